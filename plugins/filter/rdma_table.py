@@ -1,0 +1,54 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: rdma_table
+short_description: Show RDMA facts or a plan as a plain-text table of at most 100 columns
+version_added: "0.1.0"
+description:
+  - From facts by host, one line for each port with its link layer, state, rate, netdev and PCI address, and with what the
+    device plugin sees of it.
+  - From the plan of a group, one line for each class with its selectors, one for each port that is left out with the reason,
+    and the warnings and errors.
+options:
+  _input:
+    description: Facts by host, or one group of the plan of P(fabric.rdma.rdma_selectors#filter).
+    type: dict
+    required: true
+author:
+  - fabric.rdma contributors
+"""
+
+EXAMPLES = r"""
+- name: Show what a host has
+  ansible.builtin.debug:
+    msg: "{{ {inventory_hostname: ansible_facts['rdma']} | fabric.rdma.rdma_table }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The table, lines joined by newlines. Empty when there is nothing to show.
+  type: str
+"""
+
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.fabric.rdma.plugins.module_utils._tables import device_table, plan_table
+
+
+def rdma_table(value: t.Any) -> str:
+    if not isinstance(value, t.Mapping):
+        raise AnsibleFilterError(
+            "fabric.rdma.rdma_table expects facts by host or the plan of a group, found %s" % type(value).__name__
+        )
+    return "\n".join(plan_table(value) if "exclusions" in value else device_table(value))
+
+
+class FilterModule:
+    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+        return {"rdma_table": rdma_table}

@@ -1,0 +1,71 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: rdma_view
+short_description: Collect facts and wishes of the RDMA groups
+version_added: "0.1.0"
+description:
+  - Takes from the variables of all hosts what the cluster-wide steps look at, which is the facts of
+    P(fabric.rdma.ib_facts#module) and the wishes C(rdma_resource), C(rdma_want) and C(rdma_selector_strategy) of each group.
+  - Fails for a group that the inventory does not have, and for a wish that differs between hosts of a group.
+positional: groups, names
+options:
+  _input:
+    description: The variable C(hostvars).
+    type: dict
+    required: true
+  groups:
+    description: The variable C(groups).
+    type: dict
+    required: true
+  names:
+    description: Names of the RDMA groups, usually the variable C(rdma_groups).
+    type: list
+    elements: str
+    required: true
+author:
+  - fabric.rdma contributors
+"""
+
+EXAMPLES = r"""
+- name: Show which groups have facts
+  ansible.builtin.debug:
+    msg: "{{ (hostvars | fabric.rdma.rdma_view(groups, rdma_groups)).groups.keys() }}"
+"""
+
+RETURN = r"""
+_value:
+  description:
+    - C(groups) has the hosts and the wishes of each group, C(facts) the facts by host, C(without_facts) the groups of which no
+      host has facts.
+  type: dict
+"""
+
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import ViewError, cluster_view
+
+
+def rdma_view(hostvars: t.Any, groups: t.Any, names: t.Any) -> t.Dict[str, t.Any]:
+    if not isinstance(hostvars, t.Mapping) or not isinstance(groups, t.Mapping):
+        raise AnsibleFilterError(
+            "fabric.rdma.rdma_view expects hostvars and groups, found %s and %s"
+            % (type(hostvars).__name__, type(groups).__name__)
+        )
+    if isinstance(names, str) or not isinstance(names, t.Sequence):
+        raise AnsibleFilterError("fabric.rdma.rdma_view expects a list of group names, found %r" % (names,))
+    try:
+        return cluster_view(hostvars, groups, [str(name) for name in names])
+    except ViewError as exc:
+        raise AnsibleFilterError(str(exc)) from exc
+
+
+class FilterModule:
+    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+        return {"rdma_view": rdma_view}

@@ -1,0 +1,341 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Everything that ib_facts tells of a node, from files alone. Private to the collection."""
+
+from __future__ import annotations
+
+import math
+import re
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.module_utils._devices import (
+    PCI_FUNCTION,
+    Facts,
+    function_of,
+    hex_id,
+    number,
+    read_devices,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._tree import Entry, Recorder, Tree
+
+__all__ = ["MODULES", "SCHEMA", "SUBSETS", "gather", "record"]
+
+# Renaming or removing a fact bumps it (docs/facts.schema.json).
+SCHEMA = 1
+
+# Kernel modules that some role loads or some decision asks for.
+MODULES = (
+    "ib_core",
+    "ib_ipoib",
+    "ib_umad",
+    "ib_uverbs",
+    "mlx4_core",
+    "mlx4_ib",
+    "mlx5_core",
+    "mlx5_ib",
+    "nvidia",
+    "nvidia_peermem",
+    "rdma_cm",
+    "rdma_rxe",
+    "rdma_ucm",
+)
+
+# User-space programs that verification and people need, where distributions put them.
+_TOOLS = ("ib_write_bw", "ib_write_lat", "ibstat", "ibv_devinfo", "rdma")
+_BINARY_DIRECTORIES = ("/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/local/bin", "/usr/local/sbin")
+
+# Display and compute controllers that count as GPUs: class 0302 and 1200 of anybody, 0300 of these vendors (a server's BMC
+# is a 0300, too).
+_GPU_VENDORS = ("10de", "1002")
+
+# A reload of one of these takes its netdevs away.
+_RDMA_DRIVERS = ("mlx4_core", "mlx4_en", "mlx5_core", "mlx5e", "irdma", "ice", "bnxt_en", "bnxt_re")
+
+
+def _gpus(tree: Tree, warnings: t.List[str], devices: t.List[Facts]) -> t.List[Facts]:
+    found = []
+    for pci in tree.names("/sys/bus/pci/devices"):
+        base = "/sys/bus/pci/devices/" + pci
+        pci_class = number(tree, base + "/class", 16)
+        if pci_class is None or pci_class >> 8 not in (0x0300, 0x0302, 0x1200) or not PCI_FUNCTION.fullmatch(pci):
+            continue
+        vendor = hex_id(tree, base + "/vendor")
+        if pci_class >> 8 == 0x0300 and vendor not in _GPU_VENDORS:
+            continue
+        numa = number(tree, base + "/numa_node")
+        gpu: Facts = {
+            "pci": pci,
+            "vendor": vendor,
+            "device": hex_id(tree, base + "/device"),
+            "numa_node": None if numa is None or numa < 0 else numa,
+        }
+        gpu["nearest"] = _nearest(tree, gpu, devices)
+        found.append(gpu)
+    return found
+
+
+def _nearest(tree: Tree, gpu: Facts, devices: t.List[Facts]) -> t.List[str]:
+    """Names of the HCAs with the shortest way to a GPU.
+
+    Way: number of PCI bridges that both have above them, as `nvidia-smi topo -m` counts (a common switch is PIX or PXB).
+    Devices that share nothing but the host bridge are as near as their NUMA node says (NODE), on others not near at all
+    (SYS). On a GB200, where every GPU and HCA has a PCI domain of its own, NUMA is all there is.
+    """
+    path = (function_of(tree.real("/sys/bus/pci/devices/" + gpu["pci"])) or "").split("/")[:-1]
+    best: t.List[str] = []
+    depth = 0
+    for device in devices:
+        if device["pci"] is None or device["kind"] in ("software", "smi", "sf"):
+            continue
+        other = (function_of(tree.real("/sys/bus/pci/devices/" + device["pci"])) or "").split("/")[:-1]
+        shared = 0
+        for mine, theirs in zip(path, other):
+            if mine != theirs:
+                break
+            # not the directories above the host bridge, of which virtual machines and Arm boards have several
+            shared += bool(PCI_FUNCTION.fullmatch(mine))
+        if not shared:
+            continue
+        if shared > depth:
+            best, depth = [], shared
+        if shared == depth:
+            best.append(device["name"])
+    if best or gpu["numa_node"] is None:
+        return best
+    return [
+        device["name"]
+        for device in devices
+        if device["pci"] is not None
+        and device["kind"] not in ("software", "smi", "sf")
+        and device["numa_node"] == gpu["numa_node"]
+    ]
+
+
+def _module_path(listing: bytes, name: str) -> t.Optional[str]:
+    """Path of a module below /lib/modules/RELEASE according to modules.dep, None when it has none (depmod(8)).
+
+    A line is ``PATH: DEPENDENCIES``. bytes.find over half a megabyte takes microseconds; a split into lines, milliseconds.
+    The file's name has the dashes or underscores of the build, the module's name always underscores.
+    """
+    for spelling in (name, name.replace("_", "-")):
+        needle = ("/%s.ko" % spelling).encode()
+        at = listing.find(needle)
+        while at >= 0:
+            start = listing.rfind(b"\n", 0, at) + 1
+            if b":" not in listing[start:at]:
+                return listing[start : at + 256].split(b":", 1)[0].decode("utf-8", "replace")
+            at = listing.find(needle, at + 1)
+    return None
+
+
+def _module_files(tree: Tree, release: t.Optional[str]) -> t.Dict[str, str]:
+    """Paths by name of those MODULES that are on disk for a kernel release."""
+    listing = (tree.read("/lib/modules/%s/modules.dep" % release) or b"") if release else b""
+    paths = ((name, _module_path(listing, name)) for name in MODULES)
+    return {name: path for name, path in paths if path is not None}
+
+
+def _persisted(tree: Tree) -> t.Set[str]:
+    """Modules that systemd-modules-load(8) or /etc/modules loads at every boot.
+
+    A file in /etc hides its namesake in /run and /usr/lib. What rdma-core lists in /etc/rdma/modules is not counted: it is
+    loaded only when hardware of the right sort appears.
+    """
+    files: t.Dict[str, str] = {}
+    for directory in ("/usr/lib/modules-load.d", "/run/modules-load.d", "/etc/modules-load.d"):
+        for name in tree.names(directory):
+            if name.endswith(".conf"):
+                files[name] = "%s/%s" % (directory, name)
+    found = set()
+    for path in [*files.values(), "/etc/modules"]:
+        for line in (tree.text(path) or "").splitlines():
+            line = line.strip()
+            if line and line[0] not in "#;":
+                found.add(line.split()[0].replace("-", "_"))
+    return found
+
+
+def _kernel(tree: Tree, files: t.Dict[str, str], release: t.Optional[str]) -> Facts:
+    persisted = _persisted(tree)
+    builtin_list = (tree.read("/lib/modules/%s/modules.builtin" % release) or b"") if release else b""
+    modules = {}
+    for name in MODULES:
+        loaded = tree.exists("/sys/module/" + name)
+        builtin = any(("/%s.ko" % spelling).encode() in builtin_list for spelling in (name, name.replace("_", "-")))
+        # a built-in module has a directory only if it has parameters, and never an initstate (kernel/module/sysfs.c)
+        builtin = builtin or (loaded and not tree.exists("/sys/module/%s/initstate" % name))
+        modules[name] = {
+            "loaded": loaded or builtin,
+            "builtin": builtin,
+            "available": loaded or builtin or name in files,
+            "persisted": builtin or name in persisted,
+        }
+    shared = tree.text("/sys/module/ib_core/parameters/netns_mode")
+    # a PMD maps (page size / 8) pages: 4096 * 4096 / 8 is 2 MiB, 65536 * 65536 / 8 is 512 MiB
+    huge = number(tree, "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size")
+    page = math.isqrt(huge * 8) if huge and huge > 0 else 0
+    return {
+        "release": release,
+        "page_size": page if page and page & (page - 1) == 0 else None,
+        "rdma_netns": {"Y": "shared", "N": "exclusive"}.get(shared or ""),
+        "modules": modules,
+    }
+
+
+def _ofed(tree: Tree, files: t.Dict[str, str]) -> Facts:
+    """Which driver stack the node has on disk and in the kernel.
+
+    ofed_info is a shell script that prints its own text: the release stands in its first lines (MLNX_OFED_LINUX-..., or
+    OFED-internal-... from DOCA).
+    """
+    script = (tree.read("/usr/bin/ofed_info") or b"")[:4096].decode("utf-8", "replace")
+    found = re.search(r"(MLNX_OFED_LINUX|OFED-internal)-([0-9][0-9A-Za-z.-]*)", script)
+    path = files.get("mlx5_core")
+    path_kind = None if path is None else ("inbox" if path.startswith("kernel/") else "updates")
+    flavour = "inbox"
+    if found and found.group(1) == "MLNX_OFED_LINUX":
+        flavour = "mlnx_ofed"
+    elif found or (tree.exists("/opt/mellanox/doca") and path_kind == "updates"):
+        flavour = "doca"
+    return {
+        "flavour": flavour,
+        "version": found.group(2).rstrip(".-") if found else None,
+        "mlx5_core": {"path_kind": path_kind, "version": tree.text("/sys/module/mlx5_core/version")},
+        "tools": {
+            name: any(tree.exists("%s/%s" % (directory, name)) for directory in _BINARY_DIRECTORIES) for name in _TOOLS
+        },
+    }
+
+
+def _default_route_netdevs(tree: Tree) -> t.List[str]:
+    found = set()
+    for line in (tree.text("/proc/net/route") or "").splitlines()[1:]:
+        fields = line.split()
+        # a blackhole has the interface "*" (net/ipv4/fib_trie.c)
+        if len(fields) > 7 and fields[1] == "00000000" and fields[7] == "00000000" and fields[0] != "*":
+            found.add(fields[0])
+    for line in (tree.text("/proc/net/ipv6_route") or "").splitlines():
+        fields = line.split()
+        # the kernel's own catch-all "unreachable" route points at lo
+        if len(fields) > 9 and fields[0] == "0" * 32 and fields[1] == "00" and fields[9] != "lo":
+            found.add(fields[9])
+    return sorted(found)
+
+
+def _lower(tree: Tree, name: str) -> t.Set[str]:
+    """A netdev and everything below it: members of bonds, teams and bridges, parents of VLANs."""
+    seen: t.Set[str] = set()
+    todo = [name]
+    while todo:
+        name = todo.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        base = "/sys/class/net/" + name
+        todo += [entry[len("lower_") :] for entry in tree.names(base) if entry.startswith("lower_")]
+        todo += (tree.text(base + "/bonding/slaves") or "").split()
+    return seen
+
+
+def _mounts_over_rdma(tree: Tree) -> t.List[Facts]:
+    """Mounts that go when the RDMA driver goes: NFS and Lustre over RDMA, file systems on NVMe over RDMA."""
+    nvme = {
+        name for name in tree.names("/sys/class/nvme") if tree.text("/sys/class/nvme/%s/transport" % name) == "rdma"
+    }
+    found = []
+    for line in (tree.text("/proc/self/mounts") or "").splitlines():
+        fields = line.split(" ")
+        if len(fields) < 4:
+            continue
+        source, target, kind, options = fields[:4]
+        via = None
+        # rdma6 is RDMA to an IPv6 address (include/linux/sunrpc/msg_prot.h, RPCBIND_NETID_RDMA6)
+        if kind in ("nfs", "nfs4") and {"proto=rdma", "proto=rdma6"} & set(options.split(",")):
+            via = "nfs-rdma"
+        elif kind == "lustre" and "@o2ib" in source:
+            via = "lustre-o2ib"
+        else:
+            disk = re.match(r"/dev/(nvme\d+)n\d+", source)
+            if disk and disk.group(1) in nvme:
+                via = "nvme-rdma"
+        if via:
+            found.append({"target": target, "source": source, "via": via})
+    return sorted(found, key=lambda mount: (mount["target"], mount["source"]))
+
+
+def _management(tree: Tree, devices: t.List[Facts]) -> Facts:
+    routes = _default_route_netdevs(tree)
+    rdma = {name for device in devices if device["kind"] != "software" for name in device["netdevs"]}
+    backed = False
+    for name in routes:
+        for lower in _lower(tree, name):
+            driver = tree.link_name("/sys/class/net/%s/device/driver" % lower)
+            backed = backed or lower in rdma or driver in _RDMA_DRIVERS
+    return {"default_route_netdevs": routes, "rdma_backed": backed, "mounts_over_rdma": _mounts_over_rdma(tree)}
+
+
+def record(tree: Tree) -> t.Dict[str, Entry]:
+    """The smallest capture with the same facts: what gather() looks at, and nothing else.
+
+    Of the kernel's module lists only the lines of MODULES are kept: the rest is hundreds of kilobytes that no fact is made of.
+    """
+    recorder = Recorder(tree)
+    gather(recorder)
+    entries = recorder.entries
+    for path, entry in entries.items():
+        if entry.kind == "f" and re.search(r"/modules/[^/]+/modules\.(dep|builtin)$", path):
+            lines = entry.data.split(b"\n")
+            entries[path] = Entry("f", b"".join(line + b"\n" for line in lines if _own_name(line) in MODULES))
+    return entries
+
+
+def _own_name(line: bytes) -> str:
+    """Name of the module that a line of modules.dep or modules.builtin is about."""
+    name = line.partition(b":")[0].rpartition(b"/")[2].partition(b".ko")[0]
+    return name.decode("utf-8", "replace").replace("-", "_")
+
+
+def _valid_unicode(value: t.Any) -> t.Any:
+    """Facts in which names of files (the kernel allows a netdev any bytes) can be printed and sent as JSON."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, list):
+        return [_valid_unicode(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _valid_unicode(item) for key, item in value.items()}
+    return value
+
+
+# Subsets that a caller may ask for; `runtime`, `storage` and `limits` join them when roles need them.
+SUBSETS = ("devices", "gpus", "kernel", "management")
+
+
+def gather(tree: Tree, subsets: t.Iterable[str] = SUBSETS) -> Facts:
+    """The value of ansible_facts.rdma (docs/facts.schema.json) of the node that a tree shows.
+
+    The subset kernel brings ``kernel`` and ``ofed``, each other one the key of its name. Sorted, without time stamps: the
+    same tree gives the same value, byte for byte in JSON. Raises nothing for whatever a tree holds.
+    """
+    wanted = set(subsets)
+    warnings: t.List[str] = []
+    facts: Facts = {"schema": SCHEMA}
+    devices: t.List[Facts] = []
+    if wanted & {"devices", "gpus", "management"}:
+        devices = read_devices(tree, warnings)
+    if "devices" in wanted:
+        facts["devices"] = devices
+    if "gpus" in wanted:
+        facts["gpus"] = _gpus(tree, warnings, devices)
+    if "kernel" in wanted:
+        release = tree.text("/proc/sys/kernel/osrelease") or None
+        if release and not re.fullmatch(r"[\w.+~-]+", release):
+            warnings.append("/proc/sys/kernel/osrelease says '%.60s', which is no kernel release" % release)
+            release = None
+        files = _module_files(tree, release)
+        facts["kernel"] = _kernel(tree, files, release)
+        facts["ofed"] = _ofed(tree, files)
+    if "management" in wanted:
+        facts["management"] = _management(tree, devices)
+    facts["warnings"] = warnings
+    return t.cast(Facts, _valid_unicode(facts))

@@ -1,0 +1,472 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The one seam between the core and a node's files. Private to the collection.
+
+A L(Tree) answers the three questions that discovery asks (what does this file say, what is in this directory, where does
+this path really lead) for a live node, for an unpacked capture and for a capture file that is never unpacked. Paths are
+always written from the node's point of view (``/sys/class/infiniband``), whatever the root is.
+
+Confinement: symbolic links are resolved here and not by the kernel, so that a link in a capture, absolute or with any number
+of ``..``, stays inside the root as it would in a chroot(2).
+"""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import io
+import json
+import os
+import stat
+import tarfile
+import typing as t
+
+__all__ = [
+    "CAPTURE_HEADER",
+    "DirectoryTree",
+    "Entry",
+    "MemoryTree",
+    "Recorder",
+    "Tree",
+    "TreeError",
+    "dump_archive",
+    "dump_listing",
+    "load_archive",
+    "load_listing",
+    "open_tree",
+]
+
+# First line of the text form of a capture.
+CAPTURE_HEADER = "# fabric.rdma capture 1"
+
+# A link chain longer than this is a loop (the kernel's own limit is 40: include/linux/namei.h, MAXSYMLINKS).
+_MAX_LINKS = 40
+
+# modules.dep of a distribution kernel is about 1 MB; nothing that discovery reads is larger.
+_MAX_FILE_BYTES = 8 * 1024 * 1024
+
+# What a capture file may hold in all, unpacked. A node with 16 HCAs and 16 GPUs needs less than 2 MB.
+_MAX_CAPTURE_BYTES = 64 * 1024 * 1024
+_MAX_CAPTURE_ENTRIES = 200_000
+
+
+class TreeError(Exception):
+    """A root or capture that cannot be used; the text is for the user."""
+
+
+class Entry(t.NamedTuple):
+    """One object of a capture: kind is ``f`` (data), ``l`` (target) or ``d``."""
+
+    kind: str
+    data: bytes = b""
+    target: str = ""
+
+
+class Tree:
+    """Read-only view of a node's file system below a root.
+
+    Every method takes an absolute path of the node and answers with a value or with nothing: a file that is missing,
+    unreadable, not regular or gone between two calls is C(None), a directory of that sort has no names.
+    """
+
+    def __init__(self) -> None:
+        # canonical path by asked path; None: does not exist
+        self._real: t.Dict[str, t.Optional[str]] = {"/": "/"}
+        # (kind, target of a link) by path whose parent is canonical
+        self._steps: t.Dict[str, t.Tuple[str, str]] = {}
+
+    # What a backend supplies. `path` is canonical but for its last component, which is not followed.
+    def _kind(self, path: str) -> str:
+        """``f``, ``l``, ``d``, or an empty string when there is nothing (usable) at the path."""
+        raise NotImplementedError
+
+    def _target(self, path: str) -> str:
+        raise NotImplementedError
+
+    def _data(self, path: str) -> t.Optional[bytes]:
+        raise NotImplementedError
+
+    def _children(self, path: str) -> t.List[str]:
+        raise NotImplementedError
+
+    def _opaque(self, path: str) -> bool:
+        """True where links must be left to the kernel (/proc of a live node: /proc/self is another one for each reader)."""
+        return False
+
+    def real(self, path: str) -> t.Optional[str]:
+        """The canonical path (still from the node's point of view), or None when it leads nowhere."""
+        if path not in self._real:
+            if self._opaque(path):
+                self._real[path] = path if self._kind(path) else None
+            else:
+                parent, _dummy, name = path.rpartition("/")
+                if parent and parent not in self._real:
+                    self._real[parent] = self._walk("/", parent)
+                base = self._real[parent or "/"]
+                if base is not None and self._steps.get(base, ("d", ""))[0] == "f":
+                    base = None
+                self._real[path] = None if base is None else self._walk(base, name)
+        return self._real[path]
+
+    def _walk(self, base: str, path: str) -> t.Optional[str]:
+        """Where a relative path leads from a canonical directory. A loop and no recursion: a link may be as long as it likes."""
+        todo = path.split("/")[::-1]
+        links = 0
+        while todo:
+            name = todo.pop()
+            if name in ("", "."):
+                continue
+            if name == "..":
+                base = base.rpartition("/")[0] or "/"
+                continue
+            here = ("" if base == "/" else base) + "/" + name
+            if self._opaque(here):
+                here = "/".join([here, *todo[::-1]])
+                return here if self._kind(here) else None
+            if here not in self._steps:
+                kind = self._kind(here)
+                self._steps[here] = (kind, self._target(here) if kind == "l" else "")
+            kind, target = self._steps[here]
+            if kind == "l":
+                links += 1
+                if links > _MAX_LINKS or not target:
+                    return None
+                todo += target.split("/")[::-1]
+                base = "/" if target.startswith("/") else base
+            elif kind == "d" or (kind and not todo):
+                base = here
+            else:
+                return None
+        return base
+
+    def read(self, path: str) -> t.Optional[bytes]:
+        """Content of a regular file, or None."""
+        real = self.real(path)
+        return None if real is None else self._data(real)
+
+    def text(self, path: str) -> t.Optional[str]:
+        """Content as text without surrounding white space and NUL bytes, or None.
+
+        Bytes that are not UTF-8 (vendor-written node_desc, for example) come out as U+FFFD: what is printed, compared
+        or put in JSON later is always valid Unicode.
+        """
+        data = self.read(path)
+        return None if data is None else data.decode("utf-8", "replace").strip("\0 \t\r\n")
+
+    def names(self, path: str) -> t.List[str]:
+        """Names in a directory in byte order (the order of Go's os.ReadDir), [] when there is none."""
+        real = self.real(path)
+        return [] if real is None else sorted(self._children(real), key=os.fsencode)
+
+    def exists(self, path: str) -> bool:
+        """True when the path leads to something."""
+        return self.real(path) is not None
+
+    def link_name(self, path: str) -> t.Optional[str]:
+        """Last component of what a symbolic link says (the idiom of sysfs: ``driver``, ``master``), or None.
+
+        Answered even when the target is not there, as in a partial capture.
+        """
+        parent, _dummy, name = path.rpartition("/")
+        base = self.real(parent or "/")
+        if base is None:
+            return None
+        here = ("" if base == "/" else base) + "/" + name
+        return self._target(here).rstrip("/").rpartition("/")[2] or None if self._kind(here) == "l" else None
+
+
+class DirectoryTree(Tree):
+    """The files below a directory: ``/`` on a live node, else an unpacked capture."""
+
+    def __init__(self, root: str) -> None:
+        super().__init__()
+        # a link to / is the live node, too; POSIX lets // be something else, Linux does not
+        self._root = os.path.realpath(root).rstrip("/")
+
+    def _opaque(self, path: str) -> bool:
+        return not self._root and path.startswith("/proc/")
+
+    def _kind(self, path: str) -> str:
+        try:
+            mode = (os.stat if self._opaque(path) else os.lstat)(self._root + path).st_mode
+        except (OSError, ValueError):
+            return ""
+        if stat.S_ISLNK(mode):
+            return "l"
+        if stat.S_ISDIR(mode):
+            return "d"
+        return "f" if stat.S_ISREG(mode) else ""
+
+    def _target(self, path: str) -> str:
+        try:
+            return os.readlink(self._root + path)
+        except OSError:
+            return ""
+
+    def _data(self, path: str) -> t.Optional[bytes]:
+        # O_NONBLOCK: a pipe that somebody put in a capture must not hang us.
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if self._opaque(path) else os.O_NOFOLLOW)
+        try:
+            handle = os.open(self._root + path, flags)
+        except (OSError, ValueError):
+            return None
+        try:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                return None
+            first = os.read(handle, 65536)
+            # a sysfs attribute is at most a page: one read is all of it
+            if len(first) < 4096:
+                return first
+            chunks, total = [first], len(first)
+            while total < _MAX_FILE_BYTES:
+                chunk = os.read(handle, 65536)
+                if not chunk:
+                    break
+                chunks.append(chunk)
+                total += len(chunk)
+            return b"".join(chunks)
+        except OSError:
+            # sysfs says EINVAL for an empty GID slot and EIO/ENODEV while a device goes away
+            return None
+        finally:
+            os.close(handle)
+
+    def _children(self, path: str) -> t.List[str]:
+        try:
+            return os.listdir(self._root + path)
+        except (OSError, ValueError):
+            return []
+
+
+class MemoryTree(Tree):
+    """A capture that was read into memory; parents of its entries are implied."""
+
+    def __init__(self, entries: t.Mapping[str, Entry]) -> None:
+        super().__init__()
+        self._entries: t.Dict[str, Entry] = {"/": Entry("d")}
+        self._names: t.Dict[str, t.List[str]] = {"/": []}
+        for path, entry in entries.items():
+            self._add("/" + path.strip("/"), entry)
+
+    def _add(self, path: str, entry: Entry) -> None:
+        while path != "/":
+            known = self._entries.get(path)
+            if known is not None and (known.kind != "d" or entry.kind == "d"):
+                return
+            self._entries[path] = entry
+            if entry.kind == "d":
+                self._names.setdefault(path, [])
+            if known is not None:
+                return
+            parent, _dummy, name = path.rpartition("/")
+            parent = parent or "/"
+            self._names.setdefault(parent, []).append(name)
+            path, entry = parent, Entry("d")
+
+    def _kind(self, path: str) -> str:
+        entry = self._entries.get(path)
+        return "" if entry is None else entry.kind
+
+    def _target(self, path: str) -> str:
+        return self._entries[path].target
+
+    def _data(self, path: str) -> t.Optional[bytes]:
+        entry = self._entries.get(path)
+        return entry.data if entry is not None and entry.kind == "f" else None
+
+    def _children(self, path: str) -> t.List[str]:
+        return list(self._names.get(path, []))
+
+
+class Recorder(Tree):
+    """Passes every question on to another tree and keeps what was asked and answered.
+
+    L(entries) is then the smallest capture that gives the same answers to the same questions.
+    """
+
+    def __init__(self, tree: Tree) -> None:
+        super().__init__()
+        self._tree = tree
+        self._unreadable: t.Set[str] = set()
+        self.entries: t.Dict[str, Entry] = {}
+
+    def _opaque(self, path: str) -> bool:
+        return self._tree._opaque(path)
+
+    def _kind(self, path: str) -> str:
+        kind = self._tree._kind(path)
+        if kind == "l":
+            self.entries[path] = Entry("l", target=self._tree._target(path))
+        elif kind and path not in self._unreadable:
+            self.entries.setdefault(path, Entry(kind))
+        return kind
+
+    def _target(self, path: str) -> str:
+        return self._tree._target(path)
+
+    def _data(self, path: str) -> t.Optional[bytes]:
+        data = self._tree._data(path)
+        if data is not None:
+            self.entries[path] = Entry("f", data)
+        elif self.entries.get(path, Entry("f")).kind == "f":
+            # what cannot be read on the node must not be readable in the capture
+            self._unreadable.add(path)
+            self.entries.pop(path, None)
+        return data
+
+    def _children(self, path: str) -> t.List[str]:
+        names = self._tree._children(path)
+        for name in names:
+            self._kind(("" if path == "/" else path) + "/" + name)
+        return names
+
+
+def dump_listing(entries: t.Mapping[str, Entry]) -> str:
+    """The text form of a capture: one line an entry, sorted, readable by a person before it is sent anywhere."""
+    lines = [CAPTURE_HEADER]
+    parents = {path.rpartition("/")[0] for path in entries}
+    for path in sorted(entries):
+        entry = entries[path]
+        name = path.strip("/").replace("%", "%25").replace(" ", "%20").replace("\n", "%0A")
+        if entry.kind == "l":
+            # a target may hold blanks: it is the rest of the line
+            lines.append("l %s %s" % (name, entry.target.replace("%", "%25").replace("\n", "%0A")))
+        elif entry.kind == "f":
+            lines.append("f %s %s" % (name, json.dumps(entry.data.decode("utf-8", "surrogateescape"))))
+        elif path not in parents and name:
+            lines.append("d %s" % name)
+    return "\n".join(lines) + "\n"
+
+
+def dump_archive(entries: t.Mapping[str, Entry]) -> bytes:
+    """A capture as a gzip-compressed tar archive; the same entries give the same bytes (no times, no owners)."""
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for path in sorted(entries):
+            entry = entries[path]
+            member = tarfile.TarInfo(path.strip("/") or ".")
+            member.mode = 0o755 if entry.kind == "d" else 0o644
+            if entry.kind == "d":
+                member.type = tarfile.DIRTYPE
+            elif entry.kind == "l":
+                member.type, member.linkname = tarfile.SYMTYPE, entry.target
+            else:
+                member.size = len(entry.data)
+            archive.addfile(member, io.BytesIO(entry.data))
+    return gzip.compress(raw.getvalue(), 6, mtime=0)
+
+
+def load_listing(text: str, source: str) -> t.Dict[str, Entry]:
+    """Entries by path from the text form; raises TreeError naming the source and line."""
+    lines = text.split("\n")
+    if lines[0].rstrip() != CAPTURE_HEADER:
+        raise TreeError("%s: not a capture: the first line is not '%s'" % (source, CAPTURE_HEADER))
+    entries: t.Dict[str, Entry] = {}
+    for number, line in enumerate(lines[1:], 2):
+        if not line or line.startswith("#"):
+            continue
+        kind, _dummy, rest = line.partition(" ")
+        name, _dummy, value = rest.partition(" ")
+        path = "/" + name.replace("%0A", "\n").replace("%20", " ").replace("%25", "%")
+        odd = {"", ".", ".."} & set(path[1:].split("/"))
+        if kind not in ("d", "f", "l") or odd or (kind == "l" and not value):
+            raise TreeError(
+                "%s, line %d: expected 'd PATH', 'f PATH JSON' or 'l PATH TARGET', found '%.60s'"
+                % (source, number, line)
+            )
+        if kind == "f":
+            try:
+                content = json.loads(value)
+                entries[path] = Entry("f", content.encode("utf-8", "surrogateescape"))
+            except (ValueError, AttributeError) as exc:
+                raise TreeError(
+                    "%s, line %d: the content of %s is not a JSON string: %s" % (source, number, name, exc)
+                ) from exc
+        else:
+            entries[path] = Entry(kind, target=value.replace("%0A", "\n").replace("%25", "%") if kind == "l" else "")
+    return entries
+
+
+def _too_large(source: str) -> TreeError:
+    return TreeError(
+        "%s: more than %d MiB or %d entries: this is not a capture"
+        % (source, _MAX_CAPTURE_BYTES >> 20, _MAX_CAPTURE_ENTRIES)
+    )
+
+
+def _uncompressed(blob: bytes, source: str) -> bytes:
+    """The plain tar archive. Not left to tarfile, which holds extended headers in memory, however much they unpack to."""
+    for magic, name in ((b"\x1f\x8b", "gzip"), (b"BZh", "bz2"), (b"\xfd7zXZ\0", "lzma")):
+        if blob.startswith(magic):
+            # a minimal Python may lack one of them
+            with importlib.import_module(name).open(io.BytesIO(blob)) as stream:
+                blob = stream.read(_MAX_CAPTURE_BYTES + 1)
+            break
+    if len(blob) > _MAX_CAPTURE_BYTES:
+        raise _too_large(source)
+    return blob
+
+
+def load_archive(blob: bytes, source: str) -> t.Dict[str, Entry]:
+    """Entries by path from a tar archive (plain or compressed), read in memory: nothing is unpacked anywhere.
+
+    Members with ``..`` in their name, hard links and devices are refused; the sizes are bounded, so that a hostile archive
+    costs a clear error and not the memory of the host.
+    """
+    entries: t.Dict[str, Entry] = {}
+    total = 0
+    try:
+        with tarfile.open(fileobj=io.BytesIO(_uncompressed(blob, source)), mode="r:") as archive:
+            for member in archive:
+                parts = [part for part in member.name.split("/") if part not in ("", ".")]
+                if not parts:
+                    continue
+                if ".." in parts:
+                    raise TreeError("%s: member '%s' leads out of the archive" % (source, member.name))
+                # a sparse member is larger than what it takes up in the archive
+                total += member.size
+                if len(entries) >= _MAX_CAPTURE_ENTRIES or total > _MAX_CAPTURE_BYTES:
+                    raise _too_large(source)
+                path = "/" + "/".join(parts)
+                if member.isdir():
+                    entries[path] = Entry("d")
+                elif member.issym():
+                    entries[path] = Entry("l", target=member.linkname)
+                elif member.isreg():
+                    handle = archive.extractfile(member)
+                    entries[path] = Entry("f", handle.read() if handle else b"")
+                else:
+                    raise TreeError(
+                        "%s: member '%s' is neither file, directory nor symbolic link" % (source, member.name)
+                    )
+    except TreeError:
+        raise
+    # zlib.error, LZMAError, ValueError, UnicodeError, ...: a damaged archive fails anywhere in the libraries
+    except Exception as exc:
+        raise TreeError("%s: not a readable tar archive: %s" % (source, " ".join(str(exc).split()))) from exc
+    return entries
+
+
+def open_tree(root: str) -> Tree:
+    """The tree of a root: a directory, a capture listing or a tar archive. TreeError when it is none of these."""
+    if os.path.isdir(root):
+        return DirectoryTree(root)
+    if os.path.exists(root) and not os.path.isfile(root):
+        # a pipe would hang the read
+        raise TreeError("root '%s' is neither a directory nor a capture file" % root)
+    try:
+        # a pipe would make us wait for ever
+        if not stat.S_ISREG(os.stat(root).st_mode):
+            raise TreeError("root '%s' is neither a directory nor a capture file" % root)
+        with open(root, "rb") as handle:
+            blob = handle.read(_MAX_CAPTURE_BYTES + 1)
+    except OSError as exc:
+        raise TreeError(
+            "root '%s' cannot be read: %s (expected a directory or a capture file)" % (root, exc.strerror)
+        ) from exc
+    if len(blob) > _MAX_CAPTURE_BYTES:
+        raise TreeError("root '%s' is larger than %d MiB: this is not a capture" % (root, _MAX_CAPTURE_BYTES >> 20))
+    if blob.startswith(CAPTURE_HEADER.encode()):
+        return MemoryTree(load_listing(blob.decode("utf-8", "surrogateescape"), root))
+    return MemoryTree(load_archive(blob, root))

@@ -1,0 +1,158 @@
+#!/usr/bin/python
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: ib_facts
+short_description: Tell what RDMA hardware and software a node really has
+version_added: "0.1.0"
+description:
+  - Reads HCAs, ports, link states, rates, netdevs, bonds, PCI addresses, NUMA nodes, GPUs and the state of the kernel
+    modules from C(/sys), C(/proc) and configuration files, and returns them as the fact C(rdma).
+  - Needs no program on the node. C(ibstat), C(mst) or C(lspci) may be absent.
+  - Reads an unpacked support bundle or a capture file with the same result as on the node it was taken from.
+  - Missing, unreadable or vanishing files, and a kernel without RDMA, are ordinary. They give nulls, empty lists and entries
+    in C(warnings), never an error.
+extends_documentation_fragment:
+  - fabric.rdma.attributes.reads
+options:
+  gather_subset:
+    description:
+      - What to gather. Everything by default.
+      - V(devices) gives C(devices).
+      - V(gpus) gives C(gpus).
+      - V(kernel) gives C(kernel) and C(ofed).
+      - V(management) gives C(management).
+    type: list
+    elements: str
+    choices: [all, devices, gpus, kernel, management]
+    default: [all]
+  root:
+    description:
+      - Where the node's files are. V(/) is the live node.
+      - A directory is taken for an unpacked capture. Symbolic links in it, also absolute ones, never lead out of it.
+      - A file is taken for a capture, either a tar archive (plain or compressed) or the text form. It is read in place.
+    type: path
+    default: /
+author:
+  - fabric.rdma contributors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: Discover what the node has
+  fabric.rdma.ib_facts:
+
+- name: Show the active ports
+  ansible.builtin.debug:
+    msg: "{{ item.0.name }} port {{ item.1.number }}: {{ item.1.rate_gbps }} Gb/s {{ item.1.link_layer }}"
+  loop: "{{ ansible_facts['rdma'].devices | subelements('ports') }}"
+  loop_control:
+    label: "{{ item.0.name }}"
+  when: item.1.state == 'Active'
+
+- name: Replay a support bundle on the controller
+  fabric.rdma.ib_facts:
+    root: /srv/bundles/node17.tar.gz
+    gather_subset: [devices, gpus]
+  delegate_to: localhost
+"""
+
+RETURN = r"""
+ansible_facts:
+  description: The facts, in the key C(rdma). Cacheable, sorted, without time stamps.
+  returned: success
+  type: dict
+  contains:
+    rdma:
+      description:
+        - What the node has, by subset. The file C(docs/facts.schema.json) of the collection describes every field.
+      returned: success
+      type: dict
+      contains:
+        schema:
+          description: Version of the form of these facts.
+          returned: success
+          type: int
+          sample: 1
+        devices:
+          description:
+            - One entry for each entry of C(/sys/class/infiniband), sorted naturally.
+            - C(kind) is V(pf), V(vf), V(sf), V(software) (Soft-RoCE, Soft-iWARP) or V(smi) (management only).
+            - C(plugin) is what the shared device plugin of Kubernetes will see of the PCI function, and why not.
+          returned: subset devices
+          type: list
+          elements: dict
+          sample:
+            - name: mlx5_0
+              kind: pf
+              pci: "0000:3b:00.0"
+              vendor: 15b3
+              device: 101b
+              model: ConnectX-6
+              numa_node: 0
+              ports:
+                - number: 1
+                  link_layer: InfiniBand
+                  state: Active
+                  phys_state: LinkUp
+                  rate_gbps: 200.0
+        gpus:
+          description: GPUs with their PCI address, NUMA node and the names of the nearest HCAs by PCI path.
+          returned: subset gpus
+          type: list
+          elements: dict
+          sample: [{pci: "0008:01:00.0", vendor: 10de, device: "2941", numa_node: 0, nearest: [mlx5_0, mlx5_1]}]
+        kernel:
+          description: Release, page size in bytes, RDMA network namespace mode and the state of the modules that matter.
+          returned: subset kernel
+          type: dict
+          sample:
+            release: 6.1.0-38-amd64
+            page_size: 4096
+            rdma_netns: shared
+            modules: {ib_umad: {available: true, builtin: false, loaded: true, persisted: true}}
+        ofed:
+          description: Driver stack (V(inbox), V(mlnx_ofed) or V(doca)), its version, and which programs are there.
+          returned: subset kernel
+          type: dict
+          sample: {flavour: inbox, version: null, mlx5_core: {path_kind: inbox, version: null}, tools: {ib_write_bw: true}}
+        management:
+          description: What a reload of the RDMA driver would cut off.
+          returned: subset management
+          type: dict
+          sample: {default_route_netdevs: [bond0], rdma_backed: true, mounts_over_rdma: []}
+        warnings:
+          description: What could not be read or makes no sense, in words.
+          returned: success
+          type: list
+          elements: str
+          sample: []
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.fabric.rdma.plugins.module_utils._facts import SUBSETS, gather
+from ansible_collections.fabric.rdma.plugins.module_utils._tree import TreeError, open_tree
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "gather_subset": {"type": "list", "elements": "str", "choices": ["all", *SUBSETS], "default": ["all"]},
+            "root": {"type": "path", "default": "/"},
+        },
+        supports_check_mode=True,
+    )
+    asked = module.params["gather_subset"]
+    try:
+        tree = open_tree(module.params["root"])
+    except TreeError as exc:
+        module.fail_json(msg=str(exc))
+    module.exit_json(changed=False, ansible_facts={"rdma": gather(tree, SUBSETS if "all" in asked else asked)})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The modules run for real: as a process that reads its arguments and prints JSON, as on a node."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.fabric.rdma.plugins.module_utils._facts import gather
+from ansible_collections.fabric.rdma.plugins.module_utils._tree import dump_archive, open_tree
+from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, ROOT, Machine, checked
+
+CAPTURE = CAPTURES / "ib-a100-1.capture"
+
+
+def run(module: str, check: bool = False, **arguments: Any) -> dict[str, Any]:
+    """What a module prints."""
+    given = {"ANSIBLE_MODULE_ARGS": {**arguments, "_ansible_check_mode": check, "_ansible_remote_tmp": "/tmp"}}
+    # ansible-core 2.19 and newer want to know how the arguments are encoded
+    bootstrap = (
+        "import sys, runpy\n"
+        "try:\n"
+        "    from ansible.module_utils.testing import patch_module_args\n"
+        "except ImportError:\n"
+        "    import ansible.module_utils.basic as basic, json\n"
+        "    basic._ANSIBLE_ARGS = sys.argv[2].encode()\n"
+        "    runpy.run_module(sys.argv[1], run_name='__main__')\n"
+        "else:\n"
+        "    import json\n"
+        "    with patch_module_args(json.loads(sys.argv[2])['ANSIBLE_MODULE_ARGS']):\n"
+        "        runpy.run_module(sys.argv[1], run_name='__main__')\n"
+    )
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            bootstrap,
+            f"ansible_collections.fabric.rdma.plugins.modules.{module}",
+            json.dumps(given),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT / ".collections")},
+    )
+    assert done.stdout, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    # what exit_json() says of a file is not the module's own
+    for key in ("invocation", "gid", "group", "mode", "owner", "state", "uid"):
+        result.pop(key, None)
+    return result
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_ib_facts(check: bool) -> None:
+    result = run("ib_facts", check, root=str(CAPTURE))
+    assert result == {"changed": False, "ansible_facts": {"rdma": gather(open_tree(str(CAPTURE)))}}
+
+
+def test_ib_facts_of_a_subset() -> None:
+    result = run("ib_facts", root=str(CAPTURE), gather_subset=["gpus"])
+    assert set(result["ansible_facts"]["rdma"]) == {"schema", "gpus", "warnings"}
+
+
+def test_ib_facts_of_this_machine() -> None:
+    checked(run("ib_facts")["ansible_facts"]["rdma"])
+
+
+def test_ib_facts_of_names_that_are_no_text(tmp_path: Path) -> None:
+    machine = Machine()
+    machine.netdev("eth\udcff", machine.nic())
+    (tmp_path / "odd.tar.gz").write_bytes(dump_archive(machine.entries))
+    facts = checked(run("ib_facts", root=str(tmp_path / "odd.tar.gz"))["ansible_facts"]["rdma"])
+    assert facts["devices"][0]["netdevs"] == ["eth0", "eth?"]
+
+
+@pytest.mark.parametrize("module", ["ib_facts", "capture"])
+def test_a_root_that_is_not_there(module: str, tmp_path: Path) -> None:
+    arguments: dict[str, Any] = {"dest": str(tmp_path / "x")} if module == "capture" else {}
+    result = run(module, root=f"{tmp_path}/none", **arguments)
+    assert result["failed"]
+    assert result["msg"] == (
+        f"root '{tmp_path}/none' cannot be read: No such file or directory (expected a directory or a capture file)"
+    )
+
+
+@pytest.mark.parametrize("name", ["a.capture", "a.tar.gz"])
+def test_capture(name: str, tmp_path: Path) -> None:
+    dest = tmp_path / name
+    arguments: dict[str, Any] = {"root": str(CAPTURE), "dest": str(dest)}
+    predicted = run("capture", check=True, **arguments)
+    assert predicted["changed"]
+    assert not dest.exists()
+    assert run("capture", **arguments) == predicted
+    assert dest.stat().st_size == predicted["size"]
+    assert gather(open_tree(str(dest))) == gather(open_tree(str(CAPTURE)))
+    written = dest.stat().st_mtime_ns
+    assert run("capture", **arguments) == {**predicted, "changed": False}
+    assert dest.stat().st_mtime_ns == written
+    assert run("capture", anonymize=True, **arguments)["changed"]
+    hidden = checked(gather(open_tree(str(dest))))
+    assert [device["name"] for device in hidden["devices"]] == ["mlx5_0", "mlx5_1", "mlx5_bond_0"]
+    assert hidden["devices"] != gather(open_tree(str(CAPTURE)))["devices"]
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_dest_that_cannot_be_written(tmp_path: Path) -> None:
+    result = run("capture", root=str(CAPTURE), dest=str(tmp_path))
+    assert result["failed"]
+    assert result["msg"] == f"dest '{tmp_path}' cannot be written: Is a directory"
