@@ -1,0 +1,68 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: rdma_manifests
+short_description: Make the Kubernetes objects of a plan
+version_added: "0.1.0"
+description:
+  - Gives one ConfigMap and one DaemonSet of the shared device plugin for each class of the plan.
+  - The DaemonSet selects the nodes of its class by the label C(rdma.fabric/class) and carries a checksum of its configuration.
+positional: settings
+options:
+  _input:
+    description: The plan of P(fabric.rdma.rdma_selectors#filter).
+    type: dict
+    required: true
+  settings:
+    description: The keys C(namespace), C(image), C(priority_class), C(kubelet_root), C(tolerations) and C(resources).
+    type: dict
+    required: true
+author:
+  - fabric.rdma contributors
+"""
+
+EXAMPLES = r"""
+- name: Show the objects
+  ansible.builtin.debug:
+    msg: "{{ plan_result | fabric.rdma.rdma_manifests(settings) }}"
+  vars:
+    settings:
+      namespace: kube-system
+      image: ghcr.io/mellanox/k8s-rdma-shared-dev-plugin:v1.5.3
+      priority_class: system-node-critical
+      kubelet_root: /var/lib/kubelet
+      tolerations: []
+      resources: {}
+"""
+
+RETURN = r"""
+_value:
+  description: Objects by relative path of the file to write, such as C(ib-v100/ib-v100-daemonset.yaml).
+  type: dict
+"""
+
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.fabric.rdma.plugins.module_utils._manifests import ManifestError, plan_manifests
+
+
+def rdma_manifests(plan: t.Any, settings: t.Any) -> t.Dict[str, t.Any]:
+    if not isinstance(plan, t.Mapping) or "groups" not in plan:
+        raise AnsibleFilterError(
+            "fabric.rdma.rdma_manifests expects the plan of fabric.rdma.rdma_selectors, found %s" % type(plan).__name__
+        )
+    try:
+        return plan_manifests(plan, settings)
+    except ManifestError as exc:
+        raise AnsibleFilterError(str(exc)) from exc
+
+
+class FilterModule:
+    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+        return {"rdma_manifests": rdma_manifests}

@@ -1,0 +1,86 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: rdma_selectors
+short_description: Plan device-plugin selectors that match the wanted ports and nothing else
+version_added: "0.1.0"
+description:
+  - Finds, for each group, the smallest set of selectors of the shared device plugin that matches exactly the wanted PCI
+    functions on every host of the group, and no other function on any of them.
+  - Models what the plugin really does. Kinds of selectors are ANDed, values of one kind are ORed, C(linkTypes) is compared
+    with the type of the first netdev below the PCI function, port states and bond masters do not exist for it.
+  - Splits a group into classes when no single configuration is exact on all of its hosts.
+  - Fails with a counter-example (host, device, why) when even that is not possible.
+  - Says for each device or port that is left out on which host and why.
+positional: groups
+options:
+  _input:
+    description: Facts by host, as P(fabric.rdma.ib_facts#module) returns them in the key C(rdma).
+    type: dict
+    required: true
+  groups:
+    description:
+      - By name of group, the keys C(hosts) (list), C(resource), C(want) and C(strategy).
+      - C(resource) has the keys C(name) (required), C(prefix) (V(rdma) by default) and C(hca_max) (V(63) by default).
+      - C(want) has the keys C(link_layer) (V(InfiniBand) or V(Ethernet)), C(state) (V(Active) or V(any)),
+        C(min_rate_gbps), C(kinds) (some of V(pf), V(vf), V(sf), V(software)) and C(exclude) (RDMA, PCI or netdev names).
+      - C(strategy) is V(auto), V(ifnames) or V(device_ids).
+    type: dict
+    required: true
+author:
+  - fabric.rdma contributors
+"""
+
+EXAMPLES = r"""
+- name: Plan one group
+  ansible.builtin.set_fact:
+    plan: "{{ {'node1': ansible_facts['rdma']} | fabric.rdma.rdma_selectors(wishes) }}"
+  vars:
+    wishes:
+      ib-v100:
+        hosts: [node1]
+        resource: {name: rdma_v100}
+        want: {link_layer: InfiniBand, min_rate_gbps: 100}
+
+- name: Plan all groups of the inventory
+  ansible.builtin.set_fact:
+    plan: "{{ view.facts | fabric.rdma.rdma_selectors(view.groups) }}"
+  vars:
+    view: "{{ hostvars | fabric.rdma.rdma_view(groups, rdma_groups) }}"
+"""
+
+RETURN = r"""
+_value:
+  description:
+    - The plan. C(groups) has for each group its C(resource), C(classes) (C(name), C(hosts), C(selectors), C(config) for the
+      plugin's config.json, C(matches) by host), C(wanted) ports by host, C(exclusions) with their reasons, C(environment) for
+      workloads by host, C(warnings) and C(errors).
+  type: dict
+"""
+
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.fabric.rdma.plugins.module_utils._selectors import PlanError, plan_groups
+
+
+def rdma_selectors(facts_by_host: t.Any, groups: t.Any) -> t.Dict[str, t.Any]:
+    for what, value in (("facts by host", facts_by_host), ("groups", groups)):
+        if not isinstance(value, t.Mapping):
+            raise AnsibleFilterError(
+                "fabric.rdma.rdma_selectors expects a dictionary of %s, found %s" % (what, type(value).__name__)
+            )
+    try:
+        return plan_groups(facts_by_host, groups)
+    except PlanError as exc:
+        raise AnsibleFilterError(str(exc)) from exc
+
+
+class FilterModule:
+    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+        return {"rdma_selectors": rdma_selectors}

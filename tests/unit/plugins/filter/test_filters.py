@@ -1,0 +1,119 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The filters' own part: which types they take, and that an error of the core is one of Ansible."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.fabric.rdma.plugins.module_utils._tree import open_tree
+from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, ROOT, facts_of
+
+FACTS = facts_of(open_tree(str(CAPTURES / "ib-a100-1.capture")))
+GROUPS = {"ib-a100": {"hosts": ["n"], "resource": {"name": "rdma_a100"}}}
+SETTINGS = {
+    "namespace": "kube-system",
+    "image": "registry.example/plugin:v1",
+    "priority_class": "system-node-critical",
+    "kubelet_root": "/var/lib/kubelet",
+    "tolerations": [],
+    "resources": {},
+}
+
+
+def filter_named(name: str) -> Callable[..., Any]:
+    module = importlib.import_module(f"ansible_collections.fabric.rdma.plugins.filter.{name}")
+    found: Callable[..., Any] = module.FilterModule().filters()[name]
+    return found
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "plugins" / "filter").glob("*.py")), ids=lambda path: path.stem)
+def test_a_file_has_the_filter_of_its_name(path: Any) -> None:
+    assert callable(filter_named(path.stem))
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("rdma_selectors", ([], {}), "fabric.rdma.rdma_selectors expects a dictionary of facts by host, found list"),
+        ("rdma_selectors", ({}, "x"), "fabric.rdma.rdma_selectors expects a dictionary of groups, found str"),
+        (
+            "rdma_selectors",
+            ({}, GROUPS),
+            "group ib-a100: no facts of n (1 of 1 hosts); discover the whole group, or use a fact cache",
+        ),
+        (
+            "rdma_needs",
+            (None,),
+            "fabric.rdma.rdma_needs expects the facts of a host with the subset kernel; run fabric.rdma.ib_facts first",
+        ),
+        (
+            "rdma_needs",
+            ({"devices": []},),
+            "fabric.rdma.rdma_needs expects the facts of a host with the subset kernel; run fabric.rdma.ib_facts first",
+        ),
+        ("rdma_needs", (FACTS, {"method": "x"}), "rdma_ofed.method is 'x'; expected one of none, inbox"),
+        ("rdma_lost_ports", ([], {}), "fabric.rdma.rdma_lost_ports expects facts from before the change, found list"),
+        ("rdma_lost_ports", ({}, 1), "fabric.rdma.rdma_lost_ports expects facts from after the change, found int"),
+        ("rdma_table", ([],), "fabric.rdma.rdma_table expects facts by host or the plan of a group, found list"),
+        ("rdma_usable", ("x",), "fabric.rdma.rdma_usable expects the facts of a host, found str"),
+        (
+            "rdma_usable",
+            (FACTS, {"state": "x"}),
+            "group of this host: rdma_want.state is 'x'; expected one of Active, any",
+        ),
+        (
+            "rdma_manifests",
+            ({}, SETTINGS),
+            "fabric.rdma.rdma_manifests expects the plan of fabric.rdma.rdma_selectors, found dict",
+        ),
+        ("rdma_view", ({}, [], []), "fabric.rdma.rdma_view expects hostvars and groups, found dict and list"),
+        ("rdma_view", ({}, {}, "g"), "fabric.rdma.rdma_view expects a list of group names, found 'g'"),
+        ("rdma_view", ({}, {"h": []}, ["g"]), "rdma_groups names g, which the inventory does not have; it has h"),
+    ],
+)
+def test_what_is_not_taken(name: str, arguments: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(AnsibleFilterError, match=f"^{re.escape(message)}$"):
+        filter_named(name)(*arguments)
+
+
+def test_from_facts_to_objects() -> None:
+    plan = filter_named("rdma_selectors")({"n": FACTS}, GROUPS)
+    objects = filter_named("rdma_manifests")(plan, SETTINGS)
+    assert list(objects) == ["ib-a100/ib-a100-configmap.yaml", "ib-a100/ib-a100-daemonset.yaml"]
+    assert filter_named("rdma_table")(plan["groups"]["ib-a100"]).startswith("CLASS")
+    assert filter_named("rdma_table")({"n": FACTS}).startswith("HOST")
+    assert filter_named("rdma_lost_ports")(FACTS, FACTS) == []
+    assert set(filter_named("rdma_needs")(FACTS)) == {"ofed"}
+    hostvars = {"n": {"ansible_facts": {"rdma": FACTS}, "rdma_resource": {"name": "rdma_a100"}}}
+    view = filter_named("rdma_view")(hostvars, {"ib-a100": ["n"]}, ["ib-a100"])
+    assert filter_named("rdma_selectors")(view["facts"], view["groups"]) == plan
+
+
+@pytest.mark.parametrize(
+    ("facts", "want", "usable", "found"),
+    [
+        (FACTS, None, ["mlx5_1"], None),
+        (FACTS, {"link_layer": "Ethernet"}, ["mlx5_bond_0"], None),
+        (
+            FACTS,
+            {"min_rate_gbps": 400},
+            [],
+            "mlx5_0 port 1: port is Down (phys state Disabled), the group wants Active; "
+            "mlx5_1 port 1: 200 Gb/s (4X HDR), the group wants at least 400 Gb/s; "
+            "mlx5_bond_0 port 1: Ethernet bond bond0 (active-backup), the group wants InfiniBand",
+        ),
+        ({}, None, [], "no RDMA device at all"),
+    ],
+)
+def test_usable(facts: dict[str, Any], want: Any, usable: list[str], found: str | None) -> None:
+    result = filter_named("rdma_usable")(facts, want)
+    assert [row["device"] for row in result["wanted"]] == usable
+    assert found in (None, result["found"])

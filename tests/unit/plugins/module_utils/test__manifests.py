@@ -1,0 +1,126 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import copy
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.fabric.rdma.plugins.module_utils._manifests import (
+    CLASS_LABEL,
+    ManifestError,
+    class_slug,
+    plan_manifests,
+)
+
+LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+SETTINGS = {
+    "namespace": "kube-system",
+    "image": "registry.example/plugin:v1",
+    "priority_class": "system-node-critical",
+    "kubelet_root": "/var/lib/kubelet/",
+    "tolerations": [{"operator": "Exists"}],
+    "resources": {"limits": {"memory": "100Mi"}},
+}
+
+
+def entry(name: str, **selectors: list[str]) -> dict[str, Any]:
+    config = {"periodicUpdateInterval": 300, "configList": [{"resourceName": "x", "selectors": selectors}]}
+    return {
+        "name": name,
+        "hosts": ["n"],
+        "selectors": selectors,
+        "config": config if selectors else None,
+        "matches": {},
+    }
+
+
+def plan(**groups: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"schema": 1, "groups": {name: {"classes": classes} for name, classes in groups.items()}}
+
+
+@given(st.text(min_size=1, max_size=120))
+def test_a_slug_is_a_label_with_room_for_a_prefix(name: str) -> None:
+    try:
+        slug = class_slug(name)
+    except ManifestError:
+        assert not re.search("[a-z0-9]", name.lower())
+        return
+    assert LABEL.fullmatch(slug)
+    assert len("rdma-shared-dp-" + slug) <= 63
+
+
+@pytest.mark.parametrize(
+    ("name", "slug"), [("ib-a100", "ib-a100"), ("IB_A100", "ib-a100"), ("_a..b_", "a-b"), ("é1", "1")]
+)
+def test_slugs(name: str, slug: str) -> None:
+    assert class_slug(name) == slug
+
+
+def test_long_names_stay_apart() -> None:
+    assert class_slug("a" * 100) != class_slug("a" * 101)
+
+
+def test_the_objects_of_a_class_belong_together() -> None:
+    objects = plan_manifests(plan(ib_a100=[entry("ib_a100-ib0", ifNames=["ib0"])]), SETTINGS)
+    assert list(objects) == ["ib_a100/ib-a100-ib0-configmap.yaml", "ib_a100/ib-a100-ib0-daemonset.yaml"]
+    config_map, daemon_set = objects.values()
+    for each in objects.values():
+        assert each["metadata"]["name"] == "rdma-shared-dp-ib-a100-ib0"
+        assert each["metadata"]["namespace"] == "kube-system"
+    assert json.loads(config_map["data"]["config.json"])["configList"][0]["selectors"] == {"ifNames": ["ib0"]}
+    template = daemon_set["spec"]["template"]
+    labels = template["metadata"]["labels"]
+    assert daemon_set["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    pod = template["spec"]
+    assert pod["nodeSelector"] == {CLASS_LABEL: "ib-a100-ib0"}
+    assert (pod["tolerations"], pod["priorityClassName"]) == (SETTINGS["tolerations"], SETTINGS["priority_class"])
+    assert pod["volumes"][0]["hostPath"]["path"] == "/var/lib/kubelet/device-plugins"
+    [container] = pod["containers"]
+    assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
+    assert pod["volumes"][-1]["configMap"]["name"] == config_map["metadata"]["name"]
+
+
+def checksum(value: dict[str, Any]) -> str:
+    daemon_set = plan_manifests(value, SETTINGS)["g/g-daemonset.yaml"]
+    annotations = daemon_set["spec"]["template"]["metadata"]["annotations"]
+    return str(annotations["rdma.fabric/config-sha256"])
+
+
+def test_the_checksum_follows_the_configuration() -> None:
+    first = plan(g=[entry("g", vendors=["15b3"], deviceIDs=["1017"])])
+    same = plan(g=[entry("g", deviceIDs=["1017"], vendors=["15b3"])])
+    other = plan(g=[entry("g", vendors=["15b3"], deviceIDs=["101b"])])
+    assert checksum(first) == checksum(copy.deepcopy(first)) == checksum(same)
+    assert checksum(first) != checksum(other)
+    moved = copy.deepcopy(first)
+    moved["groups"]["g"]["classes"][0]["hosts"] = ["another"]
+    assert checksum(first) == checksum(moved), "a host more must not roll the Pods"
+
+
+def test_software_devices_have_no_objects() -> None:
+    assert plan_manifests(plan(soft=[entry("soft")]), SETTINGS) == {}
+
+
+TAKEN = "classes '{}' of group {} and '{}' of group {} would both be named '{}' in Kubernetes; rename one of the groups"
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        ({"a-b": ["a-b"], "a_b": ["a_b"]}, TAKEN.format("a-b", "a-b", "a_b", "a_b", "a-b")),
+        # a group may be called what a class of another one is called
+        ({"ib": ["ib-eth0"], "ib-eth0": ["ib-eth0"]}, TAKEN.format("ib-eth0", "ib", "ib-eth0", "ib-eth0", "ib-eth0")),
+        ({"__": ["__"]}, "class '__' has no letter or digit to make an object name of"),
+    ],
+)
+def test_names_that_cannot_be(groups: dict[str, list[str]], message: str) -> None:
+    classes = {group: [entry(name, vendors=["x"]) for name in names] for group, names in groups.items()}
+    with pytest.raises(ManifestError, match=f"^{re.escape(message)}$"):
+        plan_manifests(plan(**classes), SETTINGS)
