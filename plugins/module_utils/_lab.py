@@ -1,0 +1,920 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The lab: QEMU virtual machines with Soft-RoCE devices that can be reached with SSH.
+
+Private to the collection. Runs on the controller only.
+
+A lab is a directory. `state.json` in it says which nodes there are; a node runs when its pid file names a QEMU process that was started
+with this very pid file. Nodes are linked by socket pairs that QEMU inherits, so that their second network needs no port and nobody else
+can join it; the price is that nodes are started together: when one of them has died, all are started again (their disks are kept).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+import typing as t
+from dataclasses import asdict, dataclass, field
+
+from ansible_collections.fabric.rdma.plugins.module_utils._lab_image import (
+    Image,
+    LabError,
+    Progress,
+    build_image,
+    cached_image,
+    choose_sources,
+    default_recipe,
+    find_tool,
+    locked,
+    machine_sources,
+    parse_os_release,
+    require_tools,
+)
+
+__all__ = [
+    "Lab",
+    "LabError",
+    "LabResult",
+    "LabSpec",
+    "NodePlan",
+    "NodeStatus",
+    "config_archive",
+    "console_tail",
+    "fabric_links",
+    "fabric_netdevs",
+    "is_our_process",
+    "known_hosts",
+    "plan_nodes",
+    "qemu_command",
+    "ssh_config",
+]
+
+# RFC 5737, TEST-NET-2: never routed anywhere.
+FABRIC_NETWORK = "198.51.100"
+# What QEMU's user-mode network calls itself and its one guest.
+MANAGEMENT_GATEWAY = "10.0.2.2"
+MANAGEMENT_ADDRESS = "10.0.2.15"
+MAX_NODES = 32
+# Measured with two emulated nodes on two cores: pc is ready some seconds before q35, one processor a node before two, and a processor
+# with four levels of page tables and without wide vectors ten seconds before one that has all that QEMU can emulate.
+MACHINE = "pc"
+TCG_CPU = "max,la57=off,-avx,-avx2"
+STATE_FORMAT = 1
+# What the image's setup script says on the console, and the file that it leaves.
+READY_TEXT = " is set up"
+READY_FILE = "/run/fabric-rdma-lab"
+RUN_TOOLS = ("qemu-system-x86_64", "qemu-img", "ssh", "ssh-keygen")
+
+# Exists in every lab directory and says that its content is ours to remove.
+STATE_FILE = "state.json"
+LOCK_FILE = "lock"
+TOP_FILES = ("ssh_config", "known_hosts", "id_ed25519", "id_ed25519.pub", STATE_FILE)
+NODE_FILES = (
+    "disk.qcow2",
+    "config.tar",
+    "console.log",
+    "qemu.pid",
+    "qemu.log",
+    "ssh_host_ed25519_key",
+    "ssh_host_ed25519_key.pub",
+)
+
+
+@dataclass(frozen=True)
+class NodePlan:
+    """One node as it is wished for."""
+
+    name: str
+    index: int
+    memory_mib: int
+    cpus: int
+
+    @property
+    def address(self) -> str:
+        """Address of the RDMA network card, without prefix length."""
+        return "%s.%d" % (FABRIC_NETWORK, self.index + 1)
+
+    def mac(self, card: int) -> str:
+        """Hardware address of network card 0 (management) or 1 (RDMA)."""
+        return "52:54:00:fa:%02x:%02x" % (card, self.index + 1)
+
+
+@dataclass(frozen=True)
+class LabSpec:
+    """A lab as it is wished for."""
+
+    directory: str
+    cache_dir: str
+    nodes: tuple[NodePlan, ...]
+    accel: str = "auto"
+    boot_timeout: int = 600
+
+    def key(self, image: Image) -> str:
+        """Changes when running nodes do not fit the wish any more."""
+        text = json.dumps([STATE_FORMAT, image.key, self.accel, [asdict(node) for node in self.nodes]], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@dataclass
+class NodeStatus:
+    """One node as it is."""
+
+    name: str
+    address: str
+    port: int
+    running: bool
+    pid: int | None
+    console: str
+
+
+@dataclass
+class LabResult:
+    """What a call did or found."""
+
+    changed: bool
+    directory: str
+    nodes: list[NodeStatus]
+    accel: str | None = None
+    image: str | None = None
+    notes: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+    before: list[str] = field(default_factory=list)
+    after: list[str] = field(default_factory=list)
+
+
+# --- pure parts ----------------------------------------------------------------------------------------------------------
+
+
+def plan_nodes(value: object, memory_mib: int, cpus: int) -> tuple[NodePlan, ...]:
+    """The nodes that a user asked for.
+
+    `value` is a number of nodes (lab1, lab2, ...) or a list of names or of dicts with name and, if they differ from the lab's,
+    memory_mib and cpus. Raises LabError, naming the entry.
+    """
+    if isinstance(value, str) and value.strip().isdigit():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, (int, list, tuple)):
+        raise LabError(
+            "nodes is %r: give a number of nodes, or a list of names or of dicts with name, memory_mib and cpus"
+            % (value,)
+        )
+    entries: t.Sequence[object] = (
+        [{"name": "lab%d" % (n + 1)} for n in range(value)] if isinstance(value, int) else value
+    )
+    if not 1 <= len(entries) <= MAX_NODES:
+        raise LabError("the lab has %d nodes: give 1 to %d" % (len(entries), MAX_NODES))
+    result: list[NodePlan] = []
+    for position, entry in enumerate(entries):
+        item: object = {"name": entry} if isinstance(entry, str) else entry
+        where = "nodes[%d]" % position
+        if not isinstance(item, dict) or not isinstance(item.get("name"), str):
+            raise LabError("%s is %r: give a name or a dict with name" % (where, entry))
+        unknown = sorted(str(key) for key in set(item) - {"name", "memory_mib", "cpus"})
+        if unknown:
+            raise LabError(
+                "%s has the unknown keys %s: it may have name, memory_mib and cpus" % (where, ", ".join(unknown))
+            )
+        name = item["name"]
+        if not re.match(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?\Z", name):
+            raise LabError("%s.name is %r: use 1 to 32 of a-z, 0-9 and -, with no - at either end" % (where, name))
+        if any(node.name == name for node in result):
+            raise LabError("%s.name is %r, and so is an earlier one: names must differ" % (where, name))
+        result.append(
+            NodePlan(
+                name,
+                position,
+                _number(item.get("memory_mib", memory_mib), where + ".memory_mib", 256, 65536),
+                _number(item.get("cpus", cpus), where + ".cpus", 1, 64),
+            )
+        )
+    return tuple(result)
+
+
+def _number(value: object, where: str, least: int, most: int) -> int:
+    try:
+        number = int(str(value))
+    except ValueError:
+        number = least - 1
+    if not least <= number <= most:
+        raise LabError("%s is %r: give a whole number from %d to %d" % (where, value, least, most))
+    return number
+
+
+def fabric_links(count: int) -> list[tuple[int, int]]:
+    """Which nodes are joined by a cable: all with the first one, whose QEMU has a hub when there are more than two."""
+    return [(0, other) for other in range(1, count)]
+
+
+def fabric_netdevs(index: int, count: int, descriptors: t.Sequence[int]) -> list[str]:
+    """QEMU's arguments for the network behind the second card (netdev `fabric`) of a node.
+
+    `descriptors` are the ends of this node's cables, in the order of `fabric_links`.
+    """
+    if count == 2 or (index > 0 and count > 2):
+        return ["-netdev", "socket,id=fabric,fd=%d" % descriptors[0]]
+    result = ["-netdev", "hubport,id=fabric,hubid=0"]
+    for number, descriptor in enumerate(descriptors):
+        result += ["-netdev", "socket,id=cable%d,fd=%d" % (number, descriptor)]
+        result += ["-netdev", "hubport,id=port%d,hubid=0,netdev=cable%d" % (number, number)]
+    return result
+
+
+def _quoted(path: str) -> str:
+    """A path as a value in one of QEMU's comma-separated options."""
+    return path.replace(",", ",,")
+
+
+def kernel_arguments(node: NodePlan) -> str:
+    """The kernel command line of a node."""
+    machine_id = hashlib.sha256(("fabric.rdma lab " + node.name).encode()).hexdigest()[:32]
+    return " ".join(
+        [
+            "root=/dev/vda rw rootfstype=ext4 console=ttyS0 net.ifnames=0",
+            "systemd.hostname=%s systemd.machine_id=%s" % (node.name, machine_id),
+            # Nothing here protects anything, and each costs time under emulation.
+            "mitigations=off audit=0 selinux=0 apparmor=0 nowatchdog fsck.mode=skip",
+            "random.trust_cpu=on loglevel=5 systemd.show_status=1",
+        ]
+    )
+
+
+def qemu_command(
+    node: NodePlan, count: int, image: Image, directory: str, accel: str, port: int, descriptors: t.Sequence[int]
+) -> list[str]:
+    """The command that starts a node in the background.
+
+    `directory` is the node's own; `port` the one of 127.0.0.1 that leads to its SSH server. The management network reaches nothing but
+    this port (restrict=on).
+    """
+    cpu = "host" if accel == "kvm" else TCG_CPU
+    accelerator = "kvm" if accel == "kvm" else "tcg,thread=multi"
+
+    def path(name: str) -> str:
+        return _quoted(os.path.join(directory, name))
+
+    return [
+        "qemu-system-x86_64",
+        *("-name", node.name),
+        *("-machine", MACHINE),
+        *("-accel", accelerator),
+        *("-cpu", cpu),
+        *("-smp", str(node.cpus)),
+        *("-m", str(node.memory_mib)),
+        *("-nodefaults", "-no-user-config", "-vga", "none", "-display", "none", "-monitor", "none"),
+        *("-chardev", "file,id=console,path=%s" % path("console.log"), "-serial", "chardev:console"),
+        *("-kernel", image.kernel, "-initrd", image.initrd, "-append", kernel_arguments(node)),
+        # cache=unsafe: losing a node's disk with the machine's power is no loss, and syncs are what package installation waits for.
+        *("-drive", "file=%s,if=none,id=root,format=qcow2,cache=unsafe" % path("disk.qcow2")),
+        *("-device", "virtio-blk-pci,drive=root"),
+        *("-drive", "file=%s,if=none,id=config,format=raw,readonly=on" % path("config.tar")),
+        *("-device", "virtio-blk-pci,drive=config"),
+        *("-netdev", "user,id=management,restrict=on,hostfwd=tcp:127.0.0.1:%d-%s:22" % (port, MANAGEMENT_ADDRESS)),
+        *("-device", "virtio-net-pci,netdev=management,mac=%s,romfile=" % node.mac(0)),
+        *fabric_netdevs(node.index, count, descriptors),
+        *("-device", "virtio-net-pci,netdev=fabric,mac=%s,romfile=" % node.mac(1)),
+        *("-device", "virtio-rng-pci"),
+        *("-daemonize", "-pidfile", os.path.join(directory, "qemu.pid")),
+    ]
+
+
+def ssh_config(nodes: t.Sequence[NodePlan], ports: t.Mapping[str, int], directory: str) -> str:
+    """An ssh_config(5) with one alias a node: `ssh -F <directory>/ssh_config lab1`."""
+
+    def path(name: str) -> str:
+        # % starts a token in ssh_config(5), and a path may have blanks.
+        return '"%s"' % os.path.join(directory, name).replace("%", "%%")
+
+    lines = ["# Written by fabric.rdma.lab; removed with the lab."]
+    for node in nodes:
+        lines += [
+            "Host %s" % node.name,
+            "  HostName 127.0.0.1",
+            "  Port %d" % ports[node.name],
+            "  HostKeyAlias %s" % node.name,
+        ]
+    lines += [
+        "Host %s" % " ".join(node.name for node in nodes),
+        "  User root",
+        "  IdentityFile %s" % path("id_ed25519"),
+        "  IdentitiesOnly yes",
+        "  IdentityAgent none",
+        "  PasswordAuthentication no",
+        "  StrictHostKeyChecking yes",
+        "  UserKnownHostsFile %s" % path("known_hosts"),
+        "  GlobalKnownHostsFile /dev/null",
+        "  CheckHostIP no",
+        "  UpdateHostKeys no",
+        "  LogLevel ERROR",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def known_hosts(keys: t.Mapping[str, str]) -> str:
+    """A known_hosts file that pins the nodes' host keys; `keys` maps a node to the text of its public key file."""
+    return "".join("%s %s\n" % (name, " ".join(keys[name].split()[:2])) for name in keys)
+
+
+def config_archive(
+    node: NodePlan, nodes: t.Sequence[NodePlan], host_key: str, host_public: str, client_public: str
+) -> bytes:
+    """What makes a node this node, as a tar archive: its second disk."""
+    hosts = "127.0.0.1 localhost\n" + "".join("%s %s\n" % (other.address, other.name) for other in nodes)
+    settings = {
+        "LAB_NAME": node.name,
+        "LAB_MANAGEMENT_ADDRESS": MANAGEMENT_ADDRESS + "/24",
+        "LAB_GATEWAY": MANAGEMENT_GATEWAY,
+        "LAB_FABRIC_ADDRESS": node.address + "/24",
+    }
+    files = {
+        "etc/hostname": (0o644, node.name + "\n"),
+        "etc/hosts": (0o644, hosts),
+        "etc/fabric-rdma-lab.conf": (0o644, "".join("%s=%s\n" % (key, shlex.quote(settings[key])) for key in settings)),
+        "etc/ssh/ssh_host_ed25519_key": (0o600, host_key),
+        "etc/ssh/ssh_host_ed25519_key.pub": (0o644, host_public),
+        "root/.ssh/authorized_keys": (0o600, client_public),
+    }
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for name, (mode, content) in files.items():
+            info = tarfile.TarInfo(name)
+            info.mode, info.size = mode, len(content.encode())
+            archive.addfile(info, io.BytesIO(content.encode()))
+    return buffer.getvalue()
+
+
+def console_tail(text: str, lines: int = 20) -> str:
+    """The last lines of a console log, without the colours and carriage returns that systemd writes there."""
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][A-Z0-9]|\x1bc|[\x00-\x08\x0b-\x1f]", "", text.replace("\r", "\n"))
+    kept = [line.rstrip() for line in plain.split("\n") if line.strip()]
+    return "\n".join(kept[-lines:])
+
+
+def is_our_process(arguments: t.Sequence[str], pidfile: str) -> bool:
+    """Whether a process with these arguments is the QEMU that was started with this pid file."""
+    if not arguments or not os.path.basename(arguments[0]).startswith("qemu-system-"):
+        return False
+    return any(a == "-pidfile" and b == pidfile for a, b in zip(arguments, arguments[1:]))
+
+
+# --- the machine -----------------------------------------------------------------------------------------------------------
+
+
+def _write(path: str, content: str | bytes, mode: int = 0o644) -> None:
+    """Writes a file at once or not at all."""
+    data = content.encode() if isinstance(content, str) else content
+    temporary = path + ".new"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(temporary)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(data)
+    os.replace(temporary, path)
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            return stream.read()
+    except OSError:
+        return ""
+
+
+def _run(command: t.Sequence[str], what: str, pass_fds: t.Sequence[int] = (), timeout: float = 60) -> None:
+    """Runs a program to its end. Raises LabError with what it said when it fails."""
+    program = find_tool(command[0]) or command[0]
+    try:
+        result = subprocess.run(
+            [program, *command[1:]],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=pass_fds,
+            timeout=timeout,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as exc:
+        raise LabError("%s failed: %s" % (what, exc)) from exc
+    if result.returncode != 0:
+        raise LabError("%s failed (%s ended with %d): %s" % (what, command[0], result.returncode, _text(result.stdout)))
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace").strip() or "it said nothing"
+
+
+def _free_port() -> int:
+    """A TCP port of 127.0.0.1 that is free now. Somebody else may take it before QEMU does; the caller then tries another."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+@contextlib.contextmanager
+def _termination_is_an_exception() -> t.Iterator[None]:
+    """Lets the clean-up run when this process is told to end (Ansible ends its workers with SIGTERM after Ctrl-C)."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, _frame: object) -> t.NoReturn:
+        raise SystemExit(128 + number)
+
+    previous = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+class Lab:
+    """A lab directory and what runs from it."""
+
+    def __init__(self, directory: str, progress: Progress) -> None:
+        self.directory = os.path.realpath(os.path.expanduser(directory))
+        self.progress = progress
+        self._parent = os.getppid()
+
+    def _alive(self) -> None:
+        """Ansible's workers live on, unheard, when the process that started them was interrupted."""
+        if os.getppid() != self._parent:
+            raise LabError("the process that wanted the lab in %s has ended" % self.directory)
+
+    # -- looking
+
+    def state(self) -> dict[str, t.Any]:
+        """What `present` has written: {} when there is no lab here."""
+        text = _read(os.path.join(self.directory, STATE_FILE))
+        if not text:
+            return {}
+        try:
+            state = json.loads(text)
+        except ValueError as exc:
+            raise LabError(
+                "%s is damaged (%s): remove the directory %s by hand" % (STATE_FILE, exc, self.directory)
+            ) from exc
+        if not isinstance(state, dict) or state.get("format") != STATE_FORMAT:
+            raise LabError(
+                "%s/%s was written by another version of the lab (format %r, this one writes %d): remove the lab with that version, or the "
+                "directory by hand"
+                % (self.directory, STATE_FILE, state.get("format") if isinstance(state, dict) else None, STATE_FORMAT)
+            )
+        return state
+
+    def node_path(self, name: str, file: str) -> str:
+        """Path of a node's file."""
+        return os.path.join(self.directory, name, file)
+
+    def pid(self, name: str) -> int | None:
+        """The process of a node, when it runs and is ours."""
+        pidfile = self.node_path(name, "qemu.pid")
+        text = _read(pidfile).strip()
+        if not text.isdigit():
+            return None
+        arguments = _read("/proc/%s/cmdline" % text).split("\0")
+        return int(text) if is_our_process(arguments, pidfile) else None
+
+    def nodes(self) -> list[NodeStatus]:
+        """The nodes that the state names, and whether they run."""
+        result: list[NodeStatus] = []
+        for node in self.state().get("nodes", []):
+            pid = self.pid(node["name"])
+            result.append(
+                NodeStatus(
+                    name=node["name"],
+                    address=node["address"],
+                    port=node["port"],
+                    running=pid is not None,
+                    pid=pid,
+                    console=self.node_path(node["name"], "console.log"),
+                )
+            )
+        return result
+
+    def _result(self, changed: bool, **more: t.Any) -> LabResult:
+        state = self.state()
+        nodes = self.nodes()
+        result = LabResult(
+            changed=changed, directory=self.directory, nodes=nodes, accel=state.get("accel"), image=state.get("image")
+        )
+        result.after = [_line(node) for node in nodes]
+        for key, value in more.items():
+            setattr(result, key, value)
+        return result
+
+    def status(self) -> LabResult:
+        """What runs."""
+        return self._result(False)
+
+    # -- present
+
+    def present(self, spec: LabSpec, check: bool = False) -> LabResult:
+        """Makes the lab run as wished: builds the image, starts the nodes, waits until each can be used.
+
+        In check mode nothing is done, and `changed` says whether something would be.
+        """
+        require_tools(RUN_TOOLS)
+        self._refuse_foreign()
+        os_release = parse_os_release(_read("/etc/os-release"))
+        suite, sources = choose_sources(machine_sources(), os_release)
+        recipe = default_recipe(suite, sources, os_release)
+        image = cached_image(spec.cache_dir, recipe)
+        before = [_line(node) for node in self.nodes()]
+        if check:
+            wanted = image is not None and self._fits(spec, image)
+            after = before if wanted else ["%s running %s" % (node.name, node.address) for node in spec.nodes]
+            return self._result(not wanted, before=before, after=after)
+        seconds: dict[str, float] = {}
+        notes: list[str] = []
+        with _termination_is_an_exception(), self._lock():
+            if image is None:
+                started = time.monotonic()
+                image = build_image(spec.cache_dir, recipe, sources, self.progress, self._alive)
+                seconds["image"] = time.monotonic() - started
+            if self._fits(spec, image):
+                self._wait(spec, self.state()["accel"], spec.boot_timeout)
+                return self._result(False, before=before, seconds=seconds)
+            self._prepare(spec, image)
+            started = time.monotonic()
+            self._start_with_accelerator(spec, image, notes)
+            seconds["boot"] = time.monotonic() - started
+        return self._result(True, before=before, seconds=seconds, notes=notes)
+
+    @contextlib.contextmanager
+    def _lock(self) -> t.Iterator[None]:
+        """One at a time in this directory."""
+        os.makedirs(self.directory, mode=0o700, exist_ok=True)
+        with locked(os.path.join(self.directory, LOCK_FILE), self.progress, self._alive, "lab"):
+            yield
+
+    def _refuse_foreign(self) -> None:
+        """What is not a lab is not ours to write to."""
+        if os.path.isdir(self.directory) and not self.state() and set(os.listdir(self.directory)) - {LOCK_FILE}:
+            raise LabError("%s is not empty and has no lab in it: name a directory of the lab's own" % self.directory)
+
+    def _fits(self, spec: LabSpec, image: Image) -> bool:
+        return self.state().get("spec") == spec.key(image) and all(node.running for node in self.nodes())
+
+    def _prepare(self, spec: LabSpec, image: Image) -> None:
+        """Stops what runs, and lays out keys and disks. Disks are kept when the wish is the one that they were made for."""
+        state = self.state()
+        self._stop_all()
+        if state and state.get("spec") != spec.key(image):
+            self._remove_files()
+        os.makedirs(self.directory, mode=0o700, exist_ok=True)
+        state = {
+            "format": STATE_FORMAT,
+            "spec": spec.key(image),
+            "image": image.directory,
+            "accel": None,
+            "nodes": [{"name": node.name, "address": node.address, "port": 0} for node in spec.nodes],
+        }
+        # First of all: from now on `absent` knows what to remove.
+        self._save(state)
+        client = os.path.join(self.directory, "id_ed25519")
+        _keypair(client, "fabric.rdma lab")
+        keys: dict[str, str] = {}
+        for node in spec.nodes:
+            os.makedirs(os.path.join(self.directory, node.name), exist_ok=True)
+            key = self.node_path(node.name, "ssh_host_ed25519_key")
+            _keypair(key, node.name)
+            keys[node.name] = _read(key + ".pub")
+            archive = config_archive(node, spec.nodes, _read(key), keys[node.name], _read(client + ".pub"))
+            _write(self.node_path(node.name, "config.tar"), archive, 0o600)
+            disk = self.node_path(node.name, "disk.qcow2")
+            if not os.path.exists(disk):
+                _run(
+                    ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", image.disk, disk],
+                    "making the disk of %s" % node.name,
+                )
+        _write(os.path.join(self.directory, "known_hosts"), known_hosts(keys))
+
+    def _save(self, state: t.Mapping[str, t.Any]) -> None:
+        _write(os.path.join(self.directory, STATE_FILE), json.dumps(state, indent=1, sort_keys=True) + "\n")
+
+    def _start_with_accelerator(self, spec: LabSpec, image: Image, notes: list[str]) -> None:
+        """Starts and waits with KVM where it works, else with emulation."""
+        accels = [spec.accel] if spec.accel != "auto" else ["tcg"]
+        if spec.accel == "auto":
+            reason = kvm_trouble(image)
+            if reason is None:
+                accels = ["kvm", "tcg"]
+            else:
+                notes.append("plain emulation: %s" % reason)
+                self.progress("lab: KVM is of no use here (%s); using plain emulation" % reason)
+        for accel in accels:
+            last = accel == accels[-1]
+            try:
+                with self._guard(spec):
+                    self._start(spec, image, accel)
+                    self._wait(spec, accel, spec.boot_timeout if last else min(90, spec.boot_timeout))
+                return
+            except LabError as exc:
+                self._stop_all()
+                if last:
+                    raise LabError("%s\nAll nodes have been stopped." % exc) from exc
+                notes.append("plain emulation: nodes did not come up with KVM")
+                self.progress(
+                    "lab: nodes did not come up with KVM, trying plain emulation: %s" % str(exc).splitlines()[0]
+                )
+            except BaseException:
+                self._stop_all()
+                raise
+
+    @contextlib.contextmanager
+    def _guard(self, spec: LabSpec) -> t.Iterator[None]:
+        """Ends the nodes when this process is killed before the body is through: then nobody knows that they are there."""
+        pidfiles = [self.node_path(node.name, "qemu.pid") for node in spec.nodes]
+        with subprocess.Popen(
+            [sys.executable, "-I", "-c", _GUARD, *pidfiles],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        ) as process:
+            assert process.stdin is not None
+            try:
+                yield
+            finally:
+                # Whatever has happened, this process has lived to deal with it.
+                process.stdin.write(b"alive")
+                process.stdin.close()
+
+    def _start(self, spec: LabSpec, image: Image, accel: str) -> None:
+        state = self.state()
+        state["accel"] = accel
+        ports: dict[str, int] = {}
+        with contextlib.ExitStack() as stack:
+            ends: list[list[int]] = [[] for _ in spec.nodes]
+            for one, other in fabric_links(len(spec.nodes)):
+                # One datagram is one frame. A stream has been seen to lose its place between two frames after some 80 MB of
+                # RoCE traffic, and then nothing arrives any more.
+                pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+                for index, end in zip((one, other), pair):
+                    stack.callback(end.close)
+                    ends[index].append(end.fileno())
+            for node in spec.nodes:
+                ports[node.name] = self._start_node(spec, node, image, accel, ends[node.index])
+        for entry in state["nodes"]:
+            entry["port"] = ports[entry["name"]]
+        self._save(state)
+        _write(os.path.join(self.directory, "ssh_config"), ssh_config(spec.nodes, ports, self.directory))
+        self.progress(
+            "lab: started %s with %s"
+            % (", ".join(n.name for n in spec.nodes), "KVM" if accel == "kvm" else "plain emulation (TCG)")
+        )
+
+    def _start_node(self, spec: LabSpec, node: NodePlan, image: Image, accel: str, descriptors: t.Sequence[int]) -> int:
+        directory = os.path.join(self.directory, node.name)
+        for attempt in range(5):
+            port = _free_port()
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(directory, "console.log"))
+            command = qemu_command(node, len(spec.nodes), image, directory, accel, port, descriptors)
+            try:
+                _run(command, "starting %s" % node.name, pass_fds=descriptors)
+                return port
+            except LabError as exc:
+                if "host forwarding" not in str(exc) or attempt == 4:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _wait(self, spec: LabSpec, accel: str, timeout: float) -> None:
+        """Waits until every node answers over SSH and has its RDMA device. All are asked at the same time."""
+        waiting = {node.name: _Probe(self, node.name) for node in spec.nodes}
+        with contextlib.ExitStack() as stack:
+            for probe in waiting.values():
+                stack.callback(probe.close)
+            self._wait_for(waiting, accel, timeout)
+
+    def _wait_for(self, waiting: dict[str, _Probe], accel: str, timeout: float) -> None:
+        started = time.monotonic()
+        told = started
+        while waiting:
+            time.sleep(0.3)
+            self._alive()
+            now = time.monotonic()
+            for name, probe in list(waiting.items()):
+                if probe.ready():
+                    del waiting[name]
+                    if now - started > 2:
+                        self.progress("%s: ready after %d s" % (name, now - started))
+                elif self.pid(name) is None:
+                    raise LabError(self._epitaph(name, "its QEMU process ended", accel))
+                elif "Kernel panic" in _read(self.node_path(name, "console.log")):
+                    raise LabError(self._epitaph(name, "its kernel panicked", accel))
+                elif now - started > timeout:
+                    raise LabError(
+                        self._epitaph(
+                            name,
+                            "no answer over SSH within %d s (boot_timeout; last: %s)" % (timeout, probe.last),
+                            accel,
+                        )
+                    )
+            if waiting and now - told >= 8:
+                told = now
+                for name in waiting:
+                    last = console_tail(_read(self.node_path(name, "console.log")), 1) or "(nothing on the console yet)"
+                    self.progress("%s: booting (%d s): %s" % (name, now - started, last[:70]))
+
+    def _epitaph(self, name: str, what: str, accel: str) -> str:
+        console = self.node_path(name, "console.log")
+        tail = console_tail(_read(console)) or "(nothing)"
+        return "%s did not come up with %s: %s. Last lines of its console (%s):\n%s" % (
+            name,
+            accel,
+            what,
+            console,
+            tail,
+        )
+
+    # -- absent
+
+    def absent(self, check: bool = False) -> LabResult:
+        """Stops the nodes and removes what `present` has made in the directory."""
+        before = [_line(node) for node in self.nodes()]
+        state = self.state()
+        if not state:
+            return self._result(False)
+        if check:
+            return self._result(True, before=before, after=[])
+        with self._lock():
+            self._stop_all()
+            self._remove_files()
+            # The lock last: who waits for it sees that it has gone, and takes a new one.
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(self.directory, LOCK_FILE))
+            with contextlib.suppress(OSError):
+                # Not empty: there are files that are not ours.
+                os.rmdir(self.directory)
+        return self._result(True, before=before)
+
+    def _stop_all(self) -> None:
+        """Ends the nodes' processes, after a look at each that it is ours."""
+        names = [node["name"] for node in self.state().get("nodes", [])]
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            pids = {name: pid for name in names for pid in [self.pid(name)] if pid is not None}
+            for pid in pids.values():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
+            deadline = time.monotonic() + 10
+            while any(self.pid(name) is not None for name in pids) and time.monotonic() < deadline:
+                time.sleep(0.05)
+        left = [name for name in names if self.pid(name) is not None]
+        if left:
+            raise LabError("cannot end the QEMU processes of %s: end them by hand" % ", ".join(left))
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.node_path(name, "qemu.pid"))
+
+    def _remove_files(self) -> None:
+        for node in self.state().get("nodes", []):
+            for file in NODE_FILES:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(self.node_path(node["name"], file))
+            with contextlib.suppress(OSError):
+                os.rmdir(os.path.join(self.directory, node["name"]))
+        # The state last: while it is there, a second attempt knows what is left.
+        for file in TOP_FILES:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(self.directory, file))
+
+
+# A process of its own that reads until the other end of its standard input is closed. SIGKILL closes it without the word that all is
+# well. It stands alone, without an import from the collection, whose place only Ansible's import machinery knows.
+_GUARD = """
+import os, signal, sys, time
+if sys.stdin.buffer.read() != b"alive":
+    for attempt in range(20):  # a node that is just starting has no pid file yet
+        for pidfile in sys.argv[1:]:
+            try:
+                with open(pidfile) as stream:
+                    pid = int(stream.read())
+                with open("/proc/%d/cmdline" % pid) as stream:
+                    if pidfile in stream.read().split("\\0"):
+                        os.kill(pid, signal.SIGKILL)
+            except (OSError, ValueError):
+                pass
+        time.sleep(0.2)
+"""
+
+
+class _Probe:
+    """Asks one node over SSH, in the background, whether its RDMA device is there."""
+
+    def __init__(self, lab: Lab, name: str) -> None:
+        self._console = lab.node_path(name, "console.log")
+        self._command = [
+            "ssh",
+            "-F",
+            os.path.join(lab.directory, "ssh_config"),
+            "-o",
+            "BatchMode=yes",
+            "-o",
+            "ConnectTimeout=20",
+        ]
+        self._command += [name, "cat", READY_FILE]
+        self._process: subprocess.Popen[bytes] | None = None
+        self._announced = False
+        self.last = "the node is not set up yet"
+
+    def ready(self) -> bool:
+        """Never blocks."""
+        if not self._announced:
+            # Every connection costs an emulated node a second of its processor: none before there is something to connect to.
+            self._announced = READY_TEXT in _read(self._console)
+        elif self._process is None:
+            self._process = subprocess.Popen(  # pylint: disable=consider-using-with
+                self._command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            )
+        elif self._process.poll() is not None:
+            output, _unused = self._process.communicate()
+            code, self._process = self._process.returncode, None
+            self.last = _text(output)
+            return code == 0 and b"rxe0" in output
+        return False
+
+    def close(self) -> None:
+        """Ends a question that nobody waits for any more."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+
+def kvm_trouble(image: Image, seconds: float = 10) -> str | None:
+    """Why KVM cannot run a node, None when it can.
+
+    That /dev/kvm opens proves little inside virtual machines; what counts is a kernel that gets as far as its first process.
+    """
+    if not os.path.exists("/dev/kvm"):
+        return "there is no /dev/kvm"
+    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        return "/dev/kvm may not be opened by this user"
+    command = [
+        find_tool("qemu-system-x86_64") or "qemu-system-x86_64",
+        *(
+            "-machine",
+            MACHINE,
+            "-accel",
+            "kvm",
+            "-cpu",
+            "host",
+            "-m",
+            "512",
+            "-nodefaults",
+            "-no-user-config",
+            "-no-reboot",
+        ),
+        *("-vga", "none", "-display", "none", "-monitor", "none", "-serial", "stdio"),
+        *("-kernel", image.kernel, "-initrd", image.initrd, "-append", "console=ttyS0 panic=-1 root=/dev/none"),
+    ]
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as process:
+        assert process.stdout is not None
+        os.set_blocking(process.stdout.fileno(), False)
+        output = b""
+        deadline = time.monotonic() + seconds
+        try:
+            while time.monotonic() < deadline:
+                ended = process.poll() is not None
+                output += process.stdout.read() or b""
+                if b"Run /init as init process" in output:
+                    return None
+                if ended:
+                    return "QEMU with KVM ended at once: %s" % console_tail(output.decode("utf-8", "replace"), 1)[-80:]
+                time.sleep(0.1)
+        finally:
+            if process.poll() is None:
+                process.kill()
+    if not output.strip():
+        return "a guest with KVM shows nothing within %d s" % seconds
+    return "a guest with KVM got stuck within %d s, at: %s" % (
+        seconds,
+        console_tail(output.decode("utf-8", "replace"), 1),
+    )
+
+
+def _keypair(path: str, comment: str) -> None:
+    if not os.path.exists(path):
+        _run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", path], "making an SSH key")
+
+
+def _line(node: NodeStatus) -> str:
+    """A node in a line, for the diff: without what differs from start to start."""
+    return "%s %s %s" % (node.name, "running" if node.running else "stopped", node.address)

@@ -1,0 +1,144 @@
+#!/usr/bin/python
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# The code is in the action plugin of the same name: the lab is the controller's, and an action can tell its progress.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: lab
+short_description: Run virtual machines with Soft-RoCE devices on the controller
+version_added: "0.1.0"
+description:
+  - Builds a disk image with the machine's own apt sources (about one minute, once), boots QEMU virtual machines from it, all at the
+    same time, and waits until each can be reached with SSH and has its RDMA device C(rxe0).
+  - Nodes use KVM where a guest really boots with it, and plain emulation elsewhere.
+  - Each node has a network card C(eth0) that leads to its SSH server from a port of 127.0.0.1 and to nothing else, and a card C(eth1)
+    that joins the nodes, with an address from 198.51.100.0/24. C(rxe0) is on C(eth1).
+  - The user space for RDMA (rdma-core, perftest and so on) is not installed in the image, but a package repository inside the image has it.
+  - Tells its progress on standard error while it runs.
+extends_documentation_fragment:
+  - fabric.rdma.attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+options:
+  state:
+    description:
+      - With V(present), the nodes run as described. When a node has died, all of them are started again with the disks that they had.
+        When the description, or the recipe of the image, is another one than the nodes were made from, they are made anew.
+      - With V(absent), no node runs and what was written to O(directory) is removed.
+      - With V(status), nothing is changed.
+    type: str
+    choices: [present, absent, status]
+    default: present
+  directory:
+    description:
+      - Where the lab keeps disks, keys, logs and its C(ssh_config). Must be empty, absent or a lab.
+      - Relative to the directory in which Ansible was started.
+    type: path
+    required: true
+  cache_dir:
+    description:
+      - Where built images are kept, each under a hash of all that goes into it.
+      - The default is C(fabric.rdma) in E(XDG_CACHE_HOME), or in C(~/.cache).
+    type: path
+  nodes:
+    description:
+      - A number of nodes, which are then called lab1, lab2 and so on.
+      - Or a list of names, or of dictionaries with C(name) and, if they differ from the others, C(memory_mib) and C(cpus).
+    type: raw
+    default: 2
+  memory_mib:
+    description: Memory of a node in MiB.
+    type: int
+    default: 1024
+  cpus:
+    description: Processors of a node.
+    type: int
+    default: 1
+  accel:
+    description: V(auto) is V(kvm) where it works and V(tcg), plain emulation, elsewhere.
+    type: str
+    choices: [auto, kvm, tcg]
+    default: auto
+  boot_timeout:
+    description: How many seconds a node may take from its start to its first answer.
+    type: int
+    default: 600
+requirements:
+  - Debian or Ubuntu on the controller, with qemu-system-x86, qemu-utils, mmdebstrap, e2fsprogs, openssh-client and, for users other than
+    root, uidmap
+notes:
+  - Works without root. Building the image then needs user namespaces and a range for the user in C(/etc/subuid) and C(/etc/subgid).
+  - The processes belong to the user, in the background. O(state=absent) ends them.
+author:
+  - fabric.rdma contributors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: Two nodes with RDMA devices
+  fabric.rdma.lab:
+    directory: .lab
+
+- name: Three nodes, one of them larger
+  fabric.rdma.lab:
+    directory: .lab
+    nodes:
+      - name: lab1
+        memory_mib: 2048
+      - name: lab2
+      - name: lab3
+
+- name: Stop and remove them
+  fabric.rdma.lab:
+    directory: .lab
+    state: absent
+"""
+
+RETURN = r"""
+directory:
+  description: Absolute path of the lab.
+  returned: success
+  type: str
+  sample: /home/me/rdma/.lab
+nodes:
+  description: The nodes of the lab.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - {name: lab1, address: 198.51.100.1, port: 41873, running: true, pid: 4711, console: /home/me/rdma/.lab/lab1/console.log}
+accel:
+  description: What the nodes run with, V(kvm) or V(tcg).
+  returned: success, null when there is no lab
+  type: str
+  sample: tcg
+image:
+  description: The image under the nodes' disks.
+  returned: success, null when there is no lab
+  type: str
+  sample: /home/me/.cache/fabric.rdma/image-87f2bb35ac8a7543
+ssh_config:
+  description: File for C(ssh -F), with one alias for each node.
+  returned: success, null when there is no lab
+  type: str
+  sample: /home/me/rdma/.lab/ssh_config
+notes:
+  description: What the operator may want to know, for example why KVM was not used.
+  returned: success
+  type: list
+  elements: str
+  sample: ["plain emulation: there is no /dev/kvm"]
+seconds:
+  description: How long the phases C(image) and C(boot) took, as far as there were any.
+  returned: success
+  type: dict
+  sample: {boot: 31.4}
+"""
