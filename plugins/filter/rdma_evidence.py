@@ -1,0 +1,64 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: rdma_evidence
+short_description: Judge the measurements between the hosts
+version_added: "0.1.0"
+description:
+  - Puts what P(fabric.rdma.perftest#module) returned on the hosts together with the pairs that were planned, compares each figure
+    with its floor, and names the cause of what could not be measured.
+positional: results
+options:
+  _input:
+    description: The pairs, as P(fabric.rdma.rdma_pairs#filter) returns them.
+    type: dict
+    required: true
+  results:
+    description:
+      - For each host a list, with for each round that it took part in the C(round) and the results C(server), C(client) and
+        C(stop) of the module.
+    type: dict
+    required: true
+author:
+  - fabric.rdma contributors
+"""
+
+EXAMPLES = r"""
+- name: Show the table of each group
+  ansible.builtin.debug:
+    msg: "{{ (pairs | fabric.rdma.rdma_evidence(results)).tables }}"
+"""
+
+RETURN = r"""
+_value:
+  description:
+    - C(groups) has the evidence of each group, with one entry for each test and what was not measured.
+    - C(tables) has the same as text of at most 100 columns.
+    - C(failures) has one sentence for each test that did not pass, with hosts, devices, figures, cause and remedy.
+  type: dict
+"""
+
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.fabric.rdma.plugins.module_utils._pairs import build_evidence, evidence_table
+
+
+def rdma_evidence(pairs: t.Any, results: t.Any) -> t.Dict[str, t.Any]:
+    if not isinstance(pairs, t.Mapping) or "rounds" not in pairs:
+        raise AnsibleFilterError("fabric.rdma.rdma_evidence expects the value of fabric.rdma.rdma_pairs")
+    if not isinstance(results, t.Mapping):
+        raise AnsibleFilterError("fabric.rdma.rdma_evidence expects results by host, found %s" % type(results).__name__)
+    evidence = build_evidence(dict(pairs), results)
+    tables = {name: "\n".join(evidence_table(group)) for name, group in evidence["groups"].items()}
+    return {**evidence, "tables": tables}
+
+
+class FilterModule:
+    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+        return {"rdma_evidence": rdma_evidence}

@@ -1,0 +1,86 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: rdma_pairs
+short_description: Plan which hosts measure against each other
+version_added: "0.1.0"
+description:
+  - Pairs the hosts of each group inside their fabric, port by port, and orders the pairs into rounds. No host is in two pairs of
+    a round, so that the pairs of a round can run at the same time and none takes another's bandwidth.
+  - InfiniBand ports are paired with ports of the same subnet prefix, Ethernet ports need a RoCE v2 GID with an IPv4 address.
+positional: hosts, settings
+options:
+  _input:
+    description: Groups and facts as P(fabric.rdma.rdma_view#filter) returns them. Replayed hosts are left out.
+    type: dict
+    required: true
+  hosts:
+    description: Hosts that can be measured, usually the variable C(ansible_play_hosts).
+    type: list
+    elements: str
+    required: true
+  settings:
+    description:
+      - How to measure. Any of C(tests), C(topology) (V(pairs), V(ring) or V(full)), C(iterations), C(software_iterations),
+        C(bandwidth_bytes), C(latency_bytes), C(qps), and the floors C(min_gbps), C(min_share), C(software_min_gbps), C(max_us),
+        C(hardware_max_us), C(software_max_us).
+    type: dict
+    default: {}
+author:
+  - fabric.rdma contributors
+"""
+
+EXAMPLES = r"""
+- name: Show who would measure against whom
+  ansible.builtin.debug:
+    msg: "{{ hostvars | fabric.rdma.rdma_view(groups, rdma_groups) | fabric.rdma.rdma_pairs(ansible_play_hosts) }}"
+"""
+
+RETURN = r"""
+_value:
+  description:
+    - C(rounds) is a list of lists of pairs with C(group), C(client), C(server) and C(tests), each test with both ends, sizes and
+      its floor.
+    - C(jobs) has for each host what it does in each round, null for nothing.
+    - C(untested) has for each group the ports that cannot be measured, with the reason.
+  type: dict
+"""
+
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.fabric.rdma.plugins.module_utils._pairs import Settings, pair_groups, settings_from
+from ansible_collections.fabric.rdma.plugins.module_utils._selectors import PlanError, usable_ports, validate_wishes
+
+
+def rdma_pairs(view: t.Any, hosts: t.Any, settings: t.Any = None) -> t.Dict[str, t.Any]:
+    if not isinstance(view, t.Mapping) or not {"groups", "facts"} <= set(view):
+        raise AnsibleFilterError("fabric.rdma.rdma_pairs expects the value of fabric.rdma.rdma_view")
+    if isinstance(hosts, str) or not isinstance(hosts, t.Sequence):
+        raise AnsibleFilterError("fabric.rdma.rdma_pairs expects a list of hosts, found %r" % (hosts,))
+    present = {str(host) for host in hosts}
+    groups: t.Dict[str, t.List[str]] = {}
+    wanted: t.Dict[str, t.List[t.Dict[str, t.Any]]] = {}
+    try:
+        checked: Settings = settings_from(settings or {})
+        for name, group in view["groups"].items():
+            live = (present & set(group["hosts"]) & set(view["facts"])) - set(group["replayed"])
+            # Only the wish for ports matters here: a resource without a name can still carry traffic.
+            want = validate_wishes(name, {"resource": {"name": "any"}, "want": group["want"]})["want"]
+            if live:
+                groups[name] = sorted(live)
+            for host in live:
+                wanted[host] = usable_ports(view["facts"][host], want)[0]
+        return pair_groups(groups, view["facts"], wanted, checked)
+    except (PlanError, ValueError) as exc:
+        raise AnsibleFilterError("fabric.rdma.rdma_pairs: %s" % exc) from exc
+
+
+class FilterModule:
+    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+        return {"rdma_pairs": rdma_pairs}

@@ -1,0 +1,83 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: rdma_report_html
+short_description: Show facts, plan and measurements as one self-contained HTML page
+version_added: "0.1.0"
+description:
+  - Makes one page without scripts and outside resources. It has a verdict, for each group its nodes with GPUs, RDMA ports and
+    their state, what the device plugin will select and what not and why, and what was measured between nodes.
+  - Nodes that would look the same share one drawing, so that the page stays usable with a thousand of them.
+  - All input is untrusted and escaped. The same input gives the same page.
+positional: plan, evidence, groups
+options:
+  _input:
+    description: Facts by host, as M(fabric.rdma.ib_facts) returns them in the key C(rdma).
+    type: dict
+    required: true
+  plan:
+    description: The plan of P(fabric.rdma.rdma_selectors#filter). An empty dictionary when there is none.
+    type: dict
+    required: true
+  evidence:
+    description: Documents of measurements, one for each group, with the keys C(schema), C(group) and C(tests).
+    type: list
+    elements: dict
+    required: true
+  groups:
+    description: Names of hosts by RDMA group. Hosts without facts are shown as such.
+    type: dict
+    required: true
+  title:
+    description: Title of the page.
+    type: str
+    default: RDMA report
+  generated:
+    description: Text beside the title, such as the time. Empty by default, so that a page changes only when its content does.
+    type: str
+    default: ""
+seealso:
+  - plugin: fabric.rdma.rdma_report_summary
+    plugin_type: filter
+author:
+  - fabric.rdma contributors
+"""
+
+EXAMPLES = r"""
+- name: Write the report
+  ansible.builtin.copy:
+    content: "{{ facts_by_host | fabric.rdma.rdma_report_html(plan_result, [], {'ib-a100': groups['ib-a100']}) }}"
+    dest: report.html
+    mode: "0644"
+  delegate_to: localhost
+"""
+
+RETURN = r"""
+_value:
+  description: The page.
+  type: str
+"""
+
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report import ReportError, build, render_html
+
+
+def rdma_report_html(
+    facts: t.Any, plan: t.Any, evidence: t.Any, groups: t.Any, title: str = "RDMA report", generated: str = ""
+) -> str:
+    try:
+        return render_html(build(facts, plan, evidence, groups, title, generated))
+    except ReportError as exc:
+        raise AnsibleFilterError("fabric.rdma.rdma_report_html: %s" % exc) from exc
+
+
+class FilterModule:
+    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+        return {"rdma_report_html": rdma_report_html}

@@ -1,0 +1,68 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: rdma_report_summary
+short_description: Say in a few lines of text what the RDMA groups have
+version_added: "0.1.0"
+description:
+  - Makes a plain text of at most 100 columns, with a verdict, one line for each group, and the most important problems and notes.
+  - Contains no control characters, whatever the names in the facts are.
+positional: plan, evidence, groups
+options:
+  _input:
+    description: Facts by host, as M(fabric.rdma.ib_facts) returns them in the key C(rdma).
+    type: dict
+    required: true
+  plan:
+    description: The plan of P(fabric.rdma.rdma_selectors#filter). An empty dictionary when there is none.
+    type: dict
+    required: true
+  evidence:
+    description: Documents of measurements, one for each group, with the keys C(schema), C(group) and C(tests).
+    type: list
+    elements: dict
+    required: true
+  groups:
+    description: Names of hosts by RDMA group. Hosts without facts are shown as such.
+    type: dict
+    required: true
+seealso:
+  - plugin: fabric.rdma.rdma_report_html
+    plugin_type: filter
+author:
+  - fabric.rdma contributors
+"""
+
+EXAMPLES = r"""
+- name: Show the summary
+  ansible.builtin.debug:
+    msg: "{{ (facts_by_host | fabric.rdma.rdma_report_summary(plan_result, [], {'ib-a100': groups['ib-a100']})).splitlines() }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The text, ended by a newline.
+  type: str
+"""
+
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report import ReportError, build, render_summary
+
+
+def rdma_report_summary(facts: t.Any, plan: t.Any, evidence: t.Any, groups: t.Any) -> str:
+    try:
+        return render_summary(build(facts, plan, evidence, groups))
+    except ReportError as exc:
+        raise AnsibleFilterError("fabric.rdma.rdma_report_summary: %s" % exc) from exc
+
+
+class FilterModule:
+    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+        return {"rdma_report_summary": rdma_report_summary}

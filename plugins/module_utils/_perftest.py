@@ -1,0 +1,601 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""perftest: command lines, outputs, causes of failures, verdicts. Private to the collection. Pure.
+
+Follows the linux-rdma perftest programs from 4.5 on: perftest_parameters.h (RESULT_FMT and REPORT_FMT are the tables),
+perftest_parameters.c (options, ctx_print_test_info), perftest_communication.c and perftest_resources.c (texts of errors).
+Units here: bytes, Gb/s (10^9 bits), microseconds, Mpps (10^6 messages a second).
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from dataclasses import dataclass
+
+__all__ = [
+    "PROGRAMS",
+    "BandwidthRow",
+    "LatencyRow",
+    "Problem",
+    "Report",
+    "Verdict",
+    "command_line",
+    "explain",
+    "figure_of",
+    "gbps",
+    "judge_bandwidth",
+    "judge_latency",
+    "kind_of",
+    "measured",
+    "parse",
+    "timed_out",
+]
+
+PROGRAMS = ("ib_write_bw", "ib_write_lat", "ib_read_bw", "ib_read_lat", "ib_send_bw", "ib_send_lat")
+
+# "MB/sec" is printed by perftest up to 6.2x, "MiB/sec" later. Both divide by 0x100000 (perftest_parameters.c).
+_GBPS = {"Gb/sec": 1.0, "MB/sec": 8 * 0x100000 / 1e9, "MiB/sec": 8 * 0x100000 / 1e9}
+
+# The verb in the title of an output ("RDMA_Write BW Test"), as ctx_print_test_info() names it.
+_VERBS = {"RDMA_Write": "write", "RDMA_Read": "read", "Send": "send", "RDMA_Atomic": "atomic", "Atomic": "atomic"}
+
+
+@dataclass(frozen=True)
+class BandwidthRow:
+    """One line of a bandwidth table. peak is None when it was not measured (--noPeak, --duration, --run_infinitely: 0.00)."""
+
+    message_bytes: int
+    iterations: int
+    peak: t.Optional[float]
+    average: float
+    rate_mpps: float
+    unit: str
+
+    @property
+    def peak_gbps(self) -> t.Optional[float]:
+        return None if self.peak is None else gbps(self.peak, self.unit)
+
+    @property
+    def average_gbps(self) -> float:
+        return gbps(self.average, self.unit)
+
+
+@dataclass(frozen=True)
+class LatencyRow:
+    """One line of a latency table, microseconds, one way (half a round trip). None: the form of the table does not have it."""
+
+    message_bytes: int
+    iterations: int
+    minimum: t.Optional[float]
+    maximum: t.Optional[float]
+    typical: t.Optional[float]
+    average: float
+    stdev: t.Optional[float]
+    p99: t.Optional[float]
+    p999: t.Optional[float]
+
+
+Row = t.Union[BandwidthRow, LatencyRow]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What an output says. Outputs of both sides may be interleaved: rows of both are kept, other values are the first seen.
+
+    kind: bandwidth | latency | None; units: of the tables, as printed, in order; mtu_bytes: path MTU.
+    """
+
+    test: t.Optional[str]
+    kind: t.Optional[str]
+    units: t.Tuple[str, ...]
+    device: t.Optional[str]
+    link_type: t.Optional[str]
+    mtu_bytes: t.Optional[int]
+    qps: t.Optional[int]
+    gid_index: t.Optional[int]
+    rows: t.Tuple[Row, ...]
+
+    @property
+    def bandwidth(self) -> t.Tuple[BandwidthRow, ...]:
+        return tuple(row for row in self.rows if isinstance(row, BandwidthRow))
+
+    @property
+    def latency(self) -> t.Tuple[LatencyRow, ...]:
+        return tuple(row for row in self.rows if isinstance(row, LatencyRow))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why a test gave no numbers. side: client | server; line: what the program said, '' when it said nothing."""
+
+    side: str
+    cause: str
+    remedy: str
+    line: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """verdict: pass | fail; message: the numbers in words; remedy: what to look at, None when it passed."""
+
+    verdict: str
+    message: str
+    remedy: t.Optional[str]
+
+
+def gbps(value: float, unit: str) -> float:
+    """A bandwidth in a unit as perftest prints it (Gb/sec, MB/sec, MiB/sec) in Gb/s."""
+    return value * _GBPS[unit]
+
+
+def kind_of(program: str) -> str:
+    """bandwidth or latency."""
+    return "latency" if program.endswith("_lat") else "bandwidth"
+
+
+# --- command line -----------------------------------------------------------------------------------------------------
+
+
+def command_line(
+    program: str,
+    device: str,
+    port: int = 1,
+    gid_index: t.Optional[int] = None,
+    message_bytes: t.Optional[int] = None,
+    iterations: int = 1000,
+    qps: int = 1,
+    tcp_port: int = 18515,
+    address: t.Optional[str] = None,
+) -> t.List[str]:
+    """Arguments for one side of a test: the server's without address, the client's with the server's address.
+
+    Only options that perftest has had since 4.5. ValueError says what is wrong with a value.
+    """
+    if program not in PROGRAMS:
+        raise ValueError("test %r is unknown; there are %s" % (program, ", ".join(PROGRAMS)))
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*", device):
+        raise ValueError("device %r is not a name of an RDMA device" % device)
+    if address is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.:%-]*|::[A-Fa-f0-9:.]*", address):
+        raise ValueError("address %r is neither an IP address nor a host name" % address)
+    size = message_bytes if message_bytes is not None else (2 if kind_of(program) == "latency" else 65536)
+    for name, value, low, high in (
+        ("port", port, 1, 254),
+        ("gid_index", 0 if gid_index is None else gid_index, 0, 255),
+        ("message_bytes", size, 1, 1 << 31),
+        ("iterations", iterations, 5, 100000000),
+        ("qps", qps, 1, 16384),
+        ("tcp_port", tcp_port, 1, 65535),
+    ):
+        if not low <= value <= high:
+            raise ValueError("%s is %d; allowed is %d to %d" % (name, value, low, high))
+    # -F: a CPU that clocks up is no reason for a warning between the rows.
+    command = [
+        program,
+        "-F",
+        "-d",
+        device,
+        "-i",
+        str(port),
+        "-s",
+        str(size),
+        "-n",
+        str(iterations),
+        "-p",
+        str(tcp_port),
+    ]
+    if gid_index is not None:
+        command += ["-x", str(gid_index)]
+    if kind_of(program) == "bandwidth":
+        command += ["-q", str(qps), "--report_gbits"]
+    elif qps != 1:
+        raise ValueError("qps is %d; %s measures one queue pair" % (qps, program))
+    return command if address is None else [*command, address]
+
+
+# --- outputs ----------------------------------------------------------------------------------------------------------
+
+_TITLE = re.compile(r"^\s*(\w+) (BW|Latency|Bidirectional BW) (?:\w+ )*Test\b", re.MULTILINE)
+_PROGRAM = re.compile(r"\bib_(?:write|read|send|atomic)_(?:bw|lat)\b")
+_COLUMN = re.compile(r"#\w+|[A-Za-z_0-9.%]+(?: [A-Za-z0-9]+)?\[[^]]*\]|tps average")
+_NUMBER = r"-?(?:\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|nan|inf)"
+_ROW = re.compile(r"^\s*\d+(?:\s+%s){3,}\s*$" % _NUMBER)
+
+_LATENCY_COLUMNS = ("#bytes", "#iterations", "min", "max", "typical", "average", "stdev", "p99", "p999")
+_BANDWIDTH_COLUMNS = ("#bytes", "#iterations", "peak", "average", "rate")
+_COLUMN_NAMES = {
+    "BW peak": "peak",
+    "BW average": "average",
+    "MsgRate": "rate",
+    "t_min": "min",
+    "t_max": "max",
+    "t_typical": "typical",
+    "t_avg": "average",
+    "t_stdev": "stdev",
+    "99%": "p99",
+    "percentile": "",
+    "99.9%": "p999",
+}
+
+
+def _first(pattern: str, text: str) -> t.Optional[str]:
+    # The values end at a tab or at two blanks, where the second column of the header begins.
+    found = re.search(r"\b%s\s*:[ \t]*(\S+)" % pattern, text)
+    return found.group(1) if found else None
+
+
+def _int(value: t.Optional[str]) -> t.Optional[int]:
+    found = re.match(r"\d+", value or "")
+    return int(found.group()) if found else None
+
+
+def _columns(line: str) -> t.Tuple[t.Tuple[str, ...], t.Optional[str]]:
+    """Names of the columns of a table's header, and the unit of its bandwidths (None for latencies)."""
+    names = []
+    for cell in _COLUMN.findall(line.replace("% percentile", "%")):
+        name = cell.partition("[")[0].strip()
+        names.append(_COLUMN_NAMES.get(name, name))
+    unit = re.search(r"BW average\[([^]]+)\]", line)
+    return tuple(names), unit.group(1) if unit else None
+
+
+def _row(values: t.Sequence[str], columns: t.Tuple[str, ...], unit: t.Optional[str]) -> t.Optional[Row]:
+    if len(values) < len(columns):
+        return None
+    # The program appends columns (CPU utilisation, one for each port), it never inserts them.
+    cells = dict(zip(columns, values))
+    try:
+        size, iterations = int(cells["#bytes"]), int(cells["#iterations"])
+        numbers = {name: float(value) for name, value in cells.items() if not name.startswith("#")}
+        if unit in _GBPS:
+            peak = numbers["peak"]
+            # 0.00: not measured, the table says it like that
+            return BandwidthRow(size, iterations, peak or None, numbers["average"], numbers["rate"], str(unit))
+        return LatencyRow(
+            size,
+            iterations,
+            numbers.get("min"),
+            numbers.get("max"),
+            numbers.get("typical"),
+            numbers["average"],
+            numbers.get("stdev"),
+            numbers.get("p99"),
+            numbers.get("p999"),
+        )
+    except (KeyError, ValueError):
+        return None
+
+
+def parse(text: str) -> Report:
+    """Everything that one or more outputs of perftest say, of the client, the server or both interleaved.
+
+    Lines that are neither header nor row (warnings of the CPU frequency, prompts) are passed over. A table without its header
+    is recognised by its number of columns; its bandwidths are taken for Gb/s, which is what command_line() asks for.
+    """
+    rows: t.List[Row] = []
+    units: t.List[str] = []
+    columns: t.Tuple[str, ...] = ()
+    unit: t.Optional[str] = None
+    for line in text.splitlines():
+        if "#bytes" in line:
+            columns, unit = _columns(line)
+            if "average" in columns:
+                units.append(unit or "usec")
+        elif _ROW.match(line):
+            values = line.split()
+            if not columns and len(values) == len(_LATENCY_COLUMNS):
+                row = _row(values, _LATENCY_COLUMNS, None)
+            elif not columns:
+                row = _row(values, _BANDWIDTH_COLUMNS, "Gb/sec")
+            else:
+                row = _row(values, columns, unit)
+            if row is not None:
+                rows.append(row)
+    test, kind = _test(text)
+    if rows:
+        kind = "bandwidth" if isinstance(rows[0], BandwidthRow) else "latency"
+    return Report(
+        test=test,
+        kind=kind,
+        units=tuple(units),
+        device=_first("Device", text),
+        link_type=_first("Link type", text),
+        mtu_bytes=_int(_first("Mtu", text)),
+        qps=_int(_first("Number of qps", text)),
+        gid_index=_int(_first("GID index", text)),
+        rows=tuple(rows),
+    )
+
+
+def _test(text: str) -> t.Tuple[t.Optional[str], t.Optional[str]]:
+    """(program, kind) by the title of the output, else by the first program that the text names."""
+    title = _TITLE.search(text)
+    if title and title.group(1) in _VERBS:
+        kind = "latency" if title.group(2) == "Latency" else "bandwidth"
+        return "ib_%s_%s" % (_VERBS[title.group(1)], "lat" if kind == "latency" else "bw"), kind
+    named = _PROGRAM.search(text)
+    return (named.group(), kind_of(named.group())) if named else (None, None)
+
+
+def measured(test: str, text: str) -> t.Dict[str, t.Any]:
+    """The last row of an output as plain values: what perftest found at the largest size. Nulls where there is none.
+
+    {test, mtu_bytes, message_bytes, iterations, bandwidth_gbps: {peak, average}, message_rate_mpps, latency_us: {min, ...}}
+    """
+    report = parse(text)
+    rows: t.Sequence[Row] = report.latency if kind_of(test) == "latency" else report.bandwidth
+    values: t.Dict[str, t.Any] = {
+        "test": test,
+        "mtu_bytes": report.mtu_bytes,
+        "message_bytes": None,
+        "iterations": None,
+        "bandwidth_gbps": None,
+        "message_rate_mpps": None,
+        "latency_us": None,
+    }
+    if rows:
+        row = rows[-1]
+        values.update(message_bytes=row.message_bytes, iterations=row.iterations)
+        if isinstance(row, BandwidthRow):
+            peak = row.peak_gbps
+            values["bandwidth_gbps"] = {
+                "peak": None if peak is None else round(peak, 6),
+                "average": round(row.average_gbps, 6),
+            }
+            values["message_rate_mpps"] = row.rate_mpps
+        else:
+            values["latency_us"] = {
+                "min": row.minimum,
+                "max": row.maximum,
+                "typical": row.typical,
+                "average": row.average,
+                "stdev": row.stdev,
+                "p99": row.p99,
+                "p999": row.p999,
+            }
+    return values
+
+
+# --- what went wrong --------------------------------------------------------------------------------------------------
+
+_MEMLOCK = (
+    "raise the limit of locked memory (ulimit -l shows it): memlock in /etc/security/limits.d for a login, LimitMEMLOCK=infinity "
+    "for a service, the base runtime spec of containerd for Pods"
+)
+_LINK = "check link and counters of both ports, the MTU along the path, and for RoCE addresses, VLAN, routes and firewall (UDP 4791)"
+
+# (pattern, cause, remedy), the most telling first: a program goes on after an error and prints what follows from it.
+_CAUSES: t.Tuple[t.Tuple[str, str, str], ...] = (
+    (
+        r"Couldn't allocate MR with error=(?!12\b)(?P<error>\d+)",
+        "the device could not register the memory of the test (error {error})",
+        "see the kernel log of the host; for GPU memory check nvidia_peermem or dma-buf support",
+    ),
+    (
+        r"Couldn't allocate MR|[Ff]ailed to create [mM][rR]\b",
+        "the memory of the test could not be locked: the limit of locked memory (memlock) is too low",
+        _MEMLOCK,
+    ),
+    (
+        r"Port number (?P<port>\d+) state is (?P<state>Init\w*|Armed?|Arm)",
+        "port {port} of the device is in state {state}: it has a link, but no subnet manager has brought it up",
+        "start a subnet manager in its InfiniBand fabric, or find out why the present one does not sweep this port",
+    ),
+    (
+        r"Port number (?P<port>\d+) state is (?P<state>\w+)",
+        "port {port} of the device is in state {state}",
+        "check cable, transceiver and switch port, and set the port's network interface up",
+    ),
+    (
+        r"IB device (?P<device>\S+) not found",
+        "there is no RDMA device {device}",
+        "name a device of /sys/class/infiniband, and check that its driver is loaded",
+    ),
+    (
+        r"Unable to find the Infiniband/RoCE device|Did not detect devices|No IB devices found",
+        "no RDMA device was found",
+        "check that the driver and ib_uverbs are loaded, and that the user space library of the device (rdma-core) is installed",
+    ),
+    (
+        r"Unable to query port (?P<port>\d+) attributes",
+        "the device has no port {port}",
+        "name a port of /sys/class/infiniband/<device>/ports",
+    ),
+    (
+        r"Link layer on port (?P<port>\d+) is Unknown",
+        "port {port} tells no link layer",
+        "check that the driver of the device is loaded completely, and the kernel log of the host",
+    ),
+    (
+        r"Found Incompatibility issue with GID types",
+        "the two sides use GIDs of different types or IP versions",
+        "give both sides the index of a GID of the same type, such as RoCE v2 with an IPv4 address",
+    ),
+    (
+        r"Couldn't set GID|[Ii]nvalid GID index|[Ff]ailed to (?:get|query) (?:the )?GID|Unable to read GID",
+        "the GID index is not in the table of the port",
+        "take an index that /sys/class/infiniband/<device>/ports/<port>/gids lists with an address",
+    ),
+    (
+        r"(?P<what>\S.*?) mismatch: local=(?P<local>\S+), remote=(?P<remote>\S+)",
+        "the two sides were started with different options: {what} is {local} here and {remote} there",
+        "start both sides with the same options, and with the same version of perftest",
+    ),
+    (
+        r"not compatible with versions? older than (?P<version>[\d.]+\d)|[Pp]erftest version.*(?:mismatch|differ)",
+        "the two sides have versions of perftest that do not understand each other",
+        "install the same version of perftest on both hosts",
+    ),
+    (
+        r"Failed to negotiate parameters|Failed to exchange negotiation parameters",
+        "the two sides could not agree on parameters, usually because their versions of perftest differ",
+        "install the same version of perftest on both hosts",
+    ),
+    (
+        r"Failed to modify (?:UD )?QP(?: \d+)? to (?P<state>RTR)",
+        "the device cannot reach the other side's address: an unused GID index, GIDs that do not fit, or no route to it",
+        "check the GID indexes of both sides (type RoCE v2, address of the port) and that the two addresses reach each other",
+    ),
+    (
+        r"Failed to modify (?:UD )?QP(?: \d+)? to (?P<state>\w+)",
+        "the device refused to bring the queue pair to state {state}",
+        "check port, GID index and P_Key of the device, and the kernel log of the host",
+    ),
+    (
+        r"Couldn't get context for the device|[Ff]ailed to open (?:the )?device|Couldn't open device|ibv_open_device",
+        "the RDMA device could not be opened",
+        "check that /dev/infiniband/uverbs* is there and may be opened (in a Pod: ask for the RDMA resource)",
+    ),
+    (
+        r"Couldn't get device attributes|Failed to query device (?:attributes|capabilities)",
+        "the RDMA device does not answer questions about itself",
+        "check the kernel log of the host for errors of its driver or firmware",
+    ),
+    (
+        r"Couldn't connect to (?P<address>\S+):(?P<port>\d+)",
+        "no server answers at {address}, TCP port {port}",
+        "check that the address belongs to the other host, that the two reach each other, and that no firewall is in between",
+    ),
+    (
+        r"Couldn't listen to port (?P<port>\d+)|server accept",
+        "the server cannot listen on its TCP port",
+        "choose other TCP ports: another program uses this one",
+    ),
+    (
+        r"Problem in resolving basic address and port|Name or service not known",
+        "the address of the server cannot be resolved",
+        "give the server's IP address",
+    ),
+    (
+        r"Failed status (?P<status>12)\b",
+        "packets did not reach the other side, or its answers did not come back (transport retries exceeded)",
+        _LINK,
+    ),
+    (
+        r"Failed status (?P<status>13)\b",
+        "the other side had no buffer ready in time (receiver not ready, retries exceeded)",
+        "check that the other side was not stopped meanwhile, and the load of its host",
+    ),
+    (
+        r"Failed status (?P<status>10|9)\b",
+        "the other side refused access to its memory: the two sides run different tests or message sizes",
+        "start both sides with the same test and message size",
+    ),
+    (
+        r"Failed status (?P<status>\d+)\b|Completion with error at (?P<where>\w+)",
+        "a transfer ended with an error of the device",
+        "look up the status in ibv_wc_status, check the kernel log of both hosts and the counters of both ports",
+    ),
+    (
+        r"[Cc]ouldn't create (?:CQ|a receiver CQ|rdma \w+ QP|SRQ)|Failed to create (?:CQs|QP)|Unable to create QP",
+        "the device could not create its queues",
+        "lower qps; " + _MEMLOCK,
+    ),
+    (
+        r"Couldn't allocate PD|Couldn't create IB resources|Couldn't allocate context",
+        "the device has no resources left for the test, or they could not be had",
+        "check the kernel log of the host; " + _MEMLOCK,
+    ),
+    (
+        r"Unable to Connect the HCA's through the link",
+        "the two devices cannot reach each other",
+        _LINK,
+    ),
+    (
+        r"unrecognized option.*|invalid option.*|Iteration num should be.*|Invalid (?:size|Command line|MTU|Connection type).*",
+        "this version of perftest does not accept the options: {0}",
+        "install perftest 4.5 or newer, and correct the values of the test",
+    ),
+    (
+        r"BW result is below bw limit",
+        "the bandwidth is below the limit given to perftest",
+        "see the bandwidth in the output",
+    ),
+    (
+        r"error while loading shared libraries: (?P<library>[^:\s]+)|undefined symbol: (?P<symbol>\S+)",
+        "the program does not fit the libraries of the host",
+        "install perftest and rdma-core from the same source",
+    ),
+    (
+        r"Couldn't read remote address|Couldn't parse line|Unable to (?:read|write) (?:to|from) socket|Failed to exchange data"
+        r"|Couldn't read reports|Failed to (?:sync|close connection) between",
+        "the other side ended before the test was over",
+        "see what the other side says",
+    ),
+    (
+        r"Parser function exited with Error|Unable to init the socket connection|Unable to set up socket connection",
+        "perftest gave up: {line}",
+        "run the command by hand on both hosts to see more",
+    ),
+)
+_COMPILED = tuple((re.compile(pattern), cause, remedy) for pattern, cause, remedy in _CAUSES)
+
+
+def explain(client: str, server: str = "", status: t.Optional[int] = None) -> Problem:
+    """Why a test gave no numbers: the most telling line of both outputs. status: the client's exit status (negative: signal)."""
+    for pattern, cause, remedy in _COMPILED:
+        for side, text in (("client", client), ("server", server)):
+            found = pattern.search(text)
+            if found:
+                start = text.rfind("\n", 0, found.start()) + 1
+                line = text[start:].split("\n", 1)[0].strip()
+                values = {key: value or "" for key, value in found.groupdict().items()}
+                return Problem(side, cause.format(found.group(), line=line, **values), remedy, line)
+    last = [line.strip() for line in client.splitlines() if line.strip(" -*\t")]
+    ending = "with status %d" % status if status is not None and status >= 0 else "by signal %d" % -(status or 0)
+    cause = "perftest ended %s and without numbers" % ending if status is not None else "perftest gave no numbers"
+    return Problem("client", cause, "run the command by hand on both hosts to see more", last[-1] if last else "")
+
+
+def timed_out(seconds: float, client: str, server: str = "") -> Problem:
+    """Why a test did not end in time. A telling line in the outputs is better than the bare fact."""
+    problem = explain(client, server)
+    if problem.cause != "perftest gave no numbers":
+        return problem
+    connected = "remote address" in client or "remote address" in server
+    return Problem(
+        "client",
+        "the test did not end within %g s, %s"
+        % (
+            seconds,
+            "though the two sides had found each other"
+            if connected
+            else "the two sides did not even exchange their addresses, or the output of one was lost",
+        ),
+        "raise the time limit or lower the iterations if the devices are slow, else " + _LINK,
+        "",
+    )
+
+
+# --- verdicts ---------------------------------------------------------------------------------------------------------
+
+
+def figure_of(value: float) -> str:
+    """Three significant digits, and no digit of the integer part lost."""
+    return "%d" % round(value) if abs(value) >= 1000 else "%.3g" % value
+
+
+def judge_bandwidth(average_gbps: float, min_gbps: float, why: str = "") -> Verdict:
+    """average against the floor, both Gb/s; why: where the floor comes from, in words."""
+    reason = " (%s)" % why if why else ""
+    if average_gbps >= min_gbps:
+        return Verdict("pass", "%s Gb/s >= %s Gb/s" % (figure_of(average_gbps), figure_of(min_gbps)), None)
+    return Verdict(
+        "fail",
+        "%s Gb/s < %s Gb/s%s" % (figure_of(average_gbps), figure_of(min_gbps), reason),
+        "compare link rate and PCI width and speed of both devices with what they can, look for errors in the port counters, "
+        "for other traffic, and for a process on another NUMA node than the device",
+    )
+
+
+def judge_latency(typical_us: float, max_us: float, why: str = "") -> Verdict:
+    """typical (median) latency against the bound, both microseconds."""
+    reason = " (%s)" % why if why else ""
+    if typical_us <= max_us:
+        return Verdict("pass", "%s us <= %s us" % (figure_of(typical_us), figure_of(max_us)), None)
+    return Verdict(
+        "fail",
+        "%s us > %s us%s" % (figure_of(typical_us), figure_of(max_us), reason),
+        "look for other traffic, for power saving states of the CPUs, for a congested or long path, and for errors in the port counters",
+    )

@@ -1,0 +1,336 @@
+#!/usr/bin/python
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: perftest
+short_description: Measure bandwidth and latency between the RDMA devices of two hosts
+version_added: "0.1.0"
+description:
+  - Runs programs of perftest. One host runs this module with O(role=server), then the other with O(role=client), then the
+    first again with O(role=stop).
+  - Servers wait in the background, one process for each test, each on a TCP port of its own. The module returns when all listen.
+    The kernel ends them after O(deadline), also when nobody comes back to stop them.
+  - What cannot be measured is a result as well. It is told in the C(problem) of a result, with a cause and a remedy. The module
+    fails only for arguments that make no sense.
+extends_documentation_fragment:
+  - fabric.rdma.attributes
+attributes:
+  check_mode:
+    support: none
+    details:
+      - Measures nothing and starts nothing in check mode, and says so in RV(msg).
+  diff_mode:
+    support: none
+    details:
+      - Nothing on the node is changed but processes that come and go.
+  idempotent:
+    support: partial
+    details:
+      - O(role=server) starts new servers every time. O(role=client) and O(role=stop) are idempotent.
+options:
+  role:
+    description:
+      - V(server) starts the servers for O(tests), and returns RV(run_dir), RV(address) and a TCP port for each test.
+      - V(client) runs O(tests) one after the other against O(servers).
+      - V(stop) ends the servers of O(run_dir) that still run, returns what they said, and removes the directory.
+    type: str
+    choices: [server, client, stop]
+    required: true
+  tests:
+    description: The tests, in the same order on both sides. Required for V(server) and V(client).
+    type: list
+    elements: dict
+    suboptions:
+      test:
+        description: Program to run.
+        type: str
+        choices: [ib_write_bw, ib_write_lat, ib_read_bw, ib_read_lat, ib_send_bw, ib_send_lat]
+        required: true
+      device:
+        description: RDMA device of this host.
+        type: str
+        required: true
+      port:
+        description: Port of the device.
+        type: int
+        default: 1
+      gid_index:
+        description: Index of the GID to use. Needed for RoCE, usually left out for InfiniBand.
+        type: int
+      message_bytes:
+        description: Size of a message. By default 65536 for bandwidth and 2 for latency. It must be the same on both sides.
+        type: int
+      iterations:
+        description: Number of messages.
+        type: int
+        default: 1000
+      qps:
+        description: Number of queue pairs. Tests of latency have one.
+        type: int
+        default: 1
+      address:
+        description: Address at which the server is reached to exchange connection data. Client only, it is preferred to that of O(servers).
+        type: str
+  servers:
+    description: RV(results) of O(role=server) on the other host, one for each test. Required for V(client).
+    type: list
+    elements: dict
+    suboptions:
+      tcp_port:
+        description: TCP port of the server. Without one there is no server, and the test is not run.
+        type: int
+      listening:
+        description: Whether the server was there.
+        type: bool
+        default: true
+      pid:
+        description: Not used.
+        type: int
+      output:
+        description: What the server said when it did not start.
+        type: str
+      problem:
+        description: Why there is no server.
+        type: dict
+  address:
+    description:
+      - For V(server), the address to return in RV(address). By default the one that the default route uses.
+      - For V(client), the RV(address) of the server, for tests that name none.
+    type: str
+  timeout:
+    description: Seconds that a client may take for one test, and a server to listen.
+    type: int
+    default: 60
+  deadline:
+    description: Seconds after which a server is ended. By default the time-outs of all tests and two minutes.
+    type: int
+  first_port:
+    description: First TCP port to try. Servers take the first free ones from here on.
+    type: int
+    default: 18515
+  run_dir:
+    description: RV(run_dir) of V(server). Required for V(stop).
+    type: path
+author:
+  - fabric.rdma contributors
+"""
+
+EXAMPLES = r"""
+- name: Wait for a client on one host
+  fabric.rdma.perftest:
+    role: server
+    tests: [{test: ib_write_bw, device: mlx5_0}]
+  delegate_to: node1
+  register: server
+
+- name: Measure from the other
+  fabric.rdma.perftest:
+    role: client
+    tests: [{test: ib_write_bw, device: mlx5_0}]
+    servers: "{{ server.results }}"
+    address: "{{ server.address }}"
+  delegate_to: node2
+  register: client
+
+- name: End the server
+  fabric.rdma.perftest:
+    role: stop
+    run_dir: "{{ server.run_dir }}"
+  delegate_to: node1
+
+- name: Show the figure
+  ansible.builtin.debug:
+    msg: "{{ client.results[0].bandwidth_gbps.average }} Gb/s"
+  when: client.results[0].problem is none
+"""
+
+RETURN = r"""
+address:
+  description: Address at which clients reach this host.
+  returned: role is server
+  type: str
+  sample: 198.51.100.1
+msg:
+  description: Why nothing was done.
+  returned: in check mode
+  type: str
+  sample: nothing was measured in check mode
+run_dir:
+  description: Private directory of the servers on the node, null when none was started.
+  returned: role is server
+  type: str
+  sample: /run/fabric-rdma-perftest-x1y2z3
+started:
+  description: Whether all servers listen.
+  returned: role is server
+  type: bool
+  sample: true
+stopped:
+  description: How many servers still ran.
+  returned: role is stop
+  type: int
+  sample: 0
+results:
+  description:
+    - One for each test. V(server) gives C(tcp_port), C(pid), C(listening), C(output) and C(problem), V(stop) the C(output).
+    - V(client) gives C(command), C(status), C(seconds), C(timed_out), C(output) and what it says. That is C(mtu_bytes),
+      C(message_bytes), C(iterations), C(bandwidth_gbps) with C(peak) and C(average), C(message_rate_mpps), or C(latency_us)
+      with C(min), C(max), C(typical), C(average), C(stdev), C(p99) and C(p999).
+    - C(problem) is null, or has a C(cause) and a C(remedy).
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - test: ib_write_bw
+      status: 0
+      problem: null
+      bandwidth_gbps: {peak: 197.48, average: 197.44}
+      message_rate_mpps: 0.376587
+      latency_us: null
+"""
+
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.fabric.rdma.plugins.module_utils._perftest import (
+    PROGRAMS,
+    command_line,
+    explain,
+    measured,
+    timed_out,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._perftest_run import (
+    RunError,
+    default_address,
+    run_clients,
+    start_servers,
+    stop_servers,
+)
+
+Json = t.Dict[str, t.Any]
+
+TEST: Json = {
+    "test": {"type": "str", "choices": list(PROGRAMS), "required": True},
+    "device": {"type": "str", "required": True},
+    "port": {"type": "int", "default": 1},
+    "gid_index": {"type": "int"},
+    "message_bytes": {"type": "int"},
+    "iterations": {"type": "int", "default": 1000},
+    "qps": {"type": "int", "default": 1},
+    "address": {"type": "str"},
+}
+SERVER: Json = {
+    "tcp_port": {"type": "int"},
+    "listening": {"type": "bool", "default": True},
+    "pid": {"type": "int"},
+    "output": {"type": "str"},
+    "problem": {"type": "dict"},
+}
+
+
+def command(test: Json, tcp_port: int, address: t.Optional[str] = None) -> t.List[str]:
+    return command_line(
+        test["test"],
+        test["device"],
+        port=test["port"],
+        gid_index=test["gid_index"],
+        message_bytes=test["message_bytes"],
+        iterations=test["iterations"],
+        qps=test["qps"],
+        tcp_port=tcp_port,
+        address=address,
+    )
+
+
+def serve(params: Json) -> Json:
+    commands = []
+    for test in params["tests"]:
+        # Before anything is started: a wrong value is an error of the arguments.
+        command(test, params["first_port"])
+        commands.append((test["test"], lambda port, test=test: command(test, port)))
+    deadline = params["deadline"] or params["timeout"] * (len(commands) + 1) + 120
+    outcome = start_servers(commands, params["first_port"], deadline, params["timeout"])
+    for result in outcome["results"]:
+        if not result["listening"] and not result["problem"]:
+            problem = explain(result["output"])
+            result["problem"] = {"cause": problem.cause, "remedy": problem.remedy}
+    address = params["address"] or default_address()
+    return {"changed": outcome["run_dir"] is not None, "address": address, **outcome}
+
+
+def measure(params: Json) -> Json:
+    if len(params["servers"]) != len(params["tests"]):
+        raise ValueError("there are %d tests and %d servers" % (len(params["tests"]), len(params["servers"])))
+    results = []
+    for test, server in zip(params["tests"], params["servers"]):
+        address = test["address"] or params["address"]
+        if not server["tcp_port"] or not server["listening"] or not address:
+            problem = server["problem"] or {
+                "cause": "no server was started" if address else "the address of the server is not known",
+                "remedy": "see the other host" if address else "give the address",
+            }
+            results.append({**measured(test["test"], ""), "status": None, "problem": problem, "address": address})
+            continue
+        line = command(test, server["tcp_port"], address)
+        (run,) = run_clients([line], params["timeout"])
+        found = measured(test["test"], run["output"])
+        if not run["problem"] and (run["status"] != 0 or not (found["bandwidth_gbps"] or found["latency_us"])):
+            why = (
+                timed_out(params["timeout"], run["output"])
+                if run["timed_out"]
+                else explain(run["output"], "", run["status"])
+            )
+            run["problem"] = {"cause": why.cause, "remedy": why.remedy}
+        results.append({**found, **run, "command": line, "address": address})
+    return {"changed": False, "results": results}
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "role": {"type": "str", "choices": ["server", "client", "stop"], "required": True},
+            "tests": {"type": "list", "elements": "dict", "options": TEST},
+            "servers": {"type": "list", "elements": "dict", "options": SERVER},
+            "address": {"type": "str"},
+            "timeout": {"type": "int", "default": 60},
+            "deadline": {"type": "int"},
+            "first_port": {"type": "int", "default": 18515},
+            "run_dir": {"type": "path"},
+        },
+        required_if=[
+            ("role", "server", ["tests"]),
+            ("role", "client", ["tests", "servers"]),
+            ("role", "stop", ["run_dir"]),
+        ],
+        supports_check_mode=True,
+    )
+    params = module.params
+    if module.check_mode:
+        module.exit_json(
+            changed=False, msg="nothing was measured in check mode", results=[], run_dir=None, started=False
+        )
+    if params["timeout"] < 1 or (params["deadline"] is not None and params["deadline"] < 1):
+        module.fail_json(
+            msg="timeout is %s, deadline is %s; allowed is 1 or more" % (params["timeout"], params["deadline"])
+        )
+    try:
+        if params["role"] == "server":
+            outcome = serve(params)
+        elif params["role"] == "client":
+            outcome = measure(params)
+        else:
+            outcome = stop_servers(params["run_dir"])
+    except (RunError, ValueError) as exc:
+        module.fail_json(msg=str(exc))
+    except OSError as exc:
+        module.fail_json(msg="role %s: %s" % (params["role"], exc))
+    module.exit_json(**outcome)
+
+
+if __name__ == "__main__":
+    main()
