@@ -1,0 +1,718 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One page and a few lines of text that say what a cluster has. Private to the collection. Pure, but for reading the template.
+
+Everything that comes in (facts, plan, measurements, even names of hosts) is untrusted text: it passes L(clean) on its way
+into the model, the template escapes all of it (autoescape) and knows no raw output, and the page forbids itself scripts and
+outside resources by a content security policy. Nodes that would look the same on the page share one card, so that a
+thousand nodes cost about as much as their differences. The same input gives the same bytes: there is no time in it unless
+the caller passes one.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import textwrap
+import typing as t
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+
+__all__ = ["ReportError", "build", "clean", "render_html", "render_summary"]
+
+Json = dict[str, t.Any]
+
+_TEMPLATES = Path(__file__).resolve().parents[2] / "roles" / "report" / "templates"
+
+# What the page draws in full in each group; more kinds of nodes than this become one line each.
+_MAX_CARDS = 24
+# Host names that stand in a line before the rest is folded.
+_MAX_INLINE_HOSTS = 4
+# A matrix of more hosts than this is not readable; bars of more measurements than that neither.
+_MAX_MATRIX_HOSTS = 12
+_MAX_BARS = 32
+_MAX_MESSAGES = 12
+_MAX_TEXT = 600
+
+SUMMARY_WIDTH = 100
+
+# Stands where there is no value (an en dash).
+_NOTHING = "\u2013"
+_MAX_SUMMARY_NOTES = 8
+
+# Control characters, lone surrogates (bytes that were no UTF-8), and characters that reorder or hide text.
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]")
+
+# PCI ids of vendor 10de that stand in the mission's machines and their successors; others are shown by their id.
+_GPU_MODELS = {
+    "1db1": "V100 16 GB", "1db4": "V100 16 GB", "1db5": "V100 32 GB", "1db6": "V100 32 GB", "1eb8": "T4",
+    "20b0": "A100 40 GB", "20b2": "A100 80 GB", "20b5": "A100 80 GB", "20f1": "A100 40 GB", "26b9": "L40S",
+    "2330": "H100 80 GB", "2331": "H100 80 GB", "2335": "H200", "2342": "GH200", "2901": "B200", "2941": "GB200",
+}  # fmt: skip
+
+_SELECTOR_WORDS = {
+    "vendors": "PCI vendor",
+    "deviceIDs": "PCI device",
+    "drivers": "driver",
+    "linkTypes": "link type",
+    "ifNames": "interface",
+}
+
+# What a port that is not Active is waiting for.
+_PORT_HINTS = {
+    ("Down", "Polling"): "no signal from the other end: cable, transceiver or switch port",
+    ("Down", "Disabled"): "switched off here or by the switch",
+    ("Down", "LinkUp"): "linked, but not brought up: subnet manager, or a virtual function without a GUID",
+    ("Down", "Sleep"): "asleep",
+    ("Init", "LinkUp"): "linked, waiting for a subnet manager",
+    ("Armed", "LinkUp"): "configured by the subnet manager, not released for data yet",
+}
+
+_STATES = {
+    "ok": {"symbol": "✓", "word": "Ready"},
+    "warn": {"symbol": "!", "word": "Ready, read the notes"},
+    "bad": {"symbol": "✕", "word": "Problem"},
+}
+
+
+class ReportError(Exception):
+    """Input that is no report input; the text is for the user."""
+
+
+def clean(value: t.Any, limit: int = _MAX_TEXT) -> str:
+    """Any value as one line of harmless text: nothing that moves a cursor, reorders letters or cannot be encoded."""
+    text = _UNPRINTABLE.sub("\ufffd", re.sub(r"[\t\r\n]+", " ", str(value)))
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _number(value: t.Any) -> str:
+    """A measured or nominal value with three significant digits and without a useless fraction."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return _NOTHING
+    if value != value or value in (float("inf"), float("-inf")):
+        return _NOTHING
+    if abs(value) >= 100:
+        return "%d" % round(value)
+    return "%.3g" % value
+
+
+def _map(value: t.Any) -> Json:
+    return t.cast("Json", value) if isinstance(value, t.Mapping) else {}
+
+
+def _list(value: t.Any) -> list[t.Any]:
+    return list(value) if isinstance(value, (list, tuple)) else []
+
+
+def _maps(value: t.Any) -> list[Json]:
+    return [_map(item) for item in _list(value) if isinstance(item, t.Mapping)]
+
+
+def _natural(text: str) -> list[tuple[int, int, str]]:
+    parts = re.split(r"(\d+)", text)
+    return [(0, int(part), "") if part.isdigit() and part.isascii() else (1, 0, part) for part in parts]
+
+
+def _hosts(names: t.Iterable[str]) -> Json:
+    ordered = [clean(name, 120) for name in sorted(names, key=_natural)]
+    inline = ordered if len(ordered) <= _MAX_INLINE_HOSTS + 1 else ordered[:_MAX_INLINE_HOSTS]
+    return {"count": len(ordered), "inline": ", ".join(inline), "rest": ordered[len(inline) :]}
+
+
+def _plural(count: int, noun: str) -> str:
+    return "%d %s" % (count, noun if count == 1 else noun + "s")
+
+
+# --- one node ---------------------------------------------------------------------------------------------------------
+
+
+class _Decisions:
+    """What the plan says of the ports of one host."""
+
+    def __init__(self, group: Json, index: Json, host: str) -> None:
+        self.wanted = index["wanted"].get(host, set())
+        self.offered = index["offered"].get(host, set())
+        self.excluded = index["excluded"].get(host, {})
+        self.planned = bool(group)
+
+    def of(self, device: str, port: t.Any) -> tuple[str, str]:
+        """(kind, words): selected, host (usable, but not through the plugin), out, none."""
+        key = (device, str(port))
+        if key in self.wanted:
+            if device in self.offered:
+                return "selected", "selected"
+            return "host", "usable on the host, not offered by the plugin"
+        reason = self.excluded.get(key) or self.excluded.get((device, str(None)))
+        if reason is not None:
+            return "out", clean(reason)
+        return "none", "not considered" if self.planned else "no plan"
+
+
+def _port_key(item: Json) -> tuple[str, str]:
+    return str(item.get("device")), str(item.get("port"))
+
+
+def _index(group: Json) -> Json:
+    """The plan of a group by host, so that a node costs no search."""
+    wanted: dict[str, set[tuple[str, str]]] = {}
+    for host, ports in _map(group.get("wanted")).items():
+        wanted[host] = {_port_key(port) for port in _maps(ports)}
+    offered: dict[str, set[str]] = {}
+    for item in _maps(group.get("classes")):
+        for host, matches in _map(item.get("matches")).items():
+            offered.setdefault(host, set()).update(str(match.get("device")) for match in _maps(matches))
+    excluded: dict[str, dict[tuple[str, str], str]] = {}
+    for item in _maps(group.get("exclusions")):
+        excluded.setdefault(str(item.get("host")), {})[_port_key(item)] = str(item.get("reason"))
+    return {"wanted": wanted, "offered": offered, "excluded": excluded}
+
+
+def _port(device: Json, port: Json, decisions: _Decisions) -> Json:
+    state, phys = port.get("state"), port.get("phys_state")
+    active = state == "Active"
+    kind, words = decisions.of(str(device.get("name")), port.get("number"))
+    speed = " ".join(str(part) for part in (port.get("width"), port.get("speed")) if part)
+    netdevs = []
+    for netdev in _maps(port.get("netdevs")):
+        notes = [str(netdev.get("operstate") or "state unknown")]
+        if netdev.get("master"):
+            notes.append("in %s" % netdev["master"])
+        netdevs.append({"name": clean(netdev.get("name"), 80), "notes": clean(", ".join(notes), 80)})
+    return {
+        "number": clean(port.get("number"), 8),
+        "link_layer": clean(port.get("link_layer") or "unknown", 20),
+        "state": clean(state or "unknown", 20),
+        "phys": clean(phys, 30) if phys and not (active and phys == "LinkUp") else "",
+        "hint": _PORT_HINTS.get((str(state), str(phys)), ""),
+        "look": "active" if active else ("down" if state in ("Down", "Nop", None) else "waiting"),
+        # the rate of a port that is not Active is no statement about the link
+        "rate": _number(port.get("rate_gbps")) + " Gb/s" if active and port.get("rate_gbps") else _NOTHING,
+        "speed": clean(speed, 20) if active else "",
+        "netdevs": netdevs,
+        "decision": kind,
+        "why": words,
+    }
+
+
+def _device(device: Json, decisions: _Decisions) -> Json:
+    plugin = _map(device.get("plugin"))
+    lag = _map(device.get("lag"))
+    members = [str(member.get("netdev")) for member in _maps(lag.get("members"))]
+    sriov = _map(device.get("sriov"))
+    kind = {"vf": "virtual function", "sf": "sub-function", "software": "software", "smi": "management only"}
+    notes = [kind[str(device.get("kind"))]] if str(device.get("kind")) in kind else []
+    if lag:
+        notes.append("%s, %s of %s" % (lag.get("netdev"), lag.get("mode") or "bond", " and ".join(members)))
+    if sriov.get("vfs"):
+        notes.append("%s virtual functions in use" % sriov["vfs"])
+    seen = plugin.get("if_name") or "no interface"
+    return {
+        "name": clean(device.get("name"), 80),
+        "model": clean(device.get("model") or _map(device).get("driver") or "unknown model", 80),
+        "pci": clean(device.get("pci") or _NOTHING, 20),
+        "firmware": clean(device.get("firmware") or "", 40),
+        "notes": clean("; ".join(notes), 200),
+        "visible": bool(plugin.get("visible")),
+        "link_type": clean(plugin.get("link_type") or "", 40),
+        "seen": clean(seen if plugin.get("visible") else plugin.get("reason") or "invisible", 200),
+        "ports": [_port(device, port, decisions) for port in _maps(device.get("ports"))],
+    }
+
+
+def _slot(pci: t.Any, name: str) -> str:
+    """Functions of one card share everything but the function number."""
+    return str(pci).rpartition(".")[0] if pci else name
+
+
+def _panels(devices: list[Json], gpus: list[Json], views: dict[str, Json]) -> list[Json]:
+    """The drawing: one panel a NUMA node; in it GPUs and cards, and frames around those that are nearest to each other."""
+    card_of = {str(item.get("name")): _slot(item.get("pci"), str(item.get("name"))) for item in devices}
+
+    def numa(item: Json) -> str:
+        if item.get("kind") == "software":
+            return "software"
+        node = item.get("numa_node")
+        return "unknown" if node is None else str(node)
+
+    last = {"unknown": 1, "software": 2}
+    keys = sorted({numa(item) for item in [*devices, *gpus]}, key=lambda key: (last.get(key, 0), _natural(key)))
+    panels = []
+    for key in keys:
+        cards: dict[str, list[Json]] = {}
+        for item in devices:
+            if numa(item) == key:
+                cards.setdefault(card_of[str(item.get("name"))], []).append(views[str(item.get("name"))])
+        frames: list[Json] = []
+        alone: list[Json] = []
+        framed: dict[tuple[str, ...], Json] = {}
+        placed: set[str] = set()
+        for gpu in gpus:
+            if numa(gpu) != key:
+                continue
+            view = {
+                "model": clean(_GPU_MODELS.get(str(gpu.get("device")), "GPU %s" % gpu.get("device")), 40),
+                "pci": clean(gpu.get("pci"), 20),
+            }
+            near = tuple(sorted({card_of[name] for name in map(str, _list(gpu.get("nearest"))) if name in card_of}))
+            # nearest to some cards of the panel, not to all of them: that is more than the NUMA node says
+            if near and set(near) < set(cards) and (near in framed or not placed & set(near)):
+                if near not in framed:
+                    framed[near] = {"gpus": [], "cards": [cards[slot] for slot in near]}
+                    frames.append(framed[near])
+                    placed |= set(near)
+                framed[near]["gpus"].append(view)
+            else:
+                alone.append(view)
+        rest = [card for slot, card in cards.items() if slot not in placed]
+        titles = {"software": "Software devices", "unknown": "NUMA node not reported"}
+        title = titles.get(key, "NUMA node %s" % clean(key, 8))
+        panels.append({"title": title, "frames": frames, "gpus": alone, "cards": rest})
+    return panels
+
+
+def _node(facts: Json, decisions: _Decisions) -> Json:
+    """All that the page shows of a node, without anything that is its own by nature (name, addresses, GUIDs, LIDs)."""
+    devices, gpus = _maps(facts.get("devices")), _maps(facts.get("gpus"))
+    views = {str(device.get("name")): _device(device, decisions) for device in devices}
+    kernel, ofed, management = (_map(facts.get(key)) for key in ("kernel", "ofed", "management"))
+    about = []
+    if kernel.get("release"):
+        about.append("kernel %s" % kernel["release"])
+    if isinstance(kernel.get("page_size"), int) and kernel["page_size"] != 4096:
+        about.append("%d KiB pages" % (kernel["page_size"] // 1024))
+    if ofed.get("flavour"):
+        words = {"inbox": "drivers of the distribution", "mlnx_ofed": "MLNX_OFED", "doca": "DOCA"}
+        about.append(" ".join(str(part) for part in (words.get(str(ofed["flavour"])), ofed.get("version")) if part))
+    routes = _list(management.get("default_route_netdevs"))
+    if routes:
+        about.append("default route over %s" % ", ".join(map(str, routes)))
+    notes = [clean(text) for text in _list(facts.get("warnings"))]
+    if kernel.get("rdma_netns") == "exclusive":
+        notes.append(
+            "RDMA namespaces are exclusive: the shared device plugin refuses to start; boot with ib_core.netns_mode=1"
+        )
+    ports = [port for view in views.values() for port in view["ports"]]
+    return {
+        "about": [clean(text, 120) for text in about],
+        "cautions": ["the default route runs over an RDMA driver: reloading it cuts the node off"]
+        if management.get("rdma_backed")
+        else [],
+        "notes": notes,
+        "panels": _panels(devices, gpus, views),
+        "devices": list(views.values()),
+        "gpus": len(gpus),
+        "ports": len(ports),
+        "active": sum(port["look"] == "active" for port in ports),
+        "selected": sum(port["decision"] == "selected" for port in ports),
+        "usable": sum(port["decision"] in ("selected", "host") for port in ports),
+    }
+
+
+# --- measurements -----------------------------------------------------------------------------------------------------
+
+
+def _end(side: t.Any) -> str:
+    side = _map(side)
+    return clean("%s %s" % (side.get("host"), side.get("device")), 120)
+
+
+def _measured(tests: list[Json], kind: str) -> Json | None:
+    """Bars (and a matrix, where there are three hosts or more) of one sort of test."""
+    bandwidth = kind == "ib_write_bw"
+    rows: list[Json] = []
+    for test in tests:
+        if test.get("test") != kind:
+            continue
+        result = _map(test.get("bandwidth_gbps" if bandwidth else "latency_us"))
+        value = result.get("average" if bandwidth else "typical")
+        floor = _map(test.get("floor")).get("min_gbps" if bandwidth else "max_us")
+        verdict = test.get("verdict")
+        unit = "Gb/s" if bandwidth else "µs"
+        limit = "%s %s %s" % ("at least" if bandwidth else "at most", _number(floor), unit) if floor is not None else ""
+        how = ["%s B messages" % _number(test.get("message_bytes")), "%s iterations" % _number(test.get("iterations"))]
+        if test.get("mtu_bytes"):
+            how.append("MTU %s B" % _number(test["mtu_bytes"]))
+        rows.append(
+            {
+                "client": _end(test.get("client")),
+                "server": _end(test.get("server")),
+                "hosts": (str(_map(test.get("client")).get("host")), str(_map(test.get("server")).get("host"))),
+                "value": value if isinstance(value, (int, float)) and not isinstance(value, bool) else None,
+                "text": "%s %s" % (_number(value), unit) if isinstance(value, (int, float)) else "no result",
+                "floor": floor if isinstance(floor, (int, float)) else None,
+                "limit": limit,
+                "state": "ok" if verdict == "pass" else "bad",
+                "word": {"pass": "passed", "fail": "failed"}.get(str(verdict), "error"),
+                "message": clean(test.get("message") or ""),
+                "how": clean(", ".join(how), 120),
+            }
+        )
+    if not rows:
+        return None
+    # failures first, then what is nearest to its limit
+    rows.sort(
+        key=lambda row: (row["state"] == "ok", row["value"] or 0 if bandwidth else -(row["value"] or 0), row["client"])
+    )
+    values = [row["value"] for row in rows if row["value"] is not None and row["value"] >= 0]
+    floors = [row["floor"] for row in rows if row["floor"] is not None and row["floor"] > 0]
+    top = max(values, default=0.0)
+    # a limit far beyond everything measured would flatten the bars; it is said in words then
+    if floors and (top <= 0 or max(floors) <= 4 * top):
+        top = max(top, *floors)
+    top = top or 1.0
+    for row in rows:
+        row["width"] = "%.1f" % max(0.5, min(100.0, 100 * (row["value"] or 0) / top))
+        inside = row["floor"] is not None and 0 < row["floor"] <= top and row["floor"] / top > 0.004
+        row["tick"] = "%.1f" % (100 * row["floor"] / top) if inside else None
+    matrix = None
+    hosts = sorted({host for row in rows for host in row["hosts"]}, key=_natural)
+    if 3 <= len(hosts) <= _MAX_MATRIX_HOSTS:
+        best: dict[tuple[str, str], Json] = {}
+        for row in rows:
+            # rows come worst first, and the worst device of a pair is what the pair is worth
+            best.setdefault(row["hosts"], row)
+        matrix = {
+            "hosts": [clean(host, 60) for host in hosts],
+            "rows": [
+                {"host": clean(client, 60), "cells": [best.get((client, server)) for server in hosts]}
+                for client in hosts
+            ],
+        }
+    failed = sum(row["state"] != "ok" for row in rows)
+    span = "%s to %s" % (_number(min(values)), _number(max(values))) if values else "none"
+    if values and _number(min(values)) == _number(max(values)):
+        span = _number(values[0])
+    return {
+        "title": "Write bandwidth" if bandwidth else "Write latency",
+        "better": "higher is better" if bandwidth else "lower is better",
+        "unit": "Gb/s" if bandwidth else "µs",
+        "rows": rows[:_MAX_BARS],
+        "more": max(0, len(rows) - _MAX_BARS),
+        "matrix": matrix,
+        "how": rows[0]["how"] if len({row["how"] for row in rows}) == 1 else "",
+        "first_failure": next(
+            (
+                "%s to %s: %s" % (row["client"], row["server"], row["message"] or row["word"])
+                for row in rows
+                if row["state"] != "ok"
+            ),
+            "",
+        ),
+        "count": len(rows),
+        "failed": failed,
+        "span": span,
+    }
+
+
+# --- a group ----------------------------------------------------------------------------------------------------------
+
+
+def _messages(texts: t.Iterable[t.Any], hosts: t.Collection[str], state: str) -> list[Json]:
+    """Messages, those that differ only in the host that they name merged into one."""
+    merged: dict[str, list[str]] = {}
+    for text in texts:
+        found = re.match(r"host (\S+) (.*)", str(text), re.DOTALL)
+        if found and found.group(1) in hosts:
+            merged.setdefault(found.group(2), []).append(found.group(1))
+        else:
+            merged.setdefault(str(text), [])
+    items: list[Json] = []
+    for text, names in merged.items():
+        if not names:
+            items.append({"state": state, "text": clean(text), "hosts": None})
+        elif len(names) == 1:
+            items.append({"state": state, "text": clean("%s %s" % (names[0], text)), "hosts": None})
+        else:
+            items.append(
+                {"state": state, "text": clean("%d hosts: each %s" % (len(names), text)), "hosts": _hosts(names)}
+            )
+    return items
+
+
+def _selected_words(nodes: list[tuple[str, Json]]) -> tuple[str, str]:
+    """What Pods get on a node, for the page and, shorter, for the summary."""
+    counts = sorted({node["selected"] for _host, node in nodes})
+    if not counts or counts == [0]:
+        usable = sum(node["usable"] for _host, node in nodes)
+        if not usable:
+            return "none", "none"
+        return "none; %s usable on the hosts" % _plural(usable, "port"), "none (%d on hosts)" % usable
+    rates = sorted(
+        {
+            "%s %s" % (port["rate"], port["link_layer"])
+            for _host, node in nodes
+            for device in node["devices"]
+            for port in device["ports"]
+            if port["decision"] == "selected"
+        },
+        key=_natural,
+    )
+    amount = str(counts[0]) if len(counts) == 1 else "%d to %d" % (counts[0], counts[-1])
+    what = " or ".join(rates[:3])
+    return "%s a node, %s" % (amount, what), "%s x %s" % (amount.replace(" to ", "-"), what)
+
+
+def _group(
+    name: str, number: int, hosts: list[str], facts: Json, plan: t.Mapping[str, t.Any] | None, tests: list[Json]
+) -> Json:
+    group = _map(plan)
+    index = _index(group)
+    nodes = [(host, _node(_map(facts[host]), _Decisions(group, index, host))) for host in hosts if host in facts]
+    missing = [host for host in hosts if host not in facts]
+    problems = _messages(_list(group.get("errors")), set(hosts), "bad")
+    if missing:
+        text = "%s without facts: not reached, or not discovered yet" % _plural(len(missing), "host")
+        problems.append({"state": "bad", "text": text, "hosts": _hosts(missing)})
+    if plan is None:
+        problems.append({"state": "warn", "text": "there is no plan for this group", "hosts": None})
+    by_note: dict[str, list[str]] = {}
+    for host, node in nodes:
+        for note in node["notes"]:
+            by_note.setdefault(note, []).append(host)
+    for note, names in by_note.items():
+        problems.append({"state": "warn", "text": note, "hosts": _hosts(names)})
+    problems += _messages(_list(group.get("warnings")), set(hosts), "warn")
+    measured = [item for item in (_measured(tests, kind) for kind in ("ib_write_bw", "ib_write_lat")) if item]
+    failed = sum(item["failed"] for item in measured)
+    total = sum(item["count"] for item in measured)
+    if failed:
+        worst = next(item["first_failure"] for item in measured if item["failed"])
+        text = "%d of %s failed, such as %s" % (failed, _plural(total, "measurement"), worst)
+        problems.append({"state": "bad", "text": text, "hosts": None})
+    state = "ok"
+    for item in problems:
+        state = "bad" if "bad" in (state, item["state"]) else "warn"
+
+    alike: dict[str, list[str]] = {}
+    first: dict[str, Json] = {}
+    for host, node in nodes:
+        key = json.dumps(node, sort_keys=True)
+        alike.setdefault(key, []).append(host)
+        first.setdefault(key, node)
+    ordered = sorted(alike, key=lambda key: (-len(alike[key]), _natural(alike[key][0])))
+    kinds: list[Json] = [
+        {"hosts": _hosts(alike[key]), "host": clean(alike[key][0], 120), "node": first[key]} for key in ordered
+    ]
+
+    left_out: dict[tuple[str, ...], list[str]] = {}
+    for item in _maps(group.get("exclusions")):
+        port = "" if item.get("port") is None else " port %s" % item["port"]
+        row = ("%s%s" % (item.get("device"), port), str(item.get("netdev") or _NOTHING), str(item.get("reason")))
+        left_out.setdefault(row, []).append(str(item.get("host")))
+    classes = []
+    for item in _maps(group.get("classes")):
+        selectors = [
+            {
+                "kind": _SELECTOR_WORDS.get(str(kind), clean(kind, 40)),
+                "values": clean(" or ".join(map(str, _list(values)))),
+            }
+            for kind, values in _map(item.get("selectors")).items()
+        ]
+        config = item.get("config")
+        classes.append(
+            {
+                "name": clean(item.get("name"), 120),
+                "hosts": _hosts(map(str, _list(item.get("hosts")))),
+                "selectors": selectors,
+                "config": _pretty(config) if config else None,
+            }
+        )
+    environment: dict[str, list[str]] = {}
+    for host, variables in _map(group.get("environment")).items():
+        lines = ["%s=%s" % (key, value) for key, value in sorted(_map(variables).items())]
+        environment.setdefault("\n".join(clean(line) for line in lines), []).append(host)
+    return {
+        "name": clean(name, 120),
+        "anchor": "group-%d" % number,
+        "state": state,
+        "resource": clean(group.get("resource") or _NOTHING, 120),
+        "hosts": len(hosts),
+        "ready": sum(1 for _host, node in nodes if node["usable"]),
+        "gpus": sum(node["gpus"] for _host, node in nodes),
+        "ports": sum(node["ports"] for _host, node in nodes),
+        "active": sum(node["active"] for _host, node in nodes),
+        "selected": sum(node["selected"] for _host, node in nodes),
+        "selected_words": _selected_words(nodes)[0],
+        "selected_short": _selected_words(nodes)[1],
+        "problems": problems[:_MAX_MESSAGES],
+        "more_problems": max(0, len(problems) - _MAX_MESSAGES),
+        "kinds": kinds[:_MAX_CARDS],
+        "more_kinds": [
+            {
+                "hosts": kind["hosts"],
+                "text": "%s, %d active; %s selected"
+                % (_plural(kind["node"]["ports"], "port"), kind["node"]["active"], kind["node"]["selected"]),
+            }
+            for kind in kinds[_MAX_CARDS:]
+        ],
+        "left_out": [
+            {"port": clean(port, 80), "netdev": clean(netdev, 80), "why": clean(why), "hosts": _hosts(names)}
+            for (port, netdev, why), names in sorted(left_out.items(), key=lambda item: (-len(item[1]), item[0]))
+        ],
+        "classes": classes,
+        "environment": [{"text": text, "hosts": _hosts(names)} for text, names in environment.items() if text],
+        "measured": measured,
+        "measurements": total,
+        "failed": failed,
+        "measured_words": "not measured"
+        if not total
+        else "; ".join("%s %s" % (item["span"], item["unit"]) for item in measured),
+    }
+
+
+def _pretty(config: t.Any) -> str:
+    """JSON over several lines, each harmless."""
+    text = json.dumps(config, indent=2, ensure_ascii=False, default=str)
+    return "\n".join(clean(line, 2000) for line in text.split("\n"))
+
+
+# --- the whole --------------------------------------------------------------------------------------------------------
+
+
+def _verdict(groups: list[Json], plan_notes: int) -> Json:
+    bad = [group for group in groups if group["state"] == "bad"]
+    warned = [group for group in groups if group["state"] == "warn"]
+    measured = sum(group["measurements"] for group in groups)
+    failed = sum(group["failed"] for group in groups)
+    if not groups:
+        return {"state": "warn", "text": "No RDMA group to report on", "detail": "Set rdma_groups in the inventory."}
+    if bad:
+        state = "bad"
+        names = ", ".join(group["name"] for group in bad[:4]) + (" and others" if len(bad) > 4 else "")
+        text = "%d of %d groups %s a problem: %s" % (len(bad), len(groups), "has" if len(bad) == 1 else "have", names)
+        if len(groups) == 1:
+            text = "Group %s has a problem" % names
+    else:
+        state = "warn" if warned or plan_notes else "ok"
+        which = {1: "Group %s is" % groups[0]["name"], 2: "Both groups are"}.get(
+            len(groups), "All %d groups are" % len(groups)
+        )
+        text = which + " ready"
+        if warned or plan_notes:
+            text += ", with something to note"
+    nodes, ready = (sum(group[key] for group in groups) for key in ("hosts", "ready"))
+    detail = "%d of %s have a usable port." % (ready, _plural(nodes, "node"))
+    if measured:
+        detail += " %s between nodes, %s." % (
+            _plural(measured, "measurement"),
+            "all within their limits" if not failed else "%d of them not within the limit" % failed,
+        )
+    else:
+        detail += " Nothing has been measured between nodes yet."
+    return {"state": state, "text": text, "detail": detail}
+
+
+def build(
+    facts: t.Any, plan: t.Any, evidence: t.Any, groups: t.Any, title: str = "RDMA report", generated: str = ""
+) -> Json:
+    """The model that the page and the summary show: plain text and numbers, all of it passed through clean().
+
+    facts by host; the plan (groups by name) or nothing; evidence documents (schema 1); hosts by group. Raises ReportError
+    when one of them has another shape. Missing parts are shown as missing.
+    """
+    for what, value in (("facts", facts), ("plan", plan), ("groups", groups)):
+        if value is not None and not isinstance(value, t.Mapping):
+            raise ReportError("%s: expected a dictionary, found %s" % (what, type(value).__name__))
+    if evidence is not None and not isinstance(evidence, (list, tuple)):
+        raise ReportError("evidence: expected a list of documents, found %s" % type(evidence).__name__)
+    for what, document in [("plan", plan or {}), *(("evidence", item) for item in evidence or ())]:
+        schema = _map(document).get("schema", 1)
+        if schema != 1:
+            raise ReportError(
+                "%s: schema %r is not known; this version of the collection reads schema 1" % (what, schema)
+            )
+    facts = {str(host): value for host, value in _map(facts).items()}
+    planned = _map(_map(plan).get("groups"))
+    tests: dict[str, list[Json]] = {}
+    for document in _maps(evidence):
+        tests.setdefault(str(document.get("group")), []).extend(_maps(document.get("tests")))
+    members = {str(name): sorted(map(str, _list(hosts)), key=_natural) for name, hosts in _map(groups).items()}
+    views = []
+    for number, name in enumerate(sorted(members, key=_natural), 1):
+        own = planned.get(name)
+        views.append(
+            _group(name, number, members[name], facts, own if isinstance(own, t.Mapping) else None, tests.get(name, []))
+        )
+    notes = [clean(text) for text in _list(_map(plan).get("warnings"))]
+    total = {
+        key: sum(view[key] for view in views)
+        for key in ("hosts", "gpus", "ports", "active", "selected", "measurements")
+    }
+    return {
+        "title": clean(title, 120),
+        "generated": clean(generated, 60),
+        "states": _STATES,
+        "verdict": _verdict(views, len(notes)),
+        "notes": notes[:_MAX_MESSAGES],
+        "total": total,
+        "groups": views,
+    }
+
+
+@functools.lru_cache(maxsize=1)
+def _template() -> Template:
+    environment = Environment(
+        loader=FileSystemLoader(str(_TEMPLATES)),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template("report.html.j2")
+
+
+def render_html(model: Json) -> str:
+    """The page, self-contained."""
+    return _template().render(**model)
+
+
+def _fit(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def render_summary(model: Json) -> str:
+    """The same in at most 100 columns for a terminal: a headline, a line for each group, the most important notes."""
+    verdict = model["verdict"]
+    lines = [
+        _fit("%s  %s" % (_STATES[verdict["state"]]["symbol"], verdict["text"]), SUMMARY_WIDTH),
+        "   " + verdict["detail"],
+    ]
+    groups = model["groups"]
+    if groups:
+        rows = [("", "group", "nodes", "resource", "selected", "measured")]
+        for group in groups:
+            nodes = (
+                "%d/%d" % (group["ready"], group["hosts"]) if group["ready"] != group["hosts"] else str(group["hosts"])
+            )
+            rows.append(
+                (
+                    _STATES[group["state"]]["symbol"],
+                    _fit(group["name"], 18),
+                    nodes,
+                    _fit(group["resource"], 20),
+                    _fit(group["selected_short"], 30),
+                    group["measured_words"],
+                )
+            )
+        widths = [max(len(row[column]) for row in rows) for column in range(6)]
+        lines.append("")
+        lines += [
+            _fit("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip(), SUMMARY_WIDTH)
+            for row in rows
+        ]
+    notes = [
+        (item["state"], "%s: %s" % (group["name"], item["text"])) for group in groups for item in group["problems"]
+    ] + [("warn", text) for text in model["notes"]]
+    notes.sort(key=lambda note: note[0] != "bad")
+    if notes:
+        lines.append("")
+    for state, text in notes[:_MAX_SUMMARY_NOTES]:
+        wrapped = textwrap.wrap(text, SUMMARY_WIDTH - 3, max_lines=2, placeholder=" …")
+        lines += [("%s  " % _STATES[state]["symbol"] if not row else "   ") + line for row, line in enumerate(wrapped)]
+    if len(notes) > _MAX_SUMMARY_NOTES:
+        lines.append("   and %d more, in the report" % (len(notes) - _MAX_SUMMARY_NOTES))
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,74 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A user's machine: the built collection in an otherwise empty collections path, and none of the checkout's settings."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(sys.executable).parent
+
+
+class User(t.NamedTuple):
+    """Where things are on that machine."""
+
+    home: Path
+    collections: Path
+    env: dict[str, str]
+
+    @property
+    def collection(self) -> Path:
+        return self.collections / "ansible_collections" / "fabric" / "rdma"
+
+    def run(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Run a program of the virtual environment in the user's home directory."""
+        done = subprocess.run(
+            [str(BIN / command[0]), *command[1:]],
+            cwd=self.home,
+            env=self.env,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        )
+        assert not check or done.returncode == 0, f"{' '.join(command)}\n{done.stdout}\n{done.stderr}"
+        return done
+
+
+@pytest.fixture(scope="session")
+def tarball(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The collection as it would be published."""
+    target = tmp_path_factory.mktemp("build")
+    command = [str(BIN / "ansible-galaxy"), "collection", "build", "--output-path", str(target)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    return next(target.glob("fabric-rdma-*.tar.gz"))
+
+
+@pytest.fixture(scope="session")
+def user(tarball: Path, tmp_path_factory: pytest.TempPathFactory) -> User:
+    """A home directory with the tarball installed."""
+    home = tmp_path_factory.mktemp("home")
+    collections = home / "collections"
+    # What it depends on; our own name in .collections is a link to the checkout.
+    shutil.copytree(ROOT / ".collections", collections, ignore=shutil.ignore_patterns("fabric"), symlinks=True)
+    env = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
+    env |= {
+        "ANSIBLE_COLLECTIONS_PATH": str(collections),
+        "ANSIBLE_NOCOLOR": "1",
+        "HOME": str(home),
+        "PATH": f"{BIN}:{env['PATH']}",
+        "PWD": str(home),
+    }
+    there = User(home, collections, env)
+    # Offline, so that the dependency is looked for among what is installed, with the versions that galaxy.yml allows.
+    there.run("ansible-galaxy", "collection", "install", "--offline", str(tarball), "-p", str(collections))
+    return there

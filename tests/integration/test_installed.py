@@ -1,0 +1,98 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The built collection does its work outside the checkout: by full name, and under ansible-runner."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tarfile
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+if t.TYPE_CHECKING:
+    from conftest import User
+
+pytestmark = pytest.mark.integration
+
+ROOT = Path(__file__).resolve().parents[2]
+# The demo's groups that are replayed from captures and therefore need no node.
+REPLAYED = ["ib-v100", "ib-a100", "gb200"]
+ONLY_REPLAYED = json.dumps({"rdma_hosts": ":".join(REPLAYED), "rdma_groups": REPLAYED})
+
+
+def replayed_hosts(user: User) -> list[str]:
+    inventory = str(user.collection / "inventories" / "demo")
+    listed = json.loads(user.run("ansible-inventory", "-i", inventory, "--list").stdout)
+    return sorted(host for group in REPLAYED for host in listed[group]["hosts"])
+
+
+def test_tarball_holds_what_git_does_and_no_tools(tarball: Path) -> None:
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    known = set(subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout.decode().split("\0"))
+    with tarfile.open(tarball) as archive:
+        members = {member.name for member in archive if member.isfile()}
+    assert members - known == {"MANIFEST.json", "FILES.json"}
+    for needed in ("README.md", "LICENSE", "meta/runtime.yml", "inventories/demo/hosts.yml", "playbooks/site.yml"):
+        assert needed in members
+    assert not [name for name in members if name.startswith((".", "ansible.cfg", "molecule/"))]
+
+
+def test_modules_are_found_by_full_name(user: User) -> None:
+    modules = sorted(f"fabric.rdma.{path.stem}" for path in ROOT.glob("plugins/modules/*.py"))
+    docs = json.loads(user.run("ansible-doc", "--type", "module", "--json", *modules).stdout)
+    assert sorted(docs) == modules
+
+
+def test_every_playbook_parses_by_full_name(user: User) -> None:
+    inventory = str(user.collection / "inventories" / "demo")
+    for path in sorted(ROOT.glob("playbooks/*.yml")):
+        user.run("ansible-playbook", "--syntax-check", "-i", inventory, f"fabric.rdma.{path.stem}")
+
+
+def test_discover_and_plan_replayed_nodes(user: User, tmp_path: Path) -> None:
+    inventory = str(user.collection / "inventories" / "demo")
+    for playbook in ("discover", "plan"):
+        user.run(
+            *("ansible-playbook", f"fabric.rdma.{playbook}", "-i", inventory),
+            *("-e", ONLY_REPLAYED, "-e", f"rdma_output_dir={tmp_path}"),
+        )
+    hosts = replayed_hosts(user)
+    assert hosts
+    facts_by_host = json.loads((tmp_path / "facts.json").read_text())
+    assert sorted(facts_by_host) == hosts
+    for host, facts in facts_by_host.items():
+        assert facts["schema"] == 1
+        assert facts["devices"], f"{host} has no device"
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    assert sorted(plan["groups"]) == sorted(REPLAYED)
+    for group, planned in plan["groups"].items():
+        assert not planned["errors"], (group, planned["errors"])
+        assert planned["classes"]
+        assert list((tmp_path / "rendered" / group).glob("*.yaml"))
+
+
+def test_site_under_runner_leaves_its_report_in_the_artifacts(user: User, tmp_path: Path) -> None:
+    artifacts = tmp_path / "artifacts" / "site"
+    (tmp_path / "env").mkdir()
+    (tmp_path / "env" / "envvars").write_text(yaml.safe_dump({"ANSIBLE_COLLECTIONS_PATH": str(user.collections)}))
+    extra = json.loads(ONLY_REPLAYED) | {"rdma_output_dir": str(artifacts / "rdma")}
+    (tmp_path / "env" / "extravars").write_text(yaml.safe_dump(extra))
+    done = user.run(
+        *("ansible-runner", "run", str(tmp_path), "--ident", "site", "--playbook", "fabric.rdma.site"),
+        *("--inventory", str(user.collection / "inventories" / "demo"), "--quiet"),
+        check=False,
+    )
+    output = artifacts / "stdout"
+    assert done.returncode == 0, output.read_text()[-6000:] if output.exists() else done.stderr
+    assert (artifacts / "status").read_text() == "successful"
+    page = (artifacts / "rdma" / "report.html").read_text()
+    for host in replayed_hosts(user):
+        assert host in page
+    for group in REPLAYED:
+        assert group in page
+    assert (artifacts / "rdma" / "summary.txt").read_text().strip()

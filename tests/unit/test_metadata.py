@@ -1,0 +1,273 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the tree says about itself is true: lists, versions, specifications, names."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMES = re.compile(r"^[a-z][a-z0-9_]*$")
+MAX_OPTIONS = 20
+
+
+def load(path: str) -> t.Any:
+    return yaml.safe_load((ROOT / path).read_text())
+
+
+def stems(pattern: str) -> list[str]:
+    return sorted(path.stem for path in ROOT.glob(pattern))
+
+
+MODULES = stems("plugins/modules/*.py")
+FILTERS = stems("plugins/filter/*.py")
+ROLES = sorted(path.name for path in ROOT.glob("roles/*") if path.is_dir())
+PLAYBOOKS = stems("playbooks/*.yml")
+
+
+def files() -> list[Path]:
+    """Files that are in git or would be added."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"]
+    names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout.decode().split("\0")
+    return [ROOT / name for name in names if name and (ROOT / name).is_file()]
+
+
+# --- modules and filters -------------------------------------------------------------------------------------------
+
+
+def test_action_group_lists_every_module() -> None:
+    groups = load("meta/runtime.yml")["action_groups"]
+    assert groups == {"rdma": MODULES}
+
+
+@pytest.mark.parametrize(
+    "path", [f"plugins/modules/{m}.py" for m in MODULES] + [f"plugins/filter/{f}.py" for f in FILTERS]
+)
+def test_plugin_is_documented_and_thin(path: str) -> None:
+    source = (ROOT / path).read_text()
+    assigned = {
+        target.id: node
+        for node in ast.parse(source).body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    assert {"DOCUMENTATION", "EXAMPLES", "RETURN"} <= set(assigned)
+    documentation = yaml.safe_load(ast.literal_eval(assigned["DOCUMENTATION"].value))
+    name = Path(path).stem
+    assert documentation.get("module", documentation.get("name")) == name
+    assert documentation["version_added"]
+    if "/modules/" in path:
+        fragments = documentation["extends_documentation_fragment"]
+        assert any(fragment.startswith("fabric.rdma.attributes") for fragment in fragments)
+    end_of_docs = max(assigned[key].end_lineno or 0 for key in ("DOCUMENTATION", "EXAMPLES", "RETURN"))
+    code = len(source.splitlines()) - end_of_docs
+    assert code < 200, f"{path} has {code} lines after its documentation: move logic to module_utils"
+
+
+@pytest.fixture(scope="session")
+def module_docs() -> dict[str, t.Any]:
+    """Documentation of every module with its fragments, as ansible-doc puts it together."""
+    names = [f"fabric.rdma.{name}" for name in MODULES]
+    command = [sys.executable, "-m", "ansible", "doc", "--type", "module", "--json", *names]
+    return json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_module_tells_its_attributes(module_docs: dict[str, t.Any], name: str) -> None:
+    attributes = module_docs[f"fabric.rdma.{name}"]["doc"]["attributes"]
+    for attribute in ("check_mode", "diff_mode", "idempotent"):
+        support = attributes[attribute].get("support")
+        assert support in ("full", "partial", "none", "N/A"), f"{name}: support of {attribute} is {support}"
+        if support in ("partial", "none"):
+            assert attributes[attribute].get("details"), f"{name}: {attribute} is {support} without details"
+
+
+@pytest.mark.parametrize("path", sorted(str(p.relative_to(ROOT)) for p in ROOT.glob("plugins/*_utils/**/*.py")))
+def test_utils_are_private_and_say_so(path: str) -> None:
+    tree = ast.parse((ROOT / path).read_text())
+    assert Path(path).name.startswith("_")
+    assert "private" in (ast.get_docstring(tree) or "").lower(), (
+        f"{path}: the docstring does not say that it is private"
+    )
+    assigned = [n.targets[0] for n in tree.body if isinstance(n, ast.Assign)]
+    assigned += [n.target for n in tree.body if isinstance(n, ast.AnnAssign)]
+    assert "__all__" in [n.id for n in assigned if isinstance(n, ast.Name)]
+
+
+def test_no_package_markers() -> None:
+    assert not list(ROOT.glob("plugins/**/__init__.py"))
+
+
+# --- roles and playbooks -------------------------------------------------------------------------------------------
+
+
+WISH = re.compile(r"^\{\{ *rdma_[\w.]+ *\| *default\((.*)\) *\}\}$", re.S)
+
+
+def normal(value: t.Any) -> t.Any:
+    """Value of a default: a role takes it from a wish of the inventory, and from the literal where there is none.
+
+    Documentation tools want the literal in the specification ("default: false"), not the template around it.
+    """
+    if not isinstance(value, str):
+        return value
+    folded = " ".join(value.split())
+    if not (match := WISH.match(folded)):
+        return folded
+    literal = match[1].removesuffix(", true").strip()
+    return yaml.safe_load(literal)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_role_specification_equals_defaults(role: str) -> None:
+    assert NAMES.match(role.lstrip("_"))
+    specs = load(f"roles/{role}/meta/argument_specs.yml")["argument_specs"]
+    assert "main" in specs
+    defaults_file = ROOT / "roles" / role / "defaults" / "main.yml"
+    defaults = (yaml.safe_load(defaults_file.read_text()) or {}) if defaults_file.is_file() else {}
+    prefix = role.lstrip("_") + "_"
+    options: dict[str, t.Any] = {}
+    for entry, spec in specs.items():
+        assert spec.get("short_description"), f"{role}: entry point {entry} has no short_description"
+        for name, option in (spec.get("options") or {}).items():
+            assert name.startswith(prefix), f"{role}: option {name} does not start with {prefix}"
+            assert option.get("type"), f"{role}: option {name} has no type"
+            assert option.get("description"), f"{role}: option {name} has no description"
+            if "default" in option or not option.get("required"):
+                options[name] = option
+    assert len(options) <= MAX_OPTIONS
+    assert {name: normal(option.get("default")) for name, option in options.items()} == {
+        name: normal(value) for name, value in defaults.items()
+    }
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_role_has_its_papers(role: str) -> None:
+    readme = ROOT / "roles" / role / "README.md"
+    assert readme.is_file(), f"{readme.relative_to(ROOT)} is missing: say what the role changes on a node"
+    assert len(readme.read_text()) > 200
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_internal_variables_are_marked(role: str) -> None:
+    for path in (ROOT / "roles" / role).glob("vars/**/*.yml"):
+        for name in yaml.safe_load(path.read_text()) or {}:
+            assert name.startswith(f"__{role.lstrip('_')}_"), f"{path.relative_to(ROOT)}: {name}"
+
+
+def test_playbook_names_can_be_called_by_full_name() -> None:
+    names = [path.stem for path in ROOT.glob("playbooks/*.y*ml")]
+    assert all(NAMES.match(name) for name in names), names
+    assert not list(ROOT.glob("playbooks/*_vars")), "variables beside playbooks hide an inventory's"
+
+
+# --- README and versions -------------------------------------------------------------------------------------------
+
+
+def readme_names(heading: str) -> list[str]:
+    """Names in the first column of the table under a heading: rows look like ``| `name` | text |``."""
+    text = (ROOT / "README.md").read_text()
+    match = re.search(rf"^#+ {heading}\n(.*?)(?=^#|\Z)", text, re.M | re.S)
+    assert match, f"README.md has no heading '{heading}'"
+    return sorted(re.findall(r"^\| *(?:\[)?`(?:fabric\.rdma\.)?([a-z0-9_]+)`", match[1], re.M))
+
+
+@pytest.mark.parametrize(
+    ("heading", "names"),
+    [
+        ("Modules", MODULES),
+        ("Filters", FILTERS),
+        ("Roles", [role for role in ROLES if not role.startswith("_")]),
+        ("Playbooks", PLAYBOOKS),
+    ],
+)
+def test_readme_lists_what_there_is(heading: str, names: list[str]) -> None:
+    assert readme_names(heading) == names
+
+
+def test_one_version_everywhere() -> None:
+    version = load("galaxy.yml")["version"]
+    releases = load("changelogs/changelog.yaml")["releases"]
+    assert version in releases
+    assert re.search(rf"^v{re.escape(version)}$", (ROOT / "CHANGELOG.rst").read_text(), re.M)
+
+
+def test_every_change_has_a_fragment() -> None:
+    assert list(ROOT.glob("changelogs/fragments/*.yml"))
+
+
+def test_changelog_lists_what_is_new() -> None:
+    text = (ROOT / "CHANGELOG.rst").read_text()
+    missing = [
+        name for name in MODULES + FILTERS + ROLES if f"fabric.rdma.{name}" not in text and not name.startswith("_")
+    ]
+    assert not missing, f"run `make changelog`: {missing}"
+
+
+def test_dependencies_agree() -> None:
+    wanted = {entry["name"]: entry["version"] for entry in load("collections/requirements.yml")["collections"]}
+    assert wanted == load("galaxy.yml")["dependencies"]
+
+
+def test_gates_have_no_exceptions() -> None:
+    assert not list(ROOT.glob("tests/sanity/ignore*"))
+    assert not list(ROOT.glob(".ansible-lint-ignore"))
+    lint = load(".ansible-lint")
+    assert lint["profile"] == "production"
+    assert not {"skip_list", "warn_list", "enable_list", "mock_modules", "mock_roles"} & set(lint)
+
+
+# --- words that do not belong ---------------------------------------------------------------------------------------
+
+# Put together here, so that this file does not hold them itself.
+FORBIDDEN = {
+    "a path of a machine": "/" + "work/",
+    "a path of a home directory": "/" + "root/",
+    "a package registry's host": r"(?:pypi|pythonhosted|registry\.npmjs|crates|golang|maven)" + r"\." + "(?:org|io)",
+    "a package mirror's host": r"[a-z0-9.-]*" + r"\b(?:debian|ubuntu)\." + r"(?:org|com|net)",
+    "a reference to a tracker by number": r"\b(?:issue|ticket|PR)s? #?" + r"[0-9]+",
+    # Colours of a style sheet look alike: they stand behind a colon, or have six digits.
+    "a reference to a tracker by mark": r"(?<![\w&/#])(?<!: )#" + r"[0-9]{1,5}\b",
+}
+# Recorded or generated, or the licence.
+NOT_PROSE = ("LICENSE", "tests/captures/")
+
+
+@pytest.mark.parametrize("what", sorted(FORBIDDEN))
+def test_forbidden_words(what: str) -> None:
+    pattern = re.compile(FORBIDDEN[what])
+    found = []
+    for path in files():
+        name = path.relative_to(ROOT).as_posix()
+        if name.startswith(NOT_PROSE):
+            continue
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            if match := pattern.search(line):
+                found.append(f"{name}:{number}: {match[0]!r}")
+    assert not found, f"{what}: " + "; ".join(found[:20])
+
+
+def test_scripts_are_executable_and_others_are_not() -> None:
+    wrong = []
+    for path in files():
+        if path.parent == ROOT / "plugins" / "modules":
+            continue  # Ansible's own rule: a shebang, and never executable
+        first = path.read_bytes()[:2]
+        if (first == b"#!") != bool(path.stat().st_mode & 0o100):
+            wrong.append(path.relative_to(ROOT).as_posix())
+    assert not wrong, f"shebang and executable bit disagree: {wrong}"
