@@ -1,0 +1,100 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Front door of the checkout. Longer work lies in tools/, one readable script each.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+MAKEFLAGS += --no-print-directory
+
+# make PYTHON=/path/to/python3.13 .venv     another interpreter than the one that would be picked
+PYTHON ?=
+# make unit ARGS="-k selectors -x"          more arguments for the program behind a target
+ARGS ?=
+# KEEP_LAB=1                                demo leaves the nodes running
+KEEP_LAB ?=
+export KEEP_LAB
+
+# Tools of the virtual environment call each other by name.
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z.-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: demo
+demo: .venv/.complete ## Boot two RDMA nodes, run site.yml on them, show what the cluster has (KEEP_LAB=1 keeps them)
+	@tools/demo
+
+.PHONY: test
+test: .venv/.complete ## Run everything: lint, unit, sanity, integration, molecule
+	@tools/test lint unit sanity integration molecule
+
+.PHONY: lint
+lint: .venv/.complete ## Run every linter, type checker and documentation check
+	@tools/lint
+
+.PHONY: format
+format: .venv/.complete ## Format the Python code
+	@ruff check --no-cache --fix --quiet . || true
+	@ruff format --no-cache .
+
+.PHONY: unit
+unit: .venv/.complete ## Run the unit tests, also over recorded nodes in ../shared/captures where that is present
+	@python -m pytest -q -n auto --maxprocesses=4 tests/unit $(ARGS)
+
+.PHONY: sanity
+sanity: .venv/.complete ## Run ansible-test sanity, and check the code of the nodes with old and new Pythons
+	@tools/sanity
+
+.PHONY: integration
+integration: .venv/.complete ## Build the collection, install it elsewhere, run it there and under ansible-runner
+	@python -m pytest -q -m integration tests/integration $(ARGS)
+
+.PHONY: molecule
+molecule: .venv/.complete ## Boot the lab, converge, prove idempotence, verify devices and traffic, tear down
+	@tools/molecule $(ARGS)
+
+.PHONY: lab
+lab: .venv/.complete ## Boot the lab's nodes and leave them running (make lab-ssh, make lab-absent)
+	@tools/lab present $(ARGS)
+
+.PHONY: lab-status
+lab-status: .venv/.complete ## Say which nodes of the lab run
+	@tools/lab status $(ARGS)
+
+.PHONY: lab-ssh
+lab-ssh: .venv/.complete ## Open a shell on a node of the lab (NODE=roce-2 for another than the first)
+	@tools/lab ssh "$(NODE)"
+
+.PHONY: lab-absent
+lab-absent: .venv/.complete ## Stop the lab's nodes and delete their disks (the cached image stays)
+	@tools/lab absent $(ARGS)
+
+.PHONY: benchmark
+benchmark: .venv/.complete ## Measure ib_facts and the planner
+	@python -m pytest -q -rP -m benchmark benchmarks $(ARGS)
+
+.PHONY: docs
+docs: .venv/.complete ## Build the reference of modules, filters and roles into out/docs (RST)
+	@rm -rf out/docs && mkdir -p -m 755 out/docs
+	@antsibull-docs collection --use-current --squash-hierarchy --dest-dir out/docs fabric.rdma
+	@echo "docs: $$(find out/docs -name '*.rst' | wc -l) pages in out/docs"
+
+.PHONY: changelog
+changelog: .venv/.complete ## Write CHANGELOG.rst from the fragments for the version in galaxy.yml
+	@antsibull-changelog release --reload-plugins --refresh --update-existing \
+	  --version "$$(awk '$$1 == "version:" {print $$2}' galaxy.yml)" $(ARGS)
+
+.PHONY: clean
+clean: ## Stop the lab and delete everything that make made (cached lab images stay)
+	@if [ -d .lab ] && [ -e .venv/.complete ]; then tools/lab absent; fi
+	@rm -rf .venv .collections .ansible .hypothesis .mypy_cache .pytest_cache .ruff_cache out fabric-rdma-*.tar.gz
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv: .venv/.complete
+.venv/.complete: requirements-dev.txt collections/requirements.yml
+	@tools/setup-venv $(PYTHON)

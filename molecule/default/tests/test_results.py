@@ -1,0 +1,109 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What site.yml wrote on the controller: facts, plan, evidence, report; also when ansible-runner runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+# These look at the controller; no host is needed for them.
+testinfra_hosts = ["local://"]
+
+ROOT = Path(__file__).resolve().parents[3]
+OUTPUT = Path(os.environ["FABRIC_RDMA_OUTPUT"])
+GROUPS = ["gb200", "ib-a100", "ib-v100", "soft-roce"]
+
+
+def load(path: Path) -> t.Any:
+    return json.loads(path.read_text())
+
+
+def check_evidence(directory: Path) -> None:
+    """Both measurements ran between the two nodes and passed, with figures that only traffic gives."""
+    evidence = load(directory / "evidence" / "soft-roce.json")
+    tests = {entry["test"]: entry for entry in evidence["tests"]}
+    assert set(tests) == {"ib_write_bw", "ib_write_lat"}
+    for entry in tests.values():
+        assert entry["verdict"] == "pass", entry["message"]
+        assert {entry["client"]["host"], entry["server"]["host"]} == {"lab1", "lab2"}
+        assert entry["client"]["device"] == entry["server"]["device"] == "rxe0"
+    assert 0 < tests["ib_write_bw"]["bandwidth_gbps"]["average"] < 1000
+    assert 0 < tests["ib_write_lat"]["latency_us"]["typical"] < 10_000_000
+
+
+def test_facts_of_every_host() -> None:
+    inventory = yaml.safe_load((ROOT / "inventories" / "demo" / "hosts.yml").read_text())
+    assert sorted(inventory["rdma"]["children"]) == GROUPS
+    facts = load(OUTPUT / "facts.json")
+    assert {"lab1", "lab2"} < set(facts)
+    for name in ("lab1", "lab2"):
+        (device,) = facts[name]["devices"]
+        assert (device["name"], device["kind"]) == ("rxe0", "software")
+        assert device["ports"][0]["state"] == "Active"
+
+
+def test_plan_covers_every_group() -> None:
+    assert sorted(load(OUTPUT / "plan.json")["groups"]) == GROUPS
+
+
+def test_evidence() -> None:
+    check_evidence(OUTPUT)
+
+
+@pytest.mark.parametrize("name", ["report.html", "summary.txt"])
+def test_report_names_every_group_and_node(name: str) -> None:
+    text = (OUTPUT / name).read_text()
+    for word in [*GROUPS, "lab1", "lab2"]:
+        assert word in text
+
+
+def playbook(name: str, *arguments: str) -> None:
+    """A playbook of the checkout on the demo's inventory."""
+    command = ["ansible-playbook", str(ROOT / "playbooks" / f"{name}.yml"), "-i", str(ROOT / "inventories" / "demo")]
+    done = subprocess.run(
+        [*command, *arguments], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+
+
+def test_a_capture_gives_the_facts_of_the_node(tmp_path: Path) -> None:
+    """Captured on a live node and unpacked: discovery of that directory says what discovery on the node said."""
+    playbook("capture", "--limit", "lab1", "-e", f"rdma_output_dir={tmp_path}")
+    root = tmp_path / "unpacked"
+    with tarfile.open(tmp_path / "captures" / "lab1.tar.gz") as archive:
+        archive.extractall(root, filter="tar")
+    replay = tmp_path / "replay"
+    playbook("discover", "--limit", "lab1", "-e", f"rdma_capture={root}", "-e", f"rdma_output_dir={replay}")
+    replayed = load(replay / "facts.json")["lab1"]
+    assert replayed["devices"]
+    assert replayed == load(OUTPUT / "facts.json")["lab1"]
+
+
+def test_site_under_runner(tmp_path: Path) -> None:
+    """The demo's inventory in a private data directory: the artifacts hold report and evidence."""
+    artifacts = tmp_path / "artifacts" / "site"
+    (tmp_path / "env").mkdir()
+    settings = {
+        "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".collections"),
+        "FABRIC_RDMA_LAB": os.environ["FABRIC_RDMA_LAB"],
+    }
+    (tmp_path / "env" / "envvars").write_text(yaml.safe_dump(settings))
+    (tmp_path / "env" / "extravars").write_text(yaml.safe_dump({"rdma_output_dir": str(artifacts / "rdma")}))
+    command = [str(Path(sys.executable).parent / "ansible-runner"), "run", str(tmp_path), "--ident", "site", "--quiet"]
+    command += ["--playbook", "fabric.rdma.site", "--inventory", str(ROOT / "inventories" / "demo")]
+    env = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
+    done = subprocess.run(command, cwd=tmp_path, env=env, stdin=subprocess.DEVNULL, check=False)
+    output = artifacts / "stdout"
+    assert done.returncode == 0, output.read_text()[-6000:] if output.exists() else "ansible-runner did not start"
+    check_evidence(artifacts / "rdma")
+    assert "lab1" in (artifacts / "rdma" / "report.html").read_text()

@@ -1,0 +1,58 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Install the collections that ours depends on from the Python index, where Galaxy cannot be reached.
+
+usage: fetch_collections.py REQUIREMENTS_DEV COLLECTIONS_REQUIREMENTS DESTINATION
+
+The ``ansible`` package holds every community collection.  The wheel named by the ``#collections:`` lines of
+REQUIREMENTS_DEV is downloaded (not installed), and the folders named in COLLECTIONS_REQUIREMENTS are unpacked into
+DESTINATION/ansible_collections.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+import yaml
+
+
+def wheel_requirements(requirements: Path) -> list[str]:
+    """Requirement lines (with their environment markers) behind ``#collections:``."""
+    mark = "#collections:"
+    return [line[len(mark) :].strip() for line in requirements.read_text().splitlines() if line.startswith(mark)]
+
+
+def main() -> None:
+    requirements, wanted_file, destination = (Path(arg) for arg in sys.argv[1:])
+    wanted = [entry["name"] for entry in yaml.safe_load(wanted_file.read_text())["collections"]]
+    target = destination / "ansible_collections"
+    with tempfile.TemporaryDirectory() as scratch:
+        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet", "--no-deps"]
+        subprocess.run([*pip, "--only-binary=:all:", "-d", scratch, *wheel_requirements(requirements)], check=True)
+        with zipfile.ZipFile(next(Path(scratch).glob("*.whl"))) as wheel:
+            names = wheel.namelist()
+            done: list[str] = []
+            while wanted:
+                collection = wanted.pop(0)
+                folder = "ansible_collections/{}/".format(collection.replace(".", "/"))
+                # The collection's own tests are two thirds of its files and of no use here.
+                members = [n for n in names if n.startswith(folder) and not n.startswith(folder + "tests/")]
+                if not members:
+                    sys.exit(f"error: {collection} is not in {wheel.filename}")
+                manifest = json.loads(wheel.read(folder + "MANIFEST.json"))["collection_info"]
+                wanted += [name for name in manifest["dependencies"] if name not in [*done, *wanted]]
+                shutil.rmtree(target / collection.replace(".", "/"), ignore_errors=True)
+                wheel.extractall(destination, members)  # zipfile refuses paths that leave the destination
+                print(f"venv: {collection} {manifest['version']}")
+                done.append(collection)
+
+
+if __name__ == "__main__":
+    main()
