@@ -48,10 +48,10 @@ def run(root: str) -> tuple[float, int]:
 def main() -> int:
     with tempfile.TemporaryDirectory() as root:
         unpack(CAPTURE, root)
-        for _ in range(5):
+        for _turn in range(5):
             run(root)
         gc.collect()
-        times, devices = zip(*(run(root) for _ in range(RUNS)), strict=True)
+        times, devices = zip(*(run(root) for _turn in range(RUNS)), strict=True)
     median = statistics.median(times)
     print(
         f"ib_facts: {devices[0]} HCAs, {RUNS} runs: median {median:.2f} ms, "

@@ -124,7 +124,7 @@ def plan_manifests(plan: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any])
                 )
             owners[slug] = (entry["name"], group)
             text = json.dumps(entry["config"], sort_keys=True)
-            directory = re.sub(r"[^\w.-]", "_", group)
+            directory = re.sub(r"^\.+|[^\w.-]", "_", group)
             objects["%s/%s-configmap.yaml" % (directory, slug)] = {
                 "apiVersion": "v1",
                 "kind": "ConfigMap",

@@ -75,7 +75,8 @@ def _bounded(seconds: int) -> t.Callable[[], None]:
 def _start(command: t.Sequence[str], seconds: int, output: int) -> subprocess.Popen[bytes]:
     # Into a file the C library writes blocks, and what was not written yet is lost when the program is killed.
     stdbuf = shutil.which("stdbuf", path=_environment()["PATH"])
-    return subprocess.Popen(
+    # run_command() of Ansible can neither leave a process behind nor bound one.
+    return subprocess.Popen(  # pylint: disable=ansible-bad-function
         [stdbuf, "-oL", *command] if stdbuf else list(command),
         stdin=subprocess.DEVNULL,
         stdout=output,

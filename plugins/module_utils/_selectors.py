@@ -29,7 +29,11 @@ STATES = ("Active", "any")
 DEVICE_KINDS = ("pf", "vf", "sf", "software")
 
 # pkg/resources/resources_manager.go, validResourceName()
-_RESOURCE_NAME = re.compile(r"[a-zA-Z0-9_]+")
+# and what Kubernetes asks of the name of an extended resource
+# (k8s.io/apimachinery/pkg/util/validation, IsQualifiedName: ends are letters or digits, at most 63 characters; the prefix
+# is a DNS subdomain).
+_RESOURCE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9_]{0,61}[a-zA-Z0-9])?")
+_RESOURCE_PREFIX = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*")
 _PERIODIC_UPDATE_SECONDS = 300
 
 _WANT_DEFAULTS: t.Dict[str, t.Any] = {
@@ -98,7 +102,8 @@ def validate_wishes(group: str, wishes: t.Mapping[str, t.Any]) -> Json:
             name,
             "letters, digits and underscores (the plugin refuses anything else), such as rdma_v100",
         )
-    if not isinstance(resource["prefix"], str) or not resource["prefix"]:
+    prefix = resource["prefix"]
+    if not isinstance(prefix, str) or len(prefix) > 253 or not _RESOURCE_PREFIX.fullmatch(prefix):
         raise _bad(group, "rdma_resource.prefix", resource["prefix"], "a domain-like prefix, such as rdma")
     if isinstance(resource["hca_max"], bool) or not isinstance(resource["hca_max"], int) or resource["hca_max"] < 0:
         raise _bad(
@@ -112,7 +117,7 @@ def validate_wishes(group: str, wishes: t.Mapping[str, t.Any]) -> Json:
     if want["state"] not in STATES:
         raise _bad(group, "rdma_want.state", want["state"], "one of " + ", ".join(STATES))
     rate = want["min_rate_gbps"]
-    if isinstance(rate, bool) or not isinstance(rate, (int, float)) or rate < 0:
+    if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 <= rate < float("inf"):
         raise _bad(group, "rdma_want.min_rate_gbps", rate, "a number of Gb/s, 0 or more")
     for key, allowed in (("kinds", DEVICE_KINDS), ("exclude", None)):
         values = want[key]
@@ -425,6 +430,24 @@ def plan_group(group: str, facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]],
         own = _functions(facts, keep)
         if any(function.wanted for function in own):
             functions[host] = own
+            for function in own:
+                lost = sorted(
+                    row["port"]
+                    for row in refused
+                    if function.wanted
+                    and row["device"] in function.devices
+                    and row["port"] not in (None, *function.ports)
+                )
+                if lost:
+                    warnings.append(
+                        "host %s: %s comes as a whole, so Pods that get port %s can also use port %s of it, which is not wanted"
+                        % (
+                            host,
+                            function.devices[0],
+                            ", ".join(str(port) for port in function.ports),
+                            ", ".join(str(port) for port in lost),
+                        )
+                    )
             routes = set(facts.get("management", {}).get("default_route_netdevs", []))
             for device in facts["devices"]:
                 carries = sorted(routes & _names_of(device))

@@ -20,9 +20,9 @@ extends_documentation_fragment:
   - fabric.rdma.attributes
 attributes:
   check_mode:
-    support: none
+    support: partial
     details:
-      - Measures nothing and starts nothing in check mode, and says so in RV(msg).
+      - Measures nothing and starts nothing in check mode, says so in RV(msg), and reports no change.
   diff_mode:
     support: none
     details:
@@ -116,7 +116,7 @@ options:
     description: RV(run_dir) of V(server). Required for V(stop).
     type: path
 author:
-  - fabric.rdma contributors
+  - fabric.rdma contributors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

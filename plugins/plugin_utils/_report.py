@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import re
 import textwrap
 import typing as t
@@ -92,7 +93,7 @@ def _number(value: t.Any) -> str:
     """A measured or nominal value with three significant digits and without a useless fraction."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return _NOTHING
-    if value != value or value in (float("inf"), float("-inf")):
+    if not math.isfinite(value):
         return _NOTHING
     if abs(value) >= 100:
         return "%d" % round(value)

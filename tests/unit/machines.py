@@ -93,12 +93,12 @@ class Machine:
         self.link(f"/sys/bus/pci/devices/{pci}", path)
         return path
 
-    def netdev(self, name: str, parent: str | None = None, /, master: str | None = None, **values: Any) -> str:
+    def netdev(self, name: str, under: str | None = None, /, master: str | None = None, **values: Any) -> str:
         """A netdev below a device, or a virtual one. Returns its path."""
-        path = f"{parent}/net/{name}" if parent else f"/sys/devices/virtual/net/{name}"
+        path = f"{under}/net/{name}" if under else f"/sys/devices/virtual/net/{name}"
         self.files(path, **{"type": 1, "address": MAC, "mtu": 1500, "operstate": "up", **values})
-        if parent:
-            self.link(f"{path}/device", parent)
+        if under:
+            self.link(f"{path}/device", under)
         if master:
             self.link(f"{path}/master", f"/sys/devices/virtual/net/{master}")
         self.link(f"/sys/class/net/{name}", path)
@@ -107,14 +107,14 @@ class Machine:
     def bond(self, name: str, slaves: str, mode: str = "active-backup 1") -> None:
         self.files(f"{self.netdev(name)}/bonding", slaves=slaves, mode=mode)
 
-    def hca(self, name: str, parent: str | None, /, nodes: bool = True, **values: Any) -> str:
+    def hca(self, name: str, under: str | None, /, nodes: bool = True, **values: Any) -> str:
         """An RDMA device without ports below a function (or a virtual one), with its character devices. Returns its path."""
-        path = f"{parent or '/sys/devices/virtual'}/infiniband/{name}"
+        path = f"{under or '/sys/devices/virtual'}/infiniband/{name}"
         defaults = {"fw_ver": "16.35.2000", "node_guid": GUID, "node_desc": f"host {name}"}
         self.files(path, **{**defaults, **values})
         self.directory(f"{path}/ports")
-        if parent:
-            self.link(f"{path}/device", parent)
+        if under:
+            self.link(f"{path}/device", under)
         self.link(f"/sys/class/infiniband/{name}", path)
         if nodes:
             self.files(f"/sys/class/infiniband_verbs/uverbs_{name}", ibdev=name)

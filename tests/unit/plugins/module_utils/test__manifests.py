@@ -70,7 +70,7 @@ def test_long_names_stay_apart() -> None:
 def test_the_objects_of_a_class_belong_together() -> None:
     objects = plan_manifests(plan(ib_a100=[entry("ib_a100-ib0", ifNames=["ib0"])]), SETTINGS)
     assert list(objects) == ["ib_a100/ib-a100-ib0-configmap.yaml", "ib_a100/ib-a100-ib0-daemonset.yaml"]
-    config_map, daemon_set = objects.values()
+    config_map, daemon_set = list(objects.values())
     for each in objects.values():
         assert each["metadata"]["name"] == "rdma-shared-dp-ib-a100-ib0"
         assert each["metadata"]["namespace"] == "kube-system"
@@ -124,3 +124,11 @@ def test_names_that_cannot_be(groups: dict[str, list[str]], message: str) -> Non
     classes = {group: [entry(name, vendors=["x"]) for name in names] for group, names in groups.items()}
     with pytest.raises(ManifestError, match=f"^{re.escape(message)}$"):
         plan_manifests(plan(**classes), SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("group", "directory"), [("..", "_"), ("../up", "__up"), (".hidden", "_hidden"), ("a/b", "a_b")]
+)
+def test_no_group_leads_out_of_the_directory(group: str, directory: str) -> None:
+    objects = plan_manifests(plan(**{group: [entry("ib", ifNames=["ib0"])]}), SETTINGS)
+    assert {path.rpartition("/")[0] for path in objects} == {directory}

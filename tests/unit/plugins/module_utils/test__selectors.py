@@ -560,6 +560,12 @@ NAME = "letters, digits and underscores (the plugin refuses anything else), such
             {"resource": {"name": "x", "prefix": ""}},
             "rdma_resource.prefix is ''; expected a domain-like prefix, such as rdma",
         ),
+        ({"resource": {"name": "_x"}}, f"rdma_resource.name is '_x'; expected {NAME}"),
+        ({"resource": {"name": "x" * 64}}, f"rdma_resource.name is '{'x' * 64}'; expected {NAME}"),
+        (
+            {"resource": {"name": "x", "prefix": "a b/c"}},
+            "rdma_resource.prefix is 'a b/c'; expected a domain-like prefix, such as rdma",
+        ),
         *(
             (
                 {"resource": {"name": "x", "hca_max": value}},
@@ -573,6 +579,10 @@ NAME = "letters, digits and underscores (the plugin refuses anything else), such
         ({"want": {"link_layer": "IB"}}, "rdma_want.link_layer is 'IB'; expected one of InfiniBand, Ethernet"),
         ({"want": {"state": "active"}}, "rdma_want.state is 'active'; expected one of Active, any"),
         ({"want": {"min_rate_gbps": -1}}, "rdma_want.min_rate_gbps is -1; expected a number of Gb/s, 0 or more"),
+        (
+            {"want": {"min_rate_gbps": float("nan")}},
+            "rdma_want.min_rate_gbps is nan; expected a number of Gb/s, 0 or more",
+        ),
         ({"want": {"min_rate_gbps": "9"}}, "rdma_want.min_rate_gbps is '9'; expected a number of Gb/s, 0 or more"),
         ({"want": {"kinds": []}}, "rdma_want.kinds is []; expected some of pf, vf, sf, software"),
         ({"want": {"kinds": ["PF"]}}, "rdma_want.kinds is ['PF']; expected some of pf, vf, sf, software"),
@@ -586,6 +596,17 @@ def test_a_wish_that_makes_no_sense(given_wishes: Json, message: str) -> None:
         given_wishes = {**RESOURCE, **given_wishes}
     with pytest.raises(PlanError, match=f"^{re.escape('group g: ' + message)}$"):
         plan_group("g", {}, given_wishes)
+
+
+def test_a_port_that_comes_along_is_told() -> None:
+    machine = Machine()
+    function = machine.nic("mlx4_0", "ib0")
+    machine.port(f"{function}/infiniband/mlx4_0", 2, state="1: DOWN")
+    plan = plan_group("g", {"a": facts_of(machine)}, {**RESOURCE, "want": {"link_layer": "Ethernet"}})
+    assert [row["port"] for row in plan["wanted"]["a"]] == [1]
+    assert plan["warnings"] == [
+        "host a: mlx4_0 comes as a whole, so Pods that get port 1 can also use port 2 of it, which is not wanted"
+    ]
 
 
 def test_wishes_have_defaults() -> None:

@@ -22,7 +22,8 @@ class Number(int):
 FACTS = {"schema": 1, "devices": []}
 
 
-def host(facts: Any = FACTS, **variables: Any) -> dict[str, Any]:
+def host(facts: Any = None, **variables: Any) -> dict[str, Any]:
+    facts = FACTS if facts is None else facts
     return {"ansible_facts": {"rdma": facts} if facts else {}, "rdma_resource": {"name": "x"}, **variables}
 
 
@@ -30,7 +31,7 @@ def test_a_view() -> None:
     hostvars = {
         "b": host(rdma_want={"state": Text("any")}, rdma_capture="b.capture"),
         "a": host(rdma_want={"state": "any"}, rdma_selector_strategy=None),
-        "c": host(facts=None),
+        "c": host(facts={}),
         "d": {},
     }
     groups = {"g": ["b", "a"], "none": ["c", "d"], "empty": [], "other": ["a"]}
@@ -67,6 +68,6 @@ def test_values_are_plain() -> None:
     ],
 )
 def test_an_inventory_that_makes_no_sense(names: list[str], message: str) -> None:
-    hostvars = {"a": host(), "b": host(facts=None, rdma_want={"state": "any"})}
+    hostvars = {"a": host(), "b": host(facts={}, rdma_want={"state": "any"})}
     with pytest.raises(ViewError, match=f"^{re.escape(message)}$"):
         cluster_view(hostvars, {"g": ["a"], "h": ["a", "b"]}, names)

@@ -19,9 +19,9 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.module_utils import _lab as lab
-from ansible_collections.fabric.rdma.plugins.module_utils._lab import Lab, LabError, LabSpec, NodePlan, plan_nodes
-from ansible_collections.fabric.rdma.plugins.module_utils._lab_image import Image, find_tool
+from ansible_collections.fabric.rdma.plugins.plugin_utils import _lab as lab
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab import Lab, LabError, LabSpec, NodePlan, plan_nodes
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab_image import Image, find_tool
 
 IMAGE = Image("0123456789abcdef", "/cache/image-0123456789abcdef")
 NODES = plan_nodes(2, 1024, 1)

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.module_utils import _lab_image as lab
-from ansible_collections.fabric.rdma.plugins.module_utils._lab_image import AptSource, ImageRecipe, LabError
+from ansible_collections.fabric.rdma.plugins.plugin_utils import _lab_image as lab
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab_image import AptSource, ImageRecipe, LabError
 
 ROOT = Path(__file__).resolve().parents[4]
 DEBIAN = {"ID": "debian", "VERSION_CODENAME": "bookworm"}

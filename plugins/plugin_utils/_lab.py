@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import itertools
 import json
 import os
 import re
@@ -30,7 +31,7 @@ import time
 import typing as t
 from dataclasses import asdict, dataclass, field
 
-from ansible_collections.fabric.rdma.plugins.module_utils._lab_image import (
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab_image import (
     Image,
     LabError,
     Progress,
@@ -367,7 +368,7 @@ def is_our_process(arguments: t.Sequence[str], pidfile: str) -> bool:
     """Whether a process with these arguments is the QEMU that was started with this pid file."""
     if not arguments or not os.path.basename(arguments[0]).startswith("qemu-system-"):
         return False
-    return any(a == "-pidfile" and b == pidfile for a, b in zip(arguments, arguments[1:]))
+    return any(a == "-pidfile" and b == pidfile for a, b in itertools.pairwise(arguments))
 
 
 # --- the machine -----------------------------------------------------------------------------------------------------------
@@ -646,25 +647,23 @@ class Lab:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         ) as process:
-            assert process.stdin is not None
             try:
                 yield
             finally:
                 # Whatever has happened, this process has lived to deal with it.
-                process.stdin.write(b"alive")
-                process.stdin.close()
+                process.communicate(b"alive")
 
     def _start(self, spec: LabSpec, image: Image, accel: str) -> None:
         state = self.state()
         state["accel"] = accel
         ports: dict[str, int] = {}
         with contextlib.ExitStack() as stack:
-            ends: list[list[int]] = [[] for _ in spec.nodes]
+            ends: list[list[int]] = [[] for _node in spec.nodes]
             for one, other in fabric_links(len(spec.nodes)):
                 # One datagram is one frame. A stream has been seen to lose its place between two frames after some 80 MB of
                 # RoCE traffic, and then nothing arrives any more.
                 pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-                for index, end in zip((one, other), pair):
+                for index, end in zip((one, other), pair, strict=True):
                     stack.callback(end.close)
                     ends[index].append(end.fileno())
             for node in spec.nodes:
@@ -886,7 +885,8 @@ def kvm_trouble(image: Image, seconds: float = 10) -> str | None:
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as process:
-        assert process.stdout is not None
+        if process.stdout is None:
+            raise LabError("the output of QEMU cannot be read")
         os.set_blocking(process.stdout.fileno(), False)
         output = b""
         deadline = time.monotonic() + seconds
