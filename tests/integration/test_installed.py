@@ -76,6 +76,18 @@ def test_discover_and_plan_replayed_nodes(user: User, tmp_path: Path) -> None:
         assert list((tmp_path / "rendered" / group).glob("*.yaml"))
 
 
+def test_a_part_of_the_cluster_is_not_planned(user: User, tmp_path: Path) -> None:
+    """A run with --limit would replace the plan of all groups by that of some: it is refused, and nothing is written."""
+    done = user.run(
+        *("ansible-playbook", "fabric.rdma.plan", "-i", str(user.collection / "inventories" / "demo")),
+        *("--limit", "ib-a100", "-e", f"rdma_output_dir={tmp_path / 'output'}"),
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "No facts of the groups soft-roce, ib-v100, gb200:" in " ".join((done.stdout + done.stderr).split())
+    assert not (tmp_path / "output").exists()
+
+
 def test_site_under_runner_leaves_its_report_in_the_artifacts(user: User, tmp_path: Path) -> None:
     artifacts = tmp_path / "artifacts" / "site"
     (tmp_path / "env").mkdir()
