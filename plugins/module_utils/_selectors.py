@@ -516,6 +516,22 @@ def plan_group(group: str, facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]],
     }
 
 
+def _twins(facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], hosts: t.Sequence[str]) -> t.List[str]:
+    """Hosts of which another one has the same device: two names for one machine, or a capture that was copied."""
+    first: t.Dict[str, str] = {}
+    found: t.Dict[t.Tuple[str, str], str] = {}
+    for host in hosts:
+        for device in facts_by_host[host].get("devices", []):
+            guid = device["node_guid"] or ""
+            other = first.setdefault(guid, host) if guid.strip("0:") else host
+            if other != host:
+                found.setdefault((other, host), guid)
+    return [
+        "hosts %s and %s both have a device with the node GUID %s: are they two names of one machine?" % (*pair, guid)
+        for pair, guid in sorted(found.items())
+    ]
+
+
 def plan_groups(
     facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], groups: t.Mapping[str, t.Mapping[str, t.Any]]
 ) -> Json:
@@ -538,4 +554,6 @@ def plan_groups(
                 % (group, ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else ""), len(missing), len(hosts))
             )
         plans[group] = plan_group(group, {host: facts_by_host[host] for host in hosts}, groups[group])
+    for group, plan in plans.items():
+        plan["warnings"].extend(_twins(facts_by_host, [host for host in sorted(owner) if owner[host] == group]))
     return {"schema": PLAN_SCHEMA, "groups": plans, "warnings": []}

@@ -46,6 +46,8 @@ def test_facts_of_every_host() -> None:
     assert sorted(inventory["rdma"]["children"]) == GROUPS
     facts = load(OUTPUT / "facts.json")
     assert {"lab1", "lab2"} < set(facts)
+    # two names that reach one node would let everything else pass
+    assert facts["lab1"]["devices"][0]["node_guid"] != facts["lab2"]["devices"][0]["node_guid"]
     for name in ("lab1", "lab2"):
         (device,) = facts[name]["devices"]
         assert (device["name"], device["kind"]) == ("rxe0", "software")

@@ -609,6 +609,18 @@ def test_a_port_that_comes_along_is_told() -> None:
     ]
 
 
+def test_two_names_of_one_machine_are_told() -> None:
+    facts = captured("ib-v100-1", "ib-v100-2")
+    one, two = facts
+    groups = {"g": {"hosts": [one, two], **RESOURCE}}
+    assert plan_groups(facts, groups)["groups"]["g"]["warnings"] == []
+    same = {one: facts[one], two: facts[one]}
+    assert plan_groups(same, groups)["groups"]["g"]["warnings"] == [
+        f"hosts {one} and {two} both have a device with the node GUID {facts[one]['devices'][0]['node_guid']}: "
+        "are they two names of one machine?"
+    ]
+
+
 def test_wishes_have_defaults() -> None:
     assert validate_wishes("g", {**RESOURCE, "want": None, "strategy": None}) == {
         "resource": {"name": "rdma_x", "prefix": "rdma", "hca_max": 63},
