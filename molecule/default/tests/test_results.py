@@ -91,6 +91,19 @@ def test_a_capture_gives_the_facts_of_the_node(tmp_path: Path) -> None:
     assert replayed == load(OUTPUT / "facts.json")["lab1"]
 
 
+def test_a_base_runtime_spec_from_the_containerd_of_the_node() -> None:
+    """Made from what the node's own ctr prints, once; the second time there is nothing to do."""
+    command = ["ansible", "lab1", "-i", str(ROOT / "inventories" / "demo"), "--one-line"]
+    command += ["-m", "fabric.rdma.oci_rlimits", "-a", "path=/root/base-runtime-spec.json"]
+    for changed in (True, False):
+        done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        result = json.loads(done.stdout.partition("=>")[2])
+        assert result["changed"] is changed
+        assert result["rlimits"] == [{"type": "RLIMIT_MEMLOCK", "hard": 2**64 - 1, "soft": 2**64 - 1}]
+        assert result["drift"] == []
+
+
 def test_site_under_runner(tmp_path: Path) -> None:
     """The demo's inventory in a private data directory: the artifacts hold report and evidence."""
     artifacts = tmp_path / "artifacts" / "site"

@@ -1,0 +1,213 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The rlimits of an OCI runtime specification, and nothing else of it. Private to the collection. Pure.
+
+containerd's CRI plugin applies a base runtime spec field by field, and what it does not override reaches every container
+(internal/cri/server, runtimeSpec()). So whatever is not an rlimit that somebody asked for stays as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import typing as t
+
+__all__ = [
+    "RLIMITS",
+    "UNLIMITED",
+    "Change",
+    "Rlimit",
+    "SpecError",
+    "differences",
+    "dump_spec",
+    "load_spec",
+    "parse_rlimits",
+    "plan",
+]
+
+# RLIM_INFINITY of a 64-bit kernel. jq before 1.7 and everything else that keeps numbers as doubles turns it into another
+# number, which the CRI plugin refuses.
+UNLIMITED = 2**64 - 1
+
+# getrlimit(2); runc refuses other names (libcontainer/configs/validate, rlimitMap).
+RLIMITS = (
+    "RLIMIT_AS",
+    "RLIMIT_CORE",
+    "RLIMIT_CPU",
+    "RLIMIT_DATA",
+    "RLIMIT_FSIZE",
+    "RLIMIT_LOCKS",
+    "RLIMIT_MEMLOCK",
+    "RLIMIT_MSGQUEUE",
+    "RLIMIT_NICE",
+    "RLIMIT_NOFILE",
+    "RLIMIT_NPROC",
+    "RLIMIT_RSS",
+    "RLIMIT_RTPRIO",
+    "RLIMIT_RTTIME",
+    "RLIMIT_SIGPENDING",
+    "RLIMIT_STACK",
+)
+
+# What `ctr oci spec` invents (pkg/oci/spec.go, populateDefaultUnixSpec): with a base spec it reaches every container, which
+# had the daemon's own limit before.
+_INVENTED = {"type": "RLIMIT_NOFILE", "hard": 1024, "soft": 1024}
+
+Json = t.Dict[str, t.Any]
+
+
+class SpecError(Exception):
+    """A specification or a wish that cannot be used; the text is for the user."""
+
+
+class Rlimit(t.NamedTuple):
+    """A resource limit: soft and hard in the units of getrlimit(2), UNLIMITED for no limit."""
+
+    type: str
+    soft: int
+    hard: int
+
+
+class Change(t.NamedTuple):
+    """What happens to one rlimit: the texts of its entries before (several when it was there twice) and after."""
+
+    type: str
+    before: t.Optional[str]
+    after: t.Optional[str]
+
+
+def _value(name: str, key: str, value: t.Any) -> int:
+    number = value
+    if isinstance(value, str):
+        text = value.strip().lower()
+        if text in ("unlimited", "infinity"):
+            return UNLIMITED
+        number = int(text) if re.fullmatch(r"[0-9]{1,20}", text) else None
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= UNLIMITED:
+        raise SpecError("%s: %s is %r; expected 'unlimited' or an integer from 0 to %d" % (name, key, value, UNLIMITED))
+    return number
+
+
+def parse_rlimits(wishes: t.Sequence[t.Mapping[str, t.Any]]) -> t.List[Rlimit]:
+    """Rlimits as a user writes them ({type, soft, hard}; the type with or without RLIMIT_, hard as soft when left out)."""
+    found: t.List[Rlimit] = []
+    for wish in wishes:
+        name = str(wish.get("type") or "").upper()
+        if not name.startswith("RLIMIT_"):
+            name = "RLIMIT_" + name
+        if name not in RLIMITS:
+            raise SpecError("unknown rlimit '%s'; known are %s" % (wish.get("type"), ", ".join(RLIMITS)))
+        if any(other.type == name for other in found):
+            raise SpecError("%s is asked for twice" % name)
+        soft = _value(name, "soft", wish.get("soft"))
+        hard = soft if wish.get("hard") is None else _value(name, "hard", wish["hard"])
+        if soft > hard:
+            raise SpecError("%s: soft %d is above hard %d" % (name, soft, hard))
+        found.append(Rlimit(name, soft, hard))
+    if not found:
+        raise SpecError("no rlimit is asked for")
+    return found
+
+
+def _no_duplicates(pairs: t.List[t.Tuple[str, t.Any]]) -> Json:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        names = [name for name, _value in pairs]
+        raise SpecError("the key '%s' is there twice" % next(name for name in names if names.count(name) > 1))
+    return result
+
+
+def load_spec(data: bytes, source: str) -> Json:
+    """A runtime specification from the bytes of a file; SpecError names the source and what is wrong.
+
+    As strict as the CRI plugin, which with a bad file stays in error while the daemon is "active" and the node is dead.
+    """
+    try:
+        spec = json.loads(data.decode("utf-8"), object_pairs_hook=_no_duplicates)
+    except (ValueError, RecursionError, SpecError) as exc:
+        raise SpecError("%s is not JSON that containerd could read: %s" % (source, exc)) from exc
+    if not isinstance(spec, dict):
+        raise SpecError("%s holds a JSON %s; a runtime specification is an object" % (source, _kind(spec)))
+    process = spec.get("process")
+    if not isinstance(spec.get("ociVersion"), str) or not isinstance(process, dict):
+        raise SpecError("%s has no ociVersion or no process: it is no runtime specification" % source)
+    entries = process.get("rlimits")
+    if entries is not None and not isinstance(entries, list):
+        raise SpecError("%s: process.rlimits is a JSON %s; expected a list" % (source, _kind(entries)))
+    for entry in entries or []:
+        if not isinstance(entry, dict) or not isinstance(entry.get("type"), str):
+            raise SpecError("%s: process.rlimits has an entry without type: %.80r" % (source, entry))
+        for key in ("soft", "hard"):
+            # containerd says "cannot unmarshal number" of -1 and of 1.8446744073709552e19
+            value = entry.get(key)
+            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= UNLIMITED:
+                raise SpecError(
+                    "%s: %s of %s is %r; containerd reads only integers from 0 to %d"
+                    % (source, key, entry["type"], value, UNLIMITED)
+                )
+    return spec
+
+
+def _kind(value: t.Any) -> str:
+    return {list: "array", str: "string", bool: "boolean", type(None): "null"}.get(type(value), "number")
+
+
+def dump_spec(spec: Json) -> bytes:
+    """The bytes of a specification: keys in their order, integers as integers."""
+    return (json.dumps(spec, indent=4, ensure_ascii=False) + "\n").encode("utf-8")
+
+
+def _text(entries: t.Sequence[t.Mapping[str, t.Any]]) -> t.Optional[str]:
+    def number(value: int) -> str:
+        return "unlimited" if value == UNLIMITED else str(value)
+
+    return ", ".join("soft %s hard %s" % (number(entry["soft"]), number(entry["hard"])) for entry in entries) or None
+
+
+def plan(spec: Json, rlimits: t.Sequence[Rlimit]) -> t.Tuple[Json, t.List[Change]]:
+    """(new specification, changes): exactly one entry for each rlimit that is asked for, everything else as it is.
+
+    The invented RLIMIT_NOFILE of 1024 goes unless RLIMIT_NOFILE is asked for. No changes means an equal specification.
+    """
+    wanted = {rlimit.type: {"type": rlimit.type, "hard": rlimit.hard, "soft": rlimit.soft} for rlimit in rlimits}
+    before: t.List[Json] = list(spec["process"].get("rlimits") or [])
+    after: t.List[Json] = []
+    for entry in before:
+        name = entry["type"]
+        if name in wanted:
+            if not any(other["type"] == name for other in after):
+                after.append(wanted[name])
+        elif {key: entry.get(key) for key in _INVENTED} != _INVENTED:
+            after.append(entry)
+    after += [entry for name, entry in wanted.items() if not any(other["type"] == name for other in after)]
+    changes = []
+    for name in sorted({entry["type"] for entry in before + after}):
+        old = [{"soft": entry["soft"], "hard": entry["hard"]} for entry in before if entry["type"] == name]
+        new = [{"soft": entry["soft"], "hard": entry["hard"]} for entry in after if entry["type"] == name]
+        if old != new:
+            changes.append(Change(name, _text(old), _text(new)))
+    if not changes:
+        return spec, []
+    return {**spec, "process": {**spec["process"], "rlimits": after}}, changes
+
+
+def differences(spec: t.Any, fresh: t.Any, where: str = "") -> t.List[str]:
+    """Places in which a specification differs from a fresh one, but for rlimits and ociVersion: what an upgrade left behind.
+
+    Paths such as ``linux.maskedPaths``, sorted. Lists are compared as sets of their entries: containerd orders them anew.
+    """
+    if where in ("process.rlimits", "ociVersion"):
+        return []
+    if isinstance(spec, dict) and isinstance(fresh, dict):
+        found: t.List[str] = []
+        for key in sorted(set(spec) | set(fresh)):
+            place = "%s.%s" % (where, key) if where else key
+            found += differences(spec.get(key), fresh.get(key), place)
+        return found
+    if isinstance(spec, list) and isinstance(fresh, list):
+        same = sorted(json.dumps(item, sort_keys=True) for item in spec) == sorted(
+            json.dumps(item, sort_keys=True) for item in fresh
+        )
+        return [] if same else [where]
+    return [] if spec == fresh and isinstance(spec, bool) == isinstance(fresh, bool) else [where]

@@ -1,0 +1,245 @@
+#!/usr/bin/python
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: oci_rlimits
+short_description: Set resource limits in an OCI base runtime specification, and nothing else
+version_added: "0.1.0"
+description:
+  - Makes or edits the file that containerd's C(base_runtime_spec) names, so that containers get, for example, an unlimited
+    C(RLIMIT_MEMLOCK), which RDMA needs to pin memory.
+  - Starts from the file itself when it is there, else from O(adopt), else from what C(ctr oci spec) prints. Whatever else
+    is in it stays as it is.
+  - Removes the C(RLIMIT_NOFILE) of 1024 that C(ctr oci spec) invents, unless it is asked for. With it, every container
+    would lose the limit that it has today.
+  - Restarts nothing. containerd reads the file once, when it starts.
+extends_documentation_fragment:
+  - fabric.rdma.attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+    details:
+      - Shows the rlimits that change, one line each.
+  idempotent:
+    support: full
+options:
+  path:
+    description: The specification to make or edit, as an absolute path. Its directory must exist.
+    type: path
+    required: true
+  rlimits:
+    description:
+      - The limits to set. Each gets exactly one entry, others are kept.
+    type: list
+    elements: dict
+    default:
+      - type: RLIMIT_MEMLOCK
+        soft: unlimited
+        hard: unlimited
+    suboptions:
+      type:
+        description: Name of the limit, with or without C(RLIMIT_), such as V(MEMLOCK).
+        type: str
+        required: true
+      soft:
+        description: The soft limit, V(unlimited) or an integer from 0 to 2^64-1.
+        type: raw
+        required: true
+      hard:
+        description: The hard limit, V(unlimited) or an integer. The soft limit by default.
+        type: raw
+  adopt:
+    description:
+      - A specification to start from when O(path) is not there, such as the one that Kubespray or a cloud image made.
+      - An error when it is not there, either.
+    type: path
+  ctr:
+    description: The C(ctr) of the containerd that will read the file. It needs no running daemon.
+    type: str
+    default: ctr
+  backup:
+    description: Keep the old file beside the new one, under a name with the time.
+    type: bool
+    default: true
+author:
+  - fabric.rdma contributors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: Let containers lock as much memory as they like
+  fabric.rdma.oci_rlimits:
+    path: /etc/containerd/base-runtime-spec.json
+
+- name: Start from the specification that Kubespray made, and raise the number of open files, too
+  fabric.rdma.oci_rlimits:
+    path: /etc/containerd/rdma-base.json
+    adopt: /etc/containerd/cri-base.json
+    rlimits:
+      - {type: MEMLOCK, soft: unlimited}
+      - {type: NOFILE, soft: 65536, hard: 1048576}
+"""
+
+RETURN = r"""
+path:
+  description: The file.
+  returned: success
+  type: str
+  sample: /etc/containerd/base-runtime-spec.json
+source:
+  description: What it was made from. V(path), V(adopt) or V(ctr).
+  returned: success
+  type: str
+  sample: ctr
+rlimits:
+  description: All rlimits of the file, as containerd reads them.
+  returned: success
+  type: list
+  elements: dict
+  sample: [{type: RLIMIT_MEMLOCK, hard: 18446744073709551615, soft: 18446744073709551615}]
+drift:
+  description:
+    - Places, other than rlimits and the version, in which the file differs from what C(ctr oci spec) prints now.
+    - Empty when it does not, and when that C(ctr) cannot be run.
+  returned: success
+  type: list
+  elements: str
+  sample: [linux.maskedPaths]
+backup_file:
+  description: The old file.
+  returned: O(backup=true) and the file was replaced
+  type: str
+  sample: /etc/containerd/base-runtime-spec.json.1234.2026-11-21@05:30:00~
+"""
+
+import os
+import tempfile
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.fabric.rdma.plugins.module_utils._oci import (
+    SpecError,
+    differences,
+    dump_spec,
+    load_spec,
+    parse_rlimits,
+    plan,
+)
+
+Json = t.Dict[str, t.Any]
+
+
+def read(path: str) -> t.Optional[bytes]:
+    try:
+        with open(path, "rb") as handle:
+            return handle.read()
+    except FileNotFoundError:
+        return None
+
+
+def write(module: AnsibleModule, path: str, data: bytes) -> None:
+    """Temporary file in the same directory, synced, then renamed over the old one, of which it gets owner and mode."""
+    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".oci-rlimits-")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(temporary, 0o644)
+        module.atomic_move(temporary, path)
+    finally:
+        module.cleanup(temporary)
+
+
+def fresh_spec(module: AnsibleModule, ctr: str, needed: bool) -> t.Optional[Json]:
+    program = module.get_bin_path(ctr, required=False)
+    if program is None:
+        if needed:
+            raise SpecError(
+                "ctr '%s' is not there, so there is nothing to start from; give adopt, or the path of containerd's ctr"
+                % ctr
+            )
+        return None
+    status, output, error = module.run_command([program, "oci", "spec"], environ_update={"LC_ALL": "C"})
+    if status != 0:
+        if needed:
+            raise SpecError("'%s oci spec' ended with %d: %s" % (program, status, error.strip()))
+        return None
+    return load_spec(output.encode("utf-8"), "the output of '%s oci spec'" % program)
+
+
+def run(module: AnsibleModule) -> Json:
+    path, adopt = module.params["path"], module.params["adopt"]
+    rlimits = parse_rlimits(module.params["rlimits"])
+    if not os.path.isabs(path):
+        raise SpecError("path '%s' is not absolute; containerd reads no other" % path)
+    current = read(path)
+    adopted = read(adopt) if adopt and current is None else None
+    if adopt and current is None and adopted is None:
+        raise SpecError("adopt '%s' is not there, and neither is '%s'" % (adopt, path))
+    fresh = fresh_spec(module, module.params["ctr"], needed=current is None and adopted is None)
+    if current is not None:
+        source, base = "path", load_spec(current, path)
+    elif adopted is not None:
+        source, base = "adopt", load_spec(adopted, adopt)
+    elif fresh is not None:
+        source, base = "ctr", fresh
+    spec, changes = plan(base, rlimits)
+    changed = bool(changes) or current is None
+    result: Json = {
+        "changed": changed,
+        "path": path,
+        "source": source,
+        "rlimits": spec["process"].get("rlimits") or [],
+        "drift": differences(spec, fresh) if fresh is not None else [],
+        "diff": {
+            "before_header": path,
+            "after_header": path,
+            "before": "".join("%s: %s\n" % (change.type, change.before) for change in changes if change.before),
+            "after": "".join("%s: %s\n" % (change.type, change.after) for change in changes if change.after),
+        },
+    }
+    if changed and not module.check_mode:
+        if current is not None and module.params["backup"]:
+            result["backup_file"] = module.backup_local(path)
+        write(module, path, dump_spec(spec))
+    return result
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "path": {"type": "path", "required": True},
+            "rlimits": {
+                "type": "list",
+                "elements": "dict",
+                "default": [{"type": "RLIMIT_MEMLOCK", "soft": "unlimited", "hard": "unlimited"}],
+                "options": {
+                    "type": {"type": "str", "required": True},
+                    "soft": {"type": "raw", "required": True},
+                    "hard": {"type": "raw"},
+                },
+            },
+            "adopt": {"type": "path"},
+            "ctr": {"type": "str", "default": "ctr"},
+            "backup": {"type": "bool", "default": True},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        result = run(module)
+    except SpecError as exc:
+        module.fail_json(msg=str(exc))
+    except OSError as exc:
+        module.fail_json(msg="%s: %s" % (exc.filename or module.params["path"], exc.strerror))
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()
