@@ -94,7 +94,7 @@ def test_a_capture_gives_the_facts_of_the_node(tmp_path: Path) -> None:
 def test_a_base_runtime_spec_from_the_containerd_of_the_node() -> None:
     """Made from what the node's own ctr prints, once; the second time there is nothing to do."""
     command = ["ansible", "lab1", "-i", str(ROOT / "inventories" / "demo"), "--one-line"]
-    command += ["-m", "fabric.rdma.oci_rlimits", "-a", "path=/root/base-runtime-spec.json"]
+    command += ["-m", "fabric.rdma.oci_rlimits", "-a", "path=/var/tmp/base-runtime-spec.json"]
     for changed in (True, False):
         done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
