@@ -9,7 +9,6 @@ import json
 import os
 import subprocess
 import sys
-import tarfile
 import typing as t
 from pathlib import Path
 
@@ -82,8 +81,8 @@ def test_a_capture_gives_the_facts_of_the_node(tmp_path: Path) -> None:
     """Captured on a live node and unpacked: discovery of that directory says what discovery on the node said."""
     playbook("capture", "--limit", "lab1", "-e", f"rdma_output_dir={tmp_path}")
     root = tmp_path / "unpacked"
-    with tarfile.open(tmp_path / "captures" / "lab1.tar.gz") as archive:
-        archive.extractall(root, filter="tar")
+    root.mkdir()
+    subprocess.run(["tar", "-xf", str(tmp_path / "captures" / "lab1.tar.gz"), "-C", str(root)], check=True)
     replay = tmp_path / "replay"
     playbook("discover", "--limit", "lab1", "-e", f"rdma_capture={root}", "-e", f"rdma_output_dir={replay}")
     replayed = load(replay / "facts.json")["lab1"]
