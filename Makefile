@@ -67,7 +67,7 @@ lab-status: .venv/.complete ## Say which nodes of the lab run
 	@tools/lab status $(ARGS)
 
 .PHONY: lab-ssh
-lab-ssh: .venv/.complete ## Open a shell on a node of the lab (NODE=roce-2 for another than the first)
+lab-ssh: .venv/.complete ## Open a shell on a node of the lab (NODE=lab2 for another than the first)
 	@tools/lab ssh "$(NODE)"
 
 .PHONY: lab-absent
@@ -75,7 +75,7 @@ lab-absent: .venv/.complete ## Stop the lab's nodes and delete their disks (the 
 	@tools/lab absent $(ARGS)
 
 .PHONY: benchmark
-benchmark: .venv/.complete ## Measure ib_facts and the planner
+benchmark: .venv/.complete ## Measure ib_facts on a node with 8 HCAs
 	@python -m pytest -q -rP -m benchmark benchmarks $(ARGS)
 
 .PHONY: docs
