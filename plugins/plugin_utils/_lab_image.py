@@ -657,6 +657,7 @@ def locked(path: str, progress: Progress, alive: Alive, what: str) -> t.Iterator
 def _try_lock(path: str) -> t.TextIO | None:
     """The open, locked file; None while somebody else has it."""
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    # Not closed here: the lock lives as long as the file is open, which the caller decides.
     stream = open(path, "a", encoding="utf-8")  # noqa: SIM115
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
