@@ -44,6 +44,7 @@ format: .venv/.complete ## Format the Python code
 
 .PHONY: unit
 unit: .venv/.complete ## Run the unit tests, also over recorded nodes in ../shared/captures where that is present
+	@python -m pytest -q -s -rs tests/unit/test_foreign_captures.py::test_agreement tests/unit/test_foreign_perftest.py
 	@python -m pytest -q -n auto --maxprocesses=4 tests/unit $(ARGS)
 
 .PHONY: sanity
