@@ -28,6 +28,8 @@ options:
       - How to measure. Any of C(tests), C(topology) (V(pairs), V(ring) or V(full)), C(iterations), C(software_iterations),
         C(bandwidth_bytes), C(latency_bytes), C(qps), and the floors C(min_gbps), C(min_share), C(software_min_gbps), C(max_us),
         C(hardware_max_us), C(software_max_us).
+      - C(timeout), seconds that a client may take for one test, and C(forks), how many hosts run at a time, usually the variable
+        C(ansible_forks), give the deadline of the servers.
     type: dict
     default: {}
 author:
@@ -45,7 +47,8 @@ _value:
   description:
     - C(rounds) is a list of lists of pairs with C(group), C(client), C(server) and C(tests), each test with both ends, sizes and
       its floor.
-    - C(jobs) has for each host what it does in each round, null for nothing.
+    - C(jobs) has for each host what it does in each round, null for nothing. Its C(deadline) is the number of seconds after
+      which its servers are of no use any more.
     - C(untested) has for each group the ports that cannot be measured, with the reason.
   type: dict
 """

@@ -44,7 +44,10 @@ TOPOLOGIES = ("pairs", "ring", "full")
 
 @dataclass(frozen=True)
 class Settings:
-    """How to measure. Bounds: Gb/s and microseconds; min_gbps and max_us None: by the devices (see floor())."""
+    """How to measure. Bounds: Gb/s and microseconds; min_gbps and max_us None: by the devices (see floor()).
+
+    timeout: seconds a client may take for one test; forks: how many hosts the controller works on at a time.
+    """
 
     tests: t.Tuple[str, ...] = ("ib_write_bw", "ib_write_lat")
     topology: str = "pairs"
@@ -59,6 +62,8 @@ class Settings:
     max_us: t.Optional[float] = None
     hardware_max_us: float = 20.0
     software_max_us: float = 1000000.0
+    timeout: int = 60
+    forks: int = 5
 
     def __post_init__(self) -> None:
         unknown = [test for test in self.tests if test not in PROGRAMS]
@@ -68,6 +73,9 @@ class Settings:
             raise ValueError("topology %r is unknown; there are %s" % (self.topology, ", ".join(TOPOLOGIES)))
         if not 0 <= self.min_share <= 1:
             raise ValueError("min_share is %g; allowed is 0 to 1" % self.min_share)
+        for key in ("timeout", "forks"):
+            if getattr(self, key) < 1:
+                raise ValueError("%s is %d; allowed is 1 or more" % (key, getattr(self, key)))
 
 
 def settings_from(given: t.Mapping[str, t.Any]) -> Settings:
@@ -307,7 +315,7 @@ def pair_groups(
     """{rounds: [[{group, client, server, tests}]], untested: {group: [...]}, jobs: {host: [job or None for each round]}}.
 
     groups: hosts by group; wanted: usable ports by host, as the plan has them. A job is what one host does in one round:
-    {role, peer, tests: [{test, device, port, gid_index, message_bytes, iterations, qps, address}]}.
+    {role, peer, deadline, tests: [{test, device, port, gid_index, message_bytes, iterations, qps, address}]}.
     """
     rounds: t.List[t.List[t.Tuple[Pair, Json]]] = []
     untested: t.Dict[str, t.List[Json]] = {}
@@ -344,12 +352,24 @@ def pair_groups(
                     ]
                 )
     merged = [[pairs[pair] for pair in pairs] for pairs in _merge(rounds)]
-    return {"rounds": merged, "untested": untested, "jobs": _jobs(merged)}
+    return {"rounds": merged, "untested": untested, "jobs": _jobs(merged, settings)}
 
 
-def _jobs(rounds: t.Sequence[t.Sequence[Json]]) -> t.Dict[str, t.List[t.Optional[Json]]]:
+def _deadline(pairs: t.Sequence[Json], settings: Settings) -> int:
+    """Seconds after which the servers of a round are surely of no use any more.
+
+    All servers of a round start before its first client does, and the clients run `forks` at a time: the last one's turn
+    comes after all batches before it. A connection or a slow start may cost two minutes in each.
+    """
+    batches = -(-len(pairs) // settings.forks)
+    longest = max(len(pair["tests"]) for pair in pairs)
+    return batches * (settings.timeout * (longest + 1) + 120)
+
+
+def _jobs(rounds: t.Sequence[t.Sequence[Json]], settings: Settings) -> t.Dict[str, t.List[t.Optional[Json]]]:
     jobs: t.Dict[str, t.List[t.Optional[Json]]] = {}
     for index, pairs in enumerate(rounds):
+        deadline = _deadline(pairs, settings)
         for pair in pairs:
             for role, other in (("client", "server"), ("server", "client")):
                 tests = [
@@ -366,7 +386,7 @@ def _jobs(rounds: t.Sequence[t.Sequence[Json]]) -> t.Dict[str, t.List[t.Optional
                     for test in pair["tests"]
                 ]
                 own = jobs.setdefault(pair[role], [None] * len(rounds))
-                own[index] = {"role": role, "peer": pair[other], "tests": tests}
+                own[index] = {"role": role, "peer": pair[other], "deadline": deadline, "tests": tests}
     return jobs
 
 

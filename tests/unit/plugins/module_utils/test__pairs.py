@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import typing as t
 from pathlib import Path
@@ -266,12 +267,25 @@ def test_floor_for_all() -> None:
         ({"tests": ["ib_fly"]}, "test ib_fly is unknown"),
         ({"topology": "star"}, "topology 'star' is unknown; there are pairs, ring, full"),
         ({"min_share": 80}, "min_share is 80; allowed is 0 to 1"),
+        ({"forks": 0}, "forks is 0; allowed is 1 or more"),
         ({"iterations": "many"}, "setting iterations is 'many', which is not a number"),
     ],
 )
 def test_wrong_settings_are_named(settings: dict[str, t.Any], message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         settings_from(settings)
+
+
+@pytest.mark.parametrize(("hosts", "forks"), [(2, 5), (200, 5), (200, 500), (41, 1)])
+def test_servers_outlive_the_last_batch_of_clients(hosts: int, forks: int) -> None:
+    """All servers start first; the clients of 100 pairs run 5 at a time, and each may take its whole time for each test."""
+    planned = plan({f"h{index}": node("mlx5_0", "mlx5_1") for index in range(hosts)}, forks=forks, timeout=60)
+    for number, pairs in enumerate(planned["rounds"]):
+        longest_wait = math.ceil(len(pairs) / forks) * max(len(pair["tests"]) for pair in pairs) * 60
+        deadlines = {jobs[number]["deadline"] for jobs in planned["jobs"].values() if jobs[number]}
+        assert min(deadlines) > longest_wait
+        # A server that nobody stopped is not there for ever, either.
+        assert max(deadlines) <= 3 * longest_wait
 
 
 def test_settings_come_as_text_and_none() -> None:
