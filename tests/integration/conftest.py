@@ -24,6 +24,7 @@ class User(t.NamedTuple):
     home: Path
     collections: Path
     env: dict[str, str]
+    bin: Path = BIN
 
     @property
     def collection(self) -> Path:
@@ -32,7 +33,7 @@ class User(t.NamedTuple):
     def run(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run a program of the virtual environment in the user's home directory."""
         done = subprocess.run(
-            [str(BIN / command[0]), *command[1:]],
+            [str(self.bin / command[0]), *command[1:]],
             cwd=self.home,
             env=self.env,
             text=True,
@@ -72,3 +73,28 @@ def user(tarball: Path, tmp_path_factory: pytest.TempPathFactory) -> User:
     # Offline, so that the dependency is looked for among what is installed, with the versions that galaxy.yml allows.
     there.run("ansible-galaxy", "collection", "install", "--offline", str(tarball), "-p", str(collections))
     return there
+
+
+@pytest.fixture(scope="session")
+def oldest_core() -> Path:
+    """Programs of the oldest supported ansible-core, in a virtual environment that is kept beside the tools' own."""
+    lines = (ROOT / "requirements-dev.txt").read_text().splitlines()
+    wanted = [line.removeprefix("#oldest:").strip() for line in lines if line.startswith("#oldest:")]
+    assert wanted
+    environment = ROOT / ".venv" / "oldest-core"
+    done = environment / "requirements.txt"
+    if not done.exists() or done.read_text().splitlines() != wanted:
+        shutil.rmtree(environment, ignore_errors=True)
+        subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
+        unfinished = environment / "unfinished.txt"
+        unfinished.write_text("\n".join(wanted) + "\n")
+        pip = [str(environment / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, "--requirement", str(unfinished)], check=True)
+        unfinished.rename(done)
+    return environment / "bin"
+
+
+@pytest.fixture(scope="session")
+def oldest_user(user: User, oldest_core: Path) -> User:
+    """The same home directory, used with the oldest supported ansible-core."""
+    return user._replace(bin=oldest_core, env=user.env | {"PATH": f"{oldest_core}:{os.environ['PATH']}"})
