@@ -37,7 +37,8 @@ RETURN = r"""
 _value:
   description:
     - C(groups) has the evidence of each group, with one entry for each test and what was not measured.
-    - C(tables) has the same as text of at most 100 columns.
+    - C(tables) has the same as text of at most 100 columns; many tests that passed share a line there.
+    - C(expected) has the hosts that were to be measured.
     - C(failures) has one sentence for each test that did not pass, with hosts, devices, figures, cause and remedy.
   type: dict
 """
@@ -45,8 +46,16 @@ _value:
 import typing as t
 
 from ansible.errors import AnsibleFilterError
+from ansible.utils.unsafe_proxy import wrap_var
 
 from ansible_collections.fabric.rdma.plugins.module_utils._pairs import build_evidence, evidence_table
+
+
+def _own(value: t.Any) -> t.Any:
+    """Dictionaries and lists of our own where parts of the plan, in the types of the templating engine, are passed on."""
+    if isinstance(value, t.Mapping):
+        return {key: _own(item) for key, item in value.items()}
+    return [_own(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def rdma_evidence(pairs: t.Any, results: t.Any) -> t.Dict[str, t.Any]:
@@ -56,7 +65,8 @@ def rdma_evidence(pairs: t.Any, results: t.Any) -> t.Dict[str, t.Any]:
         raise AnsibleFilterError("fabric.rdma.rdma_evidence expects results by host, found %s" % type(results).__name__)
     evidence = build_evidence(dict(pairs), results)
     tables = {name: "\n".join(evidence_table(group)) for name, group in evidence["groups"].items()}
-    return {**evidence, "tables": tables}
+    # It is kept in a fact, and holds what programs on the nodes printed: older versions of ansible-core would template that.
+    return t.cast("t.Dict[str, t.Any]", wrap_var(_own({**evidence, "tables": tables})))
 
 
 class FilterModule:

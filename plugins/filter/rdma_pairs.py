@@ -50,6 +50,7 @@ _value:
     - C(jobs) has for each host what it does in each round, null for nothing. Its C(deadline) is the number of seconds after
       which its servers are of no use any more.
     - C(untested) has for each group the ports that cannot be measured, with the reason.
+    - C(expected) has all hosts of the groups that are not replayed, whether they can be measured or not.
   type: dict
 """
 
@@ -79,7 +80,10 @@ def rdma_pairs(view: t.Any, hosts: t.Any, settings: t.Any = None) -> t.Dict[str,
                 groups[name] = sorted(live)
             for host in live:
                 wanted[host] = usable_ports(view["facts"][host], want)[0]
-        return pair_groups(groups, view["facts"], wanted, checked)
+        everyone = {**view["groups"], **view.get("unseen", {})}
+        # Hosts that were lost before are missed in the result.
+        expected = {host for group in everyone.values() for host in set(group["hosts"]) - set(group["replayed"])}
+        return {**pair_groups(groups, view["facts"], wanted, checked), "expected": sorted(expected)}
     except (PlanError, ValueError) as exc:
         raise AnsibleFilterError("fabric.rdma.rdma_pairs: %s" % exc) from exc
 

@@ -24,7 +24,7 @@ options:
     type: dict
     required: true
   evidence:
-    description: Documents of measurements, one for each group, with the keys C(schema), C(group) and C(tests).
+    description: Documents of measurements of this run, one for each group, with the keys C(schema), C(group), C(tests) and C(untested).
     type: list
     elements: dict
     required: true
@@ -40,6 +40,18 @@ options:
     description: Text beside the title, such as the time. Empty by default, so that a page changes only when its content does.
     type: str
     default: ""
+  earlier:
+    description:
+      - Evidence files as pairs of what M(ansible.builtin.find) tells of a file and its text. They are used for groups without
+        evidence of this run, and shown with the time of the file.
+    type: list
+    elements: list
+    default: []
+  expected:
+    description: Hosts that were to be measured in this run. A group of them without measurements is shown as such.
+    type: list
+    elements: str
+    default: []
 seealso:
   - plugin: fabric.rdma.rdma_report_summary
     plugin_type: filter
@@ -65,15 +77,26 @@ _value:
 import typing as t
 
 from ansible.errors import AnsibleFilterError
+from ansible.utils.unsafe_proxy import wrap_var
 
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report import ReportError, build, render_html
 
 
 def rdma_report_html(
-    facts: t.Any, plan: t.Any, evidence: t.Any, groups: t.Any, title: str = "RDMA report", generated: str = ""
+    facts: t.Any,
+    plan: t.Any,
+    evidence: t.Any,
+    groups: t.Any,
+    title: str = "RDMA report",
+    generated: str = "",
+    earlier: t.Any = (),
+    expected: t.Any = (),
 ) -> str:
     try:
-        return render_html(build(facts, plan, evidence, groups, title, generated))
+        # What nodes say is in it: never to be templated, wherever the text is kept.
+        return t.cast(
+            str, wrap_var(render_html(build(facts, plan, evidence, groups, title, generated, earlier, expected)))
+        )
     except ReportError as exc:
         raise AnsibleFilterError("fabric.rdma.rdma_report_html: %s" % exc) from exc
 

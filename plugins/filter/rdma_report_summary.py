@@ -22,7 +22,7 @@ options:
     type: dict
     required: true
   evidence:
-    description: Documents of measurements, one for each group, with the keys C(schema), C(group) and C(tests).
+    description: Documents of measurements of this run, one for each group, with the keys C(schema), C(group), C(tests) and C(untested).
     type: list
     elements: dict
     required: true
@@ -30,6 +30,18 @@ options:
     description: Names of hosts by RDMA group. Hosts without facts are shown as such.
     type: dict
     required: true
+  earlier:
+    description:
+      - Evidence files as pairs of what M(ansible.builtin.find) tells of a file and its text. They are used for groups without
+        evidence of this run, and shown with the time of the file.
+    type: list
+    elements: list
+    default: []
+  expected:
+    description: Hosts that were to be measured in this run. A group of them without measurements is shown as such.
+    type: list
+    elements: str
+    default: []
 seealso:
   - plugin: fabric.rdma.rdma_report_html
     plugin_type: filter
@@ -52,13 +64,19 @@ _value:
 import typing as t
 
 from ansible.errors import AnsibleFilterError
+from ansible.utils.unsafe_proxy import wrap_var
 
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report import ReportError, build, render_summary
 
 
-def rdma_report_summary(facts: t.Any, plan: t.Any, evidence: t.Any, groups: t.Any) -> str:
+def rdma_report_summary(
+    facts: t.Any, plan: t.Any, evidence: t.Any, groups: t.Any, earlier: t.Any = (), expected: t.Any = ()
+) -> str:
     try:
-        return render_summary(build(facts, plan, evidence, groups))
+        # What nodes say is in it: never to be templated, wherever the text is kept.
+        return t.cast(
+            str, wrap_var(render_summary(build(facts, plan, evidence, groups, earlier=earlier, expected=expected)))
+        )
     except ReportError as exc:
         raise AnsibleFilterError("fabric.rdma.rdma_report_summary: %s" % exc) from exc
 

@@ -14,12 +14,15 @@ description:
   - Models what the plugin really does. Kinds of selectors are ANDed, values of one kind are ORed, C(linkTypes) is compared
     with the type of the first netdev below the PCI function, port states and bond masters do not exist for it.
   - Splits a group into classes when no single configuration is exact on all of its hosts.
-  - Fails with a counter-example (host, device, why) when even that is not possible.
+  - A group for which even that is not possible, or of which facts of some hosts are missing, has C(planned) false and says
+    why in C(errors), with a counter-example (host, device, why). The other groups are planned.
   - Says for each device or port that is left out on which host and why.
 positional: groups
 options:
   _input:
-    description: Facts by host, as P(fabric.rdma.ib_facts#module) returns them in the key C(rdma).
+    description:
+      - Facts by host, as P(fabric.rdma.ib_facts#module) returns them in the key C(rdma).
+      - Without O(groups), the value of P(fabric.rdma.rdma_view#filter), which has both.
     type: dict
     required: true
   groups:
@@ -30,7 +33,6 @@ options:
         C(min_rate_gbps), C(kinds) (some of V(pf), V(vf), V(sf), V(software)) and C(exclude) (RDMA, PCI or netdev names).
       - C(strategy) is V(auto), V(ifnames) or V(device_ids).
     type: dict
-    required: true
 author:
   - fabric.rdma contributors
 """
@@ -48,15 +50,13 @@ EXAMPLES = r"""
 
 - name: Plan all groups of the inventory
   ansible.builtin.set_fact:
-    plan: "{{ view.facts | fabric.rdma.rdma_selectors(view.groups) }}"
-  vars:
-    view: "{{ hostvars | fabric.rdma.rdma_view(groups, rdma_groups) }}"
+    plan: "{{ hostvars | fabric.rdma.rdma_view(groups, rdma_groups) | fabric.rdma.rdma_selectors }}"
 """
 
 RETURN = r"""
 _value:
   description:
-    - The plan. C(groups) has for each group its C(resource), C(classes) (C(name), C(hosts), C(selectors), C(config) for the
+    - The plan. C(groups) has for each group its C(resource), whether it is C(planned), C(classes) (C(name), C(hosts), C(selectors), C(config) for the
       plugin's config.json, C(matches) by host), C(wanted) ports by host, C(exclusions) with their reasons, C(environment) for
       workloads by host, C(warnings) and C(errors).
   type: dict
@@ -69,14 +69,18 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.fabric.rdma.plugins.module_utils._selectors import PlanError, plan_groups
 
 
-def rdma_selectors(facts_by_host: t.Any, groups: t.Any) -> t.Dict[str, t.Any]:
+def rdma_selectors(facts_by_host: t.Any, groups: t.Any = None) -> t.Dict[str, t.Any]:
+    cached: t.Sequence[str] = ()
+    if groups is None and isinstance(facts_by_host, t.Mapping) and {"facts", "groups", "unseen"} <= set(facts_by_host):
+        view = facts_by_host
+        facts_by_host, groups, cached = view["facts"], {**view["groups"], **view["unseen"]}, view["cached"]
     for what, value in (("facts by host", facts_by_host), ("groups", groups)):
         if not isinstance(value, t.Mapping):
             raise AnsibleFilterError(
                 "fabric.rdma.rdma_selectors expects a dictionary of %s, found %s" % (what, type(value).__name__)
             )
     try:
-        return plan_groups(facts_by_host, groups)
+        return plan_groups(facts_by_host, groups, cached)
     except PlanError as exc:
         raise AnsibleFilterError(str(exc)) from exc
 

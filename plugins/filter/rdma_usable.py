@@ -43,6 +43,7 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._selectors import PlanError, usable_ports, validate_wishes
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import refused_in_words
 
 
 def rdma_usable(facts: t.Any, want: t.Any = None) -> t.Dict[str, t.Any]:
@@ -53,11 +54,7 @@ def rdma_usable(facts: t.Any, want: t.Any = None) -> t.Dict[str, t.Any]:
     except PlanError as exc:
         raise AnsibleFilterError(str(exc)) from exc
     wanted, refused = usable_ports(facts, checked["want"])
-    words = [
-        "%s%s: %s" % (row["device"], "" if row["port"] is None else " port %d" % row["port"], row["reason"])
-        for row in refused
-    ]
-    return {"wanted": wanted, "refused": refused, "found": "; ".join(words) or "no RDMA device at all"}
+    return {"wanted": wanted, "refused": refused, "found": refused_in_words(refused)}
 
 
 class FilterModule:

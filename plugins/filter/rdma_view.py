@@ -41,7 +41,8 @@ RETURN = r"""
 _value:
   description:
     - C(groups) has the hosts and the wishes of each group, C(facts) the facts by host, C(without_facts) the groups of which no
-      host has facts.
+      host has facts, C(unseen) the same of these as C(groups) of the others.
+    - C(cached) has the hosts whose facts the role P(fabric.rdma.discover#role) did not gather in this run.
   type: dict
 """
 

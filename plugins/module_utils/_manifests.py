@@ -10,13 +10,16 @@ import json
 import re
 import typing as t
 
-__all__ = ["CLASS_LABEL", "MANAGED_BY", "ManifestError", "class_slug", "plan_manifests"]
+__all__ = ["CLASS_LABEL", "MANAGED_BY", "ManifestError", "class_slug", "label_scripts", "plan_manifests"]
 
 # Selects the nodes of a class; the rollout sets it on them.
 CLASS_LABEL = "rdma.fabric/class"
 MANAGED_BY = "fabric.rdma"
 
 _NAME_LIMIT = 63
+# What a node may be called (k8s.io/apimachinery/pkg/util/validation, IsDNS1123Subdomain). Nothing in it means anything to a shell.
+_NODE_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*")
+_NODE_NAME_LIMIT = 253
 
 Json = t.Dict[str, t.Any]
 
@@ -104,13 +107,17 @@ def _daemon_set(slug: str, config_text: str, settings: t.Mapping[str, t.Any]) ->
     }
 
 
-def plan_manifests(plan: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any]) -> t.Dict[str, Json]:
-    """Objects by relative path (``GROUP/CLASS-configmap.yaml``, ``GROUP/CLASS-daemonset.yaml``) for a whole plan.
+def _directory(group: str) -> str:
+    """The directory of a group's files: no group leads out of where they are written. The role names it the same way."""
+    return re.sub(r"^\.+|[^\w.-]", "_", group)
 
-    settings: {namespace, image, priority_class, kubelet_root, tolerations: [...], resources: {...}}. Classes without a
-    configuration (software devices) have no objects. ManifestError when two classes would share a name.
+
+def _rendered(plan: t.Mapping[str, t.Any]) -> t.Iterator[t.Tuple[str, Json, str]]:
+    """(slug, class, path without its ending) of each class that has something to roll out.
+
+    Classes of groups that this run did not plan (planned: False) give nothing: their files are those of an earlier run. Their
+    names are taken nevertheless. ManifestError when two classes would share a name.
     """
-    objects: t.Dict[str, Json] = {}
     owners: t.Dict[str, t.Tuple[str, str]] = {}
     for group in sorted(plan["groups"]):
         for entry in plan["groups"][group]["classes"]:
@@ -123,13 +130,52 @@ def plan_manifests(plan: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any])
                     "rename one of the groups" % (*owners[slug], entry["name"], group, slug)
                 )
             owners[slug] = (entry["name"], group)
-            text = json.dumps(entry["config"], sort_keys=True)
-            directory = re.sub(r"^\.+|[^\w.-]", "_", group)
-            objects["%s/%s-configmap.yaml" % (directory, slug)] = {
-                "apiVersion": "v1",
-                "kind": "ConfigMap",
-                "metadata": _metadata(slug, settings["namespace"]),
-                "data": {"config.json": text},
-            }
-            objects["%s/%s-daemonset.yaml" % (directory, slug)] = _daemon_set(slug, text, settings)
+            if plan["groups"][group].get("planned", True):
+                yield slug, entry, "%s/%s" % (_directory(group), slug)
+
+
+def plan_manifests(plan: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any]) -> t.Dict[str, Json]:
+    """Objects by relative path (``GROUP/CLASS-configmap.yaml``, ``GROUP/CLASS-daemonset.yaml``) for the groups of a plan.
+
+    settings: {namespace, image, priority_class, kubelet_root, tolerations: [...], resources: {...}}. Classes without a
+    configuration (software devices) have no objects, nor have groups that this run did not plan. ManifestError when two
+    classes would share a name.
+    """
+    objects: t.Dict[str, Json] = {}
+    for slug, entry, path in _rendered(plan):
+        text = json.dumps(entry["config"], sort_keys=True)
+        objects[path + "-configmap.yaml"] = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": _metadata(slug, settings["namespace"]),
+            "data": {"config.json": text},
+        }
+        objects[path + "-daemonset.yaml"] = _daemon_set(slug, text, settings)
     return objects
+
+
+def label_scripts(plan: t.Mapping[str, t.Any]) -> t.Dict[str, str]:
+    """Shell scripts by relative path (``GROUP/CLASS-labels.sh``) that label the nodes of each class, one line a node.
+
+    A DaemonSet runs on no node before its nodes have the label. A host whose name in the inventory cannot be that of a node
+    is a comment, and makes the script end with an error: its node has to be labelled by hand. Names are quoted always.
+    """
+    scripts: t.Dict[str, str] = {}
+    for slug, entry, path in _rendered(plan):
+        lines = [
+            "#!/bin/sh",
+            "# app.kubernetes.io/managed-by: %s" % MANAGED_BY,
+            "# Labels the nodes of class %s. Hosts of the inventory are taken for nodes of the same name." % slug,
+            "set -eu",
+        ]
+        others = []
+        for host in entry["hosts"]:
+            if len(host) <= _NODE_NAME_LIMIT and _NODE_NAME.fullmatch(host):
+                lines.append("kubectl label node '%s' '%s=%s' --overwrite" % (host, CLASS_LABEL, slug))
+            else:
+                # as JSON: a name with a line break in it stays inside its comment
+                others.append("# %s cannot be the name of a node: label its node by hand" % json.dumps(host))
+        if others:
+            lines += [*others, "echo '%d hosts are not labelled, see the end of this file' >&2" % len(others), "exit 1"]
+        scripts[path + "-labels.sh"] = "\n".join(lines) + "\n"
+    return scripts

@@ -23,7 +23,13 @@ from ansible_collections.fabric.rdma.plugins.module_utils._perftest import (
     measured,
     timed_out,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._tables import WIDTH, printable, table
+from ansible_collections.fabric.rdma.plugins.module_utils._tables import (
+    hosts_label,
+    printable,
+    shared_domain,
+    short,
+    table,
+)
 
 __all__ = [
     "TOPOLOGIES",
@@ -454,7 +460,7 @@ def _part(value: t.Any, key: str, index: int) -> Json:
 
 
 def build_evidence(plan: Json, results: t.Mapping[str, t.Any]) -> Json:
-    """{groups: {group: evidence}, failures: [sentence]}.
+    """{groups: {group: evidence}, failures: [sentence], expected: [hosts that were to be measured]}.
 
     plan: from pair_groups(); results: {host: [{round, server, client, stop} as the module perftest returned them]}.
     """
@@ -483,11 +489,14 @@ def build_evidence(plan: Json, results: t.Mapping[str, t.Any]) -> Json:
         groups[group]["tests"].sort(key=_order)
         failures += [_sentence(group, entry) for entry in groups[group]["tests"] if entry["verdict"] != "pass"]
         failures += [
-            "%s: %s %s port %s was not measured: %s" % (group, row["host"], row["device"], row["port"], row["reason"])
+            printable(
+                "%s: %s %s port %s was not measured: %s"
+                % (group, row["host"], row["device"], row["port"], row["reason"])
+            )
             for row in groups[group]["untested"]
             if row["defect"]
         ]
-    return {"groups": groups, "failures": failures}
+    return {"groups": groups, "failures": failures, "expected": list(plan.get("expected", []))}
 
 
 def _absent(pair: Json, ours: Json, theirs: Json, served: Json) -> t.Optional[Json]:
@@ -524,31 +533,86 @@ def _order(entry: Json) -> t.Tuple[t.Any, ...]:
 def _sentence(group: str, entry: Json) -> str:
     ends = ["%s %s" % (entry[side]["host"], entry[side]["device"]) for side in ("client", "server")]
     remedy = ". Remedy: %s" % entry["remedy"] if entry["remedy"] else ""
-    return "%s: %s from %s to %s: %s%s" % (group, entry["test"], ends[0], ends[1], entry["message"], remedy)
+    # Names and messages come from nodes and end on a terminal.
+    return printable("%s: %s from %s to %s: %s%s" % (group, entry["test"], *ends, entry["message"], remedy))
+
+
+# Rows of tests that passed: more than this are told as one line for each test.
+_MAX_PASSED = 40
+# Rows of tests that did not pass, the rest is counted.
+_MAX_FAILED = 100
+
+
+def _cells(entry: Json, domain: str) -> t.Tuple[str, ...]:
+    if entry["bandwidth_gbps"]:
+        figure = "%s Gb/s" % figure_of(entry["bandwidth_gbps"]["average"])
+    elif entry["latency_us"]:
+        figure = "%s us" % figure_of(_typical(entry["latency_us"]))
+    else:
+        figure = "-"
+    ends = [
+        "%s %s:%s" % (short(str(entry[side]["host"]), domain), entry[side]["device"], entry[side]["port"])
+        for side in ("client", "server")
+    ]
+    verdict = entry["verdict"] if entry["verdict"] == "pass" else entry["verdict"].upper()
+    return (verdict, entry["test"], figure, _limit(entry), *ends)
+
+
+def _limit(entry: Json) -> str:
+    bound = entry["floor"]
+    return ">= %s" % figure_of(bound["min_gbps"]) if "min_gbps" in bound else "<= %s" % figure_of(bound["max_us"])
+
+
+def _many(entries: t.Sequence[Json]) -> t.Tuple[str, ...]:
+    """One row for many tests of one kind and limit that passed: the span of their figures."""
+    first = entries[0]
+    bandwidth = bool(first["bandwidth_gbps"])
+    figures = sorted(
+        entry["bandwidth_gbps"]["average"] if bandwidth else _typical(entry["latency_us"]) for entry in entries
+    )
+    span = "%s to %s %s" % (figure_of(figures[0]), figure_of(figures[-1]), "Gb/s" if bandwidth else "us")
+    hosts = {side: {str(entry[side]["host"]) for entry in entries} for side in ("client", "server")}
+    return (
+        "pass",
+        first["test"],
+        span,
+        _limit(first),
+        "%d tests, %s" % (len(entries), hosts_label(hosts["client"], 20)),
+        hosts_label(hosts["server"], 20),
+    )
 
 
 def evidence_table(evidence: Json) -> t.List[str]:
-    """The evidence of a group as lines of at most 100 columns: a row a test, and what was not measured."""
-    rows = []
-    for entry in evidence["tests"]:
-        if entry["bandwidth_gbps"]:
-            figure = "%s Gb/s" % figure_of(entry["bandwidth_gbps"]["average"])
-        elif entry["latency_us"]:
-            figure = "%s us" % figure_of(_typical(entry["latency_us"]))
-        else:
-            figure = "-"
-        bound = entry["floor"]
-        limit = ">= %s" % figure_of(bound["min_gbps"]) if "min_gbps" in bound else "<= %s" % figure_of(bound["max_us"])
-        ends = [
-            "%s %s:%s" % tuple(entry[side][key] for key in ("host", "device", "port")) for side in ("client", "server")
-        ]
-        verdict = entry["verdict"] if entry["verdict"] == "pass" else entry["verdict"].upper()
-        rows.append((verdict, entry["test"], figure, limit, *ends))
-    lines = table(("VERDICT", "TEST", "MEASURED", "WANTED", "CLIENT", "SERVER"), rows) if rows else []
-    left = [(row["host"], _what(row), row["reason"]) for row in evidence["untested"]]
+    """The evidence of a group as lines of at most 100 columns: a row a test, and what was not measured.
+
+    What did not pass comes first. Many tests that passed share a row; all of them are in the evidence itself.
+    """
+    tests, untested = evidence["tests"], evidence["untested"]
+    hosts = {str(entry[side]["host"]) for entry in tests for side in ("client", "server")}
+    hosts |= {str(row["host"]) for row in untested}
+    domain = shared_domain(hosts)
+    failed = [entry for entry in tests if entry["verdict"] != "pass"]
+    passed = [entry for entry in tests if entry["verdict"] == "pass"]
+    rows = [_cells(entry, domain) for entry in failed[:_MAX_FAILED]]
+    if len(passed) <= _MAX_PASSED:
+        rows += [_cells(entry, domain) for entry in passed]
+    else:
+        kinds: t.Dict[t.Tuple[str, str], t.List[Json]] = {}
+        for entry in passed:
+            kinds.setdefault((entry["test"], _limit(entry)), []).append(entry)
+        rows += [_many(kinds[kind]) for kind in sorted(kinds)]
+    lines = ["all hosts in %s" % printable(domain[1:]), ""] if domain else []
+    if rows:
+        lines += table(("VERDICT", "TEST", "MEASURED", "WANTED", "CLIENT", "SERVER"), rows)
+    if len(failed) > _MAX_FAILED:
+        lines.append("and %d more that did not pass, in the evidence" % (len(failed) - _MAX_FAILED))
+    left: t.Dict[t.Tuple[str, str], t.List[str]] = {}
+    for row in untested:
+        left.setdefault((_what(row), str(row["reason"])), []).append(short(str(row["host"]), domain))
     if left:
-        lines += ([""] if lines else []) + table(("NOT MEASURED", "PORT", "BECAUSE"), left)
-    return [line if len(line) <= WIDTH else line[: WIDTH - 1] + "…" for line in map(printable, lines)]
+        rows_left = [(hosts_label(names), what, reason) for (what, reason), names in left.items()]
+        lines += ([""] if rows else []) + table(("NOT MEASURED", "PORT", "BECAUSE"), rows_left)
+    return lines or ["nothing was measured"]
 
 
 def _what(row: Json) -> str:

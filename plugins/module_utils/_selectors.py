@@ -322,13 +322,26 @@ def _counter_example(host: str, functions: t.List[_Function], strategy: str) -> 
     )
 
 
-def _class_name(group: str, selectors: t.Mapping[str, t.List[str]], alone: bool) -> str:
-    """Stable for the same selectors, whatever hosts come and go; other selectors have another name."""
-    if alone:
-        return group
-    slug = "-".join(selectors.get("ifNames", []))
-    # a name that is no label as it is, or that says only half of the selectors, could be that of another class, too
-    if len(selectors) > 1 or not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", slug) or len(slug) > 24:
+# How a class is called after what it selects by; the names of interfaces speak for themselves.
+_KIND_WORDS = {"vendors": "vendor", "deviceIDs": "device", "drivers": "driver", "linkTypes": "link"}
+_SOFTWARE = "software"
+_SLUG_LIMIT = 24
+
+
+def _class_name(group: str, selectors: t.Mapping[str, t.List[str]]) -> str:
+    """``ib-a100-ibp33s0``, ``gb200-device-1021``: the group and what the class selects by, never more and never less.
+
+    The nodes of a class carry its name in a label, so it must not change because another class appears or goes: it depends
+    on the selectors of this class alone. Other selectors have another name.
+    """
+    kind = next(iter(selectors))
+    slug = "-".join(([_KIND_WORDS[kind]] if kind in _KIND_WORDS else []) + selectors[kind])
+    # A name that is no label as it is, that says only half of the selectors, or that is made of names of interfaces which
+    # could be read in another way, too, could be that of another class.
+    ambiguous = kind == "ifNames" and (
+        any("-" in name for name in selectors[kind]) or selectors[kind][0] in (*_KIND_WORDS.values(), _SOFTWARE)
+    )
+    if len(selectors) > 1 or ambiguous or not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", slug) or len(slug) > _SLUG_LIMIT:
         slug = hashlib.sha256(json.dumps(selectors, sort_keys=True).encode()).hexdigest()[:8]
     return "%s-%s" % (group, slug)
 
@@ -471,7 +484,7 @@ def plan_group(group: str, facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]],
         }
         classes.append(
             {
-                "name": _class_name(group, selectors, len(split) == 1),
+                "name": _class_name(group, selectors),
                 "hosts": hosts,
                 "selectors": selectors,
                 "config": _config(resource, selectors),
@@ -498,7 +511,7 @@ def plan_group(group: str, facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]],
         )
         classes.append(
             {
-                "name": group + "-software" if split else group,
+                "name": "%s-%s" % (group, _SOFTWARE),
                 "hosts": bare,
                 "selectors": {},
                 "config": None,
@@ -507,6 +520,8 @@ def plan_group(group: str, facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]],
         )
     return {
         "resource": "%s/%s" % (resource["prefix"], resource["name"]),
+        "planned": True,
+        "kept": None,
         "classes": classes,
         "wanted": wanted,
         "exclusions": exclusions,
@@ -532,28 +547,71 @@ def _twins(facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], hosts: t.Sequen
     ]
 
 
+def _unplanned(group: str, wishes: t.Mapping[str, t.Any], reason: str) -> Json:
+    """The plan of a group that cannot be planned: the reason, and nothing to roll out."""
+    resource = {**_RESOURCE_DEFAULTS, **(wishes.get("resource") or {})}
+    return {
+        "resource": "%s/%s" % (resource["prefix"], resource["name"]),
+        "planned": False,
+        "kept": None,
+        "classes": [],
+        "wanted": {},
+        "exclusions": [],
+        "environment": {},
+        "warnings": [],
+        "errors": [reason],
+    }
+
+
+def _cached_in_words(hosts: t.Sequence[str]) -> t.List[str]:
+    if not hosts:
+        return []
+    return [
+        "the facts of %d hosts (%s%s) are from a fact cache or an earlier step, not discovered by this run: "
+        "the plan is as old as they are; run discover to renew them"
+        % (len(hosts), ", ".join(sorted(hosts)[:3]), ", ..." if len(hosts) > 3 else "")
+    ]
+
+
 def plan_groups(
-    facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], groups: t.Mapping[str, t.Mapping[str, t.Any]]
+    facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]],
+    groups: t.Mapping[str, t.Mapping[str, t.Any]],
+    cached: t.Sequence[str] = (),
 ) -> Json:
     """The plan of several groups: {schema, groups: {name: plan}, warnings}.
 
-    groups: {name: {hosts: [...], resource, want, strategy}}. Raises PlanError for a host in two groups and for a group of
-    which facts of some hosts are missing: a plan from half a group would be wrong for the other half.
+    groups: {name: {hosts: [...], resource, want, strategy}}. A group for which no configuration is exact, or of which facts of
+    some hosts are missing (a plan from half a group would be wrong for the other half), has planned: False and the reason in
+    its errors; the others are planned. Raises PlanError for a host in two groups and for wishes that make no sense.
     """
     owner: t.Dict[str, str] = {}
     plans: t.Dict[str, Json] = {}
     for group in sorted(groups):
         hosts = groups[group]["hosts"]
+        if not hosts:
+            reason = "group %s has no hosts; put some in, or take it out of rdma_groups" % group
+            plans[group] = _unplanned(group, groups[group], reason)
+            continue
         for host in hosts:
             if owner.setdefault(host, group) != group:
                 raise PlanError("host %s is in two RDMA groups, %s and %s; put it in one" % (host, owner[host], group))
+        # a misspelt wish stops everything: the user is there to correct it
+        validate_wishes(group, groups[group])
         missing = sorted(host for host in hosts if host not in facts_by_host)
         if missing:
-            raise PlanError(
-                "group %s: no facts of %s (%d of %d hosts); discover the whole group, or use a fact cache"
-                % (group, ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else ""), len(missing), len(hosts))
+            reason = "group %s: no facts of %s (%d of %d hosts); discover the whole group, or use a fact cache" % (
+                group,
+                ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else ""),
+                len(missing),
+                len(hosts),
             )
-        plans[group] = plan_group(group, {host: facts_by_host[host] for host in hosts}, groups[group])
+            plans[group] = _unplanned(group, groups[group], reason)
+            continue
+        try:
+            plans[group] = plan_group(group, {host: facts_by_host[host] for host in hosts}, groups[group])
+        except PlanError as exc:
+            plans[group] = _unplanned(group, groups[group], str(exc))
     for group, plan in plans.items():
-        plan["warnings"].extend(_twins(facts_by_host, [host for host in sorted(owner) if owner[host] == group]))
-    return {"schema": PLAN_SCHEMA, "groups": plans, "warnings": []}
+        own = [host for host in sorted(owner) if owner[host] == group]
+        plan["warnings"].extend(_twins(facts_by_host, own) if plan["planned"] else [])
+    return {"schema": PLAN_SCHEMA, "groups": plans, "warnings": _cached_in_words(cached)}

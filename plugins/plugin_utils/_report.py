@@ -7,7 +7,7 @@ Everything that comes in (facts, plan, measurements, even names of hosts) is unt
 into the model, the template escapes all of it (autoescape) and knows no raw output, and the page forbids itself scripts and
 outside resources by a content security policy. Nodes that would look the same on the page share one card, so that a
 thousand nodes cost about as much as their differences. The same input gives the same bytes: there is no time in it unless
-the caller passes one.
+the caller passes one, or measurements of an earlier run.
 """
 
 from __future__ import annotations
@@ -18,9 +18,12 @@ import math
 import re
 import textwrap
 import typing as t
+from datetime import datetime, timezone
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+
+from ansible_collections.fabric.rdma.plugins.module_utils._tables import alike
 
 __all__ = ["ReportError", "build", "clean", "render_html", "render_summary"]
 
@@ -47,7 +50,7 @@ _MAX_SUMMARY_NOTES = 8
 # Control characters, lone surrogates (bytes that were no UTF-8), and characters that reorder or hide text.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]")
 
-# PCI ids of vendor 10de that stand in the mission's machines and their successors; others are shown by their id.
+# Names of the GPUs that are usual in such clusters, by the PCI id of vendor 10de; others are shown by their id.
 _GPU_MODELS = {
     "1db1": "V100 16 GB", "1db4": "V100 16 GB", "1db5": "V100 32 GB", "1db6": "V100 32 GB", "1eb8": "T4",
     "20b0": "A100 40 GB", "20b2": "A100 80 GB", "20b5": "A100 80 GB", "20f1": "A100 40 GB", "26b9": "L40S",
@@ -72,10 +75,25 @@ _PORT_HINTS = {
     ("Armed", "LinkUp"): "configured by the subnet manager, not released for data yet",
 }
 
+# Worst last. "info" is neither good nor bad: nothing is wrong, but traffic has not proved it.
 _STATES = {
     "ok": {"symbol": "✓", "word": "Ready"},
+    "info": {"symbol": "i", "word": "Planned, not measured"},
     "warn": {"symbol": "!", "word": "Ready, read the notes"},
     "bad": {"symbol": "✕", "word": "Problem"},
+}
+_WORSE = {state: number for number, state in enumerate(_STATES)}
+
+# Warnings of a plan that only tell how it is made.
+_NEUTRAL = ("no single configuration is exact on every host",)
+
+_TITLES = {
+    "ib_write_bw": "Write bandwidth",
+    "ib_write_lat": "Write latency",
+    "ib_read_bw": "Read bandwidth",
+    "ib_read_lat": "Read latency",
+    "ib_send_bw": "Send bandwidth",
+    "ib_send_lat": "Send latency",
 }
 
 
@@ -320,15 +338,34 @@ def _end(side: t.Any) -> str:
     return clean("%s %s" % (side.get("host"), side.get("device")), 120)
 
 
-def _measured(tests: list[Json], kind: str) -> Json | None:
-    """Bars (and a matrix, where there are three hosts or more) of one sort of test."""
-    bandwidth = kind == "ib_write_bw"
+def _is_latency(test: Json) -> bool:
+    """What a test measures, by its limit, its figures or its name, whichever says it."""
+    if "max_us" in _map(test.get("floor")) or "min_gbps" in _map(test.get("floor")):
+        return "max_us" in _map(test.get("floor"))
+    if test.get("latency_us") or test.get("bandwidth_gbps"):
+        return bool(test.get("latency_us"))
+    return str(test.get("test")).endswith("_lat")
+
+
+def _measurements(tests: list[Json]) -> list[Json]:
+    """All tests, by their kind: the known ones first."""
+    kinds: dict[tuple[str, bool], list[Json]] = {}
+    for test in tests:
+        kinds.setdefault((clean(test.get("test"), 80), _is_latency(test)), []).append(test)
+    known = list(_TITLES)
+    order = sorted(kinds, key=lambda kind: (known.index(kind[0]) if kind[0] in known else len(known), kind))
+    return [_measured(kinds[kind], *kind) for kind in order]
+
+
+def _measured(tests: list[Json], name: str, latency: bool) -> Json:
+    """Bars (and a matrix, where there are three hosts or more) of one kind of test. There is at least one."""
+    bandwidth = not latency
     rows: list[Json] = []
     for test in tests:
-        if test.get("test") != kind:
-            continue
         result = _map(test.get("bandwidth_gbps" if bandwidth else "latency_us"))
         value = result.get("average" if bandwidth else "typical")
+        if latency and value is None:
+            value = result.get("average")
         floor = _map(test.get("floor")).get("min_gbps" if bandwidth else "max_us")
         verdict = test.get("verdict")
         unit = "Gb/s" if bandwidth else "µs"
@@ -348,11 +385,10 @@ def _measured(tests: list[Json], kind: str) -> Json | None:
                 "state": "ok" if verdict == "pass" else "bad",
                 "word": {"pass": "passed", "fail": "failed"}.get(str(verdict), "error"),
                 "message": clean(test.get("message") or ""),
+                "remedy": clean(test.get("remedy") or ""),
                 "how": clean(", ".join(how), 120),
             }
         )
-    if not rows:
-        return None
     # failures first, then what is nearest to its limit
     rows.sort(
         key=lambda row: (row["state"] == "ok", row["value"] or 0 if bandwidth else -(row["value"] or 0), row["client"])
@@ -383,29 +419,100 @@ def _measured(tests: list[Json], kind: str) -> Json | None:
             ],
         }
     failed = sum(row["state"] != "ok" for row in rows)
-    span = "%s to %s" % (_number(min(values)), _number(max(values))) if values else "none"
+    unit = "Gb/s" if bandwidth else "µs"
+    span = "%s to %s %s" % (_number(min(values)), _number(max(values)), unit) if values else ""
     if values and _number(min(values)) == _number(max(values)):
-        span = _number(values[0])
+        span = "%s %s" % (_number(values[0]), unit)
     return {
-        "title": "Write bandwidth" if bandwidth else "Write latency",
+        "title": _TITLES.get(name, name),
         "better": "higher is better" if bandwidth else "lower is better",
-        "unit": "Gb/s" if bandwidth else "µs",
+        "unit": unit,
         "rows": rows[:_MAX_BARS],
         "more": max(0, len(rows) - _MAX_BARS),
         "matrix": matrix,
         "how": rows[0]["how"] if len({row["how"] for row in rows}) == 1 else "",
-        "first_failure": next(
-            (
-                "%s to %s: %s" % (row["client"], row["server"], row["message"] or row["word"])
-                for row in rows
-                if row["state"] != "ok"
-            ),
-            "",
-        ),
+        "first_failure": next((_failure(name, row) for row in rows if row["state"] != "ok"), ""),
         "count": len(rows),
         "failed": failed,
         "span": span,
     }
+
+
+def _failure(name: str, row: Json) -> str:
+    remedy = ". Remedy: %s" % row["remedy"] if row["remedy"] else ""
+    said = row["message"] or row["word"]
+    return clean("%s from %s to %s: %s%s" % (name, row["client"], row["server"], said, remedy))
+
+
+def _untested(evidence: Json) -> list[Json]:
+    """Ports that were not measured: a defect is a problem, a port without a partner is not."""
+    merged: dict[tuple[bool, str, str], list[str]] = {}
+    for row in _maps(evidence.get("untested")):
+        what = "" if row.get("device") is None else " %s port %s" % (row.get("device"), row.get("port"))
+        merged.setdefault((bool(row.get("defect")), what, str(row.get("reason"))), []).append(str(row.get("host")))
+    items = []
+    for (defect, what, reason), hosts in merged.items():
+        one = len(hosts) == 1
+        text = "%s%s: not measured, %s" % (hosts[0] if one else "%d hosts" % len(hosts), what, reason)
+        items.append(
+            {"state": "bad" if defect else "info", "text": clean(text), "hosts": None if one else _hosts(hosts)}
+        )
+    return items
+
+
+def _earlier(saved: t.Any, groups: t.Mapping[str, list[str]], current: t.Collection[str]) -> tuple[Json, list[Json]]:
+    """Evidence files of earlier runs by group, with their time, for groups that have none of this run; and notes.
+
+    saved: [(stat with path and mtime, text of the file)]. One that cannot be used is a note, not an error: it may be of
+    another version of the collection, or half written.
+    """
+    found: Json = {}
+    notes: list[Json] = []
+    strangers: list[str] = []
+    for item in _list(saved):
+        stat, text = (_map(item[0]), item[1]) if isinstance(item, (list, tuple)) and len(item) == 2 else ({}, "")
+        name = Path(str(stat.get("path"))).name
+        try:
+            document = json.loads(str(text))
+            if not isinstance(document, dict) or document.get("schema") != 1:
+                raise ValueError("schema 1 was expected")
+        except (ValueError, RecursionError) as exc:
+            notes.append(
+                {"state": "warn", "text": clean("evidence/%s is left out, it cannot be read: %s" % (name, exc))}
+            )
+            continue
+        group = str(document.get("group"))
+        if group in current:
+            continue
+        if group not in groups:
+            strangers.append(clean(group, 80))
+            continue
+        hosts = set(groups[group])
+        tests = _maps(document.get("tests"))
+        kept = [
+            test
+            for test in tests
+            if all(str(_map(test.get(side)).get("host")) in hosts for side in ("client", "server"))
+        ]
+        rows = [row for row in _maps(document.get("untested")) if str(row.get("host")) in hosts]
+        if len(kept) < len(tests):
+            gone = _plural(len(tests) - len(kept), "earlier measurement")
+            notes.append(
+                {"state": "info", "text": clean("%s: %s left out, of hosts that are not in it now" % (group, gone))}
+            )
+        found[group] = {"tests": kept, "untested": rows, "earlier": _time(stat.get("mtime"))}
+    if strangers:
+        names = ", ".join(sorted(strangers, key=_natural)[:8]) + (", ..." if len(strangers) > 8 else "")
+        text = "Earlier measurements of what is no RDMA group any more are left out: %s" % names
+        notes.append({"state": "info", "text": clean(text)})
+    return found, notes
+
+
+def _time(seconds: t.Any) -> str:
+    try:
+        return datetime.fromtimestamp(float(seconds), timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+    except (TypeError, ValueError, OverflowError, OSError):
+        return "at an unknown time"
 
 
 # --- a group ----------------------------------------------------------------------------------------------------------
@@ -413,23 +520,35 @@ def _measured(tests: list[Json], kind: str) -> Json | None:
 
 def _messages(texts: t.Iterable[t.Any], hosts: t.Collection[str], state: str) -> list[Json]:
     """Messages, those that differ only in the host that they name merged into one."""
-    merged: dict[str, list[str]] = {}
-    for text in texts:
-        found = re.match(r"host (\S+) (.*)", str(text), re.DOTALL)
-        if found and found.group(1) in hosts:
-            merged.setdefault(found.group(2), []).append(found.group(1))
-        else:
-            merged.setdefault(str(text), [])
     items: list[Json] = []
-    for text, names in merged.items():
-        if not names:
-            items.append({"state": state, "text": clean(text), "hosts": None})
-        elif len(names) == 1:
-            items.append({"state": state, "text": clean("%s %s" % (names[0], text)), "hosts": None})
+    for text, names in alike(texts, hosts):
+        look = "info" if text.startswith(_NEUTRAL) else state
+        if len(names) > 1:
+            items.append({"state": look, "text": clean("%d hosts: %s" % (len(names), text)), "hosts": _hosts(names)})
         else:
-            items.append(
-                {"state": state, "text": clean("%d hosts: each %s" % (len(names), text)), "hosts": _hosts(names)}
-            )
+            items.append({"state": look, "text": clean(text[len("host ") :] if names else text), "hosts": None})
+    return items
+
+
+def _of_measurements(evidence: Json, measured: list[Json], expected: t.Collection[str]) -> list[Json]:
+    """What there is to say of the measurements of a group. expected: hosts that were to be measured in this run."""
+    items: list[Json] = []
+    earlier = evidence.get("earlier")
+    when = " (measured earlier: %s)" % earlier if earlier else ""
+    failed = sum(item["failed"] for item in measured)
+    total = sum(item["count"] for item in measured)
+    if failed:
+        worst = next(item["first_failure"] for item in measured if item["failed"])
+        text = "%d of %s failed%s, such as %s" % (failed, _plural(total, "measurement"), when, worst)
+        items.append({"state": "bad", "text": clean(text), "hosts": None})
+    for item in _untested(evidence):
+        items.append({**item, "text": clean(item["text"] + when)})
+    if expected and (earlier or not total):
+        text = "nothing was measured in this run, although %s could have been" % _plural(len(expected), "host")
+        items.append({"state": "warn", "text": text, "hosts": _hosts(expected)})
+    if earlier and total:
+        text = "measured earlier: %s, not in this run" % earlier
+        items.append({"state": "info", "text": text, "hosts": None})
     return items
 
 
@@ -457,7 +576,13 @@ def _selected_words(nodes: list[tuple[str, Json]]) -> tuple[str, str]:
 
 
 def _group(
-    name: str, number: int, hosts: list[str], facts: Json, plan: t.Mapping[str, t.Any] | None, tests: list[Json]
+    name: str,
+    number: int,
+    hosts: list[str],
+    facts: Json,
+    plan: t.Mapping[str, t.Any] | None,
+    evidence: Json,
+    expected: t.Collection[str],
 ) -> Json:
     group = _map(plan)
     index = _index(group)
@@ -476,16 +601,21 @@ def _group(
     for note, names in by_note.items():
         problems.append({"state": "warn", "text": note, "hosts": _hosts(names)})
     problems += _messages(_list(group.get("warnings")), set(hosts), "warn")
-    measured = [item for item in (_measured(tests, kind) for kind in ("ib_write_bw", "ib_write_lat")) if item]
+    problems += _messages(_list(group.get("notes")), set(hosts), "info")
+    if group.get("kept"):
+        problems.append({"state": "warn", "text": clean("the plan is %s" % group["kept"]), "hosts": None})
+    measured = _measurements(_maps(evidence.get("tests")))
     failed = sum(item["failed"] for item in measured)
     total = sum(item["count"] for item in measured)
+    problems += _of_measurements(evidence, measured, expected)
+    problems.sort(key=lambda item: -_WORSE[item["state"]])
+    # A mere piece of information changes nothing; that nothing was measured is not the same as ready.
+    state = max((item["state"] for item in problems if item["state"] != "info"), key=_WORSE.__getitem__, default="ok")
+    if state == "ok" and not total:
+        state = "info"
+    words = [item["span"] for item in measured if item["span"]]
     if failed:
-        worst = next(item["first_failure"] for item in measured if item["failed"])
-        text = "%d of %s failed, such as %s" % (failed, _plural(total, "measurement"), worst)
-        problems.append({"state": "bad", "text": text, "hosts": None})
-    state = "ok"
-    for item in problems:
-        state = "bad" if "bad" in (state, item["state"]) else "warn"
+        words.insert(0, "%d of %d failed" % (failed, total))
 
     alike: dict[str, list[str]] = {}
     first: dict[str, Json] = {}
@@ -558,9 +688,10 @@ def _group(
         "measured": measured,
         "measurements": total,
         "failed": failed,
-        "measured_words": "not measured"
-        if not total
-        else "; ".join("%s %s" % (item["span"], item["unit"]) for item in measured),
+        "untested": sum(bool(row.get("defect")) for row in _maps(evidence.get("untested"))),
+        "earlier": clean(evidence.get("earlier") or "", 40),
+        "measured_words": "; ".join(words) or "not measured",
+        "measured_short": "; ".join(words[:2]) + ("; ..." if words[2:] else "") if words else "not measured",
     }
 
 
@@ -573,46 +704,86 @@ def _pretty(config: t.Any) -> str:
 # --- the whole --------------------------------------------------------------------------------------------------------
 
 
-def _verdict(groups: list[Json], plan_notes: int) -> Json:
+def _names(groups: list[Json]) -> str:
+    return ", ".join(group["name"] for group in groups[:4]) + (" and others" if len(groups) > 4 else "")
+
+
+def _readiness(groups: list[Json], unproved: list[Json]) -> str:
+    """The headline where nothing is wrong."""
+    which = {1: "Group %s is" % groups[0]["name"], 2: "Both groups are"}.get(
+        len(groups), "All %d groups are" % len(groups)
+    )
+    if not unproved:
+        return which + " ready"
+    if len(unproved) == len(groups):
+        return which + " planned, not measured"
+    return "%s ready; planned, but not measured: %s" % (
+        _plural(len(groups) - len(unproved), "group") + (" is" if len(groups) - len(unproved) == 1 else " are"),
+        _names(unproved),
+    )
+
+
+def _verdict(groups: list[Json], notes: list[Json]) -> Json:
     bad = [group for group in groups if group["state"] == "bad"]
-    warned = [group for group in groups if group["state"] == "warn"]
-    measured = sum(group["measurements"] for group in groups)
-    failed = sum(group["failed"] for group in groups)
     if not groups:
         return {"state": "warn", "text": "No RDMA group to report on", "detail": "Set rdma_groups in the inventory."}
     if bad:
         state = "bad"
-        names = ", ".join(group["name"] for group in bad[:4]) + (" and others" if len(bad) > 4 else "")
-        text = "%d of %d groups %s a problem: %s" % (len(bad), len(groups), "has" if len(bad) == 1 else "have", names)
+        text = "%d of %d groups %s a problem: %s" % (
+            len(bad), len(groups), "has" if len(bad) == 1 else "have", _names(bad)
+        )  # fmt: skip
         if len(groups) == 1:
-            text = "Group %s has a problem" % names
+            text = "Group %s has a problem" % _names(bad)
     else:
-        state = "warn" if warned or plan_notes else "ok"
-        which = {1: "Group %s is" % groups[0]["name"], 2: "Both groups are"}.get(
-            len(groups), "All %d groups are" % len(groups)
-        )
-        text = which + " ready"
-        if warned or plan_notes:
+        state = max((item["state"] for item in [*groups, *notes]), key=_WORSE.__getitem__)
+        unproved = [group for group in groups if not group["measurements"]]
+        text = _readiness(groups, unproved)
+        if state == "warn":
             text += ", with something to note"
+        elif not unproved:
+            state = "ok"
     nodes, ready = (sum(group[key] for group in groups) for key in ("hosts", "ready"))
-    detail = "%d of %s have a usable port." % (ready, _plural(nodes, "node"))
+    return {
+        "state": state,
+        "text": text,
+        "detail": "%d of %s have a usable port. %s" % (ready, _plural(nodes, "node"), _traffic(groups)),
+    }
+
+
+def _traffic(groups: list[Json]) -> str:
+    """What is known of the traffic between the nodes, in a sentence or two."""
+    measured, failed, untested = (sum(group[key] for group in groups) for key in ("measurements", "failed", "untested"))
+    earlier = [group for group in groups if group["earlier"] and group["measurements"]]
     if measured:
-        detail += " %s between nodes, %s." % (
+        text = "%s between nodes, %s." % (
             _plural(measured, "measurement"),
             "all within their limits" if not failed else "%d of them not within the limit" % failed,
         )
     else:
-        detail += " Nothing has been measured between nodes yet."
-    return {"state": state, "text": text, "detail": detail}
+        text = "Nothing has been measured between nodes yet." if not untested else "Nothing was measured between nodes."
+    if untested:
+        text += " %s could not be measured." % _plural(untested, "port")
+    if earlier:
+        text += " Measured earlier, not in this run: %s." % _names(earlier)
+    return text
 
 
 def build(
-    facts: t.Any, plan: t.Any, evidence: t.Any, groups: t.Any, title: str = "RDMA report", generated: str = ""
+    facts: t.Any,
+    plan: t.Any,
+    evidence: t.Any,
+    groups: t.Any,
+    title: str = "RDMA report",
+    generated: str = "",
+    earlier: t.Any = (),
+    expected: t.Any = (),
 ) -> Json:
     """The model that the page and the summary show: plain text and numbers, all of it passed through clean().
 
-    facts by host; the plan (groups by name) or nothing; evidence documents (schema 1); hosts by group. Raises ReportError
-    when one of them has another shape. Missing parts are shown as missing.
+    facts by host; the plan (groups by name) or nothing; evidence documents of this run (schema 1); hosts by group. earlier:
+    evidence files as pairs of their stat (path, mtime in seconds) and their text, for groups without evidence of this run;
+    expected: hosts that were to be measured in this run. Raises ReportError when one of the first four has another shape.
+    Missing parts are shown as missing.
     """
     for what, value in (("facts", facts), ("plan", plan), ("groups", groups)):
         if value is not None and not isinstance(value, t.Mapping):
@@ -627,17 +798,29 @@ def build(
             )
     facts = {str(host): value for host, value in _map(facts).items()}
     planned = _map(_map(plan).get("groups"))
-    tests: dict[str, list[Json]] = {}
-    for document in _maps(evidence):
-        tests.setdefault(str(document.get("group")), []).extend(_maps(document.get("tests")))
     members = {str(name): sorted(map(str, _list(hosts)), key=_natural) for name, hosts in _map(groups).items()}
+    current: Json = {}
+    for document in _maps(evidence):
+        merged = current.setdefault(str(document.get("group")), {"tests": [], "untested": []})
+        for key in merged:
+            merged[key] += _maps(document.get(key))
+    saved, left = _earlier(earlier, members, current)
+    live = set(map(str, _list(expected)))
     views = []
     for number, name in enumerate(sorted(members, key=_natural), 1):
         own = planned.get(name)
         views.append(
-            _group(name, number, members[name], facts, own if isinstance(own, t.Mapping) else None, tests.get(name, []))
+            _group(
+                name,
+                number,
+                members[name],
+                facts,
+                own if isinstance(own, t.Mapping) else None,
+                current.get(name) or saved.get(name) or {},
+                [host for host in members[name] if host in live],
+            )
         )
-    notes = [clean(text) for text in _list(_map(plan).get("warnings"))]
+    notes = [{"state": "warn", "text": clean(text)} for text in _list(_map(plan).get("warnings"))] + left
     total = {
         key: sum(view[key] for view in views)
         for key in ("hosts", "gpus", "ports", "active", "selected", "measurements")
@@ -646,7 +829,7 @@ def build(
         "title": clean(title, 120),
         "generated": clean(generated, 60),
         "states": _STATES,
-        "verdict": _verdict(views, len(notes)),
+        "verdict": _verdict(views, notes),
         "notes": notes[:_MAX_MESSAGES],
         "total": total,
         "groups": views,
@@ -680,7 +863,7 @@ def render_summary(model: Json) -> str:
     verdict = model["verdict"]
     lines = [
         _fit("%s  %s" % (_STATES[verdict["state"]]["symbol"], verdict["text"]), SUMMARY_WIDTH),
-        "   " + verdict["detail"],
+        *textwrap.wrap(verdict["detail"], SUMMARY_WIDTH, initial_indent="   ", subsequent_indent="   "),
     ]
     groups = model["groups"]
     if groups:
@@ -696,7 +879,7 @@ def render_summary(model: Json) -> str:
                     nodes,
                     _fit(group["resource"], 20),
                     _fit(group["selected_short"], 30),
-                    group["measured_words"],
+                    group["measured_short"],
                 )
             )
         widths = [max(len(row[column]) for row in rows) for column in range(6)]
@@ -707,12 +890,12 @@ def render_summary(model: Json) -> str:
         ]
     notes = [
         (item["state"], "%s: %s" % (group["name"], item["text"])) for group in groups for item in group["problems"]
-    ] + [("warn", text) for text in model["notes"]]
-    notes.sort(key=lambda note: note[0] != "bad")
+    ] + [(item["state"], item["text"]) for item in model["notes"]]
+    notes.sort(key=lambda note: -_WORSE[note[0]])
     if notes:
         lines.append("")
     for state, text in notes[:_MAX_SUMMARY_NOTES]:
-        wrapped = textwrap.wrap(text, SUMMARY_WIDTH - 3, max_lines=2, placeholder=" …")
+        wrapped = textwrap.wrap(text, SUMMARY_WIDTH - 3, max_lines=4 if state == "bad" else 2, placeholder=" …")
         lines += [("%s  " % _STATES[state]["symbol"] if not row else "   ") + line for row, line in enumerate(wrapped)]
     if len(notes) > _MAX_SUMMARY_NOTES:
         lines.append("   and %d more, in the report" % (len(notes) - _MAX_SUMMARY_NOTES))

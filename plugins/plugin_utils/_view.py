@@ -5,11 +5,17 @@
 
 from __future__ import annotations
 
+import json
 import typing as t
+from pathlib import Path
 
-__all__ = ["ViewError", "cluster_view"]
+from ansible_collections.fabric.rdma.plugins.module_utils._selectors import PlanError, usable_ports, validate_wishes
+
+__all__ = ["ViewError", "cluster_view", "merged_facts", "merged_plan", "refused_in_words", "unusable_hosts"]
 
 _WISHES = {"resource": "rdma_resource", "want": "rdma_want", "strategy": "rdma_selector_strategy"}
+# What the role discover registers in the run that gathers.
+_GATHERED = ("__discover_gathered", "__discover_replayed")
 
 
 class ViewError(Exception):
@@ -33,10 +39,12 @@ def _plain(value: t.Any) -> t.Any:
 def cluster_view(
     hostvars: t.Mapping[str, t.Any], groups: t.Mapping[str, t.Sequence[str]], names: t.Sequence[str]
 ) -> t.Dict[str, t.Any]:
-    """{groups: {name: {hosts, resource, want, strategy, replayed}}, facts: {host: facts}, without_facts: [group]}.
+    """{groups: {name: {hosts, resource, want, strategy, replayed}}, facts: {host: facts}, without_facts: [group], unseen, cached}.
 
-    A group of which no host has facts (a run with --limit) is not in groups, but in without_facts. Hosts of one group must
-    agree in their wishes: a wish is a group's, and a host with another one would silently be planned with its neighbour's.
+    A group of which no host has facts (a run with --limit, or all are unreachable) is not in groups, but in without_facts,
+    and in unseen with what it would have in groups. cached has the hosts whose facts the role discover did not gather in this
+    run: they come from a fact cache, and nobody knows how old they are. Hosts of one group must agree in their wishes: a wish is a group's, and
+    a host with another one would silently be planned with its neighbour's.
     """
     unknown = [name for name in names if name not in groups]
     if unknown:
@@ -44,28 +52,117 @@ def cluster_view(
             "rdma_groups names %s, which the inventory does not have; it has %s"
             % (", ".join(unknown), ", ".join(sorted(groups)))
         )
-    view: t.Dict[str, t.Any] = {"groups": {}, "facts": {}, "without_facts": []}
+    view: t.Dict[str, t.Any] = {"groups": {}, "facts": {}, "without_facts": [], "unseen": {}, "cached": []}
     for name in names:
         hosts = sorted(groups[name])
+        # once a host: each look into hostvars puts all variables of the host together
+        variables = [hostvars[host] for host in hosts]
         facts = {}
-        for host in hosts:
-            found = (hostvars[host].get("ansible_facts") or {}).get("rdma")
+        for host, own in zip(hosts, variables, strict=True):
+            found = (own.get("ansible_facts") or {}).get("rdma")
             if found:
                 facts[host] = _plain(found)
-        if not facts:
-            view["without_facts"].append(name)
-            continue
+                if not any("ansible_facts" in (own.get(result) or {}) for result in _GATHERED):
+                    view["cached"].append(host)
         wishes: t.Dict[str, t.Any] = {}
         for key, variable in _WISHES.items():
-            values = [_plain(hostvars[host].get(variable)) for host in hosts]
+            values = [_plain(own.get(variable)) for own in variables]
             differing = [host for host, value in zip(hosts, values, strict=True) if value != values[0]]
-            if differing:
+            if differing and facts:
                 raise ViewError(
                     "group %s: %s differs between hosts %s and %s; set it for the group, not for a host"
                     % (name, variable, hosts[0], differing[0])
                 )
-            wishes[key] = values[0]
-        replayed = [host for host in hosts if hostvars[host].get("rdma_capture")]
-        view["groups"][name] = {"hosts": hosts, **wishes, "replayed": replayed}
+            wishes[key] = values[0] if values else None
+        replayed = [host for host, own in zip(hosts, variables, strict=True) if own.get("rdma_capture")]
+        if not facts:
+            view["without_facts"].append(name)
+        view["groups" if facts else "unseen"][name] = {"hosts": hosts, **wishes, "replayed": replayed}
         view["facts"].update(facts)
     return view
+
+
+# --- what the ports of a host are good for ----------------------------------------------------------------------------
+
+
+def refused_in_words(refused: t.Sequence[t.Mapping[str, t.Any]]) -> str:
+    """Why the ports of a host are not wanted, as one sentence."""
+    words = [
+        "%s%s: %s" % (row["device"], "" if row["port"] is None else " port %d" % row["port"], row["reason"])
+        for row in refused
+    ]
+    return "; ".join(words) or "no RDMA device at all"
+
+
+def unusable_hosts(view: t.Mapping[str, t.Any]) -> t.Dict[str, str]:
+    """What was found, by name of those hosts of a view that have facts and no port that their group wants."""
+    unusable = {}
+    for name, group in view["groups"].items():
+        # not the resource: a host can be looked at before its group has one
+        try:
+            want = validate_wishes(name, {"resource": {"name": "any"}, "want": group["want"]})["want"]
+        except PlanError as exc:
+            raise ViewError(str(exc)) from exc
+        for host in group["hosts"]:
+            if host in view["facts"]:
+                wanted, refused = usable_ports(view["facts"][host], want)
+                if not wanted:
+                    unusable[host] = refused_in_words(refused)
+    return unusable
+
+
+# --- what earlier runs left -------------------------------------------------------------------------------------------
+
+
+def _saved(path: str, sort: str) -> t.Dict[str, t.Any]:
+    """The document of an earlier run, empty when there is none. One that cannot be read is left where it is."""
+    try:
+        document = json.loads(Path(path).read_bytes().decode("utf-8", "surrogateescape"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as exc:
+        raise ViewError(
+            "%s cannot be read as the %s of an earlier run (%s); put it right, or move it away to start without it. "
+            "Nothing was written." % (path, sort, exc)
+        ) from exc
+    valid = isinstance(document, dict)
+    if valid and sort == "plan":
+        groups = document.get("groups")
+        valid = isinstance(groups, dict) and all(
+            isinstance(entry, dict) and isinstance(entry.get("classes"), list) for entry in groups.values()
+        )
+    if not valid:
+        raise ViewError(
+            "%s is not the %s of an earlier run; move it away to start without it. Nothing was written." % (path, sort)
+        )
+    return t.cast(t.Dict[str, t.Any], document)
+
+
+def merged_facts(seen: t.Mapping[str, t.Any], path: str, hosts: t.Collection[str]) -> t.Dict[str, t.Any]:
+    """Facts by host: those of this run, and those that the file of an earlier one has of other hosts of the inventory."""
+    known = set(hosts)
+    kept = {host: facts for host, facts in _saved(path, "facts").items() if host in known}
+    return {**kept, **_plain(seen)}
+
+
+def merged_plan(plan: t.Mapping[str, t.Any], path: str, groups: t.Collection[str]) -> t.Dict[str, t.Any]:
+    """The plan of this run with what an earlier one says of groups that this one did not plan.
+
+    A group that this run was not asked for stays as it was while the inventory has a group of its name. A group that could not
+    be planned keeps its earlier classes beside the reason. Both have planned: False, and say in kept why they are there.
+    """
+    earlier = _saved(path, "plan").get("groups", {})
+    merged = {name: dict(entry) for name, entry in _plain(plan["groups"]).items()}
+    for name, entry in earlier.items():
+        if name not in groups:
+            continue
+        if name not in merged:
+            merged[name] = {
+                **entry,
+                "planned": False,
+                "kept": "from an earlier run: rdma_groups of this one does not name it",
+            }
+        elif not merged[name]["planned"] and entry["classes"]:
+            kept = "from an earlier run: this one could not plan it"
+            merged[name] = {**entry, "planned": False, "kept": kept, "errors": merged[name]["errors"]}
+    return {**_plain(plan), "groups": dict(sorted(merged.items()))}

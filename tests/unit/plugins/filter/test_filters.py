@@ -46,8 +46,17 @@ def test_a_file_has_the_filter_of_its_name(path: Any) -> None:
         ("rdma_selectors", ({}, "x"), "fabric.rdma.rdma_selectors expects a dictionary of groups, found str"),
         (
             "rdma_selectors",
-            ({}, GROUPS),
-            "group ib-a100: no facts of n (1 of 1 hosts); discover the whole group, or use a fact cache",
+            ({}, {"ib-a100": {"hosts": ["n"], "resource": {"name": "rdma_a100"}, "want": {"stat": "any"}}}),
+            "group ib-a100: rdma_want has no key stat; it knows exclude, kinds, link_layer, min_rate_gbps, state",
+        ),
+        ("rdma_unusable", ([],), "fabric.rdma.rdma_unusable expects the value of fabric.rdma.rdma_view"),
+        ("rdma_labels", ({},), "fabric.rdma.rdma_labels expects the plan of fabric.rdma.rdma_selectors, found dict"),
+        ("rdma_merged_facts", ([], "x", []), "fabric.rdma.rdma_merged_facts expects facts by host, found list"),
+        ("rdma_merged_facts", ({}, "x", "h"), "fabric.rdma.rdma_merged_facts expects a list of hosts, found 'h'"),
+        (
+            "rdma_merged_plan",
+            ({}, "x", []),
+            "fabric.rdma.rdma_merged_plan expects the plan of fabric.rdma.rdma_selectors, found dict",
         ),
         (
             "rdma_needs",
@@ -59,7 +68,21 @@ def test_a_file_has_the_filter_of_its_name(path: Any) -> None:
             ({"devices": []},),
             "fabric.rdma.rdma_needs expects the facts of a host with the subset kernel; run fabric.rdma.ib_facts first",
         ),
-        ("rdma_needs", (FACTS, {"method": "x"}), "rdma_ofed.method is 'x'; expected one of none, inbox"),
+        (
+            "rdma_needs",
+            (FACTS, {"method": "x"}),
+            "rdma_ofed.method is 'x'; expected one of none, inbox, doca, mlnx_iso",
+        ),
+        ("rdma_needs", (FACTS, ["inbox"]), "rdma_ofed is ['inbox']; expected a mapping"),
+        (
+            "rdma_needs",
+            (FACTS, {}, "Ethernet", {}, {}, "x"),
+            "rdma_gpudirect is 'x'; expected one of auto, peermem, dmabuf, none",
+        ),
+        ("rdma_worse", ([], {}), "fabric.rdma.rdma_worse expects facts from before the change, found list"),
+        ("rdma_worse", ({}, 1), "fabric.rdma.rdma_worse expects facts from after the change, found int"),
+        ("rdma_prepared", ([], []), "fabric.rdma.rdma_prepared expects hostvars, found list"),
+        ("rdma_prepared", ({}, "n"), "fabric.rdma.rdma_prepared expects a list of host names, found 'n'"),
         ("rdma_lost_ports", ([], {}), "fabric.rdma.rdma_lost_ports expects facts from before the change, found list"),
         ("rdma_lost_ports", ({}, 1), "fabric.rdma.rdma_lost_ports expects facts from after the change, found int"),
         ("rdma_table", ([],), "fabric.rdma.rdma_table expects facts by host or the plan of a group, found list"),
@@ -87,14 +110,25 @@ def test_what_is_not_taken(name: str, arguments: tuple[Any, ...], message: str) 
 def test_from_facts_to_objects() -> None:
     plan = filter_named("rdma_selectors")({"n": FACTS}, GROUPS)
     objects = filter_named("rdma_manifests")(plan, SETTINGS)
-    assert list(objects) == ["ib-a100/ib-a100-configmap.yaml", "ib-a100/ib-a100-daemonset.yaml"]
+    assert list(objects) == ["ib-a100/ib-a100-ibp161s0-configmap.yaml", "ib-a100/ib-a100-ibp161s0-daemonset.yaml"]
+    assert list(filter_named("rdma_labels")(plan)) == ["ib-a100/ib-a100-ibp161s0-labels.sh"]
     assert filter_named("rdma_table")(plan["groups"]["ib-a100"]).startswith("CLASS")
     assert filter_named("rdma_table")({"n": FACTS}).startswith("HOST")
     assert filter_named("rdma_lost_ports")(FACTS, FACTS) == []
-    assert set(filter_named("rdma_needs")(FACTS)) == {"ofed"}
+    assert filter_named("rdma_worse")(FACTS, FACTS) == []
+    needs = filter_named("rdma_needs")(FACTS, gpudirect="none", host="n")
+    assert list(needs) == ["ofed", "storage_prereqs", "containerd_memlock", "nvidia_peermem"]
+    prepared = {"n": {"__prepare_needs": needs, "rdma_capture": "x"}, "m": {}}
+    assert "not touched" in filter_named("rdma_prepared")(prepared, ["n", "m"])
     hostvars = {"n": {"ansible_facts": {"rdma": FACTS}, "rdma_resource": {"name": "rdma_a100"}}}
     view = filter_named("rdma_view")(hostvars, {"ib-a100": ["n"]}, ["ib-a100"])
     assert filter_named("rdma_selectors")(view["facts"], view["groups"]) == plan
+    whole = filter_named("rdma_selectors")(view)
+    assert whole["groups"] == plan["groups"]
+    assert "not discovered by this run" in whole["warnings"][0]
+    assert filter_named("rdma_unusable")(view) == {}
+    assert filter_named("rdma_merged_facts")(view["facts"], "nowhere.json", ["n"]) == view["facts"]
+    assert filter_named("rdma_merged_plan")(plan, "nowhere.json", ["ib-a100"]) == plan
 
 
 @pytest.mark.parametrize(

@@ -606,3 +606,27 @@ def test_any_bytes_in_any_file(data: st.DataObject) -> None:
     for path in data.draw(st.lists(st.sampled_from(files), max_size=4)):
         machine.entries[path] = Entry("f", data.draw(st.binary(max_size=50)))
     facts_of(machine)
+
+
+@pytest.mark.parametrize(
+    ("text", "sensible"),
+    [
+        ("pci:v000015B3d00001017sv000015B3sd00000007bc02sc00i00", True),
+        ("pci:v000015B3d00001017sv000015B3", False),
+        ("", False),
+        ("acpi:PNP0A08:" + "x" * 60, False),
+    ],
+)
+def test_a_modalias_that_the_plugin_stumbles_over_is_told(text: str, sensible: bool) -> None:
+    machine = Machine()
+    machine.nic()
+    function = machine.function("0000:05:00.0", **{"class": "0x060400"})
+    machine.files(function, modalias=text)
+    assert facts_of(machine)["warnings"] == (
+        []
+        if sensible
+        else [
+            f"PCI device 0000:05:00.0: the modalias '{text[:60]}' makes no sense; "
+            "the shared device plugin may see no device of this host"
+        ]
+    )

@@ -16,6 +16,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._manifests import (
     CLASS_LABEL,
     ManifestError,
     class_slug,
+    label_scripts,
     plan_manifests,
 )
 
@@ -132,3 +133,44 @@ def test_names_that_cannot_be(groups: dict[str, list[str]], message: str) -> Non
 def test_no_group_leads_out_of_the_directory(group: str, directory: str) -> None:
     objects = plan_manifests(plan(**{group: [entry("ib", ifNames=["ib0"])]}), SETTINGS)
     assert {path.rpartition("/")[0] for path in objects} == {directory}
+
+
+def test_the_labels_are_what_the_daemon_set_selects() -> None:
+    value = plan(ib_a100=[entry("ib_a100-ib0", ifNames=["ib0"])], soft=[entry("soft-software")])
+    value["groups"]["ib_a100"]["classes"][0]["hosts"] = ["n1.example.com", "n2"]
+    [(path, script)] = label_scripts(value).items()
+    assert path == "ib_a100/ib-a100-ib0-labels.sh"
+    selector = plan_manifests(value, SETTINGS)["ib_a100/ib-a100-ib0-daemonset.yaml"]["spec"]["template"]["spec"]
+    [(key, label)] = selector["nodeSelector"].items()
+    assert [line for line in script.splitlines() if line.startswith("kubectl")] == [
+        f"kubectl label node '{host}' '{key}={label}' --overwrite" for host in ("n1.example.com", "n2")
+    ]
+    assert "exit" not in script
+
+
+@given(st.text(min_size=1, max_size=80))
+def test_no_name_of_a_host_is_more_than_a_word_of_a_script(name: str) -> None:
+    value = plan(g=[entry("g", vendors=["15b3"])])
+    value["groups"]["g"]["classes"][0]["hosts"] = [name]
+    [script] = label_scripts(value).values()
+    lines = script.split("\n")
+    node = re.fullmatch(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", name, re.ASCII)
+    if node and not re.search(r"\.\.|\.-|-\.", name):
+        assert lines[-2] == f"kubectl label node '{name}' 'rdma.fabric/class=g' --overwrite"
+    else:
+        assert [line for line in lines if not line.startswith("#")] == [
+            "set -eu",
+            "echo '1 hosts are not labelled, see the end of this file' >&2",
+            "exit 1",
+            "",
+        ]
+        assert script.isascii()
+
+
+def test_a_group_that_was_not_planned_keeps_its_names_and_gets_no_objects() -> None:
+    value = plan(a=[entry("x", vendors=["x"])], b=[entry("x", vendors=["x"])])
+    value["groups"]["a"]["planned"] = False
+    with pytest.raises(ManifestError, match="would both be named 'x'"):
+        plan_manifests(value, SETTINGS)
+    value["groups"]["b"]["classes"][0]["name"] = "y"
+    assert {path.split("/")[0] for path in (*plan_manifests(value, SETTINGS), *label_scripts(value))} == {"b"}

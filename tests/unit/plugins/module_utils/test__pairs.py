@@ -418,6 +418,52 @@ def test_table_fits(lab: dict[str, t.Any]) -> None:
     assert {line.split()[0] for line in lines[1:3]} == {"pass", "ERROR"}
 
 
+def test_long_names_lose_no_figure(lab: dict[str, t.Any]) -> None:
+    """A domain that all share is said once; what is still too long goes on in the next line."""
+    client = {"results": [ran("bandwidth-mb-client"), ran("latency-client")]}
+    evidence = build_evidence(lab, results(client))["groups"]["g"]
+    for entry in evidence["tests"]:
+        for side in ("client", "server"):
+            entry[side]["host"] += ".rack7.datacentre.example.com"
+    lines = evidence_table(evidence)
+    assert lines[0] == "all hosts in rack7.datacentre.example.com"
+    assert [line.split()[-4:] for line in lines[3:]] == [["lab1", "rxe0:1", "lab2", "rxe0:1"]] * 2
+    for entry in evidence["tests"]:
+        entry["server"]["host"] = "another-rather-long-name.of-another.domain.example.org"
+    lines = evidence_table(evidence)
+    assert max(len(line) for line in lines) <= 100
+    assert "".join(lines).count("Gb/s") == 1
+    assert "rxe0:1" in " ".join(lines)
+
+
+def test_many_that_passed_share_a_line_and_failures_come_first(lab: dict[str, t.Any]) -> None:
+    client = {"results": [ran("bandwidth-mb-client"), ran("latency-client")]}
+    evidence = build_evidence(lab, results(client))["groups"]["g"]
+    bandwidth, latency = evidence["tests"]
+    evidence["tests"] = [bandwidth, latency] * 500 + [{**bandwidth, "verdict": "fail"}]
+    alone = {"device": "rxe0", "port": 1, "reason": "alone", "defect": False}
+    evidence["untested"] = [{"host": f"n{number}", **alone} for number in range(1, 101)]
+    lines = evidence_table(evidence)
+    assert [line.split()[0] for line in lines[:4]] == ["VERDICT", "FAIL", "pass", "pass"]
+    assert "500 tests" in lines[2]
+    assert lines[-1].split() == ["n1..n100", "(100", "hosts)", "rxe0:1", "alone"]
+    evidence["tests"] = [{**bandwidth, "verdict": "fail"}] * 130
+    assert "and 30 more that did not pass, in the evidence" in evidence_table(evidence)
+
+
+def test_an_empty_table_says_so() -> None:
+    assert evidence_table({"tests": [], "untested": []}) == ["nothing was measured"]
+
+
+def test_sentences_of_failures_move_no_cursor(lab: dict[str, t.Any]) -> None:
+    problem = {"cause": "\x1b[2J\u202ewiped", "remedy": "see\r\nbelow"}
+    failures = sentences(lab, client={"results": [{"status": None, "problem": problem}] * 2}, server={"results": []})
+    row = {"host": "\x1b[2J", "device": "d", "port": 1, "reason": "\n", "defect": True}
+    failures += build_evidence({"rounds": [], "untested": {"g": [row]}}, {})["failures"]
+    assert len(failures) == 3
+    assert all(text.isprintable() for text in failures)
+
+
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(max_size=9),
@@ -459,6 +505,7 @@ def test_filter_leaves_out_replayed_and_absent_hosts() -> None:
     assert pairs_of(planned) == [[("a", "b")]]
     assert set(planned["jobs"]) == {"a", "b"}
     answer = rdma_evidence(planned, {})
+    assert answer["expected"] == ["a", "b", "other"]
     assert "could not be reached" in answer["failures"][0]
     assert answer["tables"]["g"].startswith("VERDICT")
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from ansible_collections.fabric.rdma.plugins.module_utils._facts import record
 from ansible_collections.fabric.rdma.plugins.module_utils._selectors import (
     PlanError,
+    _class_name,
     plan_group,
     plan_groups,
     usable_ports,
@@ -279,7 +280,7 @@ def selectors(plan: Json) -> dict[str, Json]:
 def test_ib_v100_is_the_vendor() -> None:
     plan = plan_group("ib-v100", captured("ib-v100-1", "ib-v100-2"), {"resource": {"name": "rdma_v100"}})
     assert plan["resource"] == "rdma/rdma_v100"
-    assert selectors(plan) == {"ib-v100": {"vendors": ["15b3"]}}
+    assert selectors(plan) == {"ib-v100-vendor-15b3": {"vendors": ["15b3"]}}
     assert plan["environment"]["ib-v100-2"] == {
         "NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1",
         "UCX_NET_DEVICES": "mlx5_0:1,mlx5_1:1",
@@ -318,7 +319,7 @@ def test_ib_a100_is_split_by_the_card_with_the_cable() -> None:
 
 def test_gb200_is_one_device_id() -> None:
     plan = plan_group("gb200", captured("gb200-1", "gb200-2"), {"resource": {"name": "rdma_gb200"}})
-    assert selectors(plan) == {"gb200": {"deviceIDs": ["1021"]}}
+    assert selectors(plan) == {"gb200-device-1021": {"deviceIDs": ["1021"]}}
     [entry] = plan["classes"]
     assert entry["config"] == {
         "periodicUpdateInterval": 300,
@@ -338,7 +339,7 @@ def test_gb200_is_one_device_id() -> None:
 def test_roce_rails_is_the_vendor() -> None:
     want = {"link_layer": "Ethernet", "min_rate_gbps": 100}
     plan = plan_group("roce-rails", captured("roce-rails-1", "roce-rails-2"), wishes(want))
-    assert selectors(plan) == {"roce-rails": {"vendors": ["15b3"]}}
+    assert selectors(plan) == {"roce-rails-vendor-15b3": {"vendors": ["15b3"]}}
     assert [len(rows) for rows in plan["wanted"].values()] == [8, 8]
 
 
@@ -346,6 +347,29 @@ def test_class_names_stay_when_hosts_come_and_go() -> None:
     few = plan_group("g", captured("ib-a100-1", "ib-a100-2"), RESOURCE)
     more = plan_group("g", captured("ib-a100-3", "ib-a100-1", "ib-a100-2"), RESOURCE)
     assert selectors(few) == selectors(more)
+    # nodes carry the name in a label: neither the second class nor its end may change that of the first
+    alone = plan_group("g", captured("ib-a100-1"), RESOURCE)
+    assert selectors(alone) == {"g-ibp161s0": {"ifNames": ["ibp161s0"]}}
+    assert selectors(alone).items() < selectors(few).items()
+
+
+@pytest.mark.parametrize(
+    ("chosen", "name"),
+    [
+        ({"vendors": ["15b3"]}, "g-vendor-15b3"),
+        ({"linkTypes": ["infiniband"]}, "g-link-infiniband"),
+        ({"ifNames": ["ib0", "ib1"]}, "g-ib0-ib1"),
+        ({"drivers": ["mlx5_core"]}, None),
+        ({"vendors": ["15b3"], "linkTypes": ["ether"]}, None),
+        ({"ifNames": ["ib0-ib1"]}, None),
+        ({"ifNames": ["vendor", "15b3"]}, None),
+        ({"ifNames": ["software"]}, None),
+        ({"ifNames": [f"ibp{number}s0" for number in range(8)]}, None),
+    ],
+)
+def test_names_of_classes(chosen: dict[str, list[str]], name: str | None) -> None:
+    found = _class_name("g", chosen)
+    assert found == name or (name is None and re.fullmatch("g-[0-9a-f]{8}", found))
 
 
 def two_ports(first: str, second: str, wanted: str) -> Json:
@@ -405,7 +429,9 @@ def test_a_strategy_that_cannot(strategy: str, message: str | None) -> None:
     machine.port(machine.hca("mlx5_0", machine.function()), link_layer="InfiniBand")
     given_wishes = wishes({}, strategy)
     if message is None:
-        assert selectors(plan_group("g", {"n": facts_of(machine)}, given_wishes)) == {"g": {"deviceIDs": ["1017"]}}
+        assert selectors(plan_group("g", {"n": facts_of(machine)}, given_wishes)) == {
+            "g-device-1017": {"deviceIDs": ["1017"]}
+        }
         return
     with pytest.raises(PlanError, match=f"^{re.escape(message)}$"):
         plan_group("g", {"n": facts_of(machine)}, given_wishes)
@@ -521,7 +547,9 @@ def test_software_devices_are_wanted_and_not_advertised() -> None:
     machine = Machine()
     soft_roce(machine)
     plan = plan_group("soft", {"n": facts_of(machine)}, wishes({"link_layer": "Ethernet", "kinds": ["software"]}))
-    assert plan["classes"] == [{"name": "soft", "hosts": ["n"], "selectors": {}, "config": None, "matches": {}}]
+    assert plan["classes"] == [
+        {"name": "soft-software", "hosts": ["n"], "selectors": {}, "config": None, "matches": {}}
+    ]
     assert plan["environment"] == {"n": {"NCCL_IB_HCA": "=mlx5_0:1", "UCX_NET_DEVICES": "mlx5_0:1"}}
     assert plan["errors"] == []
     assert plan["warnings"] == [
@@ -633,26 +661,46 @@ def group(*hosts: str) -> Json:
     return {"hosts": list(hosts), **RESOURCE}
 
 
+def test_a_host_in_two_groups() -> None:
+    message = "host ib-a100-1 is in two RDMA groups, a and b; put it in one"
+    with pytest.raises(PlanError, match=f"^{re.escape(message)}$"):
+        plan_groups(captured("ib-a100-1"), {"b": group("ib-a100-1"), "a": group("ib-a100-1")})
+
+
 @pytest.mark.parametrize(
-    ("groups", "message"),
+    ("members", "message"),
     [
+        (["ib-a100-1", "x"], "no facts of x (1 of 2 hosts); discover the whole group, or use a fact cache"),
         (
-            {"b": group("ib-a100-1"), "a": group("ib-a100-1")},
-            "host ib-a100-1 is in two RDMA groups, a and b; put it in one",
+            list("gfedcba"),
+            "no facts of a, b, c, d, e, ... (7 of 7 hosts); discover the whole group, or use a fact cache",
         ),
-        (
-            {"a": group("ib-a100-1", "x")},
-            "group a: no facts of x (1 of 2 hosts); discover the whole group, or use a fact cache",
-        ),
-        (
-            {"a": group(*"gfedcba")},
-            "group a: no facts of a, b, c, d, e, ... (7 of 7 hosts); discover the whole group, or use a fact cache",
-        ),
+        ([], "has no hosts; put some in, or take it out of rdma_groups"),
+        (["blind"], "no selectors are exact: host blind: mlx5_0 (0000:3b:00.0) is wanted but has no netdev"),
     ],
 )
-def test_groups_that_make_no_plan(groups: Json, message: str) -> None:
-    with pytest.raises(PlanError, match=f"^{re.escape(message)}$"):
-        plan_groups(captured("ib-a100-1"), groups)
+def test_a_group_without_a_plan_keeps_no_other_from_its_own(members: list[str], message: str) -> None:
+    blind = Machine()
+    blind.port(blind.hca("mlx5_0", blind.function()), link_layer="InfiniBand")
+    facts = {**captured("ib-a100-1", "gb200-1"), "blind": facts_of(blind)}
+    groups = {"a": {**group(*members), "strategy": "ifnames"}, "good": group("gb200-1")}
+    plan = plan_groups(facts, groups)
+    bad = plan["groups"]["a"]
+    [error] = bad["errors"]
+    assert message in error
+    assert error.startswith("group a")
+    assert (bad["planned"], bad["classes"], bad["resource"]) == (False, [], "rdma/rdma_x")
+    assert set(bad) == set(plan["groups"]["good"])
+    assert plan["groups"]["good"] == plan_group("good", {"gb200-1": facts["gb200-1"]}, RESOURCE)
+
+
+def test_facts_of_unknown_age_are_told() -> None:
+    facts = captured("gb200-1", "gb200-2")
+    plan = plan_groups(facts, {"gb200": group("gb200-2", "gb200-1")}, ["gb200-1"])
+    assert plan["warnings"] == [
+        "the facts of 1 hosts (gb200-1) are from a fact cache or an earlier step, not discovered by this run: "
+        "the plan is as old as they are; run discover to renew them"
+    ]
 
 
 def test_groups_are_planned_each_for_itself() -> None:

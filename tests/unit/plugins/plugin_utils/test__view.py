@@ -3,12 +3,20 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.plugin_utils._view import ViewError, cluster_view
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import (
+    ViewError,
+    cluster_view,
+    merged_facts,
+    merged_plan,
+    unusable_hosts,
+)
 
 
 class Text(str):
@@ -30,7 +38,7 @@ def host(facts: Any = None, **variables: Any) -> dict[str, Any]:
 def test_a_view() -> None:
     hostvars = {
         "b": host(rdma_want={"state": Text("any")}, rdma_capture="b.capture"),
-        "a": host(rdma_want={"state": "any"}, rdma_selector_strategy=None),
+        "a": host(rdma_want={"state": "any"}, rdma_selector_strategy=None, __discover_gathered={"ansible_facts": {}}),
         "c": host(facts={}),
         "d": {},
     }
@@ -48,6 +56,11 @@ def test_a_view() -> None:
         },
         "facts": {"a": FACTS, "b": FACTS},
         "without_facts": ["none", "empty"],
+        "unseen": {
+            "none": {"hosts": ["c", "d"], "resource": {"name": "x"}, "want": None, "strategy": None, "replayed": []},
+            "empty": {"hosts": [], "resource": None, "want": None, "strategy": None, "replayed": []},
+        },
+        "cached": ["b"],
     }
 
 
@@ -71,3 +84,92 @@ def test_an_inventory_that_makes_no_sense(names: list[str], message: str) -> Non
     hostvars = {"a": host(), "b": host(facts={}, rdma_want={"state": "any"})}
     with pytest.raises(ViewError, match=f"^{re.escape(message)}$"):
         cluster_view(hostvars, {"g": ["a"], "h": ["a", "b"]}, names)
+
+
+class Counted(dict[str, Any]):
+    """Each look into hostvars costs a merge of all variables of the host."""
+
+    looks = 0
+
+    def __getitem__(self, key: str) -> Any:
+        self.looks += 1
+        return super().__getitem__(key)
+
+
+def test_each_host_is_looked_at_once() -> None:
+    hostvars = Counted({name: host() for name in "abc"})
+    cluster_view(hostvars, {"g": ["a", "b", "c"]}, ["g"])
+    assert hostvars.looks == 3
+
+
+def test_unusable_hosts() -> None:
+    down = {
+        "number": 1,
+        "link_layer": "InfiniBand",
+        "state": "Down",
+        "phys_state": None,
+        "netdevs": [],
+        "rate_gbps": 100,
+    }
+    device = {"name": "mlx5_0", "kind": "pf", "pci": None, "netdevs": [], "lag": None, "ports": [down]}
+    facts = {"a": {**FACTS, "devices": [device]}, "b": FACTS}
+    view = {"groups": {"g": {"hosts": ["a", "b", "c"], "want": None}}, "facts": facts}
+    assert unusable_hosts(view) == {
+        "a": "mlx5_0 port 1: port is Down (phys state unknown), the group wants Active",
+        "b": "no RDMA device at all",
+    }
+    view["groups"]["g"]["want"] = {"state": "any"}
+    assert list(unusable_hosts(view)) == ["b"]
+    view["groups"]["g"]["want"] = {"stat": "any"}
+    with pytest.raises(ViewError, match="group g: rdma_want has no key stat"):
+        unusable_hosts(view)
+
+
+def test_facts_are_merged(tmp_path: Path) -> None:
+    path = tmp_path / "facts.json"
+    assert merged_facts({"a": {"schema": Number(1)}}, str(path), {"a"}) == {"a": {"schema": 1}}
+    path.write_text(json.dumps({"a": {"old": 1}, "b": {"old": 2}, "gone": {"old": 3}}))
+    assert merged_facts({"a": {"new": 1}}, str(path), {"a", "b", "c"}) == {"a": {"new": 1}, "b": {"old": 2}}
+
+
+def planned(*classes: str, **more: Any) -> dict[str, Any]:
+    return {"planned": True, "kept": None, "classes": [{"name": name} for name in classes], "errors": [], **more}
+
+
+def test_plans_are_merged(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    failed = planned(planned=False, errors=["no facts"])
+    fresh = {"schema": 1, "groups": {"now": planned("n2"), "failed": failed, "new": failed}, "warnings": []}
+    names = ["now", "failed", "new", "other"]
+    assert merged_plan(fresh, str(path), names) == fresh
+    old = {"now": planned("n1"), "failed": planned("f", errors=["old"]), "other": planned("o"), "gone": planned("g")}
+    path.write_text(json.dumps({"schema": 1, "groups": old, "warnings": ["old"]}))
+    merged = merged_plan(fresh, str(path), names)
+    assert merged["warnings"] == []
+    assert merged["groups"] == {
+        "now": planned("n2"),
+        "failed": {**failed, "classes": [{"name": "f"}], "kept": "from an earlier run: this one could not plan it"},
+        "new": failed,
+        "other": planned("o", planned=False, kept="from an earlier run: rdma_groups of this one does not name it"),
+    }
+    # and once more: what is kept stays kept
+    path.write_text(json.dumps(merged))
+    assert merged_plan(fresh, str(path), names) == merged
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"a": {}} x', b"[]", b"\xff\xfe{}", b'"text"'])
+def test_a_damaged_file_is_an_error_and_stays(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "facts.json"
+    path.write_bytes(content)
+    with pytest.raises(ViewError, match=f"^{re.escape(str(path))} .* move it away .* Nothing was written"):
+        merged_facts({}, str(path), set())
+    assert path.read_bytes() == content
+    with pytest.raises(ViewError, match="move it away"):
+        merged_plan({"groups": {}}, str(path), [])
+
+
+@pytest.mark.parametrize("document", [{}, {"groups": []}, {"groups": {"g": 1}}, {"groups": {"g": {}}}])
+def test_a_plan_that_is_none(document: Any, tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_text(json.dumps(document))
+    with pytest.raises(ViewError, match="is not the plan of an earlier run"):
+        merged_plan({"groups": {}}, str(tmp_path / "plan.json"), ["g"])

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.plugins.filter.rdma_report_html import rdma_report_html
 from ansible_collections.fabric.rdma.plugins.filter.rdma_report_summary import rdma_report_summary
+from ansible_collections.fabric.rdma.plugins.module_utils._selectors import plan_group
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report import (
     SUMMARY_WIDTH,
     ReportError,
@@ -33,6 +34,13 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._report import (
 CAPTURES = Path(__file__).resolve().parents[3] / "captures"
 VOID = {"meta", "br", "hr", "img", "input", "link"}
 HOSTILE = "</td><script>alert(1)</script>{{ 7 * 7 }}{% raw %}\" onload='x' javascript:x \x1b[31m\udcff\u202e&amp;"
+
+
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
 
 
 def facts_of(name: str) -> dict[str, Any]:
@@ -212,9 +220,8 @@ def test_a_failed_measurement_is_a_problem_and_comes_first(sample: dict[str, Any
     assert group["state"] == "bad"
     assert [row["word"] for row in group["measured"][0]["rows"]] == ["error", "failed", "passed", "passed"]
     assert group["measured"][0]["matrix"]["hosts"] == ["ib-a100-1", "ib-a100-2", "ib-a100-3"]
-    assert "2 of 4 measurements failed, such as ib-a100-2 mlx5_1 to ib-a100-1 mlx5_1: Port number 1" in summary_of(
-        sample
-    )
+    said = "2 of 4 measurements failed, such as ib_write_bw from ib-a100-2 mlx5_1 to ib-a100-1 mlx5_1: Port number 1"
+    assert said in " ".join(summary_of(sample).split())
     assert "no result error; limit: at least 180 Gb/s. Port number 1 state is Down" in Page(page_of(sample)).words()
 
 
@@ -244,6 +251,164 @@ def test_exclusive_namespaces_are_noted(sample: dict[str, Any]) -> None:
     problem = group_of(sample)["problems"][0]
     assert problem["text"].startswith("RDMA namespaces are exclusive")
     assert problem["hosts"]["inline"] == "ib-a100-2"
+
+
+# --- what was measured, and when --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["ib_read_bw", "ib_send_lat", "all_reduce_perf"])
+@pytest.mark.parametrize("verdict", ["fail", "error"])
+def test_a_failure_of_any_test_is_a_problem(sample: dict[str, Any], name: str, verdict: str) -> None:
+    sample["evidence"][0]["tests"].append(measurement("ib-a100-1", "ib-a100-2", None, verdict) | {"test": name})
+    group = group_of(sample)
+    assert group["state"] == "bad"
+    assert (group["measurements"], group["failed"]) == (3, 1)
+    assert f"1 of 3 measurements failed, such as {name} from ib-a100-1 mlx5_1" in Page(page_of(sample)).words()
+    assert summary_of(sample).splitlines()[0] == "✕  Group ib-a100 has a problem"
+
+
+def test_every_kind_of_test_is_shown_with_its_unit(sample: dict[str, Any]) -> None:
+    read = measurement("ib-a100-1", "ib-a100-2", 190.0) | {"test": "ib_read_bw"}
+    late = measurement("ib-a100-1", "ib-a100-2", None) | {"test": "ib_send_lat", "floor": {"max_us": 20}}
+    late["latency_us"] = {"typical": None, "average": 2.5}
+    sample["evidence"][0]["tests"] += [late, read]
+    found = {item["title"]: (item["unit"], item["rows"][0]["text"]) for item in group_of(sample)["measured"]}
+    assert list(found) == ["Write bandwidth", "Read bandwidth", "Send latency"]
+    assert found["Read bandwidth"] == ("Gb/s", "190 Gb/s")
+    assert found["Send latency"] == ("µs", "2.5 µs")
+
+
+def untested(*hosts: str, defect: bool) -> list[dict[str, Any]]:
+    reason = "the port has no RoCE v2 GID" if defect else "no other host has a port in its fabric"
+    return [{"host": host, "device": "mlx5_1", "port": 1, "reason": reason, "defect": defect} for host in hosts]
+
+
+def test_a_port_that_could_not_be_measured_is_a_problem_when_it_is_a_defect(sample: dict[str, Any]) -> None:
+    sample["evidence"][0]["untested"] = untested("ib-a100-1", "ib-a100-2", defect=True)
+    sample["evidence"][0]["untested"] += untested("ib-a100-3", defect=False)
+    group = group_of(sample)
+    assert group["state"] == "bad"
+    assert [(item["state"], item["text"]) for item in group["problems"]] == [
+        ("bad", "2 hosts mlx5_1 port 1: not measured, the port has no RoCE v2 GID"),
+        ("info", "ib-a100-3 mlx5_1 port 1: not measured, no other host has a port in its fabric"),
+    ]
+    words = Page(page_of(sample)).words()
+    assert "Group ib-a100 has a problem" in words
+    assert "2 ports could not be measured." in words
+    sample["evidence"][0]["untested"] = untested("ib-a100-3", defect=False)
+    assert group_of(sample)["state"] == "ok"
+
+
+def model_of(sample: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return build(sample["facts"], sample["plan"], sample["evidence"], sample["groups"], **more)
+
+
+@pytest.mark.parametrize("tests", [None, []])
+def test_no_measurement_where_there_should_be_one_does_not_look_like_success(
+    sample: dict[str, Any], tests: list[Any] | None
+) -> None:
+    """Whether the group has an empty document or none at all."""
+    sample["evidence"] = [] if tests is None else [{"schema": 1, "group": "ib-a100", "tests": tests, "untested": []}]
+    model = model_of(sample, expected=["ib-a100-1", "ib-a100-2"])
+    assert (model["verdict"]["state"], model["groups"][0]["state"]) == ("warn", "warn")
+    assert model["verdict"]["text"] == "Group ib-a100 is planned, not measured, with something to note"
+    (item,) = [item for item in model["groups"][0]["problems"] if item["state"] == "warn"]
+    assert item["text"] == "nothing was measured in this run, although 2 hosts could have been"
+    assert "✓" not in render_summary(model)
+
+
+def test_a_group_that_is_only_planned_is_not_called_ready(sample: dict[str, Any]) -> None:
+    sample["groups"]["other"] = ["ib-a100-2"]
+    sample["groups"]["ib-a100"] = ["ib-a100-1", "ib-a100-3"]
+    sample["plan"]["groups"]["other"] = a100_plan([], ["ib-a100-2"])["groups"]["ib-a100"]
+    model = model_of(sample)
+    assert [(group["name"], group["state"]) for group in model["groups"]] == [("ib-a100", "ok"), ("other", "info")]
+    assert model["verdict"]["state"] == "info"
+    assert model["verdict"]["text"] == "1 group is ready; planned, but not measured: other"
+    assert "Planned, not measured" in Page(render_html(model)).words()
+
+
+def saved(document: Any, name: str = "ib-a100.json", mtime: Any = 1700000000.0) -> list[Any]:
+    text = document if isinstance(document, str) else json.dumps(document)
+    return [{"path": f"/output/evidence/{name}", "mtime": mtime}, text]
+
+
+def test_what_was_measured_earlier_says_so(sample: dict[str, Any]) -> None:
+    (old,) = sample["evidence"]
+    sample["evidence"] = []
+    model = model_of(sample, earlier=[saved(old)])
+    words = Page(render_html(model)).words()
+    assert words.count("measured earlier: 2023-11-14 22:13 UTC") == 3
+    sample["groups"] |= {f"another-{number}-" + "x" * 30: [] for number in range(4)}
+    lines = render_summary(model_of(sample, earlier=[saved(old)])).splitlines()
+    assert all(len(line) <= SUMMARY_WIDTH for line in lines)
+    sample["groups"] = {"ib-a100": ["ib-a100-1", "ib-a100-2", "ib-a100-3"]}
+    assert "Measured earlier, not in this run: ib-a100." in words
+    assert model["groups"][0]["measurements"] == 2
+    old["tests"].append(measurement("ib-a100-1", "ib-a100-2", 20, "fail"))
+    model = model_of(sample, earlier=[saved(old)])
+    assert model["groups"][0]["state"] == "bad"
+    assert "1 of 3 measurements failed (measured earlier: 2023-11-14 22:13 UTC)" in Page(render_html(model)).words()
+    # where this run was to measure, an old success is not enough
+    del old["tests"][-1]
+    model = model_of(sample, earlier=[saved(old)], expected=["ib-a100-1"])
+    assert model["groups"][0]["state"] == "warn"
+
+
+def test_what_was_measured_in_this_run_is_not_mixed_with_a_file(sample: dict[str, Any]) -> None:
+    old = {"schema": 1, "group": "ib-a100", "tests": [measurement("ib-a100-1", "ib-a100-2", 20, "fail")]}
+    model = model_of(sample, earlier=[saved(old)])
+    assert model["groups"][0]["state"] == "ok"
+    assert "earlier" not in Page(render_html(model)).words()
+
+
+def test_files_that_say_nothing_of_this_cluster_are_left_out(sample: dict[str, Any]) -> None:
+    gone = {"schema": 1, "group": "ib-v100", "tests": [measurement("old-1", "old-2", 1, "fail")]}
+    moved = {"schema": 1, "group": "ib-a100", "tests": [measurement("ib-a100-1", "left", 1, "fail")]}
+    files = [saved(gone, "ib-v100.json"), saved(moved), saved("{", "half.json"), saved({"schema": 9}, "new.json")]
+    sample["evidence"] = []
+    model = model_of(sample, earlier=files)
+    assert model["groups"][0]["measurements"] == 0
+    assert model["groups"][0]["state"] == "info"
+    assert [(item["state"], item["text"].partition(": ")[0]) for item in model["notes"]] == [
+        ("info", "ib-a100"),
+        ("warn", "evidence/half.json is left out, it cannot be read"),
+        ("warn", "evidence/new.json is left out, it cannot be read"),
+        ("info", "Earlier measurements of what is no RDMA group any more are left out"),
+    ]
+    assert "old-1" not in Page(render_html(model)).words()
+
+
+@given(JUNK, JUNK)
+def test_junk_in_files_of_evidence_is_no_error(stat: Any, text: Any) -> None:
+    files = [
+        [stat, json.dumps(text)],
+        [{"path": "x", "mtime": stat}, json.dumps({"schema": 1, "group": "g", "tests": text})],
+    ]
+    files += [stat, text, [stat, text]]
+    model = build({}, {}, [], {"g": ["a"]}, earlier=files, expected=text)
+    Page(render_html(model))
+    assert all(len(line) <= SUMMARY_WIDTH for line in render_summary(model).splitlines())
+
+
+def test_a_plan_that_is_kept_from_an_earlier_run_says_so(sample: dict[str, Any]) -> None:
+    sample["plan"]["groups"]["ib-a100"]["kept"] = "from an earlier run: this one could not plan it"
+    assert group_of(sample)["state"] == "warn"
+    assert "the plan is from an earlier run: this one could not plan it" in Page(page_of(sample)).words()
+
+
+def test_a_class_split_is_no_warning(sample: dict[str, Any]) -> None:
+    """The sentence is the planner's own: when it changes there, it has to be known here."""
+    hosts = {"ib-a100-1", "ib-a100-2"}
+    plan = plan_group("ib-a100", {host: sample["facts"][host] for host in hosts}, {"resource": {"name": "x"}})
+    assert len(plan["classes"]) == 2
+    sample["plan"]["groups"]["ib-a100"]["warnings"] = plan["warnings"]
+    sample["plan"]["groups"]["ib-a100"]["notes"] = plan.get("notes", [])
+    group = group_of(sample)
+    assert group["state"] == "ok"
+    assert {item["state"] for item in group["problems"]} == {"info"}
+    sample["plan"]["groups"]["ib-a100"]["warnings"].append("something else")
+    assert group_of(sample)["state"] == "warn"
 
 
 # --- harmless -----------------------------------------------------------------------------------------------------------
@@ -290,13 +455,6 @@ def test_the_page_needs_nothing_from_outside(sample: dict[str, Any]) -> None:
     assert "default-src 'none'" in page
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=8,
-)
-
-
 def replaced(value: Any, number: int, with_value: Any) -> tuple[Any, int]:
     """The structure with its number-th node replaced; and how many nodes are left to count."""
     if number == 0:
@@ -316,7 +474,7 @@ def replaced(value: Any, number: int, with_value: Any) -> tuple[Any, int]:
     return value, number
 
 
-@given(number=st.integers(1, 900), junk=JSON)
+@given(number=st.integers(1, 900), junk=JUNK)
 def test_junk_anywhere_gives_a_page_or_a_plain_error(number: int, junk: Any) -> None:
     host = "ib-a100-1"
     document = {

@@ -1,0 +1,56 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: rdma_labels
+short_description: Make scripts that label the nodes of each class of a plan
+version_added: "0.1.0"
+description:
+  - The DaemonSets of P(fabric.rdma.rdma_manifests#filter) run on nodes that have the label C(rdma.fabric/class) of their class.
+    The scripts give it to them, one C(kubectl label node) a line.
+  - A host whose name in the inventory cannot be that of a Kubernetes node is a comment, and the script ends with an error.
+options:
+  _input:
+    description: The plan of P(fabric.rdma.rdma_selectors#filter).
+    type: dict
+    required: true
+author:
+  - fabric.rdma contributors
+"""
+
+EXAMPLES = r"""
+- name: Show the commands
+  ansible.builtin.debug:
+    msg: "{{ plan_result | fabric.rdma.rdma_labels }}"
+"""
+
+RETURN = r"""
+_value:
+  description: Scripts by relative path of the file to write, such as C(ib-v100/ib-v100-vendor-15b3-labels.sh).
+  type: dict
+"""
+
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.fabric.rdma.plugins.module_utils._manifests import ManifestError, label_scripts
+
+
+def rdma_labels(plan: t.Any) -> t.Dict[str, str]:
+    if not isinstance(plan, t.Mapping) or "groups" not in plan:
+        raise AnsibleFilterError(
+            "fabric.rdma.rdma_labels expects the plan of fabric.rdma.rdma_selectors, found %s" % type(plan).__name__
+        )
+    try:
+        return label_scripts(plan)
+    except ManifestError as exc:
+        raise AnsibleFilterError(str(exc)) from exc
+
+
+class FilterModule:
+    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+        return {"rdma_labels": rdma_labels}

@@ -1,0 +1,71 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: rdma_merged_facts
+short_description: Join facts with those of other hosts from an earlier run
+version_added: "0.1.0"
+description:
+  - A run that sees a part of the hosts must not shrink the file with the facts of all.
+  - Hosts that this run did not see keep their earlier facts while they are in the inventory. Others are dropped.
+positional: path, hosts
+options:
+  _input:
+    description: Facts by host of this run.
+    type: dict
+    required: true
+  path:
+    description: The file of the earlier run on the controller. It need not exist; one that cannot be read is an error.
+    type: path
+    required: true
+  hosts:
+    description: All hosts of the inventory.
+    type: list
+    elements: str
+    required: true
+author:
+  - fabric.rdma contributors
+"""
+
+EXAMPLES = r"""
+- name: Write the facts of the hosts of the play
+  ansible.builtin.copy:
+    content: "{{ seen | fabric.rdma.rdma_merged_facts('/srv/rdma/facts.json', groups['all']) | to_nice_json }}"
+    dest: /srv/rdma/facts.json
+    mode: "0644"
+  vars:
+    seen: "{{ dict(ansible_play_hosts | zip(ansible_play_hosts | map('extract', hostvars, ['ansible_facts', 'rdma']))) }}"
+  delegate_to: localhost
+  run_once: true
+"""
+
+RETURN = r"""
+_value:
+  description: Facts by host.
+  type: dict
+"""
+
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import ViewError, merged_facts
+
+
+def rdma_merged_facts(value: t.Any, path: str, hosts: t.Any) -> t.Dict[str, t.Any]:
+    if not isinstance(value, t.Mapping):
+        raise AnsibleFilterError("fabric.rdma.rdma_merged_facts expects facts by host, found %s" % type(value).__name__)
+    if isinstance(hosts, str) or not isinstance(hosts, t.Collection):
+        raise AnsibleFilterError("fabric.rdma.rdma_merged_facts expects a list of hosts, found %r" % (hosts,))
+    try:
+        return merged_facts(value, str(path), {str(name) for name in hosts})
+    except ViewError as exc:
+        raise AnsibleFilterError(str(exc)) from exc
+
+
+class FilterModule:
+    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+        return {"rdma_merged_facts": rdma_merged_facts}

@@ -1,0 +1,72 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: rdma_merged_plan
+short_description: Join a plan with that of other groups from an earlier run
+version_added: "0.1.0"
+description:
+  - A run that plans a part of the groups must not take the others out of the plan.
+  - A group that this run did not plan stays as it was while the inventory has a group of its name, with C(planned) false
+    and the reason in C(kept).
+  - A group that could not be planned keeps the classes of the earlier plan beside its error.
+positional: path, groups
+options:
+  _input:
+    description: The plan of P(fabric.rdma.rdma_selectors#filter).
+    type: dict
+    required: true
+  path:
+    description: The file of the earlier run on the controller. It need not exist; one that cannot be read is an error.
+    type: path
+    required: true
+  groups:
+    description: Names of all groups of the inventory.
+    type: list
+    elements: str
+    required: true
+author:
+  - fabric.rdma contributors
+"""
+
+EXAMPLES = r"""
+- name: Plan some of the groups
+  ansible.builtin.set_fact:
+    plan: "{{ view | fabric.rdma.rdma_selectors | fabric.rdma.rdma_merged_plan('/srv/rdma/plan.json', groups) }}"
+  vars:
+    view: "{{ hostvars | fabric.rdma.rdma_view(groups, ['ib-a100']) }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The plan of all groups.
+  type: dict
+"""
+
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import ViewError, merged_plan
+
+
+def rdma_merged_plan(value: t.Any, path: str, groups: t.Any) -> t.Dict[str, t.Any]:
+    if not isinstance(value, t.Mapping) or "groups" not in value:
+        raise AnsibleFilterError(
+            "fabric.rdma.rdma_merged_plan expects the plan of fabric.rdma.rdma_selectors, found %s"
+            % type(value).__name__
+        )
+    if isinstance(groups, str) or not isinstance(groups, t.Collection):
+        raise AnsibleFilterError("fabric.rdma.rdma_merged_plan expects a list of groups, found %r" % (groups,))
+    try:
+        return merged_plan(value, str(path), {str(name) for name in groups})
+    except ViewError as exc:
+        raise AnsibleFilterError(str(exc)) from exc
+
+
+class FilterModule:
+    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+        return {"rdma_merged_plan": rdma_merged_plan}

@@ -1,0 +1,150 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is wrong with some hosts keeps nobody from the plan of the others and from the report; and the run fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+if t.TYPE_CHECKING:
+    from conftest import User
+
+pytestmark = pytest.mark.integration
+
+CAPTURES = Path(__file__).resolve().parents[1] / "captures"
+
+
+def write_inventory(directory: Path, groups: dict[str, dict[str, dict[str, t.Any]]], **common: t.Any) -> Path:
+    """An inventory of RDMA groups: {group: {host: variables}}; common: variables of all."""
+    children = {
+        name: {"hosts": hosts, "vars": {"rdma_resource": {"name": f"rdma_{name}"}}} for name, hosts in groups.items()
+    }
+    variables = {"rdma_groups": sorted(groups), "rdma_output_dir": str(directory / "output"), **common}
+    path = directory / "hosts.json"
+    path.write_text(json.dumps({"rdma": {"children": children, "vars": variables}}))
+    return path
+
+
+def replayed(*names: str) -> dict[str, dict[str, t.Any]]:
+    return {name: {"rdma_capture": str(CAPTURES / f"{name}.capture")} for name in names}
+
+
+def said(done: subprocess.CompletedProcess[str]) -> str:
+    return " ".join((done.stdout + done.stderr).split())
+
+
+def measured(group: str, client: str, server: str) -> str:
+    test = {
+        "test": "ib_write_bw",
+        "client": {"host": client, "device": "mlx5_0", "port": 1},
+        "server": {"host": server, "device": "mlx5_0", "port": 1},
+        "message_bytes": 65536,
+        "iterations": 5000,
+        "mtu_bytes": 4096,
+        "bandwidth_gbps": {"peak": 97.1, "average": 97.0},
+        "floor": {"min_gbps": 80},
+        "verdict": "pass",
+        "message": "97 Gb/s >= 80 Gb/s",
+    }
+    return json.dumps({"schema": 1, "group": group, "tests": [test], "untested": []})
+
+
+@pytest.mark.parametrize("whose", ["user", "oldest_user"])
+def test_a_group_with_nothing_usable(whose: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    user: User = request.getfixturevalue(whose)
+    inventory = write_inventory(tmp_path, {"good": replayed("ib-v100-1", "ib-v100-2"), "bare": replayed("no-rdma")})
+    evidence = tmp_path / "output" / "evidence"
+    evidence.mkdir(parents=True)
+    for group in ("good", "gone"):
+        (evidence / f"{group}.json").write_text(measured(group, "ib-v100-1", "ib-v100-2"))
+        os.utime(evidence / f"{group}.json", (1700000000, 1700000000))
+    done = user.run("ansible-playbook", "fabric.rdma.site", "-i", str(inventory), check=False)
+    assert done.returncode == 2, done.stdout
+    conclusion = said(done).partition("PLAY [Conclude]")[2]
+    assert "host no-rdma has no usable port (no RDMA device)" in conclusion
+    assert list((tmp_path / "output" / "rendered" / "good").glob("*-daemonset.yaml"))
+    assert sorted(json.loads((tmp_path / "output" / "plan.json").read_text())["groups"]) == ["bare", "good"]
+    page = (tmp_path / "output" / "report.html").read_text()
+    assert "no-rdma has no usable port (no RDMA device)" in page
+    summary = (tmp_path / "output" / "summary.txt").read_text()
+    assert summary.startswith("✕  1 of 2 groups has a problem: bare\n")
+    # an old measurement is called so, and one of a group that is gone is not shown
+    for text in (page, summary):
+        assert "measured earlier: 2023-11-14 22:13 UTC" in text
+        assert "Earlier measurements of what is no RDMA group any more are left out: gone" in text
+
+
+def test_a_host_that_fails_on_the_way(user: User, tmp_path: Path) -> None:
+    """Its capture cannot be read: that fails the host at once, and the others go on to the report."""
+    groups = {"good": replayed("ib-v100-1", "ib-v100-2"), "lost": replayed("ib-a100-1", "nowhere")}
+    inventory = write_inventory(tmp_path, groups)
+    done = user.run("ansible-playbook", "fabric.rdma.site", "-i", str(inventory), check=False)
+    assert done.returncode == 2, done.stdout
+    summary = (tmp_path / "output" / "summary.txt").read_text()
+    assert summary.startswith("✕  1 of 2 groups has a problem: lost\n")
+    assert "1 host without facts" in (tmp_path / "output" / "report.html").read_text()
+    assert list((tmp_path / "output" / "rendered" / "good").glob("*-daemonset.yaml"))
+
+
+def end_of_site(user: User, directory: Path) -> Path:
+    """What site.yml does after the nodes are prepared; hosts with facts_of get them from that capture and count as live."""
+    plays = yaml.safe_load((user.collection / "playbooks" / "site.yml").read_text())
+    plays = plays[next(number for number, play in enumerate(plays) if play["name"] == "Plan") :]
+    for play in plays:
+        for key in [key for key in play if key.endswith("import_playbook")]:
+            play[key] = "fabric.rdma." + play[key].removesuffix(".yml")
+    gather = {
+        "fabric.rdma.ib_facts": {"root": "{{ facts_of }}"},
+        "delegate_to": "localhost",
+        "when": "facts_of is defined",
+    }
+    first = {"hosts": "rdma", "gather_facts": False, "tasks": [gather]}
+    path = directory / "end.yml"
+    path.write_text(yaml.safe_dump([first, *plays], sort_keys=False))
+    return path
+
+
+def live(**variables: t.Any) -> dict[str, dict[str, t.Any]]:
+    """Two nodes with InfiniBand, going by their facts."""
+    facts = {f"n{number}": str(CAPTURES / f"ib-v100-{number}.capture") for number in (1, 2)}
+    return {
+        name: {"facts_of": path, "ansible_become": False, "rdma_ofed": {"method": "none"}, **variables}
+        for name, path in facts.items()
+    }
+
+
+def test_traffic_that_fails(user: User, tmp_path: Path) -> None:
+    """This machine, which plays both nodes, has neither these devices nor, as a rule, the programs."""
+    here = live(ansible_connection="local", ansible_python_interpreter=sys.executable)
+    inventory = write_inventory(tmp_path, {"fabric": here, "good": replayed("ib-v100-2")})
+    arguments = ["-i", str(inventory), "-e", "verify_timeout=5"]
+    done = user.run("ansible-playbook", str(end_of_site(user, tmp_path)), *arguments, check=False)
+    assert done.returncode == 2, done.stdout
+    conclusion = said(done).partition("PLAY [Conclude]")[2]
+    assert "fabric: ib_write_bw from n1 mlx5_0 to n2 mlx5_0: " in conclusion
+    assert f"All of it is in {tmp_path}/output/evidence." in conclusion
+    evidence = json.loads((tmp_path / "output" / "evidence" / "fabric.json").read_text())
+    assert {test["verdict"] for test in evidence["tests"]} == {"error"}
+    assert "ib_write_bw from n1 mlx5_0 to n2 mlx5_0: " in (tmp_path / "output" / "report.html").read_text()
+    summary = (tmp_path / "output" / "summary.txt").read_text()
+    assert summary.startswith("✕  1 of 2 groups has a problem: fabric\n")
+    assert "measured earlier" not in summary
+
+
+def test_nodes_that_are_gone_when_traffic_is_to_move(user: User, tmp_path: Path) -> None:
+    """All of them: they are lost to the measurement, and still judged and reported."""
+    gone = live(ansible_host="127.0.0.1", ansible_port=1)
+    inventory = write_inventory(tmp_path, {"fabric": gone})
+    done = user.run("ansible-playbook", str(end_of_site(user, tmp_path)), "-i", str(inventory), check=False)
+    assert done.returncode == 2, done.stdout
+    assert "n2 could not be reached" in said(done).partition("PLAY [Conclude]")[2]
+    assert "n2 could not be reached" in (tmp_path / "output" / "report.html").read_text()

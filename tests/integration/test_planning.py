@@ -1,0 +1,223 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs that see, or plan, a part of the inventory lose nothing of what earlier runs know of the rest."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import typing as t
+from pathlib import Path
+
+import pytest
+
+if t.TYPE_CHECKING:
+    from conftest import User
+
+pytestmark = pytest.mark.integration
+
+CAPTURES = Path(__file__).resolve().parents[1] / "captures"
+WISHES = {"v100": {"rdma_resource": {"name": "rdma_v100"}}, "a100": {"rdma_resource": {"name": "rdma_a100"}}}
+
+
+class Site(t.NamedTuple):
+    """An inventory of replayed hosts, and what comes out of runs on it."""
+
+    user: User
+    directory: Path
+
+    @property
+    def output(self) -> Path:
+        return self.directory / "output"
+
+    def load(self, name: str) -> dict[str, t.Any]:
+        return json.loads((self.output / name).read_text())
+
+    def rendered(self, group: str) -> set[str]:
+        return {path.name for path in (self.output / "rendered" / group).glob("*")}
+
+    def write(self, groups: dict[str, dict[str, str]], **variables: t.Any) -> None:
+        """groups: {group: {host: name of its capture}}."""
+        children = {
+            name: {
+                "hosts": {
+                    host: {"rdma_capture": str(CAPTURES / f"{capture}.capture")} for host, capture in hosts.items()
+                },
+                "vars": WISHES.get(name, {"rdma_resource": {"name": f"rdma_{name}"}}),
+            }
+            for name, hosts in groups.items()
+        }
+        common = {"rdma_groups": sorted(groups), "rdma_output_dir": str(self.output), **variables}
+        (self.directory / "hosts.json").write_text(json.dumps({"rdma": {"children": children, "vars": common}}))
+
+    def play(self, playbook: str, *arguments: str, fails: bool = False) -> str:
+        """What an ansible-playbook run says, on one line."""
+        command = ("ansible-playbook", f"fabric.rdma.{playbook}", "-i", str(self.directory / "hosts.json"), *arguments)
+        done = self.user.run(*command, check=not fails)
+        assert not fails or done.returncode == 2, done.stdout
+        return " ".join((done.stdout + done.stderr).split())
+
+
+V100 = {"v1": "ib-v100-1", "v2": "ib-v100-2"}
+A100 = {"a1": "ib-a100-1", "a2": "ib-a100-2"}
+
+
+@pytest.fixture
+def site(user: User, tmp_path: Path) -> Site:
+    there = Site(user, tmp_path)
+    there.write({"v100": V100, "a100": A100})
+    return there
+
+
+def test_discovery_of_a_part_keeps_the_facts_of_the_rest(site: Site) -> None:
+    site.play("discover")
+    everybody = site.load("facts.json")
+    assert sorted(everybody) == ["a1", "a2", "v1", "v2"]
+    # what this run does not see stays, what is no longer in the inventory goes
+    site.write({"v100": V100, "a100": {"a2": "ib-a100-2"}})
+    site.play("discover", "--limit", "v100")
+    del everybody["a1"]
+    assert site.load("facts.json") == everybody
+    # and damage is told, not written over
+    damaged = (site.output / "facts.json").read_text()[:-100]
+    (site.output / "facts.json").write_text(damaged)
+    said = site.play("discover", "--limit", "v100", fails=True)
+    assert "output/facts.json cannot be read as the facts of an earlier run" in said
+    assert (site.output / "facts.json").read_text() == damaged
+
+
+def test_hosts_without_a_usable_port_are_named_together(site: Site) -> None:
+    site.write({"v100": {**V100, "bare1": "no-rdma", "bare2": "no-rdma"}})
+    said = site.play("discover", fails=True)
+    assert "bare1 has no usable port. Found: no RDMA device at all. bare2 has no usable port." in said
+    assert sorted(site.load("facts.json")) == ["bare1", "bare2", "v1", "v2"]
+
+
+def test_what_a_run_does_not_plan_stays(site: Site) -> None:
+    """One story, because each run takes seconds: all groups, a refusal, its advice followed, a lost host, a lost group."""
+    site.play("plan")
+    first = site.load("plan.json")
+    v100, a100 = site.rendered("v100"), site.rendered("a100")
+    assert len(v100) == 3, "a ConfigMap, a DaemonSet and the labels of one class"
+    assert len(a100) == 6
+    (site.output / "rendered" / "v100" / "mine-daemonset.yaml").write_text("kind: DaemonSet\n")
+
+    said = site.play("plan", "--limit", "a100", fails=True)
+    assert "group v100: no facts of v1, v2 (2 of 2 hosts)" in said
+    assert "set rdma_groups to the groups that you want planned" in said
+    assert site.load("plan.json") == first
+
+    site.play("plan", "--limit", "a100", "-e", json.dumps({"rdma_groups": ["a100"]}))
+    second = site.load("plan.json")
+    assert sorted(second["groups"]) == ["a100", "v100"]
+    assert second["groups"]["a100"] == first["groups"]["a100"]
+    kept = second["groups"]["v100"]
+    assert (kept["planned"], kept["kept"]) == (False, "from an earlier run: rdma_groups of this one does not name it")
+    assert kept["classes"] == first["groups"]["v100"]["classes"]
+    assert site.rendered("v100") == v100 | {"mine-daemonset.yaml"}
+    assert sorted(site.load("facts.json")) == ["a1", "a2", "v1", "v2"]
+
+    site.write({"v100": V100, "a100": {**A100, "gone": "no-such-file"}})
+    site.play("plan", fails=True)
+    entry = site.load("plan.json")["groups"]["a100"]
+    assert entry["kept"] == "from an earlier run: this one could not plan it"
+    assert entry["classes"] == first["groups"]["a100"]["classes"]
+    assert entry["errors"] == [
+        "group a100: no facts of gone (1 of 3 hosts); discover the whole group, or use a fact cache"
+    ]
+    assert site.rendered("a100") == a100
+
+    # A class that is gone takes its files along, and so does a group that the inventory no longer has; not those of others.
+    site.write({"a100": {"a1": "ib-a100-1"}})
+    site.play("plan")
+    assert sorted(site.load("plan.json")["groups"]) == ["a100"]
+    assert site.rendered("a100") == {name for name in a100 if "ibp161s0" in name}
+    assert site.rendered("v100") == {"mine-daemonset.yaml"}
+
+
+def test_good_groups_are_rendered_beside_bad_ones(site: Site) -> None:
+    site.write({"v100": V100, "a100": {**A100, "gone": "no-such-file"}, "bare": {"b": "no-rdma"}})
+    said = site.play("plan", fails=True)
+    assert "host b has no usable port (no RDMA device)" in said
+    assert "group a100: no facts of gone (1 of 3 hosts)" in said
+    plan = site.load("plan.json")
+    assert {name: entry["planned"] for name, entry in plan["groups"].items()} == {
+        "a100": False,
+        "bare": True,
+        "v100": True,
+    }
+    assert len(site.rendered("v100")) == 3
+    assert sorted(site.load("facts.json")) == ["a1", "a2", "b", "v1", "v2"]
+    # rdma_allow_unusable excuses the host without a port, and not the group that is not planned
+    said = site.play("plan", "-e", "rdma_allow_unusable=true", fails=True)
+    assert "Plan: 1 not as wanted. group a100: no facts of gone" in said
+
+
+def test_labels(site: Site, tmp_path: Path) -> None:
+    """The scripts run; what cannot be the name of a node never gets near a command."""
+    odd = "v3;touch evil"
+    site.write({"v100": {**V100, "Node_3": "ib-v100-2", odd: "ib-v100-2"}})
+    said = site.play("plan")
+    (script,) = (site.output / "rendered" / "v100").glob("*-labels.sh")
+    assert f"sh {script}" in said
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "kubectl").write_text('#!/bin/sh\nprintf "%s|" "$@" >> "$CALLS"\necho >> "$CALLS"\n')
+    (tmp_path / "bin" / "kubectl").chmod(0o755)
+    calls = tmp_path / "calls"
+    env = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "CALLS": str(calls)}
+    done = subprocess.run(["sh", str(script)], cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "2 hosts are not labelled, see the end of this file\n")
+    label = "rdma.fabric/class=v100-vendor-15b3"
+    assert calls.read_text().splitlines() == [f"label|node|{node}|{label}|--overwrite|" for node in ("v1", "v2")]
+    assert not (tmp_path / "evil").exists()
+
+
+def test_replayed_hosts_need_no_privileges(site: Site) -> None:
+    """Playbooks become root on nodes; on the controller, where captures are read, nobody does."""
+    site.user.env["ANSIBLE_BECOME_EXE"] = "/bin/false"
+    try:
+        site.play("plan", "--become")
+    finally:
+        del site.user.env["ANSIBLE_BECOME_EXE"]
+    assert sorted(site.load("facts.json")) == ["a1", "a2", "v1", "v2"]
+
+
+@pytest.mark.parametrize(("whose", "stale"), [("user", "/nonexistent"), ("oldest_user", None)])
+def test_output_lies_where_the_run_was_started(
+    whose: str, stale: str | None, site: Site, request: pytest.FixtureRequest
+) -> None:
+    """Not where an environment variable says that somebody was: services have none."""
+    inventory = json.loads((site.directory / "hosts.json").read_text())
+    del inventory["rdma"]["vars"]["rdma_output_dir"]
+    (site.directory / "hosts.json").write_text(json.dumps(inventory))
+    user: User = request.getfixturevalue(whose)
+    home = site.directory / "here"
+    home.mkdir()
+    env = {name: value for name, value in user.env.items() if name != "PWD"}
+    env |= {} if stale is None else {"PWD": stale}
+    site._replace(user=user._replace(home=home, env=env)).play("discover", "--limit", "v1")
+    assert [path.name for path in (home / "rdma-output").iterdir()] == ["facts.json"]
+
+
+def test_rdma_groups_is_asked_for(site: Site) -> None:
+    inventory = json.loads((site.directory / "hosts.json").read_text())
+    del inventory["rdma"]["vars"]["rdma_groups"]
+    (site.directory / "hosts.json").write_text(json.dumps(inventory))
+    said = site.play("plan", fails=True)
+    assert "rdma_groups is not set. It is the list of the inventory's groups that RDMA is planned for" in said
+
+
+def test_facts_from_a_cache_are_called_so(site: Site) -> None:
+    cache = {
+        "ANSIBLE_CACHE_PLUGIN": "ansible.builtin.jsonfile",
+        "ANSIBLE_CACHE_PLUGIN_CONNECTION": str(site.directory / "cache"),
+    }
+    cached = site._replace(user=site.user._replace(env=site.user.env | cache))
+    words = (
+        "the facts of 4 hosts (a1, a2, v1, ...) are from a fact cache or an earlier step, not discovered by this run"
+    )
+    assert "not discovered by this run" not in cached.play("plan")
+    assert cached.load("plan.json")["warnings"] == []
+    assert words in cached.play("plan")
