@@ -13,17 +13,41 @@ description:
 positional: ofed, link_layer
 options:
   _input:
-    description: Facts of a host, as P(fabric.rdma.ib_facts#module) returns them in the key C(rdma), with the subset V(kernel).
+    description:
+      - Facts of a host, as P(fabric.rdma.ib_facts#module) returns them in the key C(rdma), with the subset V(kernel).
+      - With the subset V(storage), C(storage_prereqs) is told as well. With V(runtime), C(containerd_memlock). With V(devices)
+        and V(gpus), C(nvidia_peermem).
     type: dict
     required: true
   ofed:
-    description: The wish C(rdma_ofed). Its key C(method) is V(none) or V(inbox).
+    description: The wish C(rdma_ofed). Its key C(method) is V(none), V(inbox), V(doca) or V(mlnx_iso).
     type: dict
     default: {}
   link_layer:
     description: Link layer that the group wants. V(InfiniBand) also needs IPoIB.
     type: str
     default: InfiniBand
+  storage:
+    description: The wish C(rdma_storage).
+    type: dict
+    default: {}
+  memlock:
+    description: The wish C(rdma_memlock).
+    type: dict
+    default: {}
+  gpudirect:
+    description: The wish C(rdma_gpudirect).
+    type: str
+    choices: [auto, peermem, dmabuf, none]
+    default: auto
+  duplicates:
+    description: Initiator names that several hosts have, from P(fabric.rdma.rdma_initiator_duplicates#filter).
+    type: list
+    elements: dict
+    default: []
+  host:
+    description: The name of this host in O(duplicates).
+    type: str
 author:
   - fabric.rdma contributors
 """
@@ -33,13 +57,21 @@ EXAMPLES = r"""
   ansible.builtin.include_role:
     name: fabric.rdma.ofed
   when: (ansible_facts['rdma'] | fabric.rdma.rdma_needs(rdma_ofed, 'Ethernet')).ofed.needed
+
+- name: Show everything that a host needs
+  ansible.builtin.debug:
+    msg: "{{ ansible_facts['rdma'] | fabric.rdma.rdma_needs(rdma_ofed, storage=rdma_storage, memlock=rdma_memlock) }}"
 """
 
 RETURN = r"""
 _value:
   description:
-    - By role, C(needed) (bool), C(reasons) (in words), and what the role has to do. For C(ofed), C(packages) (bool) and
-      C(modules) (to load and to persist).
+    - By role, C(needed) (bool), C(reasons) (in words), and what the role has to do. The roles are in the order in which they
+      have to run.
+    - For C(ofed), C(packages) (bool), C(modules) (to load and to persist), and with a driver of the vendor C(driver),
+      C(activate) and C(pending).
+    - For C(nvidia_peermem), C(way) (V(dmabuf), V(peermem) or V(none)), C(why), C(problems) with C(cause) and C(remedy),
+      C(load), C(persist), and C(managed) with C(helm_values) where the GPU Operator has the driver.
   type: dict
   sample:
     ofed: {needed: true, reasons: [ib_umad is not loaded], packages: false, modules: [ib_umad]}
@@ -52,13 +84,34 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.fabric.rdma.plugins.module_utils._needs import NeedsError, host_needs
 
 
-def rdma_needs(facts: t.Any, ofed: t.Any = None, link_layer: str = "InfiniBand") -> t.Dict[str, t.Any]:
+def rdma_needs(
+    facts: t.Any,
+    ofed: t.Any = None,
+    link_layer: str = "InfiniBand",
+    storage: t.Any = None,
+    memlock: t.Any = None,
+    gpudirect: str = "auto",
+    duplicates: t.Any = (),
+    host: t.Optional[str] = None,
+) -> t.Dict[str, t.Any]:
     if not isinstance(facts, t.Mapping) or "kernel" not in facts:
         raise AnsibleFilterError(
             "fabric.rdma.rdma_needs expects the facts of a host with the subset kernel; run fabric.rdma.ib_facts first"
         )
+    for name, wish in (("rdma_ofed", ofed), ("rdma_storage", storage), ("rdma_memlock", memlock)):
+        if wish is not None and not isinstance(wish, t.Mapping):
+            raise AnsibleFilterError("%s is %r; expected a mapping" % (name, wish))
+    wishes = {
+        "ofed": ofed,
+        "link_layer": link_layer,
+        "storage": storage,
+        "memlock": memlock,
+        "gpudirect": gpudirect,
+        "duplicates": duplicates,
+        "host": host,
+    }
     try:
-        return host_needs(facts, {"ofed": ofed, "link_layer": link_layer})
+        return host_needs(facts, wishes)
     except NeedsError as exc:
         raise AnsibleFilterError(str(exc)) from exc
 

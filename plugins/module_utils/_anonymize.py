@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._storage import LONGHORN_PATH, anonymous
 from ansible_collections.fabric.rdma.plugins.module_utils._tree import Entry
 
 __all__ = ["anonymize"]
@@ -114,7 +116,7 @@ def _routes6(text: str) -> str:
 
 
 def anonymize(entries: t.Mapping[str, Entry]) -> t.Dict[str, Entry]:
-    """Entries with GUIDs, LIDs, MAC and IP addresses, servers, mount points and host names replaced.
+    """Entries with GUIDs, LIDs, MAC and IP addresses, iSCSI names, servers, mount points and host names replaced.
 
     Relations survive: the functions of one card still share a system image GUID, an IPoIB address still ends in its port's
     GUID, two ports with one subnet manager still name the same LID. Names of netdevs, models, firmware and the kernel
@@ -122,6 +124,11 @@ def anonymize(entries: t.Mapping[str, Entry]) -> t.Dict[str, Entry]:
     """
     aliases = _Aliases()
     result: t.Dict[str, Entry] = {}
+    # the directory of volumes, and where it may lead
+    places = [LONGHORN_PATH]
+    for path, entry in entries.items():
+        if entry.kind == "l" and (LONGHORN_PATH + "/").startswith(path + "/"):
+            places.append(posixpath.normpath(posixpath.join(posixpath.dirname(path), entry.target)))
     for path in sorted(entries):
         entry = entries[path]
         if entry.kind != "f":
@@ -130,7 +137,10 @@ def anonymize(entries: t.Mapping[str, Entry]) -> t.Dict[str, Entry]:
         text = entry.data.decode("utf-8", "replace")
         line = text.strip("\0 \t\r\n")
         name = path.rpartition("/")[2]
-        if name in ("node_guid", "sys_image_guid"):
+        storage = anonymous(path, text, aliases.index, places)
+        if storage is not None:
+            text = storage
+        elif name in ("node_guid", "sys_image_guid"):
             text = _colons(aliases.guid(line.replace(":", "")), 4) + "\n"
         elif re.search(r"/gids/\d+$", path):
             text = _gid(line, aliases) + "\n"

@@ -17,9 +17,12 @@ from ansible_collections.fabric.rdma.plugins.module_utils._devices import (
     number,
     read_devices,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._gpudirect import read_nvidia
+from ansible_collections.fabric.rdma.plugins.module_utils._runtime import read_limits, read_runtime, settled
+from ansible_collections.fabric.rdma.plugins.module_utils._storage import STORAGE_MODULES, excerpt, read_storage
 from ansible_collections.fabric.rdma.plugins.module_utils._tree import Entry, Recorder, Tree
 
-__all__ = ["MODULES", "SCHEMA", "SUBSETS", "gather", "record"]
+__all__ = ["MODULES", "SCHEMA", "SUBSETS", "gather", "persisted", "record"]
 
 # Renaming or removing a fact bumps it (docs/facts.schema.json).
 SCHEMA = 1
@@ -34,11 +37,13 @@ MODULES = (
     "mlx4_ib",
     "mlx5_core",
     "mlx5_ib",
+    "nv_peer_mem",
     "nvidia",
     "nvidia_peermem",
     "rdma_cm",
     "rdma_rxe",
     "rdma_ucm",
+    *STORAGE_MODULES,
 )
 
 # User-space programs that verification and people need, where distributions put them.
@@ -136,7 +141,7 @@ def _module_files(tree: Tree, release: t.Optional[str]) -> t.Dict[str, str]:
     return {name: path for name, path in paths if path is not None}
 
 
-def _persisted(tree: Tree) -> t.Set[str]:
+def persisted(tree: Tree) -> t.Set[str]:
     """Modules that systemd-modules-load(8) or /etc/modules loads at every boot.
 
     A file in /etc hides its namesake in /run and /usr/lib. What rdma-core lists in /etc/rdma/modules is not counted: it is
@@ -157,7 +162,7 @@ def _persisted(tree: Tree) -> t.Set[str]:
 
 
 def _kernel(tree: Tree, files: t.Dict[str, str], release: t.Optional[str]) -> Facts:
-    persisted = _persisted(tree)
+    at_boot = persisted(tree)
     builtin_list = (tree.read("/lib/modules/%s/modules.builtin" % release) or b"") if release else b""
     modules = {}
     for name in MODULES:
@@ -169,7 +174,7 @@ def _kernel(tree: Tree, files: t.Dict[str, str], release: t.Optional[str]) -> Fa
             "loaded": loaded or builtin,
             "builtin": builtin,
             "available": loaded or builtin or name in files,
-            "persisted": builtin or name in persisted,
+            "persisted": builtin or name in at_boot,
         }
     shared = tree.text("/sys/module/ib_core/parameters/netns_mode")
     # a PMD maps (page size / 8) pages: 4096 * 4096 / 8 is 2 MiB, 65536 * 65536 / 8 is 512 MiB
@@ -238,12 +243,73 @@ def _lower(tree: Tree, name: str) -> t.Set[str]:
     return seen
 
 
+# What SCSI hosts over RDMA call themselves (drivers/infiniband/ulp, scsi_host_template.proc_name).
+_SCSI_OVER_RDMA = {"iscsi_iser": "iser", "ib_srp": "srp"}
+
+
+def _block_name(tree: Tree, source: str) -> t.Optional[str]:
+    """The kernel's name of the block device behind /dev/..., such as dm-0 for /dev/mapper/vg-lv and /dev/vg/lv."""
+    if not source.startswith("/dev/"):
+        return None
+    name = source.rpartition("/")[2]
+    if tree.exists("/sys/class/block/" + name):
+        return name
+    link = tree.link_name(source)
+    if link is not None and tree.exists("/sys/class/block/" + link):
+        return link
+    # a dash in the name of a group or volume is doubled in the mapper's (lvm2, libdm)
+    mapped = {name, "-".join(part.replace("-", "--") for part in source[len("/dev/") :].split("/"))}
+    for other in tree.names("/sys/class/block"):
+        if tree.text("/sys/class/block/%s/dm/name" % other) in mapped:
+            return other
+    return None
+
+
+def _disk_over_rdma(tree: Tree, name: str) -> t.Optional[str]:
+    """How one block device, itself and not what is below it, comes over RDMA; None when it does not."""
+    nvme = re.match(r"(nvme(\d+))n\d+", name)
+    if nvme:
+        # with native multipath the first number is the subsystem's, whose controllers have numbers of their own
+        paths = tree.names("/sys/class/nvme-subsystem/nvme-subsys" + nvme.group(2))
+        for controller in [entry for entry in paths if re.fullmatch(r"nvme\d+", entry)] or [nvme.group(1)]:
+            if tree.text("/sys/class/nvme/%s/transport" % controller) == "rdma":
+                return "nvme-rdma"
+    # host:channel:target:lun
+    host = (tree.link_name("/sys/class/block/%s/device" % name) or "").split(":")
+    if len(host) == 4:
+        return _SCSI_OVER_RDMA.get(tree.text("/sys/class/scsi_host/host%s/proc_name" % host[0]) or "")
+    return None
+
+
+def _block_over_rdma(tree: Tree, name: str) -> t.Optional[str]:
+    """The same of a device and of all that it is made of: a disk behind a partition, members of LVM, multipath and md."""
+    seen: t.Set[str] = set()
+    todo = [name]
+    while todo:
+        here = todo.pop()
+        if here in seen:
+            continue
+        seen.add(here)
+        via = _disk_over_rdma(tree, here)
+        if via:
+            return via
+        base = "/sys/class/block/" + here
+        todo += tree.names(base + "/slaves")
+        if tree.exists(base + "/partition"):
+            # a partition is a directory in that of its disk
+            todo.append((tree.real(base) or "").rpartition("/")[0].rpartition("/")[2])
+    return None
+
+
 def _mounts_over_rdma(tree: Tree) -> t.List[Facts]:
-    """Mounts that go when the RDMA driver goes: NFS and Lustre over RDMA, file systems on NVMe over RDMA."""
-    nvme = {
-        name for name in tree.names("/sys/class/nvme") if tree.text("/sys/class/nvme/%s/transport" % name) == "rdma"
-    }
+    """Mounts that go when the RDMA driver goes: NFS and Lustre over RDMA, file systems on NVMe, iSER and SRP, also below LVM and md."""
     found = []
+    # most nodes have no such disk, and then nobody has to know what their volumes are called
+    disks = any(tree.text("/sys/class/nvme/%s/transport" % name) == "rdma" for name in tree.names("/sys/class/nvme"))
+    disks = disks or any(
+        tree.text("/sys/class/scsi_host/%s/proc_name" % name) in _SCSI_OVER_RDMA
+        for name in tree.names("/sys/class/scsi_host")
+    )
     for line in (tree.text("/proc/self/mounts") or "").splitlines():
         fields = line.split(" ")
         if len(fields) < 4:
@@ -255,10 +321,10 @@ def _mounts_over_rdma(tree: Tree) -> t.List[Facts]:
             via = "nfs-rdma"
         elif kind == "lustre" and "@o2ib" in source:
             via = "lustre-o2ib"
-        else:
-            disk = re.match(r"/dev/(nvme\d+)n\d+", source)
-            if disk and disk.group(1) in nvme:
-                via = "nvme-rdma"
+        elif disks:
+            name = _block_name(tree, source)
+            # an NVMe disk tells by its name alone
+            via = _block_over_rdma(tree, name) if name else _disk_over_rdma(tree, source.rpartition("/")[2])
         if via:
             found.append({"target": target, "source": source, "via": via})
     return sorted(found, key=lambda mount: (mount["target"], mount["source"]))
@@ -279,11 +345,16 @@ def record(tree: Tree) -> t.Dict[str, Entry]:
     """The smallest capture with the same facts: what gather() looks at, and nothing else.
 
     Of the kernel's module lists only the lines of MODULES are kept: the rest is hundreds of kilobytes that no fact is made of.
+    Of other large files and of those that may hold secrets, too, only the lines that facts are made of are kept.
     """
     recorder = Recorder(tree)
     gather(recorder)
-    entries = recorder.entries
+    entries = settled(recorder.entries)
     for path, entry in entries.items():
+        if entry.kind == "f":
+            data = excerpt(path, entry.data)
+            if data != entry.data:
+                entries[path] = Entry("f", data)
         if entry.kind == "f" and re.search(r"/modules/[^/]+/modules\.(dep|builtin)$", path):
             lines = entry.data.split(b"\n")
             entries[path] = Entry("f", b"".join(line + b"\n" for line in lines if _own_name(line) in MODULES))
@@ -307,35 +378,47 @@ def _valid_unicode(value: t.Any) -> t.Any:
     return value
 
 
-# Subsets that a caller may ask for; `runtime`, `storage` and `limits` join them when roles need them.
-SUBSETS = ("devices", "gpus", "kernel", "management")
+# Subsets that a caller may ask for.
+SUBSETS = ("devices", "gpus", "kernel", "limits", "management", "runtime", "storage")
 
 
 def gather(tree: Tree, subsets: t.Iterable[str] = SUBSETS) -> Facts:
     """The value of ansible_facts.rdma (docs/facts.schema.json) of the node that a tree shows.
 
-    The subset kernel brings ``kernel`` and ``ofed``, each other one the key of its name. Sorted, without time stamps: the
+    The subset kernel brings ``kernel`` and ``ofed``, gpus brings ``gpus`` and ``nvidia``, each other one the key of its name. Sorted, without time stamps: the
     same tree gives the same value, byte for byte in JSON. Raises nothing for whatever a tree holds.
     """
     wanted = set(subsets)
     warnings: t.List[str] = []
     facts: Facts = {"schema": SCHEMA}
     devices: t.List[Facts] = []
+    files: t.Dict[str, str] = {}
     if wanted & {"devices", "gpus", "management"}:
         devices = read_devices(tree, warnings)
     if "devices" in wanted:
         facts["devices"] = devices
-    if "gpus" in wanted:
-        facts["gpus"] = _gpus(tree, warnings, devices)
-    if "kernel" in wanted:
+    release: t.Optional[str] = None
+    if wanted & {"gpus", "kernel"}:
         release = tree.text("/proc/sys/kernel/osrelease") or None
         if release and not re.fullmatch(r"[\w.+~-]+", release):
             warnings.append("/proc/sys/kernel/osrelease says '%.60s', which is no kernel release" % release)
             release = None
         files = _module_files(tree, release)
+    if "gpus" in wanted:
+        facts["gpus"] = _gpus(tree, warnings, devices)
+        has_gpu = any(gpu["vendor"] == "10de" for gpu in facts["gpus"])
+        vendor_stack = not files.get("ib_core", "kernel/").startswith("kernel/")
+        facts["nvidia"] = read_nvidia(tree, release, "nvidia_peermem" in files, vendor_stack, has_gpu)
+    if "kernel" in wanted:
         facts["kernel"] = _kernel(tree, files, release)
         facts["ofed"] = _ofed(tree, files)
     if "management" in wanted:
         facts["management"] = _management(tree, devices)
+    if "limits" in wanted:
+        facts["limits"] = read_limits(tree)
+    if "runtime" in wanted:
+        facts["runtime"] = read_runtime(tree, warnings)
+    if "storage" in wanted:
+        facts["storage"] = read_storage(tree, warnings)
     facts["warnings"] = warnings
     return t.cast(Facts, _valid_unicode(facts))

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import typing as t
 
-__all__ = ["NeedsError", "host_needs", "lost_ports"]
+from ansible_collections.fabric.rdma.plugins.module_utils._gpudirect import GpudirectError, gpudirect_needs
+from ansible_collections.fabric.rdma.plugins.module_utils._memlock import MemlockError, memlock_needs
+from ansible_collections.fabric.rdma.plugins.module_utils._ofed import OfedError, ofed_needs
+from ansible_collections.fabric.rdma.plugins.module_utils._storage import StorageError, storage_needs
 
-OFED_METHODS = ("none", "inbox")
-
-# The nodes in /dev/infiniband that verbs programs and the device plugin use (rdma-core, Documentation/udev.md).
-_MODULES = ("ib_umad", "ib_uverbs", "rdma_ucm")
-_INFINIBAND_MODULES = ("ib_ipoib",)
+__all__ = ["NeedsError", "host_needs", "lost_ports", "worse"]
 
 Json = t.Dict[str, t.Any]
 
@@ -22,45 +21,55 @@ class NeedsError(Exception):
     """Wishes that make no sense for the host; the text is for the user."""
 
 
-def _ofed(facts: t.Mapping[str, t.Any], method: str, infiniband: bool) -> Json:
-    reasons: t.List[str] = []
-    missing = sorted(name for name, there in facts["ofed"]["tools"].items() if not there)
-    if missing:
-        reasons.append("not installed: %s" % ", ".join(missing))
-    modules: t.List[str] = []
-    for name in _MODULES + (_INFINIBAND_MODULES if infiniband else ()):
-        state = facts["kernel"]["modules"][name]
-        if not state["available"] and not missing:
-            raise NeedsError(
-                "kernel module %s is not there for kernel %s; install the modules of this kernel "
-                "(Debian: linux-image, Ubuntu: linux-modules-extra, RHEL: kernel-modules), then run again"
-                % (name, facts["kernel"]["release"])
-            )
-        if not state["loaded"]:
-            reasons.append("%s is not loaded" % name)
-        if not state["persisted"]:
-            reasons.append("%s is not loaded at boot" % name)
-        if not state["loaded"] or not state["persisted"]:
-            modules.append(name)
-    return {"needed": bool(reasons), "reasons": reasons, "packages": bool(missing), "modules": modules}
-
-
 def host_needs(facts: t.Mapping[str, t.Any], wishes: t.Mapping[str, t.Any]) -> Json:
-    """What each preparing role has to do on a host: {ofed: {needed, reasons, packages, modules}}.
+    """What each preparing role has to do on a host: {role: {needed, reasons, ...}}, in the order in which the roles have to run.
 
-    facts: ansible_facts.rdma with the subset kernel. wishes: {ofed: {method}, link_layer}. A host for which every `needed` is
-    false is converged: no role has to run on it. NeedsError for a wish that cannot be fulfilled there.
+    facts: ansible_facts.rdma with the subset kernel; ``storage_prereqs`` is told with the subset storage, ``containerd_memlock``
+    with runtime, ``nvidia_peermem`` with devices and gpus. wishes: {ofed, link_layer, storage, duplicates, host, memlock,
+    gpudirect}, each as the group has it, all optional. What else is in the value of a role, the function that makes it tells.
+
+    A host for which every `needed` is false is converged: no role has to run on it. NeedsError for a wish that cannot be
+    fulfilled there.
     """
-    ofed = wishes.get("ofed") or {}
-    unknown = sorted(set(ofed) - {"method"})
-    if unknown:
-        raise NeedsError("rdma_ofed has no key %s; it knows method" % ", ".join(unknown))
-    method = ofed.get("method", "inbox")
-    if method not in OFED_METHODS:
-        raise NeedsError("rdma_ofed.method is %r; expected one of %s" % (method, ", ".join(OFED_METHODS)))
-    if method == "none":
-        return {"ofed": {"needed": False, "reasons": [], "packages": False, "modules": []}}
-    return {"ofed": _ofed(facts, method, wishes.get("link_layer", "InfiniBand") == "InfiniBand")}
+    needs: Json = {}
+    try:
+        needs["ofed"] = ofed_needs(facts, wishes.get("ofed") or {}, wishes.get("link_layer") or "InfiniBand")
+        if "storage" in facts:
+            needs["storage_prereqs"] = storage_needs(
+                facts, wishes.get("storage"), wishes.get("duplicates") or (), wishes.get("host")
+            )
+        if "runtime" in facts:
+            needs["containerd_memlock"] = memlock_needs(facts, wishes.get("memlock") or {})
+        if "nvidia" in facts and "devices" in facts:
+            needs["nvidia_peermem"] = gpudirect_needs(facts, wishes.get("gpudirect") or "auto")
+    except (OfedError, StorageError, MemlockError, GpudirectError) as exc:
+        raise NeedsError(str(exc)) from exc
+    peermem = needs.get("nvidia_peermem")
+    if peermem and needs["ofed"].get("driver") and peermem["problems"] and not peermem["managed"]:
+        # another driver may bring the symbol; the role decides again with the facts of then
+        peermem.update(needed=True, reasons=["the driver stack comes first", *peermem["reasons"]])
+    return needs
+
+
+def worse(before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any]) -> t.List[str]:
+    """What a host had before a change and has not after it, in words: ports, services, a container runtime that is ready.
+
+    Both are ansible_facts.rdma; a subset that one of them lacks is not compared.
+    """
+    lost = lost_ports(before, after) if "devices" in after else []
+    if "runtime" not in before or "runtime" not in after:
+        return lost
+    then, now = before["runtime"], after["runtime"]
+    for name, ran in sorted(then["services"].items()):
+        if ran and not now["services"].get(name):
+            lost.append("%s ran and does not run any more" % name)
+    ready = ((then["containerd"] or {}).get("running") or {}).get("ready")
+    running = (now["containerd"] or {}).get("running")
+    if ready and now["services"].get("containerd") and running is not None and not running.get("ready"):
+        lost.append(
+            "the container runtime was ready and is not: %s" % (running.get("error") or "RuntimeReady is false")
+        )
+    return lost
 
 
 def lost_ports(before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any]) -> t.List[str]:

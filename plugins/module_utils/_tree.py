@@ -13,16 +13,19 @@ of ``..``, stays inside the root as it would in a chroot(2).
 
 from __future__ import annotations
 
+import fnmatch
 import gzip
 import importlib
 import io
 import json
 import os
+import posixpath
 import stat
 import tarfile
 import typing as t
 
 __all__ = [
+    "ANSWERS",
     "CAPTURE_HEADER",
     "DirectoryTree",
     "Entry",
@@ -39,6 +42,9 @@ __all__ = [
 
 # First line of the text form of a capture.
 CAPTURE_HEADER = "# fabric.rdma capture 1"
+
+# Where a capture keeps what no file of a node says (answer()). No system has files there.
+ANSWERS = "/.answers"
 
 # A link chain longer than this is a loop (the kernel's own limit is 40: include/linux/namei.h, MAXSYMLINKS).
 _MAX_LINKS = 40
@@ -145,6 +151,14 @@ class Tree:
         real = self.real(path)
         return None if real is None else self._data(real)
 
+    def excerpt(self, path: str, reduce: t.Callable[[bytes], bytes]) -> t.Optional[bytes]:
+        """What a function leaves of a file, or None. For files with secrets: no more than this ever gets into a capture.
+
+        reduce has to give its own result again when it is put to that.
+        """
+        data = self.read(path)
+        return None if data is None else reduce(data)
+
     def text(self, path: str) -> t.Optional[str]:
         """Content as text without surrounding white space and NUL bytes, or None.
 
@@ -175,12 +189,44 @@ class Tree:
         here = ("" if base == "/" else base) + "/" + name
         return self._target(here).rstrip("/").rpartition("/")[2] or None if self._kind(here) == "l" else None
 
+    def link_target(self, path: str) -> t.Optional[str]:
+        """What a symbolic link says, or None. For those that are no files of this tree, such as ``/proc/PID/exe``."""
+        parent, _dummy, name = path.rpartition("/")
+        base = self.real(parent or "/")
+        return None if base is None else self._target(("" if base == "/" else base) + "/" + name) or None
+
+    def glob(self, pattern: str) -> t.List[str]:
+        """Paths that a pattern names, in byte order. As in Go's filepath.Glob, ``*`` takes a leading dot, too."""
+        found = [""]
+        for part in pattern.strip("/").split("/"):
+            if any(sign in part for sign in "*?["):
+                found = [
+                    base + "/" + name
+                    for base in found
+                    for name in self.names(base or "/")
+                    if fnmatch.fnmatchcase(name, part)
+                ]
+            else:
+                found = [base + "/" + part for base in found if self.exists(base + "/" + part)]
+        return sorted(found, key=os.fsencode)
+
+    def answer(self, question: str, path: str) -> t.Optional[str]:
+        """What a live node answers to one of the few questions that no file of it does, or None (module _live).
+
+        A capture has the answers of the node that it was taken from, as files below ANSWERS.
+        """
+        return self.text(posixpath.normpath("%s/%s/%s" % (ANSWERS, question, path)))
+
 
 class DirectoryTree(Tree):
-    """The files below a directory: ``/`` on a live node, else an unpacked capture."""
+    """The files below a directory: ``/`` on a live node, else an unpacked capture.
 
-    def __init__(self, root: str) -> None:
+    ask answers the questions of answer() on a live node; without it there is no answer.
+    """
+
+    def __init__(self, root: str, ask: t.Optional[t.Callable[[str, str], t.Optional[str]]] = None) -> None:
         super().__init__()
+        self._ask = ask
         # a link to / is the live node, too; POSIX lets // be something else, Linux does not
         self._root = os.path.realpath(root).rstrip("/")
 
@@ -238,6 +284,11 @@ class DirectoryTree(Tree):
         except (OSError, ValueError):
             return []
 
+    def answer(self, question: str, path: str) -> t.Optional[str]:
+        if self._root:
+            return super().answer(question, path)
+        return None if self._ask is None else self._ask(question, path)
+
 
 class MemoryTree(Tree):
     """A capture that was read into memory; parents of its entries are implied."""
@@ -269,7 +320,7 @@ class MemoryTree(Tree):
         return "" if entry is None else entry.kind
 
     def _target(self, path: str) -> str:
-        return self._entries[path].target
+        return self._entries.get(path, Entry("d")).target
 
     def _data(self, path: str) -> t.Optional[bytes]:
         entry = self._entries.get(path)
@@ -289,6 +340,7 @@ class Recorder(Tree):
         super().__init__()
         self._tree = tree
         self._unreadable: t.Set[str] = set()
+        self._reduce: t.Dict[str, t.Callable[[bytes], bytes]] = {}
         self.entries: t.Dict[str, Entry] = {}
 
     def _opaque(self, path: str) -> bool:
@@ -303,12 +355,22 @@ class Recorder(Tree):
         return kind
 
     def _target(self, path: str) -> str:
-        return self._tree._target(path)
+        target = self._tree._target(path)
+        if target:
+            # also those below /proc, which are left to the kernel
+            self.entries[path] = Entry("l", target=target)
+        return target
+
+    def excerpt(self, path: str, reduce: t.Callable[[bytes], bytes]) -> t.Optional[bytes]:
+        real = self.real(path)
+        if real is not None:
+            self._reduce[real] = reduce
+        return super().excerpt(path, reduce)
 
     def _data(self, path: str) -> t.Optional[bytes]:
         data = self._tree._data(path)
         if data is not None:
-            self.entries[path] = Entry("f", data)
+            self.entries[path] = Entry("f", self._reduce[path](data) if path in self._reduce else data)
         elif self.entries.get(path, Entry("f")).kind == "f":
             # what cannot be read on the node must not be readable in the capture
             self._unreadable.add(path)
@@ -320,6 +382,12 @@ class Recorder(Tree):
         for name in names:
             self._kind(("" if path == "/" else path) + "/" + name)
         return names
+
+    def answer(self, question: str, path: str) -> t.Optional[str]:
+        answer = self._tree.answer(question, path)
+        if answer is not None:
+            self.entries[posixpath.normpath("%s/%s/%s" % (ANSWERS, question, path))] = Entry("f", answer.encode())
+        return answer
 
 
 def dump_listing(entries: t.Mapping[str, Entry]) -> str:
@@ -448,10 +516,13 @@ def load_archive(blob: bytes, source: str) -> t.Dict[str, Entry]:
     return entries
 
 
-def open_tree(root: str) -> Tree:
-    """The tree of a root: a directory, a capture listing or a tar archive. TreeError when it is none of these."""
+def open_tree(root: str, ask: t.Optional[t.Callable[[str, str], t.Optional[str]]] = None) -> Tree:
+    """The tree of a root: a directory, a capture listing or a tar archive. TreeError when it is none of these.
+
+    ask: what answers on a live node to what no file of it does (DirectoryTree).
+    """
     if os.path.isdir(root):
-        return DirectoryTree(root)
+        return DirectoryTree(root, ask)
     if os.path.exists(root) and not os.path.isfile(root):
         # a pipe would hang the read
         raise TreeError("root '%s' is neither a directory nor a capture file" % root)

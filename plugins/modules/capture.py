@@ -13,7 +13,9 @@ description:
   - Runs the discovery of M(fabric.rdma.ib_facts) and keeps every file, directory and symbolic link that it looks at.
   - M(fabric.rdma.ib_facts) on that archive, unpacked or not, gives the same facts as on the node. That makes an archive a
     support bundle, a test, and a host of an inventory that can be planned for without being connected to.
-  - Of the kernel's lists of modules only the lines that are looked at are kept.
+  - Of the kernel's lists of modules only the lines that are looked at are kept. Of containerd's configuration, units and
+    processes, too, since they may hold credentials.
+  - What no file tells, such as the version of a running containerd, is kept as a file below C(.answers).
   - Nothing else is read, and nothing on the node is changed but O(dest).
 extends_documentation_fragment:
   - fabric.rdma.attributes
@@ -36,7 +38,7 @@ options:
     required: true
   anonymize:
     description:
-      - Replace GUIDs, LIDs, MAC and IP addresses, host names, and the servers and places of mounts.
+      - Replace GUIDs, LIDs, MAC and IP addresses, iSCSI names, host names, and the servers and places of mounts.
       - Equal values stay equal, so that the facts keep their shape. Names of netdevs and the kernel release are kept.
     type: bool
     default: false
@@ -85,6 +87,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._anonymize import anonymize
 from ansible_collections.fabric.rdma.plugins.module_utils._facts import record
+from ansible_collections.fabric.rdma.plugins.module_utils._live import live_answers
 from ansible_collections.fabric.rdma.plugins.module_utils._tree import TreeError, dump_archive, dump_listing, open_tree
 
 
@@ -105,9 +108,14 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+
+    def run(command: t.List[str]) -> t.Tuple[int, str, str]:
+        status, output, error = module.run_command(command, environ_update={"LC_ALL": "C"}, cwd="/")
+        return int(status), str(output), str(error)
+
     dest = module.params["dest"]
     try:
-        entries = record(open_tree(module.params["root"]))
+        entries = record(open_tree(module.params["root"], live_answers(run)))
     except TreeError as exc:
         module.fail_json(msg=str(exc))
     if module.params["anonymize"]:

@@ -10,9 +10,13 @@ module: ib_facts
 short_description: Tell what RDMA hardware and software a node really has
 version_added: "0.1.0"
 description:
-  - Reads HCAs, ports, link states, rates, netdevs, bonds, PCI addresses, NUMA nodes, GPUs and the state of the kernel
-    modules from C(/sys), C(/proc) and configuration files, and returns them as the fact C(rdma).
+  - Reads HCAs, ports, link states, rates, netdevs, bonds, PCI addresses, NUMA nodes, GPUs, the state of the kernel modules, the
+    configuration of containerd and what volumes need from C(/sys), C(/proc) and configuration files, and returns them as the
+    fact C(rdma).
   - Needs no program on the node. C(ibstat), C(mst) or C(lspci) may be absent.
+  - Asks a running containerd over CRI for its version and its runtime handlers, since no file tells with which configuration it
+    was started. Where it does not answer and was not installed as a package, runs it with C(--version).
+  - Of files that may hold credentials, such as containerd's configuration, nothing but the keys that facts are made of is used.
   - Reads an unpacked support bundle or a capture file with the same result as on the node it was taken from.
   - Missing, unreadable or vanishing files, and a kernel without RDMA, are ordinary. They give nulls, empty lists and entries
     in C(warnings), never an error.
@@ -23,12 +27,15 @@ options:
     description:
       - What to gather. Everything by default.
       - V(devices) gives C(devices).
-      - V(gpus) gives C(gpus).
+      - V(gpus) gives C(gpus) and C(nvidia).
       - V(kernel) gives C(kernel) and C(ofed).
+      - V(limits) gives C(limits).
       - V(management) gives C(management).
+      - V(runtime) gives C(runtime). Most of it takes root.
+      - V(storage) gives C(storage).
     type: list
     elements: str
-    choices: [all, devices, gpus, kernel, management]
+    choices: [all, devices, gpus, kernel, limits, management, runtime, storage]
     default: [all]
   root:
     description:
@@ -105,6 +112,18 @@ ansible_facts:
           type: list
           elements: dict
           sample: [{pci: "0008:01:00.0", vendor: 10de, device: "2941", numa_node: 0, nearest: [mlx5_0, mlx5_1]}]
+        nvidia:
+          description:
+            - The loaded driver of NVIDIA (V(open) or V(proprietary)), whether the GPU Operator has it, and whether C(ib_core)
+              takes clients such as C(nvidia_peermem). Null without a GPU of NVIDIA.
+          returned: subset gpus
+          type: dict
+          sample:
+            driver: 580.95.05
+            flavour: open
+            operator: false
+            peer_memory: {loaded: false, installed: false}
+            peermem_kernels: []
         kernel:
           description: Release, page size in bytes, RDMA network namespace mode and the state of the modules that matter.
           returned: subset kernel
@@ -119,11 +138,57 @@ ansible_facts:
           returned: subset kernel
           type: dict
           sample: {flavour: inbox, version: null, mlx5_core: {path_kind: inbox, version: null}, tools: {ib_write_bw: true}}
+        limits:
+          description: Limits of the system manager, and of the session that the module runs in. C(memlock) is in bytes.
+          returned: subset limits
+          type: dict
+          sample:
+            init: {memlock: {soft: 8388608, hard: 8388608}, nofile: {soft: 1073741816, hard: 1073741816}}
+            session: {memlock: {soft: 8388608, hard: 8388608}, nofile: {soft: 1024, hard: 524288}}
         management:
           description: What a reload of the RDMA driver would cut off.
           returned: subset management
           type: dict
           sample: {default_route_netdevs: [bond0], rdma_backed: true, mounts_over_rdma: []}
+        runtime:
+          description:
+            - The distribution of Kubernetes, and the containerd that serves it with its version, files, runtime handlers, limits
+              and rights.
+            - C(handlers) is what the files say, C(running) what the daemon says. C(stale) tells whether a restart would read
+              something else than what the daemon runs with.
+            - C(specs) are the rlimits of the base runtime specifications by path. C(services) tells which of those that must not
+              be lost run.
+          returned: subset runtime
+          type: dict
+          sample:
+            as_root: true
+            distribution: kubeadm
+            containerd:
+              version: 1.7.24
+              generation: "1.7"
+              pid: 812
+              unit: containerd.service
+              config_path: /etc/containerd/config.toml
+              config_version: 2
+              files: [/etc/containerd/config.toml]
+              handlers:
+                runc: {base_runtime_spec: null, runtime_type: io.containerd.runc.v2, file: /etc/containerd/config.toml}
+              stale: false
+              daemon_rlimits: {memlock: {soft: 8388608, hard: 8388608}, nofile: {soft: 1048576, hard: 1048576}}
+              kill_mode: process
+            specs: {}
+            services: {containerd: true, iscsid: false, kubelet: true, multipathd: false}
+        storage:
+          description: Programs, services, file systems and settings that iSCSI, NFS and Longhorn volumes need.
+          returned: subset storage
+          type: dict
+          sample:
+            family: debian
+            tools_missing: []
+            iscsi: {installed: true, service: running, initiator_name: "iqn.1993-08.org.debian:01:a1b2c3d4e5f6", sessions: []}
+            nfs: {installed: true, versions: ["4.0", "4.1", "4.2"], default_version: null}
+            filesystem_of: {/var/lib/longhorn: ext4}
+            mount_propagation: {/var/lib/longhorn: shared}
         warnings:
           description: What could not be read or makes no sense, in words.
           returned: success
@@ -132,9 +197,12 @@ ansible_facts:
           sample: []
 """
 
+import typing as t
+
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._facts import SUBSETS, gather
+from ansible_collections.fabric.rdma.plugins.module_utils._live import live_answers
 from ansible_collections.fabric.rdma.plugins.module_utils._tree import TreeError, open_tree
 
 
@@ -146,9 +214,14 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+
+    def run(command: t.List[str]) -> t.Tuple[int, str, str]:
+        status, output, error = module.run_command(command, environ_update={"LC_ALL": "C"}, cwd="/")
+        return int(status), str(output), str(error)
+
     asked = module.params["gather_subset"]
     try:
-        tree = open_tree(module.params["root"])
+        tree = open_tree(module.params["root"], live_answers(run))
     except TreeError as exc:
         module.fail_json(msg=str(exc))
     module.exit_json(changed=False, ansible_facts={"rdma": gather(tree, SUBSETS if "all" in asked else asked)})

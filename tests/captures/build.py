@@ -300,6 +300,68 @@ class Machine:
         for name, names in persisted.items():
             self.tree.file(f"etc/modules-load.d/{name}", "".join(f"{line}\n" for line in names))
 
+    def nvidia(self, flavour: str | None, exports: bool = False) -> None:
+        """The loaded NVIDIA driver, and whether ib_core takes its client (depmod writes modules.symbols)."""
+        version = NVIDIA_VERSION[self.release]
+        text = {
+            "open": f"NVIDIA UNIX Open Kernel Module for x86_64  {version}  Release Build  (dvs-builder@build)",
+            "proprietary": f"NVIDIA UNIX x86_64 Kernel Module  {version}  Tue Sep 23 10:11:16 UTC 2025",
+        }.get(flavour or "")
+        if text:
+            self.tree.file("proc/driver/nvidia/version", f"NVRM version: {text}\n")
+        symbol = "alias symbol:ib_register_peer_memory_client ib_core\n" if exports else ""
+        self.tree.file(f"usr/lib/modules/{self.release}/modules.symbols", symbol)
+
+    def runtime(
+        self,
+        version: str,
+        config: str,
+        drop_ins: dict[str, str] | None = None,
+        handlers: dict[str, str | None] | None = None,
+        specs: dict[str, list[tuple[str, int, int]]] | None = None,
+        memlock: tuple[str, str] = ("8388608", "8388608"),
+        default: str = "runc",
+        unit: str = "KillMode=process",
+    ) -> None:
+        """A node of kubeadm with a containerd that runs with what its files say. handlers: base_runtime_spec by name."""
+        tree, pid = self.tree, 1187
+        for name, number in (("containerd", pid), ("kubelet", 1402)):
+            tree.file(f"sys/fs/cgroup/system.slice/{name}.service/cgroup.procs", f"{number}\n")
+            tree.file(f"proc/{number}/comm", f"{name}\n")
+        tree.file(f"proc/{pid}/cmdline", "/usr/bin/containerd\0")
+        tree.verbatim(f"proc/{pid}/exe", "/usr/bin/containerd")
+        tree.file("etc/kubernetes/kubelet.conf", "")
+        for number, limits in (("1", ("8388608", "8388608")), ("self", ("8388608", "8388608")), (str(pid), memlock)):
+            # fs/proc/base.c, proc_pid_limits()
+            tree.file(
+                f"proc/{number}/limits",
+                f"{'Max open files':<26}{1048576:<21}{1048576:<21}files     \n"
+                f"{'Max locked memory':<26}{limits[0]:<21}{limits[1]:<21}bytes     \n",
+            )
+        for number in ("self", str(pid)):
+            tree.file(f"proc/{number}/status", "CapEff:\t000001ffffffffff\n")
+        tree.file(f"proc/{pid}/uid_map", "         0          0 4294967295\n")
+        tree.file("usr/lib/systemd/system/containerd.service", f"[Service]\n{unit}\n")
+        tree.file("etc/containerd/config.toml", config)
+        for path, text in (drop_ins or {}).items():
+            tree.file(path, text)
+        for path, rlimits in (specs or {}).items():
+            entries = [{"type": name, "hard": hard, "soft": soft} for name, soft, hard in rlimits]
+            tree.file(path, json.dumps({"ociVersion": "1.1.0", "process": {"rlimits": entries}}))
+        # what the daemon answers over CRI, and whether a file is newer than it
+        said = {
+            "version": version,
+            "ready": True,
+            "default_handler": default,
+            "handlers": {
+                name: {"base_runtime_spec": spec, "runtime_type": "io.containerd.runc.v2"}
+                for name, spec in (handlers or {"runc": None}).items()
+            },
+        }
+        tree.file(".answers/cri/run/containerd/containerd.sock", json.dumps(said, sort_keys=True))
+        for path in ["etc/containerd/config.toml", *(drop_ins or {}), *(specs or {})]:
+            tree.file(f".answers/changed/{pid}/{path}", "0")
+
     def system(
         self, routes: list[tuple[str, str, str, str, int]], page: int = 4096, tools: tuple[str, ...] = ()
     ) -> None:
@@ -382,6 +444,9 @@ MODULE_DIRECTORY = {
     "mlx4_core": f"{_MLX}/mlx4",
     "mlx4_ib": f"{_CORE}/hw/mlx4",
     "rdma_rxe": f"{_CORE}/sw/rxe",
+    "dm_crypt": "kernel/drivers/md",
+    "iscsi_tcp": "kernel/drivers/scsi",
+    "nfs": "kernel/fs/nfs",
     "nvidia": "updates/dkms",
     "nvidia_peermem": "updates/dkms",
 }
@@ -402,6 +467,36 @@ OS_RELEASE = {
     "rocky-9": 'NAME="Rocky Linux"\nVERSION="9.4 (Blue Onyx)"\nID="rocky"\nID_LIKE="rhel"\nVERSION_ID="9.4"\n',
     "debian-12": 'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nNAME="Debian GNU/Linux"\nVERSION_ID="12"\nID=debian\n',
 }
+
+UNLIMITED = 2**64 - 1
+CRI2 = 'plugins."io.containerd.grpc.v1.cri".containerd'
+# as containerd's package and nvidia-ctk leave it
+CONFIG_1_7 = f"""version = 2
+imports = []
+[{CRI2}]
+default_runtime_name = "nvidia"
+[{CRI2}.runtimes."runc"]
+runtime_type = "io.containerd.runc.v2"
+[{CRI2}.runtimes."nvidia"]
+runtime_type = "io.containerd.runc.v2"
+"""
+# Kubespray's, with a specification of its own
+CONFIG_1_6 = f"""version = 2
+[{CRI2}]
+default_runtime_name = "runc"
+[{CRI2}.runtimes."runc"]
+base_runtime_spec = "/etc/containerd/cri-base.json"
+runtime_type = "io.containerd.runc.v2"
+"""
+CRI3 = "plugins.'io.containerd.cri.v1.runtime'.containerd"
+CONFIG_2_1 = "version = 3\nimports = ['/etc/containerd/conf.d/*.toml']\n"
+CONFIG_2_1_NVIDIA = f"""version = 3
+[{CRI3}.runtimes.nvidia]
+base_runtime_spec = '/etc/containerd/fabric-rdma-base.json'
+runtime_type = 'io.containerd.runc.v2'
+[{CRI3}.runtimes.runc]
+base_runtime_spec = '/etc/containerd/fabric-rdma-base.json'
+"""
 
 PLX, SKYLAKE, ROME = ("10b5", "9797"), ("8086", "2030"), ("1022", "1483")
 GRACE, CX7_SWITCH, BF3_SWITCH = ("10de", "22b1"), ("15b3", "1979"), ("15b3", "197b")
@@ -460,6 +555,8 @@ def ib_v100(name: str, number: int, prepared: bool = True) -> Machine:
         [("eno1", "0.0.0.0", "192.0.2.1", "0.0.0.0", 100), ("eno1", "192.0.2.0", "0.0.0.0", "255.255.255.0", 100)],
         tools=ALL_TOOLS if prepared else ("rdma", "ibv_devinfo"),
     )
+    machine.nvidia("proprietary")
+    machine.runtime("1.7.27", CONFIG_1_7, handlers={"runc": None, "nvidia": None}, default="nvidia")
     return machine
 
 
@@ -518,6 +615,15 @@ def ib_a100(name: str, number: int, cabled: int) -> Machine:
     machine.system(
         [("bond0", "0.0.0.0", "192.0.2.1", "0.0.0.0", 300), ("bond0", "192.0.2.0", "0.0.0.0", "255.255.255.0", 300)],
         tools=ALL_TOOLS,
+    )
+    machine.nvidia("open")
+    machine.runtime(
+        "1.6.33",
+        CONFIG_1_6,
+        handlers={"runc": "/etc/containerd/cri-base.json"},
+        specs={"etc/containerd/cri-base.json": [("RLIMIT_NOFILE", 65535, 65535)]},
+        memlock=("unlimited", "unlimited"),
+        unit="KillMode=process\nLimitMEMLOCK=infinity",
     )
     return machine
 
@@ -593,6 +699,16 @@ def gb200(name: str, number: int) -> Machine:
         page=65536,
         tools=ALL_TOOLS,
     )
+    machine.nvidia("open")
+    machine.runtime(
+        "2.1.4",
+        CONFIG_2_1,
+        {"etc/containerd/conf.d/99-nvidia.toml": CONFIG_2_1_NVIDIA},
+        dict.fromkeys(("runc", "nvidia"), "/etc/containerd/fabric-rdma-base.json"),
+        {"etc/containerd/fabric-rdma-base.json": [("RLIMIT_MEMLOCK", UNLIMITED, UNLIMITED)]},
+        ("unlimited", "unlimited"),
+        unit="KillMode=process\nLimitMEMLOCK=infinity",
+    )
     return machine
 
 
@@ -637,6 +753,8 @@ def roce_rails(name: str, number: int) -> Machine:
         [("enp0s3", "0.0.0.0", "192.0.2.1", "0.0.0.0", 100), ("enp0s3", "192.0.2.0", "0.0.0.0", "255.255.255.0", 100)],
         tools=ALL_TOOLS,
     )
+    machine.nvidia("open")
+    machine.runtime("1.7.27", CONFIG_1_7, handlers={"runc": None, "nvidia": None}, default="nvidia")
     return machine
 
 

@@ -39,9 +39,12 @@ def test_an_empty_root() -> None:
     ("subset", "keys"),
     [
         ("devices", {"devices"}),
-        ("gpus", {"gpus"}),
+        ("gpus", {"gpus", "nvidia"}),
         ("kernel", {"kernel", "ofed"}),
+        ("limits", {"limits"}),
         ("management", {"management"}),
+        ("runtime", {"runtime"}),
+        ("storage", {"storage"}),
     ],
 )
 def test_a_subset_brings_its_keys_and_the_same_values(subset: str, keys: set[str]) -> None:
@@ -368,6 +371,60 @@ def test_mounts_that_a_driver_reload_would_cut(line: str, via: str | None) -> No
     machine.files("/sys/class/nvme/nvme1", transport="rdma")
     machine.file("/proc/self/mounts", f"proc /proc proc rw 0 0\n{line}\n")
     expected = [{"target": "/data", "source": line.split(maxsplit=1)[0], "via": via}] if via else []
+    assert facts_of(machine)["management"]["mounts_over_rdma"] == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "via"),
+    [
+        # a logical volume on an NVMe namespace, under each of its names
+        ("/dev/mapper/data-scratch--1", "nvme-rdma"),
+        ("/dev/data/scratch-1", "nvme-rdma"),
+        ("/dev/dm-0", "nvme-rdma"),
+        # udev's link is believed before the name
+        ("/dev/disk/by-label/scratch", "nvme-rdma"),
+        # md over a partition of an iSER disk
+        ("/dev/md0", "iser"),
+        ("/dev/sda1", "iser"),
+        ("/dev/sdb", "srp"),
+        ("/dev/sdc1", None),
+        # the number in the name is the subsystem's
+        ("/dev/nvme3n1", "nvme-rdma"),
+        ("/dev/nvme7n1", None),
+        # a circle, and what is not there
+        ("/dev/dm-8", None),
+        ("/dev/mapper/gone", None),
+        ("tmpfs", None),
+    ],
+)
+def test_mounts_on_disks_over_rdma(source: str, via: str | None) -> None:
+    machine = Machine()
+
+    def block(name: str, under: str = "/sys/devices/virtual/block", slaves: tuple[str, ...] = ()) -> str:
+        path = f"{under}/{name}"
+        machine.directory(f"{path}/slaves")
+        for slave in slaves:
+            machine.directory(f"{path}/slaves/{slave}")
+        machine.link(f"/sys/class/block/{name}", path)
+        return path
+
+    machine.files("/sys/class/nvme/nvme7", transport="pcie")
+    machine.files("/sys/class/nvme/nvme4", transport="rdma")
+    machine.link("/sys/class/nvme-subsystem/nvme-subsys3/nvme4", "/sys/class/nvme/nvme4")
+    block("nvme3n1")
+    block("nvme7n1")
+    machine.files(block("dm-0", slaves=("nvme3n1",)) + "/dm", name="data-scratch--1")
+    machine.link("/dev/disk/by-label/scratch", "/dev/dm-0")
+    for host, (disk, proc_name) in enumerate({"sda": "iscsi_iser", "sdb": "ib_srp", "sdc": "ahci"}.items()):
+        machine.files(f"/sys/class/scsi_host/host{host}", proc_name=proc_name)
+        path = block(disk, f"/sys/devices/host{host}/block")
+        machine.link(f"{path}/device", f"/sys/devices/host{host}/{host}:0:0:0")
+        machine.files(block(f"{disk}1", path), partition=1)
+    block("md0", slaves=("sda1",))
+    block("dm-8", slaves=("dm-9",))
+    block("dm-9", slaves=("dm-8",))
+    machine.file("/proc/self/mounts", f"{source} /data xfs rw 0 0\n")
+    expected = [{"target": "/data", "source": source, "via": via}] if via else []
     assert facts_of(machine)["management"]["mounts_over_rdma"] == expected
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.module_utils._needs import NeedsError, host_needs, lost_ports
+from ansible_collections.fabric.rdma.plugins.module_utils._needs import NeedsError, host_needs, lost_ports, worse
+from ansible_collections.fabric.rdma.plugins.module_utils._ofed import WISH_KEYS
 from ansible_collections.fabric.rdma.plugins.module_utils._tree import open_tree
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, Machine, facts_of
 
@@ -32,7 +33,7 @@ def node(
         machine.files(f"/sys/module/{name}", initstate="live")
     machine.file("/etc/modules-load.d/rdma.conf", "\n".join(persisted))
     machine.file("/lib/modules/6.8.0/modules.dep", "".join(f"kernel/{name}.ko:\n" for name in available))
-    return facts_of(machine)
+    return facts_of(machine, ["kernel"])
 
 
 @pytest.mark.parametrize(
@@ -86,9 +87,9 @@ def test_needs(facts: dict[str, Any], wishes: dict[str, Any], needs: dict[str, A
 @pytest.mark.parametrize(
     ("facts", "ofed", "message"),
     [
-        (node(), {"mehtod": "inbox"}, "rdma_ofed has no key mehtod; it knows method"),
-        (node(), {"method": "doca"}, "rdma_ofed.method is 'doca'; expected one of none, inbox"),
-        (node(), {"method": None}, "rdma_ofed.method is None; expected one of none, inbox"),
+        (node(), {"mehtod": "inbox"}, f"rdma_ofed has no key mehtod; it knows {', '.join(WISH_KEYS)}"),
+        (node(), {"method": "doka"}, "rdma_ofed.method is 'doka'; expected one of none, inbox, doca, mlnx_iso"),
+        (node(), {"method": None}, "rdma_ofed.method is None; expected one of none, inbox, doca, mlnx_iso"),
         (
             node(loaded=MODULES[1:], available=MODULES[1:]),
             {},
@@ -117,3 +118,95 @@ def test_lost_ports() -> None:
     assert lost_ports(before, after) == ["mlx5_1 (0000:a1:00.0) port 1 was Active and is gone"]
     assert len(lost_ports(before, {})) == 2
     assert lost_ports({}, before) == []
+
+
+ROLES = ["ofed", "storage_prereqs", "containerd_memlock", "nvidia_peermem"]
+
+
+def test_every_subset_brings_its_role_in_the_order_of_running() -> None:
+    tree = open_tree(str(CAPTURES / "ib-v100-1.capture"))
+    assert list(host_needs(facts_of(tree), {})) == ROLES
+    assert list(host_needs(facts_of(tree, ["kernel", "storage"]), {})) == ROLES[:2]
+    assert list(host_needs(facts_of(tree, ["kernel", "runtime"]), {})) == ["ofed", "containerd_memlock"]
+    assert list(host_needs(facts_of(tree, ["kernel", "gpus"]), {})) == ["ofed"]
+    for needs in host_needs(facts_of(tree), {}).values():
+        assert isinstance(needs["needed"], bool)
+        assert needs["needed"] == bool(needs["reasons"])
+
+
+@pytest.mark.parametrize(
+    ("wishes", "message"),
+    [
+        ({"storage": {"nsf": True}}, "rdma_storage has no key nsf"),
+        ({"memlock": {"method": "x"}}, "method is 'x'; expected one of spec, limit"),
+        ({"gpudirect": "x"}, "rdma_gpudirect is 'x'; expected one of auto, peermem, dmabuf, none"),
+    ],
+)
+def test_wishes_that_make_no_sense(wishes: dict[str, Any], message: str) -> None:
+    facts = facts_of(open_tree(str(CAPTURES / "ib-v100-1.capture")))
+    with pytest.raises(NeedsError, match=f"^{re.escape(message)}"):
+        host_needs(facts, wishes)
+
+
+def test_a_driver_that_comes_first_may_make_gpudirect_possible() -> None:
+    facts = facts_of(open_tree(str(CAPTURES / "ib-v100-1.capture")))
+    facts["nvidia"]["peer_memory"] = {"loaded": False, "installed": False}
+    wish = {"method": "doca", "version": "2.9.1", "repository": "https://example.org/doca/2.9.1/", "key": "/k"}
+    assert not host_needs(facts, {})["nvidia_peermem"]["needed"]
+    needs = host_needs(facts, {"ofed": wish})["nvidia_peermem"]
+    assert needs["needed"]
+    assert needs["reasons"] == ["the driver stack comes first"]
+    assert not host_needs(facts, {"ofed": wish, "gpudirect": "none"})["nvidia_peermem"]["needed"]
+
+
+def running(ready: bool | None = True, error: str | None = None) -> dict[str, Any]:
+    return {"ready": ready, "error": error, "default_handler": "runc", "handlers": {}}
+
+
+def runtime(services: dict[str, bool], said: dict[str, Any] | None) -> dict[str, Any]:
+    return {"runtime": {"services": services, "containerd": {"running": said}}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "lost"),
+    [
+        (runtime({"kubelet": True}, None), runtime({"kubelet": True}, None), []),
+        (runtime({"kubelet": False}, None), runtime({"kubelet": False}, None), []),
+        (
+            runtime({"k3s": True, "kubelet": True}, None),
+            runtime({"kubelet": False}, None),
+            ["k3s ran and does not run any more", "kubelet ran and does not run any more"],
+        ),
+        (
+            runtime({"containerd": True}, running()),
+            runtime({"containerd": True}, running(None, "unknown service runtime.v1.RuntimeService")),
+            ["the container runtime was ready and is not: unknown service runtime.v1.RuntimeService"],
+        ),
+        (
+            runtime({"containerd": True}, running()),
+            runtime({"containerd": True}, running(False)),
+            ["the container runtime was ready and is not: RuntimeReady is false"],
+        ),
+        (
+            runtime({"containerd": True}, running()),
+            runtime({"containerd": False}, None),
+            ["containerd ran and does not run any more"],
+        ),
+        # what was not ready, or was not asked, is not lost
+        (runtime({"containerd": True}, running(False)), runtime({"containerd": True}, running(False)), []),
+        (runtime({"containerd": True}, running()), runtime({"containerd": True}, None), []),
+        ({}, runtime({"containerd": False}, None), []),
+        (runtime({"containerd": True}, running()), {}, []),
+        ({"runtime": {"services": {}, "containerd": None}}, {"runtime": {"services": {}, "containerd": None}}, []),
+    ],
+)
+def test_worse(before: dict[str, Any], after: dict[str, Any], lost: list[str]) -> None:
+    assert worse(before, after) == lost
+
+
+def test_worse_also_names_lost_ports() -> None:
+    before = facts_of(open_tree(str(CAPTURES / "ib-a100-1.capture")))
+    after = copy.deepcopy(before)
+    after["devices"][1]["ports"][0].update(state="Init")
+    assert worse(before, after) == ["mlx5_1 (0000:a1:00.0) port 1 was Active and is Init (phys state LinkUp)"]
+    assert worse(before, {}) == []

@@ -427,3 +427,38 @@ def test_a_root_that_cannot_be_used_is_explained(tmp_path: Path, name: str, mess
     root = str(tmp_path / name)
     with pytest.raises(TreeError, match=f"^{re.escape(message.format(root))}$"):
         open_tree(root)
+
+
+def test_glob_takes_leading_dots_as_go_does() -> None:
+    paths = ["/etc/a/1.toml", "/etc/a/.2.toml", "/etc/a/3.conf", "/etc/b/1.toml", "/etc/b/c/1.toml"]
+    tree = MemoryTree({path: Entry("f") for path in paths})
+    assert tree.glob("/etc/a/*.toml") == ["/etc/a/.2.toml", "/etc/a/1.toml"]
+    assert tree.glob("/etc/*/1.toml") == ["/etc/a/1.toml", "/etc/b/1.toml"]
+    assert tree.glob("/etc/a/[13].*") == ["/etc/a/1.toml", "/etc/a/3.conf"]
+    assert tree.glob("/etc/b/1.toml") == ["/etc/b/1.toml"]
+    assert tree.glob("/none/*") == tree.glob("/etc/b/2.toml") == []
+
+
+def test_only_an_excerpt_of_a_file_is_recorded() -> None:
+    entries = {"/a": Entry("f", b"user\npassword\n"), "/link": Entry("l", target="a"), "/b": Entry("f", b"b")}
+    recorder = Recorder(MemoryTree(entries))
+
+    def first_line(data: bytes) -> bytes:
+        return data.split(b"\n")[0] + b"\n"
+
+    assert recorder.excerpt("/link", first_line) == b"user\n"
+    assert recorder.excerpt("/none", first_line) is None
+    # also when it is read whole later, under another name
+    assert recorder.read("/a") == b"user\npassword\n"
+    assert recorder.entries["/a"] == Entry("f", b"user\n")
+    replayed = MemoryTree(recorder.entries)
+    assert replayed.excerpt("/link", first_line) == b"user\n"
+
+
+def test_a_link_that_leads_out_of_the_tree_is_recorded() -> None:
+    recorder = Recorder(DirectoryTree("/"))
+    target = recorder.link_target("/proc/self/exe")
+    assert target
+    assert recorder.entries["/proc/self/exe"] == Entry("l", target=target)
+    assert MemoryTree(recorder.entries).link_target("/proc/self/exe") == target
+    assert MemoryTree({}).link_target("/proc/self/exe") is None

@@ -67,7 +67,7 @@ def test_ib_facts(check: bool) -> None:
 
 def test_ib_facts_of_a_subset() -> None:
     result = run("ib_facts", root=str(CAPTURE), gather_subset=["gpus"])
-    assert set(result["ansible_facts"]["rdma"]) == {"schema", "gpus", "warnings"}
+    assert set(result["ansible_facts"]["rdma"]) == {"schema", "gpus", "nvidia", "warnings"}
 
 
 def test_ib_facts_of_this_machine() -> None:

@@ -1,0 +1,81 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: rdma_initiator_duplicates
+short_description: Find iSCSI initiator names that several hosts have
+version_added: "0.1.0"
+description:
+  - Compares the initiator names of hosts, and decides which host keeps a name that several have. Cloned images share one, and
+    two hosts with one name end each other's sessions.
+  - The host with open sessions keeps the name. Where none has any, it is the first host by name. The order in which hosts are
+    treated makes no difference.
+  - Hosts without facts, and hosts that are replayed from a capture (C(rdma_capture)), are not compared.
+positional: hosts
+options:
+  _input:
+    description: The variable C(hostvars).
+    type: dict
+    required: true
+  hosts:
+    description: Names of the hosts to compare, usually C(groups['all']).
+    type: list
+    elements: str
+    required: true
+author:
+  - fabric.rdma contributors
+"""
+
+EXAMPLES = r"""
+- name: Insist on unique names
+  ansible.builtin.assert:
+    that: hostvars | fabric.rdma.rdma_initiator_duplicates(groups['all']) | length == 0
+  run_once: true
+"""
+
+RETURN = r"""
+_value:
+  description:
+    - One entry for each name that several hosts have, sorted by name.
+    - C(keeper) is the host that keeps it. C(regenerate) are those that get another one. C(refused) are hosts with open
+      sessions under the name of another host with open sessions. Then there is no keeper, and none of them can be changed.
+  type: list
+  elements: dict
+  sample:
+    - name: iqn.1993-08.org.debian:01:a1b2c3d4e5f6
+      hosts: [node1, node2]
+      keeper: node1
+      regenerate: [node2]
+      refused: []
+"""
+
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.fabric.rdma.plugins.module_utils._storage import duplicate_initiators
+
+
+def rdma_initiator_duplicates(hostvars: t.Any, hosts: t.Any) -> t.List[t.Dict[str, t.Any]]:
+    if not isinstance(hostvars, t.Mapping):
+        raise AnsibleFilterError(
+            "fabric.rdma.rdma_initiator_duplicates expects hostvars, found %s" % type(hostvars).__name__
+        )
+    if isinstance(hosts, str) or not isinstance(hosts, t.Sequence):
+        raise AnsibleFilterError(
+            "fabric.rdma.rdma_initiator_duplicates expects a list of host names, found %r" % (hosts,)
+        )
+    facts = {}
+    for host in hosts:
+        variables = hostvars[host]
+        if "rdma_capture" not in variables:
+            facts[str(host)] = (variables.get("ansible_facts") or {}).get("rdma") or {}
+    return duplicate_initiators(facts)
+
+
+class FilterModule:
+    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+        return {"rdma_initiator_duplicates": rdma_initiator_duplicates}

@@ -1,0 +1,73 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: rdma_prepared
+short_description: Show what preparing hosts changed, what was right, and what is left to do
+version_added: "0.1.0"
+description:
+  - Makes a table of at most 100 columns of what the playbook C(prepare) did. Hosts with the same line share it.
+  - What is left to people are reboots, Pods to make anew, and values to set in the chart of NVIDIA's GPU Operator.
+positional: hosts, check
+options:
+  _input:
+    description: The variable C(hostvars).
+    type: dict
+    required: true
+  hosts:
+    description: Names of the hosts of the play.
+    type: list
+    elements: str
+    required: true
+  check:
+    description: Whether nothing was changed. The table then says what would have been.
+    type: bool
+    default: false
+author:
+  - fabric.rdma contributors
+"""
+
+EXAMPLES = r"""
+- name: Show what was done
+  ansible.builtin.debug:
+    msg: "{{ hostvars | fabric.rdma.rdma_prepared(ansible_play_hosts, ansible_check_mode) }}"
+  run_once: true
+"""
+
+RETURN = r"""
+_value:
+  description: The table, lines joined by newlines. Empty when there is nothing to show.
+  type: str
+"""
+
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.fabric.rdma.plugins.module_utils._prepared import prepared_table
+
+
+def rdma_prepared(hostvars: t.Any, hosts: t.Any, check: bool = False) -> str:
+    if not isinstance(hostvars, t.Mapping):
+        raise AnsibleFilterError("fabric.rdma.rdma_prepared expects hostvars, found %s" % type(hostvars).__name__)
+    if isinstance(hosts, str) or not isinstance(hosts, t.Sequence):
+        raise AnsibleFilterError("fabric.rdma.rdma_prepared expects a list of host names, found %r" % (hosts,))
+    found = {}
+    for host in hosts:
+        variables = hostvars[host]
+        if "__prepare_needs" in variables:
+            found[str(host)] = {
+                "before": variables["__prepare_needs"],
+                "after": variables.get("__prepare_left"),
+                "replayed": "rdma_capture" in variables,
+                "stale_containers": (variables.get("containerd_memlock_result") or {}).get("stale_containers") or [],
+            }
+    return "\n".join(prepared_table(found, check))
+
+
+class FilterModule:
+    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+        return {"rdma_prepared": rdma_prepared}

@@ -1,0 +1,89 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: rdma_storage
+short_description: Tell what a host lacks for Longhorn, iSCSI and NFS volumes
+version_added: "0.1.0"
+description:
+  - Checks the facts of one host in the words of C(longhornctl check preflight), and says what has to be done about it.
+positional: wish, duplicates, host
+options:
+  _input:
+    description:
+      - Facts of a host, as P(fabric.rdma.ib_facts#module) returns them in the key C(rdma), with the subsets V(kernel) and
+        V(storage).
+    type: dict
+    required: true
+  wish:
+    description:
+      - The wish C(rdma_storage). Its keys are C(iscsi), C(nfs), C(dm_crypt), C(multipath) (bool) and C(path), the directory of
+        volumes.
+    type: dict
+    default: {}
+  duplicates:
+    description: Initiator names that several hosts have, from P(fabric.rdma.rdma_initiator_duplicates#filter).
+    type: list
+    elements: dict
+    default: []
+  host:
+    description: The name of this host in O(duplicates).
+    type: str
+author:
+  - fabric.rdma contributors
+"""
+
+EXAMPLES = r"""
+- name: Show what is wrong
+  ansible.builtin.debug:
+    msg: "{{ (ansible_facts['rdma'] | fabric.rdma.rdma_storage(rdma_storage)).checks | rejectattr('status', 'eq', 'ok') }}"
+"""
+
+RETURN = r"""
+_value:
+  description:
+    - C(checks), one entry for each check with C(check), C(status) (V(ok), V(warning) or V(error)), C(message) and C(remedy).
+    - C(needed) (bool), C(reasons) and C(blocked) (in words). What is in C(blocked) only people can repair.
+    - What has to be done, in C(packages) (bool), C(parts), C(tools), C(modules), C(unit), C(initiator) and C(multipath).
+  type: dict
+  sample:
+    checks: [{check: modules, status: error, message: Module nfs is not loaded, remedy: "`modprobe nfs`"}]
+    needed: true
+    reasons: [Module nfs is not loaded]
+    blocked: []
+    packages: false
+    parts: []
+    tools: []
+    modules: [nfs]
+    unit: null
+    initiator: null
+    multipath: false
+"""
+
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.fabric.rdma.plugins.module_utils._storage import StorageError, storage_checks, storage_needs
+
+
+def rdma_storage(facts: t.Any, wish: t.Any = None, duplicates: t.Any = (), host: t.Any = None) -> t.Dict[str, t.Any]:
+    if not isinstance(facts, t.Mapping) or "kernel" not in facts or "storage" not in facts:
+        raise AnsibleFilterError(
+            "fabric.rdma.rdma_storage expects the facts of a host with the subsets kernel and storage; "
+            "run fabric.rdma.ib_facts first"
+        )
+    name = None if host is None else str(host)
+    try:
+        needs = storage_needs(facts, wish, duplicates, name)
+        return {**needs, "checks": storage_checks(facts, wish, duplicates, name)}
+    except StorageError as exc:
+        raise AnsibleFilterError(str(exc)) from exc
+
+
+class FilterModule:
+    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+        return {"rdma_storage": rdma_storage}

@@ -1,0 +1,61 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: rdma_worse
+short_description: Name what a host had before a change and has not after it
+version_added: "0.1.0"
+description:
+  - Compares the facts of a host from before and after a change. Ports that were Active, services that ran (containerd, kubelet,
+    iscsid, multipathd and those of the Kubernetes distribution), and a container runtime that was ready.
+  - An empty list says that the host is not worse than before.
+positional: after
+options:
+  _input:
+    description: Facts from before the change, as P(fabric.rdma.ib_facts#module) returns them in the key C(rdma).
+    type: dict
+    required: true
+  after:
+    description: Facts from after the change. Subsets that one of them lacks are not compared.
+    type: dict
+    required: true
+author:
+  - fabric.rdma contributors
+"""
+
+EXAMPLES = r"""
+- name: Stop when the host is worse than before
+  ansible.builtin.assert:
+    that: before | fabric.rdma.rdma_worse(ansible_facts['rdma']) | length == 0
+"""
+
+RETURN = r"""
+_value:
+  description: One sentence for each thing that was lost.
+  type: list
+  elements: str
+  sample: ["mlx5_0 (0000:3b:00.0) port 1 was Active and is Down (phys state Polling)", kubelet ran and does not run any more]
+"""
+
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.fabric.rdma.plugins.module_utils._needs import worse
+
+
+def rdma_worse(before: t.Any, after: t.Any) -> t.List[str]:
+    for what, value in (("before", before), ("after", after)):
+        if not isinstance(value, t.Mapping):
+            raise AnsibleFilterError(
+                "fabric.rdma.rdma_worse expects facts from %s the change, found %s" % (what, type(value).__name__)
+            )
+    return worse(before, after)
+
+
+class FilterModule:
+    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+        return {"rdma_worse": rdma_worse}

@@ -1,0 +1,99 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The file in which open-iscsi keeps the name of its host. Private to the collection. Pure.
+
+Names follow RFC 3720, section 3.2.6.3: ``iqn.YYYY-MM.reversed.domain``, then a colon and whatever makes it unique.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+__all__ = ["INITIATOR_FILE", "Initiator", "InitiatorError", "check_name", "new_name", "parse_initiator", "rewrite"]
+
+INITIATOR_FILE = "/etc/iscsi/initiatorname.iscsi"
+
+_IQN = re.compile(r"iqn\.[0-9]{4}-(0[1-9]|1[0-2])\.[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[a-z0-9.:-]+)?")
+_OTHER = re.compile(r"eui\.[0-9a-f]{16}|naa\.([0-9a-f]{16}|[0-9a-f]{32})")
+
+# RFC 3720, section 3.2.6.1.
+_MAX_BYTES = 223
+
+_HEADER = (
+    "# The name of this host as an iSCSI initiator. No two hosts may have the same: their sessions would end each other.\n"
+    "# Whoever changes it also changes what targets with access lists know this host by.\n"
+)
+
+
+class InitiatorError(Exception):
+    """A name or a file that cannot be used; the text is for the user."""
+
+
+class Initiator(t.NamedTuple):
+    """What the file says: the name (None when it has none), and whether a new one is to be made at the next start."""
+
+    name: t.Optional[str]
+    generate: bool
+
+
+def _value(line: str) -> t.Optional[str]:
+    """What a line gives as the name: usr/iscsi_util.c of open-iscsi, cfg_get_string_param(). None when it gives none."""
+    at = line.find("InitiatorName")
+    if at < 0 or 0 <= line.find("#") < at:
+        return None
+    return line[at:].partition("=")[2].strip() or None
+
+
+def parse_initiator(text: str) -> Initiator:
+    """Name and order of a file's text.
+
+    The first line with a name counts, as for iscsid. ``GenerateName=yes`` at the start of a line asks for a new name, as in
+    Debian's startup-checks.sh, which is run before iscsid.
+    """
+    lines = text.splitlines()
+    names = [value for value in map(_value, lines) if value is not None]
+    return Initiator(names[0] if names else None, any(line.startswith("GenerateName=yes") for line in lines))
+
+
+def check_name(name: str) -> str:
+    """The name in the form in which names are compared, InitiatorError when it is none."""
+    folded = name.lower()
+    if len(folded.encode("utf-8")) > _MAX_BYTES or not (_IQN.fullmatch(folded) or _OTHER.fullmatch(folded)):
+        raise InitiatorError(
+            "'%.230s' is no name of an iSCSI initiator; expected iqn.YYYY-MM.reversed.domain:unique "
+            "(letters, digits, '.', '-' and ':', at most %d characters), such as iqn.2016-04.com.open-iscsi:4f1c5a7d90e2"
+            % (name, _MAX_BYTES)
+        )
+    return folded
+
+
+def new_name(prefix: str, taken: t.Iterable[str], random: t.Callable[[], str]) -> str:
+    """A name below a prefix that nobody has. random gives hexadecimal digits, as many as iscsi-iname(8) appends: twelve."""
+    check_name(prefix)
+    others = {name.lower() for name in taken}
+    for _attempt in range(100):
+        name = check_name("%s:%s" % (prefix, random()))
+        if name not in others:
+            return name
+    raise InitiatorError("no name below '%s' is free: the source of random numbers repeats itself" % prefix)
+
+
+def rewrite(text: t.Optional[str], name: str) -> str:
+    """The text of the file with this name and no order to make another. Comments, aliases and the rest stay as they are."""
+    if text is None:
+        return "%sInitiatorName=%s\n" % (_HEADER, name)
+    lines: t.List[str] = []
+    written = False
+    for line in text.splitlines():
+        if line.startswith("GenerateName="):
+            continue
+        if _value(line) is not None:
+            if written:
+                continue
+            line, written = "InitiatorName=" + name, True
+        lines.append(line)
+    if not written:
+        lines.append("InitiatorName=" + name)
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,226 @@
+#!/usr/bin/python
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: driver_check
+short_description: Tell how an installed RDMA driver came out
+version_added: "0.1.0"
+description:
+  - Looks at what DKMS built for the running kernel, at the driver on disk and in the kernel, at the one in the initramfs, and
+    at how fast the kernel's log grows.
+  - What is not right is a sentence in RV(problems), and no failure of the module, so that a play can restore what was before.
+extends_documentation_fragment:
+  - fabric.rdma.attributes.reads
+options:
+  driver:
+    description: The kernel module that decides whether the vendor's driver is there.
+    type: str
+    default: mlx5_core
+  dkms_modules:
+    description:
+      - Modules of DKMS that must be C(installed) for the running kernel if DKMS knows them. Others that are not are a warning.
+      - A driver that DKMS does not know may have been built before it was packed. Then the path of O(driver) tells.
+    type: list
+    elements: str
+    default: [mlnx-ofed-kernel, mlnx-ofa_kernel]
+  log_window:
+    description: Seconds to watch the kernel's log. V(0) does not look at it.
+    type: int
+    default: 0
+  log_limit:
+    description:
+      - Records a second, on the average of O(log_window), above which the growth is a problem.
+      - A steady 20 are about 150 MB a day, once in the journal and once again in every file of a syslog daemon.
+    type: int
+    default: 20
+author:
+  - fabric.rdma contributors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: Look at what DKMS built
+  fabric.rdma.driver_check:
+  register: check
+
+- name: Watch the kernel's log for half a minute
+  fabric.rdma.driver_check:
+    log_window: 30
+"""
+
+RETURN = r"""
+kernel:
+  description: Release of the running kernel.
+  returned: success
+  type: str
+  sample: 6.1.0-38-amd64
+dkms:
+  description: What DKMS knows, one entry for each module, version and kernel.
+  returned: success
+  type: list
+  elements: dict
+  sample: [{name: mlnx-ofed-kernel, version: 24.10.OFED, kernel: 6.1.0-38-amd64, arch: x86_64, state: installed, note: ""}]
+build_log:
+  description: The log of a build that failed, and the first and the last of its lines that speak of an error.
+  returned: success
+  type: dict
+  sample: {path: /var/lib/dkms/mlnx-ofed-kernel/24.10/build/make.log, errors: "make: *** [Makefile:7: all] Error 2"}
+driver:
+  description:
+    - Path of the driver on disk below the modules of the kernel, V(kind) V(inbox) or V(updates), and whether the kernel runs
+      another one (V(pending)), by their source versions.
+  returned: success
+  type: dict
+  sample: {path: updates/dkms/mlx5_core.ko, kind: updates, pending: true}
+initramfs:
+  description:
+    - The initramfs of the running kernel, path of the driver in it, whether it is another one than on disk (V(stale)), and the
+      command that makes it anew.
+  returned: success
+  type: dict
+  sample: {path: /boot/initrd.img-6.1.0-38-amd64, holds: null, stale: false, rebuild: [update-initramfs, -u, -k, 6.1.0-38-amd64]}
+log:
+  description: Growth of the kernel's log, with the text that came most often.
+  returned: O(log_window) is not 0
+  type: dict
+  sample: {records: 2, seconds: 30.1, per_second: 0.1, text: "mlx5_core N:3b:N.N: firmware version: N", times: 1}
+problems:
+  description: What is not right, in words. Empty when all is well.
+  returned: success
+  type: list
+  elements: str
+  sample: []
+warnings_found:
+  description: What is odd and does no harm to the driver, in words.
+  returned: success
+  type: list
+  elements: str
+  sample: []
+"""
+
+import os
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.fabric.rdma.plugins.module_utils._driver import (
+    DRIVER_NAMES,
+    build_problems,
+    failed_build,
+    initramfs_holds,
+    measure_log,
+    parse_dkms_status,
+)
+
+Json = t.Dict[str, t.Any]
+
+
+def output(module: AnsibleModule, *argv: str) -> t.Optional[str]:
+    """What a program prints, None when it is not there or fails."""
+    program = module.get_bin_path(argv[0], required=False, opt_dirs=["/usr/sbin", "/sbin"])
+    if program is None:
+        return None
+    status, text, _dummy = module.run_command([program, *argv[1:]], environ_update={"LC_ALL": "C"})
+    return str(text) if status == 0 else None
+
+
+def line(path: str) -> t.Optional[str]:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as handle:
+            return handle.read().strip()
+    except OSError:
+        return None
+
+
+def look_at_driver(module: AnsibleModule, name: str, kernel: str) -> Json:
+    path = (output(module, "modinfo", "-k", kernel, "-F", "filename", name) or "").strip()
+    if not path.startswith("/"):
+        return {"path": None, "kind": None, "pending": False}
+    below = path.partition("/%s/" % kernel)[2] or path
+    wanted = (output(module, "modinfo", "-k", kernel, "-F", "srcversion", name) or "").strip()
+    loaded = line("/sys/module/%s/srcversion" % name)
+    return {
+        "path": below,
+        "kind": "inbox" if below.startswith("kernel/") else "updates",
+        "pending": bool(wanted and loaded and wanted != loaded),
+    }
+
+
+def look_at_initramfs(module: AnsibleModule, name: str, kernel: str, driver: Json) -> Json:
+    """An initramfs that holds another driver than the disk loads that one at boot, before the disk is there."""
+    for path, lister, rebuild in (
+        ("/boot/initrd.img-" + kernel, ["lsinitramfs"], ["update-initramfs", "-u", "-k", kernel]),
+        (
+            "/boot/initramfs-%s.img" % kernel,
+            ["lsinitrd"],
+            ["dracut", "--force", "/boot/initramfs-%s.img" % kernel, kernel],
+        ),
+    ):
+        if not os.path.exists(path):
+            continue
+        holds = initramfs_holds(output(module, *lister, path) or "", name)
+        stale = False
+        if holds is not None and driver["path"] is not None:
+            on_disk = "/lib/modules/%s/%s" % (kernel, driver["path"])
+            older = os.path.exists(on_disk) and os.path.getmtime(path) < os.path.getmtime(on_disk)
+            stale = holds.startswith("kernel/") != (driver["kind"] == "inbox") or older
+        return {"path": path, "holds": holds, "stale": stale, "rebuild": rebuild}
+    return {"path": None, "holds": None, "stale": False, "rebuild": []}
+
+
+def run(module: AnsibleModule) -> Json:
+    params = module.params
+    kernel = os.uname().release
+    builds = parse_dkms_status(output(module, "dkms", "status") or "")
+    problems, warnings = build_problems(builds, kernel, params["dkms_modules"])
+    driver = look_at_driver(module, params["driver"], kernel)
+    if driver["kind"] != "updates" and not problems:
+        problems.append(
+            "%s of the running kernel %s is %s: the vendor's driver was not built for it"
+            % (params["driver"], kernel, driver["path"] or "not there")
+        )
+    log = failed_build(sorted({(build.name, build.version) for build in builds})) if problems else None
+    if log:
+        problems.append("the build ended with: %s (log: %s)" % (log[1], log[0]))
+    result: Json = {
+        "kernel": kernel,
+        "dkms": [build._asdict() for build in builds],
+        "build_log": {"path": log[0], "errors": log[1]} if log else None,
+        "driver": driver,
+        "initramfs": look_at_initramfs(module, params["driver"], kernel, driver),
+        "warnings_found": warnings,
+    }
+    if params["log_window"] > 0:
+        growth = measure_log(params["log_window"])
+        rate = growth.records / growth.seconds
+        result["log"] = {**growth._asdict(), "per_second": round(rate, 1)}
+        if rate > params["log_limit"]:
+            problems.append(
+                "the kernel's log grows by %.0f records a second (limit: %d), most often with '%s'"
+                % (rate, params["log_limit"], growth.text)
+            )
+    return {**result, "problems": problems}
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "driver": {"type": "str", "default": "mlx5_core"},
+            "dkms_modules": {"type": "list", "elements": "str", "default": list(DRIVER_NAMES)},
+            "log_window": {"type": "int", "default": 0},
+            "log_limit": {"type": "int", "default": 20},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        result = run(module)
+    except OSError as exc:
+        module.fail_json(msg="%s: %s" % (exc.filename or "/dev/kmsg", exc.strerror))
+    module.exit_json(changed=False, **result)
+
+
+if __name__ == "__main__":
+    main()

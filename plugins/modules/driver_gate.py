@@ -1,0 +1,210 @@
+#!/usr/bin/python
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: driver_gate
+short_description: Tell why the RDMA driver of a node must not be changed now
+version_added: "0.1.0"
+description:
+  - Looks for everything that a change of the driver stack would break, or that would break the change. Each reason has a name,
+    a sentence with what was found, and what to do about it.
+  - V(unsupported_card) is a card without an RDMA device for which the release has no driver.
+  - V(installed_stack) is a vendor stack that has to be removed first, V(driver_container) a driver container of the Network
+    Operator, or what is left of one that was killed.
+  - V(default_route), V(ssh_path) and V(storage_mounts) are networks over the driver, also below bonds, VLANs, bridges and
+    Open vSwitch. Routes are those of the main table.
+  - V(rdma_storage) is NFS, Lustre, NVMe, iSER or SRP over RDMA, also below LVM and md.
+  - V(storage_modules) and V(rdma_in_use) (programs that hold a verbs device) are looked for with O(activate=reload) only.
+  - V(not_drained) is a running kubelet, without O(drained).
+  - V(disk_space), V(kernel_headers) and V(secure_boot) are what a build on the node needs.
+extends_documentation_fragment:
+  - fabric.rdma.attributes.reads
+options:
+  method:
+    description: Where the driver is to come from.
+    type: str
+    choices: [doca, mlnx_iso]
+    default: doca
+  version:
+    description: Release that is wished for, of DOCA or MLNX_OFED.
+    type: str
+    required: true
+  activate:
+    description: How the new driver will be brought into the kernel.
+    type: str
+    choices: [none, reload, reboot]
+    default: none
+  drained:
+    description: Somebody has drained the node, or will before the change.
+    type: bool
+    default: false
+  min_free_mib:
+    description:
+      - Free space in MiB that C(/usr), C(/var) and C(/lib/modules) must have, C(/boot) up to 300 of it.
+      - With O(method=mlnx_iso), C(/tmp) as well.
+    type: int
+    default: 3072
+  override:
+    description: Names of reasons that do not count. An unknown name is an error.
+    type: list
+    elements: str
+    default: []
+  root:
+    description:
+      - Directory with the node's files, or a capture, as in M(fabric.rdma.ib_facts).
+      - For another root than V(/), free space, the SSH connection and programs are not looked at.
+    type: path
+    default: /
+author:
+  - fabric.rdma contributors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: Ask whether the driver may be changed
+  fabric.rdma.driver_gate:
+    version: 2.9.1
+    activate: reload
+    override: [disk_space]
+  register: gate
+
+- name: Insist
+  ansible.builtin.assert:
+    that: gate.blocked | length == 0
+"""
+
+RETURN = r"""
+reasons:
+  description: Every reason that was found, also those that are overridden.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - name: default_route
+      found: the default route goes over bond0 -> ens1f0np0 (mlx5_core)
+      remedy: "give the node a management network on another card, or drain it and use ofed_activate: reboot"
+      overridden: false
+refusals:
+  description: The reasons that count as sentences, each with its name and remedy.
+  returned: success
+  type: list
+  elements: str
+  sample: ["ssh_path: this very connection goes over ens1f0np0 (mlx5_core) (connect over another card, or use ofed_activate: reboot)"]
+blocked:
+  description: Names of the reasons that count. Empty when the driver may be changed.
+  returned: success
+  type: list
+  elements: str
+  sample: [default_route]
+"""
+
+import os
+import re
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.fabric.rdma.plugins.module_utils._gate import Asked, gate, parse_overrides
+from ansible_collections.fabric.rdma.plugins.module_utils._ofed import OfedError
+from ansible_collections.fabric.rdma.plugins.module_utils._tree import TreeError, open_tree
+
+# What a build writes: sources, build directory, modules, initramfs. mlnxofedinstall unpacks to /tmp.
+PLACES = ("/usr", "/var", "/lib/modules", "/boot")
+BOOT_MIB = 300
+
+
+def read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as handle:
+            return handle.read(1 << 20)
+    except OSError:
+        return b""
+
+
+def ssh_connection() -> t.Optional[str]:
+    """SSH_CONNECTION of the nearest ancestor that has it: sudo takes it out of our own environment."""
+    pid = os.getpid()
+    for _dummy in range(64):
+        found = re.search(rb"(?:^|\0)SSH_CONNECTION=([^\0]*)", read("/proc/%d/environ" % pid))
+        if found:
+            return found.group(1).decode("utf-8", "replace")
+        parent = re.search(rb"^PPid:\s*(\d+)", read("/proc/%d/status" % pid), re.MULTILINE)
+        if not parent or int(parent.group(1)) < 1:
+            break
+        pid = int(parent.group(1))
+    return None
+
+
+def free_mib(wanted: int, method: str) -> t.Dict[str, t.Tuple[int, int]]:
+    """MiB free and wanted by place, one place for each file system."""
+    found: t.Dict[int, t.Tuple[str, int, int]] = {}
+    for place in (*PLACES, "/tmp") if method == "mlnx_iso" else PLACES:
+        try:
+            device, space = os.stat(place).st_dev, os.statvfs(place)
+        except OSError:
+            continue
+        need = min(wanted, BOOT_MIB) if place == "/boot" else wanted
+        # the first place on a file system stands for it
+        found.setdefault(device, (place, space.f_bavail * space.f_frsize >> 20, need))
+    return {place: (free, need) for place, free, need in found.values()}
+
+
+def holders() -> t.List[str]:
+    """Programs with an open verbs or management device."""
+    found = set()
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            targets = [os.readlink("/proc/%s/fd/%s" % (pid, handle)) for handle in os.listdir("/proc/%s/fd" % pid)]
+        except OSError:
+            # it has ended
+            continue
+        if any(re.match(r"/dev/infiniband/(uverbs|umad|issm)", target) for target in targets):
+            found.add("%s (%s)" % (read("/proc/%s/comm" % pid).decode("utf-8", "replace").strip(), pid))
+    return sorted(found)
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "method": {"type": "str", "choices": ["doca", "mlnx_iso"], "default": "doca"},
+            "version": {"type": "str", "required": True},
+            "activate": {"type": "str", "choices": ["none", "reload", "reboot"], "default": "none"},
+            "drained": {"type": "bool", "default": False},
+            "min_free_mib": {"type": "int", "default": 3072},
+            "override": {"type": "list", "elements": "str", "default": []},
+            "root": {"type": "path", "default": "/"},
+        },
+        supports_check_mode=True,
+    )
+    params = module.params
+    live = os.path.realpath(params["root"]) == "/"
+    try:
+        overridden = parse_overrides(params["override"])
+        reasons = gate(
+            open_tree(params["root"]),
+            Asked(
+                method=params["method"],
+                version=params["version"],
+                activate=params["activate"],
+                drained=params["drained"],
+                ssh=ssh_connection() if live else None,
+                free_mib=free_mib(params["min_free_mib"], params["method"]) if live else {},
+                holders=holders() if live and params["activate"] == "reload" else (),
+            ),
+        )
+    except (OfedError, TreeError) as exc:
+        module.fail_json(msg=str(exc))
+    counting = [reason for reason in reasons if reason.name not in overridden]
+    module.exit_json(
+        changed=False,
+        reasons=[{**reason._asdict(), "overridden": reason.name in overridden} for reason in reasons],
+        refusals=["%s: %s (%s)" % reason for reason in counting],
+        blocked=list(dict.fromkeys(reason.name for reason in counting)),
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,220 @@
+#!/usr/bin/python
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: iscsi_initiator
+short_description: Give a host an iSCSI initiator name that no other host has
+version_added: "0.1.0"
+description:
+  - Keeps the name in C(/etc/iscsi/initiatorname.iscsi) when it is there and nobody else's. Makes a new one when the file is
+    missing, has no name, orders one with C(GenerateName=yes), or has a name out of O(taken), as cloned images have.
+  - Refuses to change the name while an iSCSI session is open, because iscsid could not restore that session under another name.
+  - Restarts nothing. iscsid reads the file when it starts.
+extends_documentation_fragment:
+  - fabric.rdma.attributes
+attributes:
+  check_mode:
+    support: full
+    details:
+      - A name that would be made is not known before. The diff and RV(name) then show its prefix only.
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+options:
+  name:
+    description:
+      - The name that the host is to have, such as V(iqn.2016-04.com.open-iscsi:4f1c5a7d90e2).
+      - Without it, a good name is kept and a missing one made.
+    type: str
+  taken:
+    description: Names that other hosts have. The host gets a new name when it has one of these.
+    type: list
+    elements: str
+    default: []
+  prefix:
+    description: What a new name starts with. A colon and twelve random hexadecimal digits follow.
+    type: str
+    default: iqn.2016-04.com.open-iscsi
+  path:
+    description: The file.
+    type: path
+    default: /etc/iscsi/initiatorname.iscsi
+  sessions:
+    description: The directory in which the kernel shows the open sessions.
+    type: path
+    default: /sys/class/iscsi_session
+  backup:
+    description: Keep the old file beside the new one, under a name with the time.
+    type: bool
+    default: true
+author:
+  - fabric.rdma contributors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: Make sure that the host has a name
+  fabric.rdma.iscsi_initiator:
+
+- name: Give a cloned host a name of its own
+  fabric.rdma.iscsi_initiator:
+    taken: [iqn.1993-08.org.debian:01:a1b2c3d4e5f6]
+    prefix: iqn.1993-08.org.debian:01
+"""
+
+RETURN = r"""
+name:
+  description: The name of the host from now on. In check mode, the prefix of a name that would be made.
+  returned: success
+  type: str
+  sample: iqn.2016-04.com.open-iscsi:4f1c5a7d90e2
+previous:
+  description: The name before, V(null) when there was none.
+  returned: success
+  type: str
+  sample: iqn.2016-04.com.open-iscsi:000000000001
+reason:
+  description: Why the name was changed, in words. V(null) when it was not.
+  returned: success
+  type: str
+  sample: another host has this name, too
+backup_file:
+  description: The old file.
+  returned: O(backup=true) and the file was replaced
+  type: str
+  sample: /etc/iscsi/initiatorname.iscsi.1234.2026-11-21@05:30:00~
+"""
+
+import os
+import secrets
+import tempfile
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.fabric.rdma.plugins.module_utils._iscsi import (
+    INITIATOR_FILE,
+    InitiatorError,
+    check_name,
+    new_name,
+    parse_initiator,
+    rewrite,
+)
+
+
+def read(path: str) -> t.Optional[str]:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as handle:
+            return handle.read()
+    except FileNotFoundError:
+        return None
+
+
+def write(module: AnsibleModule, path: str, text: str) -> None:
+    """Temporary file in the same directory, synced, then renamed over the old one, of which it gets owner and mode."""
+    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".iscsi-initiator-")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        module.atomic_move(temporary, path)
+    finally:
+        module.cleanup(temporary)
+
+
+def open_sessions(directory: str) -> t.List[str]:
+    try:
+        names = sorted(os.listdir(directory))
+    except OSError:
+        return []
+    found = []
+    for name in names:
+        try:
+            with open(os.path.join(directory, name, "targetname"), encoding="utf-8", errors="replace") as handle:
+                found.append(handle.read().strip() or name)
+        except OSError:
+            found.append(name)
+    return found
+
+
+def why(wanted: t.Optional[str], taken: t.Iterable[str], text: t.Optional[str]) -> t.Optional[str]:
+    """Why the name has to be changed, None when it has not."""
+    if text is None:
+        return "the file is missing"
+    current = parse_initiator(text)
+    if current.name is None:
+        return "the file has no InitiatorName"
+    if current.generate:
+        return "the file orders a new name with GenerateName=yes"
+    if wanted is not None:
+        return None if current.name.lower() == wanted else "another name is asked for"
+    return "another host has this name, too" if current.name.lower() in {name.lower() for name in taken} else None
+
+
+def run(module: AnsibleModule) -> t.Dict[str, t.Any]:
+    path, taken, prefix = module.params["path"], module.params["taken"], module.params["prefix"]
+    wanted = None if module.params["name"] is None else check_name(module.params["name"])
+    if wanted is not None and wanted in {name.lower() for name in taken}:
+        raise InitiatorError("name '%s' is among the names in taken: another host has it" % wanted)
+    text = read(path)
+    previous = None if text is None else parse_initiator(text).name
+    reason = why(wanted, taken, text)
+    result: t.Dict[str, t.Any] = {"changed": False, "name": previous, "previous": previous, "reason": reason}
+    if reason is None:
+        return result
+    name = wanted or new_name(prefix, [*taken, previous or ""], lambda: secrets.token_hex(6))
+    shown = wanted or (prefix if module.check_mode else name)
+    sessions = open_sessions(module.params["sessions"])
+    if sessions:
+        raise InitiatorError(
+            "%s: the name has to change (%s), but iSCSI sessions are open: %s. Close them (drain the node, detach its volumes, "
+            "`iscsiadm -m session` must be empty), then run again" % (path, reason, ", ".join(sessions))
+        )
+    result.update(
+        changed=True,
+        name=shown,
+        diff={
+            "before_header": path,
+            "after_header": path,
+            "before": "InitiatorName=%s\n" % previous if previous else "",
+            "after": "InitiatorName=%s\n" % shown,
+        },
+    )
+    if not module.check_mode:
+        if text is not None and module.params["backup"]:
+            result["backup_file"] = module.backup_local(path)
+        os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+        write(module, path, rewrite(text, name))
+        if text is None:
+            os.chmod(path, 0o600)
+    return result
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "name": {"type": "str"},
+            "taken": {"type": "list", "elements": "str", "default": []},
+            "prefix": {"type": "str", "default": "iqn.2016-04.com.open-iscsi"},
+            "path": {"type": "path", "default": INITIATOR_FILE},
+            "sessions": {"type": "path", "default": "/sys/class/iscsi_session"},
+            "backup": {"type": "bool", "default": True},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        result = run(module)
+    except InitiatorError as exc:
+        module.fail_json(msg=str(exc))
+    except OSError as exc:
+        module.fail_json(msg="%s: %s" % (exc.filename or module.params["path"], exc.strerror))
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,196 @@
+#!/usr/bin/python
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: kernel_module
+short_description: Load a kernel module now and at boot, and say why when it does not load
+version_added: "0.1.0"
+description:
+  - Loads a module with C(modprobe), and has C(systemd-modules-load) load it at every boot.
+  - Reads what the kernel logs meanwhile. The error number of C(modprobe) has several causes, and only the log tells which.
+  - Explains the failures of C(nvidia_peermem) by cause, with what to do.
+  - Never unloads a module. Nothing is written for boot when the module does not load now.
+extends_documentation_fragment:
+  - fabric.rdma.attributes
+attributes:
+  check_mode:
+    support: full
+    details:
+      - Whether the module would load is not tried.
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+options:
+  name:
+    description: The module. Dashes and underscores are the same.
+    type: str
+    required: true
+  persistent:
+    description:
+      - Whether it is loaded at boot. A file of C(modules-load.d) that names it already is left as it is.
+      - When V(false), nothing is done about boot.
+    type: bool
+    default: true
+  after:
+    description: Modules that are loaded before it at boot, in this order. They stand before it in the same file.
+    type: list
+    elements: str
+    default: []
+author:
+  - fabric.rdma contributors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: Let HCAs reach the memory of GPUs
+  fabric.rdma.kernel_module:
+    name: nvidia-peermem
+    after: [mlx5_ib, nvidia]
+"""
+
+RETURN = r"""
+loaded:
+  description: Whether the module was loaded by this run.
+  returned: success
+  type: bool
+  sample: true
+path:
+  description: The file that was written for boot. Null when none was.
+  returned: success
+  type: str
+  sample: /etc/modules-load.d/nvidia-peermem.conf
+log:
+  description: What the kernel logged while the module was loaded.
+  returned: success and failure
+  type: list
+  elements: str
+  sample: ["nvidia_peermem: Unknown symbol ib_register_peer_memory_client (err -2)"]
+cause:
+  description: Why the module does not load.
+  returned: failure of nvidia_peermem
+  type: str
+  sample: it was built without peer memory
+remedy:
+  description: What to do about it.
+  returned: failure of nvidia_peermem
+  type: str
+  sample: build the NVIDIA driver anew against the OFED that is there now
+"""
+
+import os
+import re
+import tempfile
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.fabric.rdma.plugins.module_utils._driver import parse_kmsg
+from ansible_collections.fabric.rdma.plugins.module_utils._facts import persisted
+from ansible_collections.fabric.rdma.plugins.module_utils._gpudirect import explain_modprobe
+from ansible_collections.fabric.rdma.plugins.module_utils._tree import open_tree
+
+HEAD = "# Made by fabric.rdma.kernel_module. The modules are loaded in this order.\n"
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,55}")
+
+
+def open_log() -> t.Optional[int]:
+    """The kernel's log from now on; None where it may not be read."""
+    try:
+        handle = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        os.lseek(handle, 0, os.SEEK_END)
+        return handle
+    except OSError:
+        return None
+
+
+def read_log(handle: t.Optional[int]) -> t.List[str]:
+    """What was logged since; at most 200 lines."""
+    lines: t.List[str] = []
+    while handle is not None and len(lines) < 200:
+        try:
+            record = parse_kmsg(os.read(handle, 8192))
+        except BrokenPipeError:
+            # records were overwritten before they were read
+            continue
+        except OSError:
+            break
+        if record is not None:
+            lines.append(record[1])
+    return lines
+
+
+def load(module: AnsibleModule, name: str) -> t.List[str]:
+    """Loads the module; what the kernel logged. Ends the run when it does not load."""
+    handle = open_log()
+    try:
+        command = [module.get_bin_path("modprobe", required=True), name]
+        status, output, error = module.run_command(command, environ_update={"LC_ALL": "C"})
+        log = read_log(handle)
+    finally:
+        if handle is not None:
+            os.close(handle)
+    if status != 0:
+        said = " ".join((error or output).split()).replace("modprobe: ", "", 1)
+        msg = "%s does not load on kernel %s: " % (name, os.uname().release)
+        if name.replace("-", "_") != "nvidia_peermem":
+            module.fail_json(msg=msg + "; ".join([said, *log[-3:]]), log=log)
+        why = explain_modprobe(said, log)
+        module.fail_json(msg="%s%s; %s (modprobe: %s)" % (msg, why["cause"], why["remedy"], said), log=log, **why)
+    return log
+
+
+def write(module: AnsibleModule, path: str, text: str) -> None:
+    handle, temporary = tempfile.mkstemp(dir=module.tmpdir)
+    with os.fdopen(handle, "w", encoding="ascii") as stream:
+        stream.write(text)
+    os.chmod(temporary, 0o644)
+    module.atomic_move(temporary, path)
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "name": {"type": "str", "required": True},
+            "persistent": {"type": "bool", "default": True},
+            "after": {"type": "list", "elements": "str", "default": []},
+        },
+        supports_check_mode=True,
+    )
+    name, after = module.params["name"], module.params["after"]
+    for word in [name, *after]:
+        if not NAME.fullmatch(word):
+            module.fail_json(msg="'%s' is no name of a kernel module" % word)
+    plain = name.replace("-", "_")
+    tree = open_tree("/")
+    # a built-in module without parameters has no directory, and modprobe is content with it
+    missing = not tree.exists("/sys/module/" + plain)
+    path = "/etc/modules-load.d/%s.conf" % plain.replace("_", "-")
+    due = module.params["persistent"] and plain not in persisted(tree)
+    text = HEAD + "".join(word + "\n" for word in [*after, name])
+    log: t.List[str] = []
+    if missing and not module.check_mode:
+        log = load(module, name)
+    try:
+        before = tree.text(path)
+        if due and not module.check_mode:
+            os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+            write(module, path, text)
+    except OSError as exc:
+        module.fail_json(msg="%s cannot be written: %s" % (path, exc.strerror), log=log)
+    result: t.Dict[str, t.Any] = {
+        "changed": missing or due,
+        "loaded": missing,
+        "path": path if due else None,
+        "log": log,
+    }
+    if due:
+        result["diff"] = {"before_header": path, "after_header": path, "before": before or "", "after": text}
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,396 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Lifting the limit on a real containerd: change, again, predict, fail and put back, be killed and be undone."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.fabric.rdma.plugins.module_utils import _memlock_run
+from ansible_collections.fabric.rdma.plugins.module_utils._memlock import MemlockError, parse_wish
+from ansible_collections.fabric.rdma.plugins.module_utils._memlock_run import lift
+from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils import containerd_node
+from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils.containerd_node import (
+    CONFIG_2,
+    CONFIG_3,
+    HIGH,
+    LOW,
+    Killed,
+    Machine,
+)
+
+pytestmark = pytest.mark.skipif(
+    containerd_node.reason_not_here() is not None, reason=str(containerd_node.reason_not_here())
+)
+
+LIMIT = {"soft": HIGH, "hard": HIGH}
+ENTRY = {"type": "RLIMIT_MEMLOCK", **LIMIT}
+SPEC = "etc/fabric-rdma-base.json"
+DROP_IN = "units/containerd.service.d/90-fabric-rdma-memlock.conf"
+Start = Callable[..., Machine]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    machines: list[Machine] = []
+
+    def make(config: str = CONFIG_2, generation: str | None = None) -> Machine:
+        found = containerd_node.generations()
+        root = tmp_path / str(len(machines))
+        root.mkdir()
+        machine = Machine(root, found[generation or sorted(found)[0]], config)
+        machines.append(machine)
+        assert machine.start(), (root / "log").read_text()
+        return machine
+
+    yield make
+    for machine in machines:
+        machine.stop()
+
+
+def run(machine: Machine, check: bool = False, timeout: float = 20, **wish: Any) -> dict[str, Any]:
+    result: dict[str, Any] = lift(machine, parse_wish({**LIMIT, **wish}), check, timeout)
+    assert not list((machine.root / "scratch").iterdir())
+    assert "never shown" not in json.dumps(result)
+    return result
+
+
+def rlimits(machine: Machine, name: str = SPEC) -> Any:
+    return json.loads(machine.files()[name])["process"]["rlimits"]
+
+
+@pytest.mark.parametrize("generation", sorted(containerd_node.generations()))
+@pytest.mark.parametrize("config", [CONFIG_2, CONFIG_3], ids=["version2", "version3"])
+def test_fresh_predicted_done_and_again(start: Start, generation: str, config: str) -> None:
+    if config is CONFIG_3 and generation.startswith("1."):
+        pytest.skip(f"containerd {generation} knows no version 3")
+    machine = start(config, generation)
+    before = machine.files()
+    predicted = run(machine, check=True)
+    assert (machine.files(), machine.starts) == (before, 1)
+
+    result = run(machine)
+    after = machine.files()
+    assert sorted(set(after) - set(before)) == [SPEC, DROP_IN]
+    assert [str(Path(path).relative_to(machine.root)) for path in result["files"]] == [SPEC, "etc/config.toml", DROP_IN]
+    assert rlimits(machine) == [ENTRY]
+    added = set(after["etc/config.toml"].splitlines()) - set(before["etc/config.toml"].splitlines())
+    assert {line.split(b"=")[0].strip() for line in added} == {b"base_runtime_spec"}
+    assert len(after["etc/config.toml"].splitlines()) == len(before["etc/config.toml"].splitlines()) + 2
+    assert (result["changed"], result["restarted"], machine.starts) == (True, True, 2)
+    both = {"base_runtime_spec": str(machine.root / SPEC), "memlock": LIMIT}
+    assert result["handlers"] == {"nvidia": both, "runc": both}
+    assert result["daemon"]["memlock"] == LIMIT
+    for key in ("changed", "files", "diff", "reasons", "drift", "warnings", "stale_containers"):
+        assert predicted[key] == result[key]
+    assert predicted["handlers"] == result["handlers"]
+    assert next(part["after"] for part in result["diff"]) == f"RLIMIT_MEMLOCK: soft {HIGH} hard {HIGH}\n"
+
+    for check in (True, False):
+        again = run(machine, check=check)
+        assert (again["changed"], again["files"], again["diff"], machine.starts) == (False, [], [], 2)
+    assert machine.files() == after
+    kept = result["backups"][str(machine.config)]
+    assert Path(kept).read_bytes() == before["etc/config.toml"]
+
+
+def test_limit_alone_leaves_the_configuration(start: Start) -> None:
+    machine = start()
+    config = machine.config.read_bytes()
+    predicted = run(machine, check=True, method="limit")
+    result = run(machine, method="limit")
+    assert (predicted["changed"], predicted["diff"]) == (True, result["diff"])
+    assert (machine.config.read_bytes(), list(machine.files())) == (config, ["etc/config.toml", DROP_IN])
+    assert result["handlers"]["runc"] == {"base_runtime_spec": None, "memlock": LIMIT}
+    assert run(machine, method="limit")["changed"] is False
+
+
+def test_one_handler_of_two(start: Start) -> None:
+    machine = start()
+    result = run(machine, handlers=["nvidia"])
+    assert {name: handler["base_runtime_spec"] for name, handler in result["handlers"].items()} == {
+        "nvidia": str(machine.root / SPEC),
+        "runc": None,
+    }
+    assert run(machine, handlers=["nvidia"])["changed"] is False
+    with pytest.raises(MemlockError, match=r"^containerd has no runtime handler kata; it has nvidia, runc$"):
+        run(machine, handlers=["kata"])
+
+
+def foreign(machine: Machine, *entries: dict[str, Any]) -> Path:
+    """A specification of somebody else, configured for runc."""
+    status, output, _error = machine.command([os.path.join(machine.directory, "ctr"), "oci", "spec"])
+    assert status == 0
+    spec = json.loads(output)
+    spec["process"]["rlimits"] = list(entries)
+    path = machine.root / "etc/cri-base.json"
+    path.write_text(json.dumps(spec))
+    text = machine.config.read_text()
+    header = "runtimes.runc]\n"
+    machine.config.write_text(text.replace(header, f'{header}base_runtime_spec = "{path}"\n', 1))
+    machine.command(["systemctl", "restart", "containerd.service"])
+    return path
+
+
+def test_a_specification_of_somebody_else_is_adopted(start: Start) -> None:
+    machine = start()
+    nofile = {"type": "RLIMIT_NOFILE", "hard": 65535, "soft": 65535}
+    theirs = foreign(machine, nofile)
+    data = theirs.read_bytes()
+    result = run(machine)
+    assert result["handlers"]["runc"]["base_runtime_spec"] == str(machine.root / "etc/fabric-rdma-from-cri-base.json")
+    assert rlimits(machine, "etc/fabric-rdma-from-cri-base.json") == [nofile, ENTRY]
+    assert theirs.read_bytes() == data
+    assert run(machine)["changed"] is False
+
+
+def test_a_specification_with_which_no_container_would_start(start: Start) -> None:
+    machine = start()
+    foreign(machine, {"type": "RLIMIT_NOPE", "hard": 1, "soft": 1})
+    before, starts = machine.files(), machine.starts
+    with pytest.raises(MemlockError, match=r"cri-base\.json has the rlimit RLIMIT_NOPE, which runc does not know"):
+        run(machine)
+    assert (machine.files(), machine.starts) == (before, starts)
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("properties", "message"),
+    [
+        ({"KillMode": "control-group"}, "has KillMode=control-group: a restart would kill every Pod of the node"),
+    ],
+)
+def test_a_unit_that_makes_a_restart_unsafe(start: Start, properties: dict[str, str], message: str) -> None:
+    machine = start()
+    machine.properties = properties
+    before = machine.files()
+    with pytest.raises(MemlockError, match=message):
+        run(machine)
+    assert (machine.files(), machine.starts) == (before, 1)
+
+
+def test_a_limit_that_cannot_be_raised(start: Start) -> None:
+    machine = start()
+    machine.may_raise = False
+    with pytest.raises(MemlockError, match=r"^containerd may lock .*it lacks CAP_SYS_RESOURCE"):
+        run(machine)
+    # what is there already needs no right
+    assert run(machine, soft=LOW, hard=HIGH)["restarted"] is True
+
+
+def test_a_drop_in_of_somebody_else_that_has_the_last_word(start: Start) -> None:
+    machine = start()
+    later = machine.root / "units/zz-limits.conf"
+    later.write_text("[Service]\nLimitMEMLOCK=64K\n")
+    machine.properties = {"DropInPaths": f"/x/10-a.conf {later}"}
+    with pytest.raises(
+        MemlockError, match=r"zz-limits\.conf sets LimitMEMLOCK after 90-fabric-rdma-memlock\.conf would"
+    ):
+        run(machine)
+
+
+def test_a_runtime_that_is_ill_before(start: Start) -> None:
+    machine = start()
+    text = machine.config.read_text()
+    machine.config.write_text(
+        text.replace("runtimes.runc]\n", 'runtimes.runc]\nbase_runtime_spec = "/nowhere.json"\n', 1)
+    )
+    machine.command(["systemctl", "restart", "containerd.service"])
+    before = machine.files()
+    with pytest.raises(MemlockError, match=r"^containerd is not healthy, and nothing was changed: .*nowhere\.json"):
+        run(machine)
+    assert machine.files() == before
+
+
+def test_no_containerd(start: Start) -> None:
+    machine = start()
+    machine.stop()
+    with pytest.raises(MemlockError, match=r"^no containerd that serves Kubernetes runs here"):
+        run(machine)
+
+
+def test_an_edit_that_would_change_something_else(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = start()
+    before = machine.files()
+    real = _memlock_run._containerd.plan_edits
+
+    def more(*arguments: Any, **keywords: Any) -> Any:
+        plan = real(*arguments, **keywords)
+        edits = {
+            path: text.replace("SystemdCgroup = true", "SystemdCgroup = false") for path, text in plan.edits.items()
+        }
+        return plan._replace(edits=edits)
+
+    def none(*arguments: Any, **keywords: Any) -> Any:
+        plan = real(*arguments, **keywords)
+        return plan._replace(edits={})
+
+    monkeypatch.setattr(_memlock_run._containerd, "plan_edits", more)
+    with pytest.raises(
+        MemlockError, match=r"the edit would change .*SystemdCgroup, too, as containerd merges its files"
+    ):
+        run(machine)
+    monkeypatch.setattr(_memlock_run._containerd, "plan_edits", none)
+    with pytest.raises(MemlockError, match="no effect on the runtime handler nvidia, runc: another file"):
+        run(machine)
+    assert (machine.files(), machine.starts) == (before, 1)
+
+
+# --- failures after the restart ---------------------------------------------------------------------------------------
+
+
+def break_specification(machine: Machine) -> None:
+    """A specification that containerd cannot read appears between the writing and the restart."""
+    real = machine.step
+
+    def step(name: str) -> None:
+        if name == "proved":
+            (machine.root / SPEC).write_text("[]")
+        real(name)
+
+    machine.step = step  # type: ignore[method-assign]
+
+
+def test_a_plugin_in_error_is_rolled_back(start: Start) -> None:
+    machine = start()
+    before = machine.files()
+    break_specification(machine)
+    with pytest.raises(MemlockError, match=r"the plugin (cri|runtime) of .* is in state error: .*") as error:
+        run(machine)
+    assert "The old configuration is back and containerd healthy with it" in str(error.value)
+    assert "cannot unmarshal array" in str(error.value)
+    after = machine.files()
+    # what somebody else wrote in our place is not ours to take away, and nobody names it
+    assert after.pop(SPEC) == b"[]"
+    assert after == before
+    assert machine.starts == 3
+    assert run(machine, check=True)["changed"] is True
+
+
+def test_a_daemon_that_does_not_start_is_rolled_back(start: Start) -> None:
+    machine = start()
+    before = machine.files()
+    real = machine.step
+
+    def step(name: str) -> None:
+        if name == "proved":
+            machine.answers = {"systemctl restart": (1, "", "Job failed.")}
+        if name == "undone":
+            machine.answers = {}
+        real(name)
+
+    machine.step = step  # type: ignore[method-assign]
+    with pytest.raises(
+        MemlockError, match=r"^containerd does not start: its log says why .*The old configuration is back"
+    ):
+        run(machine)
+    assert machine.files() == before
+
+
+def test_a_limit_that_did_not_take(start: Start) -> None:
+    machine = start()
+    before = machine.files()
+    machine.answers = {"daemon-reload": (0, "", "")}
+    with pytest.raises(
+        MemlockError, match=r"containerd may still lock only .* after the restart. The old configuration is"
+    ):
+        run(machine)
+    assert machine.files() == before
+
+
+def test_the_old_configuration_that_is_ill_too(start: Start) -> None:
+    machine = start()
+    before = machine.files()
+    machine.answers = {"systemctl restart": (1, "", "Job failed.")}
+    with pytest.raises(MemlockError, match=r"containerd is NOT healthy with them, either.*This node needs a look now"):
+        run(machine)
+    assert machine.files() == before
+    machine.answers = {}
+    machine.stop()
+    assert run(machine)["recovered"] is True
+
+
+# --- killed -----------------------------------------------------------------------------------------------------------
+
+
+def test_killed_between_any_two_steps(start: Start) -> None:
+    """After each the next run predicts what it then does, and ends where one that was never disturbed ends."""
+    undisturbed = start()
+    run(undisturbed)
+    wanted = {name: data.replace(str(undisturbed.root).encode(), b"ROOT") for name, data in undisturbed.files().items()}
+    names = undisturbed.steps
+    assert names[:2] == ["journal", "staged"]
+    assert names[-2:] == ["healthy", "finished"]
+    for number in range(1, len(names) + 1):
+        machine = start()
+        before = machine.files()
+        machine.kill_at = number
+        with pytest.raises(Killed):
+            run(machine)
+        machine.kill_at = None
+        predicted = run(machine, check=True)
+        result = run(machine)
+        last = number == len(names)
+        assert (result["changed"], result["recovered"]) == (not last, not last), names[number - 1]
+        for key in ("changed", "files", "diff", "recovered"):
+            assert predicted[key] == result[key], names[number - 1]
+        found = {name: data.replace(str(machine.root).encode(), b"ROOT") for name, data in machine.files().items()}
+        assert found == wanted, names[number - 1]
+        assert not last or before != machine.files()
+        assert run(machine)["changed"] is False
+        machine.stop()
+
+
+def test_killed_with_a_daemon_that_is_down(start: Start) -> None:
+    machine = start()
+    machine.kill_at = 6
+    with pytest.raises(Killed):
+        run(machine)
+    machine.kill_at = None
+    machine.stop()
+    result = run(machine)
+    assert (result["changed"], result["recovered"]) == (True, True)
+    assert run(machine)["changed"] is False
+
+
+def test_restarted_when_files_are_newer_than_the_daemon(start: Start) -> None:
+    machine = start()
+    run(machine)
+    path = machine.root / SPEC
+    # the same content is known to be loaded, whatever its time is
+    os.utime(path, (time.time() + 60, time.time() + 60))
+    assert run(machine)["changed"] is False
+    (Path(machine.state_directory) / "last.json").unlink()
+    result = run(machine)
+    assert (result["changed"], result["files"]) == (True, [])
+    assert result["reasons"] == [f"{path} was changed after containerd had started"]
+    assert run(machine)["changed"] is False
+
+
+def test_two_runs_at_once(start: Start) -> None:
+    machine = start()
+    messages = []
+    real = machine.step
+
+    def step(name: str) -> None:
+        if name == "staged":
+            with pytest.raises(MemlockError) as error:
+                lift(machine, parse_wish(LIMIT), False, 5)
+            messages.append(str(error.value))
+        real(name)
+
+    machine.step = step  # type: ignore[method-assign]
+    run(machine)
+    assert len(messages) == 1
+    assert re.match("another run changes containerd on this node now", messages[0])

@@ -1,0 +1,342 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import contextlib
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.fabric.rdma.plugins.module_utils._models import _MODELS
+from ansible_collections.fabric.rdma.plugins.module_utils._ofed import (
+    ROWS,
+    OfedError,
+    check_cards,
+    check_wish,
+    ofed_needs,
+    ofed_plan,
+    release_number,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._tree import open_tree
+from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, Machine, facts_of
+
+DOCA = {
+    "method": "doca",
+    "version": "2.9.1",
+    "repository": "https://repo.example.org/doca/2.9.1/x/",
+    "key": "files/key",
+}
+ISO = {"method": "mlnx_iso", "version": "24.10-1.1.4.0", "iso": "/srv/mlnx.iso"}
+TOOLS = ("ib_write_bw", "ib_write_lat", "ibstat", "ibv_devinfo", "rdma")
+MODULES = ("ib_umad", "ib_uverbs", "rdma_ucm", "ib_ipoib")
+
+
+# -- Cards and releases ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "method", "version", "verdict"),
+    [
+        # ConnectX-3, 3 Pro, Connect-IB: MLNX_OFED 4.9 LTS only
+        ("ConnectX-3", "mlnx_iso", "4.9-7.1.0.0", "fine"),
+        ("ConnectX-3", "mlnx_iso", "5.0-2.1.8.0", "refused"),
+        ("ConnectX-3 Pro", "mlnx_iso", "5.1-0.6.6.0", "refused"),
+        ("Connect-IB", "mlnx_iso", "23.10-0.5.5.0", "refused"),
+        ("ConnectX-3", "doca", "2.9.1", "refused"),
+        ("Connect-IB", "doca", "3.2.0", "refused"),
+        # ConnectX-4: last in DOCA 2.9 LTS, MLNX_OFED 24.10 and 23.10
+        ("ConnectX-4", "doca", "2.8.0", "fine"),
+        ("ConnectX-4", "doca", "2.9.3", "fine"),
+        ("ConnectX-4", "doca", "2.10.0", "refused"),
+        ("ConnectX-4", "doca", "3.2.0", "refused"),
+        ("ConnectX-4 Virtual Function", "doca", "3.0.0", "refused"),
+        ("ConnectX-4", "mlnx_iso", "24.10-1.1.4.0", "fine"),
+        ("ConnectX-4", "mlnx_iso", "23.10-2.1.3.1", "fine"),
+        # ConnectX-4 Lx, 5: listed for DOCA 2.9; what newer ones list is not settled
+        ("ConnectX-4 Lx", "doca", "2.9.1", "fine"),
+        ("ConnectX-4 Lx", "doca", "2.10.0", "unsure"),
+        ("ConnectX-5", "doca", "3.2.0", "unsure"),
+        ("ConnectX-5 Ex", "doca", "2.9.1", "fine"),
+        ("ConnectX-5", "mlnx_iso", "5.8-1.0.1.1", "fine"),
+        # ConnectX-6 to 7, BlueField-2: all, and the last of MLNX_OFED
+        ("ConnectX-6", "doca", "3.4.0", "fine"),
+        ("ConnectX-6 Dx", "doca", "2.9.1", "fine"),
+        ("ConnectX-6 Lx", "mlnx_iso", "24.10-1.1.4.0", "fine"),
+        ("ConnectX-7", "doca", "3.4.0", "fine"),
+        ("ConnectX-7", "mlnx_iso", "24.10-1.1.4.0", "fine"),
+        ("BlueField-2", "mlnx_iso", "24.10-1.1.4.0", "fine"),
+        ("BlueField-2", "doca", "3.2.0", "fine"),
+        # BlueField-3: DOCA-Host only
+        ("BlueField-3", "doca", "2.9.1", "fine"),
+        ("BlueField-3", "mlnx_iso", "24.10-1.1.4.0", "refused"),
+        # ConnectX-8: not in DOCA 2.9 LTS, but for a build of its own
+        ("ConnectX-8", "doca", "2.9.1", "refused"),
+        ("ConnectX-8", "doca", "2.9.0_CX8", "fine"),
+        ("ConnectX-8", "doca", "2.10.0", "fine"),
+        ("ConnectX-8", "doca", "3.1.0", "fine"),
+        ("ConnectX-8", "mlnx_iso", "24.10-1.1.4.0", "refused"),
+        # newer than the table
+        ("ConnectX-9", "doca", "3.4.0", "unsure"),
+        ("BlueField-4", "mlnx_iso", "24.10-1.1.4.0", "refused"),
+        ("ConnectX Family mlx5Gen Virtual Function", "doca", "2.9.1", "unsure"),
+        # not of this vendor, or not known
+        ("Elastic Fabric Adapter (EFA)", "doca", "3.4.0", "fine"),
+        (None, "doca", "3.4.0", "fine"),
+        # the kernel's own driver has no release
+        ("ConnectX-3", "inbox", "", "fine"),
+        ("ConnectX-3", "none", "", "fine"),
+    ],
+)
+def test_table(model: str | None, method: str, version: str, verdict: str) -> None:
+    plan = check_cards([("mlx5_0 at 0000:3b:00.0", model)], method, version)
+    assert (len(plan.refusals), len(plan.warnings)) == {"fine": (0, 0), "refused": (1, 0), "unsure": (0, 1)}[verdict]
+    for text in (*plan.refusals, *plan.warnings):
+        assert text.startswith(f"mlx5_0 at 0000:3b:00.0 ({str(model).replace(' Virtual Function', '')})")
+        assert version in text
+
+
+def test_every_model_has_a_row() -> None:
+    """But the first BlueField, of which the release notes no longer speak."""
+    rows = [model for row in ROWS for model in row.models]
+    assert len(rows) == len(set(rows))
+    assert {model for (vendor, _id), model in _MODELS.items() if vendor == "15b3"} - set(rows) == {"BlueField"}
+
+
+@given(st.sampled_from(ROWS), st.integers(2, 4), st.integers(0, 20))
+def test_a_refusal_says_what_would_do(row: Any, major: int, minor: int) -> None:
+    for text in check_cards([("x", row.models[0])], "doca", f"{major}.{minor}.0").refusals:
+        assert row.text in text
+        assert text.endswith(row.remedy)
+        assert row.remedy
+
+
+@pytest.mark.parametrize(
+    ("capture", "wish", "model"),
+    [
+        ("gb200-1", {"method": "mlnx_iso", "version": "24.10-1.1.4.0"}, "BlueField-3"),
+        ("gb200-1", {"method": "doca", "version": "3.2.0"}, None),
+        ("ib-v100-1", {"method": "doca", "version": "2.9.1"}, None),
+        ("ib-v100-1", {"method": "inbox"}, None),
+        ("lab-soft-roce", {"method": "doca", "version": "3.2.0"}, None),
+    ],
+)
+def test_plan_of_a_capture(capture: str, wish: dict[str, Any], model: str | None) -> None:
+    facts = facts_of(open_tree(str(CAPTURES / f"{capture}.capture")))
+    refusals = ofed_plan(facts, wish).refusals
+    cards = [device for device in facts["devices"] if device["model"] == model and device["pci"]]
+    assert [text.partition(" would")[0] for text in refusals] == [
+        f"{card['name']} at {card['pci']} ({model})" for card in cards
+    ]
+
+
+def test_a_virtual_function_is_its_card() -> None:
+    machine = Machine()
+    owner = machine.nic(device="0x1023")
+    function = machine.nic("mlx5_1", "eth1", "0000:3b:00.1", device="0x101e")
+    machine.link(f"{function}/physfn", owner)
+    refusals = ofed_plan(facts_of(machine), DOCA).refusals
+    assert [text.partition(" would")[0] for text in refusals] == [
+        "mlx5_0 at 0000:3b:00.0 (ConnectX-8)",
+        "mlx5_1 at 0000:3b:00.1 (ConnectX-8)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("version", "number"),
+    [("2.9.1", (2, 9)), ("2.10", (2, 10)), ("2.9.0_CX8", (2, 9)), ("24.10-1.1.4.0", (24, 10)), ("4.9", (4, 9))],
+)
+def test_release_number(version: str, number: tuple[int, int]) -> None:
+    assert release_number(version) == number
+
+
+@given(st.text(max_size=12))
+def test_release_number_of_anything(version: str) -> None:
+    with contextlib.suppress(OfedError):
+        assert len(release_number(version)) == 2
+
+
+# -- Wishes ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wish", "message"),
+    [
+        ({"methd": "inbox"}, "rdma_ofed has no key methd; it knows activate, "),
+        ({"method": "yum"}, "rdma_ofed.method is 'yum'; expected one of none, inbox, doca, mlnx_iso"),
+        ({"activate": "now"}, "rdma_ofed.activate is 'now'; expected one of none, reload, reboot"),
+        ({"method": "doca"}, "rdma_ofed.method doca also needs version, repository, key"),
+        ({"method": "mlnx_iso", "version": "24.10"}, "rdma_ofed.method mlnx_iso also needs iso"),
+        ({**DOCA, "version": "newest"}, "rdma_ofed.version is 'newest'; expected a release such as 2.9.1"),
+        (
+            {**DOCA, "version": "24.10-1.1.4.0"},
+            "rdma_ofed.version is 24.10-1.1.4.0, which is the OFED inside a DOCA release",
+        ),
+        ({**DOCA, "repository": "ftp://x/"}, "rdma_ofed.repository is 'ftp://x/'; expected an address"),
+        (
+            {**DOCA, "repository": "https://x/doca/latest/rhel9/"},
+            "rdma_ofed.repository is https://x/doca/latest/rhel9/, whose",
+        ),
+        (
+            {**DOCA, "repository": "https://x/doca/3.2.0/rhel9/"},
+            "rdma_ofed.version is 2.9.1, but rdma_ofed.repository is of 3.2.0",
+        ),
+        ({**DOCA, "key": "https://x/key"}, "rdma_ofed.key is an address: give rdma_ofed.key_checksum"),
+        ({**ISO, "iso": "mlnx.iso"}, "rdma_ofed.iso is 'mlnx.iso'; expected an absolute path on the node"),
+    ],
+)
+def test_a_wish_that_makes_no_sense(wish: dict[str, Any], message: str) -> None:
+    with pytest.raises(OfedError, match=f"^{re.escape(message)}"):
+        check_wish(wish)
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {},
+        {"method": "none"},
+        DOCA,
+        ISO,
+        {**DOCA, "key": "https://x/key", "key_checksum": "sha256:00"},
+        {**DOCA, "repository": "file:/srv/doca/"},
+        # what the role hands over when nothing is set
+        {"method": "inbox", "version": "", "repository": "", "key": "", "key_checksum": "", "iso": "", "packages": []},
+    ],
+)
+def test_a_wish_that_makes_sense(wish: dict[str, Any]) -> None:
+    assert check_wish(wish)["method"] == wish.get("method", "inbox")
+
+
+# -- Needs -------------------------------------------------------------------------------------------------------------
+
+
+def node(
+    info: str | None = None,
+    path: str | None = "kernel",
+    running: str | None = None,
+    loaded: bool = True,
+    tools: tuple[str, ...] = TOOLS,
+    modules: tuple[str, ...] = MODULES,
+    device: str = "0x101b",
+) -> dict[str, Any]:
+    """Facts of a node with a ConnectX-6: what ofed_info says, where mlx5_core is on disk, which one runs."""
+    machine = Machine()
+    machine.nic(device=device)
+    machine.file("/proc/sys/kernel/osrelease", "6.8.0\n")
+    lines = "".join(f"kernel/{name}.ko:\n" for name in MODULES)
+    machine.file("/lib/modules/6.8.0/modules.dep", lines + (f"{path}/mlx5_core.ko:\n" if path else ""))
+    for name in tools:
+        machine.file(f"/usr/bin/{name}")
+    for name in modules:
+        machine.files(f"/sys/module/{name}", initstate="live")
+    machine.file("/etc/modules-load.d/rdma.conf", "\n".join(modules))
+    if loaded:
+        machine.files("/sys/module/mlx5_core", initstate="live", version=running)
+    if info:
+        machine.file("/usr/bin/ofed_info", f"#!/bin/bash\necho {info}:\n")
+    return facts_of(machine)
+
+
+MLNX = {"info": "MLNX_OFED_LINUX-24.10-1.1.4.0", "path": "updates/dkms", "running": "24.10-1.1.4"}
+DOCA_OFED = {"info": "OFED-internal-24.10-1.1.4.0.105", "path": "updates/dkms", "running": "24.10-1.1.4"}
+REBOOT = "the kernel still runs the mlx5_core that came with it"
+
+
+@pytest.mark.parametrize(
+    ("facts", "wish", "expected"),
+    [
+        (node(), DOCA, {"driver": True, "reasons": ["the driver is the kernel's own, not DOCA 2.9.1"]}),
+        (node(), ISO, {"driver": True, "reasons": ["the driver is the kernel's own, not MLNX_OFED 24.10-1.1.4.0"]}),
+        (node(**DOCA_OFED), DOCA, {}),
+        (node(**MLNX), ISO, {}),
+        (node(**MLNX), {**ISO, "version": "24.10"}, {}),
+        # the release's own packages bring the programs; which ones is the operator's choice
+        (node(**DOCA_OFED, tools=()), DOCA, {}),
+        (
+            node(**MLNX),
+            {**ISO, "version": "24.10-1.1.4.01"},
+            {"driver": True, "reasons": ["the driver is MLNX_OFED 24.10-1.1.4.0, not MLNX_OFED 24.10-1.1.4.01"]},
+        ),
+        (
+            node(**DOCA_OFED),
+            {**DOCA, "version": "3.2.0", "repository": "file:/srv/"},
+            {"driver": True, "reasons": ["the driver is DOCA's OFED 24.10-1.1.4.0.105, not DOCA 3.2.0"]},
+        ),
+        (node(**MLNX), DOCA, {"driver": True, "reasons": ["the driver is MLNX_OFED 24.10-1.1.4.0, not DOCA 2.9.1"]}),
+        # a release that the table does not translate is taken at its word
+        (node(**DOCA_OFED), {**DOCA, "version": "3.9.0", "repository": "file:/srv/"}, {}),
+        # a new kernel without headers: the packages are there, the module is the kernel's
+        (
+            node(**{**DOCA_OFED, "path": "kernel", "running": None}),
+            DOCA,
+            {"driver": True, "reasons": ["DOCA's OFED 24.10-1.1.4.0.105 is installed, but not built for kernel 6.8.0"]},
+        ),
+        # installed and not yet loaded: due is a reboot, unless the wish says otherwise
+        (node(**{**DOCA_OFED, "running": None}), DOCA, {"pending": REBOOT}),
+        # mlx5_core of kernels before 5.10 calls itself 5.0-0
+        (node(**{**DOCA_OFED, "running": "5.0-0"}), DOCA, {"pending": REBOOT}),
+        (
+            node(**{**DOCA_OFED, "running": None}),
+            {**DOCA, "activate": "reboot"},
+            {"pending": REBOOT, "activate": True, "reasons": [REBOOT]},
+        ),
+        (
+            node(**{**DOCA_OFED, "running": "24.07-0.6.1"}),
+            DOCA,
+            {"pending": "the kernel still runs mlx5_core 24.07-0.6.1"},
+        ),
+        # no card, no driver in the kernel, nothing pending
+        (node(**DOCA_OFED, loaded=False), {**DOCA, "activate": "reboot"}, {}),
+        # modules of the new stack do not go into the old ib_core
+        (node(**{**DOCA_OFED, "running": None}, modules=MODULES[1:]), DOCA, {"pending": REBOOT}),
+        (
+            node(**DOCA_OFED, modules=MODULES[1:]),
+            DOCA,
+            {"modules": ["ib_umad"], "reasons": ["ib_umad is not loaded", "ib_umad is not loaded at boot"]},
+        ),
+    ],
+)
+def test_needs_of_a_driver(facts: dict[str, Any], wish: dict[str, Any], expected: dict[str, Any]) -> None:
+    needs = ofed_needs(facts, wish, "InfiniBand")
+    nothing = {
+        "needed": False,
+        "reasons": [],
+        "packages": False,
+        "modules": [],
+        "driver": False,
+        "activate": False,
+        "pending": None,
+        "warnings": [],
+    }
+    assert needs == {**nothing, **expected, "needed": "reasons" in expected}
+
+
+@pytest.mark.parametrize(
+    ("facts", "needs"),
+    [
+        (node(**MLNX), {"needed": False, "modules": []}),
+        (node(**MLNX, modules=MODULES[1:]), {"needed": True, "modules": ["ib_umad"]}),
+    ],
+)
+def test_inbox_over_a_vendors_stack_loads_modules_only(facts: dict[str, Any], needs: dict[str, Any]) -> None:
+    found = ofed_needs(facts, {"method": "inbox"}, "InfiniBand")
+    assert not found["packages"]
+    assert {key: found[key] for key in needs} == needs
+
+
+@pytest.mark.parametrize(
+    ("stack", "name"), [(MLNX, "MLNX_OFED 24.10-1.1.4.0"), (DOCA_OFED, "DOCA's OFED 24.10-1.1.4.0.105")]
+)
+def test_inbox_packages_do_not_go_over_a_vendors_stack(stack: dict[str, Any], name: str) -> None:
+    with pytest.raises(OfedError, match=rf"^{re.escape(name)} is installed, and rdma is missing: .*\{{method: none\}}"):
+        ofed_needs(node(**stack, tools=TOOLS[:4]), {"method": "inbox"}, "InfiniBand")
+
+
+def test_a_refused_card_is_an_error() -> None:
+    with pytest.raises(
+        OfedError, match=r"^mlx5_0 at 0000:3b:00\.0 \(ConnectX-4\) would be without a driver under DOCA 3\.2\.0"
+    ):
+        ofed_needs(node(device="0x1013"), {**DOCA, "version": "3.2.0", "repository": "file:/srv/"}, "InfiniBand")

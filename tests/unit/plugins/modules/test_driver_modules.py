@@ -1,0 +1,77 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""driver_gate and driver_check run for real, as a process on this machine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES
+from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_modules import run
+
+A100 = str(CAPTURES / "ib-a100-1.capture")
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_gate_of_a_capture(check: bool) -> None:
+    result = run("driver_gate", check, version="2.9.1", root=A100, override=["kernel_headers", "not_drained"])
+    assert not result["changed"]
+    names = [reason["name"] for reason in result["reasons"]]
+    assert names == ["default_route", "not_drained", "kernel_headers"]
+    assert result["blocked"] == ["default_route"]
+    assert [reason["overridden"] for reason in result["reasons"]] == [False, True, True]
+    (text,) = result["refusals"]
+    assert text.startswith("default_route: the default route goes over bond0 -> ")
+
+
+def test_gate_of_this_machine() -> None:
+    result = run("driver_gate", version="2.9.1", min_free_mib=1 << 40, activate="reload", override=["disk_space"])
+    assert "disk_space" not in result["blocked"]
+    assert "disk_space" in [reason["name"] for reason in result["reasons"]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"override": ["everything"]}, "ofed_override has no reason everything; there are unsupported_card, "),
+        ({"version": "newest"}, "rdma_ofed.version is 'newest'; expected a release"),
+        ({"root": "/nowhere"}, "root '/nowhere' cannot be read"),
+    ],
+)
+def test_gate_of_what_makes_no_sense(arguments: dict[str, object], message: str) -> None:
+    result = run("driver_gate", **{"version": "2.9.1", "root": A100, **arguments})
+    assert result["failed"]
+    assert result["msg"].startswith(message)
+
+
+def test_check_of_this_machine() -> None:
+    result = run("driver_check", driver="no_such_driver")
+    assert result["kernel"] == os.uname().release
+    assert not result["changed"]
+    assert "log" not in result
+    assert any("no_such_driver" in text for text in result["problems"])
+
+
+@pytest.mark.skipif(not os.access("/dev/kmsg", os.R_OK), reason="the kernel's log cannot be read here")
+def test_check_of_the_log() -> None:
+    assert run("driver_check", log_window=1)["log"]["seconds"] >= 1
+
+
+def test_dkms_as_it_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = os.uname().release
+    for name, text in {
+        "dkms": f"mlnx-ofed-kernel/24.10, {kernel}, x86_64: installed",
+        "modinfo": f"/lib/modules/{kernel}/updates/dkms/mlx5_core.ko",
+    }.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\necho '{text}'\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    result = run("driver_check")
+    assert result["problems"] == []
+    assert [(build["name"], build["state"]) for build in result["dkms"]] == [("mlnx-ofed-kernel", "installed")]
+    assert result["driver"]["path"] == "updates/dkms/mlx5_core.ko"
+    assert result["driver"]["kind"] == "updates"
