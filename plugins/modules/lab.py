@@ -17,7 +17,8 @@ description:
   - Nodes use KVM where a guest really boots with it, and plain emulation elsewhere.
   - Each node has a network card C(eth0) that leads to its SSH server from a port of 127.0.0.1 and to nothing else, and a card C(eth1)
     that joins the nodes, with an address from 198.51.100.0/24. C(rxe0) is on C(eth1).
-  - The user space for RDMA (rdma-core, perftest and so on) is not installed in the image, but a package repository inside the image has it.
+  - containerd runs on the nodes. What the roles of the collection install is not there, but a package repository inside the image has
+    it, such as the user space for RDMA, iSCSI and NFS, DKMS with a compiler, and the headers of the kernel.
   - Tells its progress on standard error while it runs.
 extends_documentation_fragment:
   - fabric.rdma.attributes

@@ -86,8 +86,6 @@ PACKAGES = [
     "iputils-ping",
     "kmod",
     "netbase",
-    "nfs-common",
-    "open-iscsi",
     "openssh-server",
     "pciutils",
     "procps",
@@ -102,12 +100,31 @@ PACKAGES = [
 # Not installed: they wait, with all that they depend on, in a package repository inside the image, so that the role which has
 # to install them does so for real and without a network.
 OFFLINE_PACKAGES = [
+    # the RDMA user space
     "ibverbs-providers",
     "ibverbs-utils",
     "infiniband-diags",
     "perftest",
     "rdma-core",
     "rdmacm-utils",
+    # what storage needs: the clients, and the servers that a second node runs for them
+    "cryptsetup-bin",
+    "curl",
+    "jq",
+    "multipath-tools",
+    "nfs-common",
+    "nfs-kernel-server",
+    "open-iscsi",
+    "tgt",
+    "xfsprogs",
+    # drivers that are built on the node, from a repository that is made and signed there
+    "dkms",
+    "dpkg-dev",
+    "gcc",
+    "gnupg",
+    "make",
+    # the whole content of a container
+    "busybox-static",
 ]
 
 # Files that no node of the lab reads. Drivers of hardware that QEMU's machine does not have are more than half of the kernel package;
@@ -229,6 +246,22 @@ MASKED_UNITS = [
     "systemd-update-utmp-runlevel.service",
 ]
 
+# Programs that systemd runs at boot and at every daemon-reload, of which an installation has many. Each costs a third of a second under
+# emulation, and looks for what a lab node has not: partitions to find, encrypted disks, kernel arguments.
+MASKED_GENERATORS = [
+    "systemd-bless-boot-generator",
+    "systemd-cryptsetup-generator",
+    "systemd-debug-generator",
+    "systemd-getty-generator",
+    "systemd-gpt-auto-generator",
+    "systemd-hibernate-resume-generator",
+    "systemd-integritysetup-generator",
+    "systemd-rc-local-generator",
+    "systemd-run-generator",
+    "systemd-system-update-generator",
+    "systemd-veritysetup-generator",
+]
+
 # "$1" is the root file system, seen with the identities that the files will have on a node. The results go to files that the builder
 # has opened: the hook may run in a user namespace that cannot reach the builder's directories by name.
 _HOOK = """\
@@ -242,9 +275,14 @@ systemctl --root="$root" enable fabric-rdma-lab-setup.service ssh.service >/dev/
 for unit in @MASKED@; do
     ln -sf /dev/null "$root/etc/systemd/system/$unit"
 done
+mkdir -p "$root/etc/systemd/system-generators"
+for generator in @GENERATORS@; do
+    ln -sf /dev/null "$root/etc/systemd/system-generators/$generator"
+done
 
-# The repository inside the image.
+# The repository inside the image; what the image itself was made from does not go into it.
 mkdir -p "$root@REPOSITORY@"
+rm -f "$root"/var/cache/apt/archives/*.deb
 chroot "$root" apt-get -q -y -o APT::Install-Recommends=false -o APT::Keep-Downloaded-Packages=true \\
     -o DPkg::Post-Invoke::=true --download-only install @OFFLINE@
 mv "$root"/var/cache/apt/archives/*.deb "$root@REPOSITORY@/"
@@ -261,6 +299,12 @@ echo 'deb [trusted=yes] file:@REPOSITORY@ ./' >"$root/etc/apt/sources.list.d/lab
 printf 'Acquire::Languages "none";\\nAPT::Install-Recommends "false";\\n' >"$root/etc/apt/apt.conf.d/90lab"
 echo force-unsafe-io >"$root/etc/dpkg/dpkg.cfg.d/90lab"
 chroot "$root" apt-get -q update
+
+# mmdebstrap takes these away only after the image is written; with them, what is installed on a node would not be started.
+rm -f "$root/usr/sbin/policy-rc.d"
+if [ -e "$root/sbin/start-stop-daemon.REAL" ]; then
+    mv "$root/sbin/start-stop-daemon.REAL" "$root/sbin/start-stop-daemon"
+fi
 
 # Nodes are booted with the kernel and the initrd beside the image: an initrd made on a node would never be used.
 chroot "$root" update-initramfs -u -k all
@@ -313,6 +357,7 @@ class ImageRecipe:
     offline_packages: tuple[str, ...]
     path_excludes: tuple[str, ...] = tuple(PATH_EXCLUDES)
     masked_units: tuple[str, ...] = tuple(MASKED_UNITS)
+    masked_generators: tuple[str, ...] = tuple(MASKED_GENERATORS)
     files: t.Mapping[str, tuple[int, str]] = field(default_factory=lambda: dict(FILES))
     hook: str = _HOOK
     disk_mib: int = 8192
@@ -328,6 +373,7 @@ class ImageRecipe:
         """The shell script that turns the root file system into the image."""
         return (
             self.hook.replace("@MASKED@", " ".join(self.masked_units))
+            .replace("@GENERATORS@", " ".join(self.masked_generators))
             .replace("@OFFLINE@", " ".join(self.offline_packages))
             .replace("@STANZAS@", packages_stanza_script())
             .replace("@REPOSITORY@", REPOSITORY)
@@ -530,12 +576,14 @@ def default_recipe(suite: str, sources: t.Sequence[AptSource], os_release: t.Map
     components = tuple(
         sorted({component for source in sources if source.suite == suite for component in source.components})
     )
+    flavour = "generic" if ubuntu else "amd64"
     return ImageRecipe(
         suite=suite,
         components=components,
-        kernel_package="linux-image-generic" if ubuntu else "linux-image-amd64",
+        kernel_package="linux-image-" + flavour,
         packages=tuple(PACKAGES),
-        offline_packages=tuple(OFFLINE_PACKAGES),
+        # Headers of the very kernel in the image: both come from the same look at the archive.
+        offline_packages=(*OFFLINE_PACKAGES, "linux-headers-" + flavour),
     )
 
 

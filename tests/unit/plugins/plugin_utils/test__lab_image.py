@@ -173,6 +173,7 @@ def test_key_is_stable_and_depends_on_every_field() -> None:
         "offline_packages": ("perftest",),
         "path_excludes": (),
         "masked_units": (),
+        "masked_generators": (),
         "files": {"etc/motd": (0o644, "hello\n")},
         "hook": "true\n",
         "disk_mib": 4096,
@@ -184,13 +185,27 @@ def test_key_is_stable_and_depends_on_every_field() -> None:
     assert len({recipe().key(), *keys}) == len(changes) + 1
 
 
+@pytest.mark.parametrize(("release", "flavour"), [(DEBIAN, "amd64"), (UBUNTU, "generic")])
+def test_headers_are_those_of_the_kernel(release: dict[str, str], flavour: str) -> None:
+    found = lab.default_recipe("suite", [], release)
+    assert found.kernel_package == f"linux-image-{flavour}"
+    assert found.offline_packages[-1] == f"linux-headers-{flavour}"
+
+
+def test_services_that_a_role_installs_are_started() -> None:
+    """While mmdebstrap works, a policy keeps every service from starting; on a node it must not be there."""
+    script = recipe().hook_script()
+    assert script.index('rm -f "$root/usr/sbin/policy-rc.d"') < script.index("mke2fs")
+
+
 def test_mirrors_are_no_part_of_the_key() -> None:
     other = AptSource("http://elsewhere.example.com/debian", "bookworm", ("main",), None)
     assert lab.default_recipe("bookworm", [other], DEBIAN).key() == recipe().key()
 
 
-def test_what_the_ofed_role_installs_is_not_in_the_image() -> None:
+def test_what_roles_install_is_not_in_the_image() -> None:
     assert not set(lab.PACKAGES) & set(lab.OFFLINE_PACKAGES)
+    assert {"perftest", "open-iscsi", "nfs-common", "multipath-tools", "dkms", "gcc"} <= set(lab.OFFLINE_PACKAGES)
     for text in (content for _mode, content in lab.FILES.values()):
         assert "ib_umad" not in text
         assert "rdma_ucm" not in text
