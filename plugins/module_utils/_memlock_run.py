@@ -141,7 +141,10 @@ class _Run:
             self._recover(died)
         daemon = read_daemon(self.node)
         self._refuse(daemon)
-        dump = self._merged(daemon, {}) if self.overlay else self._dump(daemon, daemon.config_path)
+        try:
+            dump = self._merged(daemon, {}) if self.overlay else self._dump(daemon, daemon.config_path)
+        except (TomlError, Refused, _containerd.ConfigError) as exc:
+            raise MemlockError(str(exc)) from exc
         self.socket = daemon.socket or _address(dump) or _DEFAULT_SOCKET
         broken = check_cri(self.node, daemon.ctr, self.socket)
         if broken and not (died and self.check_mode):
@@ -224,7 +227,10 @@ class _Run:
 
     def _dump(self, daemon: Daemon, path: str) -> str:
         """The configuration as the daemon merges it. May hold credentials: never returned, never in a message."""
-        status, output, error = self.node.command([daemon.program, "--config", path, "config", "dump"])
+        # the daemon runs without a file; the dump of 1.x does not
+        alone = daemon.generation < (2, 0) and path == daemon.config_path and self.node.read(path) is None
+        words = ["config", "default"] if alone else ["--config", path, "config", "dump"]
+        status, output, error = self.node.command([daemon.program, *words])
         if status != 0:
             # containerd's message holds the place and the reason, not the content
             raise MemlockError("containerd cannot read %s: %s" % (path, _last_line(error)))
@@ -267,7 +273,7 @@ class _Run:
         diff = [_spec_diff(path, specs) for path in sorted(specs.files)]
         reasons: t.List[str] = []
         if wanted:
-            for path, text in self._edits(daemon, files, wanted, dump).items():
+            for path, text in self._edits(daemon, files, wanted, dump, running).items():
                 diff.append(_text_diff(path, self._text(path), text))
                 written.append((path, text.encode("utf-8")))
         self._prove(daemon, dump, dict(written), wanted)
@@ -287,12 +293,17 @@ class _Run:
         return _containerd.load(daemon.config_path, read, glob, daemon.generation)
 
     def _edits(
-        self, daemon: Daemon, files: t.List[_containerd.ConfigFile], wanted: t.Mapping[str, str], dump: str
+        self,
+        daemon: Daemon,
+        files: t.List[_containerd.ConfigFile],
+        wanted: t.Mapping[str, str],
+        dump: str,
+        running: t.Mapping[str, Json],
     ) -> t.Dict[str, str]:
         generated = daemon.distribution in _GENERATED
         if generated:
             files = _with_open_imports(files)
-        plan = _containerd.plan_edits(files, daemon.generation, wanted, dump, daemon.config_path)
+        plan = _containerd.plan_edits(files, daemon.generation, wanted, dump, daemon.config_path, running or None)
         if plan.refusals:
             raise MemlockError("; ".join(plan.refusals))
         edits = {**plan.edits, **plan.creates}

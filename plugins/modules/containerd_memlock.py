@@ -146,6 +146,7 @@ drift:
   sample: ["/etc/containerd/fabric-rdma-from-cri-base.json: linux.maskedPaths"]
 """
 
+import tempfile
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
@@ -175,7 +176,9 @@ def main() -> None:
 
     wish = {key: module.params[key] for key in ("method", "handlers", "soft", "hard")}
     try:
-        result = lift(Node(command, module.tmpdir), parse_wish(wish), module.check_mode, module.params["timeout"])
+        # in memory: what lies there are copies of a configuration, which may hold credentials
+        with tempfile.TemporaryDirectory(prefix="fabric-rdma-", dir="/run") as scratch:
+            result = lift(Node(command, scratch), parse_wish(wish), module.check_mode, module.params["timeout"])
     except MemlockError as exc:
         module.fail_json(msg=str(exc))
     except OSError as exc:

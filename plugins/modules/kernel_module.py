@@ -144,7 +144,8 @@ def load(module: AnsibleModule, name: str) -> t.List[str]:
 
 
 def write(module: AnsibleModule, path: str, text: str) -> None:
-    handle, temporary = tempfile.mkstemp(dir=module.tmpdir)
+    # beside its place, so that it gets there by one rename
+    handle, temporary = tempfile.mkstemp(prefix=".fabric-rdma-", dir=os.path.dirname(path))
     with os.fdopen(handle, "w", encoding="ascii") as stream:
         stream.write(text)
     os.chmod(temporary, 0o644)

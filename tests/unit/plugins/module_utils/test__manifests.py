@@ -138,7 +138,7 @@ def test_no_group_leads_out_of_the_directory(group: str, directory: str) -> None
 def test_the_labels_are_what_the_daemon_set_selects() -> None:
     value = plan(ib_a100=[entry("ib_a100-ib0", ifNames=["ib0"])], soft=[entry("soft-software")])
     value["groups"]["ib_a100"]["classes"][0]["hosts"] = ["n1.example.com", "n2"]
-    [(path, script)] = label_scripts(value).items()
+    ((path, script),) = list(label_scripts(value).items())
     assert path == "ib_a100/ib-a100-ib0-labels.sh"
     selector = plan_manifests(value, SETTINGS)["ib_a100/ib-a100-ib0-daemonset.yaml"]["spec"]["template"]["spec"]
     [(key, label)] = selector["nodeSelector"].items()
@@ -152,7 +152,7 @@ def test_the_labels_are_what_the_daemon_set_selects() -> None:
 def test_no_name_of_a_host_is_more_than_a_word_of_a_script(name: str) -> None:
     value = plan(g=[entry("g", vendors=["15b3"])])
     value["groups"]["g"]["classes"][0]["hosts"] = [name]
-    [script] = label_scripts(value).values()
+    (script,) = list(label_scripts(value).values())
     lines = script.split("\n")
     node = re.fullmatch(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", name, re.ASCII)
     if node and not re.search(r"\.\.|\.-|-\.", name):

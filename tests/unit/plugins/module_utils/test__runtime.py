@@ -60,7 +60,7 @@ def daemon(
     arguments: tuple[str, ...] = ("/usr/bin/containerd",),
     cgroup: str = "/sys/fs/cgroup/system.slice",
     exe: str = "/usr/bin/containerd",
-    said: dict[str, Any] | None = SAYS,
+    said: dict[str, Any] | str | None = "SAYS",
 ) -> Machine:
     machine = Machine()
     # shims are in the service's group, too, and one has a smaller number since they were counted round
@@ -75,7 +75,7 @@ def daemon(
     machine.file("/etc/containerd/base.json", json.dumps(SPEC))
     machine.file(f"/usr/lib/systemd/system/{unit}", f"[Service]\nEnvironment=HTTPS_PROXY={SECRET}\nKillMode=process\n")
     if said is not None:
-        machine.file(f"/.answers/cri{SOCKET}", json.dumps(said))
+        machine.file(f"/.answers/cri{SOCKET}", json.dumps(SAYS if said == "SAYS" else said))
     machine.file(f"/.answers/changed/{pid}/etc/containerd/base.json", "0")
     machine.file(f"/.answers/changed/{pid}/etc/containerd/config.toml", "0")
     return machine
