@@ -261,8 +261,9 @@ class DirectoryTree(Tree):
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 return None
             first = os.read(handle, 65536)
-            # a sysfs attribute is at most a page: one read is all of it
-            if len(first) < 4096:
+            # A sysfs attribute is at most a page, and one read is all of it. A list in /proc comes a page at a time, each page cut
+            # at the end of a line (fs/seq_file.c), so that a short read says nothing there.
+            if len(first) < 4096 and path.startswith("/sys/"):
                 return first
             chunks, total = [first], len(first)
             while total < _MAX_FILE_BYTES:

@@ -462,3 +462,10 @@ def test_a_link_that_leads_out_of_the_tree_is_recorded() -> None:
     assert recorder.entries["/proc/self/exe"] == Entry("l", target=target)
     assert MemoryTree(recorder.entries).link_target("/proc/self/exe") == target
     assert MemoryTree({}).link_target("/proc/self/exe") is None
+
+
+def test_a_list_of_proc_comes_in_short_pieces() -> None:
+    # the first read(2) ends before the first page does, though there is more to come
+    whole = Path("/proc/kallsyms").read_bytes()
+    assert len(whole) > 65536
+    assert DirectoryTree("/").read("/proc/kallsyms") == whole
