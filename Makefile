@@ -53,7 +53,7 @@ sanity: .venv/.complete ## Run ansible-test sanity, and check the code of the no
 
 .PHONY: integration
 integration: .venv/.complete ## Build the collection, install it elsewhere, run it there and under ansible-runner
-	@python -m pytest -q -m integration tests/integration $(ARGS)
+	@python -m pytest -q -n 2 -m integration tests/integration $(ARGS)
 
 .PHONY: molecule
 molecule: .venv/.complete ## Boot the lab, converge, prove idempotence, verify devices and traffic, tear down

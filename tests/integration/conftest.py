@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -75,6 +76,19 @@ def user(tarball: Path, tmp_path_factory: pytest.TempPathFactory) -> User:
     return there
 
 
+def _build(environment: Path, wanted: list[str]) -> None:
+    done = environment / "requirements.txt"
+    if done.exists() and done.read_text().splitlines() == wanted:
+        return
+    shutil.rmtree(environment, ignore_errors=True)
+    subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
+    unfinished = environment / "unfinished.txt"
+    unfinished.write_text("\n".join(wanted) + "\n")
+    pip = [str(environment / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "--requirement", str(unfinished)], check=True)
+    unfinished.rename(done)
+
+
 @pytest.fixture(scope="session")
 def oldest_core() -> Path:
     """Programs of the oldest supported ansible-core, in a virtual environment that is kept beside the tools' own."""
@@ -82,15 +96,10 @@ def oldest_core() -> Path:
     wanted = [line.removeprefix("#oldest:").strip() for line in lines if line.startswith("#oldest:")]
     assert wanted
     environment = ROOT / ".venv" / "oldest-core"
-    done = environment / "requirements.txt"
-    if not done.exists() or done.read_text().splitlines() != wanted:
-        shutil.rmtree(environment, ignore_errors=True)
-        subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
-        unfinished = environment / "unfinished.txt"
-        unfinished.write_text("\n".join(wanted) + "\n")
-        pip = [str(environment / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, "--requirement", str(unfinished)], check=True)
-        unfinished.rename(done)
+    with open(ROOT / ".venv" / "oldest-core.lock", "w", encoding="ascii") as lock:
+        # several workers, one environment
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _build(environment, wanted)
     return environment / "bin"
 
 

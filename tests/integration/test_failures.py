@@ -83,6 +83,15 @@ def test_a_group_with_nothing_usable(whose: str, request: pytest.FixtureRequest,
         assert "Earlier measurements of what is no RDMA group any more are left out: gone" in text
 
 
+def test_an_inventory_without_hosts(user: User, tmp_path: Path) -> None:
+    """Ansible alone would do nothing and succeed."""
+    inventory = tmp_path / "hosts.json"
+    inventory.write_text(json.dumps({"others": {"hosts": {"one": {}}}}))
+    done = user.run("ansible-playbook", "fabric.rdma.site", "-i", str(inventory), check=False)
+    assert done.returncode == 2, done.stdout
+    assert "The inventory has no hosts that match rdma." in said(done)
+
+
 def test_a_host_that_fails_on_the_way(user: User, tmp_path: Path) -> None:
     """Its capture cannot be read: that fails the host at once, and the others go on to the report."""
     groups = {"good": replayed("ib-v100-1", "ib-v100-2"), "lost": replayed("ib-a100-1", "nowhere")}
