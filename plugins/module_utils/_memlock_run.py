@@ -246,12 +246,41 @@ class _Run:
 
     def _plan(self, daemon: Daemon, dump: str, running: t.Mapping[str, Json]) -> _Change:
         change = _Change([], [], False, {}, {}, [], None, [])
+        self._refuse_unstartable(daemon, running)
         if self.wish.method == "spec":
             try:
                 change = self._plan_spec(daemon, dump, running)
             except (SpecError, TomlError, Refused, _containerd.ConfigError) as exc:
                 raise MemlockError(str(exc)) from exc
         return self._plan_limit(daemon, change)
+
+    def _refuse_unstartable(self, daemon: Daemon, running: t.Mapping[str, Json]) -> None:
+        """What is in the files already, and would make the next start worse than the daemon that runs.
+
+        containerd itself starts with all of these; its CRI plugin, or the Pods of the handler, do not.
+        """
+        try:
+            files = self._load(daemon, self._text)
+            handlers = _containerd.effective(files, daemon.generation)
+            default = _containerd.default_handler(files, daemon.generation)
+        except (TomlError, _containerd.ConfigError) as exc:
+            if self.wish.method == "limit":
+                # containerd has read them, its dump says so
+                return
+            raise MemlockError(str(exc)) from exc
+        if default not in handlers:
+            raise MemlockError(
+                "the configuration of containerd (%s) has default_runtime_name %s, and no such runtime handler (it has %s): "
+                "its CRI plugin would not come back from a restart. Name one that is there, then run again"
+                % (daemon.config_path, default, ", ".join(sorted(handlers)) or "none")
+            )
+        bare = sorted(name for name, handler in handlers.items() if not handler.runtime_type and name not in running)
+        if bare or not handlers[default].runtime_type:
+            raise MemlockError(
+                "the runtime handler %s has no runtime_type in the configuration of containerd (%s): no Pod of it would start "
+                'after a restart. Set it (runtime_type = "io.containerd.runc.v2"), or remove the handler, then run again'
+                % (", ".join(bare or [default]), daemon.config_path)
+            )
 
     def _plan_spec(self, daemon: Daemon, dump: str, running: t.Mapping[str, Json]) -> _Change:
         files = self._load(daemon, self._text)
@@ -467,7 +496,7 @@ class _Run:
             restarted = True
             new = self._restart(daemon.unit, daemon.ctr, daemon.main_pid, change.specs, True)
         except (_Unhealthy, MemlockError, TransactionError, OSError) as exc:
-            reason = "%s: %s" % (exc.filename, exc.strerror) if isinstance(exc, OSError) else str(exc)
+            reason = _os_error(exc) if isinstance(exc, OSError) else str(exc)
             raise self._restore(daemon, reason, change.reload, restarted) from exc
         paths = sorted({*change.specs.values(), *(path for path, _data in change.files)})
         paths += [file.path for file in self._load(daemon, self._text)] if change.dump is not None else []
@@ -552,7 +581,7 @@ class _Run:
                 "now; the next run tries the restart again" % (reason, exc)
             )
         except (OSError, TransactionError, MemlockError) as exc:
-            what = "%s: %s" % (exc.filename, exc.strerror) if isinstance(exc, OSError) else str(exc)
+            what = _os_error(exc) if isinstance(exc, OSError) else str(exc)
             return MemlockError(
                 "%s. Putting the old files back did NOT succeed: %s. They are below %s, and the next run tries again"
                 % (reason, what, self.node.state_directory)
@@ -632,6 +661,11 @@ class _Run:
 
 
 # --- small things -----------------------------------------------------------------------------------------------------
+
+
+def _os_error(error: OSError) -> str:
+    # of a rename, the name that was to be replaced
+    return "%s: %s" % (error.filename2 or error.filename, error.strerror)
 
 
 def _limit(limit: t.Optional[Limit]) -> t.Optional[Json]:

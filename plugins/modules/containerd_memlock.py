@@ -182,7 +182,7 @@ def main() -> None:
     except MemlockError as exc:
         module.fail_json(msg=str(exc))
     except OSError as exc:
-        module.fail_json(msg="%s: %s" % (exc.filename or "containerd", exc.strerror))
+        module.fail_json(msg="%s: %s" % (exc.filename2 or exc.filename or "containerd", exc.strerror))
     for warning in result.pop("warnings"):
         module.warn(warning)
     module.exit_json(**result)

@@ -213,6 +213,26 @@ def test_a_runtime_that_is_ill_before(start: Start) -> None:
     assert machine.files() == before
 
 
+@pytest.mark.parametrize("method", ["spec", "limit"])
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ('[TABLE]\ndefault_runtime_name = "absent"\n', "default_runtime_name absent, .*it has nvidia, runc"),
+        ("[TABLE.runtimes.bare]\n", "handler bare has no runtime_type"),
+    ],
+    ids=["default", "type"],
+)
+def test_files_with_which_the_next_start_would_be_worse(start: Start, method: str, lines: str, message: str) -> None:
+    """containerd runs well, on what its files were; with what they are now its CRI, or some Pods, would not come back."""
+    machine = start()
+    table = 'plugins."io.containerd.grpc.v1.cri".containerd'
+    machine.config.write_text(machine.config.read_text() + lines.replace("TABLE", table))
+    before = machine.files()
+    with pytest.raises(MemlockError, match=message):
+        run(machine, method=method)
+    assert (machine.files(), machine.starts) == (before, 1)
+
+
 def test_no_containerd(start: Start) -> None:
     machine = start()
     machine.stop()
