@@ -1,0 +1,81 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Volumes for real: a disk from an iSCSI target and a directory over NFS 4.2, both served by the other node.
+
+storage_peer.yml makes the second node the server. The first one attaches, writes, reads and lets go.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterator
+
+import pytest
+import testinfra
+
+testinfra_hosts = ["ssh://lab1"]
+
+SERVER = "198.51.100.2"
+TARGET = "iqn.2019-10.io.longhorn:proof"
+MOUNT = "/mnt/fabric-rdma-proof"
+MODULES = {"iscsi_tcp", "nfs"}
+
+
+def test_iscsid_is_ready_and_will_be_at_boot(host: t.Any) -> None:
+    states = "systemctl is-active iscsid.socket iscsid.service; systemctl is-enabled iscsid.socket iscsid.service; true"
+    active_socket, active_service, *enabled = host.check_output(states).split()
+    assert "active" in (active_socket, active_service)
+    assert "enabled" in enabled
+
+
+def test_modules_are_loaded_now_and_at_boot(host: t.Any) -> None:
+    assert set(host.check_output("ls /sys/module").split()) >= MODULES
+    assert {line.strip() for line in host.check_output("cat /etc/modules-load.d/*.conf").splitlines()} >= MODULES
+
+
+def test_initiator_names_differ(host: t.Any) -> None:
+    other = testinfra.get_host("ssh://lab2", ssh_config=host.backend.ssh_config)
+    names = [node.check_output("grep ^InitiatorName= /etc/iscsi/initiatorname.iscsi") for node in (host, other)]
+    assert names[0] != names[1]
+
+
+@pytest.fixture
+def disk(host: t.Any) -> Iterator[str]:
+    """The disk of the other node's target while a session is open."""
+    host.check_output(f"iscsiadm --mode discovery --type sendtargets --portal {SERVER}")
+    host.check_output(f"iscsiadm --mode node --targetname {TARGET} --portal {SERVER} --login")
+    path = f"/dev/disk/by-path/ip-{SERVER}:3260-iscsi-{TARGET}-lun-1"
+    host.check_output(f"udevadm settle --timeout 60 --exit-if-exists {path}")
+    yield path
+    host.check_output(f"iscsiadm --mode node --targetname {TARGET} --portal {SERVER} --logout")
+    host.check_output(f"iscsiadm --mode node --targetname {TARGET} --op delete")
+
+
+def test_a_disk_from_the_other_node(host: t.Any, disk: str) -> None:
+    host.check_output(f"echo written over iSCSI | dd of={disk} bs=512 count=1 conv=sync oflag=direct status=none")
+    assert (
+        host.check_output(f"dd if={disk} bs=512 count=1 iflag=direct status=none | head -c 18") == "written over iSCSI"
+    )
+    assert TARGET in host.check_output("iscsiadm --mode session")
+    assert host.check_output(f"cat /sys/block/$(basename $(readlink -f {disk}))/device/model").strip() == "VIRTUAL-DISK"
+
+
+def test_multipathd_leaves_the_disk_alone(host: t.Any, disk: str) -> None:
+    if host.run("systemctl is-active multipathd.service").stdout.strip() != "active":
+        pytest.skip("multipathd does not run on this node")
+    # a map on top of the disk would hold it
+    host.check_output("udevadm settle --timeout 60")
+    assert not host.check_output(f"ls /sys/block/$(basename $(readlink -f {disk}))/holders")
+
+
+def test_a_directory_from_the_other_node(host: t.Any) -> None:
+    host.check_output(f"mkdir -p {MOUNT} && mount -t nfs4 -o vers=4.2,timeo=600 {SERVER}:/srv/proof {MOUNT}")
+    try:
+        assert host.check_output(f"cat {MOUNT}/who") == "from lab2"
+        options = host.check_output(f"findmnt --noheadings --output FSTYPE,OPTIONS {MOUNT}")
+        assert options.startswith("nfs4")
+        assert "vers=4.2" in options.split(None, 1)[1].split(",")
+        host.check_output(f"echo back >{MOUNT}/answer && sync {MOUNT}/answer")
+    finally:
+        host.check_output(f"umount {MOUNT} && rmdir {MOUNT}")

@@ -1,0 +1,126 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Fetches the containerd packages of newer Debian suites, from the mirror that this machine's apt uses, signatures checked.
+
+usage: fetch.py CACHE_DIRECTORY
+
+Prints a JSON object: generation -> path of the package. What is in the cache is not fetched again. Nothing of the machine's
+apt is changed: lists and downloads live in a directory of their own, and no root is needed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / ".collections"))
+
+from ansible_collections.fabric.rdma.plugins.plugin_utils import _lab_image as image
+
+# Generation -> (suite that has it, what its version looks like). 1.6 is in the image: bookworm has it.
+SUITES = {"1.7": ("trixie", r"1\.7\."), "2": ("sid", r"2\.")}
+
+
+def archives() -> list[image.AptSource]:
+    """The machine's sources of the Debian archive itself. Raises LabError on a machine that has none."""
+    os_release = image.parse_os_release(Path("/etc/os-release").read_text(encoding="utf-8"))
+    suite, sources = image.choose_sources(image.machine_sources(), os_release)
+    if suite != image.DEBIAN_SUITE:
+        raise image.LabError(
+            "three generations of containerd come from three suites of Debian, and the apt sources of this machine are those of %s %s: "
+            "run this scenario on Debian" % (os_release.get("ID"), suite)
+        )
+    return [source for source in sources if source.suite == suite]
+
+
+def fetch(generation: str, cache: Path, sources: list[image.AptSource]) -> Path:
+    """The package of a generation, in the cache. Raises LabError when the mirror does not have it."""
+    suite, pattern = SUITES[generation]
+    final = cache / f"containerd-{suite}.deb"
+    if not final.exists():
+        # Not /tmp: package lists are large, and /tmp is a small RAM disk on some machines.
+        with tempfile.TemporaryDirectory(prefix=f"fetch-{suite}-", dir=cache) as scratch:
+            package = _download(suite, Path(scratch), sources)
+            os.replace(package, final)
+    version = subprocess.run(
+        ["dpkg-deb", "--field", str(final), "Version"], check=True, capture_output=True, text=True
+    ).stdout.strip()
+    if not re.match(pattern, version):
+        raise image.LabError(
+            f"{final} is containerd {version}, and generation {generation} is wanted: Debian's suite {suite} has moved on; "
+            "name another suite for this generation in molecule/runtimes/fetch.py, and remove the file"
+        )
+    return final
+
+
+def _download(suite: str, scratch: Path, sources: list[image.AptSource]) -> Path:
+    lines = [image.AptSource(source.uri, suite, ("main",), source.signed_by).line() for source in sources]
+    (scratch / "sources.list").write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    for directory in ("state/lists/partial", "cache/archives/partial", "parts"):
+        (scratch / directory).mkdir(parents=True)
+    (scratch / "status").touch()
+    settings = {
+        "Dir::Etc::SourceList": scratch / "sources.list",
+        "Dir::Etc::SourceParts": scratch / "parts",
+        # a machine that prefers its own suite would find none of the others
+        "Dir::Etc::Preferences": "/dev/null",
+        "Dir::Etc::PreferencesParts": scratch / "parts",
+        "Dir::State": scratch / "state",
+        "Dir::State::Status": scratch / "status",
+        "Dir::Cache": scratch / "cache",
+        "APT::Architecture": "amd64",
+        "APT::Architectures": "amd64",
+        "APT::Default-Release": "",
+        "APT::Sandbox::User": "root",
+        "APT::Get::AllowUnauthenticated": "false",
+        "Acquire::Languages": "none",
+        "Acquire::PDiffs": "false",
+    }
+    options = [part for name, value in settings.items() for part in ("-o", f"{name}={value}")]
+    for arguments in (["update", "--error-on=any"], ["download", "containerd"]):
+        done = subprocess.run(
+            ["apt-get", "--quiet", *options, *arguments],
+            cwd=scratch,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise image.LabError(
+                f"apt-get {arguments[0]} failed for Debian's suite {suite} on this machine's mirror; a mirror with this suite, and a "
+                f"debian-archive-keyring that knows its key, are needed. It said:\n{done.stdout.strip()}"
+            )
+    (package,) = scratch.glob("containerd_*.deb")
+    return package
+
+
+def main() -> None:
+    """Fetches what is not there, one process at a time."""
+    if len(sys.argv) != 2:
+        sys.exit((__doc__ or "").strip())
+    cache = Path(sys.argv[1]).expanduser()
+    cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        with image.locked(
+            str(cache / "fetch.lock"), lambda text: print(text, file=sys.stderr), lambda: None, "containerd"
+        ):
+            for leftover in cache.glob("fetch-*-*"):
+                shutil.rmtree(leftover)
+            sources = archives()
+            print(json.dumps({generation: str(fetch(generation, cache, sources)) for generation in SUITES}))
+    except image.LabError as exc:
+        sys.exit(f"error: {exc}")
+
+
+if __name__ == "__main__":
+    main()
