@@ -22,7 +22,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._models import (
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._tree import Tree
 
-__all__ = ["PCI_FUNCTION", "Facts", "function_of", "hex_id", "number", "read_devices"]
+__all__ = ["PCI_FUNCTION", "Facts", "bridges_above", "function_of", "hex_id", "number", "read_devices"]
 
 Facts = t.Dict[str, t.Any]
 
@@ -70,6 +70,15 @@ def function_of(real: t.Optional[str]) -> t.Optional[str]:
         if PCI_FUNCTION.fullmatch(parts[index]):
             return "/".join(parts[: index + 1])
     return None
+
+
+def bridges_above(function: t.Optional[str]) -> t.List[str]:
+    """PCI addresses of the bridges that a function's canonical directory lies in, from the root port down.
+
+    Two functions with one of them in common are under the same PCIe switch, or behind the same port of the host.
+    """
+    # not the directories above the host bridge, of which virtual machines and Arm boards have several
+    return [part for part in (function or "").split("/")[:-1] if PCI_FUNCTION.fullmatch(part)]
 
 
 def _char_devices(tree: Tree) -> t.Dict[str, t.Set[str]]:
@@ -334,6 +343,7 @@ def _read_device(node: _Node, name: str) -> t.Optional[Facts]:
         "name": name,
         "kind": kind,
         "pci": function.rpartition("/")[2] if function else None,
+        "bridges": bridges_above(function),
         "vendor": vendor,
         "device": device,
         "model": model,

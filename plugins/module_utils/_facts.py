@@ -12,6 +12,7 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.module_utils._devices import (
     PCI_FUNCTION,
     Facts,
+    bridges_above,
     function_of,
     hex_id,
     number,
@@ -71,35 +72,33 @@ def _gpus(tree: Tree, warnings: t.List[str], devices: t.List[Facts]) -> t.List[F
         numa = number(tree, base + "/numa_node")
         gpu: Facts = {
             "pci": pci,
+            "bridges": bridges_above(function_of(tree.real(base))),
             "vendor": vendor,
             "device": hex_id(tree, base + "/device"),
             "numa_node": None if numa is None or numa < 0 else numa,
         }
-        gpu["nearest"] = _nearest(tree, gpu, devices)
+        gpu["nearest"] = _nearest(gpu, devices)
         found.append(gpu)
     return found
 
 
-def _nearest(tree: Tree, gpu: Facts, devices: t.List[Facts]) -> t.List[str]:
+def _nearest(gpu: Facts, devices: t.List[Facts]) -> t.List[str]:
     """Names of the HCAs with the shortest way to a GPU.
 
     Way: number of PCI bridges that both have above them, as `nvidia-smi topo -m` counts (a common switch is PIX or PXB).
     Devices that share nothing but the host bridge are as near as their NUMA node says (NODE), on others not near at all
     (SYS). On a GB200, where every GPU and HCA has a PCI domain of its own, NUMA is all there is.
     """
-    path = (function_of(tree.real("/sys/bus/pci/devices/" + gpu["pci"])) or "").split("/")[:-1]
     best: t.List[str] = []
     depth = 0
     for device in devices:
         if device["pci"] is None or device["kind"] in ("software", "smi", "sf"):
             continue
-        other = (function_of(tree.real("/sys/bus/pci/devices/" + device["pci"])) or "").split("/")[:-1]
         shared = 0
-        for mine, theirs in zip(path, other):
+        for mine, theirs in zip(gpu["bridges"], device["bridges"]):
             if mine != theirs:
                 break
-            # not the directories above the host bridge, of which virtual machines and Arm boards have several
-            shared += bool(PCI_FUNCTION.fullmatch(mine))
+            shared += 1
         if not shared:
             continue
         if shared > depth:

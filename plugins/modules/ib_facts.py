@@ -111,7 +111,7 @@ ansible_facts:
           returned: subset gpus
           type: list
           elements: dict
-          sample: [{pci: "0008:01:00.0", vendor: 10de, device: "2941", numa_node: 0, nearest: [mlx5_0, mlx5_1]}]
+          sample: [{pci: "0008:01:00.0", bridges: ["0008:00:00.0"], vendor: 10de, device: "2941", numa_node: 0, nearest: [mlx5_0, mlx5_1]}]
         nvidia:
           description:
             - The loaded driver of NVIDIA (V(open) or V(proprietary)), whether the GPU Operator has it, and whether C(ib_core)

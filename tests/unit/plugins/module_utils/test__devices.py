@@ -33,6 +33,7 @@ def test_an_ordinary_function_whole() -> None:
         "name": "mlx5_0",
         "kind": "pf",
         "pci": "0000:3b:00.0",
+        "bridges": ["0000:3a:00.0"],
         "vendor": "15b3",
         "device": "1017",
         "model": "ConnectX-5",

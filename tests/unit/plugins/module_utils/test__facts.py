@@ -92,7 +92,15 @@ def test_the_nearest_hca(card: str, first: str, second: str, nearest: list[str])
         function = machine.function(f"0000:0d:00.{index}", under, numa_node=index)
         machine.hca(f"mlx5_{index}", function)
     [found] = facts_of(machine)["gpus"]
-    assert found == {"pci": "0000:0c:00.0", "vendor": "10de", "device": "2941", "numa_node": 0, "nearest": nearest}
+    bridges = [part for part in card.split("/") if part.count(":") == 2]
+    assert found == {
+        "pci": "0000:0c:00.0",
+        "bridges": bridges,
+        "vendor": "10de",
+        "device": "2941",
+        "numa_node": 0,
+        "nearest": nearest,
+    }
 
 
 def test_no_nearest_hca() -> None:
