@@ -13,6 +13,7 @@ description:
   - A group that this run did not plan stays as it was while the inventory has a group of its name, with C(planned) false
     and the reason in C(kept).
   - A group that could not be planned keeps the classes of the earlier plan beside its error.
+  - A plan with such groups has no configuration for the whole cluster, which would not know of them.
 positional: path, groups
 options:
   _input:

@@ -13,8 +13,17 @@ description:
     functions on every host of the group, and no other function on any of them.
   - Models what the plugin really does. Kinds of selectors are ANDed, values of one kind are ORed, C(linkTypes) is compared
     with the type of the first netdev below the PCI function, port states and bond masters do not exist for it.
-  - Splits a group into classes when no single configuration is exact on all of its hosts.
-  - A group for which even that is not possible, or of which facts of some hosts are missing, has C(planned) false and says
+  - Tries the kinds C(vendors), C(deviceIDs), C(drivers) and C(linkTypes) alone and together, fewer kinds first, and C(ifNames)
+    after all of them, because names differ between machines.
+  - Splits a group into classes when no single configuration is exact on all of its hosts, and says which function on which
+    host is in the way.
+  - With C(rails), gives each rail a resource of its own. A rail is what is under the same PCIe switch, GPUs and HCAs. Rails are
+    numbered by GPU, so that a lost cable or a dead HCA shifts none, and the numbers mean the same on every host of a group. An
+    error shows the two hosts that differ.
+  - Finds one configuration for the whole cluster (C(NicClusterPolicy)) that is exact on all hosts of all groups, or says with a
+    counter-example why there is none.
+  - Gives the configuration of the SR-IOV network device plugin that offers the same functions.
+  - A group for which even that is not possible, or of which facts of some hosts are missing or partial, has C(planned) false and says
     why in C(errors), with a counter-example (host, device, why). The other groups are planned.
   - Says for each device or port that is left out on which host and why.
 positional: groups
@@ -27,11 +36,14 @@ options:
     required: true
   groups:
     description:
-      - By name of group, the keys C(hosts) (list), C(resource), C(want) and C(strategy).
+      - By name of group, the keys C(hosts) (list), C(resource), C(want), C(strategy) and C(rails).
       - C(resource) has the keys C(name) (required), C(prefix) (V(rdma) by default) and C(hca_max) (V(63) by default).
       - C(want) has the keys C(link_layer) (V(InfiniBand) or V(Ethernet)), C(state) (V(Active) or V(any)),
         C(min_rate_gbps), C(kinds) (some of V(pf), V(vf), V(sf), V(software)) and C(exclude) (RDMA, PCI or netdev names).
-      - C(strategy) is V(auto), V(ifnames) or V(device_ids).
+      - C(strategy) is V(auto), V(ifnames) (interface names alone) or V(device_ids) (device IDs, with other kinds than names where
+        they are needed). A group that a strategy cannot serve exactly is not planned.
+      - C(rails) is V(false) (the default), V(true) for resources named C({name}_gpu{rail}), or another pattern of names, in
+        which C({name}) stands for the name of C(resource), C({rail}) for the number of the rail, from 1.
     type: dict
 author:
   - fabric.rdma contributors
@@ -48,6 +60,17 @@ EXAMPLES = r"""
         resource: {name: rdma_v100}
         want: {link_layer: InfiniBand, min_rate_gbps: 100}
 
+- name: Plan one resource for each GPU and the HCA under its switch
+  ansible.builtin.set_fact:
+    plan: "{{ facts_by_host | fabric.rdma.rdma_selectors(wishes) }}"
+  vars:
+    wishes:
+      roce-rails:
+        hosts: "{{ facts_by_host.keys() | list }}"
+        resource: {name: shared_cx5}
+        want: {link_layer: Ethernet, min_rate_gbps: 100}
+        rails: true # rdma/shared_cx5_gpu1, rdma/shared_cx5_gpu2 and so on
+
 - name: Plan all groups of the inventory
   ansible.builtin.set_fact:
     plan: "{{ hostvars | fabric.rdma.rdma_view(groups, rdma_groups) | fabric.rdma.rdma_selectors }}"
@@ -56,9 +79,17 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - The plan. C(groups) has for each group its C(resource), whether it is C(planned), C(classes) (C(name), C(hosts), C(selectors), C(config) for the
-      plugin's config.json, C(matches) by host), C(wanted) ports by host, C(exclusions) with their reasons, C(environment) for
-      workloads by host, C(warnings) and C(errors).
+    - The plan. C(groups) has for each group its C(resource), the C(resources) one by one with their C(rail), whether it is
+      C(planned), its C(classes), C(wanted) ports by host, C(rails) by host (C(rail), C(resource), C(gpus), C(devices)),
+      C(exclusions) with their reasons, C(environment) for workloads by host (C(NCCL_IB_HCA), C(UCX_NET_DEVICES)), C(warnings)
+      and C(errors).
+    - A class has a C(name), C(hosts), C(selectors) (with rails, those of all of them), C(pools) (C(resource), C(rail),
+      C(selectors)), C(config) for the plugin's config.json, C(matches) by host, C(reason) (why it is not one with the other
+      classes of the group) and C(sriov) (C(config) with the C(resourceList) of the SR-IOV network device plugin, or the
+      C(reason) why there is none).
+    - C(cluster) has the one C(config) for all groups with the C(selectors) by resource and the number of C(hosts) that it is
+      exact on. Where there is none, C(errors) says why, and C(alternative) what to do. Nodes of which there are no facts are
+      not known to it.
   type: dict
 """
 

@@ -10,7 +10,8 @@ short_description: Collect facts and wishes of the RDMA groups
 version_added: "0.1.0"
 description:
   - Takes from the variables of all hosts what the cluster-wide steps look at, which is the facts of
-    P(fabric.rdma.ib_facts#module) and the wishes C(rdma_resource), C(rdma_want) and C(rdma_selector_strategy) of each group.
+    P(fabric.rdma.ib_facts#module) and the wishes C(rdma_resource), C(rdma_want), C(rdma_selector_strategy) and C(rdma_rails)
+    of each group.
   - Fails for a group that the inventory does not have, and for a wish that differs between hosts of a group.
 positional: groups, names
 options:

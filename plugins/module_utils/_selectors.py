@@ -11,17 +11,28 @@ a function matches when, for every kind of selector that is given, its value is 
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import re
 import typing as t
 
-__all__ = ["KINDS", "PLAN_SCHEMA", "PlanError", "plan_group", "plan_groups", "usable_ports", "validate_wishes"]
+from ansible_collections.fabric.rdma.plugins.module_utils._rails import Rail, RailError, check_rails, host_rails
+from ansible_collections.fabric.rdma.plugins.module_utils._solver import (
+    SHARED,
+    Function,
+    Selectors,
+    classes_of,
+    explain,
+    matched,
+    search,
+    traits_of,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._sriov import sriov_config, sriov_functions
+
+__all__ = ["PLAN_SCHEMA", "PlanError", "plan_group", "plan_groups", "usable_ports", "validate_wishes"]
 
 PLAN_SCHEMA = 1
-
-# In the order in which a smaller set is tried; names of interfaces are the last resort.
-KINDS = ("vendors", "deviceIDs", "drivers", "linkTypes", "ifNames")
+# The schema of the facts that this planner reads (docs/facts.schema.json).
+_FACTS_SCHEMA = 1
 
 STRATEGIES = ("auto", "ifnames", "device_ids")
 LINK_LAYERS = ("InfiniBand", "Ethernet")
@@ -44,29 +55,15 @@ _WANT_DEFAULTS: t.Dict[str, t.Any] = {
     "exclude": [],
 }
 _RESOURCE_DEFAULTS: t.Dict[str, t.Any] = {"name": None, "prefix": "rdma", "hca_max": 63}
+# rdma_rails: true
+_RAIL_NAMES = "{name}_gpu{rail}"
+_MOST_RAILS = 99
 
 Json = t.Dict[str, t.Any]
 
 
 class PlanError(Exception):
     """Wishes that make no sense, or that no configuration can fulfil; the text is for the user."""
-
-
-class _Function(t.NamedTuple):
-    """A PCI function as the plugin sees it; the order of the first fields is that of KINDS."""
-
-    vendors: str
-    deviceIDs: str
-    drivers: str
-    linkTypes: str
-    ifNames: str
-    wanted: bool
-    pci: str
-    devices: t.Tuple[str, ...]
-    ports: t.Tuple[int, ...]
-
-    def value(self, kind: str) -> str:
-        return str(self[KINDS.index(kind)])
 
 
 def _bad(group: str, key: str, value: t.Any, expected: str) -> PlanError:
@@ -87,9 +84,9 @@ def _checked(group: str, key: str, given: t.Any, defaults: Json) -> Json:
 
 
 def validate_wishes(group: str, wishes: t.Mapping[str, t.Any]) -> Json:
-    """Wishes of a group with their defaults: {resource: {name, prefix, hca_max}, want: {...}, strategy: str}.
+    """Wishes of a group with their defaults: {resource: {name, prefix, hca_max}, want: {...}, strategy: str, rails: str | None}.
 
-    PlanError names the group, the key, the value and what is allowed; a misspelt key is an error.
+    rails is the pattern of the names of the rails' resources. PlanError names the group, the key, the value and what is allowed; a misspelt key is an error.
     """
     resource = _checked(group, "rdma_resource", wishes.get("resource"), _RESOURCE_DEFAULTS)
     want = _checked(group, "rdma_want", wishes.get("want"), _WANT_DEFAULTS)
@@ -127,7 +124,35 @@ def validate_wishes(group: str, wishes: t.Mapping[str, t.Any]) -> Json:
             raise _bad(group, "rdma_want." + key, values, "some of " + ", ".join(allowed))
     if strategy not in STRATEGIES:
         raise _bad(group, "rdma_selector_strategy", strategy, "one of " + ", ".join(STRATEGIES))
-    return {"resource": resource, "want": want, "strategy": strategy}
+    return {
+        "resource": resource,
+        "want": want,
+        "strategy": strategy,
+        "rails": _rail_names(group, name, wishes.get("rails")),
+    }
+
+
+def _rail_names(group: str, name: str, wish: t.Any) -> t.Optional[str]:
+    """The pattern of the names of the rails' resources, None when there are no rails."""
+    if wish is None or wish is False:
+        return None
+    pattern = _RAIL_NAMES if wish is True else wish
+    expected = "true, false, or a pattern of names with {rail} in it, such as %s" % _RAIL_NAMES
+    if not isinstance(pattern, str) or "{rail}" not in pattern:
+        raise _bad(group, "rdma_rails", wish, expected)
+    longest = _rail_name(pattern, name, _MOST_RAILS)
+    if not _RESOURCE_NAME.fullmatch(longest):
+        raise _bad(
+            group,
+            "rdma_rails",
+            wish,
+            expected + ", that makes names of letters, digits and underscores, at most 63 (%s is none)" % longest,
+        )
+    return pattern
+
+
+def _rail_name(pattern: str, name: str, rail: int) -> str:
+    return pattern.replace("{name}", name).replace("{rail}", str(rail))
 
 
 def _names_of(device: t.Mapping[str, t.Any]) -> t.Set[str]:
@@ -160,7 +185,7 @@ def _device_refusal(device: t.Mapping[str, t.Any], want: Json) -> t.Optional[str
             "software": "software device (%s)" % (device["driver"] or "unknown driver"),
         }
         return "%s, the group wants kinds %s" % (words[kind], ", ".join(want["kinds"]))
-    excluded = sorted(_names_of(device) & set(want["exclude"]))
+    excluded = sorted(_names_of(device) & set(want["exclude"])) if want["exclude"] else []
     return "excluded by name (%s)" % ", ".join(excluded) if excluded else None
 
 
@@ -192,10 +217,11 @@ def usable_ports(facts: t.Mapping[str, t.Any], want: t.Mapping[str, t.Any]) -> t
     wanted: [{device, port, rate_gbps, link_layer, netdev, pci}]; refused: [{device, port, netdev, reason}], port None when the
     whole device is refused. want is as validate_wishes() returns it.
     """
+    wish = dict(want)
     wanted: t.List[Json] = []
     refused: t.List[Json] = []
     for device in facts.get("devices", []):
-        reason = _device_refusal(device, dict(want))
+        reason = _device_refusal(device, wish)
         if reason or not device["ports"]:
             netdev = device["netdevs"][0] if device["netdevs"] else None
             refused.append(
@@ -204,7 +230,7 @@ def usable_ports(facts: t.Mapping[str, t.Any], want: t.Mapping[str, t.Any]) -> t
             continue
         for port in device["ports"]:
             netdev = port["netdevs"][0]["name"] if port["netdevs"] else None
-            reason = _port_refusal(device, port, dict(want))
+            reason = _port_refusal(device, port, wish)
             if reason:
                 refused.append({"device": device["name"], "port": port["number"], "netdev": netdev, "reason": reason})
             else:
@@ -221,105 +247,37 @@ def usable_ports(facts: t.Mapping[str, t.Any], want: t.Mapping[str, t.Any]) -> t
     return wanted, refused
 
 
-def _functions(facts: t.Mapping[str, t.Any], wanted: t.List[Json]) -> t.List[_Function]:
-    """The functions that the plugin sees on one host, sorted by PCI address. A function is wanted when one of its ports is."""
+def _functions(
+    facts: t.Mapping[str, t.Any], pools: t.Mapping[str, str], wanted: t.List[Json], refused: t.List[Json]
+) -> t.List[Function]:
+    """The functions that the plugin sees on one host, sorted by PCI address. pools: the resource that wants it, by PCI address."""
     ports: t.Dict[str, t.Set[int]] = {}
     for row in wanted:
         if row["pci"]:
             ports.setdefault(row["pci"], set()).add(row["port"])
-    found: t.Dict[str, _Function] = {}
-    for device in facts.get("devices", []):
+    reasons: t.Dict[str, str] = {}
+    for row in refused:
+        reasons.setdefault(row["device"], row["reason"])
+    found: t.Dict[str, Function] = {}
+    for device in facts["devices"]:
         pci, view = device["pci"], device["plugin"]
         if not pci or not view["visible"]:
             continue
-        names = (found[pci].devices if pci in found else ()) + (device["name"],)
-        found[pci] = _Function(
-            vendors=device["vendor"] or "",
-            deviceIDs=device["device"] or "",
-            drivers=device["driver"] or "",
-            linkTypes=view["link_type"],
-            ifNames=view["if_name"],
-            wanted=pci in ports,
+        found[pci] = Function(
+            values=(
+                device["vendor"] or "",
+                device["device"] or "",
+                device["driver"] or "",
+                view["link_type"],
+                view["if_name"],
+            ),
+            pool=pools.get(pci, ""),
             pci=pci,
-            devices=names,
+            devices=(found[pci].devices if pci in found else ()) + (device["name"],),
             ports=tuple(sorted(ports.get(pci, ()))),
+            why="" if pci in pools else reasons.get(device["name"], ""),
         )
     return [found[pci] for pci in sorted(found)]
-
-
-def _kind_sets(strategy: str) -> t.List[t.Tuple[str, ...]]:
-    """Sets of selector kinds in the order in which they are tried: without ifNames first, then small before large."""
-    if strategy == "ifnames":
-        return [("ifNames",)]
-    plain = [kinds for size in range(1, 5) for kinds in itertools.combinations(KINDS[:4], size)]
-    if strategy == "device_ids":
-        return [kinds for kinds in plain if "deviceIDs" in kinds]
-    return plain + [
-        kinds for size in range(1, 6) for kinds in itertools.combinations(KINDS, size) if "ifNames" in kinds
-    ]
-
-
-# What the plugin can tell two functions apart by, and whether the function is wanted.
-_Traits = t.Tuple[str, str, str, str, str, bool]
-
-
-def _search(traits: t.Collection[_Traits], strategy: str) -> t.Optional[t.Dict[str, t.List[str]]]:
-    """The first set of kinds whose lists match all wanted traits and no other, None when there is none.
-
-    With the kinds given, each list must hold every wanted value; more values can only match more. So the wanted values are
-    the one candidate.
-    """
-    wanted = [trait for trait in traits if trait[5]]
-    others = [trait for trait in traits if not trait[5]]
-    for kinds in _kind_sets(strategy):
-        lists = {kind: {str(trait[KINDS.index(kind)]) for trait in wanted} for kind in kinds}
-        if any("" in values for values in lists.values()):
-            continue
-        if not any(all(trait[KINDS.index(kind)] in lists[kind] for kind in kinds) for trait in others):
-            return {kind: sorted(lists[kind]) for kind in kinds}
-    return None
-
-
-def _traits(functions: t.Iterable[_Function]) -> t.FrozenSet[_Traits]:
-    return frozenset(
-        (function.vendors, function.deviceIDs, function.drivers, function.linkTypes, function.ifNames, function.wanted)
-        for function in functions
-    )
-
-
-def _counter_example(host: str, functions: t.List[_Function], strategy: str) -> str:
-    """Why one host alone has no exact selectors: a wanted and an unwanted function that look the same."""
-    kinds = {"ifnames": ("ifNames",), "device_ids": KINDS[:4]}.get(strategy, KINDS)
-    hint = "" if strategy == "auto" else "; rdma_selector_strategy: auto may tell them apart"
-    for mine in functions:
-        if not mine.wanted:
-            continue
-        if strategy == "ifnames" and not mine.ifNames:
-            return "host %s: %s (%s) is wanted but has no netdev, so no interface name can select it%s" % (
-                host,
-                mine.devices[0],
-                mine.pci,
-                hint,
-            )
-        for other in functions:
-            if not other.wanted and all(mine.value(kind) == other.value(kind) for kind in kinds):
-                return (
-                    "host %s: %s (%s) is wanted and %s (%s) is not, but the plugin cannot tell them apart by %s%s"
-                    % (
-                        host,
-                        mine.devices[0],
-                        mine.pci,
-                        other.devices[0],
-                        other.pci,
-                        ", ".join(kinds),
-                        hint,
-                    )
-                )
-    return "host %s: several wanted functions together cannot be told from an unwanted one by %s%s" % (
-        host,
-        ", ".join(kinds),
-        hint,
-    )
 
 
 # How a class is called after what it selects by; the names of interfaces speak for themselves.
@@ -346,48 +304,19 @@ def _class_name(group: str, selectors: t.Mapping[str, t.List[str]]) -> str:
     return "%s-%s" % (group, slug)
 
 
-def _classes(
-    group: str, functions: t.Dict[str, t.List[_Function]], strategy: str
-) -> t.List[t.Tuple[t.List[str], t.Dict[str, t.List[str]]]]:
-    """[(hosts, selectors)]: as few classes as a greedy pass finds, the same for every order of hosts.
-
-    Hosts with equal traits are one profile, and the search works on profiles: its cost grows with the number of different
-    machines, not with the number of machines.
-    """
-    profiles: t.Dict[t.FrozenSet[_Traits], t.List[str]] = {}
-    for host in sorted(functions):
-        profiles.setdefault(_traits(functions[host]), []).append(host)
-    together = _search(frozenset().union(*profiles), strategy) if profiles else None
-    if together:
-        return [(sorted(functions), together)]
-    classes: t.List[t.Tuple[t.Set[_Traits], t.List[str], t.Dict[str, t.List[str]]]] = []
-    for profile in sorted(profiles, key=sorted):
-        alone = _search(profile, strategy)
-        if alone is None:
-            host = profiles[profile][0]
-            raise PlanError(
-                "group %s: no selectors are exact: %s" % (group, _counter_example(host, functions[host], strategy))
-            )
-        for index, (traits, hosts, _dummy) in enumerate(classes):
-            joint = _search(traits | profile, strategy)
-            if joint:
-                classes[index] = (traits | profile, hosts + profiles[profile], joint)
-                break
-        else:
-            classes.append((set(profile), list(profiles[profile]), alone))
-    return [(sorted(hosts), selectors) for _dummy, hosts, selectors in classes]
-
-
-def _config(resource: Json, selectors: t.Mapping[str, t.List[str]]) -> Json:
+def _config(pools: t.Mapping[str, Json], selectors: t.Mapping[str, Selectors]) -> Json:
+    """The plugin's config.json; pools: {resource: {name, prefix, hca_max}} in the order of their entries."""
     return {
         "periodicUpdateInterval": _PERIODIC_UPDATE_SECONDS,
         "configList": [
             {
-                "resourceName": resource["name"],
-                "resourcePrefix": resource["prefix"],
-                "rdmaHcaMax": resource["hca_max"],
-                "selectors": dict(selectors),
+                "resourceName": pools[pool]["name"],
+                "resourcePrefix": pools[pool]["prefix"],
+                "rdmaHcaMax": pools[pool]["hca_max"],
+                "selectors": dict(selectors[pool]),
             }
+            for pool in pools
+            if pool in selectors
         ],
     }
 
@@ -398,137 +327,387 @@ def _environment(wanted: t.List[Json]) -> t.Dict[str, str]:
     return {"NCCL_IB_HCA": "=" + ",".join(ports), "UCX_NET_DEVICES": ",".join(ports)} if ports else {}
 
 
+class _Host(t.NamedTuple):
+    """What one host contributes to the plan of its group."""
+
+    wanted: t.List[Json]
+    refused: t.List[Json]
+    rails: t.List[Rail]
+    warnings: t.List[str]
+
+
+def _check_facts(group: str, facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]]) -> None:
+    """PlanError for facts that are there and cannot be planned with: a port that they do not tell of would be lost silently."""
+    for host in sorted(facts_by_host):
+        facts = facts_by_host[host]
+        if facts.get("schema", _FACTS_SCHEMA) != _FACTS_SCHEMA:
+            raise PlanError(
+                "group %s: the facts of %s have schema %r, this version reads %d: they are of another version; "
+                "run discover again" % (group, host, facts["schema"], _FACTS_SCHEMA)
+            )
+        if "devices" not in facts:
+            raise PlanError(
+                "group %s: the facts of %s are partial: they do not tell of its devices; run discover again, which gathers all"
+                % (group, host)
+            )
+
+
+def _visible_ports(facts: t.Mapping[str, t.Any], want: Json) -> t.Tuple[t.List[Json], t.List[Json]]:
+    """As usable_ports(), but a port that the plugin cannot offer is refused, too."""
+    rows, refused = usable_ports(facts, want)
+    views = {device["name"]: device for device in facts["devices"]}
+    keep: t.List[Json] = []
+    for row in rows:
+        device = views[row["device"]]
+        if device["plugin"]["visible"] or device["kind"] == "software":
+            keep.append(row)
+        else:
+            reason = "invisible to the plugin: %s" % device["plugin"]["reason"]
+            refused.append({"device": row["device"], "port": row["port"], "netdev": row["netdev"], "reason": reason})
+    return keep, refused
+
+
+def _may_be_on_a_rail(device: t.Mapping[str, t.Any], want: Json) -> bool:
+    """Whether a device is of the sort that the group wants, be its ports up or not: a lost cable must not renumber rails."""
+    patient = {**want, "state": "any", "min_rate_gbps": 0}
+    return (
+        bool(device["pci"])
+        and not _device_refusal(device, want)
+        and any(
+            not _port_refusal(device, port, patient)
+            and (port["state"] != "Active" or not _port_refusal(device, port, want))
+            for port in device["ports"]
+        )
+    )
+
+
+def _on_rails(hosts: t.Dict[str, _Host], facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], want: Json) -> None:
+    """Adds the rails of every host, and takes the ports that are on none from the wanted ones. RailError as host_rails()."""
+    netdevs: t.Dict[str, t.Dict[str, str]] = {}
+    for host in sorted(hosts):
+        facts, own = facts_by_host[host], hosts[host]
+        candidates = {device["pci"] for device in facts["devices"] if _may_be_on_a_rail(device, want)}
+        candidates |= {row["pci"] for row in own.wanted if row["pci"]}
+        own.rails.extend(host_rails(host, facts, candidates))
+        netdevs[host] = {device["pci"]: device["plugin"]["if_name"] for device in facts["devices"] if device["pci"]}
+        functions = {pci for rail in own.rails for pci in rail.functions}
+        for row in [row for row in own.wanted if row["pci"] not in functions]:
+            own.wanted.remove(row)
+            reason = "on no rail: no GPU is under the PCIe switch that it is under"
+            own.refused.append({**{key: row[key] for key in ("device", "port", "netdev")}, "reason": reason})
+    check_rails({host: own.rails for host, own in hosts.items()}, netdevs)
+
+
+def _missing_rails(host: str, own: _Host, facts: t.Mapping[str, t.Any]) -> t.List[str]:
+    """A sentence for each rail of a host that has nothing to offer."""
+    wanted = {row["pci"] for row in own.wanted}
+    names = {device["name"]: device["pci"] for device in facts["devices"]}
+    found = []
+    for rail in own.rails:
+        if not wanted & set(rail.functions):
+            reasons = [
+                "%s: %s" % (row["device"], row["reason"])
+                for row in own.refused
+                if names[row["device"]] in rail.functions
+            ]
+            found.append(
+                "host %s has nothing on rail %d, which is that of GPU %s (%s)"
+                % (
+                    host,
+                    rail.number,
+                    ", ".join(rail.gpu_addresses),
+                    "; ".join(reasons) or "no HCA that the group wants is under its PCIe switch",
+                )
+            )
+    return found
+
+
+def _whole_functions(host: str, functions: t.Sequence[Function], refused: t.Sequence[Json]) -> t.List[str]:
+    """A sentence for each function that brings a port which is not wanted."""
+    found = []
+    for function in functions:
+        lost = sorted(
+            row["port"]
+            for row in refused
+            if function.pool and row["device"] in function.devices and row["port"] not in (None, *function.ports)
+        )
+        if lost:
+            found.append(
+                "host %s: %s comes as a whole, so Pods that get port %s can also use port %s of it, which is not wanted"
+                % (
+                    host,
+                    function.devices[0],
+                    ", ".join(str(port) for port in function.ports),
+                    ", ".join(str(port) for port in lost),
+                )
+            )
+    return found
+
+
+def _routes(host: str, facts: t.Mapping[str, t.Any], wanted: t.Sequence[Json]) -> t.List[str]:
+    """A sentence for each wanted device that carries the default route."""
+    routes = set(facts.get("management", {}).get("default_route_netdevs", []))
+    names = {row["device"] for row in wanted}
+    return [
+        "host %s: %s is wanted and carries the default route (%s)"
+        % (host, device["name"], sorted(routes & _names_of(device))[0])
+        for device in facts["devices"]
+        if device["name"] in names and routes & _names_of(device)
+    ]
+
+
+def _matches(
+    hosts: t.Sequence[str],
+    functions: t.Mapping[str, t.Sequence[Function]],
+    selectors: t.Mapping[str, Selectors],
+    rails: t.Mapping[str, t.Optional[int]],
+) -> t.Dict[str, t.List[Json]]:
+    """What selectors match on each host, by applying them; by PCI address."""
+    seen: t.Dict[t.Tuple[str, ...], t.List[str]] = {}
+    found: t.Dict[str, t.List[Json]] = {}
+    for host in hosts:
+        rows = found.setdefault(host, [])
+        for function in functions[host]:
+            if function.values not in seen:
+                seen[function.values] = [
+                    pool for pool in selectors if matched(SHARED, selectors[pool], function.values)
+                ]
+            if seen[function.values] != [pool for pool in [function.pool] if pool]:
+                # It never happens: the search has excluded it. A plan that is not exact must not leave this function.
+                raise PlanError(
+                    "host %s: %s (%s) is matched by %s, not by %s"
+                    % (host, function.devices[0], function.pci, seen[function.values], function.pool or "none")
+                )
+            if function.pool:
+                row: Json = {"device": function.devices[0], "pci": function.pci, "if_name": function.values[4]}
+                row["ports"] = list(function.ports)
+                if rails[function.pool] is not None:
+                    row.update({"resource": function.pool, "rail": rails[function.pool]})
+                rows.append(row)
+    return found
+
+
+def _class(
+    group: str,
+    hosts: t.List[str],
+    functions: t.Mapping[str, t.Sequence[Function]],
+    selectors: t.Mapping[str, Selectors],
+    pools: t.Mapping[str, Json],
+) -> Json:
+    """A class of the plan. Where it has rails, selectors are those of all of them together, and pools has them one by one."""
+    rails = {pool: pools[pool]["rail"] for pool in pools}
+    together: Selectors = {}
+    for kind in SHARED.kinds:
+        values = {value for own in selectors.values() for value in own.get(kind, ())}
+        if values:
+            together[kind] = sorted(values)
+    ordered = [pool for pool in pools if pool in selectors]
+    railed = any(rails[pool] is not None for pool in ordered)
+    if railed:
+        text = json.dumps([[pool, selectors[pool]] for pool in ordered], sort_keys=True)
+        name = "%s-rails-%s" % (group, hashlib.sha256(text.encode()).hexdigest()[:8])
+    else:
+        name = _class_name(group, together)
+    return {
+        "name": name,
+        "hosts": hosts,
+        "selectors": together,
+        "pools": [{"resource": pool, "rail": rails[pool], "selectors": selectors[pool]} for pool in ordered],
+        "config": _config(pools, selectors),
+        "matches": _matches(hosts, functions, selectors, rails),
+        "reason": None,
+        "sriov": {"config": None, "reason": None},
+    }
+
+
+def _add_reasons(classes: t.List[Json], functions: t.Mapping[str, t.Sequence[Function]]) -> None:
+    """Why each of several classes is not one with the others: what its selectors would match where it is not wanted."""
+    # one host for each sort of them
+    examples: t.Dict[str, t.List[str]] = {}
+    for entry in classes:
+        sorts = {traits_of(functions[host]): host for host in reversed(entry["hosts"])}
+        examples[entry["name"]] = sorted(sorts.values())
+    for entry in classes:
+        for other in classes:
+            found = other is not entry and _trespass(entry, other, examples[other["name"]], functions)
+            if found:
+                entry["reason"] = found
+                break
+    for entry in classes:
+        if entry["reason"] is None:
+            entry["reason"] = "the selectors of the other classes would match on its hosts what is not wanted there"
+
+
+def _trespass(
+    entry: Json, other: Json, hosts: t.Sequence[str], functions: t.Mapping[str, t.Sequence[Function]]
+) -> t.Optional[str]:
+    for host in hosts:
+        for function in functions[host]:
+            for pool in entry["pools"]:
+                if function.pool != pool["resource"] and matched(SHARED, pool["selectors"], function.values):
+                    return "on host %s of class %s, its selectors would match %s (%s), which %s" % (
+                        host,
+                        other["name"],
+                        function.devices[0],
+                        function.pci,
+                        "belongs to %s there" % function.pool
+                        if function.pool
+                        else "is not wanted there%s" % (" (%s)" % function.why if function.why else ""),
+                    )
+    return None
+
+
+def _some(hosts: t.Sequence[str]) -> str:
+    return ", ".join(hosts[:3]) + (", ..." if len(hosts) > 3 else "")
+
+
+def _pools(resource: Json, pattern: t.Optional[str], numbers: t.Iterable[int]) -> t.Dict[str, Json]:
+    """{resource: {name, prefix, hca_max, rail}} of a group, in the order of the plugin's configuration."""
+    if pattern is None:
+        return {"%s/%s" % (resource["prefix"], resource["name"]): {**resource, "rail": None}}
+    names = {number: _rail_name(pattern, resource["name"], number) for number in sorted(set(numbers))}
+    return {
+        "%s/%s" % (resource["prefix"], name): {**resource, "name": name, "rail": number}
+        for number, name in names.items()
+    }
+
+
 def plan_group(group: str, facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], wishes: t.Mapping[str, t.Any]) -> Json:
     """The plan of one group; raises PlanError with a counter-example when no configuration is exact.
 
-    facts_by_host: ansible_facts.rdma of every host of the group. wishes: {resource, want, strategy} as the user wrote them.
+    facts_by_host: ansible_facts.rdma of every host of the group. wishes: {resource, want, strategy, rails} as the user wrote them.
     """
+    return _plan_group(group, facts_by_host, wishes)[0]
+
+
+def _plan_group(
+    group: str, facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], wishes: t.Mapping[str, t.Any]
+) -> t.Tuple[Json, t.Dict[str, t.List[Function]]]:
+    """(plan, functions of every host, also of those on which nothing is wanted)."""
     checked = validate_wishes(group, wishes)
-    resource, want = checked["resource"], checked["want"]
+    resource, want, pattern = checked["resource"], checked["want"], checked["rails"]
+    _check_facts(group, facts_by_host)
+    hosts: t.Dict[str, _Host] = {}
+    for host in sorted(facts_by_host):
+        keep, refused = _visible_ports(facts_by_host[host], want)
+        hosts[host] = _Host(keep, refused, [], [])
+    if pattern is not None:
+        try:
+            _on_rails(hosts, facts_by_host, want)
+        except RailError as exc:
+            raise PlanError("group %s: %s" % (group, exc)) from exc
+    pools = _pools(resource, pattern, (rail.number for own in hosts.values() for rail in own.rails))
+    by_rail = {entry["rail"]: pool for pool, entry in pools.items()}
     wanted: t.Dict[str, t.List[Json]] = {}
     exclusions: t.List[Json] = []
     warnings: t.List[str] = []
     errors: t.List[str] = []
-    functions: t.Dict[str, t.List[_Function]] = {}
+    everything: t.Dict[str, t.List[Function]] = {}
+    functions: t.Dict[str, t.List[Function]] = {}
     bare: t.List[str] = []
-    for host in sorted(facts_by_host):
+    for host, own in hosts.items():
         facts = facts_by_host[host]
-        rows, refused = usable_ports(facts, want)
-        views = {device["name"]: device for device in facts.get("devices", [])}
-        keep: t.List[Json] = []
-        for row in rows:
-            device = views[row["device"]]
-            if device["plugin"]["visible"] or device["kind"] == "software":
-                keep.append(row)
-            else:
-                refused.append(
-                    {
-                        "device": row["device"],
-                        "port": row["port"],
-                        "netdev": row["netdev"],
-                        "reason": "invisible to the plugin: %s" % device["plugin"]["reason"],
-                    }
-                )
-        exclusions.extend({"host": host, **row} for row in refused)
+        exclusions.extend({"host": host, **row} for row in own.refused)
         if facts.get("kernel", {}).get("rdma_netns") == "exclusive":
             errors.append(
                 "host %s: the RDMA network namespace mode is exclusive, and the shared device plugin does not start in it"
                 % host
             )
-        if not keep:
-            found = "; ".join("%s: %s" % (row["device"], row["reason"]) for row in refused) or "no RDMA device"
+        rails = {pci: by_rail[rail.number] for rail in own.rails for pci in rail.functions}
+        wants = {
+            row["pci"]: by_rail[None] if pattern is None else rails[row["pci"]] for row in own.wanted if row["pci"]
+        }
+        everything[host] = _functions(facts, wants, own.wanted, own.refused)
+        if not own.wanted:
+            found = "; ".join("%s: %s" % (row["device"], row["reason"]) for row in own.refused) or "no RDMA device"
             errors.append("host %s has no usable port (%s)" % (host, found))
             continue
-        wanted[host] = keep
-        own = _functions(facts, keep)
-        if any(function.wanted for function in own):
-            functions[host] = own
-            for function in own:
-                lost = sorted(
-                    row["port"]
-                    for row in refused
-                    if function.wanted
-                    and row["device"] in function.devices
-                    and row["port"] not in (None, *function.ports)
-                )
-                if lost:
-                    warnings.append(
-                        "host %s: %s comes as a whole, so Pods that get port %s can also use port %s of it, which is not wanted"
-                        % (
-                            host,
-                            function.devices[0],
-                            ", ".join(str(port) for port in function.ports),
-                            ", ".join(str(port) for port in lost),
-                        )
-                    )
-            routes = set(facts.get("management", {}).get("default_route_netdevs", []))
-            for device in facts["devices"]:
-                carries = sorted(routes & _names_of(device))
-                if carries and any(row["device"] == device["name"] for row in keep):
-                    warnings.append(
-                        "host %s: %s is wanted and carries the default route (%s)" % (host, device["name"], carries[0])
-                    )
+        wanted[host] = own.wanted
+        errors += _missing_rails(host, own, facts)
+        if any(function.pool for function in everything[host]):
+            functions[host] = everything[host]
+            warnings += _whole_functions(host, functions[host], own.refused) + _routes(host, facts, own.wanted)
         else:
             bare.append(host)
-    classes: t.List[Json] = []
-    split = _classes(group, functions, checked["strategy"])
-    for hosts, selectors in split:
-        matches = {
-            host: [
-                {"device": device, "pci": function.pci, "if_name": function.ifNames, "ports": list(function.ports)}
-                for function in functions[host]
-                if function.wanted
-                for device in function.devices[:1]
-            ]
-            for host in hosts
-        }
-        classes.append(
-            {
-                "name": _class_name(group, selectors),
-                "hosts": hosts,
-                "selectors": selectors,
-                "config": _config(resource, selectors),
-                "matches": matches,
-            }
-        )
+    strategy = checked["strategy"]
+    split, alone = classes_of(SHARED, functions, strategy)
+    if alone is not None:
+        reason = explain(SHARED, {alone: functions[alone]}, strategy, named=pattern is not None)
+        raise PlanError("group %s: no selectors are exact: %s" % (group, reason))
+    classes = [_class(group, names, functions, selectors, pools) for names, selectors in split]
     classes.sort(key=lambda entry: str(entry["name"]))
     if len(classes) > 1:
+        _add_reasons(classes, functions)
         warnings.append(
-            "no single configuration is exact on every host, so the group is split into %d classes: %s"
+            "no single configuration is exact on every host: %s. So the group is split into %d classes: %s"
             % (
+                explain(SHARED, functions, strategy, named=pattern is not None),
                 len(classes),
-                "; ".join(
-                    "%s (%s)"
-                    % (entry["name"], ", ".join(entry["hosts"][:3]) + (", ..." if len(entry["hosts"]) > 3 else ""))
-                    for entry in classes
-                ),
+                "; ".join("%s (%s)" % (entry["name"], _some(entry["hosts"])) for entry in classes),
             )
         )
+    for entry in classes:
+        seen = {host: sriov_functions(host, facts_by_host[host], functions[host]) for host in entry["hosts"]}
+        refusals = [text for _found, texts in seen.values() for text in texts]
+        entry["sriov"] = sriov_config({host: found for host, (found, _texts) in seen.items()}, refusals, pools)
     if bare:
         warnings.append(
             "%s: only software devices are wanted; the shared device plugin lists PCI functions only, so there is nothing to advertise"
-            % ", ".join(bare[:3] + (["..."] if len(bare) > 3 else []))
+            % _some(bare)
         )
         classes.append(
             {
                 "name": "%s-%s" % (group, _SOFTWARE),
                 "hosts": bare,
                 "selectors": {},
+                "pools": [],
                 "config": None,
                 "matches": {},
+                "reason": None,
+                "sriov": {"config": None, "reason": "software devices have no PCI function"},
             }
         )
-    return {
-        "resource": "%s/%s" % (resource["prefix"], resource["name"]),
+    if resource["hca_max"] == 0:
+        warnings.append(
+            "rdma_resource.hca_max is 0: the plugin advertises a resource of 0 devices, and no Pod can have one"
+        )
+    plan = {
+        "resource": _shown(resource, pattern),
+        "resources": [{"resource": pool, "rail": entry["rail"]} for pool, entry in pools.items()],
         "planned": True,
         "kept": None,
         "classes": classes,
         "wanted": wanted,
+        "rails": {host: _rails_of(own, by_rail, facts_by_host[host]) for host, own in hosts.items() if own.rails},
         "exclusions": exclusions,
         "environment": {host: _environment(rows) for host, rows in wanted.items()},
         "warnings": warnings,
         "errors": errors,
     }
+    return plan, everything
+
+
+def _shown(resource: Json, pattern: t.Optional[str]) -> str:
+    name = resource["name"] if pattern is None else pattern.replace("{name}", str(resource["name"]))
+    return "%s/%s" % (resource["prefix"], name)
+
+
+def _rails_of(own: _Host, by_rail: t.Mapping[t.Optional[int], str], facts: t.Mapping[str, t.Any]) -> t.List[Json]:
+    """The rails of a host with what each offers."""
+    wanted = {row["pci"] for row in own.wanted}
+    names: t.Dict[str, t.List[str]] = {}
+    for device in facts["devices"]:
+        if device["pci"] in wanted:
+            names.setdefault(device["pci"], []).append(device["name"])
+    return [
+        {
+            "rail": rail.number,
+            "resource": by_rail[rail.number],
+            "gpus": list(rail.gpu_addresses),
+            "devices": [name for pci in rail.functions for name in names.get(pci, [])],
+        }
+        for rail in own.rails
+    ]
 
 
 def _twins(facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], hosts: t.Sequence[str]) -> t.List[str]:
@@ -552,10 +731,12 @@ def _unplanned(group: str, wishes: t.Mapping[str, t.Any], reason: str) -> Json:
     resource = {**_RESOURCE_DEFAULTS, **(wishes.get("resource") or {})}
     return {
         "resource": "%s/%s" % (resource["prefix"], resource["name"]),
+        "resources": [],
         "planned": False,
         "kept": None,
         "classes": [],
         "wanted": {},
+        "rails": {},
         "exclusions": [],
         "environment": {},
         "warnings": [],
@@ -573,19 +754,118 @@ def _cached_in_words(hosts: t.Sequence[str]) -> t.List[str]:
     ]
 
 
+def _same_machines(
+    facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], owner: t.Mapping[str, str]
+) -> t.List[t.Tuple[str, str]]:
+    """Pairs of hosts of different groups that have exactly the same devices, by their node GUIDs."""
+    first: t.Dict[t.FrozenSet[str], str] = {}
+    found = []
+    for host in sorted(host for host in owner if host in facts_by_host):
+        guids = frozenset(device["node_guid"] or "" for device in facts_by_host[host].get("devices", []))
+        if guids and all(guid.strip("0:") for guid in guids):
+            other = first.setdefault(guids, host)
+            if owner[other] != owner[host]:
+                found.append((other, host))
+    return found
+
+
+_PER_CLASS = (
+    "one configuration for each class is exact: the DaemonSets that the role device_plugin renders, or one NicNodePolicy "
+    "for each class (Network Operator 26.4 or later)"
+)
+
+
+def _cluster(
+    plans: t.Mapping[str, Json],
+    groups: t.Mapping[str, t.Mapping[str, t.Any]],
+    functions: t.Mapping[str, t.Sequence[Function]],
+    facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]],
+) -> Json:
+    """One configuration for all hosts (NicClusterPolicy): {config, selectors by resource, hosts, errors, alternative}.
+
+    It reaches every host, so each resource must match what its group wants there and nothing on any other host, also not on
+    those without a usable port. It is refused with a counter-example when that cannot be; a plan of half the cluster is, too.
+    """
+    places = dict(functions)
+    for host in sorted(set(facts_by_host) - set(places)):
+        # a host of no group: nothing of it is wanted
+        places[host] = _functions(facts_by_host[host], {}, [], []) if "devices" in facts_by_host[host] else []
+    refused: Json = {"config": None, "selectors": {}, "hosts": len(places), "errors": [], "alternative": None}
+    unplanned = sorted(name for name, plan in plans.items() if not plan["planned"])
+    if unplanned:
+        reason = "not planned: %s; a configuration that reaches the whole cluster must know all of it" % ", ".join(
+            unplanned
+        )
+        return {**refused, "errors": [reason]}
+    pools: t.Dict[str, Json] = {}
+    strategies: t.Dict[str, str] = {}
+    owners: t.Dict[str, t.Tuple[str, str]] = {}
+    for group, plan in plans.items():
+        checked = validate_wishes(group, groups[group])
+        entries = _pools(
+            checked["resource"], checked["rails"], (row["rail"] for rows in plan["rails"].values() for row in rows)
+        )
+        offered = {row["resource"] for entry in plan["classes"] for row in entry["pools"]}
+        for pool, entry in entries.items():
+            if pool not in offered:
+                continue
+            other_group, other = owners.setdefault(entry["name"], (group, pool))
+            if other != pool or pools.get(pool, entry)["hca_max"] != entry["hca_max"]:
+                reason = (
+                    "groups %s and %s both have a resource named %s (%s with hca_max %d, %s with hca_max %d), and the plugin "
+                    "does not start with two of one name, whatever their prefix"
+                    % (other_group, group, entry["name"], other, pools[other]["hca_max"], pool, entry["hca_max"])
+                )
+                return {**refused, "errors": [reason], "alternative": _PER_CLASS}
+            pools[pool] = entry
+            if strategies.get(pool, "auto") == "auto":
+                strategies[pool] = checked["strategy"]
+    traits = frozenset().union(*map(traits_of, places.values()))
+    selectors: t.Dict[str, Selectors] = {}
+    for pool in pools:
+        found = search(SHARED, traits, pool, strategies[pool])
+        if found is None:
+            return {
+                **refused,
+                "errors": [str(explain(SHARED, places, strategies[pool], named=True, only=pool))],
+                "alternative": _PER_CLASS,
+            }
+        selectors[pool] = found
+    if not pools:
+        return {**refused, "errors": ["no group wants anything that the shared device plugin can advertise"]}
+    return {**refused, "config": _config(pools, selectors), "selectors": selectors}
+
+
+def _shared_names(plans: t.Mapping[str, Json]) -> t.List[str]:
+    """Groups of different link layers that advertise one resource: a Pod that asks for it gets the one or the other."""
+    found: t.Dict[str, t.Dict[str, str]] = {}
+    for group, plan in plans.items():
+        layers = {row["link_layer"] for rows in plan["wanted"].values() for row in rows}
+        for row in plan["resources"] if plan["planned"] else ():
+            found.setdefault(row["resource"], {}).update(dict.fromkeys(sorted(layers), group))
+    return [
+        "groups %s both advertise %s, the one over %s, the other over %s: a Pod that asks for it gets either"
+        % (" and ".join(layers.values()), resource, *layers)
+        for resource, layers in sorted(found.items())
+        if len(set(layers.values())) > 1
+    ]
+
+
 def plan_groups(
     facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]],
     groups: t.Mapping[str, t.Mapping[str, t.Any]],
     cached: t.Sequence[str] = (),
 ) -> Json:
-    """The plan of several groups: {schema, groups: {name: plan}, warnings}.
+    """The plan of several groups: {schema, groups: {name: plan}, cluster, warnings}.
 
-    groups: {name: {hosts: [...], resource, want, strategy}}. A group for which no configuration is exact, or of which facts of
-    some hosts are missing (a plan from half a group would be wrong for the other half), has planned: False and the reason in
-    its errors; the others are planned. Raises PlanError for a host in two groups and for wishes that make no sense.
+    groups: {name: {hosts: [...], resource, want, strategy, rails}}. A group for which no configuration is exact, or of which
+    facts of some hosts are missing (a plan from half a group would be wrong for the other half), has planned: False and the
+    reason in its errors; the others are planned. cluster is one configuration for all groups, or why there is none. Raises
+    PlanError for a host in two groups and for wishes that make no sense.
     """
     owner: t.Dict[str, str] = {}
     plans: t.Dict[str, Json] = {}
+    functions: t.Dict[str, t.Sequence[Function]] = {}
     for group in sorted(groups):
         hosts = groups[group]["hosts"]
         if not hosts:
@@ -608,10 +888,28 @@ def plan_groups(
             plans[group] = _unplanned(group, groups[group], reason)
             continue
         try:
-            plans[group] = plan_group(group, {host: facts_by_host[host] for host in hosts}, groups[group])
+            plans[group], own = _plan_group(group, {host: facts_by_host[host] for host in hosts}, groups[group])
+            functions.update(own)
         except PlanError as exc:
             plans[group] = _unplanned(group, groups[group], str(exc))
     for group, plan in plans.items():
-        own = [host for host in sorted(owner) if owner[host] == group]
-        plan["warnings"].extend(_twins(facts_by_host, own) if plan["planned"] else [])
-    return {"schema": PLAN_SCHEMA, "groups": plans, "warnings": _cached_in_words(cached)}
+        own_hosts = [host for host in sorted(owner) if owner[host] == group]
+        plan["warnings"].extend(_twins(facts_by_host, own_hosts) if plan["planned"] else [])
+    warnings = _cached_in_words(cached)
+    for one, other in _same_machines(facts_by_host, owner):
+        both = "hosts %s of group %s and %s of group %s have the same devices, by their node GUIDs" % (
+            one,
+            owner[one],
+            other,
+            owner[other],
+        )
+        if any(host in (groups[owner[host]].get("replayed") or ()) for host in (one, other)):
+            warnings.append(both + ": two captures of one machine?")
+            continue
+        # One node would get the resources of both, and each of its functions would be in two of them.
+        for group in sorted({owner[one], owner[other]}):
+            reason = "group %s: %s: they are two names of one machine; take one of them out" % (group, both)
+            plans[group] = _unplanned(group, groups[group], reason)
+    warnings += _shared_names(plans)
+    cluster = _cluster(plans, groups, functions, facts_by_host)
+    return {"schema": PLAN_SCHEMA, "groups": plans, "cluster": cluster, "warnings": warnings}

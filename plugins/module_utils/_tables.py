@@ -246,11 +246,7 @@ def plan_table(plan: t.Mapping[str, t.Any]) -> t.List[str]:
     lines = ["all hosts in %s" % printable(domain[1:]), ""] if domain else []
     rows = []
     for entry in plan["classes"]:
-        first = entry["matches"].get(entry["hosts"][0], [])
-        selectors = "; ".join("%s %s" % (kind, ",".join(values)) for kind, values in entry["selectors"].items())
-        matched = ",".join(row["device"] for row in first)
-        hosts = hosts_label([short(host, domain) for host in entry["hosts"]])
-        rows.append((entry["name"], hosts, matched or "-", selectors or "nothing: software devices only"))
+        rows += _class_rows(entry, hosts_label([short(host, domain) for host in entry["hosts"]]))
     lines += table(("CLASS", "ON", "SELECTS", "BY"), rows) if rows else []
     left_out = _exclusion_lines(plan, domain)
     lines += ["", *left_out] if rows and left_out else left_out
@@ -264,6 +260,26 @@ def plan_table(plan: t.Mapping[str, t.Any]) -> t.List[str]:
         if len(texts) > _MAX_TEXTS:
             lines += ["", "and %d more %s, in plan.json" % (len(texts) - _MAX_TEXTS, sort)]
     return lines
+
+
+def _class_rows(entry: t.Mapping[str, t.Any], hosts: str) -> t.List[t.Tuple[str, str, str, str]]:
+    """One line for a class, or one for each of its rails."""
+
+    def words(selectors: t.Mapping[str, t.Sequence[str]]) -> str:
+        return "; ".join("%s %s" % (kind, ",".join(values)) for kind, values in selectors.items())
+
+    first = entry["matches"].get(entry["hosts"][0], [])
+    # a plan of an earlier version has no pools
+    rails = [pool for pool in entry.get("pools", ()) if pool["rail"] is not None]
+    if not rails:
+        matched = ",".join(row["device"] for row in first)
+        return [(entry["name"], hosts, matched or "-", words(entry["selectors"]) or "nothing: software devices only")]
+    rows = []
+    for index, pool in enumerate(rails):
+        matched = ",".join(row["device"] for row in first if row.get("rail") == pool["rail"])
+        label = (entry["name"], hosts) if index == 0 else ("", "")
+        rows.append((*label, "%s as %s" % (matched or "nothing", pool["resource"]), words(pool["selectors"])))
+    return rows
 
 
 def _counted(names: t.Sequence[str]) -> str:

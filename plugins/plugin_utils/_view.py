@@ -13,7 +13,12 @@ from ansible_collections.fabric.rdma.plugins.module_utils._selectors import Plan
 
 __all__ = ["ViewError", "cluster_view", "merged_facts", "merged_plan", "refused_in_words", "unusable_hosts"]
 
-_WISHES = {"resource": "rdma_resource", "want": "rdma_want", "strategy": "rdma_selector_strategy"}
+_WISHES = {
+    "resource": "rdma_resource",
+    "want": "rdma_want",
+    "strategy": "rdma_selector_strategy",
+    "rails": "rdma_rails",
+}
 # What the role discover registers in the run that gathers.
 _GATHERED = ("__discover_gathered", "__discover_replayed")
 
@@ -39,7 +44,7 @@ def _plain(value: t.Any) -> t.Any:
 def cluster_view(
     hostvars: t.Mapping[str, t.Any], groups: t.Mapping[str, t.Sequence[str]], names: t.Sequence[str]
 ) -> t.Dict[str, t.Any]:
-    """{groups: {name: {hosts, resource, want, strategy, replayed}}, facts: {host: facts}, without_facts: [group], unseen, cached}.
+    """{groups: {name: {hosts, resource, want, strategy, rails, replayed}}, facts: {host: facts}, without_facts: [group], unseen, cached}.
 
     A group of which no host has facts (a run with --limit, or all are unreachable) is not in groups, but in without_facts,
     and in unseen with what it would have in groups. cached has the hosts whose facts the role discover did not gather in this
@@ -149,7 +154,8 @@ def merged_plan(plan: t.Mapping[str, t.Any], path: str, groups: t.Collection[str
     """The plan of this run with what an earlier one says of groups that this one did not plan.
 
     A group that this run was not asked for stays as it was while the inventory has a group of its name. A group that could not
-    be planned keeps its earlier classes beside the reason. Both have planned: False, and say in kept why they are there.
+    be planned keeps its earlier classes beside the reason. Both have planned: False, and say in kept why they are there. A
+    configuration for the whole cluster does not know what they have, so there is none then.
     """
     earlier = _saved(path, "plan").get("groups", {})
     merged = {name: dict(entry) for name, entry in _plain(plan["groups"]).items()}
@@ -165,4 +171,10 @@ def merged_plan(plan: t.Mapping[str, t.Any], path: str, groups: t.Collection[str
         elif not merged[name]["planned"] and entry["classes"]:
             kept = "from an earlier run: this one could not plan it"
             merged[name] = {**entry, "planned": False, "kept": kept, "errors": merged[name]["errors"]}
-    return {**_plain(plan), "groups": dict(sorted(merged.items()))}
+    whole = {**_plain(plan), "groups": dict(sorted(merged.items()))}
+    kept_groups = sorted(name for name, entry in merged.items() if entry.get("kept"))
+    if kept_groups and whole.get("cluster"):
+        reason = "kept from an earlier run: %s; a configuration that reaches the whole cluster must be planned with all of it"
+        errors = [*whole["cluster"]["errors"], reason % ", ".join(kept_groups)]
+        whole["cluster"] = {**whole["cluster"], "config": None, "selectors": {}, "errors": errors}
+    return whole

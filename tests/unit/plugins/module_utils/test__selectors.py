@@ -5,12 +5,13 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import re
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._facts import record
@@ -32,8 +33,8 @@ RESOURCE = {"resource": {"name": "rdma_x"}}
 # -- The plugin ------------------------------------------------------------------------------------------------------
 
 
-def plugin_pool(facts: Json, config: Json) -> set[str]:
-    """PCI addresses that the plugin would put in its pool, by the order of its own steps.
+def plugin_pools(facts: Json, config: Json) -> dict[str, set[str]]:
+    """PCI addresses that the plugin would put in each of its pools, by the order of its own steps.
 
     DiscoverHostDevices() and NewPciNetDevice() make the list; GetFilteredDevices() applies one selector after the other, each
     only when its list is not empty (pkg/resources/resources_manager.go, device_selectors.go).
@@ -48,18 +49,75 @@ def plugin_pool(facts: Json, config: Json) -> set[str]:
                 "ifNames": device["plugin"]["if_name"],
                 "linkTypes": device["plugin"]["link_type"],
             }
-    [entry] = config["configList"]
-    selectors = entry["selectors"]
-    assert set(selectors) <= {"vendors", "deviceIDs", "drivers", "ifNames", "linkTypes"}
-    # IsEmptySelector(): ValidateConfigs() refuses a resource without selectors
-    assert any(selectors.values())
-    assert re.search(r"^[a-zA-Z0-9_]+$", entry["resourceName"])
-    assert entry["rdmaHcaMax"] >= 0
-    left = dict(functions)
-    for kind in ("vendors", "deviceIDs", "drivers", "ifNames", "linkTypes"):
-        if selectors.get(kind):
-            left = {pci: function for pci, function in left.items() if function[kind] in selectors[kind]}
-    return set(left)
+    pools: dict[str, set[str]] = {}
+    names: set[str] = set()
+    assert config["configList"]
+    for entry in config["configList"]:
+        selectors = entry["selectors"]
+        assert set(selectors) <= {"vendors", "deviceIDs", "drivers", "ifNames", "linkTypes"}
+        # IsEmptySelector(): ValidateConfigs() refuses a resource without selectors, and a name that comes twice
+        assert any(selectors.values())
+        assert re.search(r"^[a-zA-Z0-9_]+$", entry["resourceName"])
+        assert entry["resourceName"] not in names
+        names.add(entry["resourceName"])
+        assert entry["rdmaHcaMax"] >= 0
+        left = dict(functions)
+        for kind in ("vendors", "deviceIDs", "drivers", "ifNames", "linkTypes"):
+            if selectors.get(kind):
+                left = {pci: function for pci, function in left.items() if function[kind] in selectors[kind]}
+        pools[f"{entry['resourcePrefix']}/{entry['resourceName']}"] = set(left)
+    return pools
+
+
+def plugin_pool(facts: Json, config: Json) -> set[str]:
+    [pool] = plugin_pools(facts, config).values()
+    return pool
+
+
+def sriov_pools(facts: Json, config: Json) -> dict[str, set[str]]:
+    """The same for sriov-network-device-plugin: a device goes to the first object of a resource's selectors that matches.
+
+    AddTargetDevices(), GetFilteredDevices() (pkg/netdevice/netDeviceProvider.go), getItem() (pkg/resources/deviceSelectors.go).
+    """
+    first_netdev = {device["pci"]: device["plugin"]["if_name"] for device in facts["devices"]}
+    listed = []
+    for device in facts["devices"]:
+        routes = facts.get("management", {}).get("default_route_netdevs", [])
+        in_use = any(netdev in routes for netdev in device["netdevs"])
+        has_functions = device["kind"] == "pf" and device["sriov"]["vfs"] > 0
+        if device["pci"] and device["class"][:2] == "02" and device["driver"] and not in_use and not has_functions:
+            listed.append(device)
+
+    def pf_name(device: Json) -> str:
+        return first_netdev.get(device["sriov"]["pf"], "") if device["sriov"]["pf"] else device["plugin"]["if_name"]
+
+    def selected(device: Json, selectors: Json) -> bool:
+        assert selectors["isRdma"] is True
+        values = {
+            "vendors": device["vendor"] or "",
+            "devices": device["device"] or "",
+            "drivers": device["driver"],
+            "linkTypes": device["plugin"]["link_type"],
+            "pciAddresses": device["pci"],
+        }
+        for kind, wanted in selectors.items():
+            if kind == "pfNames":
+                name = pf_name(device)
+                if not name or not any(item.lower() == name.lower() or re.search(item, name) for item in wanted):
+                    return False
+            elif kind != "isRdma" and values[kind] not in wanted:
+                return False
+        return True
+
+    pools = {}
+    for entry in config["resourceList"]:
+        assert entry["deviceType"] == "netDevice"
+        assert re.search(r"^[a-zA-Z0-9_]+$", entry["resourceName"])
+        assert isinstance(entry["selectors"], list)
+        pools[f"{entry['resourcePrefix']}/{entry['resourceName']}"] = {
+            device["pci"] for device in listed if any(selected(device, each) for each in entry["selectors"])
+        }
+    return pools
 
 
 # -- Random clusters -------------------------------------------------------------------------------------------------
@@ -82,6 +140,7 @@ def device_facts(draw: st.DrawFn, index: int) -> Json:
         "pkey": None,
     }
     kind = draw(st.sampled_from(["pf", "pf", "pf", "vf"]))
+    physical = f"0000:{draw(st.integers(1, 3)):02x}:00.0" if kind == "vf" else None
     return {
         "name": f"mlx5_{index}",
         "kind": kind,
@@ -99,7 +158,7 @@ def device_facts(draw: st.DrawFn, index: int) -> Json:
         "sys_image_guid": None,
         "netdevs": [netdev] if netdev else [],
         "lag": None,
-        "sriov": {"total": 0, "vfs": 0, "pf": None},
+        "sriov": {"total": 0, "vfs": draw(st.sampled_from([0] * 7 + [2])) if kind == "pf" else 0, "pf": physical},
         "ports": [
             {
                 "number": number,
@@ -202,6 +261,213 @@ def test_the_order_of_hosts_changes_nothing(cluster: dict[str, Json], want: Json
     expected = outcome(hosts)
     random.shuffle(hosts)
     assert outcome(hosts) == expected
+
+
+def brute_force(cluster: dict[str, Json], want: Json, kinds: tuple[str, ...]) -> dict[tuple[str, ...], bool]:
+    """Sets of kinds, and whether any lists of values that occur in the cluster are exact on all of its hosts.
+
+    It tries every list, and so knows nothing of what the planner takes for granted.
+    """
+    rows = []
+    for host, facts in cluster.items():
+        ports, _refused = usable_ports(facts, validate_wishes("g", wishes(want))["want"])
+        for device in facts["devices"]:
+            if device["plugin"]["visible"]:
+                wanted = device["name"] in {row["device"] for row in ports}
+                rows.append((dict(zip(ALL_KINDS, traits(device, ALL_KINDS), strict=True)), wanted, host))
+    found = {}
+    for size in range(1, len(kinds) + 1):
+        for chosen in itertools.combinations(kinds, size):
+            values = [sorted({row[kind] for row, _wanted, _host in rows} - {""}) for kind in chosen]
+            lists = itertools.product(*(nonempty_subsets(each) for each in values))
+            found[chosen] = any(
+                all(
+                    all(row[k] in v for k, v in zip(chosen, each, strict=True)) == wanted for row, wanted, _host in rows
+                )
+                for each in lists
+            )
+    return found
+
+
+def nonempty_subsets(values: list[str]) -> list[tuple[str, ...]]:
+    return [each for size in range(1, len(values) + 1) for each in itertools.combinations(values, size)]
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(host_facts(), min_size=1, max_size=2).map(lambda hosts: {f"n{i}": h for i, h in enumerate(hosts)}), WANT
+)
+def test_selectors_are_the_smallest_that_are_exact(cluster: dict[str, Json], want: Json) -> None:
+    try:
+        plan = plan_group("g", cluster, wishes(want))
+    except PlanError as exc:
+        host = re.search(r"host (\w+): ", str(exc))
+        assert host
+        assert not any(brute_force({host.group(1): cluster[host.group(1)]}, want, ALL_KINDS).values())
+        return
+    served = {host for entry in plan["classes"] for host in entry["hosts"]}
+    if len(plan["classes"]) != 1:
+        together = brute_force({host: cluster[host] for host in served}, want, ALL_KINDS)
+        assert not plan["classes"] or not any(together.values()), "a group is split when nothing else is left"
+        return
+    [entry] = plan["classes"]
+    chosen = tuple(entry["selectors"])
+    exact = brute_force({host: cluster[host] for host in served}, want, ALL_KINDS)
+    assert exact[chosen]
+    for kinds, is_exact in exact.items():
+        if is_exact and ("ifNames" in chosen) >= ("ifNames" in kinds):
+            assert len(chosen) <= len(kinds) or ("ifNames" in chosen) < ("ifNames" in kinds), (kinds, chosen)
+    if "ifNames" in chosen:
+        assert not any(is_exact for kinds, is_exact in exact.items() if "ifNames" not in kinds), "names come last"
+
+
+@given(CLUSTER, WANT, STRATEGY)
+def test_the_sriov_plugin_offers_the_same(cluster: dict[str, Json], want: Json, strategy: str) -> None:
+    try:
+        plan = plan_group("g", cluster, wishes(want, strategy))
+    except PlanError:
+        assume(False)
+    for entry in plan["classes"]:
+        wanted = {host: {row["pci"] for row in entry["matches"][host]} for host in entry["hosts"]}
+        sriov = entry["sriov"]
+        if sriov["config"] is None:
+            check_sriov_refusal(cluster, wanted, sriov["reason"])
+            continue
+        assert sriov["reason"] is None
+        for host in entry["hosts"]:
+            [pool] = sriov_pools(cluster[host], sriov["config"]).values()
+            assert pool == wanted[host]
+
+
+def check_sriov_refusal(cluster: dict[str, Json], wanted: dict[str, set[str]], reason: str) -> None:
+    """What the reason says is true of the devices that it names."""
+    out = re.match(r"host (\w+): (\w+) \((.*?)\) is wanted, but (.*)", reason)
+    if out:
+        host, name, pci, why = out.groups()
+        device = device_of(cluster, host, name)
+        assert pci in wanted[host]
+        assert ("virtual functions" in why and device["sriov"]["vfs"] > 0) or (why == "it has no driver")
+        return
+    # otherwise a function whose address is wanted on one host, and there is an unwanted one on another
+    places = re.findall(r"(\w+) \((0000:..:00\.0)\)(?: of host (\w+))?", reason)
+    assert len(places) >= 2, reason
+    assert "cannot" in reason
+
+
+def test_both_outcomes_of_the_sriov_plugin_happen() -> None:
+    outcomes = {"config": 0, "in use": 0, "alike": 0}
+
+    @given(CLUSTER, WANT)
+    def collect(cluster: dict[str, Json], want: Json) -> None:
+        try:
+            plan = plan_group("g", cluster, wishes(want))
+        except PlanError:
+            return
+        for entry in plan["classes"]:
+            reason = entry["sriov"]["reason"]
+            outcomes["config" if reason is None else "in use" if "is wanted, but" in reason else "alike"] += 1
+
+    collect()
+    assert outcomes["config"], outcomes
+    assert outcomes["in use"], outcomes
+
+
+# -- Several groups --------------------------------------------------------------------------------------------------
+
+GROUPS = st.lists(st.tuples(CLUSTER, WANT, STRATEGY), min_size=1, max_size=3)
+
+
+def several(parts: list[tuple[dict[str, Json], Json, str]]) -> tuple[dict[str, Json], Json]:
+    """(facts by host, groups) of random groups, each with a resource of its own."""
+    facts, groups = {}, {}
+    for index, (cluster, want, strategy) in enumerate(parts):
+        names = {f"g{index}{host}": facts_ for host, facts_ in cluster.items()}
+        facts.update(names)
+        groups[f"g{index}"] = {
+            "hosts": list(names),
+            "resource": {"name": f"r{index}"},
+            "want": want,
+            "strategy": strategy,
+        }
+    return facts, groups
+
+
+@given(GROUPS)
+def test_one_configuration_for_the_cluster_is_exact_or_refused(parts: Any) -> None:
+    facts, groups = several(parts)
+    plan = plan_groups(facts, groups)
+    cluster = plan["cluster"]
+    unplanned = [name for name, entry in plan["groups"].items() if not entry["planned"]]
+    matched: dict[str, dict[str, str]] = {host: {} for host in facts}
+    for name, entry in plan["groups"].items():
+        for own in entry["classes"]:
+            for host, rows in own["matches"].items():
+                matched[host].update({row["pci"]: f"rdma/r{name[1:]}" for row in rows})
+    if cluster["config"] is None:
+        check_cluster_refusal(facts, matched, unplanned, cluster)
+        return
+    assert (cluster["errors"], cluster["alternative"], cluster["hosts"]) == ([], None, len(facts))
+    for host in facts:
+        pools = plugin_pools(facts[host], cluster["config"])
+        found = {pci: resource for resource, functions in pools.items() for pci in functions}
+        assert sum(map(len, pools.values())) == len(found), "no function is in two pools"
+        assert found == matched[host]
+
+
+def check_cluster_refusal(facts: dict[str, Json], matched: Any, unplanned: list[str], cluster: Json) -> None:
+    [error] = cluster["errors"]
+    if unplanned:
+        assert error.startswith(f"not planned: {', '.join(unplanned)}; ")
+        return
+    if not any(matched.values()):
+        assert error == "no group wants anything that the shared device plugin can advertise"
+        return
+    assert "one configuration for each class is exact" in cluster["alternative"]
+    pair = re.search(
+        r"(\w+) \((\S+)\) of host (\w+) is wanted for (\S+) and (\w+) \((\S+)\) of host (\w+) "
+        r"(?:is not|belongs to (\S+?)[, ]).*by ([\w, ]+)",
+        error,
+    )
+    if pair:
+        _device, pci, host, resource, _other, other_pci, other_host, owner, kinds = pair.groups()
+        assert matched[host][pci] == resource
+        assert matched[other_host].get(other_pci) == (owner.rstrip(",") if owner else None)
+        both = [
+            next(device for device in facts[name]["devices"] if device["pci"] == address)
+            for name, address in ((host, pci), (other_host, other_pci))
+        ]
+        kinds = tuple(kind for kind in ALL_KINDS if kind in kinds)
+        assert traits(both[0], kinds) == traits(both[1], kinds)
+        return
+    assert re.search("together cannot be told from it|but has no|some wanted function", error), error
+
+
+@given(GROUPS, st.randoms(use_true_random=False))
+def test_the_order_of_groups_and_hosts_changes_nothing(parts: Any, random: Any) -> None:
+    facts, groups = several(parts)
+    expected = json.dumps(plan_groups(facts, groups))
+    hosts, names = list(facts), list(groups)
+    random.shuffle(hosts)
+    random.shuffle(names)
+    shuffled = {
+        name: {**groups[name], "hosts": random.sample(groups[name]["hosts"], len(groups[name]["hosts"]))}
+        for name in names
+    }
+    assert json.dumps(plan_groups({host: facts[host] for host in hosts}, shuffled)) == expected
+
+
+def test_all_outcomes_for_the_cluster_happen() -> None:
+    outcomes = {"config": 0, "refused": 0, "several": 0}
+
+    @given(GROUPS)
+    def collect(parts: Any) -> None:
+        cluster = plan_groups(*several(parts))["cluster"]
+        outcomes["config"] += cluster["config"] is not None
+        outcomes["several"] += len(cluster["selectors"]) > 1
+        outcomes["refused"] += cluster["alternative"] is not None
+
+    collect()
+    assert all(outcomes.values()), outcomes
 
 
 def device_of(cluster: dict[str, Json], host: str, name: str) -> Json:
@@ -406,8 +672,8 @@ def test_a_counter_example_names_both() -> None:
         hca = machine.hca(f"mlx5_{index}", machine.function(f"0000:3b:00.{index}"))
         machine.port(hca, link_layer="InfiniBand", state=state)
     message = (
-        "group g: no selectors are exact: host n: mlx5_0 (0000:3b:00.0) is wanted and mlx5_1 (0000:3b:00.1) is not, "
-        "but the plugin cannot tell them apart by vendors, deviceIDs, drivers, linkTypes, ifNames"
+        "group g: no selectors are exact: host n: mlx5_0 (0000:3b:00.0) is wanted and mlx5_1 (0000:3b:00.1) is not "
+        "(port is Down (phys state LinkUp), the group wants Active), but the plugin cannot tell them apart by vendors, deviceIDs, drivers, linkTypes, ifNames"
     )
     with pytest.raises(PlanError, match=f"^{re.escape(message)}$"):
         plan_group("g", {"n": facts_of(machine)}, RESOURCE)
@@ -548,7 +814,16 @@ def test_software_devices_are_wanted_and_not_advertised() -> None:
     soft_roce(machine)
     plan = plan_group("soft", {"n": facts_of(machine)}, wishes({"link_layer": "Ethernet", "kinds": ["software"]}))
     assert plan["classes"] == [
-        {"name": "soft-software", "hosts": ["n"], "selectors": {}, "config": None, "matches": {}}
+        {
+            "name": "soft-software",
+            "hosts": ["n"],
+            "selectors": {},
+            "pools": [],
+            "config": None,
+            "matches": {},
+            "reason": None,
+            "sriov": {"config": None, "reason": "software devices have no PCI function"},
+        }
     ]
     assert plan["environment"] == {"n": {"NCCL_IB_HCA": "=mlx5_0:1", "UCX_NET_DEVICES": "mlx5_0:1"}}
     assert plan["errors"] == []
@@ -616,6 +891,23 @@ NAME = "letters, digits and underscores (the plugin refuses anything else), such
         ({"want": {"kinds": ["PF"]}}, "rdma_want.kinds is ['PF']; expected some of pf, vf, sf, software"),
         ({"want": {"kinds": "pf"}}, "rdma_want.kinds is 'pf'; expected a list of strings"),
         ({"want": {"exclude": [1]}}, "rdma_want.exclude is [1]; expected a list of strings"),
+        *(
+            (
+                {"rails": value},
+                f"rdma_rails is {value!r}; expected true, false, or a pattern of names with {{rail}} in it, "
+                "such as {name}_gpu{rail}" + more,
+            )
+            for value, more in (
+                (1, ""),
+                ("x", ""),
+                ([], ""),
+                ("", ""),
+                (
+                    "a-{rail}",
+                    ", that makes names of letters, digits and underscores, at most 63 (a-99 is none)",
+                ),
+            )
+        ),
         ({"strategy": "x"}, "rdma_selector_strategy is 'x'; expected one of auto, ifnames, device_ids"),
     ],
 )
@@ -654,6 +946,7 @@ def test_wishes_have_defaults() -> None:
         "resource": {"name": "rdma_x", "prefix": "rdma", "hca_max": 63},
         "want": {"link_layer": "InfiniBand", "state": "Active", "min_rate_gbps": 0, "kinds": ["pf"], "exclude": []},
         "strategy": "auto",
+        "rails": None,
     }
 
 
@@ -709,3 +1002,156 @@ def test_groups_are_planned_each_for_itself() -> None:
     alone = plan_group("gb200", {name: facts[name] for name in ("gb200-1", "gb200-2")}, RESOURCE)
     assert (plan["schema"], list(plan["groups"]), plan["warnings"]) == (1, ["gb200", "ib-a100"], [])
     assert plan["groups"]["gb200"] == alone
+
+
+# -- What the facts must tell ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        (
+            {"schema": 1, "kernel": {}, "warnings": []},
+            "group g: the facts of a are partial: they do not tell of its devices; run discover again, which gathers all",
+        ),
+        (
+            {"schema": 2, "devices": []},
+            "group g: the facts of a have schema 2, this version reads 1: they are of another version; run discover again",
+        ),
+    ],
+)
+def test_facts_that_cannot_be_planned_with(facts: Json, message: str) -> None:
+    plan = plan_groups({"a": facts}, {"g": group("a")})
+    assert (plan["groups"]["g"]["planned"], plan["groups"]["g"]["errors"]) == (False, [message])
+
+
+def test_a_resource_of_no_devices_is_told() -> None:
+    plan = plan_group("g", captured("gb200-1"), {"resource": {"name": "x", "hca_max": 0}})
+    assert plan["classes"][0]["config"]["configList"][0]["rdmaHcaMax"] == 0
+    assert plan["warnings"] == [
+        "rdma_resource.hca_max is 0: the plugin advertises a resource of 0 devices, and no Pod can have one"
+    ]
+
+
+def test_one_machine_in_two_groups_by_two_names() -> None:
+    facts = captured("ib-v100-1", "gb200-1")
+    facts["again"] = facts["ib-v100-1"]
+    groups = {"a": group("ib-v100-1"), "b": group("again"), "c": group("gb200-1")}
+    plan = plan_groups(facts, groups)
+    both = "hosts again of group b and ib-v100-1 of group a have the same devices, by their node GUIDs"
+    for name in "ab":
+        assert plan["groups"][name]["planned"] is False
+        assert plan["groups"][name]["errors"] == [
+            f"group {name}: {both}: they are two names of one machine; take one of them out"
+        ]
+    assert plan["groups"]["c"]["planned"]
+    assert plan["cluster"]["config"] is None
+    # captures may be copies
+    groups["b"]["replayed"] = ["again"]
+    plan = plan_groups(facts, groups)
+    assert plan["groups"]["a"]["planned"]
+    assert plan["warnings"] == [f"{both}: two captures of one machine?"]
+
+
+def test_one_resource_over_two_sorts_of_links_is_told() -> None:
+    facts = captured("ib-v100-1", "roce-rails-1")
+    groups = {"ib": group("ib-v100-1"), "roce": {**group("roce-rails-1"), "want": {"link_layer": "Ethernet"}}}
+    assert plan_groups(facts, groups)["warnings"] == [
+        "groups ib and roce both advertise rdma/rdma_x, the one over InfiniBand, the other over Ethernet: "
+        "a Pod that asks for it gets either"
+    ]
+
+
+# -- One configuration for the cluster -------------------------------------------------------------------------------
+
+
+def test_groups_with_one_resource_are_one_pool() -> None:
+    facts = captured("gb200-1", "ib-v100-1")
+    groups = {"gb200": group("gb200-1"), "v100": group("ib-v100-1")}
+    cluster = plan_groups(facts, groups)["cluster"]
+    assert cluster["selectors"] == {"rdma/rdma_x": {"deviceIDs": ["1017", "1021"]}}
+    assert len(cluster["config"]["configList"]) == 1
+    groups["v100"]["resource"] = {"name": "rdma_x", "hca_max": 8}
+    assert plan_groups(facts, groups)["cluster"]["errors"] == [
+        "groups gb200 and v100 both have a resource named rdma_x (rdma/rdma_x with hca_max 63, rdma/rdma_x with hca_max 8), "
+        "and the plugin does not start with two of one name, whatever their prefix"
+    ]
+
+
+def test_a_configuration_for_all_is_refused_with_an_example_and_a_way_out() -> None:
+    facts = captured("ib-v100-1", "ib-a100-1", "ib-a100-2")
+    groups = {
+        "v100": {"hosts": ["ib-v100-1"], "resource": {"name": "v100"}},
+        "a100": {"hosts": ["ib-a100-1", "ib-a100-2"], "resource": {"name": "a100"}},
+    }
+    cluster = plan_groups(facts, groups)["cluster"]
+    assert (cluster["config"], cluster["selectors"], cluster["hosts"]) == (None, {}, 3)
+    assert cluster["errors"] == [
+        "mlx5_1 (0000:a1:00.0) of host ib-a100-1 is wanted for rdma/a100 and mlx5_1 (0000:a1:00.0) of host ib-a100-2 is not "
+        "(port is Down (phys state Disabled), the group wants Active), but the plugin cannot tell them apart by "
+        "vendors, deviceIDs, drivers, linkTypes, ifNames"
+    ]
+    assert cluster["alternative"].startswith("one configuration for each class is exact: the DaemonSets")
+
+
+def test_a_host_without_a_usable_port_is_reached_by_it_too() -> None:
+    """Its class runs no plugin there, but a configuration for all would offer the dead ports."""
+    up = two_ports("eth0", "eth1", "eth0")
+    down = two_ports("eth0", "eth1", "neither")
+    groups = {"g": {**group("up", "down"), "want": {"link_layer": "Ethernet"}}}
+    plan = plan_groups({"up": up, "down": down}, groups)
+    assert selectors(plan["groups"]["g"]) == {"g-eth0": {"ifNames": ["eth0"]}}
+    assert "mlx5_0 (0000:3b:00.0) of host down is not (port is Down" in plan["cluster"]["errors"][0]
+    # nor may it match on a host that is in no group
+    groups["g"]["hosts"] = ["up"]
+    assert (
+        "mlx5_0 (0000:3b:00.0) of host down is not,"
+        in plan_groups({"up": up, "down": down}, groups)["cluster"]["errors"][0]
+    )
+
+
+# -- The SR-IOV plugin -----------------------------------------------------------------------------------------------
+
+
+def test_names_that_are_patterns_of_other_names_are_not_used() -> None:
+    """Newer versions take pfNames for regular expressions that may match anywhere: eth1 would select eth10, too."""
+    facts = two_ports("eth1", "eth10", "eth1")
+    [entry] = plan_group("g", {"n": facts}, wishes({"link_layer": "Ethernet"}))["classes"]
+    assert entry["selectors"] == {"ifNames": ["eth1"]}
+    [resource] = entry["sriov"]["config"]["resourceList"]
+    assert resource == {
+        "resourceName": "rdma_x",
+        "resourcePrefix": "rdma",
+        "deviceType": "netDevice",
+        "selectors": [{"pciAddresses": ["0000:3b:00.0"], "isRdma": True}],
+    }
+    assert sriov_pools(facts, entry["sriov"]["config"]) == {"rdma/rdma_x": {"0000:3b:00.0"}}
+    assert sriov_pools(
+        facts, {"resourceList": [{**resource, "selectors": [{"pfNames": ["eth1"], "isRdma": True}]}]}
+    ) == {"rdma/rdma_x": {"0000:3b:00.0", "0000:3c:00.0"}}
+
+
+def test_virtual_functions_by_the_name_of_theirs() -> None:
+    machine = Machine()
+    physical = machine.nic("mlx5_0", "eth0", "0000:3b:00.0", sriov_totalvfs=8, sriov_numvfs=1)
+    machine.link(f"{machine.nic('mlx5_1', 'eth0v0', '0000:3b:00.2')}/physfn", physical)
+    facts = facts_of(machine)
+    [entry] = plan_group("g", {"n": facts}, wishes({"link_layer": "Ethernet", "kinds": ["vf"]}))["classes"]
+    # the plugin leaves the physical function out itself, so nothing but the virtual one is there to be told from
+    assert entry["sriov"]["config"]["resourceList"][0]["selectors"] == [{"vendors": ["15b3"], "isRdma": True}]
+    [entry] = plan_group("g", {"n": facts}, wishes({"link_layer": "Ethernet"}))["classes"]
+    assert entry["sriov"] == {
+        "config": None,
+        "reason": "host n: mlx5_0 (0000:3b:00.0) is wanted, but it has 1 virtual functions, "
+        "which the plugin offers in its place",
+    }
+
+
+def test_what_carries_the_default_route_is_not_offered() -> None:
+    machine = Machine()
+    machine.nic()
+    machine.file("/proc/net/route", "Iface\neth0\t00000000\t0\t3\t0\t0\t0\t00000000\n")
+    [entry] = plan_group("g", {"n": facts_of(machine)}, wishes({"link_layer": "Ethernet"}))["classes"]
+    assert entry["sriov"]["reason"] == (
+        "host n: mlx5_0 (0000:3b:00.0) is wanted, but it carries the default route of the host"
+    )

@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -186,6 +187,17 @@ def test_the_table_of_a_plan() -> None:
     reason = " ".join(line.rpartition("  ")[2].strip() for line in lines[at : at + 2])
     assert reason == "Ethernet bond bond0 (active-backup), the group wants InfiniBand"
     assert any(line.startswith("warning: no single configuration is exact on every host") for line in lines)
+    assert max(len(line) for line in lines) <= WIDTH
+
+
+def test_rails_have_a_line_each() -> None:
+    hosts = {host: EVERY[host] for host in ("roce-rails-1", "roce-rails-2")}
+    wishes = {"resource": {"name": "x"}, "want": {"link_layer": "Ethernet"}, "rails": True}
+    lines = plan_table(plan_group("roce", hosts, wishes))
+    rows = [re.split("  +", line.strip()) for line in lines]
+    assert rows[0] == ["CLASS", "ON", "SELECTS", "BY"]
+    assert rows[1][1:] == ["roce-rails-1, roce-rails-2", "mlx5_0 as rdma/x_gpu1", "ifNames enp11s0f0np0"]
+    assert rows[8] == ["mlx5_7 as rdma/x_gpu8", "ifNames enp18s0f0np0"]
     assert max(len(line) for line in lines) <= WIDTH
 
 

@@ -51,14 +51,22 @@ def test_a_view() -> None:
                 "resource": {"name": "x"},
                 "want": {"state": "any"},
                 "strategy": None,
+                "rails": None,
                 "replayed": ["b"],
             }
         },
         "facts": {"a": FACTS, "b": FACTS},
         "without_facts": ["none", "empty"],
         "unseen": {
-            "none": {"hosts": ["c", "d"], "resource": {"name": "x"}, "want": None, "strategy": None, "replayed": []},
-            "empty": {"hosts": [], "resource": None, "want": None, "strategy": None, "replayed": []},
+            "none": {
+                "hosts": ["c", "d"],
+                "resource": {"name": "x"},
+                "want": None,
+                "strategy": None,
+                "rails": None,
+                "replayed": [],
+            },
+            "empty": {"hosts": [], "resource": None, "want": None, "strategy": None, "rails": None, "replayed": []},
         },
         "cached": ["b"],
     }
@@ -152,6 +160,13 @@ def test_plans_are_merged(tmp_path: Path) -> None:
         "new": failed,
         "other": planned("o", planned=False, kept="from an earlier run: rdma_groups of this one does not name it"),
     }
+    # a configuration for the whole cluster would not know of what was kept
+    cluster = {"config": {"configList": []}, "selectors": {"r": {}}, "errors": [], "alternative": None, "hosts": 1}
+    whole = merged_plan({**fresh, "cluster": cluster}, str(path), names)["cluster"]
+    assert (whole["config"], whole["selectors"]) == (None, {})
+    assert whole["errors"] == [
+        "kept from an earlier run: failed, other; a configuration that reaches the whole cluster must be planned with all of it"
+    ]
     # and once more: what is kept stays kept
     path.write_text(json.dumps(merged))
     assert merged_plan(fresh, str(path), names) == merged

@@ -1,0 +1,326 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rails: one resource for each GPU and the HCA under the same PCIe switch."""
+
+from __future__ import annotations
+
+import copy
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.fabric.rdma.plugins.module_utils._facts import gather
+from ansible_collections.fabric.rdma.plugins.module_utils._selectors import PlanError, plan_group, plan_groups
+from ansible_collections.fabric.rdma.plugins.module_utils._tree import open_tree
+from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, checked
+
+Json = dict[str, Any]
+WISHES = {"resource": {"name": "cx5"}, "want": {"link_layer": "Ethernet"}, "rails": True}
+
+
+def hca(index: int, pci: str, bridges: list[str], netdev: str, state: str = "Active") -> Json:
+    return {
+        "name": f"mlx5_{index}",
+        "kind": "pf",
+        "pci": pci,
+        "bridges": bridges,
+        "vendor": "15b3",
+        "device": "1017",
+        "model": None,
+        "class": "020000",
+        "driver": "mlx5_core",
+        "numa_node": None,
+        "firmware": None,
+        "board_id": None,
+        "hca_type": None,
+        "node_guid": None,
+        "sys_image_guid": None,
+        "netdevs": [netdev],
+        "lag": None,
+        "sriov": {"total": 0, "vfs": 0, "pf": None},
+        "ports": [
+            {
+                "number": 1,
+                "link_layer": "Ethernet",
+                "state": state,
+                "phys_state": "LinkUp",
+                "rate_gbps": 100.0,
+                "width": None,
+                "speed": None,
+                "lid": 0,
+                "sm_lid": 0,
+                "gids": [],
+                "netdevs": [],
+            }
+        ],
+        "plugin": {"visible": True, "reason": None, "if_name": netdev, "link_type": "ether"},
+    }
+
+
+def facts_of_switches(
+    switches: list[tuple[int, int]], down: set[tuple[int, int]] = frozenset(), gone: set[tuple[int, int]] = frozenset()
+) -> Json:
+    """A host with so many (GPUs, HCAs) under each switch, below one switch more; down and gone are (switch, HCA)."""
+    devices, gpus = [], []
+    for at, (cards, nics) in enumerate(switches):
+        above = ["0000:00:01.0", "0000:01:00.0", f"0000:02:{at:02x}.0"]
+        for card in range(cards):
+            pci = f"0000:{0x10 + 16 * at + card:02x}:00.0"
+            gpus.append(
+                {"pci": pci, "bridges": above, "vendor": "10de", "device": None, "numa_node": None, "nearest": []}
+            )
+        for nic in range(nics):
+            if (at, nic) not in gone:
+                pci = f"0000:{0x18 + 16 * at + nic:02x}:00.0"
+                state = "Down" if (at, nic) in down else "Active"
+                devices.append(hca(len(devices), pci, above, f"eth{at}_{nic}", state))
+    return checked({"schema": 1, "devices": devices, "gpus": gpus, "warnings": []})
+
+
+def truth(switches: list[tuple[int, int]]) -> list[tuple[list[str], list[str]]]:
+    """(GPUs, netdevs) of each rail, written down by the sorts of switches that the tests have."""
+    rails = []
+    for at, (cards, nics) in enumerate(switches):
+        addresses = [f"0000:{0x10 + 16 * at + card:02x}:00.0" for card in range(cards)]
+        names = [f"eth{at}_{nic}" for nic in range(nics)]
+        if cards == nics:
+            rails += [([gpu], [name]) for gpu, name in zip(addresses, names, strict=True)]
+        elif nics == 1 or cards == 1:
+            rails.append((addresses, names))
+        elif (cards, nics) == (4, 2):
+            rails += [(addresses[:2], names[:1]), (addresses[2:], names[1:])]
+        else:
+            raise AssertionError
+    return rails
+
+
+SWITCHES = st.lists(st.sampled_from([(1, 1), (2, 2), (2, 1), (1, 2), (4, 2)]), min_size=1, max_size=4)
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> tuple[list[tuple[int, int]], dict[str, set[tuple[int, int]]]]:
+    """Switches that all hosts have, and what is down on each host."""
+    switches = draw(SWITCHES)
+    places = [(at, nic) for at, (_cards, nics) in enumerate(switches) for nic in range(nics)]
+    hosts = draw(st.lists(st.one_of(st.just(set()), st.sets(st.sampled_from(places))), min_size=1, max_size=4))
+    return switches, {f"n{index}": down for index, down in enumerate(hosts)}
+
+
+def offered(facts: Json, config: Json) -> dict[str, list[str]]:
+    """Netdevs that the plugin puts in each pool; the devices here differ by nothing else."""
+    pools: dict[str, list[str]] = {}
+    for entry in config["configList"]:
+        assert entry["resourceName"] not in pools
+        values = entry["selectors"]
+        fixed = {"vendors": "15b3", "deviceIDs": "1017", "drivers": "mlx5_core", "linkTypes": "ether"}
+        assert values
+        pools[entry["resourceName"]] = [
+            device["plugin"]["if_name"]
+            for device in facts["devices"]
+            if all(fixed.get(kind, device["plugin"]["if_name"]) in chosen for kind, chosen in values.items())
+        ]
+    return pools
+
+
+@given(clusters())
+def test_rails_are_exact_and_a_lost_cable_shifts_none(cluster: Any) -> None:
+    switches, hosts = cluster
+    facts = {host: facts_of_switches(switches, down) for host, down in hosts.items()}
+    plan = plan_group("g", facts, WISHES)
+    rails = truth(switches)
+    assert plan["resource"] == "rdma/cx5_gpu{rail}"
+    assert plan["resources"] == [
+        {"resource": f"rdma/cx5_gpu{number}", "rail": number} for number in range(1, len(rails) + 1)
+    ]
+    classes = {host: entry for entry in plan["classes"] for host in entry["hosts"]}
+    for host, down in hosts.items():
+        assert [row["gpus"] for row in plan["rails"][host]] == [gpus for gpus, _names in rails]
+        lost = {f"eth{at}_{nic}" for at, nic in down}
+        expected = {f"cx5_gpu{number}": set(names) - lost for number, (_gpus, names) in enumerate(rails, 1)}
+        if not any(expected.values()):
+            assert host not in classes
+            assert any(text.startswith(f"host {host} has no usable port") for text in plan["errors"])
+            continue
+        found = offered(facts[host], classes[host]["config"])
+        assert {name: set(names) for name, names in found.items() if names} == {
+            name: names for name, names in expected.items() if names
+        }
+        for name, names in expected.items():
+            number = name.removeprefix("cx5_gpu")
+            told = any(text.startswith(f"host {host} has nothing on rail {number}, ") for text in plan["errors"])
+            assert told == (not names)
+
+
+@given(SWITCHES, SWITCHES)
+def test_hosts_that_differ_are_shown(first: list[tuple[int, int]], second: list[tuple[int, int]]) -> None:
+    facts = {"a": facts_of_switches(first), "b": facts_of_switches(second)}
+    shapes = [[(len(gpus), len(names)) for gpus, names in truth(switches)] for switches in (first, second)]
+    if shapes[0] == shapes[1] and truth(first) == truth(second):
+        plan = plan_group("g", facts, WISHES)
+        assert len(plan["rails"]["a"]) == len(plan["rails"]["b"]) == len(shapes[0])
+        return
+    if shapes[0] == shapes[1] and not clash(first, second):
+        assert len(plan_group("g", facts, WISHES)["rails"]["a"]) == len(shapes[0])
+        return
+    with pytest.raises(PlanError) as caught:
+        plan_group("g", facts, WISHES)
+    found = re.match(r"group g: rails differ between hosts (\w) and (\w): (.*)", str(caught.value))
+    assert found
+    assert {found.group(1), found.group(2)} == {"a", "b"}
+    name = re.search(r"interface (\S+) is on rail (\d+) .* rail (\d+) of", found.group(3))
+    if name:
+        places = {"a": place(first, name.group(1)), "b": place(second, name.group(1))}
+        assert [places[found.group(1)], places[found.group(2)]] == [int(name.group(2)), int(name.group(3))]
+    else:
+        assert shapes[0] != shapes[1]
+
+
+def place(switches: list[tuple[int, int]], netdev: str) -> int | None:
+    """The rail that an interface is on."""
+    return next((number for number, (_gpus, names) in enumerate(truth(switches), 1) if netdev in names), None)
+
+
+def clash(first: list[tuple[int, int]], second: list[tuple[int, int]]) -> bool:
+    """Whether an interface is on different rails."""
+    names = {name for _gpus, own in truth(first) for name in own} & {
+        name for _gpus, own in truth(second) for name in own
+    }
+    return any(place(first, name) != place(second, name) for name in names)
+
+
+def test_a_dead_hca_shifts_no_rail() -> None:
+    whole, lost = facts_of_switches([(1, 1)] * 8), facts_of_switches([(1, 1)] * 8, gone={(3, 0)})
+    plan = plan_group("g", {"a": whole, "b": lost}, WISHES)
+    assert plan["errors"] == [
+        "host b has nothing on rail 4, which is that of GPU 0000:40:00.0 "
+        "(no HCA that the group wants is under its PCIe switch)"
+    ]
+    [entry] = plan["classes"]
+    assert entry["hosts"] == ["a", "b"]
+    assert [row["rail"] for row in entry["matches"]["b"]] == [1, 2, 3, 5, 6, 7, 8]
+    # and with two GPUs to an HCA, too
+    facts = {"a": facts_of_switches([(2, 1)] * 3), "b": facts_of_switches([(2, 1)] * 3, gone={(1, 0)})}
+    assert [row["rail"] for row in plan_group("g", facts, WISHES)["classes"][0]["matches"]["b"]] == [1, 3]
+
+
+def test_an_hca_beside_all_switches_is_on_no_rail() -> None:
+    facts = facts_of_switches([(1, 1)] * 2)
+    facts["devices"].append(hca(9, "0000:f0:00.0", ["0000:00:01.0", "0000:01:00.0"], "storage"))
+    facts["devices"].append(hca(10, "0000:f1:00.0", ["0000:80:01.0"], "other"))
+    plan = plan_group("g", {"a": checked(facts)}, WISHES)
+    assert [(row["device"], row["reason"]) for row in plan["exclusions"]] == [
+        ("mlx5_9", "on no rail: no GPU is under the PCIe switch that it is under"),
+        ("mlx5_10", "on no rail: no GPU is under the PCIe switch that it is under"),
+    ]
+    assert (len(plan["resources"]), plan["errors"]) == (2, [])
+    # the four devices look the same but for their names, and the two on no rail are matched by nothing
+    assert {row["if_name"] for row in plan["classes"][0]["matches"]["a"]} == {"eth0_0", "eth1_0"}
+
+
+def test_a_slow_management_port_is_no_part_of_a_rail() -> None:
+    facts = facts_of_switches([(2, 3)])
+    facts["devices"][2]["ports"][0]["rate_gbps"] = 25.0
+    wishes = {**WISHES, "want": {"link_layer": "Ethernet", "min_rate_gbps": 100}}
+    assert [row["devices"] for row in plan_group("g", {"a": facts}, wishes)["rails"]["a"]] == [["mlx5_0"], ["mlx5_1"]]
+
+
+def test_switches_that_make_no_rails() -> None:
+    message = (
+        "group g: host a: 2 GPUs (0000:10:00.0, 0000:11:00.0) and 3 HCAs (0000:18:00.0, 0000:19:00.0, 0000:1a:00.0)"
+    )
+    with pytest.raises(PlanError, match=f"^{re.escape(message)} are under one PCIe switch, .* rdma_want.exclude"):
+        plan_group("g", {"a": facts_of_switches([(2, 3)])}, WISHES)
+
+
+def test_hcas_in_another_order_are_told() -> None:
+    facts = {host: facts_of_switches([(1, 1)] * 2) for host in "ab"}
+    one, two = facts["b"]["devices"]
+    one["pci"], two["pci"] = two["pci"], one["pci"]
+    with pytest.raises(
+        PlanError, match="hosts a and b: by PCI address, the HCAs are those of rails 1, 2 on the one, 2, 1"
+    ):
+        plan_group("g", facts, WISHES)
+
+
+def test_an_interface_on_two_rails_is_told() -> None:
+    facts = {host: facts_of_switches([(1, 1)] * 2) for host in "ab"}
+    for device, name in zip(facts["b"]["devices"], ("eth1_0", "eth0_0"), strict=True):
+        device["plugin"]["if_name"] = name
+    with pytest.raises(
+        PlanError, match="hosts a and b: interface eth1_0 is on rail 2 of the one and on rail 1 of the other"
+    ):
+        plan_group("g", facts, WISHES)
+
+
+@pytest.mark.parametrize("lost", ["gpus", "bridges"])
+def test_facts_without_the_way_over_pci(lost: str) -> None:
+    facts = copy.deepcopy(facts_of_switches([(1, 1)]))
+    for place in [facts] if lost == "gpus" else [*facts["devices"], *facts["gpus"]]:
+        del place[lost]
+    with pytest.raises(
+        PlanError, match=r"group g: host a: its facts do not say which PCIe switches .* run discover again"
+    ):
+        plan_group("g", {"a": facts}, WISHES)
+
+
+def captured(*names: str) -> dict[str, Json]:
+    return {name: checked(gather(open_tree(str(CAPTURES / f"{name}.capture")))) for name in names}
+
+
+def test_the_rails_of_roce_rails() -> None:
+    wishes = {"resource": {"name": "shared_cx5"}, "want": {"link_layer": "Ethernet", "min_rate_gbps": 100}}
+    facts = captured("roce-rails-1", "roce-rails-2")
+    plan = plan_group("roce-rails", facts, {**wishes, "rails": True})
+    [entry] = plan["classes"]
+    assert re.fullmatch("roce-rails-rails-[0-9a-f]{8}", entry["name"])
+    assert [(row["resourceName"], row["selectors"]) for row in entry["config"]["configList"]] == [
+        (f"shared_cx5_gpu{number}", {"ifNames": [f"enp{10 + number}s0f0np0"]}) for number in range(1, 9)
+    ]
+    assert [(row["rail"], row["resource"], row["device"]) for row in entry["matches"]["roce-rails-2"]] == [
+        (number, f"rdma/shared_cx5_gpu{number}", f"mlx5_{number - 1}") for number in range(1, 9)
+    ]
+    assert entry["selectors"] == {"ifNames": [f"enp{number}s0f0np0" for number in range(11, 19)]}
+    assert [row["resourceName"] for row in entry["sriov"]["config"]["resourceList"]] == [
+        f"shared_cx5_gpu{number}" for number in range(1, 9)
+    ]
+    assert plan["environment"]["roce-rails-1"]["NCCL_IB_HCA"].startswith("=mlx5_0:1,mlx5_1:1,")
+    # a name pattern, and the ids of devices that are all the same
+    named = plan_group("roce-rails", facts, {**wishes, "rails": "rail{rail}_{name}"})
+    assert named["resource"] == "rdma/rail{rail}_shared_cx5"
+    assert named["resources"][7] == {"resource": "rdma/rail8_shared_cx5", "rail": 8}
+    message = (
+        "mlx5_0 (0000:0b:00.0) is wanted for rdma/shared_cx5_gpu1 and mlx5_1 (0000:0c:00.0) belongs to "
+        "rdma/shared_cx5_gpu2, but the plugin cannot tell them apart by vendors, deviceIDs, drivers, linkTypes; "
+        "rdma_selector_strategy: auto may tell them apart"
+    )
+    with pytest.raises(PlanError, match=re.escape(message)):
+        plan_group("roce-rails", facts, {**wishes, "rails": True, "strategy": "device_ids"})
+
+
+def test_a_gpu_beside_the_processor_has_no_rail() -> None:
+    plan = plan_group("gb200", captured("gb200-1"), {"resource": {"name": "x"}, "rails": True})
+    assert plan["classes"] == []
+    assert "mlx5_0: on no rail: no GPU is under the PCIe switch that it is under" in plan["errors"][0]
+
+
+def test_rails_are_planned_with_the_other_groups() -> None:
+    facts = {**captured("roce-rails-1", "ib-v100-1"), "dup": facts_of_switches([(1, 1)])}
+    wishes = {"resource": {"name": "shared_cx5"}, "want": {"link_layer": "Ethernet"}, "rails": True}
+    groups = {
+        "roce": {"hosts": ["roce-rails-1"], **wishes},
+        "ib": {"hosts": ["ib-v100-1"], "resource": {"name": "x"}},
+    }
+    cluster = plan_groups({host: facts[host] for host in ("roce-rails-1", "ib-v100-1")}, groups)["cluster"]
+    assert cluster["selectors"]["rdma/x"] == {"linkTypes": ["infiniband"]}
+    assert len(cluster["config"]["configList"]) == 9
+    groups["more"] = {"hosts": ["dup"], **WISHES, "resource": {"name": "shared_cx5", "prefix": "other"}}
+    cluster = plan_groups(facts, groups)["cluster"]
+    assert cluster["config"] is None
+    assert cluster["errors"] == [
+        "groups more and roce both have a resource named shared_cx5_gpu1 (other/shared_cx5_gpu1 with hca_max 63, "
+        "rdma/shared_cx5_gpu1 with hca_max 63), and the plugin does not start with two of one name, whatever their prefix"
+    ]
