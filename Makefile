@@ -76,7 +76,7 @@ lab-absent: .venv/.complete ## Stop the lab's nodes and delete their disks (the 
 	@tools/lab absent $(ARGS)
 
 .PHONY: benchmark
-benchmark: .venv/.complete ## Measure ib_facts on a node with 8 HCAs
+benchmark: .venv/.complete ## Measure ib_facts on a node with 8 HCAs, and the plan of 10,000 nodes
 	@python -m pytest -q -rP -m benchmark benchmarks $(ARGS)
 
 .PHONY: docs

@@ -1,0 +1,120 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Measure what the plan of a large cluster costs: hosts with eight HCAs each, four groups, of which one is split and one has rails.
+
+python benchmarks/planner.py              prints the curve; exits 1 beyond a bound, or when the curve is no line
+python benchmarks/planner.py --hosts N    one point of it, as JSON, in a process of its own
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import itertools
+import json
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / ".collections"))
+
+from ansible_collections.fabric.rdma.plugins.module_utils._facts import gather
+from ansible_collections.fabric.rdma.plugins.module_utils._selectors import plan_groups
+from ansible_collections.fabric.rdma.plugins.module_utils._tree import open_tree
+
+CAPTURE = ROOT / "tests" / "captures" / "roce-rails-1.capture"
+HOSTS = (1250, 2500, 5000, 10000)
+BOUND_SECONDS = 5.0
+BOUND_MB = 500.0
+# Twice the hosts may take that much more than twice the time: clocks of shared machines are not steadier.
+SLACK = 1.35
+
+Json = dict[str, Any]
+
+
+def groups_of(hosts: int) -> tuple[dict[str, Json], Json]:
+    """(facts by host, groups). Every host has its own GUIDs, and every object of it is its own, as out of facts.json."""
+    template = gather(open_tree(str(CAPTURE)), ("devices", "gpus", "kernel", "management"))
+    text = json.dumps(template)
+    del template
+    facts: dict[str, Json] = {}
+    names: dict[str, list[str]] = {"plain": [], "split": [], "rails": [], "ids": []}
+    for number in range(hosts):
+        group = list(names)[number % 4]
+        host = f"{group}-{number:05d}.example.org"
+        names[group].append(host)
+        own = json.loads(text)
+        for index, device in enumerate(own["devices"]):
+            device["node_guid"] = f"0200:{number >> 16:04x}:{number & 0xFFFF:04x}:{index:04x}"
+            if group == "split" and index == number // 4 % 2:
+                device["ports"][0].update(state="Down", phys_state="Polling", rate_gbps=10.0)
+            if group == "ids" and index > 3:
+                device.update(device="101b")
+        facts[host] = own
+    want = {"link_layer": "Ethernet", "min_rate_gbps": 100}
+    groups = {name: {"hosts": own, "resource": {"name": name}, "want": dict(want)} for name, own in names.items()}
+    groups["rails"]["rails"] = True
+    groups["ids"]["want"]["exclude"] = [f"mlx5_{index}" for index in range(4)]
+    return facts, groups
+
+
+def peak_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def measure(hosts: int) -> Json:
+    """Seconds and memory of one plan: that of the process when it is done, and what of it came on top of the facts."""
+    facts, groups = groups_of(hosts)
+    gc.collect()
+    before = peak_mb()
+    start = time.perf_counter()
+    cpu = time.process_time()
+    plan = plan_groups(facts, groups)
+    cpu, seconds = time.process_time() - cpu, time.perf_counter() - start
+    classes = {name: len(entry["classes"]) for name, entry in plan["groups"].items()}
+    assert classes == {"plain": 1, "split": 2, "rails": 1, "ids": 1}, classes
+    served = sum(len(entry["hosts"]) for group in plan["groups"].values() for entry in group["classes"])
+    assert served == hosts, served
+    return {"hosts": hosts, "seconds": seconds, "cpu": cpu, "facts_mb": before, "plan_mb": peak_mb() - before}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--hosts", type=int)
+    chosen = parser.parse_args().hosts
+    if chosen:
+        print(json.dumps(measure(chosen)))
+        return 0
+    points = []
+    print("  hosts     HCAs  seconds   CPU s   us/host  facts MB  plan MB")
+    for hosts in HOSTS:
+        done = subprocess.run(
+            [sys.executable, __file__, "--hosts", str(hosts)], capture_output=True, text=True, check=True
+        )
+        point = json.loads(done.stdout)
+        points.append(point)
+        per_host = point["cpu"] / hosts * 1e6
+        bar = "#" * round(point["cpu"] * 8)
+        print(
+            f"{hosts:7d} {8 * hosts:8d} {point['seconds']:8.2f} {point['cpu']:7.2f} {per_host:9.0f} "
+            f"{point['facts_mb']:9.0f} {point['plan_mb']:8.0f}  {bar}",
+            flush=True,
+        )
+    last = points[-1]
+    steps = [after["cpu"] / before["cpu"] for before, after in itertools.pairwise(points)]
+    linear = all(step <= 2 * SLACK for step in steps)
+    print(
+        f"planner: {last['hosts']} hosts with 8 HCAs: {last['cpu']:.2f} s (bound: {BOUND_SECONDS:g} s), "
+        f"{last['plan_mb']:.0f} MB above the facts (bound: {BOUND_MB:g} MB); "
+        f"twice the hosts take {', '.join(f'{step:.2f}' for step in steps)} times as long"
+    )
+    return 0 if last["cpu"] <= BOUND_SECONDS and last["plan_mb"] <= BOUND_MB and linear else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
