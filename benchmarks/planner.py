@@ -29,6 +29,8 @@ from ansible_collections.fabric.rdma.plugins.module_utils._tree import open_tree
 
 CAPTURE = ROOT / "tests" / "captures" / "roce-rails-1.capture"
 HOSTS = (1250, 2500, 5000, 10000)
+# The bounds are on the processor's time, which a busy machine does not change, and on what the plan takes: the facts are
+# there before it.
 BOUND_SECONDS = 5.0
 BOUND_MB = 500.0
 # Twice the hosts may take that much more than twice the time: clocks of shared machines are not steadier.
@@ -68,7 +70,7 @@ def peak_mb() -> float:
 
 
 def measure(hosts: int) -> Json:
-    """Seconds and memory of one plan: that of the process when it is done, and what of it came on top of the facts."""
+    """Seconds of one plan, by the clock and the processor; memory of the facts, and what came on top of it at the peak."""
     facts, groups = groups_of(hosts)
     gc.collect()
     before = peak_mb()
