@@ -101,10 +101,10 @@ def main() -> int:
         point = json.loads(done.stdout)
         points.append(point)
         per_host = point["cpu"] / hosts * 1e6
-        bar = "#" * round(point["cpu"] * 8)
+        stroke = "#" * round(point["cpu"] * 8)
         print(
             f"{hosts:7d} {8 * hosts:8d} {point['seconds']:8.2f} {point['cpu']:7.2f} {per_host:9.0f} "
-            f"{point['facts_mb']:9.0f} {point['plan_mb']:8.0f}  {bar}",
+            f"{point['facts_mb']:9.0f} {point['plan_mb']:8.0f}  {stroke}",
             flush=True,
         )
     last = points[-1]

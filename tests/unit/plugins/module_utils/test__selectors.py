@@ -70,7 +70,7 @@ def plugin_pools(facts: Json, config: Json) -> dict[str, set[str]]:
 
 
 def plugin_pool(facts: Json, config: Json) -> set[str]:
-    [pool] = plugin_pools(facts, config).values()
+    (pool,) = list(plugin_pools(facts, config).values())
     return pool
 
 
@@ -335,7 +335,7 @@ def test_the_sriov_plugin_offers_the_same(cluster: dict[str, Json], want: Json, 
             continue
         assert sriov["reason"] is None
         for host in entry["hosts"]:
-            [pool] = sriov_pools(cluster[host], sriov["config"]).values()
+            (pool,) = list(sriov_pools(cluster[host], sriov["config"]).values())
             assert pool == wanted[host]
 
 
