@@ -55,6 +55,14 @@ sanity: .venv/.complete ## Run ansible-test sanity, and check the code of the no
 integration: .venv/.complete ## Build the collection, install it elsewhere, run it there and under ansible-runner
 	@python -m pytest -q -n 2 -m integration tests/integration $(ARGS)
 
+.PHONY: kubernetes
+kubernetes: .venv/.complete ## Roll out on a real Kubernetes control plane (built once, 10 to 20 minutes, then cached)
+	@python -m pytest -q -s -m cluster tests/cluster $(ARGS)
+
+.PHONY: cluster
+cluster: .venv/.complete ## Open a shell with KUBECONFIG for such a control plane; it ends with the shell
+	@python tests/cluster/cluster.py run -- bash
+
 .PHONY: molecule
 molecule: .venv/.complete ## Boot the lab, converge, prove idempotence, verify devices and traffic, tear down
 	@tools/molecule $(ARGS)
