@@ -10,11 +10,29 @@ import json
 import re
 import typing as t
 
-__all__ = ["CLASS_LABEL", "MANAGED_BY", "ManifestError", "class_slug", "label_scripts", "plan_manifests"]
+__all__ = [
+    "APP_NAME",
+    "CLASS_LABEL",
+    "GROUP_LABEL",
+    "KUBELET_ROOTS",
+    "MANAGED_BY",
+    "ManifestError",
+    "class_slug",
+    "label_scripts",
+    "plan_manifests",
+    "rollout_request",
+]
 
 # Selects the nodes of a class; the rollout sets it on them.
 CLASS_LABEL = "rdma.fabric/class"
+# On the objects: which group of the inventory they are for, so that a run that did not plan it leaves them alone.
+GROUP_LABEL = "rdma.fabric/group"
 MANAGED_BY = "fabric.rdma"
+APP_NAME = "rdma-shared-dp"
+
+# Where the kubelets of distributions keep their sockets, when not in /var/lib/kubelet.
+KUBELET_ROOTS = {"k0s": "/var/lib/k0s/kubelet", "microk8s": "/var/snap/microk8s/common/var/lib/kubelet"}
+_KUBELET_ROOT = "/var/lib/kubelet"
 
 _NAME_LIMIT = 63
 # What a node may be called (k8s.io/apimachinery/pkg/util/validation, IsDNS1123Subdomain). Nothing in it means anything to a shell.
@@ -43,22 +61,69 @@ def class_slug(name: str) -> str:
     return slug
 
 
-def _metadata(slug: str, namespace: str) -> Json:
+def _group_value(group: str) -> str:
+    """A group as the value of a label. Nothing is named after it, so that every group has one."""
+    try:
+        return class_slug(group)
+    except ManifestError:
+        return "group-" + hashlib.sha256(group.encode("utf-8", "surrogateescape")).hexdigest()[:8]
+
+
+def _metadata(slug: str, group: str, namespace: str) -> Json:
     return {
         "name": "rdma-shared-dp-" + slug,
         "namespace": namespace,
         "labels": {
-            "app.kubernetes.io/name": "rdma-shared-dp",
+            "app.kubernetes.io/name": APP_NAME,
             "app.kubernetes.io/instance": slug,
             "app.kubernetes.io/managed-by": MANAGED_BY,
+            GROUP_LABEL: _group_value(group),
         },
     }
 
 
-def _daemon_set(slug: str, config_text: str, settings: t.Mapping[str, t.Any]) -> Json:
-    metadata = _metadata(slug, settings["namespace"])
-    selector = {"app.kubernetes.io/name": "rdma-shared-dp", "app.kubernetes.io/instance": slug}
-    kubelet = str(settings["kubelet_root"]).rstrip("/")
+def _image(settings: t.Mapping[str, t.Any]) -> str:
+    """The image by tag and digest. One that a registry may change under a running cluster is refused."""
+    image, digest = str(settings["image"]), str(settings.get("image_digest") or "")
+    if digest and not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
+        raise ManifestError("image digest '%s' is not sha256: and 64 hexadecimal digits" % digest)
+    name, at, own_digest = image.partition("@")
+    if digest and own_digest and own_digest != digest:
+        raise ManifestError("image '%s' names another digest than '%s'; give one of them" % (image, digest))
+    # a colon before the last slash is the port of a registry
+    tag = name.rpartition("/")[2].partition(":")[2]
+    if not at and not digest and tag in ("", "latest"):
+        raise ManifestError(
+            "image '%s' is not pinned: give it a tag other than latest, and best its digest, too, so that every node runs the same"
+            % image
+        )
+    return image if at or not digest else "%s@%s" % (image, digest)
+
+
+def _kubelet_root(entry: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any]) -> str:
+    """The kubelet's directory on the nodes of a class: as set, or (auto) where their distribution has it."""
+    wanted = str(settings["kubelet_root"])
+    if wanted != "auto":
+        return wanted.rstrip("/")
+    known = settings.get("distributions") or {}
+    hosts: t.Dict[str, str] = {}
+    for host in entry["hosts"]:
+        hosts.setdefault(KUBELET_ROOTS.get(str(known.get(host)), _KUBELET_ROOT), host)
+    if len(hosts) > 1:
+        (one, host), (other, neighbour) = sorted(hosts.items())[:2]
+        raise ManifestError(
+            "class '%s': the kubelet of host %s has its directory in %s, that of %s in %s, and one DaemonSet can mount one of "
+            "them; make them groups of their own" % (entry["name"], host, one, neighbour, other)
+        )
+    return next(iter(hosts), _KUBELET_ROOT)
+
+
+def _daemon_set(
+    slug: str, group: str, entry: t.Mapping[str, t.Any], config_text: str, settings: t.Mapping[str, t.Any]
+) -> Json:
+    metadata = _metadata(slug, group, settings["namespace"])
+    selector = {"app.kubernetes.io/name": APP_NAME, "app.kubernetes.io/instance": slug}
+    kubelet = _kubelet_root(entry, settings)
     host_paths = [
         ("device-plugin", kubelet + "/device-plugins", "/var/lib/kubelet/device-plugins"),
         ("plugins-registry", kubelet + "/plugins_registry", "/var/lib/kubelet/plugins_registry"),
@@ -66,7 +131,7 @@ def _daemon_set(slug: str, config_text: str, settings: t.Mapping[str, t.Any]) ->
     ]
     container: Json = {
         "name": "rdma-shared-dp",
-        "image": settings["image"],
+        "image": _image(settings),
         "imagePullPolicy": "IfNotPresent",
         # the plugin sets matched netdevs up and opens device nodes of the host
         "securityContext": {"privileged": True, "seccompProfile": {"type": "RuntimeDefault"}},
@@ -76,6 +141,8 @@ def _daemon_set(slug: str, config_text: str, settings: t.Mapping[str, t.Any]) ->
     }
     pod: Json = {
         "hostNetwork": True,
+        # it speaks with the kubelet of its node, never with the API
+        "automountServiceAccountToken": False,
         "priorityClassName": settings["priority_class"],
         "nodeSelector": {CLASS_LABEL: slug},
         "tolerations": settings["tolerations"],
@@ -88,13 +155,23 @@ def _daemon_set(slug: str, config_text: str, settings: t.Mapping[str, t.Any]) ->
             }
         ],
     }
+    if settings.get("image_pull_secrets"):
+        pod["imagePullSecrets"] = [{"name": name} for name in settings["image_pull_secrets"]]
+    if settings.get("cdi"):
+        # the plugin writes a CDI specification, from which the container runtime makes the devices
+        container["args"] = ["--use-cdi"]
+        container["volumeMounts"].append({"name": "cdi", "mountPath": "/var/run/cdi"})
+        pod["volumes"].append({"name": "cdi", "hostPath": {"path": "/var/run/cdi", "type": "DirectoryOrCreate"}})
     return {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
         "metadata": metadata,
         "spec": {
             "selector": {"matchLabels": selector},
-            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}},
+            "updateStrategy": {
+                "type": "RollingUpdate",
+                "rollingUpdate": {"maxUnavailable": _max_unavailable(settings.get("max_unavailable", 1))},
+            },
             "template": {
                 "metadata": {
                     "labels": dict(metadata["labels"]),
@@ -112,8 +189,8 @@ def _directory(group: str) -> str:
     return re.sub(r"^\.+|[^\w.-]", "_", group)
 
 
-def _rendered(plan: t.Mapping[str, t.Any]) -> t.Iterator[t.Tuple[str, Json, str]]:
-    """(slug, class, path without its ending) of each class that has something to roll out.
+def _rendered(plan: t.Mapping[str, t.Any]) -> t.Iterator[t.Tuple[str, str, Json, str]]:
+    """(slug, group, class, path without its ending) of each class that has something to roll out.
 
     Classes of groups that this run did not plan (planned: False) give nothing: their files are those of an earlier run. Their
     names are taken nevertheless. ManifestError when two classes would share a name.
@@ -131,27 +208,121 @@ def _rendered(plan: t.Mapping[str, t.Any]) -> t.Iterator[t.Tuple[str, Json, str]
                 )
             owners[slug] = (entry["name"], group)
             if plan["groups"][group].get("planned", True):
-                yield slug, entry, "%s/%s" % (_directory(group), slug)
+                yield slug, group, entry, "%s/%s" % (_directory(group), slug)
 
 
 def plan_manifests(plan: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any]) -> t.Dict[str, Json]:
     """Objects by relative path (``GROUP/CLASS-configmap.yaml``, ``GROUP/CLASS-daemonset.yaml``) for the groups of a plan.
 
-    settings: {namespace, image, priority_class, kubelet_root, tolerations: [...], resources: {...}}. Classes without a
-    configuration (software devices) have no objects, nor have groups that this run did not plan. ManifestError when two
-    classes would share a name.
+    settings: {namespace, image, priority_class, kubelet_root, tolerations: [...], resources: {...}}, and where wanted
+    {image_digest, image_pull_secrets: [names], max_unavailable: number or percentage, cdi: bool, pod_security: bool (adds
+    ``namespace.yaml``, whose labels allow privileged Pods), distributions: {host: name} (for kubelet_root: auto)}. Classes
+    without a configuration (software devices) have no objects, nor have groups that this run did not plan. ManifestError when
+    two classes would share a name, and for settings that no object can have.
     """
     objects: t.Dict[str, Json] = {}
-    for slug, entry, path in _rendered(plan):
+    for slug, group, entry, path in _rendered(plan):
+        if not objects and settings.get("pod_security"):
+            objects["namespace.yaml"] = _namespace(settings)
         text = json.dumps(entry["config"], sort_keys=True)
         objects[path + "-configmap.yaml"] = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
-            "metadata": _metadata(slug, settings["namespace"]),
+            "metadata": _metadata(slug, group, settings["namespace"]),
             "data": {"config.json": text},
         }
-        objects[path + "-daemonset.yaml"] = _daemon_set(slug, text, settings)
+        objects[path + "-daemonset.yaml"] = _daemon_set(slug, group, entry, text, settings)
     return objects
+
+
+def _is_node_name(host: str) -> bool:
+    return len(host) <= _NODE_NAME_LIMIT and _NODE_NAME.fullmatch(host) is not None
+
+
+def _nodes(entry: t.Mapping[str, t.Any], names: t.Mapping[str, str]) -> t.List[str]:
+    nodes = []
+    for host in entry["hosts"]:
+        node = str(names.get(host, host))
+        if not _is_node_name(node):
+            raise ManifestError(
+                "host %s of class '%s': '%s' cannot be the name of a node; say in node_names how its node is called"
+                % (host, entry["name"], node)
+            )
+        nodes.append(node)
+    return sorted(nodes)
+
+
+def _namespace(settings: t.Mapping[str, t.Any]) -> Json:
+    """The namespace with what its admission has to know: the plugin is privileged and mounts directories of its node."""
+    labels = {"pod-security.kubernetes.io/" + mode: "privileged" for mode in ("enforce", "audit", "warn")}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": settings["namespace"], "labels": labels}}
+
+
+def _max_unavailable(value: t.Any) -> t.Union[int, str]:
+    """A number of nodes or a percentage of them. Templates of older Ansible make a text of a number."""
+    text = str(value)
+    match = re.fullmatch(r"(\d+)(%?)", text)
+    if match is None or int(match.group(1)) == 0 or (match.group(2) and int(match.group(1)) > 100):
+        raise ManifestError(
+            "max_unavailable '%s' is neither a number of nodes above 0 nor a percentage such as 10%%" % text
+        )
+    return text if match.group(2) else int(text)
+
+
+def rollout_request(
+    plan: t.Mapping[str, t.Any],
+    settings: t.Mapping[str, t.Any],
+    inventory_groups: t.Iterable[str] = (),
+    allow_unusable: bool = False,
+) -> Json:
+    """What the rollout of a plan asks of a cluster: {objects, nodes, classes, keep}.
+
+    objects: in the order in which they are to be applied. nodes: {node: class}. classes: [{name, group, daemon_set, namespace, nodes,
+    resources: {resource: count on each node}}]. keep: groups (as they stand in GROUP_LABEL) of which everything stays as it is:
+    those of the inventory that this run did not plan, and, unless allow_unusable, those of which it found hosts without any
+    usable port: a switch that is down for an hour must not take the resource from its nodes.
+    """
+    groups = plan["groups"]
+    halted = {name for name in groups if not groups[name].get("planned", True)}
+    if not allow_unusable:
+        halted |= {name for name in groups if groups[name].get("errors")}
+    kept = halted | (set(inventory_groups) - set(groups))
+    whole = {**plan, "groups": {name: {**each, "planned": name not in halted} for name, each in groups.items()}}
+    objects = plan_manifests(whole, settings)
+    names = settings.get("node_names") or {}
+    classes: t.List[Json] = []
+    owners: t.Dict[str, str] = {}
+    for slug, group, entry, path in _rendered(whole):
+        nodes = _nodes(entry, names)
+        for node in nodes:
+            if node in owners:
+                raise ManifestError(
+                    "node %s would be in the classes '%s' and '%s'" % (node, owners[node], entry["name"])
+                )
+            owners[node] = entry["name"]
+        pools = entry["config"]["configList"]
+        classes.append(
+            {
+                "name": slug,
+                "group": _group_value(group),
+                "daemon_set": objects[path + "-daemonset.yaml"]["metadata"]["name"],
+                "namespace": settings["namespace"],
+                "nodes": nodes,
+                "resources": {
+                    "%s/%s" % (pool.get("resourcePrefix") or "rdma", pool["resourceName"]): pool["rdmaHcaMax"]
+                    for pool in pools
+                },
+            }
+        )
+    # the namespace first, and what a Pod mounts before what makes it
+    kinds = ["Namespace", "ConfigMap", "DaemonSet"]
+    ordered = sorted(objects.values(), key=lambda item: (kinds.index(item["kind"]), item["metadata"]["name"]))
+    return {
+        "objects": ordered,
+        "nodes": {node: each["name"] for each in classes for node in each["nodes"]},
+        "classes": classes,
+        "keep": sorted({_group_value(name) for name in kept}),
+    }
 
 
 def label_scripts(plan: t.Mapping[str, t.Any]) -> t.Dict[str, str]:
@@ -161,7 +332,7 @@ def label_scripts(plan: t.Mapping[str, t.Any]) -> t.Dict[str, str]:
     is a comment, and makes the script end with an error: its node has to be labelled by hand. Names are quoted always.
     """
     scripts: t.Dict[str, str] = {}
-    for slug, entry, path in _rendered(plan):
+    for slug, _group, entry, path in _rendered(plan):
         lines = [
             "#!/bin/sh",
             "# app.kubernetes.io/managed-by: %s" % MANAGED_BY,
@@ -170,7 +341,7 @@ def label_scripts(plan: t.Mapping[str, t.Any]) -> t.Dict[str, str]:
         ]
         others = []
         for host in entry["hosts"]:
-            if len(host) <= _NODE_NAME_LIMIT and _NODE_NAME.fullmatch(host):
+            if _is_node_name(host):
                 lines.append("kubectl label node '%s' '%s=%s' --overwrite" % (host, CLASS_LABEL, slug))
             else:
                 # as JSON: a name with a line break in it stays inside its comment

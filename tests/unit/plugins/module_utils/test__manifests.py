@@ -18,6 +18,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._manifests import (
     class_slug,
     label_scripts,
     plan_manifests,
+    rollout_request,
 )
 
 LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
@@ -174,3 +175,93 @@ def test_a_group_that_was_not_planned_keeps_its_names_and_gets_no_objects() -> N
         plan_manifests(value, SETTINGS)
     value["groups"]["b"]["classes"][0]["name"] = "y"
     assert {path.split("/")[0] for path in (*plan_manifests(value, SETTINGS), *label_scripts(value))} == {"b"}
+
+
+# --- rollout -------------------------------------------------------------------------------------------------------
+
+
+def pools(name: str, *hosts: str, count: int = 63) -> dict[str, Any]:
+    pool = {"resourceName": "rdma_x", "resourcePrefix": "rdma", "rdmaHcaMax": count, "selectors": {"vendors": ["15b3"]}}
+    return {**entry(name, vendors=["15b3"]), "hosts": list(hosts), "config": {"configList": [pool]}}
+
+
+def daemon_set(settings: dict[str, Any], **distributions: str) -> dict[str, Any]:
+    value = plan(g=[pools("g", *(distributions or {"n": ""}))])
+    result: dict[str, Any] = plan_manifests(value, {**settings, "distributions": distributions})["g/g-daemonset.yaml"]
+    return result
+
+
+def test_what_the_rollout_of_a_plan_asks_for() -> None:
+    value = plan(a=[pools("a", "a2", "a1")], b=[pools("b", "b1", count=5)])
+    request = rollout_request(
+        value, {**SETTINGS, "node_names": {"b1": "node-7"}, "pod_security": True}, ["a", "b", "all"]
+    )
+    assert [each["kind"] for each in request["objects"]] == ["Namespace", *["ConfigMap"] * 2, *["DaemonSet"] * 2]
+    assert request["nodes"] == {"a1": "a", "a2": "a", "node-7": "b"}
+    assert request["classes"][1] == {
+        "name": "b",
+        "group": "b",
+        "daemon_set": "rdma-shared-dp-b",
+        "namespace": "kube-system",
+        "nodes": ["node-7"],
+        "resources": {"rdma/rdma_x": 5},
+    }
+    assert request["keep"] == ["all"]
+
+
+def test_a_group_with_hosts_that_lost_their_ports_stays_as_it_is() -> None:
+    value = plan(a=[pools("a", "a1")], b=[pools("b", "b1")])
+    value["groups"]["b"]["errors"] = ["b2: no usable port"]
+    kept = rollout_request(value, SETTINGS)
+    assert (kept["keep"], kept["nodes"]) == (["b"], {"a1": "a"})
+    assert rollout_request(value, SETTINGS, allow_unusable=True)["nodes"] == {"a1": "a", "b1": "b"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"image": "registry.example:5000/plugin"}, "image 'registry.example:5000/plugin' is not pinned"),
+        ({"image": "plugin:latest"}, "is not pinned"),
+        ({"image_digest": "sha256:12"}, "is not sha256: and 64 hexadecimal digits"),
+        ({"max_unavailable": 0}, "max_unavailable '0' is neither"),
+        ({"max_unavailable": "101%"}, "max_unavailable '101%' is neither"),
+        ({"node_names": {"n": "Not_A_Node"}}, "host n of class 'g': 'Not_A_Node' cannot be the name of a node"),
+    ],
+)
+def test_settings_that_no_object_can_have(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ManifestError, match=re.escape(message)):
+        rollout_request(plan(g=[pools("g", "n")]), {**SETTINGS, **settings})
+
+
+def test_two_hosts_are_not_one_node() -> None:
+    value = plan(g=[pools("g", "n1")], h=[pools("h", "n2")])
+    with pytest.raises(ManifestError, match="node n1 would be in the classes 'g' and 'h'"):
+        rollout_request(value, {**SETTINGS, "node_names": {"n2": "n1"}})
+
+
+def test_settings_of_the_daemon_set() -> None:
+    digest = "sha256:" + "0" * 64
+    spec = daemon_set(
+        {**SETTINGS, "image_digest": digest, "max_unavailable": "10%", "cdi": True, "image_pull_secrets": ["mirror"]}
+    )["spec"]
+    pod = spec["template"]["spec"]
+    assert spec["updateStrategy"]["rollingUpdate"] == {"maxUnavailable": "10%"}
+    assert pod["imagePullSecrets"] == [{"name": "mirror"}]
+    assert pod["containers"][0]["image"] == "registry.example/plugin:v1@" + digest
+    assert pod["containers"][0]["args"] == ["--use-cdi"]
+    assert pod["volumes"][-1]["hostPath"] == {"path": "/var/run/cdi", "type": "DirectoryOrCreate"}
+
+
+@pytest.mark.parametrize(
+    ("distribution", "root"),
+    [("kubeadm", "/var/lib/kubelet"), ("k3s", "/var/lib/kubelet"), ("k0s", "/var/lib/k0s/kubelet")],
+)
+def test_the_directory_of_the_kubelet_follows_the_distribution(distribution: str, root: str) -> None:
+    pod = daemon_set({**SETTINGS, "kubelet_root": "auto"}, n=distribution)["spec"]["template"]["spec"]
+    assert pod["volumes"][0]["hostPath"]["path"] == root + "/device-plugins"
+    assert pod["containers"][0]["volumeMounts"][0]["mountPath"] == "/var/lib/kubelet/device-plugins"
+
+
+def test_one_class_on_two_distributions_is_refused() -> None:
+    with pytest.raises(ManifestError, match=r"the kubelet of host \w has its directory in .* make them groups"):
+        daemon_set({**SETTINGS, "kubelet_root": "auto"}, a="k0s", b="kubeadm")

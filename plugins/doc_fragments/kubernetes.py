@@ -1,0 +1,27 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Options of the modules that speak to a Kubernetes API server."""
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    """How the API server is reached: as modules of kubernetes.core do it."""
+
+    DOCUMENTATION = r"""
+options:
+  kubeconfig:
+    description:
+      - The kubeconfig to use.
+      - By default E(K8S_AUTH_KUBECONFIG), else E(KUBECONFIG), else C(~/.kube/config). In a Pod without one of these, its
+        ServiceAccount.
+    type: path
+  context:
+    description:
+      - The context in it.
+      - By default E(K8S_AUTH_CONTEXT), else the current one.
+    type: str
+requirements:
+  - the Python package C(kubernetes) for the interpreter that runs the module
+"""

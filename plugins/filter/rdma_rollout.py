@@ -1,0 +1,80 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: rdma_rollout
+short_description: Make what the rollout of a plan asks of a cluster
+version_added: "0.1.0"
+description:
+  - Gives the objects of the classes, the nodes of each class with the resources that they are to offer, and the groups of which
+    everything in the cluster stays as it is, as M(fabric.rdma.rollout) and M(fabric.rdma.rollout_ready) take them.
+  - A group that this run did not plan stays as it is. So does one of which hosts have no usable port, unless O(allow_unusable)
+    says that this is so on purpose.
+positional: settings, groups, allow_unusable
+options:
+  _input:
+    description: The plan of P(fabric.rdma.rdma_selectors#filter).
+    type: dict
+    required: true
+  settings:
+    description:
+      - The settings of P(fabric.rdma.rdma_manifests#filter), and C(pod_security) (bool) and C(node_names) (host to node).
+    type: dict
+    required: true
+  groups:
+    description: All groups of the inventory.
+    type: list
+    elements: str
+    default: []
+  allow_unusable:
+    description: Roll groups out without their hosts that have no usable port.
+    type: bool
+    default: false
+author:
+  - fabric.rdma contributors
+"""
+
+EXAMPLES = r"""
+- name: Show what would be asked of a cluster
+  ansible.builtin.debug:
+    msg: "{{ plan_result | fabric.rdma.rdma_rollout(settings, groups.keys() | list) }}"
+  vars:
+    settings:
+      namespace: kube-system
+      image: ghcr.io/mellanox/k8s-rdma-shared-dev-plugin:v1.5.3
+      priority_class: system-node-critical
+      kubelet_root: /var/lib/kubelet
+      tolerations: []
+      resources: {}
+"""
+
+RETURN = r"""
+_value:
+  description: The keys C(objects), C(classes) and C(keep).
+  type: dict
+"""
+
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.fabric.rdma.plugins.module_utils._manifests import ManifestError, rollout_request
+
+
+def rdma_rollout(plan: t.Any, settings: t.Any, groups: t.Any = (), allow_unusable: bool = False) -> t.Dict[str, t.Any]:
+    if not isinstance(plan, t.Mapping) or "groups" not in plan:
+        raise AnsibleFilterError(
+            "fabric.rdma.rdma_rollout expects the plan of fabric.rdma.rdma_selectors, found %s" % type(plan).__name__
+        )
+    try:
+        return rollout_request(plan, settings, list(groups), bool(allow_unusable))
+    except ManifestError as exc:
+        raise AnsibleFilterError(str(exc)) from exc
+
+
+class FilterModule:
+    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+        return {"rdma_rollout": rdma_rollout}

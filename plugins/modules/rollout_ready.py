@@ -1,0 +1,123 @@
+#!/usr/bin/python
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: rollout_ready
+short_description: Wait until every node of a class offers its RDMA resource
+version_added: "0.1.0"
+description:
+  - Waits until the controller has seen the newest version of the DaemonSet, it runs on exactly as many nodes as the class has,
+    every Pod has that version and is ready, and the B(allocatable) of every node has each resource with the expected count.
+  - When that does not come about in time, fails with the last state, and with what the scheduler, the kubelets and the DaemonSet
+    controller say about it.
+extends_documentation_fragment:
+  - fabric.rdma.attributes.reads
+  - fabric.rdma.kubernetes
+options:
+  name:
+    description: The class, as in the label C(rdma.fabric/class).
+    type: str
+    required: true
+  namespace:
+    description: The namespace of its DaemonSet.
+    type: str
+    required: true
+  daemon_set:
+    description: The name of its DaemonSet.
+    type: str
+    required: true
+  nodes:
+    description: Its nodes. A class without nodes is a failure.
+    type: list
+    elements: str
+    required: true
+  resources:
+    description: Extended resources and how many of each a node is to offer.
+    type: dict
+    required: true
+  timeout:
+    description: Seconds to wait. V(0) looks once.
+    type: int
+    default: 600
+  interval:
+    description: Seconds between two looks.
+    type: int
+    default: 3
+seealso:
+  - module: fabric.rdma.rollout
+author:
+  - fabric.rdma contributors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: Wait for the nodes of a class
+  fabric.rdma.rollout_ready:
+    name: ib-a100
+    namespace: kube-system
+    daemon_set: rdma-shared-dp-ib-a100
+    nodes: [a100-1, a100-2]
+    resources: {rdma/rdma_a100: 63}
+  delegate_to: localhost
+  run_once: true
+"""
+
+RETURN = r"""
+waited:
+  description: Seconds until everything was right.
+  returned: always
+  type: float
+  sample: 12.4
+missing:
+  description: What is not right, in words. Empty on success.
+  returned: always
+  type: list
+  elements: str
+  sample: ["rdma/rdma_a100: allocatable is 0, not 63 on a100-2"]
+"""
+
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.fabric.rdma.plugins.module_utils._kube import CONNECTION_OPTIONS, Kube, KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._kube_rollout import wait_for_class
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            **CONNECTION_OPTIONS,
+            "name": {"type": "str", "required": True},
+            "namespace": {"type": "str", "required": True},
+            "daemon_set": {"type": "str", "required": True},
+            "nodes": {"type": "list", "elements": "str", "required": True},
+            "resources": {"type": "dict", "required": True},
+            "timeout": {"type": "int", "default": 600},
+            "interval": {"type": "int", "default": 3},
+        },
+        supports_check_mode=True,
+    )
+    entry, timeout = module.params, module.params["timeout"]
+    if not entry["nodes"]:
+        module.fail_json(msg="class %s has no nodes: there is nothing that could offer its resource" % entry["name"])
+    try:
+        kube = Kube(entry["kubeconfig"], entry["context"])
+        missing, waited = wait_for_class(kube, entry, timeout, max(1, entry["interval"]))
+    except KubeError as exc:
+        module.fail_json(msg=str(exc))
+    result: t.Dict[str, t.Any] = {"changed": False, "waited": round(waited, 1), "missing": missing}
+    if missing:
+        module.fail_json(
+            msg="class %s does not serve after %d s: %s. `kubectl -n %s describe daemonset %s` tells more."
+            % (entry["name"], waited, "; ".join(missing), entry["namespace"], entry["daemon_set"]),
+            **result,
+        )
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,213 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The pure part of a rollout. What the API server answers to it is proved by tests/cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.fabric.rdma.plugins.module_utils._manifests import CLASS_LABEL, GROUP_LABEL, MANAGED_BY
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout import (
+    FIELD_MANAGER,
+    class_state,
+    comparable,
+    explain,
+    label_changes,
+    pod_trouble,
+    quantity,
+    removals,
+    stale_on_node,
+)
+
+
+def thing(name: str, group: str | None = "g", kind: str = "DaemonSet", manager: str = FIELD_MANAGER) -> dict[str, Any]:
+    labels = {"app.kubernetes.io/managed-by": MANAGED_BY, **({GROUP_LABEL: group} if group else {})}
+    fields = [{"manager": manager, "operation": "Apply"}]
+    return {"kind": kind, "metadata": {"name": name, "namespace": "n", "labels": labels, "managedFields": fields}}
+
+
+def names(items: list[dict[str, Any]]) -> list[str]:
+    return [f"{item['kind']} {item['metadata']['name']}" for item in items]
+
+
+def test_only_what_is_ours_and_nobody_wants_is_removed() -> None:
+    existing = [
+        thing("a", kind="ConfigMap"),
+        thing("a"),
+        thing("wanted"),
+        thing("kept", group="other"),
+        thing("copied", manager="kubectl"),
+        thing("bare", group=None),
+    ]
+    gone, warnings = removals(existing, [thing("wanted")], ["other"])
+    assert names(gone) == ["DaemonSet a", "ConfigMap a"], "what mounts before what is mounted"
+    assert [warning.split(" ")[1] for warning in warnings] == ["n/copied", "n/bare"]
+
+
+def test_labels_of_classes_that_this_run_knows_nothing_about_stay() -> None:
+    nodes = {
+        "new": {},
+        "same": {CLASS_LABEL: "a"},
+        "moved": {CLASS_LABEL: "b"},
+        "left": {CLASS_LABEL: "a"},
+        "gone": {CLASS_LABEL: "c"},
+        "foreign": {CLASS_LABEL: "d"},
+    }
+    wanted = {"new": "a", "same": "a", "moved": "a", "absent": "a"}
+    changes, missing = label_changes(nodes, wanted, ["c"])
+    assert changes == {"new": "a", "moved": "a", "left": None, "gone": None}
+    assert missing == ["absent"]
+
+
+EXPECTED = {"nodes": ["a", "b"], "resources": {"rdma/x": 63}}
+
+
+def daemon_set(generation: int = 2, **status: int) -> dict[str, Any]:
+    full = {"observedGeneration": 2, "desiredNumberScheduled": 2, "updatedNumberScheduled": 2, "numberAvailable": 2}
+    return {"metadata": {"generation": generation}, "status": {**full, **status}}
+
+
+def offering(**counts: str) -> dict[str, Any]:
+    return {name: {"status": {"allocatable": {"rdma/x": count}}} for name, count in counts.items()}
+
+
+@pytest.mark.parametrize(
+    ("found", "nodes", "reasons"),
+    [
+        (daemon_set(), offering(a="63", b="63"), []),
+        (None, {}, ["its DaemonSet does not exist"]),
+        (
+            daemon_set(generation=3),
+            offering(a="63", b="63"),
+            ["the DaemonSet controller has not seen the new version yet (does kube-controller-manager run?)"],
+        ),
+        (
+            daemon_set(desiredNumberScheduled=0, updatedNumberScheduled=0, numberAvailable=0),
+            offering(a="63", b="63"),
+            ["the DaemonSet wants to run on 0 nodes, the class has 2"],
+        ),
+        (daemon_set(updatedNumberScheduled=1), offering(a="63", b="63"), ["1 of 2 Pods have the new version"]),
+        (daemon_set(numberAvailable=1), offering(a="63", b="63"), ["1 of 2 Pods are ready"]),
+        (daemon_set(), offering(a="63", b="0"), ["rdma/x: allocatable is 0, not 63 on b"]),
+        (daemon_set(), {}, ["rdma/x: allocatable is 0, not 63 on a, b"]),
+    ],
+)
+def test_a_class_serves_when_all_of_it_does(found: Any, nodes: Any, reasons: list[str]) -> None:
+    assert class_state(found, nodes, EXPECTED) == reasons
+
+
+@pytest.mark.parametrize(("text", "number"), [("63", 63), (0, 0), (None, 0), ("1k", 1000), ("2M", 2000000), ("1.5", 0)])
+def test_counts(text: Any, number: int) -> None:
+    assert quantity(text) == number
+
+
+def test_a_diff_shows_the_configuration_and_not_what_the_server_writes() -> None:
+    item = {
+        "kind": "ConfigMap",
+        "metadata": {"name": "a", "uid": "1", "resourceVersion": "2", "managedFields": []},
+        "data": {"config.json": '{"a": [1]}', "text": "not json"},
+    }
+    assert comparable(item) == {
+        "kind": "ConfigMap",
+        "metadata": {"name": "a"},
+        "data": {"config.json": {"a": [1]}, "text": "not json"},
+    }
+
+
+def test_why_a_pod_is_not_ready() -> None:
+    waiting = {"state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}}
+    pod: dict[str, Any] = {
+        "metadata": {"name": "p"},
+        "spec": {"nodeName": "n"},
+        "status": {"containerStatuses": [waiting]},
+    }
+    assert pod_trouble(pod) == "Pod p on n: ImagePullBackOff: no such image"
+    pod["status"]["containerStatuses"] = [
+        {
+            "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+            "lastState": {"terminated": {"exitCode": 1, "message": "bad config"}},
+        }
+    ]
+    assert pod_trouble(pod) == "Pod p on n: CrashLoopBackOff: last exit code 1: bad config"
+    pod["status"] = {"conditions": [{"type": "Ready", "status": "True"}]}
+    assert pod_trouble(pod) is None
+    pod = {
+        "metadata": {"name": "p"},
+        "status": {"conditions": [{"type": "PodScheduled", "status": "False", "message": "0/2 nodes are available"}]},
+    }
+    assert pod_trouble(pod) == "Pod p is not scheduled: 0/2 nodes are available"
+
+
+def node(capacity: str | None, allocatable: str | None) -> dict[str, Any]:
+    return {
+        "status": {
+            "capacity": {"rdma/x": capacity} if capacity else {},
+            "allocatable": {"rdma/x": allocatable} if allocatable else {},
+        }
+    }
+
+
+def test_only_what_nothing_advertises_or_requests_is_stale() -> None:
+    assert stale_on_node(node(None, None), [], "rdma/x") == (False, None)
+    assert stale_on_node(node("0", "0"), [], "rdma/x") == (True, None)
+    assert stale_on_node(node("0", None), [], "rdma/x") == (True, None)
+    assert stale_on_node(node("63", "63"), [], "rdma/x") == (True, "a device plugin advertises 63 of it")
+    assert "less than five minutes ago" in str(stale_on_node(node("63", "0"), [], "rdma/x")[1])
+    asks = {"spec": {"containers": [{"resources": {"limits": {"rdma/x": "1"}}}]}}
+    pod = {"metadata": {"name": "p", "namespace": "train"}, **asks}
+    assert stale_on_node(node("0", "0"), [pod], "rdma/x") == (True, "requested by Pod train/p")
+    assert stale_on_node(node("0", "0"), [{**pod, "status": {"phase": "Succeeded"}}], "rdma/x") == (True, None)
+
+
+def status(message: str, *causes: dict[str, str]) -> dict[str, Any]:
+    return {"kind": "Status", "message": message, "details": {"causes": list(causes)}}
+
+
+@pytest.mark.parametrize(
+    ("code", "body", "words"),
+    [
+        (401, status("Unauthorized"), "does not accept the credentials of the kubeconfig. They may have expired"),
+        (
+            403,
+            status(
+                'daemonsets.apps "d" is forbidden: User "u" cannot patch resource "daemonsets" in API group "apps" '
+                'in the namespace "n"'
+            ),
+            'user u may not patch daemonsets of API group "apps" in namespace n. Give it that right',
+        ),
+        (
+            403,
+            status('nodes is forbidden: User "u" cannot list resource "nodes" in API group "" at the cluster scope'),
+            "user u may not list nodes. Give it",
+        ),
+        (
+            403,
+            status("x is forbidden: exceeded quota: q, requested: pods=1"),
+            "exceeded quota: q, requested: pods=1. Raise",
+        ),
+        (403, status("admission webhook denied"), "An admission policy or webhook of the cluster refused it"),
+        (
+            409,
+            status("conflict", {"reason": "FieldManagerConflict", "field": ".spec.x", "message": 'conflict with "k"'}),
+            'other values: .spec.x (set by "k"). Let the other one give them up',
+        ),
+        (409, status("the object has been modified"), "run again"),
+        (
+            400,
+            status('strict decoding error: unknown field "spec.x"'),
+            "does not know a field: spec.x. It may be misspelt",
+        ),
+        (500, status("failed: .spec.x: field not declared in schema"), "does not know a field: spec.x. It"),
+        (422, status("spec.selector: field is immutable", {"field": "spec.selector"}), "spec.selector of the object"),
+        (422, status("metadata.name: must be no more than 63 characters"), "A name is too long"),
+        (503, "upstream", "the API server could not do it (503): upstream"),
+        (418, status("tea"), "tea (418). Nothing is known"),
+    ],
+)
+def test_every_refusal_has_a_remedy(code: int, body: Any, words: str) -> None:
+    sentence = explain(code, body, "apply ConfigMap n/c")
+    assert sentence.startswith("cannot apply ConfigMap n/c: ")
+    assert words in sentence
