@@ -27,18 +27,38 @@ class ViewError(Exception):
     """An inventory that makes no sense; the text is for the user."""
 
 
+class _Plainer:
+    """Plain dictionaries, lists and scalars out of whatever the templating engine of this ansible-core hands over.
+
+    Equal parts are one object: hosts of a group are much alike, and the facts of thousands would not fit into memory otherwise.
+    So nobody may change what comes out.
+    """
+
+    def __init__(self) -> None:
+        self._seen: t.Dict[t.Any, t.Any] = {}
+
+    def __call__(self, value: t.Any) -> t.Any:
+        if isinstance(value, t.Mapping):
+            own = {self._scalar(str(key)): self(item) for key, item in value.items()}
+            # what is in it stays in there, so that its address stands for it
+            return self._seen.setdefault((dict, *(part for key, item in own.items() for part in (key, id(item)))), own)
+        if isinstance(value, (list, tuple)):
+            items = [self(item) for item in value]
+            return self._seen.setdefault((list, *map(id, items)), items)
+        if isinstance(value, bool) or value is None:
+            return value
+        for kind in (int, float, str):
+            if isinstance(value, kind):
+                return self._scalar(kind(value))
+        return self._scalar(str(value))
+
+    def _scalar(self, value: t.Any) -> t.Any:
+        # 1 and 1.0 are equal, and not the same
+        return self._seen.setdefault((type(value), value), value)
+
+
 def _plain(value: t.Any) -> t.Any:
-    """Plain dictionaries, lists and scalars out of whatever the templating engine of this ansible-core hands over."""
-    if isinstance(value, t.Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, bool) or value is None:
-        return value
-    for kind in (int, float, str):
-        if isinstance(value, kind):
-            return kind(value)
-    return str(value)
+    return _Plainer()(value)
 
 
 def cluster_view(
@@ -58,28 +78,34 @@ def cluster_view(
             % (", ".join(unknown), ", ".join(sorted(groups)))
         )
     view: t.Dict[str, t.Any] = {"groups": {}, "facts": {}, "without_facts": [], "unseen": {}, "cached": []}
+    plain = _Plainer()
     for name in names:
         hosts = sorted(groups[name])
-        # once a host: each look into hostvars puts all variables of the host together
-        variables = [hostvars[host] for host in hosts]
-        facts = {}
-        for host, own in zip(hosts, variables, strict=True):
+        facts: t.Dict[str, t.Any] = {}
+        wishes: t.Dict[str, t.Any] = {}
+        replayed: t.List[str] = []
+        differing: t.Dict[str, str] = {}
+        for host in hosts:
+            # once a host, and one host at a time: each look into hostvars puts all variables of the host together
+            own = hostvars[host]
             found = (own.get("ansible_facts") or {}).get("rdma")
             if found:
-                facts[host] = _plain(found)
+                facts[host] = plain(found)
                 if not any("ansible_facts" in (own.get(result) or {}) for result in _GATHERED):
                     view["cached"].append(host)
-        wishes: t.Dict[str, t.Any] = {}
-        for key, variable in _WISHES.items():
-            values = [_plain(own.get(variable)) for own in variables]
-            differing = [host for host, value in zip(hosts, values, strict=True) if value != values[0]]
-            if differing and facts:
-                raise ViewError(
-                    "group %s: %s differs between hosts %s and %s; set it for the group, not for a host"
-                    % (name, variable, hosts[0], differing[0])
-                )
-            wishes[key] = values[0] if values else None
-        replayed = [host for host, own in zip(hosts, variables, strict=True) if own.get("rdma_capture")]
+            for key, variable in _WISHES.items():
+                value = plain(own.get(variable))
+                if wishes.setdefault(key, value) != value:
+                    differing.setdefault(variable, host)
+            if own.get("rdma_capture"):
+                replayed.append(host)
+        if differing and facts:
+            variable, host = next(iter(differing.items()))
+            raise ViewError(
+                "group %s: %s differs between hosts %s and %s; set it for the group, not for a host"
+                % (name, variable, hosts[0], host)
+            )
+        wishes = wishes or dict.fromkeys(_WISHES)
         if not facts:
             view["without_facts"].append(name)
         view["groups" if facts else "unseen"][name] = {"hosts": hosts, **wishes, "replayed": replayed}

@@ -81,6 +81,20 @@ def test_values_are_plain() -> None:
     assert {type(value) for value in values} == {str, int, bool, type(None), float}
 
 
+def test_equal_parts_of_hosts_are_one_object_and_nothing_else_is() -> None:
+    """Thousands of hosts fit into memory; what only compares equal (1, 1.0, True) keeps its type."""
+    odd = [1, 1.0, True, 0, False, None, "1", [1], [1.0], {"a": 1}, {"a": True}, {}, []]
+    hostvars = {
+        name: host({"devices": [{"name": "mlx5_0", "guid": name}], "same": {"x": ["y", 2.5]}, "odd": odd})
+        for name in ("a", "b")
+    }
+    facts = cluster_view(hostvars, {"g": ["a", "b"]}, ["g"])["facts"]
+    assert facts == {name: hostvars[name]["ansible_facts"]["rdma"] for name in ("a", "b")}
+    assert repr(facts["a"]["odd"]) == repr(odd)
+    assert facts["a"]["same"] is facts["b"]["same"]
+    assert facts["a"]["devices"] is not facts["b"]["devices"]
+
+
 @pytest.mark.parametrize(
     ("names", "message"),
     [
