@@ -575,6 +575,25 @@ def _selected_words(nodes: list[tuple[str, Json]]) -> tuple[str, str]:
     return "%s a node, %s" % (amount, what), "%s x %s" % (amount.replace(" to ", "-"), what)
 
 
+def _resource(group: Json) -> str:
+    """The resource of a group; those of its rails as rdma/name1..8."""
+    text = str(group.get("resource") or _NOTHING)
+    numbers = [row["rail"] for row in _maps(group.get("resources")) if isinstance(row.get("rail"), int)]
+    if numbers and "{rail}" in text:
+        text = text.replace("{rail}", "%d..%d" % (min(numbers), max(numbers)) if len(numbers) > 1 else str(numbers[0]))
+    return clean(text, 120)
+
+
+def _selectors_in_words(selectors: t.Any) -> list[Json]:
+    return [
+        {
+            "kind": _SELECTOR_WORDS.get(str(kind), clean(kind, 40)),
+            "values": clean(" or ".join(map(str, _list(values)))),
+        }
+        for kind, values in _map(selectors).items()
+    ]
+
+
 def _group(
     name: str,
     number: int,
@@ -635,19 +654,17 @@ def _group(
         left_out.setdefault(row, []).append(str(item.get("host")))
     classes = []
     for item in _maps(group.get("classes")):
-        selectors = [
-            {
-                "kind": _SELECTOR_WORDS.get(str(kind), clean(kind, 40)),
-                "values": clean(" or ".join(map(str, _list(values)))),
-            }
-            for kind, values in _map(item.get("selectors")).items()
-        ]
+        rails = [pool for pool in _maps(item.get("pools")) if pool.get("rail") is not None]
+        selects = [
+            {"resource": clean(pool.get("resource"), 120), "by": _selectors_in_words(pool.get("selectors"))}
+            for pool in rails
+        ] or [{"resource": "", "by": _selectors_in_words(item.get("selectors"))}]
         config = item.get("config")
         classes.append(
             {
                 "name": clean(item.get("name"), 120),
                 "hosts": _hosts(map(str, _list(item.get("hosts")))),
-                "selectors": selectors,
+                "selects": selects,
                 "config": _pretty(config) if config else None,
             }
         )
@@ -659,7 +676,7 @@ def _group(
         "name": clean(name, 120),
         "anchor": "group-%d" % number,
         "state": state,
-        "resource": clean(group.get("resource") or _NOTHING, 120),
+        "resource": _resource(group),
         "hosts": len(hosts),
         "ready": sum(1 for _host, node in nodes if node["usable"]),
         "gpus": sum(node["gpus"] for _host, node in nodes),
@@ -877,7 +894,7 @@ def render_summary(model: Json) -> str:
                     _STATES[group["state"]]["symbol"],
                     _fit(group["name"], 18),
                     nodes,
-                    _fit(group["resource"], 20),
+                    _fit(group["resource"], 22),
                     _fit(group["selected_short"], 30),
                     group["measured_short"],
                 )

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.integration
 
 ROOT = Path(__file__).resolve().parents[2]
 # The demo's groups that are replayed from captures and therefore need no node.
-REPLAYED = ["ib-v100", "ib-a100", "gb200"]
+REPLAYED = ["ib-v100", "ib-a100", "gb200", "roce-rails"]
 ONLY_REPLAYED = json.dumps({"rdma_hosts": ":".join(REPLAYED), "rdma_groups": REPLAYED})
 
 
@@ -85,7 +85,7 @@ def test_a_part_of_the_cluster_is_not_planned(user: User, tmp_path: Path) -> Non
     )
     assert done.returncode == 2
     said = " ".join((done.stdout + done.stderr).split())
-    for group in ("soft-roce", "ib-v100", "gb200"):
+    for group in ("soft-roce", "ib-v100", "gb200", "roce-rails"):
         assert f"This run does not see the group {group}." in said
     assert not (tmp_path / "output").exists()
 

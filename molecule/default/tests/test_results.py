@@ -20,7 +20,7 @@ testinfra_hosts = ["local://"]
 
 ROOT = Path(__file__).resolve().parents[3]
 OUTPUT = Path(os.environ["FABRIC_RDMA_OUTPUT"])
-GROUPS = ["gb200", "ib-a100", "ib-v100", "soft-roce"]
+GROUPS = ["gb200", "ib-a100", "ib-v100", "roce-rails", "soft-roce"]
 
 
 def load(path: Path) -> t.Any:

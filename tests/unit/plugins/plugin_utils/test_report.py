@@ -21,7 +21,9 @@ from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.plugins.filter.rdma_report_html import rdma_report_html
 from ansible_collections.fabric.rdma.plugins.filter.rdma_report_summary import rdma_report_summary
+from ansible_collections.fabric.rdma.plugins.module_utils._facts import gather
 from ansible_collections.fabric.rdma.plugins.module_utils._selectors import plan_group
+from ansible_collections.fabric.rdma.plugins.module_utils._tree import open_tree
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report import (
     SUMMARY_WIDTH,
     ReportError,
@@ -182,6 +184,18 @@ def test_the_page_says_what_is_there(sample: dict[str, Any]) -> None:
 def test_nodes_that_look_the_same_share_a_card(sample: dict[str, Any]) -> None:
     kinds = group_of(sample)["kinds"]
     assert [(kind["host"], kind["hosts"]["count"]) for kind in kinds] == [("ib-a100-1", 2), ("ib-a100-2", 1)]
+
+
+def test_each_rail_is_shown_with_its_resource() -> None:
+    subsets = ("devices", "gpus", "kernel", "management")
+    hosts = {f"rail-{n}": gather(open_tree(str(CAPTURES / f"roce-rails-{n}.capture")), subsets) for n in (1, 2)}
+    wishes = {"resource": {"name": "roce"}, "want": {"link_layer": "Ethernet"}, "rails": True}
+    plan = {"schema": 1, "groups": {"rails": plan_group("rails", hosts, wishes)}, "warnings": []}
+    rails = {"facts": hosts, "plan": plan, "evidence": [], "groups": {"rails": list(hosts)}}
+    words = Page(page_of(rails)).words()
+    for number in range(1, 9):
+        assert f"rdma/roce_gpu{number} : interface enp{10 + number}s0f0np0" in words
+    assert "rdma/roce_gpu1..8" in summary_of(rails)
 
 
 def test_the_rate_of_a_port_that_is_down_is_not_shown(sample: dict[str, Any]) -> None:
