@@ -15,7 +15,7 @@ import pytest
 testinfra_hosts = ["ssh://lab1"]
 
 # The lab loads none of these.
-MODULES = {"ib_umad", "ib_uverbs", "rdma_ucm", "iscsi_tcp", "nfs", "nvidia_peermem"}
+MODULES = {"ib_umad", "ib_uverbs", "rdma_ucm", "iscsi_tcp", "nfs"}
 
 
 def boot() -> str:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What driver/converge.yml left on its node: the stand-in for the vendor's driver, built, pinned and loaded."""
+"""What converge.yml left on its node, which it has rebooted: the stand-ins for the vendors' modules, built, pinned and loaded."""
 
 from __future__ import annotations
 
@@ -36,3 +36,20 @@ def test_the_pinned_release_is_installed_and_no_other(host: t.Any) -> None:
 
 def test_the_log_of_the_failed_build_is_kept(host: t.Any) -> None:
     assert "This release does not compile" in host.check_output("cat /var/log/fabric-rdma-ofed-build.log")
+
+
+def test_nvidia_peermem_is_loaded_at_boot(host: t.Any) -> None:
+    """By modules-load.d: nothing else asks for it since the node was started anew."""
+    built, booted = host.check_output(
+        "stat -c %Y /usr/src/stand-in-2/nvidia-peermem.c && awk '$1 == \"btime\" {print $2}' /proc/stat"
+    ).split()
+    assert int(built) < int(booted)
+    assert "nvidia_peermem" in host.check_output("ls /sys/module").split()
+
+
+def test_no_service_failed(host: t.Any) -> None:
+    assert not host.check_output("systemctl list-units --failed --plain --no-legend")
+
+
+def test_nothing_of_the_image_is_mounted(host: t.Any) -> None:
+    assert "fabric_rdma" not in host.check_output("cat /proc/mounts")
