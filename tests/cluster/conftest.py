@@ -16,10 +16,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.fabric.rdma.plugins.module_utils._kube import Kube
+from ansible_collections.fabric.rdma.plugins.module_utils._kube import Kube, KubeError
 from ansible_collections.fabric.rdma.plugins.module_utils._manifests import CLASS_LABEL
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout import OWN_SELECTOR
 from ansible_collections.fabric.rdma.tests.cluster import cluster as control_plane
+from ansible_collections.fabric.rdma.tests.cluster import kubelets as kubelets_program
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
@@ -40,8 +41,18 @@ class Kubelets:
 
     def __init__(self, kube: Kube) -> None:
         self.kube = kube
-        # no plugin starts on these, once they are made
-        self.broken: set[str] = set()
+
+    def annotate(self, node: str, key: str, value: str) -> None:
+        body = {"metadata": {"annotations": {key: value}}}
+        self.kube.merge(f"/api/v1/nodes/{node}", "annotate", body, dry_run=False)
+
+    def breaks(self, node: str) -> None:
+        """No plugin starts on it."""
+        self.annotate(node, kubelets_program.NODE_ANNOTATION, "broken")
+
+    def functions(self, node: str, count: int) -> None:
+        """So many the SR-IOV plugin finds on it."""
+        self.annotate(node, kubelets_program.FUNCTIONS_ANNOTATION, str(count))
 
     def patch(self, node: str, status: dict[str, t.Any]) -> None:
         self.kube.merge(f"/api/v1/nodes/{node}/status", "report", {"status": status}, dry_run=False)
@@ -114,8 +125,8 @@ class Site:
 
     def nodes(self, labels: t.Mapping[str, str] | None = None) -> None:
         for name in [name for group in self.groups.values() for name in group["hosts"]]:
-            role = "broken" if name in self.kubelets.broken else "yes"
-            metadata = {"name": name, "labels": labels or {}, "annotations": {control_plane.NODE_ANNOTATION: role}}
+            annotations = {kubelets_program.NODE_ANNOTATION: "yes"}
+            metadata = {"name": name, "labels": labels or {}, "annotations": annotations}
             body = {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
             self.kube.request("POST", "/api/v1/nodes", f"make {name}", body=body)
 
@@ -144,7 +155,12 @@ class Site:
     def clear(self) -> None:
         for item in self.kube.list("/apis/apps/v1/daemonsets", "list", labelSelector=OWN_SELECTOR):
             place = f"/apis/apps/v1/namespaces/{item['metadata']['namespace']}/daemonsets/{item['metadata']['name']}"
-            self.kube.request("DELETE", place, "delete")
+            try:
+                self.kube.request("DELETE", place, "delete")
+            except KubeError as exc:
+                # its owner went a moment before, and the garbage collector was quicker
+                if exc.code != 404:
+                    raise
         for name in self.namespaces():
             self.kube.request("DELETE", f"/api/v1/namespaces/{name}", "delete")
         end = time.monotonic() + 60
@@ -152,7 +168,7 @@ class Site:
             time.sleep(0.2)
         # after the Pods, which only kwok ends, and only on nodes that are there
         for item in self.kube.list("/api/v1/nodes", "list"):
-            if control_plane.NODE_ANNOTATION in (item["metadata"].get("annotations") or {}):
+            if kubelets_program.NODE_ANNOTATION in (item["metadata"].get("annotations") or {}):
                 self.kube.request("DELETE", f"/api/v1/nodes/{item['metadata']['name']}", "delete")
         assert not left
 
@@ -199,7 +215,6 @@ def others(kube: Kube) -> set[str]:
 
 @pytest.fixture
 def site(tmp_path: Path, cluster: t.Any, kubelets: Kubelets, others: set[str]) -> t.Iterator[Site]:
-    kubelets.broken.clear()
     there = Site(tmp_path, cluster.kubeconfig(), kubelets, others)
     # what an earlier run, or the scenario, has left
     there.clear()
@@ -212,7 +227,6 @@ def converged(
     tmp_path_factory: pytest.TempPathFactory, cluster: t.Any, kubelets: Kubelets, others: set[str]
 ) -> t.Iterator[Site]:
     """All groups, rolled out: by the scenario of molecule that runs the tests, else here."""
-    kubelets.broken.clear()
     there = Site(tmp_path_factory.mktemp("converged"), cluster.kubeconfig(), kubelets, others)
     if not there.objects():
         there.clear()

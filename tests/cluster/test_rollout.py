@@ -31,10 +31,10 @@ def test_check_mode_shows_what_would_come(small: Site) -> None:
 
 
 def test_a_node_without_its_resource_is_named(site: Site, kubelets: Kubelets) -> None:
-    kubelets.broken.add("a100-3")
     site.rollout["timeout"] = 8
     site.groups = {"ib-a100": site.groups["ib-a100"]}
     site.nodes()
+    kubelets.breaks("a100-3")
     output = " ".join(site.run("rollout", fails=True).split())
     assert "class ib-a100-ibp161s0 does not serve after" in output
     assert "rdma/rdma_a100: allocatable is 0, not 63 on a100-3" in output
