@@ -57,14 +57,14 @@ integration: .venv/.complete ## Build the collection, install it elsewhere, run 
 
 .PHONY: kubernetes
 kubernetes: .venv/.complete ## Roll out on a real Kubernetes control plane (built once, 10 to 20 minutes, then cached)
-	@python -m pytest -q -s -m cluster tests/cluster $(ARGS)
+	@SCENARIOS=kubernetes tools/molecule $(ARGS)
 
 .PHONY: cluster
 cluster: .venv/.complete ## Open a shell with KUBECONFIG for such a control plane; it ends with the shell
 	@python tests/cluster/cluster.py run -- bash
 
 .PHONY: molecule
-molecule: .venv/.complete ## Boot the lab, converge, prove idempotence, verify devices and traffic, tear down
+molecule: .venv/.complete ## Run every scenario: lab nodes, generations of containerd, Kubernetes; tear all of it down
 	@tools/molecule $(ARGS)
 
 .PHONY: lab

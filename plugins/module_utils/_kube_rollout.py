@@ -180,15 +180,17 @@ class Rollout:
             except KubeError as exc:
                 if number == 0 and not isinstance(exc, Unreachable):
                     raise KubeError("%s Nothing was changed." % exc, exc.code) from exc
-                raise KubeError(
-                    "%s Done before that: %s. Not done: %s. Run again: what is done is not done twice."
-                    % (
-                        exc,
-                        some(doing for doing, _step in steps[:number]) or "nothing",
-                        some(doing for doing, _step in steps[number:]),
-                    ),
-                    exc.code,
-                ) from exc
+                # what was asked and not answered may have been done
+                sent = number + isinstance(exc, Unreachable)
+                names = [doing for doing, _step in steps]
+                parts = (
+                    ("Done before that", names[:number] or ["nothing"]),
+                    ("Not known", names[number:sent]),
+                    ("Not done", names[sent:]),
+                )
+                words = ["%s: %s." % (what, some(items)) for what, items in parts if items]
+                text = "%s. %s Run again: what is done is not done twice." % (str(exc).rstrip("."), " ".join(words))
+                raise KubeError(text, exc.code) from exc
 
 
 # --- waiting ---------------------------------------------------------------------------------------------------------

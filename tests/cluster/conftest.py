@@ -5,12 +5,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
 import sys
-import threading
 import time
 import typing as t
 from pathlib import Path
@@ -21,97 +19,40 @@ import yaml
 from ansible_collections.fabric.rdma.plugins.module_utils._kube import Kube, KubeError
 from ansible_collections.fabric.rdma.plugins.module_utils._manifests import CLASS_LABEL
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout import OWN_SELECTOR
+from ansible_collections.fabric.rdma.tests.cluster import cluster as control_plane
+from ansible_collections.fabric.rdma.tests.cluster import kubelets as kubelets_program
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 CAPTURES = ROOT / "tests" / "captures"
 
-_spec = importlib.util.spec_from_file_location("fabric_rdma_test_cluster", Path(__file__).with_name("cluster.py"))
-assert _spec is not None
-assert _spec.loader is not None
-control_plane = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(control_plane)
 
-
-# Which capture stands for which host, and what its group wants: the groups of the example inventory.
-GROUPS: dict[str, dict[str, t.Any]] = {
-    "ib-v100": {
-        "hosts": {"v100-1": "ib-v100-1", "v100-2": "ib-v100-2"},
-        "rdma_resource": {"name": "rdma_v100"},
-        "rdma_want": {"link_layer": "InfiniBand", "min_rate_gbps": 100},
-    },
-    "ib-a100": {
-        "hosts": {"a100-1": "ib-a100-1", "a100-2": "ib-a100-2", "a100-3": "ib-a100-3"},
-        "rdma_resource": {"name": "rdma_a100"},
-        "rdma_want": {"link_layer": "InfiniBand", "min_rate_gbps": 200},
-    },
-    "gb200": {
-        "hosts": {"gb200-1": "gb200-1", "gb200-2": "gb200-2"},
-        "rdma_resource": {"name": "rdma_gb200"},
-        "rdma_want": {"link_layer": "InfiniBand", "min_rate_gbps": 400},
-    },
-    "roce-rails": {
-        "hosts": {"rail-1": "roce-rails-1", "rail-2": "roce-rails-2"},
-        "rdma_resource": {"name": "rdma_roce"},
-        "rdma_want": {"link_layer": "Ethernet", "min_rate_gbps": 100, "exclude": ["bond0"]},
-    },
-}
+def groups() -> dict[str, dict[str, t.Any]]:
+    """The groups of the inventory: their hosts with the captures that stand for them, and their wishes."""
+    children = yaml.safe_load(Path(__file__).with_name("inventory.yml").read_text())["rdma"]["children"]
+    return {
+        name: {"hosts": {host: entry["capture"] for host, entry in group["hosts"].items()}, **group["vars"]}
+        for name, group in children.items()
+    }
 
 
 class Kubelets:
-    """What device plugins and kubelets do to the status of nodes, which kwok does not.
-
-    A node on which a Pod of the device plugin is ready offers the resources of its configuration. One whose Pod went lists them
-    with an allocatable count of 0, and its capacity keeps the count, as a kubelet's does for five minutes.
-    """
+    """What kubelets.py plays, and what a test does to it."""
 
     def __init__(self, kube: Kube) -> None:
         self.kube = kube
-        # no plugin starts on these
-        self.broken: set[str] = set()
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def __enter__(self) -> Kubelets:
-        self._thread.start()
-        return self
+    def annotate(self, node: str, key: str, value: str) -> None:
+        body = {"metadata": {"annotations": {key: value}}}
+        self.kube.merge(f"/api/v1/nodes/{node}", "annotate", body, dry_run=False)
 
-    def __exit__(self, *_exc: object) -> None:
-        self._end.set()
-        self._thread.join()
+    def breaks(self, node: str) -> None:
+        """No plugin starts on it."""
+        self.annotate(node, kubelets_program.NODE_ANNOTATION, "broken")
 
-    def _run(self) -> None:
-        while not self._end.wait(0.3):
-            # the API server is killed in one of the tests
-            try:
-                self.report()
-            except KubeError:
-                continue
-
-    def report(self) -> None:
-        offered: dict[str, dict[str, int]] = {}
-        for pod in self.kube.list("/api/v1/pods", "list", labelSelector=OWN_SELECTOR):
-            node = pod["spec"].get("nodeName")
-            if (
-                pod["status"].get("phase") != "Running"
-                or pod["metadata"].get("deletionTimestamp")
-                or node in self.broken
-            ):
-                continue
-            space, instance = pod["metadata"]["namespace"], pod["metadata"]["labels"]["app.kubernetes.io/instance"]
-            found = self.kube.find(f"/api/v1/namespaces/{space}/configmaps/rdma-shared-dp-{instance}", "read")
-            for pool in json.loads(found["data"]["config.json"])["configList"] if found else []:
-                name = f"{pool.get('resourcePrefix') or 'rdma'}/{pool['resourceName']}"
-                offered.setdefault(node, {})[name] = pool["rdmaHcaMax"]
-        for node in self.kube.list("/api/v1/nodes", "list"):
-            name, status = node["metadata"]["name"], node.get("status") or {}
-            mine = offered.get(name, {})
-            allocatable = status.get("allocatable") or {}
-            listed = {resource for resource in {*(status.get("capacity") or {}), *allocatable} if "/" in resource}
-            wanted = {resource: str(mine.get(resource, 0)) for resource in {*listed, *mine}}
-            if {resource: allocatable.get(resource) for resource in wanted} != wanted:
-                capacity = {resource: str(count) for resource, count in mine.items()}
-                self.patch(name, {"capacity": capacity, "allocatable": wanted})
+    def functions(self, node: str, count: int) -> None:
+        """So many the SR-IOV plugin finds on it."""
+        self.annotate(node, kubelets_program.FUNCTIONS_ANNOTATION, str(count))
 
     def patch(self, node: str, status: dict[str, t.Any]) -> None:
         self.kube.merge(f"/api/v1/nodes/{node}/status", "report", {"status": status}, dry_run=False)
@@ -124,9 +65,11 @@ class Kubelets:
 class Site:
     """An inventory, and the playbooks run on it as a user runs them."""
 
-    def __init__(self, directory: Path, kubeconfig: Path, kube: Kube) -> None:
-        self.directory, self.kubeconfig, self.kube = directory, kubeconfig, kube
-        self.groups: dict[str, dict[str, t.Any]] = json.loads(json.dumps(GROUPS))
+    def __init__(self, directory: Path, kubeconfig: Path, kubelets: Kubelets, others: t.Collection[str]) -> None:
+        self.directory, self.kubeconfig, self.kube, self.kubelets = directory, kubeconfig, kubelets.kube, kubelets
+        # namespaces that are not of the tests
+        self.others = others
+        self.groups = groups()
         self.rollout: dict[str, t.Any] = {"namespace": "rdma", "timeout": 60}
 
     def write(self) -> Path:
@@ -134,9 +77,8 @@ class Site:
         children = {}
         for name, group in self.groups.items():
             wishes = {key: value for key, value in group.items() if key != "hosts"}
-            hosts = {
-                host: {"rdma_capture": str(CAPTURES / f"{capture}.capture")} for host, capture in group["hosts"].items()
-            }
+            captures = {host: str(CAPTURES / f"{capture}.capture") for host, capture in group["hosts"].items()}
+            hosts = {host: {"rdma_capture": path} for host, path in captures.items()}
             children[name] = {"hosts": hosts, "vars": wishes}
         everyone = {"rdma_groups": list(self.groups), "rdma_rollout": self.rollout}
         inventory.write_text(yaml.safe_dump({"rdma": {"children": children, "vars": everyone}}))
@@ -159,6 +101,7 @@ class Site:
         )
 
     def run(self, playbook: str, *arguments: str, user: Path | None = None, fails: bool = False) -> str:
+        """What a playbook prints. It fails exactly when it is to."""
         start = time.monotonic()
         with self.start(playbook, *arguments, user=user) as done:
             output = done.communicate(timeout=600)[0]
@@ -169,13 +112,23 @@ class Site:
         assert (done.returncode != 0) is fails, output
         return output
 
+    def changed_kubeconfig(self, name: str, user: t.Any = None, **cluster: t.Any) -> Path:
+        """A copy of the kubeconfig with another user or server."""
+        config = json.loads(self.kubeconfig.read_text())
+        config["users"][0]["user"] = user or config["users"][0]["user"]
+        config["clusters"][0]["cluster"].update(cluster)
+        path = self.directory / name
+        path.write_text(json.dumps(config))
+        return path
+
     # what is there
 
     def nodes(self, labels: t.Mapping[str, str] | None = None) -> None:
-        for group in self.groups.values():
-            for name in group["hosts"]:
-                node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels or {}}}
-                self.kube.request("POST", "/api/v1/nodes", f"make {name}", body=node)
+        for name in [name for group in self.groups.values() for name in group["hosts"]]:
+            annotations = {kubelets_program.NODE_ANNOTATION: "yes"}
+            metadata = {"name": name, "labels": labels or {}, "annotations": annotations}
+            body = {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
+            self.kube.request("POST", "/api/v1/nodes", f"make {name}", body=body)
 
     def node(self, name: str) -> dict[str, t.Any]:
         found = self.kube.find(f"/api/v1/nodes/{name}", "read")
@@ -200,31 +153,49 @@ class Site:
         return found
 
     def clear(self) -> None:
-        for item in self.kube.list("/apis/apps/v1/daemonsets", "list"):
+        for item in self.kube.list("/apis/apps/v1/daemonsets", "list", labelSelector=OWN_SELECTOR):
             place = f"/apis/apps/v1/namespaces/{item['metadata']['namespace']}/daemonsets/{item['metadata']['name']}"
-            self.kube.request("DELETE", place, "delete")
-        for item in self.kube.list("/api/v1/namespaces", "list"):
-            name = item["metadata"]["name"]
-            if name != "default" and not name.startswith("kube-"):
-                self.kube.request("DELETE", f"/api/v1/namespaces/{name}", "delete")
+            try:
+                self.kube.request("DELETE", place, "delete")
+            except KubeError as exc:
+                # its owner went a moment before, and the garbage collector was quicker
+                if exc.code != 404:
+                    raise
+        for name in self.namespaces():
+            self.kube.request("DELETE", f"/api/v1/namespaces/{name}", "delete")
         end = time.monotonic() + 60
-        while (left := self.left()) and time.monotonic() < end:
+        while (left := self.namespaces() + self.pods()) and time.monotonic() < end:
             time.sleep(0.2)
         # after the Pods, which only kwok ends, and only on nodes that are there
         for item in self.kube.list("/api/v1/nodes", "list"):
-            self.kube.request("DELETE", f"/api/v1/nodes/{item['metadata']['name']}", "delete")
+            if kubelets_program.NODE_ANNOTATION in (item["metadata"].get("annotations") or {}):
+                self.kube.request("DELETE", f"/api/v1/nodes/{item['metadata']['name']}", "delete")
         assert not left
 
-    def left(self) -> list[str]:
+    def namespaces(self) -> list[str]:
+        """Those that tests have made."""
         names = [item["metadata"]["name"] for item in self.kube.list("/api/v1/namespaces", "list")]
-        pods = [item["metadata"]["name"] for item in self.kube.list("/api/v1/pods", "list")]
-        return [name for name in names if name != "default" and not name.startswith("kube-")] + pods
+        return [name for name in names if name not in self.others]
+
+    def pods(self) -> list[str]:
+        items = self.kube.list("/api/v1/pods", "list", labelSelector=OWN_SELECTOR)
+        return [item["metadata"]["name"] for item in items]
 
 
 @pytest.fixture(scope="session")
 def cluster() -> t.Iterator[t.Any]:
-    with control_plane.Cluster() as there:
+    if directory := os.environ.get("FABRIC_RDMA_CLUSTER"):
+        yield control_plane.Running(Path(directory))
+        return
+    with control_plane.cluster() as there:
         yield there
+
+
+@pytest.fixture
+def mortal(cluster: t.Any) -> t.Any:
+    if not cluster.mortal:
+        pytest.skip("the cluster of KUBECONFIG is not ours: its API server is not ended")
+    return cluster
 
 
 @pytest.fixture(scope="session")
@@ -233,14 +204,44 @@ def kube(cluster: t.Any) -> Kube:
 
 
 @pytest.fixture(scope="session")
-def kubelets(kube: Kube) -> t.Iterator[Kubelets]:
-    with Kubelets(kube) as there:
-        yield there
+def kubelets(kube: Kube) -> Kubelets:
+    return Kubelets(kube)
+
+
+@pytest.fixture(scope="session")
+def others(kube: Kube) -> set[str]:
+    return {item["metadata"]["name"] for item in kube.list("/api/v1/namespaces", "list")} - {"rdma"}
 
 
 @pytest.fixture
-def site(tmp_path: Path, cluster: t.Any, kube: Kube, kubelets: Kubelets) -> t.Iterator[Site]:
-    kubelets.broken.clear()
-    there = Site(tmp_path, cluster.kubeconfig(), kube)
+def site(tmp_path: Path, cluster: t.Any, kubelets: Kubelets, others: set[str]) -> t.Iterator[Site]:
+    there = Site(tmp_path, cluster.kubeconfig(), kubelets, others)
+    # what an earlier run, or the scenario, has left
+    there.clear()
     yield there
     there.clear()
+
+
+@pytest.fixture(scope="module")
+def converged(
+    tmp_path_factory: pytest.TempPathFactory, cluster: t.Any, kubelets: Kubelets, others: set[str]
+) -> t.Iterator[Site]:
+    """All groups, rolled out: by the scenario of molecule that runs the tests, else here."""
+    there = Site(tmp_path_factory.mktemp("converged"), cluster.kubeconfig(), kubelets, others)
+    if not there.objects():
+        there.clear()
+        there.nodes()
+        taint = {"key": "account", "value": "x", "effect": "NoExecute"}
+        body = {"spec": {"unschedulable": True, "taints": [taint]}}
+        there.kube.merge("/api/v1/nodes/a100-2", "cordon and taint", body, dry_run=False)
+        there.run("rollout")
+    yield there
+    there.clear()
+
+
+@pytest.fixture
+def small(site: Site) -> Site:
+    """One group, of two nodes."""
+    site.groups = {"ib-v100": site.groups["ib-v100"]}
+    site.nodes()
+    return site
