@@ -33,6 +33,9 @@ control_plane = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(control_plane)
 
 
+# Pods that the Network Operator makes for its policies.
+OPERATOR_SELECTOR = "ds-owner"
+
 # Which capture stands for which host, and what its group wants: the groups of the example inventory.
 GROUPS: dict[str, dict[str, t.Any]] = {
     "ib-v100": {
@@ -69,6 +72,8 @@ class Kubelets:
         self.kube = kube
         # no plugin starts on these
         self.broken: set[str] = set()
+        # how many functions the SR-IOV plugin finds
+        self.functions: dict[str, int] = {}
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -90,19 +95,16 @@ class Kubelets:
 
     def report(self) -> None:
         offered: dict[str, dict[str, int]] = {}
-        for pod in self.kube.list("/api/v1/pods", "list", labelSelector=OWN_SELECTOR):
-            node = pod["spec"].get("nodeName")
-            if (
-                pod["status"].get("phase") != "Running"
-                or pod["metadata"].get("deletionTimestamp")
-                or node in self.broken
-            ):
-                continue
-            space, instance = pod["metadata"]["namespace"], pod["metadata"]["labels"]["app.kubernetes.io/instance"]
-            found = self.kube.find(f"/api/v1/namespaces/{space}/configmaps/rdma-shared-dp-{instance}", "read")
-            for pool in json.loads(found["data"]["config.json"])["configList"] if found else []:
-                name = f"{pool.get('resourcePrefix') or 'rdma'}/{pool['resourceName']}"
-                offered.setdefault(node, {})[name] = pool["rdmaHcaMax"]
+        for selector in (OWN_SELECTOR, OPERATOR_SELECTOR):
+            for pod in self.kube.list("/api/v1/pods", "list", labelSelector=selector):
+                node = pod["spec"].get("nodeName")
+                if (
+                    pod["status"].get("phase") != "Running"
+                    or pod["metadata"].get("deletionTimestamp")
+                    or node in self.broken
+                ):
+                    continue
+                offered.setdefault(node, {}).update(self.offer(pod))
         for node in self.kube.list("/api/v1/nodes", "list"):
             name, status = node["metadata"]["name"], node.get("status") or {}
             mine = offered.get(name, {})
@@ -112,6 +114,19 @@ class Kubelets:
             if {resource: allocatable.get(resource) for resource in wanted} != wanted:
                 capacity = {resource: str(count) for resource, count in mine.items()}
                 self.patch(name, {"capacity": capacity, "allocatable": wanted})
+
+    def offer(self, pod: dict[str, t.Any]) -> dict[str, int]:
+        """What the plugin in a Pod advertises, by the ConfigMap that it mounts."""
+        (mounted,) = [each["configMap"]["name"] for each in pod["spec"]["volumes"] if each.get("configMap")]
+        found = self.kube.find(f"/api/v1/namespaces/{pod['metadata']['namespace']}/configmaps/{mounted}", "read")
+        config = json.loads(found["data"]["config.json"]) if found else {}
+        offers = {
+            f"{pool.get('resourcePrefix') or 'rdma'}/{pool['resourceName']}": pool["rdmaHcaMax"]
+            for pool in config.get("configList", [])
+        }
+        for row in config.get("resourceList", []):
+            offers[f"{row['resourcePrefix']}/{row['resourceName']}"] = self.functions.get(pod["spec"]["nodeName"], 0)
+        return offers
 
     def patch(self, node: str, status: dict[str, t.Any]) -> None:
         self.kube.merge(f"/api/v1/nodes/{node}/status", "report", {"status": status}, dry_run=False)
@@ -202,7 +217,12 @@ class Site:
     def clear(self) -> None:
         for item in self.kube.list("/apis/apps/v1/daemonsets", "list"):
             place = f"/apis/apps/v1/namespaces/{item['metadata']['namespace']}/daemonsets/{item['metadata']['name']}"
-            self.kube.request("DELETE", place, "delete")
+            try:
+                self.kube.request("DELETE", place, "delete")
+            except KubeError as exc:
+                # its owner went a moment before, and the garbage collector was quicker
+                if exc.code != 404:
+                    raise
         for item in self.kube.list("/api/v1/namespaces", "list"):
             name = item["metadata"]["name"]
             if name != "default" and not name.startswith("kube-"):
@@ -241,6 +261,7 @@ def kubelets(kube: Kube) -> t.Iterator[Kubelets]:
 @pytest.fixture
 def site(tmp_path: Path, cluster: t.Any, kube: Kube, kubelets: Kubelets) -> t.Iterator[Site]:
     kubelets.broken.clear()
+    kubelets.functions.clear()
     there = Site(tmp_path, cluster.kubeconfig(), kube)
     yield there
     there.clear()
