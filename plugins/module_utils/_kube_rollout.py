@@ -52,6 +52,9 @@ _Step = t.Tuple[str, t.Callable[[], t.Any]]
 # Tries the objects of a namespace that does not exist yet: one that every cluster has.
 _STAND_IN = "default"
 
+# How often, and after how many seconds, a webhook is asked again that refuses for what has just gone.
+_WEBHOOK_TRIES, _WEBHOOK_PAUSE = 20, 0.5
+
 
 class Rollout:
     """look, rehearse, perform: in this order. Only the last one changes anything."""
@@ -257,6 +260,17 @@ class Rollout:
         words = {"whole": "delete ", "fields": "give up our part of ", "sections": "take sections from "}
         return [(words[each.how] + describe(each.item), functools.partial(perform, each)) for each in self._retreats]
 
+    def _patiently(self, step: t.Callable[[], t.Any]) -> None:
+        """The operator's webhook hears a moment later than we do that what was in the way has gone."""
+        for left in range(_WEBHOOK_TRIES, -1, -1):
+            try:
+                step()
+                return
+            except KubeError as exc:
+                if not left or not webhook_will_agree(str(exc), self._first()):
+                    raise
+            time.sleep(_WEBHOOK_PAUSE)
+
     def perform(self) -> None:
         """Do it: what is in the way, objects, labels, then removals. When one fails nevertheless, the error says what has been done and what not."""
         early = [item for item in self._gone if goes_first(item, self._objects)]
@@ -271,7 +285,7 @@ class Rollout:
         steps += self._node_steps(dry_run=False) + self._removal_steps(late, dry_run=False)
         for number, (_doing, step) in enumerate(steps):
             try:
-                step()
+                self._patiently(step)
             except KubeError as exc:
                 if number == 0 and not isinstance(exc, Unreachable):
                     raise KubeError("%s Nothing was changed." % exc, exc.code) from exc

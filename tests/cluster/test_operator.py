@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import threading
 import time
@@ -26,7 +28,15 @@ if t.TYPE_CHECKING:
 
 pytestmark = pytest.mark.cluster
 
-ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+
+_spec = importlib.util.spec_from_file_location("fabric_rdma_test_cluster_of_operator", HERE / "cluster.py")
+assert _spec is not None
+assert _spec.loader is not None
+control_plane = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(control_plane)
+
 # Other people's definitions lie beside the checkout, where they are at all.
 FOLDER = Path(os.environ.get("FABRIC_RDMA_CRDS") or ROOT.parent / "shared" / "crds")
 # A git directory of the operator's sources, whose tags have the definitions of each release.
@@ -388,9 +398,21 @@ def test_functions_for_a_group(site: Site, operator: Operator, kubelets: Kubelet
     output = flat(site.run("rollout", fails=True))
     assert "allocatable is 3, not 4 on gb200-2" in output
     kubelets.functions["gb200-2"] = 4
-    site.rollout["timeout"] = 60
+    # and its driver: refused where the role ofed sees to it, then overridden by name
+    site.rollout.update(timeout=60, ofed_driver={"groups": ["gb200"]})
+    output = flat(site.run("rollout", fails=True))
+    assert "host_driver: rdma_ofed.method of host gb200-1 (group gb200) is inbox" in output
+    assert "default_route: the default route of host gb200-1 (bond0) goes over the driver" in output
+    site.groups["gb200"]["rdma_ofed"] = {"method": "none"}
+    site.rollout["ofed_driver"]["override"] = ["default_route"]
     site.run("rollout")
     assert site.node("gb200-1")["status"]["allocatable"]["rdma/rdma_gb200"] == "4"
+    items = {item["metadata"]["name"]: item["spec"] for item in site.kube.list(f"{BASE}/nicnodepolicies", "list")}
+    assert "ofedDriver" not in items["ib-v100-vendor-15b3"]
+    driver = items["gb200-device-1021"]["ofedDriver"]
+    assert driver["version"] == "doca3.4.1-26.04-1.1.0.0-1"
+    policy = driver["upgradePolicy"]
+    assert (policy["autoUpgrade"], policy["maxParallelUpgrades"], policy["drain"]["force"]) == (False, 1, False)
 
 
 def test_what_keeps_a_class_from_serving_is_named(site: Site, operator: Operator, kubelets: Kubelets) -> None:
@@ -423,6 +445,51 @@ def two(site: Site, operator: Operator) -> Site:
     return site
 
 
+@pytest.fixture
+def webhook(kube: Kube) -> t.Iterator[None]:
+    """What the operator's webhook enforces where it is on (pkg/policyoverlap): a section is in one kind of policy only."""
+    base = "/apis/admissionregistration.k8s.io/v1"
+    section = "has({}.spec) && has({}.spec.rdmaSharedDevicePlugin)"
+    both = f"!({section.format('object', 'object')} && {section.format('params', 'params')})"
+    rules: list[tuple[str, str, dict[str, t.Any], str]] = [
+        (
+            NAMES[1],
+            "NicClusterPolicy",
+            {"name": "nic-cluster-policy"},
+            "NicClusterPolicy already defines {0}; NicNodePolicy {1}",
+        ),
+        (NAMES[0], "NicNodePolicy", {"selector": {}}, "NicNodePolicy {1} already defines {0}; NicClusterPolicy"),
+    ]
+    for resource, kind, reference, words in rules:
+        message = words.format("rdmaSharedDevicePlugin", '"x"') + " cannot also define it"
+        rule = {"apiGroups": ["mellanox.com"], "apiVersions": ["v1alpha1"], "resources": [resource]}
+        spec = {
+            "paramKind": {"apiVersion": API, "kind": kind},
+            "matchConstraints": {"resourceRules": [{**rule, "operations": ["CREATE", "UPDATE"]}]},
+            "validations": [{"expression": both, "message": message}],
+        }
+        name = {"metadata": {"name": resource}}
+        kube.request("POST", f"{base}/validatingadmissionpolicies", "make", body={**name, "spec": spec})
+        binding = {
+            "policyName": resource,
+            "validationActions": ["Deny"],
+            "paramRef": {**reference, "parameterNotFoundAction": "Allow"},
+        }
+        kube.request("POST", f"{base}/validatingadmissionpolicybindings", "make", body={**name, "spec": binding})
+    yield
+    for resource, _kind, _reference, _words in rules:
+        for plural in ("validatingadmissionpolicybindings", "validatingadmissionpolicies"):
+            kube.request("DELETE", f"{base}/{plural}/{resource}", "delete")
+
+
+def refuses(kube: Kube, item: dict[str, t.Any]) -> bool:
+    try:
+        kube.apply({"apiVersion": API, **item}, dry_run=True)
+    except KubeError as exc:
+        return "cannot also define it" in str(exc)
+    return False
+
+
 def deletions(cluster: t.Any, since: str) -> list[int]:
     """The versions at which NicNodePolicies went."""
     query = f"?watch=1&timeoutSeconds=1&resourceVersion={since}"
@@ -431,8 +498,9 @@ def deletions(cluster: t.Any, since: str) -> list[int]:
     return [int(each["object"]["metadata"]["resourceVersion"]) for each in events if each["type"] == "DELETED"]
 
 
-def test_from_one_policy_to_many_and_back(two: Site, operator: Operator, cluster: t.Any) -> None:
+def test_from_one_policy_to_many_and_back(two: Site, operator: Operator, cluster: t.Any, webhook: None) -> None:
     """What others have in the NicClusterPolicy stays, a section is never in both, and both ways end where they began."""
+    del webhook
     kube = two.kube
     theirs = {"kind": "NicClusterPolicy", "metadata": {"name": "nic-cluster-policy"}}
     make(kube, {**theirs, "spec": {"secondaryNetwork": {"multus": MULTUS}}})
@@ -448,6 +516,11 @@ def test_from_one_policy_to_many_and_back(two: Site, operator: Operator, cluster
     assert first["spec"]["secondaryNetwork"]["multus"]["image"] == "multus-cni"
     assert set(first["spec"]) == {"secondaryNetwork", "rdmaSharedDevicePlugin"}
     assert changed(two.run("rollout")) == 0
+    end = time.monotonic() + 30
+    one = {"kind": "NicNodePolicy", "metadata": {"name": "one"}, "spec": {"rdmaSharedDevicePlugin": PLUGIN}}
+    while not refuses(kube, one):
+        assert time.monotonic() < end, "the webhook refuses a section that is in the cluster policy"
+        time.sleep(0.3)
     # to many: the operator does nothing meanwhile, so that versions tell the order
     operator.away = True
     two.rollout.update(policy="node", timeout=0)
@@ -467,6 +540,8 @@ def test_from_one_policy_to_many_and_back(two: Site, operator: Operator, cluster
     two.run("rollout")
     assert changed(two.run("rollout")) == 0
     # and back
+    again = {**theirs, "spec": {"rdmaSharedDevicePlugin": PLUGIN}}
+    assert refuses(kube, again)
     operator.away = True
     since = max(item["metadata"]["resourceVersion"] for item in kube.list(f"{BASE}/nicnodepolicies", "list"))
     two.rollout.update(policy="cluster", timeout=0)
@@ -585,3 +660,83 @@ def test_a_missing_definition_is_named(two: Site, defined: dict[str, dict[str, t
         assert two.classes() == {}
     finally:
         define(two.kube, defined["nicnodepolicies"])
+
+
+# --- Helm -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def charted(two: Site) -> Site:
+    """The operator is installed from a chart of the tests' own."""
+    helm = control_plane.find_helm()
+    print(subprocess.run([helm, "version", "--short"], check=True, capture_output=True, text=True).stdout.strip())
+    chart = two.directory / "chart"
+    shutil.copytree(HERE / "chart", chart)
+    two.rollout["helm"] = {"chart": str(chart), "binary": helm, "nfd": False}
+    return two
+
+
+def test_the_operator_comes_by_its_chart(charted: Site) -> None:
+    kube, helm = charted.kube, charted.rollout["helm"]
+    values = f"/api/v1/namespaces/{SPACE}/configmaps/network-operator-values"
+    place = f"/apis/apps/v1/namespaces/{SPACE}/deployments/network-operator"
+    shown = flat(charted.run("rollout", "--check"))
+    assert "A run without --check would install it, then apply 2 policies" in shown
+    assert kube.find(place, "read") is None
+    charted.rollout.update(registry="mirror.example/nv", image_pull_secrets=["pull"])
+    helm["values"] = {"operator": {"tolerations": [{"operator": "Exists"}]}}
+    charted.run("rollout")
+    found, told = kube.find(place, "read"), kube.find(values, "read")
+    assert found is not None
+    assert told is not None
+    pod = found["spec"]["template"]["spec"]
+    assert pod["containers"][0]["image"] == "mirror.example/nv/network-operator:v26.4.1"
+    assert (pod["imagePullSecrets"], pod["tolerations"]) == ([{"name": "pull"}], [{"operator": "Exists"}])
+    assert json.loads(told["data"]["nfd"]) == {"enabled": False, "deployNodeFeatureRules": True}
+    space = kube.find(f"/api/v1/namespaces/{SPACE}", "read")
+    assert space is not None
+    assert space["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "privileged"
+    assert len(policies(kube)) == 2
+    assert changed(charted.run("rollout")) == 0
+    # with an operator there, a check goes to the end
+    charted.groups["ib-v100"]["rdma_resource"]["hca_max"] = 31
+    assert "rdmaHcaMax: 31" in charted.run("rollout", "--check")
+    # an upgrade
+    chart = Path(helm["chart"]) / "Chart.yaml"
+    chart.write_text(chart.read_text().replace("26.4.1", "26.7.0"))
+    output = flat(charted.run("rollout", fails=True))
+    assert "is network-operator-26.7.0, not version 26.4.1" in output
+    charted.rollout["operator_version"] = "26.7.0"
+    charted.run("rollout")
+    (one, other) = kube.list(f"{BASE}/nicnodepolicies", "list")
+    versions = {item["spec"]["rdmaSharedDevicePlugin"]["version"] for item in (one, other)}
+    assert versions == {"network-operator-v26.7.0"}
+
+
+def test_what_the_chart_does_not_know(charted: Site) -> None:
+    charted.rollout["helm"]["values"] = {"operater": {}}
+    assert "has no key operater" in flat(charted.run("rollout", fails=True))
+    charted.rollout["helm"].update(values={"imagePullSecrets": []}, chart="/nonexistent/chart")
+    assert "/nonexistent/chart" in flat(charted.run("rollout", fails=True))
+    assert policies(charted.kube) == {}
+    charted.rollout["helm"]["chart"] = str(charted.directory / "chart")
+    charted.run("rollout", "-e", "device_plugin_method=render")
+    rendered = charted.directory / "output" / "rendered"
+    told = yaml.safe_load((rendered / "network-operator-values.yaml").read_text())
+    assert told["nfd"] == {"enabled": False, "deployNodeFeatureRules": True}
+    files = {path.relative_to(rendered).as_posix() for path in rendered.rglob("*.yaml")}
+    assert files == {
+        "network-operator-values.yaml",
+        "gb200/gb200-device-1021-nicnodepolicy.yaml",
+        "ib-v100/ib-v100-vendor-15b3-nicnodepolicy.yaml",
+    }
+    for name in files - {"network-operator-values.yaml"}:
+        Kube(charted.kube.source).apply(yaml.safe_load((rendered / name).read_text()), dry_run=True)
+    # and what another policy makes of the same directory
+    charted.rollout["policy"] = "cluster"
+    charted.run("plan")
+    files = {path.relative_to(rendered).as_posix() for path in rendered.rglob("*.yaml")}
+    assert files == {"network-operator-values.yaml", "nic-cluster-policy.yaml"}
+    charted.rollout["policy"] = "node"
+    charted.run("plan")
+    assert not (rendered / "nic-cluster-policy.yaml").exists()
