@@ -308,7 +308,7 @@ def _forbidden(message: str) -> Refusal:
             "user %s may not %s %s%s%s"
             % (match.group("user"), match.group("verb"), match.group("resource"), group, where),
             "Give it that right, or use a kubeconfig that has it; the README of the role device_plugin has a ClusterRole with "
-            "all that a rollout needs.",
+            "all that a rollout needs, that of network_operator what its policies need.",
         )
     if "exceeded quota" in message:
         return Refusal(

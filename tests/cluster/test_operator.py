@@ -662,6 +662,52 @@ def test_a_missing_definition_is_named(two: Site, defined: dict[str, dict[str, t
         define(two.kube, defined["nicnodepolicies"])
 
 
+@pytest.fixture
+def rights(kube: Kube) -> t.Iterator[t.Callable[[str, list[dict[str, t.Any]]], None]]:
+    """Gives the user "limited" rights, and takes them away again."""
+    base, made = "/apis/rbac.authorization.k8s.io/v1", []
+
+    def grant(name: str, rules: list[dict[str, t.Any]]) -> None:
+        role = {"metadata": {"name": name}, "rules": rules}
+        kube.request("POST", f"{base}/clusterroles", "make", body=role)
+        binding = {
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "limited"}],
+        }
+        kube.request("POST", f"{base}/clusterrolebindings", "make", body=binding)
+        made.append(name)
+
+    yield grant
+    for name in made:
+        for plural in ("clusterrolebindings", "clusterroles"):
+            kube.request("DELETE", f"{base}/{plural}/{name}", "delete")
+
+
+def readme_rules(role: str) -> list[dict[str, t.Any]]:
+    """The rules that the README of a role asks for."""
+    lines = (ROOT / "roles" / role / "README.md").read_text().splitlines()
+    found: list[dict[str, t.Any]] = yaml.safe_load(
+        "\n".join(line for line in lines if line.startswith("  - {apiGroups"))
+    )
+    return found
+
+
+def test_rights(two: Site, cluster: t.Any, rights: t.Callable[[str, list[dict[str, t.Any]]], None]) -> None:
+    """With the rights of a DaemonSet's rollout, what is missing is named; with those of the README it works."""
+    limited = cluster.kubeconfig("limited")
+    rights("rollout-own", readme_rules("device_plugin"))
+    output = flat(two.run("rollout", user=limited, fails=True))
+    assert 'user limited may not get nicnodepolicies of API group "mellanox.com"' in output, output
+    assert two.classes() == {}
+    rights("rollout-policies", readme_rules("network_operator"))
+    two.run("rollout", user=limited)
+    assert len(policies(two.kube)) == 2
+    two.rollout["policy"] = "cluster"
+    two.run("rollout", user=limited)
+    assert policies(two.kube) == {}
+
+
 # --- Helm -------------------------------------------------------------------------------------------------------------
 
 

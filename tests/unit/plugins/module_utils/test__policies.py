@@ -167,8 +167,8 @@ POLICY = {
 CONFIG_MAP = {"metadata": {"name": "rdma-devices-a"}, "data": {"config.json": '{ "a":1 }'}}
 
 
-def state(config_map: Any = CONFIG_MAP, **changes: Any) -> list[str]:
-    return policy_state({**POLICY, **changes}, RDMA, config_map, "NicNodePolicy a")
+def state(config_map: Any = None, **changes: Any) -> list[str]:
+    return policy_state({**POLICY, **changes}, RDMA, config_map or CONFIG_MAP, "NicNodePolicy a")
 
 
 def test_a_policy_that_is_done() -> None:
