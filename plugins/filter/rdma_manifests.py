@@ -11,6 +11,7 @@ version_added: "0.1.0"
 description:
   - Gives one ConfigMap and one DaemonSet of the shared device plugin for each class of the plan.
   - The DaemonSet selects the nodes of its class by the label C(rdma.fabric/class) and carries a checksum of its configuration.
+  - For the NVIDIA Network Operator, gives its policies instead, a NicNodePolicy for each class or one NicClusterPolicy.
 positional: settings
 options:
   _input:
@@ -18,7 +19,10 @@ options:
     type: dict
     required: true
   settings:
-    description: The keys C(namespace), C(image), C(priority_class), C(kubelet_root), C(tolerations) and C(resources).
+    description:
+      - The keys C(namespace), C(image), C(priority_class), C(kubelet_root), C(tolerations) and C(resources).
+      - With C(engine=network_operator), the key C(version) (release of the operator), and those that are named after options of
+        P(fabric.rdma.network_operator#role).
     type: dict
     required: true
 author:
@@ -50,6 +54,7 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._manifests import ManifestError, plan_manifests
+from ansible_collections.fabric.rdma.plugins.module_utils._operator import operator_manifests
 
 
 def rdma_manifests(plan: t.Any, settings: t.Any) -> t.Dict[str, t.Any]:
@@ -58,7 +63,8 @@ def rdma_manifests(plan: t.Any, settings: t.Any) -> t.Dict[str, t.Any]:
             "fabric.rdma.rdma_manifests expects the plan of fabric.rdma.rdma_selectors, found %s" % type(plan).__name__
         )
     try:
-        return plan_manifests(plan, settings)
+        make = operator_manifests if (settings or {}).get("engine") == "network_operator" else plan_manifests
+        return make(plan, settings)
     except ManifestError as exc:
         raise AnsibleFilterError(str(exc)) from exc
 

@@ -21,7 +21,8 @@ options:
     required: true
   settings:
     description:
-      - The settings of P(fabric.rdma.rdma_manifests#filter), and C(pod_security) (bool) and C(node_names) (host to node).
+      - The settings of P(fabric.rdma.rdma_manifests#filter), and C(node_names) (host to node) and, for DaemonSets, C(pod_security)
+        (bool).
     type: dict
     required: true
   groups:
@@ -62,6 +63,7 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._manifests import ManifestError, rollout_request
+from ansible_collections.fabric.rdma.plugins.module_utils._operator import operator_request
 
 
 def rdma_rollout(plan: t.Any, settings: t.Any, groups: t.Any = (), allow_unusable: bool = False) -> t.Dict[str, t.Any]:
@@ -70,7 +72,8 @@ def rdma_rollout(plan: t.Any, settings: t.Any, groups: t.Any = (), allow_unusabl
             "fabric.rdma.rdma_rollout expects the plan of fabric.rdma.rdma_selectors, found %s" % type(plan).__name__
         )
     try:
-        return rollout_request(plan, settings, list(groups), bool(allow_unusable))
+        make = operator_request if (settings or {}).get("engine") == "network_operator" else rollout_request
+        return make(plan, settings, list(groups), bool(allow_unusable))
     except ManifestError as exc:
         raise AnsibleFilterError(str(exc)) from exc
 

@@ -28,6 +28,20 @@ _PAGE = 500
 # argument_spec of every module that speaks to an API server
 CONNECTION_OPTIONS: Json = {"kubeconfig": {"type": "path"}, "context": {"type": "str"}}
 
+_INSTALL = (
+    "Install the operator that brings it (for mellanox.com: the NVIDIA Network Operator, rdma_rollout.helm: {install: true}), then "
+    "run again"
+)
+_REMEDIES = {
+    "NicNodePolicy": _INSTALL
+    + "; one that is there may be older than 26.4, which brought this kind, or its definitions were not upgraded with it "
+    "(upgradeCRDs of its chart): policy: cluster does without",
+}
+
+
+def _base(version: str) -> str:
+    return ("/apis/" if "/" in version else "/api/") + version
+
 
 class KubeError(Exception):
     """A refusal, with its remedy; the text is for the user."""
@@ -160,27 +174,30 @@ class Kube:
             if not token:
                 return items
 
-    def path(self, item: t.Mapping[str, t.Any]) -> str:
-        """Where an object lies. The API server says how its kind is called there, and whether it has a namespace."""
-        version, kind = str(item["apiVersion"]), str(item["kind"])
-        base = ("/apis/" if "/" in version else "/api/") + version
+    def kinds(self, version: str) -> t.Dict[str, t.Tuple[str, bool]]:
+        """{kind: (what it is called in paths, whether it has a namespace)} of an API version, empty when the cluster has none of it."""
         if version not in self._kinds:
-            found = self.find(base, "look up " + version) or {}
+            found = self.find(_base(version), "look up " + version) or {}
             self._kinds[version] = {
                 each["kind"]: (each["name"], bool(each["namespaced"]))
                 for each in found.get("resources") or []
                 if "/" not in each["name"]
             }
-        if kind not in self._kinds[version]:
+        return self._kinds[version]
+
+    def path(self, item: t.Mapping[str, t.Any]) -> str:
+        """Where an object lies. The API server says how its kind is called there, and whether it has a namespace."""
+        version, kind = str(item["apiVersion"]), str(item["kind"])
+        known = self.kinds(version)
+        if kind not in known:
             raise KubeError(
-                "the cluster does not know %s of %s: its CustomResourceDefinition is missing, or has another version. Install the "
-                "operator that brings it (for mellanox.com: the NVIDIA Network Operator), then run again"
-                % (kind, version)
+                "the cluster does not know %s of %s: its CustomResourceDefinition is missing, or has another version. %s"
+                % (kind, version, _REMEDIES.get(kind) or _INSTALL)
             )
-        plural, namespaced = self._kinds[version][kind]
+        plural, namespaced = known[kind]
         metadata = item["metadata"]
         place = "/namespaces/%s" % metadata["namespace"] if namespaced else ""
-        return "%s%s/%s/%s" % (base, place, plural, metadata["name"])
+        return "%s%s/%s/%s" % (_base(version), place, plural, metadata["name"])
 
     # what changes
 

@@ -11,6 +11,25 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._kube import Kube, KubeError, Unreachable
 from ansible_collections.fabric.rdma.plugins.module_utils._manifests import CLASS_LABEL
+from ansible_collections.fabric.rdma.plugins.module_utils._operator import POLICY_VERSION
+from ansible_collections.fabric.rdma.plugins.module_utils._policies import (
+    POLICY_KINDS,
+    STATE_LABEL,
+    PolicyConflict,
+    Retreat,
+    cluster_classes,
+    goes_first,
+    in_its_way,
+    named_cluster_policy,
+    node_labels_missing,
+    old_pods,
+    owned,
+    policy_state,
+    retreat,
+    side_effects,
+    state_name,
+    webhook_will_agree,
+)
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout import (
     OWN_SELECTOR,
     applied_by_us,
@@ -33,6 +52,9 @@ _Step = t.Tuple[str, t.Callable[[], t.Any]]
 # Tries the objects of a namespace that does not exist yet: one that every cluster has.
 _STAND_IN = "default"
 
+# How often, and after how many seconds, a webhook is asked again that refuses for what has just gone.
+_WEBHOOK_TRIES, _WEBHOOK_PAUSE = 20, 0.5
+
 
 class Rollout:
     """look, rehearse, perform: in this order. Only the last one changes anything."""
@@ -46,6 +68,10 @@ class Rollout:
         self._before: t.List[t.Optional[Json]] = []
         self._after: t.List[Json] = []
         self._gone: t.List[Json] = []
+        self._retreats: t.List[Retreat] = []
+        self._cluster_policy: t.Optional[Json] = None
+        self._node_policies: t.List[Json] = []
+        self._left: t.Dict[str, t.Optional[Json]] = {}
         self._old_labels: t.Dict[str, t.Optional[str]] = {}
 
     # look
@@ -53,11 +79,25 @@ class Rollout:
     def look(self, objects: t.Sequence[Json], nodes: t.Mapping[str, str], keep: t.Iterable[str]) -> None:
         """objects: desired. nodes: {node: class}. keep: groups that are left alone."""
         self._objects = list(objects)
+        keep = set(keep)
         self._before = [self.kube.find(self.kube.path(item), "read " + describe(item)) for item in objects]
-        self._gone, self.warnings = removals(self._own(objects), objects, keep)
+        self._look_at_policies(objects)
+        self._gone, warnings = removals(self._own(objects), objects, keep)
+        self.warnings += warnings
+        try:
+            self._retreats = retreat(self._cluster_policy, objects, keep, self.force)
+            in_its_way(objects, self._node_policies, self._gone)
+        except PolicyConflict as exc:
+            raise KubeError("Nothing was changed. %s." % exc) from exc
+        for item in objects:
+            effects = side_effects(self._cluster_policy, item)
+            if effects and not self.force:
+                raise KubeError("Nothing was changed. %s." % effects)
         present = self.kube.list("/api/v1/nodes", "list nodes", metadata_only=True)
         labels = {item["metadata"]["name"]: item["metadata"].get("labels") or {} for item in present}
         gone = {item["metadata"]["labels"].get("app.kubernetes.io/instance", "") for item in self._gone}
+        if self._retreats or any(item["kind"] == "NicClusterPolicy" for item in objects):
+            gone |= cluster_classes(self._cluster_policy)
         self.labels, missing = label_changes(labels, nodes, gone)
         if missing:
             raise KubeError(
@@ -68,12 +108,32 @@ class Rollout:
             )
         self._old_labels = {name: labels[name].get(CLASS_LABEL) for name in self.labels}
 
+    def _look_at_policies(self, objects: t.Sequence[Json]) -> None:
+        """Policies of the Network Operator, where the cluster has their kinds. Who rolls out none need not be allowed to see them."""
+        kinds = self.kube.kinds(POLICY_VERSION)
+        try:
+            if "NicClusterPolicy" in kinds:
+                item = named_cluster_policy()
+                self._cluster_policy = self.kube.find(self.kube.path(item), "read " + describe(item))
+            if "NicNodePolicy" in kinds:
+                path = "/apis/%s/%s" % (POLICY_VERSION, kinds["NicNodePolicy"][0])
+                self._node_policies = self.kube.list(path, "list NicNodePolicies")
+        except KubeError as exc:
+            if exc.code != 403 or any(item["kind"] in POLICY_KINDS for item in objects):
+                raise
+            self.warnings.append(
+                "policies of the Network Operator that an earlier rollout has left would not be seen: %s" % exc
+            )
+        for item in self._node_policies:
+            item.update(apiVersion=POLICY_VERSION, kind="NicNodePolicy")
+
     def _own(self, objects: t.Sequence[Json]) -> t.List[Json]:
         """What earlier rollouts have left, wherever it is. ConfigMaps are looked for only where a DaemonSet of ours is or will be."""
         daemon_sets = self.kube.list("/apis/apps/v1/daemonsets", "list DaemonSets", labelSelector=OWN_SELECTOR)
         for item in daemon_sets:
             item.update(apiVersion="apps/v1", kind="DaemonSet")
-        found = list(daemon_sets)
+        # those of others have not our label, and removals() leaves them alone
+        found = [*daemon_sets, *self._node_policies]
         places = {item["metadata"].get("namespace") for item in [*daemon_sets, *objects]}
         for namespace in sorted(place for place in places if place):
             path = "/api/v1/namespaces/%s/configmaps" % namespace
@@ -98,12 +158,15 @@ class Rollout:
             except Unreachable:
                 raise
             except KubeError as exc:
-                refusals.append(str(exc))
-                continue
+                if not webhook_will_agree(str(exc), self._first()):
+                    refusals.append(str(exc))
+                    continue
+                after = dict(item)
             if stand_in is not None:
                 after["metadata"]["namespace"] = item["metadata"]["namespace"]
             self._after.append(after)
-        for step in self._node_steps(dry_run=True) + self._removal_steps(dry_run=True):
+        steps = self._retreat_steps(dry_run=True) + self._node_steps(dry_run=True)
+        for step in steps + self._removal_steps(self._gone, dry_run=True):
             try:
                 step[1]()
             except Unreachable:
@@ -121,7 +184,12 @@ class Rollout:
 
     @property
     def changed(self) -> bool:
-        return bool(self.labels or self._gone or any(self._changes(index) for index in range(len(self._objects))))
+        return bool(
+            self.labels
+            or self._gone
+            or self._retreats
+            or any(self._changes(index) for index in range(len(self._objects)))
+        )
 
     def actions(self) -> t.Dict[str, str]:
         """What is done with each object."""
@@ -130,6 +198,8 @@ class Rollout:
             what = "created" if self._before[index] is None else "changed" if self._changes(index) else "unchanged"
             done[describe(item)] = what
         done.update((describe(item), "removed") for item in self._gone)
+        for each in self._retreats:
+            done[describe(each.item)] = "removed" if each.how == "whole" else "given up"
         return done
 
     def diff(self) -> t.List[Json]:
@@ -142,6 +212,8 @@ class Rollout:
         if self.labels:
             pairs.append(("label %s of nodes" % CLASS_LABEL, self._old_labels, self.labels))
         pairs += [(describe(item), comparable(item), None) for item in self._gone]
+        for each in self._retreats:
+            pairs.append((describe(each.item), comparable(each.item), self._left.get(each.how)))
         return [
             {
                 "before_header": what,
@@ -162,21 +234,58 @@ class Rollout:
             steps.append((doing, functools.partial(self.kube.merge, "/api/v1/nodes/" + node, doing, body, dry_run)))
         return steps
 
-    def _removal_steps(self, dry_run: bool) -> t.List[_Step]:
-        return [("delete " + describe(item), functools.partial(self.kube.delete, item, dry_run)) for item in self._gone]
+    def _removal_steps(self, items: t.Iterable[Json], dry_run: bool) -> t.List[_Step]:
+        return [("delete " + describe(item), functools.partial(self.kube.delete, item, dry_run)) for item in items]
+
+    def _first(self) -> t.List[t.Any]:
+        """What has to go before anything comes."""
+        return [*self._retreats, *(item for item in self._gone if goes_first(item, self._objects))]
+
+    def _retreat_steps(self, dry_run: bool) -> t.List[_Step]:
+        """How we leave the NicClusterPolicy. What is left of it is kept for the diff."""
+
+        def perform(each: Retreat) -> None:
+            if each.how == "whole":
+                self.kube.delete(each.item, dry_run)
+                return
+            if each.how == "fields":
+                after = self.kube.apply(named_cluster_policy(), dry_run)
+            else:
+                body: Json = {"spec": dict.fromkeys(each.sections)}
+                after = self.kube.merge(
+                    self.kube.path(each.item), "take %s from it" % describe(each.item), body, dry_run
+                )
+            self._left[each.how] = comparable(after)
+
+        words = {"whole": "delete ", "fields": "give up our part of ", "sections": "take sections from "}
+        return [(words[each.how] + describe(each.item), functools.partial(perform, each)) for each in self._retreats]
+
+    def _patiently(self, step: t.Callable[[], t.Any]) -> None:
+        """The operator's webhook hears a moment later than we do that what was in the way has gone."""
+        for left in range(_WEBHOOK_TRIES, -1, -1):
+            try:
+                step()
+                return
+            except KubeError as exc:
+                if not left or not webhook_will_agree(str(exc), self._first()):
+                    raise
+            time.sleep(_WEBHOOK_PAUSE)
 
     def perform(self) -> None:
-        """Do it: objects, labels, then removals. When one fails nevertheless, the error says what has been done and what not."""
-        steps: t.List[_Step] = [
+        """Do it: what is in the way, objects, labels, then removals. When one fails nevertheless, the error says what has been done and what not."""
+        early = [item for item in self._gone if goes_first(item, self._objects)]
+        steps = self._retreat_steps(dry_run=False) + self._removal_steps(early, dry_run=False)
+        steps += [
             ("apply " + describe(item), functools.partial(self.kube.apply, item, dry_run=False, force=self.force))
             for index, item in enumerate(self._objects)
             if self._changes(index)
         ]
         # DaemonSets are there before nodes change classes, so that a node is without a plugin for as short as can be
-        steps += self._node_steps(dry_run=False) + self._removal_steps(dry_run=False)
+        late = [item for item in self._gone if item not in early]
+        steps += self._node_steps(dry_run=False) + self._removal_steps(late, dry_run=False)
         for number, (_doing, step) in enumerate(steps):
             try:
-                step()
+                self._patiently(step)
             except KubeError as exc:
                 if number == 0 and not isinstance(exc, Unreachable):
                     raise KubeError("%s Nothing was changed." % exc, exc.code) from exc
@@ -196,11 +305,21 @@ class Rollout:
 # --- waiting ---------------------------------------------------------------------------------------------------------
 
 
-def _troubles(kube: Kube, entry: t.Mapping[str, t.Any]) -> t.List[str]:
+def _troubles(kube: Kube, entry: t.Mapping[str, t.Any], daemon_set: t.Optional[Json]) -> t.List[str]:
     """What the scheduler, the kubelets and the controller say about Pods that are not ready, as far as it may be read."""
-    space = "/api/v1/namespaces/%s" % entry["namespace"]
-    selector = "%s,app.kubernetes.io/instance=%s" % (OWN_SELECTOR, entry["name"])
     words: t.List[str] = []
+    if entry.get("policy"):
+        if daemon_set is None:
+            return words
+        entry = {
+            **entry,
+            "namespace": daemon_set["metadata"]["namespace"],
+            "daemon_set": daemon_set["metadata"]["name"],
+        }
+        selector = _selector(daemon_set)
+    else:
+        selector = "%s,app.kubernetes.io/instance=%s" % (OWN_SELECTOR, entry["name"])
+    space = "/api/v1/namespaces/%s" % entry["namespace"]
     try:
         pods = kube.list(space + "/pods", "list Pods", labelSelector=selector)
         words += [trouble for trouble in map(pod_trouble, pods) if trouble][:3]
@@ -213,6 +332,38 @@ def _troubles(kube: Kube, entry: t.Mapping[str, t.Any]) -> t.List[str]:
     return words
 
 
+def _selector(daemon_set: t.Mapping[str, t.Any]) -> str:
+    labels = daemon_set["spec"]["selector"]["matchLabels"]
+    return ",".join("%s=%s" % (key, labels[key]) for key in sorted(labels))
+
+
+def _made_by_operator(
+    kube: Kube, policy: t.Mapping[str, t.Any], nodes: t.Mapping[str, Json], names: t.Sequence[str]
+) -> t.Tuple[t.List[str], t.Optional[Json]]:
+    """(what the operator has not done yet, the DaemonSet that it made for a policy)."""
+    shown, section = "%s %s" % (policy["kind"], policy["name"]), policy["section"]
+    item = {"apiVersion": POLICY_VERSION, "kind": policy["kind"], "metadata": {"name": policy["name"]}}
+    found = kube.find(kube.path(item), "read " + shown)
+    selector = "%s=%s" % (STATE_LABEL, state_name(section))
+    daemon_sets = kube.list("/apis/apps/v1/daemonsets", "list DaemonSets", labelSelector=selector)
+    daemon_set = owned(daemon_sets, found) if found else None
+    config_map = None
+    if daemon_set is not None:
+        space = daemon_set["metadata"]["namespace"]
+        volumes = daemon_set["spec"]["template"]["spec"].get("volumes") or []
+        mounted = next((each["configMap"]["name"] for each in volumes if each.get("configMap")), None)
+        if mounted:
+            path = "/api/v1/namespaces/%s/configmaps/%s" % (space, mounted)
+            config_map = kube.find(path, "read ConfigMap %s/%s" % (space, mounted))
+    reasons = policy_state(found, section, config_map, shown) + node_labels_missing(nodes, names)
+    if daemon_set is not None and config_map is not None:
+        path = "/api/v1/namespaces/%s/pods" % daemon_set["metadata"]["namespace"]
+        pods = kube.list(path, "list Pods", labelSelector=_selector(daemon_set))
+        restart = old_pods(daemon_set, config_map, pods)
+        reasons += [restart] if restart else []
+    return reasons, daemon_set
+
+
 def wait_for_class(
     kube: Kube,
     entry: t.Mapping[str, t.Any],
@@ -223,13 +374,18 @@ def wait_for_class(
 ) -> t.Tuple[t.List[str], float]:
     """(what is still not right, seconds waited). An API server that is away for a moment is waited for like everything else."""
     start = clock()
-    path = "/apis/apps/v1/namespaces/%s/daemonsets/%s" % (entry["namespace"], entry["daemon_set"])
+    daemon_set: t.Optional[Json] = None
     while True:
         try:
-            daemon_set = kube.find(path, "read DaemonSet %s" % entry["daemon_set"])
             selector = "%s=%s" % (CLASS_LABEL, entry["name"])
             items = kube.list("/api/v1/nodes", "list nodes", labelSelector=selector)
-            reasons = class_state(daemon_set, {item["metadata"]["name"]: item for item in items}, entry)
+            nodes = {item["metadata"]["name"]: item for item in items}
+            if entry.get("policy"):
+                reasons, daemon_set = _made_by_operator(kube, entry["policy"], nodes, entry["nodes"])
+            else:
+                path = "/apis/apps/v1/namespaces/%s/daemonsets/%s" % (entry["namespace"], entry["daemon_set"])
+                reasons, daemon_set = [], kube.find(path, "read DaemonSet %s" % entry["daemon_set"])
+            reasons += class_state(daemon_set, nodes, entry)
         except KubeError as exc:
             if not isinstance(exc, Unreachable) and exc.code not in (429, 500, 502, 503, 504):
                 raise
@@ -238,7 +394,7 @@ def wait_for_class(
         if not reasons:
             return [], waited
         if waited + interval > timeout:
-            return reasons + _troubles(kube, entry), waited
+            return reasons + _troubles(kube, entry, daemon_set), waited
         sleep(interval)
 
 

@@ -17,10 +17,16 @@ __all__ = [
     "KUBELET_ROOTS",
     "MANAGED_BY",
     "ManifestError",
+    "class_labels",
     "class_slug",
+    "group_value",
     "label_scripts",
+    "namespace_object",
     "plan_manifests",
+    "rendered_classes",
     "rollout_request",
+    "rollout_scope",
+    "scoped_classes",
 ]
 
 # Selects the nodes of a class; the rollout sets it on them.
@@ -61,7 +67,7 @@ def class_slug(name: str) -> str:
     return slug
 
 
-def _group_value(group: str) -> str:
+def group_value(group: str) -> str:
     """A group as the value of a label. Nothing is named after it, so that every group has one."""
     try:
         return class_slug(group)
@@ -69,17 +75,18 @@ def _group_value(group: str) -> str:
         return "group-" + hashlib.sha256(group.encode("utf-8", "surrogateescape")).hexdigest()[:8]
 
 
-def _metadata(slug: str, group: str, namespace: str) -> Json:
+def class_labels(slug: str, group: str) -> t.Dict[str, str]:
+    """Labels of every object that is made for one class."""
     return {
-        "name": "rdma-shared-dp-" + slug,
-        "namespace": namespace,
-        "labels": {
-            "app.kubernetes.io/name": APP_NAME,
-            "app.kubernetes.io/instance": slug,
-            "app.kubernetes.io/managed-by": MANAGED_BY,
-            GROUP_LABEL: _group_value(group),
-        },
+        "app.kubernetes.io/name": APP_NAME,
+        "app.kubernetes.io/instance": slug,
+        "app.kubernetes.io/managed-by": MANAGED_BY,
+        GROUP_LABEL: group_value(group),
     }
+
+
+def _metadata(slug: str, group: str, namespace: str) -> Json:
+    return {"name": "rdma-shared-dp-" + slug, "namespace": namespace, "labels": class_labels(slug, group)}
 
 
 def _image(settings: t.Mapping[str, t.Any]) -> str:
@@ -189,7 +196,7 @@ def _directory(group: str) -> str:
     return re.sub(r"^\.+|[^\w.-]", "_", group)
 
 
-def _rendered(plan: t.Mapping[str, t.Any]) -> t.Iterator[t.Tuple[str, str, Json, str]]:
+def rendered_classes(plan: t.Mapping[str, t.Any]) -> t.Iterator[t.Tuple[str, str, Json, str]]:
     """(slug, group, class, path without its ending) of each class that has something to roll out.
 
     Classes of groups that this run did not plan (planned: False) give nothing: their files are those of an earlier run. Their
@@ -221,9 +228,9 @@ def plan_manifests(plan: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any])
     two classes would share a name, and for settings that no object can have.
     """
     objects: t.Dict[str, Json] = {}
-    for slug, group, entry, path in _rendered(plan):
+    for slug, group, entry, path in rendered_classes(plan):
         if not objects and settings.get("pod_security"):
-            objects["namespace.yaml"] = _namespace(settings)
+            objects["namespace.yaml"] = namespace_object(settings)
         text = json.dumps(entry["config"], sort_keys=True)
         objects[path + "-configmap.yaml"] = {
             "apiVersion": "v1",
@@ -252,7 +259,7 @@ def _nodes(entry: t.Mapping[str, t.Any], names: t.Mapping[str, str]) -> t.List[s
     return sorted(nodes)
 
 
-def _namespace(settings: t.Mapping[str, t.Any]) -> Json:
+def namespace_object(settings: t.Mapping[str, t.Any]) -> Json:
     """The namespace with what its admission has to know: the plugin is privileged and mounts directories of its node."""
     labels = {"pod-security.kubernetes.io/" + mode: "privileged" for mode in ("enforce", "audit", "warn")}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": settings["namespace"], "labels": labels}}
@@ -269,6 +276,44 @@ def _max_unavailable(value: t.Any) -> t.Union[int, str]:
     return text if match.group(2) else int(text)
 
 
+def rollout_scope(
+    plan: t.Mapping[str, t.Any], inventory_groups: t.Iterable[str] = (), allow_unusable: bool = False
+) -> t.Tuple[Json, t.List[str]]:
+    """(the plan with planned: False on every group that stays as it is, the values of GROUP_LABEL that stay).
+
+    What stays: groups of the inventory that this run did not plan, and, unless allow_unusable, those of which it found hosts
+    without any usable port: a switch that is down for an hour must not take the resource from its nodes.
+    """
+    groups = plan["groups"]
+    halted = {name for name in groups if not groups[name].get("planned", True)}
+    if not allow_unusable:
+        halted |= {name for name in groups if groups[name].get("errors")}
+    kept = halted | (set(inventory_groups) - set(groups))
+    whole = {**plan, "groups": {name: {**each, "planned": name not in halted} for name, each in groups.items()}}
+    return whole, sorted({group_value(name) for name in kept})
+
+
+def scoped_classes(
+    plan: t.Mapping[str, t.Any], names: t.Mapping[str, str]
+) -> t.List[t.Tuple[str, str, Json, str, t.List[str]]]:
+    """rendered_classes() with the nodes of each class. names: nodes of hosts that are called otherwise.
+
+    ManifestError for a host that cannot be a node, and for a node in two classes.
+    """
+    found = []
+    owners: t.Dict[str, str] = {}
+    for slug, group, entry, path in rendered_classes(plan):
+        nodes = _nodes(entry, names)
+        for node in nodes:
+            if node in owners:
+                raise ManifestError(
+                    "node %s would be in the classes '%s' and '%s'" % (node, owners[node], entry["name"])
+                )
+            owners[node] = entry["name"]
+        found.append((slug, group, entry, path, nodes))
+    return found
+
+
 def rollout_request(
     plan: t.Mapping[str, t.Any],
     settings: t.Mapping[str, t.Any],
@@ -278,39 +323,23 @@ def rollout_request(
     """What the rollout of a plan asks of a cluster: {objects, nodes, classes, keep}.
 
     objects: in the order in which they are to be applied. nodes: {node: class}. classes: [{name, group, daemon_set, namespace, nodes,
-    resources: {resource: count on each node}}]. keep: groups (as they stand in GROUP_LABEL) of which everything stays as it is:
-    those of the inventory that this run did not plan, and, unless allow_unusable, those of which it found hosts without any
-    usable port: a switch that is down for an hour must not take the resource from its nodes.
+    resources: {resource: count on each node}}]. keep: groups (as they stand in GROUP_LABEL) of which everything stays as it is
+    (rollout_scope).
     """
-    groups = plan["groups"]
-    halted = {name for name in groups if not groups[name].get("planned", True)}
-    if not allow_unusable:
-        halted |= {name for name in groups if groups[name].get("errors")}
-    kept = halted | (set(inventory_groups) - set(groups))
-    whole = {**plan, "groups": {name: {**each, "planned": name not in halted} for name, each in groups.items()}}
+    whole, keep = rollout_scope(plan, inventory_groups, allow_unusable)
     objects = plan_manifests(whole, settings)
-    names = settings.get("node_names") or {}
     classes: t.List[Json] = []
-    owners: t.Dict[str, str] = {}
-    for slug, group, entry, path in _rendered(whole):
-        nodes = _nodes(entry, names)
-        for node in nodes:
-            if node in owners:
-                raise ManifestError(
-                    "node %s would be in the classes '%s' and '%s'" % (node, owners[node], entry["name"])
-                )
-            owners[node] = entry["name"]
-        pools = entry["config"]["configList"]
+    for slug, group, entry, path, nodes in scoped_classes(whole, settings.get("node_names") or {}):
         classes.append(
             {
                 "name": slug,
-                "group": _group_value(group),
+                "group": group_value(group),
                 "daemon_set": objects[path + "-daemonset.yaml"]["metadata"]["name"],
                 "namespace": settings["namespace"],
                 "nodes": nodes,
                 "resources": {
                     "%s/%s" % (pool.get("resourcePrefix") or "rdma", pool["resourceName"]): pool["rdmaHcaMax"]
-                    for pool in pools
+                    for pool in entry["config"]["configList"]
                 },
             }
         )
@@ -321,7 +350,7 @@ def rollout_request(
         "objects": ordered,
         "nodes": {node: each["name"] for each in classes for node in each["nodes"]},
         "classes": classes,
-        "keep": sorted({_group_value(name) for name in kept}),
+        "keep": keep,
     }
 
 
@@ -332,7 +361,7 @@ def label_scripts(plan: t.Mapping[str, t.Any]) -> t.Dict[str, str]:
     is a comment, and makes the script end with an error: its node has to be labelled by hand. Names are quoted always.
     """
     scripts: t.Dict[str, str] = {}
-    for slug, _group, entry, path in _rendered(plan):
+    for slug, _group, entry, path in rendered_classes(plan):
         lines = [
             "#!/bin/sh",
             "# app.kubernetes.io/managed-by: %s" % MANAGED_BY,

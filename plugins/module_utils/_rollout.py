@@ -32,6 +32,7 @@ __all__ = [
     "label_changes",
     "pod_trouble",
     "removals",
+    "some",
     "stale_on_node",
 ]
 
@@ -66,7 +67,7 @@ def applied_by_us(item: t.Mapping[str, t.Any]) -> bool:
 
 
 def comparable(item: t.Optional[t.Mapping[str, t.Any]]) -> t.Optional[Json]:
-    """An object without what the server alone writes, and with JSON texts of a ConfigMap unfolded: what a diff is to show."""
+    """An object without what the server alone writes, with JSON texts of ConfigMaps and policies unfolded: what a diff is to show."""
     if item is None:
         return None
     plain = {key: value for key, value in item.items() if key != "status"}
@@ -80,14 +81,22 @@ def comparable(item: t.Optional[t.Mapping[str, t.Any]]) -> t.Optional[Json]:
     metadata.pop("annotations", None)
     plain["metadata"] = {**metadata, "annotations": annotations} if annotations else metadata
     if item.get("kind") == "ConfigMap":
-        data = {}
-        for key, text in (item.get("data") or {}).items():
-            try:
-                data[key] = json.loads(text)
-            except ValueError:
-                data[key] = text
-        plain["data"] = data
+        plain["data"] = {key: _unfolded(text) for key, text in (item.get("data") or {}).items()}
+    if str(item.get("kind")).startswith("Nic") and isinstance(item.get("spec"), dict):
+        plain["spec"] = {
+            key: {**value, "config": _unfolded(value["config"])}
+            if isinstance(value, dict) and "config" in value
+            else value
+            for key, value in item["spec"].items()
+        }
     return plain
+
+
+def _unfolded(text: t.Any) -> t.Any:
+    try:
+        return json.loads(text)
+    except (TypeError, ValueError):
+        return text
 
 
 def removals(
@@ -164,25 +173,32 @@ def class_state(
 ) -> t.List[str]:
     """What is not yet as it is to be, in words; empty when the class serves.
 
-    nodes: the Node objects by name. expected: {nodes: [...], resources: {name: count}} (rollout_request). Whether a DaemonSet is
+    nodes: the Node objects by name. expected: {nodes: [...], resources: {name: count}} (rollout_request), with a policy also policy
+    and node_resources (operator_request). Whether a DaemonSet is
     rolled out is judged as kubectl rollout status does: status counts only once observedGeneration has caught up.
     """
     if daemon_set is None:
         return ["its DaemonSet does not exist"]
     status, count = daemon_set.get("status") or {}, len(expected["nodes"])
+    policy = expected.get("policy")
+    others = False
+    if policy:
+        # a policy may serve nodes of other classes, and more than is known
+        others, count = policy.get("nodes") is None, policy.get("nodes") or count
     if status.get("observedGeneration", 0) < daemon_set["metadata"].get("generation", 0):
         return ["the DaemonSet controller has not seen the new version yet (does kube-controller-manager run?)"]
     reasons = []
     desired = status.get("desiredNumberScheduled", 0)
-    if desired != count:
-        reasons.append("the DaemonSet wants to run on %d nodes, the class has %d" % (desired, count))
+    if desired < count or (desired > count and not others):
+        words = "the class has %d" if not policy or policy["kind"] != "NicClusterPolicy" else "the plan has %d"
+        reasons.append(("the DaemonSet wants to run on %d nodes, " + words) % (desired, count))
     for field, words in (("updatedNumberScheduled", "have the new version"), ("numberAvailable", "are ready")):
         if status.get(field, 0) != desired:
             reasons.append("%d of %d Pods %s" % (status.get(field, 0), desired, words))
     short: t.Dict[str, t.List[str]] = {}
     for name in expected["nodes"]:
         allocatable = ((nodes.get(name) or {}).get("status") or {}).get("allocatable") or {}
-        for resource, wanted in expected["resources"].items():
+        for resource, wanted in ((expected.get("node_resources") or {}).get(name) or expected["resources"]).items():
             found = quantity(allocatable.get(resource))
             if found != wanted:
                 short.setdefault("%s: allocatable is %d, not %d" % (resource, found, wanted), []).append(name)
@@ -292,7 +308,7 @@ def _forbidden(message: str) -> Refusal:
             "user %s may not %s %s%s%s"
             % (match.group("user"), match.group("verb"), match.group("resource"), group, where),
             "Give it that right, or use a kubeconfig that has it; the README of the role device_plugin has a ClusterRole with "
-            "all that a rollout needs.",
+            "all that a rollout needs, that of network_operator what its policies need.",
         )
     if "exceeded quota" in message:
         return Refusal(

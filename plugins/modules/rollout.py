@@ -14,9 +14,12 @@ description:
     validation). One refusal, and nothing is changed.
   - Then applies what differs (server-side apply, field manager C(fabric.rdma)), labels the nodes of each class, and removes what
     no class asks for any more.
-  - Removes only DaemonSets and ConfigMaps that have the label C(app.kubernetes.io/managed-by=fabric.rdma), were applied by this
-    field manager, and belong to no group in O(keep). Removes the label C(rdma.fabric/class) only from nodes that are in no class
-    any more. Deletes no namespace and no Pod.
+  - Removes only DaemonSets, ConfigMaps and NicNodePolicies that have the label C(app.kubernetes.io/managed-by=fabric.rdma), were
+    applied by this field manager, and belong to no group in O(keep). Of the cluster's one NicClusterPolicy, only the fields that
+    this field manager has applied are given up; it is deleted when nobody else has a field of it.
+  - Removes the label C(rdma.fabric/class) only from nodes that are in no class any more. Deletes no namespace and no Pod.
+  - A section of a policy of the NVIDIA Network Operator stands in the NicClusterPolicy or in NicNodePolicies, not in both. What has
+    to go from the one goes before the other comes, and what others have there is refused by name.
   - Does not wait. M(fabric.rdma.rollout_ready) does.
 extends_documentation_fragment:
   - fabric.rdma.attributes
@@ -46,7 +49,9 @@ options:
     elements: str
     default: []
   force:
-    description: Take over fields that others have set to other values.
+    description:
+      - Take over fields that others have set to other values, and sections of the NicClusterPolicy that NicNodePolicies are to have.
+      - Let C(nodeAffinity) and C(tolerations) of the NicClusterPolicy move what others have in it.
     type: bool
     default: false
 seealso:

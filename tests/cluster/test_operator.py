@@ -1,0 +1,789 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""engine: network_operator on a real API server with the operator's real definitions. Only the operator itself is played."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import threading
+import time
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.fabric.rdma.plugins.module_utils._kube import Kube, KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._operator import LINES, operator_manifests
+
+if t.TYPE_CHECKING:
+    from conftest import Kubelets, Site
+
+pytestmark = pytest.mark.cluster
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+
+_spec = importlib.util.spec_from_file_location("fabric_rdma_test_cluster_of_operator", HERE / "cluster.py")
+assert _spec is not None
+assert _spec.loader is not None
+control_plane = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(control_plane)
+
+# Other people's definitions lie beside the checkout, where they are at all.
+FOLDER = Path(os.environ.get("FABRIC_RDMA_CRDS") or ROOT.parent / "shared" / "crds")
+# A git directory of the operator's sources, whose tags have the definitions of each release.
+SOURCE = os.environ.get("FABRIC_RDMA_OPERATOR_SOURCE")
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+NAMES = ("nicclusterpolicies", "nicnodepolicies")
+API = "mellanox.com/v1alpha1"
+BASE = f"/apis/{API}"
+SPACE = "nvidia-network-operator"
+NIC = "feature.node.kubernetes.io/pci-15b3.present"
+WAIT = "network.nvidia.com/operator.mofed.wait"
+SECTIONS = {
+    "rdmaSharedDevicePlugin": ("state-RDMA-device-plugin", "rdma-shared-dp-ds", "rdma-devices"),
+    "sriovDevicePlugin": (
+        "state-SRIOV-device-plugin",
+        "network-operator-sriov-device-plugin",
+        "network-operator-sriovdp-config",
+    ),
+}
+
+
+class Operator:
+    """What the Network Operator does for its policies: labels, a ConfigMap and a DaemonSet for each section, the status.
+
+    Names, labels and owners are those of release 26.4 (pkg/state, manifests/).
+    """
+
+    def __init__(self, kube: Kube) -> None:
+        self.kube = kube
+        # it looks at nothing
+        self.away = False
+        # releases before 26.1 leave Pods alone when their configuration changes
+        self.restarts = True
+        # nodes that have no driver yet
+        self.waiting: set[str] = set()
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Operator:
+        with contextlib.suppress(KubeError):
+            space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}}
+            self.kube.request("POST", "/api/v1/namespaces", "make", body=space)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._end.wait(0.3):
+            with contextlib.suppress(KubeError):
+                if not self.away:
+                    self.reconcile()
+
+    def reconcile(self) -> None:
+        for node in self.kube.list("/api/v1/nodes", "list"):
+            name, labels = node["metadata"]["name"], node["metadata"].get("labels") or {}
+            value = None if labels.get(NIC) != "true" else "true" if name in self.waiting else "false"
+            if labels.get(WAIT) != value:
+                body = {"metadata": {"labels": {WAIT: value}}}
+                self.kube.merge(f"/api/v1/nodes/{name}", "label", body, dry_run=False)
+        for plural, kind in zip(NAMES, ("NicClusterPolicy", "NicNodePolicy"), strict=True):
+            for policy in self.kube.list(f"{BASE}/{plural}", "list"):
+                states = [self.section(kind, policy, section) for section in SECTIONS]
+                worst = "notReady" if "notReady" in [row["state"] for row in states] else "ready"
+                status = {"state": worst, "appliedStates": states}
+                if policy.get("status") != status:
+                    path = f"{BASE}/{plural}/{policy['metadata']['name']}/status"
+                    query = [("fieldManager", "network-operator")]
+                    self.kube.request(
+                        "PATCH", path, "report", query, {"status": status}, "application/merge-patch+json"
+                    )
+
+    def section(self, kind: str, policy: dict[str, t.Any], section: str) -> dict[str, str]:
+        state, base, config = SECTIONS[section]
+        own = policy["metadata"]["name"]
+        suffix = "" if kind == "NicClusterPolicy" else f"-{own}"
+        place = f"/apis/apps/v1/namespaces/{SPACE}/daemonsets/{base}{suffix}"
+        spec = policy.get("spec") or {}
+        if section not in spec:
+            if self.kube.find(place, "read"):
+                self.kube.request("DELETE", place, "delete")
+            return {"name": state, "state": "ignore"}
+        owner = {
+            "apiVersion": API,
+            "kind": kind,
+            "name": own,
+            "uid": policy["metadata"]["uid"],
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+        labels = {
+            "nvidia.network-operator.state": state,
+            "ds-owner": kind if kind == "NicClusterPolicy" else f"nnp-{own}",
+        }
+        metadata = {"namespace": SPACE, "labels": labels, "ownerReferences": [owner]}
+        text = spec[section]["config"]
+        self.apply(
+            f"/api/v1/namespaces/{SPACE}/configmaps/{config}{suffix}",
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {**metadata, "name": config + suffix},
+                # as its template puts it into YAML
+                "data": yaml.safe_load(f"config.json: '{text}'"),
+            },
+        )
+        template: dict[str, t.Any] = {
+            "metadata": {"labels": {"app": base + suffix, "ds-owner": labels["ds-owner"]}},
+            "spec": {
+                "hostNetwork": True,
+                "nodeSelector": {NIC: "true", WAIT: "false", **(spec.get("nodeSelector") or {})},
+                "tolerations": spec.get("tolerations") or [],
+                "containers": [{"name": "plugin", "image": f"{spec[section]['image']}:{spec[section]['version']}"}],
+                "volumes": [{"name": "config", "configMap": {"name": config + suffix}}],
+            },
+        }
+        if spec.get("nodeAffinity"):
+            template["spec"]["affinity"] = {"nodeAffinity": spec["nodeAffinity"]}
+        if self.restarts:
+            template["metadata"]["annotations"] = {"nvidia.network-operator.config-hash": str(hash(text))}
+        made = self.apply(
+            place,
+            {
+                "apiVersion": "apps/v1",
+                "kind": "DaemonSet",
+                "metadata": {**metadata, "name": base + suffix},
+                "spec": {"selector": {"matchLabels": {"app": base + suffix}}, "template": template},
+            },
+        )
+        status = made.get("status") or {}
+        done = status.get("observedGeneration") == made["metadata"]["generation"] and status.get(
+            "numberAvailable", 0
+        ) == status.get("desiredNumberScheduled", 0)
+        return {"name": state, "state": "ready" if done else "notReady"}
+
+    def apply(self, path: str, item: dict[str, t.Any]) -> dict[str, t.Any]:
+        query = [("fieldManager", "network-operator"), ("force", "true")]
+        content = "application/apply-patch+yaml; charset=utf-8"
+        return self.kube.request("PATCH", path, "make", query, json.dumps(item), content)
+
+
+# --- the definitions --------------------------------------------------------------------------------------------------
+
+
+def newest() -> dict[str, dict[str, t.Any]]:
+    paths = {name: FOLDER / f"mellanox.com_{name}.yaml" for name in NAMES}
+    if not all(path.is_file() for path in paths.values()):
+        pytest.skip(
+            f"no definitions of the Network Operator in {FOLDER}: its policies were not tried (FABRIC_RDMA_CRDS names another folder)"
+        )
+    return {name: yaml.safe_load(path.read_text()) for name, path in paths.items()}
+
+
+def define(kube: Kube, item: dict[str, t.Any]) -> None:
+    """Bring a definition, and wait until the API server goes by it: it has a field that no other has."""
+    item = copy.deepcopy(item)
+    marker = f"test{time.monotonic_ns()}"
+    for version in item["spec"]["versions"]:
+        version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"][marker] = {"type": "string"}
+    name, kind = item["metadata"]["name"], item["spec"]["names"]["kind"]
+    query = [("fieldManager", "tests"), ("force", "true")]
+    content = "application/apply-patch+yaml; charset=utf-8"
+    kube.request("PATCH", f"{DEFINITIONS}/{name}", "define", query, json.dumps(item), content)
+    probe = {"apiVersion": API, "kind": kind, "metadata": {"name": "probe"}, "spec": {marker: "x"}}
+    end = time.monotonic() + 60
+    while True:
+        try:
+            # one that has never looked this kind up
+            Kube(kube.source).apply(probe, dry_run=True)
+            return
+        except KubeError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.3)
+
+
+@pytest.fixture(scope="session")
+def defined(kube: Kube) -> dict[str, dict[str, t.Any]]:
+    found = newest()
+    for item in found.values():
+        define(kube, item)
+    return found
+
+
+@pytest.fixture
+def operator(site: Site, defined: dict[str, t.Any]) -> t.Iterator[Operator]:
+    del defined
+    site.rollout = {
+        "engine": "network_operator",
+        "operator_version": "26.4.1",
+        "helm": {"install": False},
+        "timeout": 60,
+    }
+    kube = Kube(site.kube.source)
+    with Operator(kube) as there:
+        yield there
+        for plural in NAMES:
+            for item in kube.list(f"{BASE}/{plural}", "list"):
+                kube.request("DELETE", f"{BASE}/{plural}/{item['metadata']['name']}", "delete")
+
+
+def policies(kube: Kube) -> dict[str, str]:
+    """NicNodePolicies with the version that changes with every write of theirs but their status."""
+    items = kube.list(f"{BASE}/nicnodepolicies", "list")
+    return {item["metadata"]["name"]: f"{item['metadata']['uid']} {item['metadata']['generation']}" for item in items}
+
+
+def cluster_policy(kube: Kube) -> dict[str, t.Any] | None:
+    return kube.find(f"{BASE}/nicclusterpolicies/nic-cluster-policy", "read")
+
+
+def make(kube: Kube, item: dict[str, t.Any], manager: str = "somebody") -> None:
+    plural = NAMES[0] if item["kind"] == "NicClusterPolicy" else NAMES[1]
+    kube.request("POST", f"{BASE}/{plural}", "make", [("fieldManager", manager)], {"apiVersion": API, **item})
+
+
+def flat(output: str) -> str:
+    return " ".join(output.split())
+
+
+MULTUS = {"image": "multus-cni", "repository": "nvcr.io/nvidia/mellanox", "version": "network-operator-v26.4.1"}
+PLUGIN = {
+    "image": "k8s-rdma-shared-dev-plugin",
+    "repository": "nvcr.io/nvidia/mellanox",
+    "version": "network-operator-v26.4.1",
+    "config": '{"configList": [{"resourceName": "theirs", "rdmaHcaMax": 1, "selectors": {"vendors": ["15b3"]}}]}',
+}
+
+
+# --- every release ----------------------------------------------------------------------------------------------------
+
+RELEASES = [f"{year}.{month}.0" for year, month in LINES]
+
+
+def variants(plan: dict[str, t.Any], version: str) -> t.Iterator[dict[str, t.Any]]:
+    """Every shape that objects of a release have."""
+    hosts = [host for group in plan["groups"].values() for entry in group["classes"] for host in entry["hosts"]]
+    quiet = {"management": {"rdma_backed": False, "mounts_over_rdma": []}, "ofed": {"flavour": "inbox"}}
+    full = {
+        "tolerations": [{"operator": "Exists"}],
+        "cdi": True,
+        "resources": {"requests": {"cpu": "20m", "memory": "64Mi"}, "limits": {"memory": 134217728}},
+        "registry": "mirror.example:5000/nv",
+        "image_pull_secrets": ["pull"],
+        "facts": dict.fromkeys(hosts, quiet),
+        "ofed_methods": dict.fromkeys(hosts, "none"),
+        "ofed_driver": {
+            "version": "doca3.5.0-26.07-0.7.1.0-0",
+            "env": {"CREATE_IFNAMES_UDEV": True},
+            "force_precompiled": False,
+            "repo_config": "repositories",
+            "cert_config": "certificates",
+            "upgrade_policy": {
+                "auto_upgrade": True,
+                "safe_load": True,
+                "drain": {"pod_selector": "app=x"},
+                "wait_for_completion": {"pod_selector": "job", "timeout_seconds": 60},
+            },
+        },
+    }
+    ways: list[dict[str, t.Any]] = [{}, full, {"node_affinity": False}]
+    if version in ("26.4.0", "26.7.0"):
+        ways += [{**way, "policy": "cluster"} for way in ways] + [{"sriov": list(plan["groups"])}]
+    for way in ways:
+        yield from operator_manifests(plan, {"version": version, **way}).values()
+
+
+def test_every_release(site: Site, defined: dict[str, dict[str, t.Any]]) -> None:
+    """Every object of every release is taken under strict validation, by the newest definitions and by the release's own."""
+    # what no field was removed of: the sections that are made here are in all definitions from 24.10 on
+    site.groups = {name: site.groups[name] for name in ("ib-v100", "gb200")}
+    site.rollout = {}
+    site.run("plan")
+    plan = json.loads((site.directory / "output" / "plan.json").read_text())
+    assert plan["cluster"]["config"], "one configuration serves both groups"
+    kube = Kube(site.kube.source)
+    for version in RELEASES:
+        items = list(variants(plan, version))
+        for item in items:
+            kube.apply(item, dry_run=True)
+        print(f"{version}: {len(items)} objects, newest definitions", flush=True)
+    broken = copy.deepcopy(items[0])
+    broken["spec"]["rdmaSharedDevicePlugin"]["nodeAffinity"] = {}
+    with pytest.raises(KubeError, match="does not know a field"):
+        kube.apply(broken, dry_run=True)
+    if not SOURCE:
+        print(
+            "the definitions of each release were not tried: FABRIC_RDMA_OPERATOR_SOURCE names no git directory of the operator"
+        )
+        return
+    show = ["git", "-C", SOURCE, "-c", "safe.directory=*"]
+    tags = subprocess.run([*show, "tag"], check=True, capture_output=True, text=True).stdout.split()
+    try:
+        for version in RELEASES:
+            tag = next(
+                (tag for tag in [f"v{version}", *reversed(tags)] if tag in tags and tag.startswith(f"v{version}")), None
+            )
+            assert tag, f"no tag of {version} in {SOURCE}"
+            for name in NAMES[: 2 if version in ("26.4.0", "26.7.0") else 1]:
+                path = f"{tag}:deployment/network-operator/crds/mellanox.com_{name}.yaml"
+                text = subprocess.run([*show, "show", path], check=True, capture_output=True, text=True).stdout
+                define(kube, yaml.safe_load(text))
+            items = list(variants(plan, version))
+            for item in items:
+                kube.apply(item, dry_run=True)
+            print(f"{version}: {len(items)} objects, definitions of {tag}", flush=True)
+    finally:
+        for item in defined.values():
+            define(kube, item)
+
+
+# --- node policies ----------------------------------------------------------------------------------------------------
+
+
+def changed(output: str) -> int:
+    recap = output[output.rindex("PLAY RECAP") :]
+    return sum(int(word.partition("=")[2]) for word in recap.split() if word.startswith("changed="))
+
+
+def test_a_policy_for_each_class(site: Site, operator: Operator) -> None:
+    del operator
+    site.nodes({NIC: "true"})
+    # somebody's own, for other nodes
+    make(site.kube, {"kind": "NicNodePolicy", "metadata": {"name": "theirs"}, "spec": {"nodeSelector": {"x": "y"}}})
+    shown = site.run("rollout", "--check")
+    assert "kind: NicNodePolicy" in shown
+    assert set(policies(site.kube)) == {"theirs"}
+    assert site.classes() == {}
+    site.run("rollout")
+    before = policies(site.kube)
+    classes = site.classes()
+    assert len(set(classes.values())) == 5
+    assert set(before) - {"theirs"} == set(classes.values()), "as the names are short enough"
+    assert site.node("a100-2")["status"]["allocatable"]["rdma/rdma_a100"] == "63"
+    assert site.objects() == {}, "nothing is made that the operator makes"
+    assert cluster_policy(site.kube) is None
+    assert changed(site.run("rollout")) == 0
+    assert policies(site.kube) == before
+    # a wish of one group, and a group that goes
+    site.groups["ib-v100"]["rdma_resource"]["hca_max"] = 31
+    del site.groups["gb200"]
+    site.run("rollout")
+    after = policies(site.kube)
+    assert set(before) - set(after) == {"gb200-device-1021"}
+    assert {name for name in after if after[name] != before[name]} == {"ib-v100-vendor-15b3"}
+    assert site.node("v100-1")["status"]["allocatable"]["rdma/rdma_v100"] == "31"
+    assert "gb200-1" not in site.classes()
+
+
+def test_functions_for_a_group(site: Site, operator: Operator, kubelets: Kubelets) -> None:
+    del operator
+    site.groups = {name: site.groups[name] for name in ("ib-v100", "gb200")}
+    site.nodes({NIC: "true"})
+    site.rollout["sriov"] = ["gb200"]
+    kubelets.functions("gb200-1", 4)
+    kubelets.functions("gb200-2", 3)
+    site.rollout["timeout"] = 8
+    output = flat(site.run("rollout", fails=True))
+    assert "allocatable is 3, not 4 on gb200-2" in output
+    kubelets.functions("gb200-2", 4)
+    # and its driver: refused where the role ofed sees to it, then overridden by name
+    site.rollout.update(timeout=60, ofed_driver={"groups": ["gb200"]})
+    output = flat(site.run("rollout", fails=True))
+    assert "host_driver: rdma_ofed.method of host gb200-1 (group gb200) is inbox" in output
+    assert "default_route: the default route of host gb200-1 (bond0) goes over the driver" in output
+    site.groups["gb200"]["rdma_ofed"] = {"method": "none"}
+    site.rollout["ofed_driver"]["override"] = ["default_route"]
+    site.run("rollout")
+    assert site.node("gb200-1")["status"]["allocatable"]["rdma/rdma_gb200"] == "4"
+    items = {item["metadata"]["name"]: item["spec"] for item in site.kube.list(f"{BASE}/nicnodepolicies", "list")}
+    assert "ofedDriver" not in items["ib-v100-vendor-15b3"]
+    driver = items["gb200-device-1021"]["ofedDriver"]
+    assert driver["version"] == "doca3.4.1-26.04-1.1.0.0-1"
+    policy = driver["upgradePolicy"]
+    assert (policy["autoUpgrade"], policy["maxParallelUpgrades"], policy["drain"]["force"]) == (False, 1, False)
+
+
+def test_what_keeps_a_class_from_serving_is_named(site: Site, operator: Operator, kubelets: Kubelets) -> None:
+    site.groups = {"ib-a100": site.groups["ib-a100"]}
+    site.rollout["timeout"] = 6
+    site.nodes({NIC: "true"})
+    operator.away = True
+    output = flat(site.run("rollout", fails=True))
+    assert "the operator has not looked at NicNodePolicy ib-a100-ibp161s0 yet" in output
+    operator.away = False
+    site.kube.merge("/api/v1/nodes/a100-1", "blind", {"metadata": {"labels": {NIC: None}}}, dry_run=False)
+    operator.waiting.add("a100-2")
+    kubelets.breaks("a100-3")
+    output = flat(site.run("rollout", fails=True))
+    assert f"no label {NIC}=true on a100-1 (does Node Feature Discovery run there" in output
+    assert "the DaemonSet wants to run on 1 nodes, the class has 2" in output
+    assert "rdma/rdma_a100: allocatable is 0, not 63 on a100-1, a100-3" in output
+    assert f"{WAIT} says on a100-2 that the operator's driver is not ready there" in output
+
+
+# --- one policy for the cluster, and the way between ------------------------------------------------------------------
+
+
+@pytest.fixture
+def two(site: Site, operator: Operator) -> Site:
+    """Two groups that one configuration serves."""
+    del operator
+    site.groups = {name: site.groups[name] for name in ("ib-v100", "gb200")}
+    site.nodes({NIC: "true"})
+    return site
+
+
+@pytest.fixture
+def webhook(kube: Kube) -> t.Iterator[None]:
+    """What the operator's webhook enforces where it is on (pkg/policyoverlap): a section is in one kind of policy only."""
+    base = "/apis/admissionregistration.k8s.io/v1"
+    section = "has({}.spec) && has({}.spec.rdmaSharedDevicePlugin)"
+    both = f"!({section.format('object', 'object')} && {section.format('params', 'params')})"
+    rules: list[tuple[str, str, dict[str, t.Any], str]] = [
+        (
+            NAMES[1],
+            "NicClusterPolicy",
+            {"name": "nic-cluster-policy"},
+            "NicClusterPolicy already defines {0}; NicNodePolicy {1}",
+        ),
+        (NAMES[0], "NicNodePolicy", {"selector": {}}, "NicNodePolicy {1} already defines {0}; NicClusterPolicy"),
+    ]
+    for resource, kind, reference, words in rules:
+        message = words.format("rdmaSharedDevicePlugin", '"x"') + " cannot also define it"
+        rule = {"apiGroups": ["mellanox.com"], "apiVersions": ["v1alpha1"], "resources": [resource]}
+        spec = {
+            "paramKind": {"apiVersion": API, "kind": kind},
+            "matchConstraints": {"resourceRules": [{**rule, "operations": ["CREATE", "UPDATE"]}]},
+            "validations": [{"expression": both, "message": message}],
+        }
+        name = {"metadata": {"name": resource}}
+        kube.request("POST", f"{base}/validatingadmissionpolicies", "make", body={**name, "spec": spec})
+        binding = {
+            "policyName": resource,
+            "validationActions": ["Deny"],
+            "paramRef": {**reference, "parameterNotFoundAction": "Allow"},
+        }
+        kube.request("POST", f"{base}/validatingadmissionpolicybindings", "make", body={**name, "spec": binding})
+    yield
+    for resource, _kind, _reference, _words in rules:
+        for plural in ("validatingadmissionpolicybindings", "validatingadmissionpolicies"):
+            kube.request("DELETE", f"{base}/{plural}/{resource}", "delete")
+
+
+def refuses(kube: Kube, item: dict[str, t.Any]) -> bool:
+    try:
+        kube.apply({"apiVersion": API, **item}, dry_run=True)
+    except KubeError as exc:
+        return "cannot also define it" in str(exc)
+    return False
+
+
+def deletions(cluster: t.Any, since: str) -> list[int]:
+    """The versions at which NicNodePolicies went."""
+    query = f"?watch=1&timeoutSeconds=1&resourceVersion={since}"
+    lines = cluster.request("GET", f"{BASE}/nicnodepolicies{query}")[1].splitlines()
+    events = [json.loads(line) for line in lines]
+    return [int(each["object"]["metadata"]["resourceVersion"]) for each in events if each["type"] == "DELETED"]
+
+
+def test_from_one_policy_to_many_and_back(two: Site, operator: Operator, cluster: t.Any, webhook: None) -> None:
+    """What others have in the NicClusterPolicy stays, a section is never in both, and both ways end where they began."""
+    del webhook
+    kube = two.kube
+    theirs = {"kind": "NicClusterPolicy", "metadata": {"name": "nic-cluster-policy"}}
+    make(kube, {**theirs, "spec": {"secondaryNetwork": {"multus": MULTUS}}})
+    two.rollout["policy"] = "cluster"
+    output = flat(two.run("rollout", fails=True))
+    assert "has secondaryNetwork of others, whose Pods nodeAffinity and tolerations would move, too" in output
+    assert "Nothing was changed." in output
+    assert two.classes() == {}
+    two.rollout.update(node_affinity=False, tolerations=[])
+    two.run("rollout")
+    first = cluster_policy(kube)
+    assert first is not None
+    assert first["spec"]["secondaryNetwork"]["multus"]["image"] == "multus-cni"
+    assert set(first["spec"]) == {"secondaryNetwork", "rdmaSharedDevicePlugin"}
+    assert changed(two.run("rollout")) == 0
+    end = time.monotonic() + 30
+    one = {"kind": "NicNodePolicy", "metadata": {"name": "one"}, "spec": {"rdmaSharedDevicePlugin": PLUGIN}}
+    while not refuses(kube, one):
+        assert time.monotonic() < end, "the webhook refuses a section that is in the cluster policy"
+        time.sleep(0.3)
+    # to many: the operator does nothing meanwhile, so that versions tell the order
+    operator.away = True
+    two.rollout.update(policy="node", timeout=0)
+    shown = two.run("rollout", "--check")
+    assert "given up" in shown
+    assert policies(kube) == {}
+    two.run("rollout")
+    between = cluster_policy(kube)
+    assert between is not None
+    assert set(between["spec"]) == {"secondaryNetwork"}
+    made = kube.list(f"{BASE}/nicnodepolicies", "list")
+    assert len(made) == 2
+    given_up = int(between["metadata"]["resourceVersion"])
+    assert all(int(item["metadata"]["resourceVersion"]) > given_up for item in made), "the section was gone first"
+    operator.away = False
+    two.rollout["timeout"] = 60
+    two.run("rollout")
+    assert changed(two.run("rollout")) == 0
+    # and back
+    again = {**theirs, "spec": {"rdmaSharedDevicePlugin": PLUGIN}}
+    assert refuses(kube, again)
+    operator.away = True
+    since = max(item["metadata"]["resourceVersion"] for item in kube.list(f"{BASE}/nicnodepolicies", "list"))
+    two.rollout.update(policy="cluster", timeout=0)
+    two.run("rollout")
+    last = cluster_policy(kube)
+    assert last is not None
+    assert last["spec"] == first["spec"]
+    assert policies(kube) == {}
+    gone = deletions(cluster, since)
+    assert len(gone) == 2
+    assert max(gone) < int(last["metadata"]["resourceVersion"]), "the node policies were gone first"
+    operator.away = False
+    two.rollout["timeout"] = 60
+    two.run("rollout")
+    assert two.node("gb200-1")["status"]["allocatable"]["rdma/rdma_gb200"] == "63"
+    assert changed(two.run("rollout")) == 0
+
+
+def test_from_daemon_sets_to_the_operator_and_back(two: Site) -> None:
+    operator_way, own_way = two.rollout, {"namespace": "rdma", "timeout": 60}
+    two.rollout = own_way
+    two.run("rollout")
+    assert len(two.objects()) == 4
+    two.rollout = {**operator_way, "operator_version": "26.1.2"}
+    two.run("rollout")
+    assert two.objects() == {}
+    item = cluster_policy(two.kube)
+    assert item is not None
+    assert item["spec"]["rdmaSharedDevicePlugin"]["version"] == "network-operator-v26.1.2"
+    # a class that goes takes its label along, also where no object was its own
+    del two.groups["gb200"]
+    two.run("rollout")
+    assert set(two.classes()) == {"v100-1", "v100-2"}
+    two.rollout = own_way
+    two.run("rollout")
+    assert cluster_policy(two.kube) is None, "nobody else has anything in it"
+    assert len(two.objects()) == 2
+
+
+def test_what_others_have_is_theirs(two: Site) -> None:
+    kube = two.kube
+    theirs = {"kind": "NicClusterPolicy", "metadata": {"name": "nic-cluster-policy"}}
+    tolerations = [{"key": "theirs", "operator": "Exists"}]
+    make(kube, {**theirs, "spec": {"rdmaSharedDevicePlugin": PLUGIN, "tolerations": tolerations}}, "kubectl")
+    before = cluster_policy(kube)
+    assert before is not None
+    output = flat(two.run("rollout", fails=True))
+    assert "NicClusterPolicy nic-cluster-policy has rdmaSharedDevicePlugin (set by kubectl)" in output
+    assert "rdma_rollout.force" in output
+    two.rollout["policy"] = "cluster"
+    output = flat(two.run("rollout", fails=True))
+    assert 'spec.tolerations (set by "kubectl"' in output
+    after = cluster_policy(kube)
+    assert after is not None
+    assert (policies(kube), after["spec"], two.classes()) == ({}, before["spec"], {})
+    two.rollout.update(policy="node", force=True)
+    two.run("rollout")
+    taken = cluster_policy(kube)
+    assert taken is not None
+    assert taken["spec"] == {"tolerations": tolerations}
+    assert len(policies(kube)) == 2
+    # a node policy of somebody else keeps us from a cluster policy
+    kube.request("DELETE", f"{BASE}/nicclusterpolicies/nic-cluster-policy", "delete")
+    spec = {"nodeSelector": {"x": "y"}, "rdmaSharedDevicePlugin": PLUGIN}
+    make(kube, {"kind": "NicNodePolicy", "metadata": {"name": "theirs"}, "spec": spec})
+    two.rollout["policy"] = "cluster"
+    output = flat(two.run("rollout", fails=True))
+    assert "NicNodePolicy theirs has rdmaSharedDevicePlugin" in output
+    assert len(policies(kube)) == 3
+
+
+def test_a_release_that_leaves_its_pods_alone(two: Site, operator: Operator) -> None:
+    """Before 26.1, a changed configuration reaches no running plugin, and the error says how it does."""
+    operator.restarts = False
+    two.groups = {"ib-v100": two.groups["ib-v100"]}
+    two.rollout["operator_version"] = "25.10.0"
+    two.run("rollout")
+    time.sleep(1.1)  # times of the API server are in seconds
+    two.groups["ib-v100"]["rdma_resource"]["hca_max"] = 31
+    two.rollout["timeout"] = 6
+    output = flat(two.run("rollout", fails=True))
+    assert f"kubectl -n {SPACE} rollout restart daemonset rdma-shared-dp-ds" in output
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+
+def test_what_cannot_be_is_refused_before_anything_is_changed(site: Site, operator: Operator) -> None:
+    del operator
+    site.nodes({NIC: "true"})
+    wishes = dict(site.rollout)
+    for change, text in (
+        ({"operator_version": "24.7.0"}, "24.7.0 is too old; known are the lines 24.10"),
+        ({"image": "x:1"}, "rdma_rollout has no key image with engine: network_operator"),
+        ({"operator_version": "26.1.0"}, "no one configuration is exact for the whole cluster"),
+        (
+            {"ofed_driver": {"groups": ["ib-v100"]}},
+            "host_driver: rdma_ofed.method of host v100-1 (group ib-v100) is inbox",
+        ),
+        ({"helm": {"instal": False}}, "instal"),
+    ):
+        site.rollout = {**wishes, **change}
+        assert text in flat(site.run("rollout", fails=True))
+    assert (policies(site.kube), site.classes(), cluster_policy(site.kube)) == ({}, {}, None)
+
+
+def test_a_missing_definition_is_named(two: Site, defined: dict[str, dict[str, t.Any]]) -> None:
+    two.kube.request("DELETE", f"{DEFINITIONS}/nicnodepolicies.mellanox.com", "delete")
+    try:
+        end = time.monotonic() + 30
+        while "NicNodePolicy" in Kube(two.kube.source).kinds(API) and time.monotonic() < end:
+            time.sleep(0.3)
+        output = flat(two.run("rollout", fails=True))
+        assert "does not know NicNodePolicy of mellanox.com/v1alpha1" in output
+        assert "policy: cluster does without" in output
+        assert two.classes() == {}
+    finally:
+        define(two.kube, defined["nicnodepolicies"])
+
+
+@pytest.fixture
+def rights(kube: Kube) -> t.Iterator[t.Callable[[str, list[dict[str, t.Any]]], None]]:
+    """Gives the user "limited" rights, and takes them away again."""
+    base, made = "/apis/rbac.authorization.k8s.io/v1", []
+
+    def grant(name: str, rules: list[dict[str, t.Any]]) -> None:
+        role = {"metadata": {"name": name}, "rules": rules}
+        kube.request("POST", f"{base}/clusterroles", "make", body=role)
+        binding = {
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "limited"}],
+        }
+        kube.request("POST", f"{base}/clusterrolebindings", "make", body=binding)
+        made.append(name)
+
+    yield grant
+    for name in made:
+        for plural in ("clusterrolebindings", "clusterroles"):
+            kube.request("DELETE", f"{base}/{plural}/{name}", "delete")
+
+
+def readme_rules(role: str) -> list[dict[str, t.Any]]:
+    """The rules that the README of a role asks for."""
+    lines = (ROOT / "roles" / role / "README.md").read_text().splitlines()
+    found: list[dict[str, t.Any]] = yaml.safe_load(
+        "\n".join(line for line in lines if line.startswith("  - {apiGroups"))
+    )
+    return found
+
+
+def test_rights(two: Site, cluster: t.Any, rights: t.Callable[[str, list[dict[str, t.Any]]], None]) -> None:
+    """With the rights of a DaemonSet's rollout, what is missing is named; with those of the README it works."""
+    limited = cluster.kubeconfig("limited")
+    rights("rollout-own", readme_rules("device_plugin"))
+    output = flat(two.run("rollout", user=limited, fails=True))
+    assert 'user limited may not get nicnodepolicies of API group "mellanox.com"' in output, output
+    assert two.classes() == {}
+    rights("rollout-policies", readme_rules("network_operator"))
+    two.run("rollout", user=limited)
+    assert len(policies(two.kube)) == 2
+    two.rollout["policy"] = "cluster"
+    two.run("rollout", user=limited)
+    assert policies(two.kube) == {}
+
+
+# --- Helm -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def charted(two: Site) -> Site:
+    """The operator is installed from a chart of the tests' own."""
+    helm = control_plane.find_helm()
+    print(subprocess.run([helm, "version", "--short"], check=True, capture_output=True, text=True).stdout.strip())
+    chart = two.directory / "chart"
+    shutil.copytree(HERE / "chart", chart)
+    two.rollout["helm"] = {"chart": str(chart), "binary": helm, "nfd": False}
+    return two
+
+
+def test_the_operator_comes_by_its_chart(charted: Site) -> None:
+    kube, helm = charted.kube, charted.rollout["helm"]
+    values = f"/api/v1/namespaces/{SPACE}/configmaps/network-operator-values"
+    place = f"/apis/apps/v1/namespaces/{SPACE}/deployments/network-operator"
+    shown = flat(charted.run("rollout", "--check"))
+    assert "A run without --check would install it, then apply 2 policies" in shown
+    assert kube.find(place, "read") is None
+    charted.rollout.update(registry="mirror.example/nv", image_pull_secrets=["pull"])
+    helm["values"] = {"operator": {"tolerations": [{"operator": "Exists"}]}}
+    charted.run("rollout")
+    found, told = kube.find(place, "read"), kube.find(values, "read")
+    assert found is not None
+    assert told is not None
+    pod = found["spec"]["template"]["spec"]
+    assert pod["containers"][0]["image"] == "mirror.example/nv/network-operator:v26.4.1"
+    assert (pod["imagePullSecrets"], pod["tolerations"]) == ([{"name": "pull"}], [{"operator": "Exists"}])
+    assert json.loads(told["data"]["nfd"]) == {"enabled": False, "deployNodeFeatureRules": True}
+    space = kube.find(f"/api/v1/namespaces/{SPACE}", "read")
+    assert space is not None
+    assert space["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "privileged"
+    assert len(policies(kube)) == 2
+    assert changed(charted.run("rollout")) == 0
+    # with an operator there, a check goes to the end
+    charted.groups["ib-v100"]["rdma_resource"]["hca_max"] = 31
+    assert "rdmaHcaMax: 31" in charted.run("rollout", "--check")
+    # an upgrade
+    chart = Path(helm["chart"]) / "Chart.yaml"
+    chart.write_text(chart.read_text().replace("26.4.1", "26.7.0"))
+    output = flat(charted.run("rollout", fails=True))
+    assert "is network-operator-26.7.0, not version 26.4.1" in output
+    charted.rollout["operator_version"] = "26.7.0"
+    charted.run("rollout")
+    (one, other) = kube.list(f"{BASE}/nicnodepolicies", "list")
+    versions = {item["spec"]["rdmaSharedDevicePlugin"]["version"] for item in (one, other)}
+    assert versions == {"network-operator-v26.7.0"}
+
+
+def test_what_the_chart_does_not_know(charted: Site) -> None:
+    charted.rollout["helm"]["values"] = {"operater": {}}
+    assert "has no key operater" in flat(charted.run("rollout", fails=True))
+    charted.rollout["helm"].update(values={"imagePullSecrets": []}, chart="/nonexistent/chart")
+    assert "/nonexistent/chart" in flat(charted.run("rollout", fails=True))
+    assert policies(charted.kube) == {}
+    charted.rollout["helm"]["chart"] = str(charted.directory / "chart")
+    charted.run("rollout", "-e", "device_plugin_method=render")
+    rendered = charted.directory / "output" / "rendered"
+    told = yaml.safe_load((rendered / "network-operator-values.yaml").read_text())
+    assert told["nfd"] == {"enabled": False, "deployNodeFeatureRules": True}
+    files = {path.relative_to(rendered).as_posix() for path in rendered.rglob("*.yaml")}
+    assert files == {
+        "network-operator-values.yaml",
+        "gb200/gb200-device-1021-nicnodepolicy.yaml",
+        "ib-v100/ib-v100-vendor-15b3-nicnodepolicy.yaml",
+    }
+    for name in files - {"network-operator-values.yaml"}:
+        Kube(charted.kube.source).apply(yaml.safe_load((rendered / name).read_text()), dry_run=True)
+    # and what another policy makes of the same directory
+    charted.rollout["policy"] = "cluster"
+    charted.run("plan")
+    files = {path.relative_to(rendered).as_posix() for path in rendered.rglob("*.yaml")}
+    assert files == {"network-operator-values.yaml", "nic-cluster-policy.yaml"}
+    charted.rollout["policy"] = "node"
+    charted.run("plan")
+    assert not (rendered / "nic-cluster-policy.yaml").exists()
