@@ -56,7 +56,7 @@ integration: .venv/.complete ## Build the collection, install it elsewhere, run 
 	@python -m pytest -q -n 2 -m integration tests/integration $(ARGS)
 
 .PHONY: kubernetes
-kubernetes: .venv/.complete ## Roll out on a real Kubernetes control plane (built once, 10 to 20 minutes, then cached)
+kubernetes: .venv/.complete ## Roll out on a real Kubernetes control plane (built once, 5 to 15 minutes, then cached)
 	@SCENARIOS=kubernetes tools/molecule $(ARGS)
 
 .PHONY: cluster
