@@ -9,10 +9,12 @@ import dataclasses
 import io
 import re
 import subprocess
+import sys
 import tarfile
 import threading
 import time
 import typing as t
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -234,6 +236,37 @@ def test_scripts_are_valid_shell() -> None:
     for script in scripts:
         assert "@" not in re.sub(r"getty@tty", "", script).replace("serial-getty@", "")
         subprocess.run(["sh", "-n"], input=script, text=True, check=True)
+
+
+@pytest.mark.parametrize("damage", [None, b"", b"no bytecode", "read-only"])
+def test_modules_of_archives_are_compiled_once(tmp_path: Path, damage: bytes | str | None) -> None:
+    """As Ansible runs them: out of an archive of another name each time. What cannot be kept or read is compiled."""
+    cache, log = tmp_path / "cache", tmp_path / "log"
+    code = lab.BYTECODE.replace(lab.BYTECODE_DIRECTORY, str(cache))
+    assert code != lab.BYTECODE
+    # says what is really compiled
+    spy = f"zipimport._compile_source = lambda path, source: (open({str(log)!r}, 'a').write(path), compile(source, path, 'exec'))[1]"
+    code = code.replace("import zipimport\n", f"import zipimport\n{spy}\n", 1)
+    if damage == "read-only":
+        cache.write_text("a file where the directory should be")
+    for number in (1, 2):
+        archive = tmp_path / f"{number}.zip"
+        with zipfile.ZipFile(archive, "w") as stream:
+            stream.writestr("probe_module.py", "ANSWER = 6 * 7\n")
+        program = (
+            f"{code}\nimport sys\nsys.path.insert(0, {str(archive)!r})\nimport probe_module\nprint(probe_module.ANSWER)"
+        )
+        done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+        assert done.stdout == "42\n"
+        for kept in cache.iterdir() if isinstance(damage, bytes) and number == 1 else ():
+            kept.write_bytes(damage)
+    compiled = log.read_text().count("probe_module.py")
+    if damage == "read-only":
+        # zipimport itself compiles a module twice for each import: once to tell its path
+        assert compiled >= 2
+    else:
+        assert compiled == (1 if damage is None else 2)
+        assert len(list(cache.iterdir())) == 1
 
 
 def test_packages_index(tmp_path: Path) -> None:
