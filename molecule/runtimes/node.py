@@ -7,8 +7,8 @@ Runs on a node of the lab, as root: one process for all cases, since a start of 
 The module itself is run as Ansible runs it, in a child of its own, which can be killed between two of its steps.
 
 usage: node.py [CASE...]      one JSON object a line: {"case": ..., "problems": [...], "seconds": ...}
-       node.py --all          every case that this containerd can have; without it, what is refused before containerd is asked for
-                              anything is shared among the generations, since it is decided without them
+       node.py --all          every case that this containerd can have; without it, what does not depend on its generation is
+                              shared among the three nodes
        node.py --list         the names of the cases for the containerd of this node
        node.py --keep         keep the configuration of now as the one to start each case from
 """
@@ -615,9 +615,13 @@ CASES: dict[str, Case] = {
 }
 
 
+# What does not depend on the generation: the specification that is adopted or refused, files that cannot be written.
+SHARED = ("specification:", "configuration:", "disk:", "layout: specification of", "layout: the limit twice")
+
+
 def names(everything: bool = False) -> list[str]:
     """The names of the cases for the containerd of this node, in order."""
-    shared = [name for name in CASES if name.startswith(("specification:", "configuration:"))]
+    shared = [name for name in CASES if name.startswith(SHARED)]
     generations = ("1.6", "1.7", "2")
     return [
         name
