@@ -1,0 +1,91 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the role ofed does with a node of a cluster before it changes the driver: roles/ofed/tasks/drain.yml."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+import pytest
+import yaml
+
+if t.TYPE_CHECKING:
+    from conftest import Site
+
+pytestmark = pytest.mark.cluster
+
+PODS = "/api/v1/namespaces/rdma/pods"
+
+
+def drained(site: Site, fails: bool = False, **options: t.Any) -> str:
+    """Output of the tasks for the host v100-1."""
+    options = {"ofed_kubeconfig": str(site.kubeconfig), **options}
+    tasks: list[dict[str, t.Any]] = [
+        {"ansible.builtin.include_role": {"name": "fabric.rdma.ofed", "tasks_from": "drain"}, "vars": options},
+        {"ansible.builtin.debug": {"msg": "to be uncordoned again: {{ __ofed_cordoned }}"}},
+    ]
+    play = {"hosts": "v100-1", "gather_facts": False, "connection": "local", "tasks": tasks}
+    path = site.directory / "drain"
+    path.with_suffix(".yml").write_text(yaml.safe_dump([play]))
+    return " ".join(site.run(str(path), fails=fails).split())
+
+
+def names(site: Site) -> list[str]:
+    """Pods on the node."""
+    items = site.kube.list("/api/v1/pods", "list", fieldSelector="spec.nodeName=v100-1")
+    return sorted(item["metadata"]["name"] for item in items if not item["metadata"].get("deletionTimestamp"))
+
+
+def work(site: Site, kind: str) -> None:
+    """Somebody's Pod on the node, with a controller or without."""
+    pod: dict[str, t.Any] = {
+        "nodeSelector": {"work": "here"},
+        "containers": [{"name": "work", "image": "work"}],
+        "volumes": [{"name": "scratch", "emptyDir": {}}],
+    }
+    metadata = {"name": "work", "labels": {"app": "work"}}
+    body: dict[str, t.Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod}
+    path = PODS
+    if kind == "ReplicaSet":
+        template = {"metadata": {"labels": {"app": "work"}}, "spec": pod}
+        spec = {"replicas": 1, "selector": {"matchLabels": {"app": "work"}}, "template": template}
+        body = {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": spec}
+        path = "/apis/apps/v1/namespaces/rdma/replicasets"
+    site.kube.merge("/api/v1/nodes/v100-1", "label", {"metadata": {"labels": {"work": "here"}}}, dry_run=False)
+    site.kube.request("POST", path, "make work", body=body)
+    end = time.monotonic() + 60
+    while not [name for name in names(site) if name.startswith("work")]:
+        assert time.monotonic() < end, "nothing runs there"
+        time.sleep(0.2)
+
+
+def test_work_goes_and_the_device_plugin_stays(small: Site) -> None:
+    small.run("rollout")
+    work(small, "ReplicaSet")
+    (plugin,) = [name for name in names(small) if name.startswith("rdma-shared-dp")]
+    assert "to be uncordoned again: True" in drained(small)
+    assert names(small) == [plugin]
+    assert small.node("v100-1")["spec"]["unschedulable"] is True
+    # whoever finds it cordoned leaves it so
+    assert "to be uncordoned again: False" in drained(small)
+
+
+def test_a_pod_that_nobody_would_make_again_is_not_killed(small: Site) -> None:
+    small.run("rollout")
+    work(small, "Pod")
+    output = drained(small, fails=True)
+    assert "v100-1 is not drained: nothing would make work again" in output
+    assert "work" in names(small)
+    assert "unschedulable" not in small.node("v100-1")["spec"]
+    assert "to be uncordoned again: True" in drained(
+        small, ofed_drain_options={"force": True, "delete_emptydir_data": True, "ignore_daemonsets": True}
+    )
+    assert "work" not in names(small)
+
+
+def test_a_node_that_the_cluster_does_not_have_is_named(small: Site) -> None:
+    output = drained(small, ofed_node_name="elsewhere", fails=True)
+    assert "has no node elsewhere; set ofed_node_name of v100-1" in output
+    assert "unschedulable" not in small.node("v100-1")["spec"]
