@@ -61,12 +61,25 @@ def test_a_disk_from_the_other_node(host: t.Any, disk: str) -> None:
     assert host.check_output(f"cat /sys/block/$(basename $(readlink -f {disk}))/device/model").strip() == "VIRTUAL-DISK"
 
 
+def maps(host: t.Any, disk: str) -> list[str]:
+    """Maps on top of the disk, when multipathd has looked at it with its present configuration."""
+    host.check_output("multipathd reconfigure && udevadm settle --timeout 60")
+    # it answers once it is through
+    host.check_output("multipathd show daemon")
+    return t.cast("list[str]", host.check_output(f"ls /sys/block/$(basename $(readlink -f {disk}))/holders").split())
+
+
 def test_multipathd_leaves_the_disk_alone(host: t.Any, disk: str) -> None:
-    if host.run("systemctl is-active multipathd.service").stdout.strip() != "active":
-        pytest.skip("multipathd does not run on this node")
-    # a map on top of the disk would hold it
-    host.check_output("udevadm settle --timeout 60")
-    assert not host.check_output(f"ls /sys/block/$(basename $(readlink -f {disk}))/holders")
+    assert host.check_output("systemctl is-active multipathd.service").strip() == "active"
+    assert maps(host, disk) == []
+    drop_in = "/etc/multipath/conf.d/longhorn.conf"
+    host.check_output(f"mv {drop_in} {drop_in}.away")
+    try:
+        # nothing but the drop-in kept it from the disk
+        assert len(maps(host, disk)) == 1
+    finally:
+        host.check_output(f"mv {drop_in}.away {drop_in}")
+    assert maps(host, disk) == []
 
 
 def test_a_directory_from_the_other_node(host: t.Any) -> None:
