@@ -23,7 +23,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._runtime import read_l
 from ansible_collections.fabric.rdma.plugins.module_utils._storage import STORAGE_MODULES, excerpt, read_storage
 from ansible_collections.fabric.rdma.plugins.module_utils._tree import Entry, Recorder, Tree
 
-__all__ = ["MODULES", "SCHEMA", "SUBSETS", "gather", "persisted", "record"]
+__all__ = ["MODULES", "SCHEMA", "SUBSETS", "gather", "netdevs_below", "persisted", "record"]
 
 # Renaming or removing a fact bumps it (docs/facts.schema.json).
 SCHEMA = 1
@@ -227,18 +227,28 @@ def _default_route_netdevs(tree: Tree) -> t.List[str]:
     return sorted(found)
 
 
+def netdevs_below(tree: Tree, name: str) -> t.List[str]:
+    """Netdevs directly below another: members of bonds, teams and bridges, parents of VLANs; of Open vSwitch, all of its members."""
+    base = "/sys/class/net/" + name
+    names = [entry[len("lower_") :] for entry in tree.names(base) if entry.startswith("lower_")]
+    names += (tree.text(base + "/bonding/slaves") or "").split()
+    if not names and not tree.exists(base + "/device") and tree.exists("/sys/class/net/ovs-system"):
+        # an internal port of Open vSwitch has no link to the ports of its bridge; these have ovs-system as their master
+        for other in tree.names("/sys/class/net"):
+            if tree.link_name("/sys/class/net/%s/master" % other) == "ovs-system":
+                names.append(other)
+    return names
+
+
 def _lower(tree: Tree, name: str) -> t.Set[str]:
-    """A netdev and everything below it: members of bonds, teams and bridges, parents of VLANs."""
+    """A netdev and everything below it."""
     seen: t.Set[str] = set()
     todo = [name]
     while todo:
         name = todo.pop()
-        if name in seen:
-            continue
-        seen.add(name)
-        base = "/sys/class/net/" + name
-        todo += [entry[len("lower_") :] for entry in tree.names(base) if entry.startswith("lower_")]
-        todo += (tree.text(base + "/bonding/slaves") or "").split()
+        if name not in seen:
+            seen.add(name)
+            todo += netdevs_below(tree, name)
     return seen
 
 

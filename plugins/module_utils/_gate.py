@@ -13,7 +13,7 @@ import ipaddress
 import re
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._facts import gather
+from ansible_collections.fabric.rdma.plugins.module_utils._facts import gather, netdevs_below
 from ansible_collections.fabric.rdma.plugins.module_utils._models import model_name
 from ansible_collections.fabric.rdma.plugins.module_utils._ofed import OfedError, check_cards
 from ansible_collections.fabric.rdma.plugins.module_utils._tree import Tree
@@ -169,19 +169,6 @@ def ssh_netdevs(tree: Tree, connection: t.Optional[str]) -> t.Set[str]:
     return found
 
 
-def _below(tree: Tree, name: str) -> t.List[str]:
-    """Netdevs directly below another: members of bonds, teams and bridges, parents of VLANs; of Open vSwitch, all of its members."""
-    base = "/sys/class/net/" + name
-    names = [entry[len("lower_") :] for entry in tree.names(base) if entry.startswith("lower_")]
-    names += (tree.text(base + "/bonding/slaves") or "").split()
-    if not names and not tree.exists(base + "/device") and tree.exists("/sys/class/net/ovs-system"):
-        # an internal port of Open vSwitch has no link to the ports of its bridge; these have ovs-system as their master
-        for other in tree.names("/sys/class/net"):
-            if tree.link_name("/sys/class/net/%s/master" % other) == "ovs-system":
-                names.append(other)
-    return names
-
-
 def _way_over_driver(tree: Tree, name: str) -> t.Optional[str]:
     """``bond0 -> ens1f0np0 (mlx5_core)`` when a netdev is one of the driver's or stands on one; None otherwise."""
     seen: t.Set[str] = set()
@@ -194,7 +181,7 @@ def _way_over_driver(tree: Tree, name: str) -> t.Optional[str]:
         driver = tree.link_name("/sys/class/net/%s/device/driver" % here)
         if driver and _DRIVERS.match(driver):
             return "%s (%s)" % (way, driver)
-        todo += [(lower, "%s -> %s" % (way, lower)) for lower in _below(tree, here)]
+        todo += [(lower, "%s -> %s" % (way, lower)) for lower in netdevs_below(tree, here)]
     return None
 
 
