@@ -1,7 +1,7 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the role ofed does with a node of a cluster before it changes the driver: roles/ofed/tasks/drain.yml."""
+"""What the role ofed does with a node of a cluster around a change of the driver: drain.yml and uncordon.yml of its tasks."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ pytestmark = pytest.mark.cluster
 PODS = "/api/v1/namespaces/rdma/pods"
 
 
-def drained(site: Site, fails: bool = False, **options: t.Any) -> str:
-    """Output of the tasks for the host v100-1."""
+def drained(site: Site, fails: bool = False, then: t.Collection[str] = (), **options: t.Any) -> str:
+    """Output of the tasks for the host v100-1. then: tasks of the role that come after them."""
     options = {"ofed_kubeconfig": str(site.kubeconfig), **options}
     tasks: list[dict[str, t.Any]] = [
-        {"ansible.builtin.include_role": {"name": "fabric.rdma.ofed", "tasks_from": "drain"}, "vars": options},
-        {"ansible.builtin.debug": {"msg": "to be uncordoned again: {{ __ofed_cordoned }}"}},
+        {"ansible.builtin.include_role": {"name": "fabric.rdma.ofed", "tasks_from": name}, "vars": options}
+        for name in ("drain", *then)
     ]
+    tasks.insert(1, {"ansible.builtin.debug": {"msg": "to be uncordoned again: {{ __ofed_cordoned }}"}})
     play = {"hosts": "v100-1", "gather_facts": False, "connection": "local", "tasks": tasks}
     path = site.directory / "drain"
     path.with_suffix(".yml").write_text(yaml.safe_dump([play]))
@@ -72,11 +73,22 @@ def test_work_goes_and_the_device_plugin_stays(small: Site) -> None:
     assert "to be uncordoned again: False" in drained(small)
 
 
+def test_a_node_goes_back_to_work(small: Site) -> None:
+    drained(small, then=["uncordon"], __ofed_healthy=False)
+    assert small.node("v100-1")["spec"]["unschedulable"] is True
+    # not by this run
+    drained(small, then=["uncordon"], __ofed_healthy=True)
+    assert small.node("v100-1")["spec"]["unschedulable"] is True
+    small.kube.merge("/api/v1/nodes/v100-1", "uncordon", {"spec": {"unschedulable": None}}, dry_run=False)
+    drained(small, then=["uncordon"], __ofed_healthy=True)
+    assert "unschedulable" not in small.node("v100-1")["spec"]
+
+
 def test_a_pod_that_nobody_would_make_again_is_not_killed(small: Site) -> None:
     small.run("rollout")
     work(small, "Pod")
     output = drained(small, fails=True)
-    assert "v100-1 is not drained: nothing would make work again" in output
+    assert "v100-1 is not drained: nothing would make rdma/work again" in output
     assert "work" in names(small)
     assert "unschedulable" not in small.node("v100-1")["spec"]
     assert "to be uncordoned again: True" in drained(
