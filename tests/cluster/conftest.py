@@ -245,3 +245,46 @@ def small(site: Site) -> Site:
     site.groups = {"ib-v100": site.groups["ib-v100"]}
     site.nodes()
     return site
+
+
+class Limited:
+    """A user who may do nothing but what a test grants."""
+
+    name = "fabric-rdma-limited"
+    account = "/api/v1/namespaces/default/serviceaccounts"
+
+    def __init__(self, site: Site) -> None:
+        self.kube = site.kube
+        self.made = [f"{self.account}/{self.name}"]
+        self.kube.request("POST", self.account, "make", body={"metadata": {"name": self.name}})
+        token = self.kube.request("POST", f"{self.made[0]}/token", "ask for a token", body={"spec": {}})
+        self.kubeconfig = site.changed_kubeconfig("limited", {"token": token["status"]["token"]})
+
+    def grant(self, name: str, *rules: dict[str, t.Any]) -> None:
+        group = "rbac.authorization.k8s.io"
+        binding = {
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": self.name, "namespace": "default"}],
+        }
+        role = {"metadata": {"name": name}, "rules": list(rules)}
+        for plural, body in (("clusterroles", role), ("clusterrolebindings", binding)):
+            self.kube.request("POST", f"/apis/{group}/v1/{plural}", "make", body=body)
+            self.made.append(f"/apis/{group}/v1/{plural}/{name}")
+
+    def documented(self, role: str) -> list[dict[str, t.Any]]:
+        """The rules that the README of a role asks for, without those that only cleanup_stale needs."""
+        lines = (ROOT / "roles" / role / "README.md").read_text().splitlines()
+        rules = yaml.safe_load("\n".join(line for line in lines if line.startswith("  - {apiGroups")))
+        return [rule for rule in rules if rule["resources"] != ["nodes/status"]]
+
+    def remove(self) -> None:
+        for path in self.made:
+            self.kube.request("DELETE", path, "delete")
+
+
+@pytest.fixture
+def limited(site: Site) -> t.Iterator[Limited]:
+    user = Limited(site)
+    yield user
+    user.remove()

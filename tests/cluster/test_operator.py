@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import importlib.util
 import json
 import os
 import shutil
@@ -17,25 +16,21 @@ import time
 import typing as t
 from pathlib import Path
 
+import kubernetes
 import pytest
 import yaml
 
 from ansible_collections.fabric.rdma.plugins.module_utils._kube import Kube, KubeError
 from ansible_collections.fabric.rdma.plugins.module_utils._operator import LINES, operator_manifests
+from ansible_collections.fabric.rdma.tests.cluster import cluster as control_plane
 
 if t.TYPE_CHECKING:
-    from conftest import Kubelets, Site
+    from conftest import Kubelets, Limited, Site
 
 pytestmark = pytest.mark.cluster
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-
-_spec = importlib.util.spec_from_file_location("fabric_rdma_test_cluster_of_operator", HERE / "cluster.py")
-assert _spec is not None
-assert _spec.loader is not None
-control_plane = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(control_plane)
 
 # Other people's definitions lie beside the checkout, where they are at all.
 FOLDER = Path(os.environ.get("FABRIC_RDMA_CRDS") or ROOT.parent / "shared" / "crds")
@@ -493,15 +488,19 @@ def refusal(kube: Kube, item: dict[str, t.Any]) -> str:
     return ""
 
 
-def deletions(cluster: t.Any, since: str) -> list[int]:
+def deletions(kubeconfig: Path, since: str) -> list[int]:
     """The versions at which NicNodePolicies went."""
-    query = f"?watch=1&timeoutSeconds=1&resourceVersion={since}"
-    lines = cluster.request("GET", f"{BASE}/nicnodepolicies{query}")[1].splitlines()
-    events = [json.loads(line) for line in lines]
+    api = kubernetes.client.CustomObjectsApi(kubernetes.config.new_client_from_config(str(kubeconfig)))
+    events = kubernetes.watch.Watch().stream(
+        api.list_cluster_custom_object,
+        *(*API.split("/"), "nicnodepolicies"),
+        resource_version=since,
+        timeout_seconds=1,
+    )
     return [int(each["object"]["metadata"]["resourceVersion"]) for each in events if each["type"] == "DELETED"]
 
 
-def test_from_one_policy_to_many_and_back(two: Site, operator: Operator, cluster: t.Any, webhook: None) -> None:
+def test_from_one_policy_to_many_and_back(two: Site, operator: Operator, webhook: None) -> None:
     """What others have in the NicClusterPolicy stays, a section is never in both, and both ways end where they began."""
     del webhook
     kube = two.kube
@@ -554,7 +553,7 @@ def test_from_one_policy_to_many_and_back(two: Site, operator: Operator, cluster
     assert last is not None
     assert last["spec"] == first["spec"]
     assert policies(kube) == {}
-    gone = deletions(cluster, since)
+    gone = deletions(two.kubeconfig, since)
     assert len(gone) == 2
     assert max(gone) < int(last["metadata"]["resourceVersion"]), "the node policies were gone first"
     operator.away = False
@@ -666,49 +665,18 @@ def test_a_missing_definition_is_named(two: Site, defined: dict[str, dict[str, t
         define(two.kube, defined["nicnodepolicies"])
 
 
-@pytest.fixture
-def rights(kube: Kube) -> t.Iterator[t.Callable[[str, list[dict[str, t.Any]]], None]]:
-    """Gives the user "limited" rights, and takes them away again."""
-    base, made = "/apis/rbac.authorization.k8s.io/v1", []
-
-    def grant(name: str, rules: list[dict[str, t.Any]]) -> None:
-        role = {"metadata": {"name": name}, "rules": rules}
-        kube.request("POST", f"{base}/clusterroles", "make", body=role)
-        binding = {
-            "metadata": {"name": name},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
-            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "limited"}],
-        }
-        kube.request("POST", f"{base}/clusterrolebindings", "make", body=binding)
-        made.append(name)
-
-    yield grant
-    for name in made:
-        for plural in ("clusterrolebindings", "clusterroles"):
-            kube.request("DELETE", f"{base}/{plural}/{name}", "delete")
-
-
-def readme_rules(role: str) -> list[dict[str, t.Any]]:
-    """The rules that the README of a role asks for."""
-    lines = (ROOT / "roles" / role / "README.md").read_text().splitlines()
-    found: list[dict[str, t.Any]] = yaml.safe_load(
-        "\n".join(line for line in lines if line.startswith("  - {apiGroups"))
-    )
-    return found
-
-
-def test_rights(two: Site, cluster: t.Any, rights: t.Callable[[str, list[dict[str, t.Any]]], None]) -> None:
+def test_rights(two: Site, limited: Limited) -> None:
     """With the rights of a DaemonSet's rollout, what is missing is named; with those of the README it works."""
-    limited = cluster.kubeconfig("limited")
-    rights("rollout-own", readme_rules("device_plugin"))
-    output = flat(two.run("rollout", user=limited, fails=True))
-    assert 'user limited may not get nicnodepolicies of API group "mellanox.com"' in output, output
+    user = limited.kubeconfig
+    limited.grant("rollout-own", *limited.documented("device_plugin"))
+    output = flat(two.run("rollout", user=user, fails=True))
+    assert f':{limited.name} may not get nicnodepolicies of API group "mellanox.com"' in output, output
     assert two.classes() == {}
-    rights("rollout-policies", readme_rules("network_operator"))
-    two.run("rollout", user=limited)
+    limited.grant("rollout-policies", *limited.documented("network_operator"))
+    two.run("rollout", user=user)
     assert len(policies(two.kube)) == 2
     two.rollout["policy"] = "cluster"
-    two.run("rollout", user=limited)
+    two.run("rollout", user=user)
     assert policies(two.kube) == {}
 
 

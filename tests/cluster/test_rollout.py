@@ -8,18 +8,13 @@ from __future__ import annotations
 import re
 import time
 import typing as t
-from pathlib import Path
 
 import pytest
-import yaml
 
 if t.TYPE_CHECKING:
-    from conftest import Kubelets, Site
+    from conftest import Kubelets, Limited, Site
 
 pytestmark = pytest.mark.cluster
-
-ROOT = Path(__file__).resolve().parents[2]
-LIMITED = "fabric-rdma-limited"
 
 
 def test_check_mode_shows_what_would_come(small: Site) -> None:
@@ -66,13 +61,6 @@ def test_the_whole_job_rolls_out_and_reports_also_what_went_wrong(small: Site) -
 # --- refusals --------------------------------------------------------------------------------------------------------
 
 
-def readme_rules() -> list[dict[str, t.Any]]:
-    text = (ROOT / "roles" / "device_plugin" / "README.md").read_text()
-    blocks = [yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```", text, re.M | re.S)]
-    (role,) = [block for block in blocks if block.get("kind") == "ClusterRole"]
-    return [rule for rule in role["rules"] if rule["resources"] != ["nodes/status"]]
-
-
 def refused(site: Site, **options: t.Any) -> str:
     """Output of a run that is refused and changes nothing."""
     output = " ".join(site.run("rollout", fails=True, **options).split())
@@ -81,48 +69,23 @@ def refused(site: Site, **options: t.Any) -> str:
     return output
 
 
-@pytest.fixture
-def limited(small: Site) -> t.Iterator[tuple[Path, t.Callable[..., None]]]:
-    """A kubeconfig for a user who may do nothing, and what gives this user rights."""
-    account = "/api/v1/namespaces/default/serviceaccounts"
-    rbac, base = "rbac.authorization.k8s.io", "/apis/rbac.authorization.k8s.io/v1"
-    made = [f"{account}/{LIMITED}"]
-
-    def grant(name: str, *rules: dict[str, t.Any]) -> None:
-        role = {"apiVersion": f"{rbac}/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": list(rules)}
-        binding = {
-            "apiVersion": f"{rbac}/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": {"name": name},
-            "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": name},
-            "subjects": [{"kind": "ServiceAccount", "name": LIMITED, "namespace": "default"}],
-        }
-        for kind, body in (("clusterroles", role), ("clusterrolebindings", binding)):
-            small.kube.request("POST", f"{base}/{kind}", "make", body=body)
-            made.append(f"{base}/{kind}/{name}")
-
-    small.kube.request("POST", account, "make", body={"metadata": {"name": LIMITED}})
-    token = small.kube.request("POST", f"{account}/{LIMITED}/token", "ask for a token", body={"spec": {}})
-    yield small.changed_kubeconfig("limited", {"token": token["status"]["token"]}), grant
-    for path in made:
-        small.kube.request("DELETE", path, "delete")
-
-
-def test_too_few_rights(small: Site, limited: tuple[Path, t.Callable[..., None]]) -> None:
+def test_too_few_rights(small: Site, limited: Limited) -> None:
     """Each missing right is named; with exactly those of the README the rollout works."""
-    user, grant = limited
+    user = limited.kubeconfig
     output = refused(small, user=user)
-    assert re.search(rf"cannot \S+.*: user \S+:{LIMITED} may not (get|list) \w+", output), output
+    assert re.search(rf"cannot \S+.*: user \S+:{limited.name} may not (get|list) \w+", output), output
     assert "ClusterRole" in output
-    rules = readme_rules()
+    rules = limited.documented("device_plugin")
     nodes = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "patch"]}
-    grant("fabric-rdma-test", *[{**rule, "verbs": ["get", "list"]} if rule == nodes else rule for rule in rules])
+    limited.grant(
+        "fabric-rdma-test", *[{**rule, "verbs": ["get", "list"]} if rule == nodes else rule for rule in rules]
+    )
     assert nodes in rules
     output = refused(small, user=user)
     assert "Nothing was changed." in output
-    assert f":{LIMITED} may not patch nodes" in output
+    assert f":{limited.name} may not patch nodes" in output
     assert small.objects() == {}
-    grant("fabric-rdma-test-nodes", nodes)
+    limited.grant("fabric-rdma-test-nodes", nodes)
     small.run("rollout", user=user)
     assert set(small.classes()) == {"v100-1", "v100-2"}
 
