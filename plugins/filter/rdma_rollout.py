@@ -21,8 +21,8 @@ options:
     required: true
   settings:
     description:
-      - The settings of P(fabric.rdma.rdma_manifests#filter), and C(node_names) (host to node) and, for DaemonSets, C(pod_security)
-        (bool).
+      - The settings of P(fabric.rdma.rdma_manifests#filter), and C(node_names) (host to node), for DaemonSets C(pod_security)
+        (bool), for the Network Operator C(namespace).
     type: dict
     required: true
   groups:
@@ -54,7 +54,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: The keys C(objects), C(classes) and C(keep).
+  description:
+    - The keys C(objects), C(nodes), C(classes) and C(keep). With C(engine=network_operator) also C(namespace), the object of the
+      namespace in which the operator's Pods run.
   type: dict
 """
 

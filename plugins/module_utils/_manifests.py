@@ -14,10 +14,12 @@ __all__ = [
     "APP_NAME",
     "CLASS_LABEL",
     "GROUP_LABEL",
+    "KUBELET_ROOT",
     "KUBELET_ROOTS",
     "MANAGED_BY",
     "ManifestError",
     "class_labels",
+    "class_resources",
     "class_slug",
     "group_value",
     "label_scripts",
@@ -36,9 +38,9 @@ GROUP_LABEL = "rdma.fabric/group"
 MANAGED_BY = "fabric.rdma"
 APP_NAME = "rdma-shared-dp"
 
-# Where the kubelets of distributions keep their sockets, when not in /var/lib/kubelet.
+# Where kubelets keep their sockets, and where those of some distributions do instead.
+KUBELET_ROOT = "/var/lib/kubelet"
 KUBELET_ROOTS = {"k0s": "/var/lib/k0s/kubelet", "microk8s": "/var/snap/microk8s/common/var/lib/kubelet"}
-_KUBELET_ROOT = "/var/lib/kubelet"
 
 _NAME_LIMIT = 63
 # What a node may be called (k8s.io/apimachinery/pkg/util/validation, IsDNS1123Subdomain). Nothing in it means anything to a shell.
@@ -115,14 +117,14 @@ def _kubelet_root(entry: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any])
     known = settings.get("distributions") or {}
     hosts: t.Dict[str, str] = {}
     for host in entry["hosts"]:
-        hosts.setdefault(KUBELET_ROOTS.get(str(known.get(host)), _KUBELET_ROOT), host)
+        hosts.setdefault(KUBELET_ROOTS.get(str(known.get(host)), KUBELET_ROOT), host)
     if len(hosts) > 1:
         (one, host), (other, neighbour) = sorted(hosts.items())[:2]
         raise ManifestError(
             "class '%s': the kubelet of host %s has its directory in %s, that of %s in %s, and one DaemonSet can mount one of "
             "them; make them groups of their own" % (entry["name"], host, one, neighbour, other)
         )
-    return next(iter(hosts), _KUBELET_ROOT)
+    return next(iter(hosts), KUBELET_ROOT)
 
 
 def _daemon_set(
@@ -314,6 +316,14 @@ def scoped_classes(
     return found
 
 
+def class_resources(entry: t.Mapping[str, t.Any]) -> t.Dict[str, int]:
+    """{extended resource: how many of it each node of the class offers} with the shared device plugin."""
+    return {
+        "%s/%s" % (pool.get("resourcePrefix") or "rdma", pool["resourceName"]): pool["rdmaHcaMax"]
+        for pool in entry["config"]["configList"]
+    }
+
+
 def rollout_request(
     plan: t.Mapping[str, t.Any],
     settings: t.Mapping[str, t.Any],
@@ -337,10 +347,7 @@ def rollout_request(
                 "daemon_set": objects[path + "-daemonset.yaml"]["metadata"]["name"],
                 "namespace": settings["namespace"],
                 "nodes": nodes,
-                "resources": {
-                    "%s/%s" % (pool.get("resourcePrefix") or "rdma", pool["resourceName"]): pool["rdmaHcaMax"]
-                    for pool in entry["config"]["configList"]
-                },
+                "resources": class_resources(entry),
             }
         )
     # the namespace first, and what a Pod mounts before what makes it

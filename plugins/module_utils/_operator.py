@@ -16,10 +16,13 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._manifests import (
     CLASS_LABEL,
+    KUBELET_ROOT,
     KUBELET_ROOTS,
     ManifestError,
     class_labels,
+    class_resources,
     group_value,
+    namespace_object,
     rendered_classes,
     rollout_scope,
     scoped_classes,
@@ -55,8 +58,6 @@ GROUPS_ANNOTATION = "rdma.fabric/groups"
 
 # api/v1alpha1/validator: names of DaemonSets and labels are made from it
 _POLICY_NAME_LIMIT = 30
-# DaemonSets of the operator mount the kubelet's directories from here and from nowhere else (manifests/state-*).
-_KUBELET_ROOT = "/var/lib/kubelet"
 
 _NGC = "nvcr.io/nvidia/mellanox"
 _DRIVER_IMAGE = "doca-driver"
@@ -382,13 +383,14 @@ def _common(settings: t.Mapping[str, t.Any]) -> Json:
 
 
 def _check_kubelets(entry: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any]) -> None:
+    """DaemonSets of the operator mount KUBELET_ROOT and nothing else (its manifests/state-*)."""
     known = settings.get("distributions") or {}
     for host in entry["hosts"]:
         root = KUBELET_ROOTS.get(str(known.get(host)))
         if root is not None:
             raise ManifestError(
                 "host %s of class '%s' runs %s, whose kubelet has its directory in %s; DaemonSets of the Network Operator know "
-                "%s only. Use engine: daemonset" % (host, entry["name"], known[host], root, _KUBELET_ROOT)
+                "%s only. Use engine: daemonset" % (host, entry["name"], known[host], root, KUBELET_ROOT)
             )
 
 
@@ -567,10 +569,7 @@ def operator_manifests(plan: t.Mapping[str, t.Any], settings: t.Mapping[str, t.A
 def _offers(entry: t.Mapping[str, t.Any], section: str, names: t.Mapping[str, str]) -> t.Tuple[Json, Json]:
     """(resources with their count on every node, and by node where it differs) of a class."""
     if section == RDMA_SECTION:
-        pools = entry["config"]["configList"]
-        return {
-            "%s/%s" % (pool.get("resourcePrefix") or "rdma", pool["resourceName"]): pool["rdmaHcaMax"] for pool in pools
-        }, {}
+        return class_resources(entry), {}
     resources = ["%s/%s" % (row["resourcePrefix"], row["resourceName"]) for row in _sriov_config(entry)["resourceList"]]
     counts: t.Dict[str, t.Dict[str, int]] = {}
     for host in entry["hosts"]:
@@ -588,6 +587,7 @@ def operator_request(
 ) -> Json:
     """What the rollout of a plan by the operator asks of a cluster: {objects, nodes, classes, keep}, as rollout_request().
 
+    And namespace: the object of the operator's own, whose Pods are privileged; None when the settings name none.
     A class has {name, group, policy: {kind, name, section, nodes}, nodes, resources, node_resources}: the number of nodes on which
     the policy's device plugin is to run, None when that is not known, and {node: {resource: count}} where nodes differ.
     """
@@ -622,6 +622,7 @@ def operator_request(
         "nodes": {node: each["name"] for each in classes for node in each["nodes"]},
         "classes": classes,
         "keep": keep,
+        "namespace": namespace_object(settings) if settings.get("namespace") else None,
     }
 
 

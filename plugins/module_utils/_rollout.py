@@ -174,8 +174,8 @@ def class_state(
     """What is not yet as it is to be, in words; empty when the class serves.
 
     nodes: the Node objects by name. expected: {nodes: [...], resources: {name: count}} (rollout_request), with a policy also policy
-    and node_resources (operator_request). Whether a DaemonSet is
-    rolled out is judged as kubectl rollout status does: status counts only once observedGeneration has caught up.
+    and node_resources (operator_request). Whether a DaemonSet is rolled out is judged as kubectl rollout status does: status
+    counts only once observedGeneration has caught up.
     """
     if daemon_set is None:
         return ["its DaemonSet does not exist"]
