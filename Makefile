@@ -31,7 +31,7 @@ demo: .venv/.complete ## Boot two RDMA nodes, run site.yml on them, show what th
 
 .PHONY: test
 test: .venv/.complete ## Run everything: lint, unit, sanity, integration, molecule
-	@tools/test lint unit sanity integration molecule
+	@tools/test lint+sanity unit integration molecule
 
 .PHONY: lint
 lint: .venv/.complete ## Run every linter, type checker and documentation check
