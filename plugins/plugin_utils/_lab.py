@@ -73,7 +73,10 @@ MAX_NODES = 32
 # Measured with two emulated nodes on two cores: pc is ready some seconds before q35, one processor a node before two, and a processor
 # with four levels of page tables and without wide vectors ten seconds before one that has all that QEMU can emulate.
 MACHINE = "pc"
-TCG_CPU = "max,la57=off,-avx,-avx2"
+TCG_CPU = "max,la57=off,-avx,-avx2,-erms,-smap,-smep,-pku,-xsave"
+# Without them, and with these arguments, a boot takes 26.5 s of processor time instead of 30.2 s. Under emulation "rep stos" and "rep movs"
+# go byte by byte, so that a page is cleared in a third of the time without them.
+TCG_ARGUMENTS = "clearcpuid=erms,rep_good init_on_alloc=0 hardened_usercopy=off randomize_kstack_offset=off psi=0 transparent_hugepage=never"
 STATE_FORMAT = 1
 # What the image's setup script says on the console, and the file that it leaves.
 READY_TEXT = " is set up"
@@ -239,7 +242,7 @@ def _quoted(path: str) -> str:
     return path.replace(",", ",,")
 
 
-def kernel_arguments(node: NodePlan) -> str:
+def kernel_arguments(node: NodePlan, accel: str) -> str:
     """The kernel command line of a node."""
     machine_id = hashlib.sha256(("fabric.rdma lab " + node.name).encode()).hexdigest()[:32]
     return " ".join(
@@ -249,6 +252,7 @@ def kernel_arguments(node: NodePlan) -> str:
             # Nothing here protects anything, and each costs time under emulation.
             "mitigations=off audit=0 selinux=0 apparmor=0 nowatchdog fsck.mode=skip",
             "random.trust_cpu=on loglevel=5 systemd.show_status=1",
+            *([] if accel == "kvm" else [TCG_ARGUMENTS]),
         ]
     )
 
@@ -277,7 +281,7 @@ def qemu_command(
         *("-m", str(node.memory_mib)),
         *("-nodefaults", "-no-user-config", "-vga", "none", "-display", "none", "-monitor", "none"),
         *("-chardev", "file,id=console,path=%s" % path("console.log"), "-serial", "chardev:console"),
-        *("-kernel", image.kernel, "-initrd", image.initrd, "-append", kernel_arguments(node)),
+        *("-kernel", image.kernel, "-initrd", image.initrd, "-append", kernel_arguments(node, accel)),
         # cache=unsafe: losing a node's disk with the machine's power is no loss, and syncs are what package installation waits for.
         *("-drive", "file=%s,if=none,id=root,format=qcow2,cache=unsafe" % path("disk.qcow2")),
         *("-device", "virtio-blk-pci,drive=root"),

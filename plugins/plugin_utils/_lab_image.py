@@ -95,6 +95,12 @@ PACKAGES = [
     "systemd",
     "systemd-sysv",
     "udev",
+    # drivers that are built on the node, from a repository that is made and signed there: installed under emulation, a compiler takes minutes
+    "dkms",
+    "dpkg-dev",
+    "gcc",
+    "gnupg",
+    "make",
 ]
 
 # Not installed: they wait, with all that they depend on, in a package repository inside the image, so that the role which has
@@ -117,12 +123,11 @@ OFFLINE_PACKAGES = [
     "open-iscsi",
     "tgt",
     "xfsprogs",
-    # drivers that are built on the node, from a repository that is made and signed there
-    "dkms",
-    "dpkg-dev",
-    "gcc",
-    "gnupg",
-    "make",
+    # the package manager of the other family, and what makes a repository for it
+    "createrepo-c",
+    "dnf",
+    "python3-dnf",
+    "rpm",
     # the whole content of a container
     "busybox-static",
 ]

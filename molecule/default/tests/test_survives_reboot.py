@@ -20,7 +20,8 @@ MODULES = {"ib_umad", "ib_uverbs", "rdma_ucm", "iscsi_tcp", "nfs"}
 
 def boot() -> str:
     """Which start of the machine it is; nothing while it does not answer."""
-    command = nodes.command("lab1", "cat", "/proc/sys/kernel/random/boot_id")
+    # while the node is away, QEMU takes the connection all the same, and nothing answers on it
+    command = nodes.command("-oConnectTimeout=20", "lab1", "cat", "/proc/sys/kernel/random/boot_id")
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     return done.stdout.strip()
 
