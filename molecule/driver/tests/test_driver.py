@@ -22,6 +22,12 @@ def test_the_kernel_runs_it(host: t.Any) -> None:
     assert host.check_output("cat /sys/module/mlx5_core/version") == "24.10-2.9.1"
 
 
+def test_the_next_boot_begins_with_it(host: t.Any) -> None:
+    """The initramfs that was there held the distribution's."""
+    (path,) = host.check_output("lsinitramfs /boot/initrd.img-$(uname -r) | grep /mlx5_core.ko").splitlines()
+    assert "/updates/" in path
+
+
 def test_the_pinned_release_is_installed_and_no_other(host: t.Any) -> None:
     versions = dict(
         line.split()
@@ -32,6 +38,14 @@ def test_the_pinned_release_is_installed_and_no_other(host: t.Any) -> None:
     # newer ones are in the repository, and a dkms that is newer than the distribution's
     assert versions.pop("dkms") != "99.0-1"
     assert versions == {"doca-ofed": "2.9.1-1", "mlnx-ofed-kernel-dkms": "24.10.2.9.1"}
+
+
+def test_dnf_has_installed_the_pinned_release_once_and_no_other(host: t.Any) -> None:
+    packages = host.check_output("rpm --query --all --queryformat '%{NAME} %{VERSION}\\n'").splitlines()
+    # a newer one, one of a stranger and a newer dkms are in the repository
+    assert [line for line in packages if not line.startswith("gpg-pubkey ")] == ["doca-ofed 2.9.1"]
+    rows = host.check_output("dnf --quiet history list").splitlines()
+    assert [row.split("|")[0].strip() for row in rows if row.split("|")[0].strip().isdigit()] == ["1"]
 
 
 def test_the_log_of_the_failed_build_is_kept(host: t.Any) -> None:
