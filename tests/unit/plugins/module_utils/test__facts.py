@@ -337,6 +337,18 @@ def test_a_route_over_a_bond_without_lower_links() -> None:
     assert facts_of(machine)["management"]["rdma_backed"]
 
 
+def test_a_route_over_a_bridge_of_open_vswitch() -> None:
+    """Its internal port has no link to its members, which have ovs-system as their master."""
+    machine = Machine()
+    machine.nic(netdev="ens1f0")
+    machine.netdev("br-ex")
+    machine.file("/proc/net/route", HEAD + route("br-ex"))
+    assert not facts_of(machine)["management"]["rdma_backed"]
+    member = machine.entries["/sys/class/net/ens1f0"].target.replace("../../", "/sys/", 1)
+    machine.link(f"{member}/master", machine.netdev("ovs-system"))
+    assert facts_of(machine)["management"]["rdma_backed"]
+
+
 def test_soft_roce_does_not_back_a_route() -> None:
     machine = Machine()
     machine.netdev("eth0", machine.function(driver="virtio-pci"))
