@@ -33,6 +33,11 @@ Json = t.Dict[str, t.Any]
 MAX_LEVELS = 8
 _MAX_MESSAGE = 2000
 _MAX_SAID = 200
+# What ansible-core puts before the message of a module or a filter, by version.
+_PREFIXES = re.compile(
+    r"\A(?:(?:Task|Action|Module) failed: |Finalization of task args for '[^']*' failed: |Error while resolving value for '[^']*': "
+    r"|The filter plugin '[^']*' failed: |Unexpected templating type error .*?: )+"
+)
 
 
 # Those that change nodes, in the order in which they have to run.
@@ -167,7 +172,7 @@ def _reason(name: str, word: str, state: t.Mapping[str, t.Any]) -> str:
 def _line(text: t.Any) -> t.Optional[str]:
     """What a task has said as one line, without what Ansible puts before it; None for nothing."""
     line = " ".join(str(text or "").split())[:_MAX_MESSAGE]
-    return re.sub(r"\A(?:(?:Task|Action|Module) failed: )+", "", line) or None
+    return _PREFIXES.sub("", line) or None
 
 
 _REMEDIES = {

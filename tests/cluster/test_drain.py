@@ -26,11 +26,24 @@ def drained(site: Site, fails: bool = False, then: t.Collection[str] = (), **opt
         {"ansible.builtin.include_role": {"name": "fabric.rdma.ofed", "tasks_from": name}, "vars": options}
         for name in ("drain", *then)
     ]
-    tasks.insert(1, {"ansible.builtin.debug": {"msg": "to be uncordoned again: {{ __ofed_cordoned }}"}})
     play = {"hosts": "v100-1", "gather_facts": False, "connection": "local", "tasks": tasks}
     path = site.directory / "drain"
     path.with_suffix(".yml").write_text(yaml.safe_dump([play]))
     return " ".join(site.run(str(path), fails=fails).split())
+
+
+AWAY = "rdma.fabric/away"
+
+
+def away(site: Site, name: str = "v100-1") -> str | None:
+    """What the label of a node that is away says; None for one that is not."""
+    labels: dict[str, str] = site.node(name)["metadata"]["labels"]
+    return labels.get(AWAY)
+
+
+def label(site: Site, name: str, value: str | None) -> None:
+    """Sets or removes that label."""
+    site.kube.merge(f"/api/v1/nodes/{name}", "label", {"metadata": {"labels": {AWAY: value}}}, dry_run=False)
 
 
 def names(site: Site) -> list[str]:
@@ -66,22 +79,44 @@ def test_work_goes_and_the_device_plugin_stays(small: Site) -> None:
     small.run("rollout")
     work(small, "ReplicaSet")
     (plugin,) = [name for name in names(small) if name.startswith("rdma-shared-dp")]
-    assert "to be uncordoned again: True" in drained(small)
+    drained(small)
     assert names(small) == [plugin]
     assert small.node("v100-1")["spec"]["unschedulable"] is True
-    # whoever finds it cordoned leaves it so
-    assert "to be uncordoned again: False" in drained(small)
+    assert away(small) == "was-in-work"
+    # a run after one that was killed finds it cordoned by us, and still knows that it was in work
+    drained(small)
+    assert away(small) == "was-in-work"
 
 
 def test_a_node_goes_back_to_work(small: Site) -> None:
     drained(small, then=["uncordon"], __ofed_healthy=False)
     assert small.node("v100-1")["spec"]["unschedulable"] is True
-    # not by this run
-    drained(small, then=["uncordon"], __ofed_healthy=True)
-    assert small.node("v100-1")["spec"]["unschedulable"] is True
-    small.kube.merge("/api/v1/nodes/v100-1", "uncordon", {"spec": {"unschedulable": None}}, dry_run=False)
+    assert away(small) == "was-in-work"
+    # by the run after one that was killed, too
     drained(small, then=["uncordon"], __ofed_healthy=True)
     assert "unschedulable" not in small.node("v100-1")["spec"]
+    assert away(small) is None
+
+
+def test_a_node_that_somebody_else_has_cordoned_stays_so(small: Site) -> None:
+    small.kube.merge("/api/v1/nodes/v100-1", "cordon", {"spec": {"unschedulable": True}}, dry_run=False)
+    drained(small, then=["uncordon"], __ofed_healthy=True)
+    assert small.node("v100-1")["spec"]["unschedulable"] is True
+    assert away(small) is None
+
+
+def test_not_more_nodes_are_away_than_allowed(small: Site) -> None:
+    label(small, "v100-2", "was-in-work")
+    output = drained(small, fails=True)
+    assert (
+        "v100-1 is not drained: v100-2 is away already (label rdma.fabric/away), and rdma_max_unavailable is 1"
+        in output
+    )
+    assert "unschedulable" not in small.node("v100-1")["spec"]
+    assert away(small) is None
+    drained(small, ofed_max_unavailable=2)
+    assert small.node("v100-1")["spec"]["unschedulable"] is True
+    assert away(small, "v100-2") == "was-in-work"
 
 
 def test_a_pod_that_nobody_would_make_again_is_not_killed(small: Site) -> None:
@@ -91,9 +126,8 @@ def test_a_pod_that_nobody_would_make_again_is_not_killed(small: Site) -> None:
     assert "v100-1 is not drained: nothing would make rdma/work again" in output
     assert "work" in names(small)
     assert "unschedulable" not in small.node("v100-1")["spec"]
-    assert "to be uncordoned again: True" in drained(
-        small, ofed_drain_options={"force": True, "delete_emptydir_data": True, "ignore_daemonsets": True}
-    )
+    assert away(small) is None
+    drained(small, ofed_drain_options={"force": True, "delete_emptydir_data": True, "ignore_daemonsets": True})
     assert "work" not in names(small)
 
 

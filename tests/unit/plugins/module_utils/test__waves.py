@@ -162,6 +162,19 @@ def test_outcomes_say_who_at_which_step_and_what_to_do() -> None:
     assert lines[3] == "Held back, and not touched: d."
 
 
+@pytest.mark.parametrize(
+    "before",
+    [
+        "Task failed: Module failed: ",
+        "Finalization of task args for 'ansible.builtin.set_fact' failed: Error while resolving value for 'x': "
+        "The filter plugin 'fabric.rdma.rdma_needs' failed: ",
+    ],
+)
+def test_what_ansible_puts_before_a_message_is_left_out(before: str) -> None:
+    document = outcomes({"a": {"state": "failed", "step": "decide", "message": f"{before}no module ib_umad"}})
+    assert document["hosts"]["a"]["message"] == "no module ib_umad"
+
+
 def test_nothing_is_said_where_all_is_well() -> None:
     assert outcome_lines(outcomes({"a": {"state": "finished", "wave": 1}})) == []
 
