@@ -87,6 +87,10 @@ lab-absent: .venv/.complete ## Stop the lab's nodes and delete their disks (the 
 benchmark: .venv/.complete ## Measure ib_facts on a node with 8 HCAs, and the plan of 10,000 nodes
 	@python -m pytest -q -rP -m benchmark benchmarks $(ARGS)
 
+.PHONY: faults
+faults: .venv/.complete ## Show the faults of docs/faults.md with the number of runs of each
+	@python tools/faults.py
+
 .PHONY: docs
 docs: .venv/.complete ## Build the reference of modules, filters and roles into out/docs (RST)
 	@rm -rf out/docs && mkdir -p -m 755 out/docs

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import json
 import re
 import subprocess
@@ -226,6 +227,102 @@ def test_gates_have_no_exceptions() -> None:
     lint = load(".ansible-lint")
     assert lint["profile"] == "production"
     assert not {"skip_list", "warn_list", "enable_list", "mock_modules", "mock_roles"} & set(lint)
+
+
+# --- docs/faults.md ------------------------------------------------------------------------------------------------
+
+
+def tool(name: str) -> t.Any:
+    """A program of tools/ as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+FAULTS = tool("faults")
+
+
+@pytest.mark.parametrize("row", FAULTS.rows(FAULTS.PAGE.read_text()), ids=lambda row: row.fault)
+def test_a_fault_names_what_proves_it(row: t.Any) -> None:
+    for name, test in FAULTS.references(row):
+        FAULTS.check(name, test)
+    if row.proof == FAULTS.NOT_PROVED:
+        assert not FAULTS.references(row)
+
+
+ROW = "| fault | it ends well | {} |"
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("| fault | it ends well |", "a row has a fault, an outcome and a proof"),
+        ("| fault | it ends well | |", "a row has a fault, an outcome and a proof"),
+        (ROW.format("everywhere"), "a proof is `FILE::NAME`"),
+        (ROW.format("`test_metadata.py`"), "a proof is `FILE::NAME`"),
+        (ROW.format("`test_metadata.py::test_forbidden_words` in part"), "a proof is `FILE::NAME`"),
+        (ROW.format("`test_nowhere.py::test_it`"), "test_nowhere.py is not there"),
+        (ROW.format("`molecule.yml::Boot`"), "molecule.yml may be molecule/"),
+        (ROW.format("`test_metadata.py::test_nothing_at_all`"), "has no test test_nothing_at_all"),
+        (ROW.format("`test_metadata.py::tool`"), "test_metadata.py::tool is no test"),
+        (ROW.format("`node.py::disk: lost`"), "has no case 'disk: lost'"),
+        (ROW.format("`containers.py::disk: full`"), "has no dictionary CASES"),
+        (ROW.format("`driver/converge.yml::Go home`"), "has no task 'Go home'"),
+    ],
+)
+def test_a_fault_without_a_proof_is_found(row: str, message: str) -> None:
+    with pytest.raises(FAULTS.FaultsError, match=re.escape(message)):
+        FAULTS.follow(f"## Here\n\n| fault | outcome | proof |\n|---|---|---|\n{row}\n")
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("def test_it():\n    pass\n", "asserts nothing"),
+        ("def test_it():\n    look()\n\ndef look():\n    test_it()\n", "asserts nothing"),
+        ("@pytest.mark.skip(reason='x')\ndef test_it():\n    assert 1\n", "is not run"),
+        ("@pytest.mark.xfail\ndef test_it():\n    assert 1\n", "is not run"),
+        ("@pytest.mark.skipif(1, reason='x')\ndef test_it():\n    look()\n\ndef look():\n    assert 1\n", None),
+        ("@given(st.binary())\ndef test_it(data):\n    parse(data)\n", None),
+    ],
+)
+def test_an_empty_proof_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, message: str | None
+) -> None:
+    path = tmp_path / "test_made.py"
+    path.write_text(code)
+    monkeypatch.setattr(FAULTS, "locate", lambda _name: path)
+    if message is None:
+        FAULTS.check("test_made.py", "test_it")
+    else:
+        with pytest.raises(FAULTS.FaultsError, match=message):
+            FAULTS.check("test_made.py", "test_it")
+
+
+def test_runs_are_counted(tmp_path: Path) -> None:
+    """As pytest collects them, examples of random tests too; a case on each of its nodes, a task for each item of its loop."""
+    page = tmp_path / "page.md"
+    proofs = [
+        "`test__grpc.py::test_bytes_that_are_no_message`",
+        "`test__grpc.py::test_any_bytes_are_a_message_or_an_error`",
+        "`node.py::restart: CRI in error`, `driver/converge.yml::Go through the ways in which it fails`",
+        FAULTS.NOT_PROVED,
+    ]
+    page.write_text("## Here\n" + "\n".join(f"| {number} | x | {proof} |" for number, proof in enumerate(proofs)))
+    command = [sys.executable, FAULTS.__file__, str(page)]
+    lines = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True).stdout.splitlines()
+    assert lines[-6:] == [
+        "| 0 | 1 | 5 |",
+        "| 1 | 1 | 100 |",
+        # three nodes, four ways
+        "| 2 | 2 | 7 |",
+        "| 3 | designed, not proved |  |",
+        "",
+        "3 of 4 faults are proved, by at least 112 runs; 1 are designed, not proved.",
+    ]
 
 
 # --- words that do not belong ---------------------------------------------------------------------------------------
