@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import itertools
 import json
+import math
 import re
 import time
 from html.parser import HTMLParser
@@ -504,6 +505,26 @@ def test_junk_anywhere_gives_a_page_or_a_plain_error(number: int, junk: Any) -> 
         return
     Page(render_html(model))
     assert all(len(line) <= SUMMARY_WIDTH for line in render_summary(model).splitlines())
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 0, -1.5, 10**400])
+@pytest.mark.parametrize("part", ["average", "floor", "all"])
+def test_a_figure_that_cannot_be_is_no_result(sample: dict[str, Any], part: str, value: float) -> None:
+    """Evidence of earlier runs, or of somebody else: it does not look like success, and no bar has a width that is none."""
+    test = sample["evidence"][0]["tests"][0]
+    if part == "floor":
+        test["floor"] = {"min_gbps": value}
+    else:
+        test["bandwidth_gbps"] = {"peak": value, "average": value}
+    if part == "all":
+        test.update(message_bytes=value, iterations=value, mtu_bytes=value)
+    page = page_of(sample)
+    words = Page(page).words()
+    assert not re.search(r"\b(nan|inf|infinity)\b", words + summary_of(sample), re.I)
+    assert all(0 <= float(width) <= 100 for width in re.findall(r"width:\s*([^%;\"]+)%", page))
+    if part != "floor":
+        assert "no result" in words
+        assert group_of(sample)["state"] == "bad"
 
 
 def test_clean() -> None:
