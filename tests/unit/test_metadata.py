@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import json
+import os
 import re
 import subprocess
 import sys
@@ -323,6 +324,69 @@ def test_runs_are_counted(tmp_path: Path) -> None:
         "",
         "3 of 4 faults are proved, by at least 112 runs; 1 are designed, not proved.",
     ]
+
+
+# --- time limits of tests ---------------------------------------------------------------------------------------------
+
+PACE = "molecule/shared/pace.py"
+# What waits: the keyword timeout, or the first argument.
+WAITING = {"run", "check_output", "communicate", "urlopen", "wait", "join"}
+AT_FIRST = {"wait", "join"}
+
+
+def fixed_limits(source: str) -> list[int]:
+    """Lines where something waits for a number of seconds, one or more, that no machine changes."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        limits: list[ast.expr] = []
+        if (
+            isinstance(node, ast.BinOp)
+            and isinstance(node.op, ast.Add)
+            and ast.unparse(node.left).endswith("monotonic()")
+        ):
+            limits = [node.right]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in WAITING:
+            limits = [keyword.value for keyword in node.keywords if keyword.arg == "timeout"]
+            limits += node.args[:1] if node.func.attr in AT_FIRST else []
+        for limit in limits:
+            if isinstance(limit, ast.Constant) and isinstance(limit.value, (int, float)) and limit.value >= 1:
+                found.append(limit.lineno)
+    return found
+
+
+def test_time_limits_of_tests_follow_the_machine() -> None:
+    """A machine that is busy is no failure: limits go through pace.limit()."""
+    assert fixed_limits(
+        "end = time.monotonic() + 60\nrun(x, timeout=5)\nx.run(timeout=5)\nx.wait(3)\nx.wait(limit(3))"
+    ) == [1, 3, 4]
+    found = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for top in ("tests", "molecule")
+        for path in sorted((ROOT / top).rglob("*.py"))
+        for line in fixed_limits(path.read_text())
+    ]
+    assert not found
+
+
+def pace_of(tmp_path: Path, **environment: str) -> float:
+    program = "import pace; print(pace.factor(), pace.limit(10))"
+    variables = {"PATH": os.environ["PATH"], "PYTHONPATH": str((ROOT / PACE).parent), **environment}
+    done = subprocess.run([sys.executable, "-c", program], env=variables, cwd=tmp_path, check=True, capture_output=True)
+    factor, ten = map(float, done.stdout.split())
+    assert ten == pytest.approx(10 * factor)
+    return factor
+
+
+@pytest.mark.parametrize(
+    ("text", "factor"), [("40", 1), ("12.5", 1), ("100", 2.5), ("4000", 20), ("-1", None), ('"x"', None), ("", None)]
+)
+def test_pace(tmp_path: Path, text: str, factor: float | None) -> None:
+    """By the boot of the lab; where that is not known, by a few processes."""
+    (tmp_path / "state.json").write_text(f'{{"boot_seconds": {text}}}')
+    found = pace_of(tmp_path, FABRIC_RDMA_LAB=str(tmp_path))
+    assert 1 <= found <= 20
+    assert factor is None or found == factor
+    assert pace_of(tmp_path, FABRIC_RDMA_LAB=str(tmp_path), FABRIC_RDMA_PACE="3.5") == 3.5
 
 
 # --- words that do not belong ---------------------------------------------------------------------------------------

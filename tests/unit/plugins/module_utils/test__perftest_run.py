@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.plugins.module_utils import _perftest_run
 from ansible_collections.fabric.rdma.plugins.module_utils._perftest_run import (
     RunError,
@@ -42,7 +43,7 @@ if device == "stubborn":
 if words[-1][0].isdigit() and "." in words[-1]:
     if device == "slow":
         time.sleep(60)
-    socket.create_connection((words[-1], port), 5).close()
+    socket.create_connection((words[-1], port), 60).close()
 else:
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -85,12 +86,12 @@ def first_port() -> int:
     return FIRST_PORT + 600 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
 
 
-def serve(*devices: str, deadline: int = 60, patience: float = 20) -> dict[str, t.Any]:
+def serve(*devices: str, deadline: int = 600, patience: float = 20) -> dict[str, t.Any]:
     commands = [
         ("ib_write_bw", lambda port, device=device: ["ib_write_bw", "-d", device, "-p", str(port)])
         for device in devices
     ]
-    return start_servers(commands, first_port(), deadline, patience)
+    return start_servers(commands, first_port(), deadline, limit(patience))
 
 
 def running(pid: int) -> bool:
@@ -120,10 +121,10 @@ def test_servers_listen_when_they_are_returned() -> None:
 def test_a_measurement() -> None:
     found = serve("one")
     port = found["results"][0]["tcp_port"]
-    (client,) = run_clients([["ib_write_bw", "-d", "one", "-p", str(port), "127.0.0.1"]], 20)
+    (client,) = run_clients([["ib_write_bw", "-d", "one", "-p", str(port), "127.0.0.1"]], int(limit(20)))
     assert (client["status"], client["timed_out"], client["problem"]) == (0, False, None)
     assert "97.10" in client["output"]
-    for _attempt in range(100):
+    for _attempt in range(int(limit(100))):
         if not running(found["results"][0]["pid"]):
             break
         time.sleep(0.05)
@@ -136,7 +137,7 @@ def test_kernel_ends_servers_at_their_deadline() -> None:
     """Nobody comes back, and nothing of ours runs any more that could end them."""
     found = serve("stubborn", deadline=2)
     pid = found["results"][0]["pid"]
-    end = time.monotonic() + 15
+    end = time.monotonic() + limit(15)
     while running(pid) and time.monotonic() < end:
         time.sleep(0.1)
     assert not running(pid)
@@ -180,7 +181,7 @@ def test_client_that_hangs_is_ended() -> None:
     begin = time.monotonic()
     (client,) = run_clients([["ib_write_bw", "-d", "slow", "-p", "1", "127.0.0.1"]], 1)
     assert (client["timed_out"], client["status"]) == (True, -signal.SIGKILL)
-    assert time.monotonic() - begin < 10
+    assert time.monotonic() - begin < limit(10)
 
 
 def test_missing_program() -> None:
@@ -258,7 +259,7 @@ def test_default_address_is_one_or_none() -> None:
 
 
 def params(**values: t.Any) -> dict[str, t.Any]:
-    return {"address": None, "timeout": 20, "deadline": None, "first_port": first_port(), **values}
+    return {"address": None, "timeout": int(limit(20)), "deadline": None, "first_port": first_port(), **values}
 
 
 def one_test(**values: t.Any) -> dict[str, t.Any]:

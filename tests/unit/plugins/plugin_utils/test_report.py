@@ -20,6 +20,7 @@ from ansible.errors import AnsibleFilterError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.plugins.filter.rdma_report_html import rdma_report_html
 from ansible_collections.fabric.rdma.plugins.filter.rdma_report_summary import rdma_report_summary
 from ansible_collections.fabric.rdma.plugins.module_utils._facts import gather
@@ -545,8 +546,8 @@ def test_the_same_input_in_another_order_gives_the_same_bytes(sample: dict[str, 
     assert summary_of(sample) == summary_of(turned)
 
 
-@pytest.mark.parametrize(("alike", "limit"), [(True, 500_000), (False, 5_000_000)])
-def test_a_thousand_hosts(alike: bool, limit: int) -> None:
+@pytest.mark.parametrize(("alike", "size"), [(True, 500_000), (False, 5_000_000)])
+def test_a_thousand_hosts(alike: bool, size: int) -> None:
     hosts = [f"gpu-node-{number:04}.cluster.example.com" for number in range(1000)]
     base = facts_of("ib-a100-1")
     facts = {}
@@ -568,8 +569,8 @@ def test_a_thousand_hosts(alike: bool, limit: int) -> None:
     print(
         f"\n1000 hosts, {'alike' if alike else 'all different'}: {len(page.encode()) / 1e6:.2f} MB in {seconds:.1f} s"
     )
-    assert len(page.encode()) < limit
-    assert seconds < 30
+    assert len(page.encode()) < size
+    assert seconds < limit(30)
     assert hosts[-1] in page
     Page(page)
 
