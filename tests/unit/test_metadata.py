@@ -230,6 +230,52 @@ def test_gates_have_no_exceptions() -> None:
     assert not {"skip_list", "warn_list", "enable_list", "mock_modules", "mock_roles"} & set(lint)
 
 
+# --- Makefile, scenarios ---------------------------------------------------------------------------------------------
+
+MAKEFILE = (ROOT / "Makefile").read_text()
+TARGETS = dict(re.findall(r"^([a-z-]+):.*?## (.*)$", MAKEFILE, re.M))
+SCENARIOS = sorted(path.parent.name for path in ROOT.glob("molecule/*/molecule.yml"))
+
+
+def test_papers_name_targets_that_there_are() -> None:
+    papers = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("roles/*/README.md"), *ROOT.glob("tests/**/*.md")]
+    named = {
+        (path.relative_to(ROOT).as_posix(), target)
+        for path in [*papers, ROOT / ".ci" / "run"]
+        for target in re.findall(r"(?:`|^|exec )make ([a-z][a-z-]*)", path.read_text(), re.M)
+    }
+    assert len(named) > 5
+    assert not [(path, target) for path, target in named if target not in TARGETS]
+
+
+def test_make_test_says_what_it_runs() -> None:
+    (recipe,) = re.findall(r"^\t@tools/test (.+)$", MAKEFILE, re.M)
+    said, _, left_out = TARGETS["test"].partition("(not: ")
+    assert sorted(re.findall(r"\w+", said.partition(": ")[2])) == sorted(re.findall(r"\w+", recipe))
+    # what is left out is a target, and runs tests
+    assert set(re.findall(r"\w+", left_out)) <= set(TARGETS) - set(re.findall(r"\w+", recipe))
+
+
+def test_make_molecule_says_what_it_runs() -> None:
+    """The scenarios that tools/molecule takes when nobody names one; another has a target of its own that says so."""
+    apart = re.findall(r"^\t@SCENARIOS=(\w+) tools/molecule", MAKEFILE, re.M)
+    assert f"grep -v '^{'|'.join(apart)}$'" in (ROOT / "tools" / "molecule").read_text()
+    (said,) = re.findall(r"\((.*)\)", TARGETS["molecule"])
+    assert said.split(", ") == [name for name in SCENARIOS if name not in apart]
+    assert all(f"the scenario {name}" in TARGETS[name] for name in apart)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_scenario_says_what_it_is(name: str) -> None:
+    first, second = (ROOT / "molecule" / name / "molecule.yml").read_text().splitlines()[:2]
+    assert (first, second[:2]) == ("---", "# ")
+
+
+def test_the_table_of_the_control_plane_lists_its_tests() -> None:
+    listed = re.findall(r"^\| `(test_\w+\.py)` \|", (ROOT / "tests/cluster/README.md").read_text(), re.M)
+    assert sorted(listed) == sorted(path.name for path in ROOT.glob("tests/cluster/test_*.py"))
+
+
 # --- docs/faults.md ------------------------------------------------------------------------------------------------
 
 
