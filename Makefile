@@ -30,7 +30,7 @@ demo: .venv/.complete ## Boot two RDMA nodes, run site.yml on them, show what th
 	@tools/demo
 
 .PHONY: test
-test: .venv/.complete ## Run everything: lint, unit, sanity, integration, molecule
+test: .venv/.complete ## Run what CI runs: lint, sanity, unit, integration, molecule (not: kubernetes, benchmark)
 	@tools/test lint+sanity unit integration molecule
 
 .PHONY: lint
@@ -43,12 +43,12 @@ format: .venv/.complete ## Format the Python code
 	@ruff format --no-cache .
 
 .PHONY: unit
-unit: .venv/.complete ## Run the unit tests, also over recorded nodes in ../shared/captures where that is present
+unit: .venv/.complete ## Run the unit tests, also over recorded nodes where ../shared/captures is there
 	@python -m pytest -q -s -rs tests/unit/test_foreign_captures.py::test_agreement tests/unit/test_foreign_perftest.py
 	@python -m pytest -q -n auto --maxprocesses=4 tests/unit $(ARGS)
 
 .PHONY: sanity
-sanity: .venv/.complete ## Run ansible-test sanity, and check the code of the nodes with old and new Pythons
+sanity: .venv/.complete ## Run ansible-test sanity, and check the code of the nodes with the other Pythons that are here
 	@tools/sanity
 
 .PHONY: integration
@@ -56,7 +56,7 @@ integration: .venv/.complete ## Build the collection, install it elsewhere, run 
 	@python -m pytest -q -n 2 -m integration tests/integration $(ARGS)
 
 .PHONY: kubernetes
-kubernetes: .venv/.complete ## Roll out on a real Kubernetes control plane (built once, 5 to 15 minutes, then cached)
+kubernetes: .venv/.complete ## Run the scenario kubernetes: a real control plane (built once, 5 to 15 minutes, then cached)
 	@SCENARIOS=kubernetes tools/molecule $(ARGS)
 
 .PHONY: cluster
@@ -64,7 +64,7 @@ cluster: .venv/.complete ## Open a shell with KUBECONFIG for such a control plan
 	@python tests/cluster/cluster.py run -- bash
 
 .PHONY: molecule
-molecule: .venv/.complete ## Run every scenario: lab nodes, generations of containerd, Kubernetes; tear all of it down
+molecule: .venv/.complete ## Run the scenarios with nodes (default, driver, runtimes) from create to destroy
 	@tools/molecule $(ARGS)
 
 .PHONY: lab
@@ -84,8 +84,12 @@ lab-absent: .venv/.complete ## Stop the lab's nodes and delete their disks (the 
 	@tools/lab absent $(ARGS)
 
 .PHONY: benchmark
-benchmark: .venv/.complete ## Measure ib_facts on a node with 8 HCAs, and the plan of 10,000 nodes
+benchmark: .venv/.complete ## Measure ib_facts on a node with 8 HCAs, and the plan of up to 10,000 nodes, against bounds
 	@python -m pytest -q -rP -m benchmark benchmarks $(ARGS)
+
+.PHONY: faults
+faults: .venv/.complete ## Show the faults of docs/faults.md with the number of runs of each
+	@python tools/faults.py
 
 .PHONY: docs
 docs: .venv/.complete ## Build the reference of modules, filters and roles into out/docs (RST)
@@ -99,7 +103,7 @@ changelog: .venv/.complete ## Write CHANGELOG.rst from the fragments for the ver
 	  --version "$$(awk '$$1 == "version:" {print $$2}' galaxy.yml)" $(ARGS)
 
 .PHONY: clean
-clean: ## Stop the lab and delete everything that make made (cached lab images stay)
+clean: ## Stop the lab and delete what make made here (~/.cache/fabric.rdma stays: images, programs)
 	@if [ -d .lab ] && [ -e .venv/.complete ]; then tools/lab absent; fi
 	@rm -rf .venv .collections .ansible .hypothesis .mypy_cache .pytest_cache .ruff_cache out fabric-rdma-*.tar.gz
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -31,6 +31,7 @@ import traceback
 import typing as t
 
 import containers
+import pace
 
 from ansible_collections.fabric.rdma.plugins.module_utils._cri import Cri, CriError
 
@@ -97,12 +98,12 @@ def daemon_limits() -> dict[str, list[str]]:
     return containers.parse_limits(read(f"/proc/{main_pid()}/limits"))
 
 
-def status(seconds: float = 30) -> Result:
+def status() -> Result:
     """What CRI says of the running configuration. Raises CriError when it does not answer, or is not ready, in time."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + pace.limit(30)
     while True:
         try:
-            found = Cri(containers.SOCKET, 20).status()
+            found = Cri(containers.SOCKET, pace.limit(20)).status()
             if found["conditions"]["RuntimeReady"]["status"]:
                 return found
             problem = CriError(0, f"the runtime is not ready: {found['conditions']}")
@@ -184,6 +185,7 @@ def _is_step(event: str, arguments: tuple[t.Any, ...]) -> bool:
 
 def module(kill_before: int = 0, **parameters: t.Any) -> Result:
     """What the module says, and "steps": what it did to the node. With `kill_before` it is killed before that step (from 1)."""
+    parameters.setdefault("timeout", int(pace.limit(120)))
     # Before the fork: the import costs seconds.
     from ansible_collections.fabric.rdma.plugins.modules import containerd_memlock  # noqa: PLC0415
 

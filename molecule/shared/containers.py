@@ -25,6 +25,8 @@ import tarfile
 import time
 import typing as t
 
+import pace
+
 from ansible_collections.fabric.rdma.plugins.module_utils._cri import Cri
 from ansible_collections.fabric.rdma.plugins.module_utils._grpc import Field, Message, decode, encode, text
 
@@ -47,7 +49,7 @@ class Pod:
     """A pod sandbox in the node's network, with containers, removed at the end. `handler` is a runtime handler, "" the default one."""
 
     def __init__(self, name: str, handler: str = "", socket: str = SOCKET) -> None:
-        self._cri = Cri(socket, 120)
+        self._cri = Cri(socket, pace.limit(120))
         self.name = name
         logs = os.path.join(LOGS, name)
         shutil.rmtree(logs, ignore_errors=True)
@@ -94,7 +96,7 @@ class Pod:
     def run(self, command: t.Sequence[str], user: int = 0) -> str:
         """Runs a container to its end, and gives what it wrote to standard output."""
         container = self.start(command, user)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + pace.limit(60)
         while True:
             (status,) = self._call("ContainerStatus", [(1, container)])[1]
             fields = decode(t.cast(bytes, status))
@@ -183,7 +185,7 @@ def look() -> dict[str, t.Any]:
     """Limits of containers before and now, and of the one that was left running."""
     with open(BEFORE, encoding="utf-8") as stream:
         earlier = json.load(stream)
-    old = [one for one in Cri(SOCKET, 120).containers() if one["pod"] == OLD_POD]
+    old = [one for one in Cri(SOCKET, pace.limit(120)).containers() if one["pod"] == OLD_POD]
     return {"before": earlier, "after": limits(), "old": [process_limits(one["pid"]) for one in old]}
 
 

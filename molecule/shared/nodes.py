@@ -24,6 +24,7 @@ import typing as t
 from pathlib import Path
 
 import ansible.module_utils
+import pace
 
 ROOT = Path(__file__).resolve().parents[2]
 # Where it all lies on a node.
@@ -77,7 +78,8 @@ def push(node: str) -> None:
 
 def script(node: str, name: str, *arguments: str) -> list[str]:
     """What runs a script on a node."""
-    return command(node, f"cd {PLACE} && PYTHONPATH={PLACE} exec python3 {name}", *arguments)
+    environment = f"PYTHONPATH={PLACE} FABRIC_RDMA_PACE={pace.factor()}"
+    return command(node, f"cd {PLACE} && {environment} exec python3 {name}", *arguments)
 
 
 def output(node: str, name: str, *arguments: str) -> str:

@@ -9,6 +9,7 @@ another's bandwidth. Hosts are paired only inside a fabric, and port by port (ra
 
 from __future__ import annotations
 
+import math
 import re
 import typing as t
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from ansible_collections.fabric.rdma.plugins.module_utils._perftest import (
     PROGRAMS,
     explain,
+    explain_senseless,
     figure_of,
     judge_bandwidth,
     judge_latency,
@@ -100,8 +102,11 @@ def settings_from(given: t.Mapping[str, t.Any]) -> Settings:
                 values[key] = str(value)
             else:
                 # A bound without a default is a float, too.
-                values[key] = int(value) if isinstance(getattr(defaults, key), int) else float(value)
-        except (TypeError, ValueError):
+                number = float(value)
+                if not math.isfinite(number):
+                    raise ValueError(value)
+                values[key] = int(value) if isinstance(getattr(defaults, key), int) else number
+        except (OverflowError, TypeError, ValueError):
             raise ValueError("setting %s is %r, which is not a number" % (key, value)) from None
     return Settings(**values)
 
@@ -132,6 +137,17 @@ class End:
 def _natural(text: str) -> t.Tuple[t.Tuple[int, int, str], ...]:
     parts = re.findall(r"\d+|\D+", text)
     return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts)
+
+
+def _sensible(value: t.Any) -> t.Optional[float]:
+    """A number that can be a rate or a time, None for everything else that a node may say."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e12:
+        return None
+    return float(value)
+
+
+def _plain(value: t.Any) -> t.Optional[str]:
+    return None if value is None else str(value)
 
 
 # --- ends -------------------------------------------------------------------------------------------------------------
@@ -166,7 +182,7 @@ def _end(host: str, facts: Json, wanted: Json) -> t.Union[End, str]:
         int(wanted["port"]),
         gid_index,
         address,
-        wanted["rate_gbps"],
+        _sensible(wanted["rate_gbps"]),
         software,
         fabric.strip(),
     )
@@ -365,11 +381,11 @@ def _deadline(pairs: t.Sequence[Json], settings: Settings) -> int:
     """Seconds after which the servers of a round are surely of no use any more.
 
     All servers of a round start before its first client does, and the clients run `forks` at a time: the last one's turn
-    comes after all batches before it. A connection or a slow start may cost two minutes in each.
+    comes after all batches before it. A connection or a slow start may cost two minutes in each, and each test is made twice at most.
     """
     batches = -(-len(pairs) // settings.forks)
     longest = max(len(pair["tests"]) for pair in pairs)
-    return batches * (settings.timeout * (longest + 1) + 120)
+    return batches * (settings.timeout * (2 * longest + 1) + 120)
 
 
 def _jobs(rounds: t.Sequence[t.Sequence[Json]], settings: Settings) -> t.Dict[str, t.List[t.Optional[Json]]]:
@@ -407,7 +423,7 @@ def _entry(test: Json, result: Json, served: Json) -> Json:
     entry: Json = {
         "test": test["test"],
         "client": dict(test["client"]),
-        "server": {**test["server"], "address": test["server"]["address"] or result.get("address")},
+        "server": {**test["server"], "address": test["server"]["address"] or _plain(result.get("address"))},
         "message_bytes": test["message_bytes"],
         "iterations": test["iterations"],
         "qps": test["qps"],
@@ -424,6 +440,9 @@ def _entry(test: Json, result: Json, served: Json) -> Json:
     found = measured(test["test"], output)
     for key in ("mtu_bytes", "bandwidth_gbps", "message_rate_mpps", "latency_us"):
         entry[key] = found[key]
+    if result.get("status") == 0 and found["senseless"]:
+        problem = explain_senseless(found["senseless"])
+        return {**entry, "message": problem.cause, "remedy": problem.remedy}
     if result.get("status") != 0 or not (found["bandwidth_gbps"] or found["latency_us"]):
         return {**entry, **_error(result, served, output)}
     if found["bandwidth_gbps"]:
@@ -438,15 +457,19 @@ def _typical(latency: Json) -> float:
 
 
 def _error(result: Json, served: Json, output: str) -> Json:
+    status = result.get("status")
     given = result.get("problem") or served.get("problem")
-    if given and result.get("status") is None:
-        return {"message": str(given.get("cause")), "remedy": given.get("remedy")}
+    if isinstance(given, t.Mapping) and status is None:
+        return {"message": str(given.get("cause")), "remedy": _plain(given.get("remedy"))}
     # The client knew only its own side; the cause is often in what the server said.
     other = str(served.get("output") or "")
-    late = bool(result.get("timed_out"))
-    problem = (
-        timed_out(float(result["timeout"]), output, other) if late else explain(output, other, result.get("status"))
-    )
+    seconds = _sensible(result.get("timeout"))
+    if result.get("timed_out") and seconds:
+        problem = timed_out(seconds, output, other)
+    else:
+        # -255 to 255 are what a process can end with
+        known = isinstance(status, int) and abs(status) < 256
+        problem = explain(output, other, t.cast("int", status) if known else None)
     side = "" if problem.side == "client" else "the server says: "
     said = " (%s)" % problem.line if problem.line and problem.line not in problem.cause else ""
     return {"message": side + problem.cause + said, "remedy": problem.remedy}
@@ -466,8 +489,9 @@ def build_evidence(plan: Json, results: t.Mapping[str, t.Any]) -> Json:
     """
     by_round: t.Dict[t.Tuple[str, int], Json] = {}
     for host, rounds in results.items():
-        for one in rounds or []:
-            by_round[(str(host), int(one["round"]))] = one
+        for one in rounds if isinstance(rounds, (list, tuple)) else []:
+            if isinstance(one, t.Mapping) and isinstance(one.get("round"), int):
+                by_round[(str(host), one["round"])] = dict(one)
     groups: t.Dict[str, Json] = {
         group: {"schema": 1, "group": group, "tests": [], "untested": rows} for group, rows in plan["untested"].items()
     }
@@ -476,11 +500,13 @@ def build_evidence(plan: Json, results: t.Mapping[str, t.Any]) -> Json:
             ours = by_round.get((pair["client"], number), {})
             theirs = by_round.get((pair["server"], number), {})
             for index, test in enumerate(pair["tests"]):
+                result = _part(ours.get("client"), "results", index)
+                # what was measured again was so on the spare server, and those come after all others
+                place = index + len(pair["tests"]) if result.get("repeated") is True else index
                 served = {
                     **_part(theirs.get("server"), "results", index),
-                    **_part(theirs.get("stop"), "results", index),
+                    **_part(theirs.get("stop"), "results", place),
                 }
-                result = _part(ours.get("client"), "results", index)
                 if not result:
                     result = {"problem": _absent(pair, ours, theirs, served)}
                 groups[pair["group"]]["tests"].append(_entry(test, result, served))
@@ -501,8 +527,8 @@ def build_evidence(plan: Json, results: t.Mapping[str, t.Any]) -> Json:
 
 def _absent(pair: Json, ours: Json, theirs: Json, served: Json) -> t.Optional[Json]:
     """Why a client has no result at all."""
-    if served.get("problem"):
-        return t.cast("Json", served["problem"])
+    if isinstance(served.get("problem"), t.Mapping):
+        return dict(served["problem"])
     for host, one, key in ((pair["server"], theirs, "server"), (pair["client"], ours, "client")):
         answer = one.get(key)
         if not isinstance(answer, t.Mapping) or answer.get("unreachable"):

@@ -10,9 +10,10 @@ Units here: bytes, Gb/s (10^9 bits), microseconds, Mpps (10^6 messages a second)
 
 from __future__ import annotations
 
+import math
 import re
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 __all__ = [
     "PROGRAMS",
@@ -23,6 +24,7 @@ __all__ = [
     "Verdict",
     "command_line",
     "explain",
+    "explain_senseless",
     "figure_of",
     "gbps",
     "judge_bandwidth",
@@ -38,13 +40,21 @@ PROGRAMS = ("ib_write_bw", "ib_write_lat", "ib_read_bw", "ib_read_lat", "ib_send
 # "MB/sec" is printed by perftest up to 6.2x, "MiB/sec" later. Both divide by 0x100000 (perftest_parameters.c).
 _GBPS = {"Gb/sec": 1.0, "MB/sec": 8 * 0x100000 / 1e9, "MiB/sec": 8 * 0x100000 / 1e9}
 
+# No port carries near as much: the fastest has 800 Gb/s. What divides by a time that is almost none prints it.
+_MOST_GBPS = 10000.0
+# The program counts messages and bytes in 64 bits.
+_MOST = (1 << 64) - 1
+
 # The verb in the title of an output ("RDMA_Write BW Test"), as ctx_print_test_info() names it.
 _VERBS = {"RDMA_Write": "write", "RDMA_Read": "read", "Send": "send", "RDMA_Atomic": "atomic", "Atomic": "atomic"}
 
 
 @dataclass(frozen=True)
 class BandwidthRow:
-    """One line of a bandwidth table. peak is None when it was not measured (--noPeak, --duration, --run_infinitely: 0.00)."""
+    """One line of a bandwidth table. peak is None when it was not measured (--noPeak, --duration, --run_infinitely: 0.00).
+
+    senseless: the figures that cannot be, with their names and as printed; '' when all can.
+    """
 
     message_bytes: int
     iterations: int
@@ -52,6 +62,7 @@ class BandwidthRow:
     average: float
     rate_mpps: float
     unit: str
+    senseless: str = field(default="", compare=False)
 
     @property
     def peak_gbps(self) -> t.Optional[float]:
@@ -75,6 +86,7 @@ class LatencyRow:
     stdev: t.Optional[float]
     p99: t.Optional[float]
     p999: t.Optional[float]
+    senseless: str = field(default="", compare=False)
 
 
 Row = t.Union[BandwidthRow, LatencyRow]
@@ -226,7 +238,8 @@ def _first(pattern: str, text: str) -> t.Optional[str]:
 
 
 def _int(value: t.Optional[str]) -> t.Optional[int]:
-    found = re.match(r"\d+", value or "")
+    # Nothing that is printed has more digits, and Python converts only so many.
+    found = re.match(r"\d{1,18}(?!\d)", value or "")
     return int(found.group()) if found else None
 
 
@@ -251,8 +264,9 @@ def _row(values: t.Sequence[str], columns: t.Tuple[str, ...], unit: t.Optional[s
         if unit in _GBPS:
             peak = numbers["peak"]
             # 0.00: not measured, the table says it like that
-            return BandwidthRow(size, iterations, peak or None, numbers["average"], numbers["rate"], str(unit))
-        return LatencyRow(
+            row = BandwidthRow(size, iterations, peak or None, numbers["average"], numbers["rate"], str(unit))
+            return replace(row, senseless=_senseless(_bandwidth_figures(row), cells))
+        latency = LatencyRow(
             size,
             iterations,
             numbers.get("min"),
@@ -263,8 +277,48 @@ def _row(values: t.Sequence[str], columns: t.Tuple[str, ...], unit: t.Optional[s
             numbers.get("p99"),
             numbers.get("p999"),
         )
+        return replace(latency, senseless=_senseless(_latency_figures(latency), cells))
     except (KeyError, ValueError):
         return None
+
+
+def _can_be(value: t.Optional[float], least: float = 0.0, most: float = math.inf) -> bool:
+    """Whether a figure is none, or finite and more than the least that it cannot be."""
+    return value is None or (math.isfinite(value) and least < value <= most)
+
+
+def _bandwidth_figures(row: BandwidthRow) -> t.Dict[str, bool]:
+    # Six digits: what is below one message in two seconds is printed as 0.
+    rounded = row.rate_mpps == 0 and _can_be(row.average_gbps, most=8e-9 * min(row.message_bytes, _MOST))
+    return {
+        "#bytes": 0 < row.message_bytes <= _MOST,
+        "#iterations": 0 < row.iterations <= _MOST,
+        "peak": _can_be(row.peak_gbps, most=_MOST_GBPS),
+        "average": _can_be(row.average_gbps, most=_MOST_GBPS),
+        "rate": _can_be(row.rate_mpps) or rounded,
+    }
+
+
+def _latency_figures(row: LatencyRow) -> t.Dict[str, bool]:
+    return {
+        "#bytes": 0 < row.message_bytes <= _MOST,
+        "#iterations": 0 < row.iterations <= _MOST,
+        "min": _can_be(row.minimum),
+        "max": _can_be(row.maximum),
+        "typical": _can_be(row.typical),
+        "average": _can_be(row.average),
+        # all the same
+        "stdev": row.stdev == 0 or _can_be(row.stdev),
+        "p99": _can_be(row.p99),
+        "p999": _can_be(row.p999),
+    }
+
+
+def _senseless(figures: t.Mapping[str, bool], cells: t.Mapping[str, str]) -> str:
+    """Names and printed values of the figures that cannot be."""
+    wrong = [name for name, sensible in figures.items() if not sensible]
+    labels = {"peak": "BW peak", "average": "BW average", "rate": "MsgRate"} if "rate" in figures else {}
+    return ", ".join("%s %s" % (labels.get(name, name), cells[name][:50]) for name in wrong)
 
 
 def parse(text: str) -> Report:
@@ -301,7 +355,7 @@ def parse(text: str) -> Report:
         units=tuple(units),
         device=_first("Device", text),
         link_type=_first("Link type", text),
-        mtu_bytes=_int(_first("Mtu", text)),
+        mtu_bytes=_int(_first("Mtu", text)) or None,
         qps=_int(_first("Number of qps", text)),
         gid_index=_int(_first("GID index", text)),
         rows=tuple(rows),
@@ -321,12 +375,15 @@ def _test(text: str) -> t.Tuple[t.Optional[str], t.Optional[str]]:
 def measured(test: str, text: str) -> t.Dict[str, t.Any]:
     """The last row of an output as plain values: what perftest found at the largest size. Nulls where there is none.
 
-    {test, mtu_bytes, message_bytes, iterations, bandwidth_gbps: {peak, average}, message_rate_mpps, latency_us: {min, ...}}
+    A machine without time for its clock prints figures that cannot be (inf, nan, 0, negative, more than any port carries). None of
+    such a row is taken; they are in `senseless` then, as printed, which is null otherwise.
+    {test, senseless, mtu_bytes, message_bytes, iterations, bandwidth_gbps: {peak, average}, message_rate_mpps, latency_us: {min, ...}}
     """
     report = parse(text)
     rows: t.Sequence[Row] = report.latency if kind_of(test) == "latency" else report.bandwidth
     values: t.Dict[str, t.Any] = {
         "test": test,
+        "senseless": None,
         "mtu_bytes": report.mtu_bytes,
         "message_bytes": None,
         "iterations": None,
@@ -336,6 +393,8 @@ def measured(test: str, text: str) -> t.Dict[str, t.Any]:
     }
     if rows:
         row = rows[-1]
+        if row.senseless:
+            return {**values, "senseless": row.senseless}
         values.update(message_bytes=row.message_bytes, iterations=row.iterations)
         if isinstance(row, BandwidthRow):
             peak = row.peak_gbps
@@ -548,6 +607,16 @@ def explain(client: str, server: str = "", status: t.Optional[int] = None) -> Pr
     return Problem("client", cause, "run the command by hand on both hosts to see more", last[-1] if last else "")
 
 
+def explain_senseless(figures: str) -> Problem:
+    """Why figures are no measurement; figures: as measured() gives them in `senseless`."""
+    return Problem(
+        "client",
+        "perftest printed figures that cannot be: %s" % figures,
+        "measure again when the hosts have less to do: their clocks did not advance while they measured, or jumped",
+        "",
+    )
+
+
 def timed_out(seconds: float, client: str, server: str = "") -> Problem:
     """Why a test did not end in time. A telling line in the outputs is better than the bare fact."""
     problem = explain(client, server)
@@ -573,7 +642,7 @@ def timed_out(seconds: float, client: str, server: str = "") -> Problem:
 
 def figure_of(value: float) -> str:
     """Three significant digits, and no digit of the integer part lost."""
-    return "%d" % round(value) if abs(value) >= 1000 else "%.3g" % value
+    return "%d" % round(value) if 1000 <= abs(value) < math.inf else "%.3g" % value
 
 
 def judge_bandwidth(average_gbps: float, min_gbps: float, why: str = "") -> Verdict:

@@ -557,6 +557,8 @@ class Lab:
             started = time.monotonic()
             self._start_with_accelerator(spec, image, notes)
             seconds["boot"] = time.monotonic() - started
+            # how fast this machine is: the time limits of tests follow it
+            self._save({**self.state(), "boot_seconds": round(seconds["boot"], 1)})
         return self._result(True, before=before, seconds=seconds, notes=notes)
 
     @contextlib.contextmanager

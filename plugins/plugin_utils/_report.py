@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import functools
 import json
-import math
 import re
 import textwrap
 import typing as t
@@ -99,6 +98,10 @@ _TITLES = {
 }
 
 
+# No rate, size, time or count is near it.
+_MOST = 1e18
+
+
 class ReportError(Exception):
     """Input that is no report input; the text is for the user."""
 
@@ -113,7 +116,8 @@ def _number(value: t.Any) -> str:
     """A measured or nominal value with three significant digits and without a useless fraction."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return _NOTHING
-    if not math.isfinite(value):
+    # also what is not finite, or no number at all
+    if not abs(value) < _MOST:
         return _NOTHING
     if abs(value) >= 100:
         return "%d" % round(value)
@@ -349,6 +353,13 @@ def _is_latency(test: Json) -> bool:
     return str(test.get("test")).endswith("_lat")
 
 
+def _figure(value: t.Any) -> float | None:
+    """What can have been measured, or be a limit: a number above 0. Everything else is none."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return value if 0 < value < _MOST else None
+
+
 def _measurements(tests: list[Json]) -> list[Json]:
     """All tests, by their kind: the known ones first."""
     kinds: dict[tuple[str, bool], list[Json]] = {}
@@ -368,8 +379,10 @@ def _measured(tests: list[Json], name: str, latency: bool) -> Json:
         value = result.get("average" if bandwidth else "typical")
         if latency and value is None:
             value = result.get("average")
-        floor = _map(test.get("floor")).get("min_gbps" if bandwidth else "max_us")
-        verdict = test.get("verdict")
+        value = _figure(value)
+        floor = _figure(_map(test.get("floor")).get("min_gbps" if bandwidth else "max_us"))
+        # Without a figure nothing has passed.
+        verdict = test.get("verdict") if value is not None or test.get("verdict") != "pass" else "error"
         unit = "Gb/s" if bandwidth else "µs"
         limit = "%s %s %s" % ("at least" if bandwidth else "at most", _number(floor), unit) if floor is not None else ""
         how = ["%s B messages" % _number(test.get("message_bytes")), "%s iterations" % _number(test.get("iterations"))]
@@ -380,9 +393,9 @@ def _measured(tests: list[Json], name: str, latency: bool) -> Json:
                 "client": _end(test.get("client")),
                 "server": _end(test.get("server")),
                 "hosts": (str(_map(test.get("client")).get("host")), str(_map(test.get("server")).get("host"))),
-                "value": value if isinstance(value, (int, float)) and not isinstance(value, bool) else None,
-                "text": "%s %s" % (_number(value), unit) if isinstance(value, (int, float)) else "no result",
-                "floor": floor if isinstance(floor, (int, float)) else None,
+                "value": value,
+                "text": "%s %s" % (_number(value), unit) if value is not None else "no result",
+                "floor": floor,
                 "limit": limit,
                 "state": "ok" if verdict == "pass" else "bad",
                 "word": {"pass": "passed", "fail": "failed"}.get(str(verdict), "error"),
@@ -395,8 +408,8 @@ def _measured(tests: list[Json], name: str, latency: bool) -> Json:
     rows.sort(
         key=lambda row: (row["state"] == "ok", row["value"] or 0 if bandwidth else -(row["value"] or 0), row["client"])
     )
-    values = [row["value"] for row in rows if row["value"] is not None and row["value"] >= 0]
-    floors = [row["floor"] for row in rows if row["floor"] is not None and row["floor"] > 0]
+    values = [row["value"] for row in rows if row["value"] is not None]
+    floors = [row["floor"] for row in rows if row["floor"] is not None]
     top = max(values, default=0.0)
     # a limit far beyond everything measured would flatten the bars; it is said in words then
     if floors and (top <= 0 or max(floors) <= 4 * top):

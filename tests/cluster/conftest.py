@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.plugins.module_utils._kube import Kube, KubeError
 from ansible_collections.fabric.rdma.plugins.module_utils._manifests import CLASS_LABEL
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout import OWN_SELECTOR
@@ -70,7 +71,7 @@ class Site:
         # namespaces that are not of the tests
         self.others = others
         self.groups = groups()
-        self.rollout: dict[str, t.Any] = {"namespace": "rdma", "timeout": 60}
+        self.rollout: dict[str, t.Any] = {"namespace": "rdma", "timeout": int(limit(60))}
 
     def write(self) -> Path:
         inventory = self.directory / "hosts.yml"
@@ -104,7 +105,7 @@ class Site:
         """What a playbook prints. It fails exactly when it is to."""
         start = time.monotonic()
         with self.start(playbook, *arguments, user=user) as done:
-            output = done.communicate(timeout=600)[0]
+            output = done.communicate(timeout=limit(600))[0]
         print(
             f"{playbook} {' '.join(arguments)}: {time.monotonic() - start:.0f} s, exit code {done.returncode}",
             flush=True,
@@ -163,7 +164,7 @@ class Site:
                     raise
         for name in self.namespaces():
             self.kube.request("DELETE", f"/api/v1/namespaces/{name}", "delete")
-        end = time.monotonic() + 60
+        end = time.monotonic() + limit(60)
         while (left := self.namespaces() + self.pods()) and time.monotonic() < end:
             time.sleep(0.2)
         # after the Pods, which only kwok ends, and only on nodes that are there

@@ -14,8 +14,10 @@ from pathlib import Path
 import kubernetes
 import urllib3
 
+from ansible_collections.fabric.rdma.molecule.shared.pace import limit
+
 # Seconds that a held change, and the test that waits for one, are given.
-PATIENCE = 120
+PATIENCE = limit(120)
 
 
 class Gate:

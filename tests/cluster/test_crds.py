@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.plugins.module_utils._kube import Kube, KubeError
 
 pytestmark = pytest.mark.cluster
@@ -56,7 +57,7 @@ def test_definitions_of_operators(kube: Kube) -> None:
         "version": "network-operator-v26.4.0",
         "config": config,
     }
-    end = time.monotonic() + 30
+    end = time.monotonic() + limit(30)
     while True:
         try:
             fresh.apply(policy(rdmaSharedDevicePlugin=plugin), dry_run=True)

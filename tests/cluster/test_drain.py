@@ -11,6 +11,8 @@ import typing as t
 import pytest
 import yaml
 
+from ansible_collections.fabric.rdma.molecule.shared.pace import limit
+
 if t.TYPE_CHECKING:
     from conftest import Site
 
@@ -69,7 +71,7 @@ def work(site: Site, kind: str) -> None:
         path = "/apis/apps/v1/namespaces/rdma/replicasets"
     site.kube.merge("/api/v1/nodes/v100-1", "label", {"metadata": {"labels": {"work": "here"}}}, dry_run=False)
     site.kube.request("POST", path, "make work", body=body)
-    end = time.monotonic() + 60
+    end = time.monotonic() + limit(60)
     while not [name for name in names(site) if name.startswith("work")]:
         assert time.monotonic() < end, "nothing runs there"
         time.sleep(0.2)

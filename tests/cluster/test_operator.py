@@ -20,6 +20,7 @@ import kubernetes
 import pytest
 import yaml
 
+from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.plugins.module_utils._kube import Kube, KubeError
 from ansible_collections.fabric.rdma.plugins.module_utils._operator import LINES, operator_manifests
 from ansible_collections.fabric.rdma.tests.cluster import cluster as control_plane
@@ -198,7 +199,7 @@ def define(kube: Kube, item: dict[str, t.Any]) -> None:
     content = "application/apply-patch+yaml; charset=utf-8"
     kube.request("PATCH", f"{DEFINITIONS}/{name}", "define", query, json.dumps(item), content)
     probe = {"apiVersion": API, "kind": kind, "metadata": {"name": "probe"}, "spec": {marker: "x"}}
-    end = time.monotonic() + 60
+    end = time.monotonic() + limit(60)
     while True:
         try:
             # one that has never looked this kind up
@@ -225,7 +226,7 @@ def operator(site: Site, defined: dict[str, t.Any]) -> t.Iterator[Operator]:
         "engine": "network_operator",
         "operator_version": "26.4.1",
         "helm": {"install": False},
-        "timeout": 60,
+        "timeout": int(limit(60)),
     }
     kube = Kube(site.kube.source)
     with Operator(kube) as there:
@@ -390,12 +391,12 @@ def test_functions_for_a_group(site: Site, operator: Operator, kubelets: Kubelet
     site.rollout["sriov"] = ["gb200"]
     kubelets.functions("gb200-1", 4)
     kubelets.functions("gb200-2", 3)
-    site.rollout["timeout"] = 8
+    site.rollout["timeout"] = int(limit(8))
     output = flat(site.run("rollout", fails=True))
     assert "allocatable is 3, not 4 on gb200-2" in output
     kubelets.functions("gb200-2", 4)
     # and its driver: refused where the role ofed sees to it, then overridden by name
-    site.rollout.update(timeout=60, ofed_driver={"groups": ["gb200"]})
+    site.rollout.update(timeout=int(limit(60)), ofed_driver={"groups": ["gb200"]})
     output = flat(site.run("rollout", fails=True))
     assert "host_driver: rdma_ofed.method of host gb200-1 (group gb200) is inbox" in output
     assert "default_route: the default route of host gb200-1 (bond0) goes over the driver" in output
@@ -413,7 +414,7 @@ def test_functions_for_a_group(site: Site, operator: Operator, kubelets: Kubelet
 
 def test_what_keeps_a_class_from_serving_is_named(site: Site, operator: Operator, kubelets: Kubelets) -> None:
     site.groups = {"ib-a100": site.groups["ib-a100"]}
-    site.rollout["timeout"] = 6
+    site.rollout["timeout"] = int(limit(6))
     site.nodes({NIC: "true"})
     operator.away = True
     output = flat(site.run("rollout", fails=True))
@@ -519,7 +520,7 @@ def test_from_one_policy_to_many_and_back(two: Site, operator: Operator, webhook
     assert set(first["spec"]) == {"secondaryNetwork", "rdmaSharedDevicePlugin"}
     assert changed(two.run("rollout")) == 0
     # the API server learns of new rules a moment later
-    end = time.monotonic() + 60
+    end = time.monotonic() + limit(60)
     one = {"kind": "NicNodePolicy", "metadata": {"name": "one"}, "spec": {"rdmaSharedDevicePlugin": PLUGIN}}
     while "cannot also define it" not in (text := refusal(kube, one)):
         assert time.monotonic() < end, f"the webhook refuses a section that is in the cluster policy, not: {text}"
@@ -539,7 +540,7 @@ def test_from_one_policy_to_many_and_back(two: Site, operator: Operator, webhook
     given_up = int(between["metadata"]["resourceVersion"])
     assert all(int(item["metadata"]["resourceVersion"]) > given_up for item in made), "the section was gone first"
     operator.away = False
-    two.rollout["timeout"] = 60
+    two.rollout["timeout"] = int(limit(60))
     two.run("rollout")
     assert changed(two.run("rollout")) == 0
     # and back
@@ -557,14 +558,14 @@ def test_from_one_policy_to_many_and_back(two: Site, operator: Operator, webhook
     assert len(gone) == 2
     assert max(gone) < int(last["metadata"]["resourceVersion"]), "the node policies were gone first"
     operator.away = False
-    two.rollout["timeout"] = 60
+    two.rollout["timeout"] = int(limit(60))
     two.run("rollout")
     assert two.node("gb200-1")["status"]["allocatable"]["rdma/rdma_gb200"] == "63"
     assert changed(two.run("rollout")) == 0
 
 
 def test_from_daemon_sets_to_the_operator_and_back(two: Site) -> None:
-    operator_way, own_way = two.rollout, {"namespace": "rdma", "timeout": 60}
+    operator_way, own_way = two.rollout, {"namespace": "rdma", "timeout": int(limit(60))}
     two.rollout = own_way
     two.run("rollout")
     assert len(two.objects()) == 4
@@ -624,7 +625,7 @@ def test_a_release_that_leaves_its_pods_alone(two: Site, operator: Operator) -> 
     two.run("rollout")
     time.sleep(1.1)  # times of the API server are in seconds
     two.groups["ib-v100"]["rdma_resource"]["hca_max"] = 31
-    two.rollout["timeout"] = 6
+    two.rollout["timeout"] = int(limit(6))
     output = flat(two.run("rollout", fails=True))
     assert f"kubectl -n {SPACE} rollout restart daemonset rdma-shared-dp-ds" in output
 
@@ -654,7 +655,7 @@ def test_what_cannot_be_is_refused_before_anything_is_changed(site: Site, operat
 def test_a_missing_definition_is_named(two: Site, defined: dict[str, dict[str, t.Any]]) -> None:
     two.kube.request("DELETE", f"{DEFINITIONS}/nicnodepolicies.mellanox.com", "delete")
     try:
-        end = time.monotonic() + 30
+        end = time.monotonic() + limit(30)
         while "NicNodePolicy" in Kube(two.kube.source).kinds(API) and time.monotonic() < end:
             time.sleep(0.3)
         output = flat(two.run("rollout", fails=True))

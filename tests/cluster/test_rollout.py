@@ -11,6 +11,8 @@ import typing as t
 
 import pytest
 
+from ansible_collections.fabric.rdma.molecule.shared.pace import limit
+
 if t.TYPE_CHECKING:
     from conftest import Kubelets, Limited, Site
 
@@ -26,7 +28,7 @@ def test_check_mode_shows_what_would_come(small: Site) -> None:
 
 
 def test_a_node_without_its_resource_is_named(site: Site, kubelets: Kubelets) -> None:
-    site.rollout["timeout"] = 8
+    site.rollout["timeout"] = int(limit(8))
     site.groups = {"ib-a100": site.groups["ib-a100"]}
     site.nodes()
     kubelets.breaks("a100-3")
@@ -136,7 +138,11 @@ def test_quota(small: Site) -> None:
         "spec": {"hard": {"count/daemonsets.apps": "0"}},
     }
     small.kube.request("POST", "/api/v1/namespaces/rdma/resourcequotas", "make", body=quota)
-    time.sleep(2)  # the quota counts once its controller has seen it
+    # it counts once its controller has seen it
+    path, end = "/api/v1/namespaces/rdma/resourcequotas/none", time.monotonic() + limit(60)
+    while "used" not in ((small.kube.find(path, "read") or {}).get("status") or {}):
+        assert time.monotonic() < end, "the quota is not counted"
+        time.sleep(0.2)
     output = refused(small)
     assert "exceeded quota: none" in output
     assert "Raise the ResourceQuota" in output

@@ -10,6 +10,8 @@ import typing as t
 
 import pytest
 
+from ansible_collections.fabric.rdma.molecule.shared.pace import limit
+
 if t.TYPE_CHECKING:
     from conftest import Kubelets, Site
 
@@ -55,7 +57,7 @@ def test_a_resource_that_comes_back_is_a_failure(site: Site, kubelets: Kubelets)
     site.groups = {"ib-a100": site.groups["ib-a100"]}
     site.nodes()
     kubelets.give_up("a100-1", RESOURCE)
-    wanted = json.dumps({"rdma_stale_resources": [RESOURCE], "rdma_stale_verify": 8})
+    wanted = json.dumps({"rdma_stale_resources": [RESOURCE], "rdma_stale_verify": int(limit(8))})
     with site.start("cleanup_stale", "-e", wanted) as run:
         while listed(site, "a100-1"):
             assert run.poll() is None

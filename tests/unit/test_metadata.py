@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import json
+import os
 import re
 import subprocess
 import sys
@@ -226,6 +228,211 @@ def test_gates_have_no_exceptions() -> None:
     lint = load(".ansible-lint")
     assert lint["profile"] == "production"
     assert not {"skip_list", "warn_list", "enable_list", "mock_modules", "mock_roles"} & set(lint)
+
+
+# --- Makefile, scenarios ---------------------------------------------------------------------------------------------
+
+MAKEFILE = (ROOT / "Makefile").read_text()
+TARGETS = dict(re.findall(r"^([a-z-]+):.*?## (.*)$", MAKEFILE, re.M))
+SCENARIOS = sorted(path.parent.name for path in ROOT.glob("molecule/*/molecule.yml"))
+
+
+def test_papers_name_targets_that_there_are() -> None:
+    papers = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("roles/*/README.md"), *ROOT.glob("tests/**/*.md")]
+    named = {
+        (path.relative_to(ROOT).as_posix(), target)
+        for path in [*papers, ROOT / ".ci" / "run"]
+        for target in re.findall(r"(?:`|^|exec )make ([a-z][a-z-]*)", path.read_text(), re.M)
+    }
+    assert len(named) > 5
+    assert not [(path, target) for path, target in named if target not in TARGETS]
+
+
+def test_make_test_says_what_it_runs() -> None:
+    (recipe,) = re.findall(r"^\t@tools/test (.+)$", MAKEFILE, re.M)
+    said, _, left_out = TARGETS["test"].partition("(not: ")
+    assert sorted(re.findall(r"\w+", said.partition(": ")[2])) == sorted(re.findall(r"\w+", recipe))
+    # what is left out is a target, and runs tests
+    assert set(re.findall(r"\w+", left_out)) <= set(TARGETS) - set(re.findall(r"\w+", recipe))
+
+
+def test_make_molecule_says_what_it_runs() -> None:
+    """The scenarios that tools/molecule takes when nobody names one; another has a target of its own that says so."""
+    apart = re.findall(r"^\t@SCENARIOS=(\w+) tools/molecule", MAKEFILE, re.M)
+    assert f"grep -v '^{'|'.join(apart)}$'" in (ROOT / "tools" / "molecule").read_text()
+    (said,) = re.findall(r"\((.*)\)", TARGETS["molecule"])
+    assert said.split(", ") == [name for name in SCENARIOS if name not in apart]
+    assert all(f"the scenario {name}" in TARGETS[name] for name in apart)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_scenario_says_what_it_is(name: str) -> None:
+    first, second = (ROOT / "molecule" / name / "molecule.yml").read_text().splitlines()[:2]
+    assert (first, second[:2]) == ("---", "# ")
+
+
+def test_the_table_of_the_control_plane_lists_its_tests() -> None:
+    listed = re.findall(r"^\| `(test_\w+\.py)` \|", (ROOT / "tests/cluster/README.md").read_text(), re.M)
+    assert sorted(listed) == sorted(path.name for path in ROOT.glob("tests/cluster/test_*.py"))
+
+
+# --- docs/faults.md ------------------------------------------------------------------------------------------------
+
+
+def tool(name: str) -> t.Any:
+    """A program of tools/ as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+FAULTS = tool("faults")
+
+
+@pytest.mark.parametrize("row", FAULTS.rows(FAULTS.PAGE.read_text()), ids=lambda row: row.fault)
+def test_a_fault_names_what_proves_it(row: t.Any) -> None:
+    for name, test in FAULTS.references(row):
+        FAULTS.check(name, test)
+    if row.proof == FAULTS.NOT_PROVED:
+        assert not FAULTS.references(row)
+
+
+ROW = "| fault | it ends well | {} |"
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("| fault | it ends well |", "a row has a fault, an outcome and a proof"),
+        ("| fault | it ends well | |", "a row has a fault, an outcome and a proof"),
+        (ROW.format("everywhere"), "a proof is `FILE::NAME`"),
+        (ROW.format("`test_metadata.py`"), "a proof is `FILE::NAME`"),
+        (ROW.format("`test_metadata.py::test_forbidden_words` in part"), "a proof is `FILE::NAME`"),
+        (ROW.format("`test_nowhere.py::test_it`"), "test_nowhere.py is not there"),
+        (ROW.format("`molecule.yml::Boot`"), "molecule.yml may be molecule/"),
+        (ROW.format("`test_metadata.py::test_nothing_at_all`"), "has no test test_nothing_at_all"),
+        (ROW.format("`test_metadata.py::tool`"), "test_metadata.py::tool is no test"),
+        (ROW.format("`node.py::disk: lost`"), "has no case 'disk: lost'"),
+        (ROW.format("`containers.py::disk: full`"), "has no dictionary CASES"),
+        (ROW.format("`driver/converge.yml::Go home`"), "has no task 'Go home'"),
+    ],
+)
+def test_a_fault_without_a_proof_is_found(row: str, message: str) -> None:
+    with pytest.raises(FAULTS.FaultsError, match=re.escape(message)):
+        FAULTS.follow(f"## Here\n\n| fault | outcome | proof |\n|---|---|---|\n{row}\n")
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("def test_it():\n    pass\n", "asserts nothing"),
+        ("def test_it():\n    look()\n\ndef look():\n    test_it()\n", "asserts nothing"),
+        ("@pytest.mark.skip(reason='x')\ndef test_it():\n    assert 1\n", "is not run"),
+        ("@pytest.mark.xfail\ndef test_it():\n    assert 1\n", "is not run"),
+        ("@pytest.mark.skipif(1, reason='x')\ndef test_it():\n    look()\n\ndef look():\n    assert 1\n", None),
+        ("@given(st.binary())\ndef test_it(data):\n    parse(data)\n", None),
+    ],
+)
+def test_an_empty_proof_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, message: str | None
+) -> None:
+    path = tmp_path / "test_made.py"
+    path.write_text(code)
+    monkeypatch.setattr(FAULTS, "locate", lambda _name: path)
+    if message is None:
+        FAULTS.check("test_made.py", "test_it")
+    else:
+        with pytest.raises(FAULTS.FaultsError, match=message):
+            FAULTS.check("test_made.py", "test_it")
+
+
+def test_runs_are_counted(tmp_path: Path) -> None:
+    """As pytest collects them, examples of random tests too; a case on each of its nodes, a task for each item of its loop."""
+    page = tmp_path / "page.md"
+    proofs = [
+        "`test__grpc.py::test_bytes_that_are_no_message`",
+        "`test__grpc.py::test_any_bytes_are_a_message_or_an_error`",
+        "`node.py::restart: CRI in error`, `driver/converge.yml::Go through the ways in which it fails`",
+        FAULTS.NOT_PROVED,
+    ]
+    page.write_text("## Here\n" + "\n".join(f"| {number} | x | {proof} |" for number, proof in enumerate(proofs)))
+    command = [sys.executable, FAULTS.__file__, str(page)]
+    lines = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True).stdout.splitlines()
+    assert lines[-6:] == [
+        "| 0 | 1 | 5 |",
+        "| 1 | 1 | 100 |",
+        # three nodes, four ways
+        "| 2 | 2 | 7 |",
+        "| 3 | designed, not proved |  |",
+        "",
+        "3 of 4 faults are proved, by at least 112 runs; 1 are designed, not proved.",
+    ]
+
+
+# --- time limits of tests ---------------------------------------------------------------------------------------------
+
+PACE = "molecule/shared/pace.py"
+# What waits: the keyword timeout, or the first argument.
+WAITING = {"run", "check_output", "communicate", "urlopen", "wait", "join"}
+AT_FIRST = {"wait", "join"}
+
+
+def fixed_limits(source: str) -> list[int]:
+    """Lines where something waits for a number of seconds, one or more, that no machine changes."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        limits: list[ast.expr] = []
+        if (
+            isinstance(node, ast.BinOp)
+            and isinstance(node.op, ast.Add)
+            and ast.unparse(node.left).endswith("monotonic()")
+        ):
+            limits = [node.right]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in WAITING:
+            limits = [keyword.value for keyword in node.keywords if keyword.arg == "timeout"]
+            limits += node.args[:1] if node.func.attr in AT_FIRST else []
+        for limit in limits:
+            if isinstance(limit, ast.Constant) and isinstance(limit.value, (int, float)) and limit.value >= 1:
+                found.append(limit.lineno)
+    return found
+
+
+def test_time_limits_of_tests_follow_the_machine() -> None:
+    """A machine that is busy is no failure: limits go through pace.limit()."""
+    assert fixed_limits(
+        "end = time.monotonic() + 60\nrun(x, timeout=5)\nx.run(timeout=5)\nx.wait(3)\nx.wait(limit(3))"
+    ) == [1, 3, 4]
+    found = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for top in ("tests", "molecule")
+        for path in sorted((ROOT / top).rglob("*.py"))
+        for line in fixed_limits(path.read_text())
+    ]
+    assert not found
+
+
+def pace_of(tmp_path: Path, **environment: str) -> float:
+    program = "import pace; print(pace.factor(), pace.limit(10))"
+    variables = {"PATH": os.environ["PATH"], "PYTHONPATH": str((ROOT / PACE).parent), **environment}
+    done = subprocess.run([sys.executable, "-c", program], env=variables, cwd=tmp_path, check=True, capture_output=True)
+    factor, ten = map(float, done.stdout.split())
+    assert ten == pytest.approx(10 * factor)
+    return factor
+
+
+@pytest.mark.parametrize(
+    ("text", "factor"), [("40", 1), ("12.5", 1), ("100", 2.5), ("4000", 20), ("-1", None), ('"x"', None), ("", None)]
+)
+def test_pace(tmp_path: Path, text: str, factor: float | None) -> None:
+    """By the boot of the lab; where that is not known, by a few processes."""
+    (tmp_path / "state.json").write_text(f'{{"boot_seconds": {text}}}')
+    found = pace_of(tmp_path, FABRIC_RDMA_LAB=str(tmp_path))
+    assert 1 <= found <= 20
+    assert factor is None or found == factor
+    assert pace_of(tmp_path, FABRIC_RDMA_LAB=str(tmp_path), FABRIC_RDMA_PACE="3.5") == 3.5
 
 
 # --- words that do not belong ---------------------------------------------------------------------------------------

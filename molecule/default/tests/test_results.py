@@ -12,6 +12,7 @@ import sys
 import typing as t
 from pathlib import Path
 
+import pace
 import pytest
 import yaml
 
@@ -38,6 +39,13 @@ def check_evidence(directory: Path) -> None:
         assert entry["client"]["device"] == entry["server"]["device"] == "rxe0"
     assert 0 < tests["ib_write_bw"]["bandwidth_gbps"]["average"] < 1000
     assert 0 < tests["ib_write_lat"]["latency_us"]["typical"] < 10_000_000
+
+
+def test_the_lab_says_how_fast_this_machine_is() -> None:
+    """The time limits of tests follow it."""
+    state = load(Path(os.environ["FABRIC_RDMA_LAB"]) / "state.json")
+    assert state["boot_seconds"] > 1
+    assert pace.factor() == round(min(max(state["boot_seconds"] / pace.BOOT_SECONDS, 1), pace.MOST), 2)
 
 
 def test_facts_of_every_host() -> None:

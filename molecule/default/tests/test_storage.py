@@ -11,6 +11,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterator
 
+import pace
 import pytest
 import testinfra
 
@@ -46,7 +47,7 @@ def disk(host: t.Any) -> Iterator[str]:
     host.check_output(f"iscsiadm --mode discovery --type sendtargets --portal {SERVER}")
     host.check_output(f"iscsiadm --mode node --targetname {TARGET} --portal {SERVER} --login")
     path = f"/dev/disk/by-path/ip-{SERVER}:3260-iscsi-{TARGET}-lun-1"
-    host.check_output(f"udevadm settle --timeout 60 --exit-if-exists {path}")
+    host.check_output(f"udevadm settle --timeout {pace.limit(60):.0f} --exit-if-exists {path}")
     yield path
     host.check_output(f"iscsiadm --mode node --targetname {TARGET} --portal {SERVER} --logout")
     host.check_output(f"iscsiadm --mode node --targetname {TARGET} --op delete")
@@ -63,7 +64,7 @@ def test_a_disk_from_the_other_node(host: t.Any, disk: str) -> None:
 
 def maps(host: t.Any, disk: str) -> list[str]:
     """Maps on top of the disk, when multipathd has looked at it with its present configuration."""
-    host.check_output("multipathd reconfigure && udevadm settle --timeout 60")
+    host.check_output(f"multipathd reconfigure && udevadm settle --timeout {pace.limit(60):.0f}")
     # it answers once it is through
     host.check_output("multipathd show daemon")
     return t.cast("list[str]", host.check_output(f"ls /sys/block/$(basename $(readlink -f {disk}))/holders").split())

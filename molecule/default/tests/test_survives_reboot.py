@@ -10,6 +10,7 @@ import time
 import typing as t
 
 import nodes
+import pace
 import pytest
 
 testinfra_hosts = ["ssh://lab1"]
@@ -33,12 +34,12 @@ def rebooted() -> None:
     assert before
     # the connection may or may not end with an error
     subprocess.run(nodes.command("lab1", "systemctl", "reboot"), stdin=subprocess.DEVNULL, check=False)
-    deadline = time.monotonic() + 600
+    deadline = time.monotonic() + pace.limit(300)
     while boot() in ("", before):
         assert time.monotonic() < deadline, "the node did not come back"
         time.sleep(2)
     wait = nodes.command("lab1", "systemctl", "is-system-running", "--wait")
-    subprocess.run(wait, stdin=subprocess.DEVNULL, check=False, timeout=600)
+    subprocess.run(wait, stdin=subprocess.DEVNULL, check=False, timeout=pace.limit(300))
 
 
 @pytest.mark.usefixtures("rebooted")

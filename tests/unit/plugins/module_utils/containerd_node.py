@@ -22,6 +22,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.fabric.rdma.molecule.shared import pace
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd_daemon import Node
 
 UNIT = "containerd.service"
@@ -171,7 +172,7 @@ class Machine(Node):
                 stderr=subprocess.STDOUT,
                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_MEMLOCK, (limit, HIGH)),
             )
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + pace.limit(30)
         while time.monotonic() < deadline:
             if self.process.poll() is not None:
                 return False
@@ -184,7 +185,7 @@ class Machine(Node):
         if self.process and self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:
-                self.process.wait(10)
+                self.process.wait(pace.limit(10))
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.plugins.module_utils import _memlock_run
 from ansible_collections.fabric.rdma.plugins.module_utils._memlock import MemlockError, parse_wish
 from ansible_collections.fabric.rdma.plugins.module_utils._memlock_run import lift
@@ -57,8 +58,8 @@ def start(tmp_path: Path) -> Iterator[Start]:
         machine.stop()
 
 
-def run(machine: Machine, check: bool = False, timeout: float = 20, **wish: Any) -> dict[str, Any]:
-    result: dict[str, Any] = lift(machine, parse_wish({**LIMIT, **wish}), check, timeout)
+def run(machine: Machine, check: bool = False, **wish: Any) -> dict[str, Any]:
+    result: dict[str, Any] = lift(machine, parse_wish({**LIMIT, **wish}), check, limit(20))
     assert not list((machine.root / "scratch").iterdir())
     assert "never shown" not in json.dumps(result)
     return result

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import re
 import typing as t
@@ -480,6 +481,141 @@ def test_strange_answers_are_errors_of_the_test(answer: t.Any) -> None:
     planned = plan({"lab1": node(), "lab2": node()})
     found = build_evidence(planned, results(client=answer, server=answer, stop=answer))
     assert [test["verdict"] for test in found["groups"]["g"]["tests"]] == ["error", "error"]
+
+
+# --- figures that make no sense ------------------------------------------------------------------------------------
+
+# Every figure of both tables, by test, row of an output and place in it.
+FIGURES = [("bandwidth-gbits-two-qps-client", number) for number in range(5)] + [
+    ("latency-client", number) for number in range(9)
+]
+# 0 is an answer there: no peak was measured; always the same latency
+ZERO_IS_SAID = {("bandwidth-gbits-two-qps-client", 2), ("latency-client", 6)}
+
+
+def with_figure(name: str, number: int, value: str) -> str:
+    text = recorded(name)
+    (row,) = [line for line in text.splitlines() if re.match(r" \d+ ", line)]
+    values = row.split()
+    values[number] = value
+    return text.replace(row, "  ".join(values))
+
+
+@pytest.mark.parametrize("value", ["inf", "-inf", "nan", "-nan", "0", "0.00", "-1.5", "1e999", "9" * 5000])
+@pytest.mark.parametrize(("name", "number"), FIGURES)
+def test_a_figure_that_makes_no_sense_fails_its_pair(lab: dict[str, t.Any], name: str, number: int, value: str) -> None:
+    """Through the filter, as the role calls it: no traceback, the other measurement stays, and the error has what was printed."""
+    outputs = [recorded("bandwidth-gbits-two-qps-client"), recorded("latency-client")]
+    changed = int(name == "latency-client")
+    outputs[changed] = with_figure(name, number, value)
+    client = {"results": [ran("latency-client", output=output) for output in outputs]}
+    found = rdma_evidence(lab, results(client, {"results": []}))
+    json.dumps(found, allow_nan=False)
+    verdicts = [test["verdict"] for test in found["groups"]["g"]["tests"]]
+    if value in ("0", "0.00") and (name, number) in ZERO_IS_SAID:
+        assert verdicts == ["pass", "pass"]
+        return
+    assert verdicts == [["error", "pass"], ["pass", "error"]][changed]
+    (failure,) = found["failures"]
+    assert value[:50] in failure
+    assert "Remedy: " in failure
+    assert "ERROR" in found["tables"]["g"]
+
+
+@given(st.lists(st.tuples(st.sampled_from(FIGURES), st.floats()), max_size=4))
+def test_any_figures_are_judged(figures: list[tuple[tuple[str, int], float]]) -> None:
+    planned = plan({name: node("rxe0", kind="software") for name in ("lab1", "lab2")})
+    outputs = {name: recorded(name) for name in ("bandwidth-gbits-two-qps-client", "latency-client")}
+    for (name, number), value in figures:
+        outputs[name] = with_figure(name, number, f"{value:.6f}")
+    client = {"results": [{"output": output, "status": 0} for output in outputs.values()]}
+    found = rdma_evidence(planned, results(client, {"results": []}))
+    json.dumps(found, allow_nan=False)
+    for test in found["groups"]["g"]["tests"]:
+        figure = (test["bandwidth_gbps"] or test["latency_us"] or {}).get("average")
+        assert test["verdict"] == "error" or 0 < figure < math.inf
+
+
+def test_the_server_of_a_repetition_is_the_spare_one(lab: dict[str, t.Any]) -> None:
+    """It came after all others, so it says why at another place of the list."""
+    run = ran("latency-client", output="", status=1, repeated=True)
+    said = [{"output": "first"}, {"output": ""}, {"output": recorded("memlock-client")}, {"output": ""}]
+    first, _second = sentences(lab, client={"results": [run, run]}, server={"results": []}, stop={"results": said})
+    assert "the server says: the memory of the test could not be locked" in first
+
+
+def leaves(value: t.Any, path: tuple[t.Any, ...] = ()) -> t.Iterator[tuple[t.Any, ...]]:
+    """Where every value is, that of a container before those in it."""
+    yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield from leaves(item, (*path, key))
+
+
+def replaced(value: t.Any, path: tuple[t.Any, ...], by: t.Any) -> t.Any:
+    if not path:
+        return by
+    copied = dict(value) if isinstance(value, dict) else list(value)
+    copied[path[0]] = replaced(value[path[0]], path[1:], by)
+    return copied
+
+
+def whole_answer() -> dict[str, t.Any]:
+    """What the module returns, with a problem on one side."""
+    problem = {"cause": "it was busy", "remedy": "wait"}
+    run = {**ran("latency-client"), "seconds": 0.3, "address": "198.51.100.2", "command": ["ib_write_lat"]}
+    served = {"tcp_port": 18515, "pid": 7, "listening": True, "output": "", "problem": problem}
+    late = {**run, "output": "", "status": -9, "timed_out": True, "problem": problem}
+    return results(
+        {"changed": False, "results": [run, late]},
+        {"changed": True, "run_dir": "/run/x", "started": True, "address": "198.51.100.2", "results": [served] * 2},
+        {"changed": True, "stopped": 0, "results": [{"output": ""}] * 2},
+    )
+
+
+ODD = [
+    math.inf,
+    -math.inf,
+    math.nan,
+    0,
+    0.0,
+    -1,
+    10**400,
+    True,
+    None,
+    "text",
+    "9" * 5000,
+    [],
+    {},
+    [1],
+    {"cause": math.inf},
+]
+
+
+@pytest.mark.parametrize("path", list(leaves(whole_answer()))[1:], ids=lambda path: ".".join(map(str, path)))
+def test_any_value_of_an_answer_may_be_odd(lab: dict[str, t.Any], path: tuple[t.Any, ...]) -> None:
+    for odd in ODD:
+        found = rdma_evidence(lab, replaced(whole_answer(), path, odd))
+        json.dumps(found, allow_nan=False)
+        assert len(found["groups"]["g"]["tests"]) == 2
+
+
+@pytest.mark.parametrize("rate", [math.inf, -math.inf, math.nan, 0, 0.0, -100.0, 10**400, True, "200", [], {}])
+def test_a_rate_that_makes_no_sense_is_unknown(rate: t.Any) -> None:
+    """It comes from a node, and the floor from it."""
+    planned = plan({"a": node(rate=rate), "b": node(rate=rate)})
+    first = planned["rounds"][0][0]["tests"][0]
+    assert (first["floor"], first["floor_reason"]) == ({"min_gbps": 0.001}, "the rate of the ports is unknown")
+    json.dumps(rdma_evidence(planned, {}), allow_nan=False)
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, "inf", "nan"])
+@pytest.mark.parametrize(
+    "key", [key for key, value in Settings().__dict__.items() if not isinstance(value, (tuple, str))]
+)
+def test_a_setting_that_is_no_figure_is_named(key: str, value: t.Any) -> None:
+    with pytest.raises(ValueError, match=f"setting {key} is .*, which is not a number"):
+        settings_from({key: value})
 
 
 # --- filters -------------------------------------------------------------------------------------------------------

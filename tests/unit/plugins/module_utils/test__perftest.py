@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from pathlib import Path
 
@@ -231,6 +233,76 @@ def test_rows_survive_the_programs_own_format(rows: list[tuple[int, int, float, 
     found = parse(text).bandwidth
     assert [(row.message_bytes, row.iterations) for row in found] == [row[:2] for row in rows]
     assert [row.average_gbps for row in found] == [float(f"{row[3]:.2f}") for row in rows]
+
+
+# --- figures that make no sense ------------------------------------------------------------------------------------
+
+# What a machine prints that has no time for its clock: no time at all has gone by, or it went backwards.
+SENSELESS = ("inf", "-inf", "nan", "-nan", "0", "0.000000", "-1.5", "1e999", "9" * 400, "9" * 5000)
+# 0: not measured; and always the same.
+SENSE = {("peak", "0"), ("peak", "0.000000"), ("stdev", "0"), ("stdev", "0.000000")}
+TABLES = {
+    "ib_write_bw": ("bandwidth-gbits-two-qps-client", ("bytes", "iterations", "peak", "average", "rate")),
+    "ib_write_lat": (
+        "latency-client",
+        ("bytes", "iterations", "min", "max", "typical", "average", "stdev", "p99", "p999"),
+    ),
+}
+FIGURES = [(test, name) for test, (_file, names) in TABLES.items() for name in names]
+
+
+def with_figure(test: str, name: str, value: str) -> str:
+    """A recorded output with another figure in its row."""
+    file, names = TABLES[test]
+    text = recorded(file)
+    (row,) = [line for line in text.splitlines() if re.match(r" \d+ ", line)]
+    values = row.split()
+    assert len(values) == len(names)
+    values[names.index(name)] = value
+    return text.replace(row, "  ".join(values))
+
+
+@pytest.mark.parametrize("value", SENSELESS, ids=lambda value: value[:9])
+@pytest.mark.parametrize(("test", "name"), FIGURES)
+def test_a_figure_that_makes_no_sense_is_none(test: str, name: str, value: str) -> None:
+    found = measured(test, with_figure(test, name, value))
+    json.dumps(found, allow_nan=False)
+    figures = [found["bandwidth_gbps"], found["latency_us"], found["message_rate_mpps"]]
+    if (name, value) in SENSE:
+        assert found["senseless"] is None
+        assert figures != [None, None, None]
+    else:
+        assert figures == [None, None, None]
+        assert found["senseless"] is None or value[:20] in found["senseless"]
+
+
+def test_a_rate_that_has_too_few_digits() -> None:
+    """Six of them: less than one message in two seconds is 0, and right for a slow port that sends large ones."""
+    slow = GBITS + " 8388608   5   0.030000   0.030000   0.000000\n"
+    assert measured("ib_write_bw", slow)["message_rate_mpps"] == 0
+    assert measured("ib_write_bw", slow.replace("8388608", "65536"))["senseless"] == "MsgRate 0.000000"
+
+
+def test_more_than_any_port_can_carry() -> None:
+    """A time that is almost none gives a bandwidth that is almost infinite."""
+    found = measured("ib_write_bw", GBITS + " 65536  100  52428.80  52428.80  0.100000\n")
+    assert (found["bandwidth_gbps"], found["senseless"]) == (None, "BW peak 52428.80, BW average 52428.80")
+
+
+@given(st.sampled_from(FIGURES), st.floats())
+def test_any_figure_is_sensible_or_none(figure: tuple[str, str], value: float) -> None:
+    found = measured(figure[0], with_figure(*figure, f"{value:.6f}"))
+    json.dumps(found, allow_nan=False)
+    for part in ("bandwidth_gbps", "latency_us"):
+        for name, number in (found[part] or {}).items():
+            assert number is None or (math.isfinite(number) and (number > 0 or name == "stdev"))
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "9" * 5000, "x"], ids=lambda value: value[:9])
+def test_an_mtu_that_is_none(value: str) -> None:
+    text = recorded("latency-client")
+    (line,) = [line for line in text.splitlines() if "Mtu" in line]
+    assert measured("ib_write_lat", text.replace(line, f" Mtu             : {value}[B]"))["mtu_bytes"] is None
 
 
 # --- errors --------------------------------------------------------------------------------------------------------

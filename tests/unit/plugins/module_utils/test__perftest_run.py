@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import stat
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.plugins.module_utils import _perftest_run
 from ansible_collections.fabric.rdma.plugins.module_utils._perftest_run import (
     RunError,
@@ -41,7 +43,7 @@ if device == "stubborn":
 if words[-1][0].isdigit() and "." in words[-1]:
     if device == "slow":
         time.sleep(60)
-    socket.create_connection((words[-1], port), 5).close()
+    socket.create_connection((words[-1], port), 60).close()
 else:
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -51,7 +53,12 @@ else:
     listener.listen(1)
     listener.accept()
 print(" #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]")
-print(" 65536      100             97.20              97.10              0.185204")
+marker = os.path.join(os.path.dirname(sys.argv[0]), "measured")
+if device == "hopeless" or (device == "busy" and not os.path.exists(marker) and "." in words[-1]):
+    print(" 65536      100             inf                inf                inf")
+    open(marker, "w").close()
+else:
+    print(" 65536      100             97.20              97.10              0.185204")
 """
 
 FIRST_PORT = 23000
@@ -79,12 +86,12 @@ def first_port() -> int:
     return FIRST_PORT + 600 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
 
 
-def serve(*devices: str, deadline: int = 60, patience: float = 20) -> dict[str, t.Any]:
+def serve(*devices: str, deadline: int = 600, patience: float = 20) -> dict[str, t.Any]:
     commands = [
         ("ib_write_bw", lambda port, device=device: ["ib_write_bw", "-d", device, "-p", str(port)])
         for device in devices
     ]
-    return start_servers(commands, first_port(), deadline, patience)
+    return start_servers(commands, first_port(), deadline, limit(patience))
 
 
 def running(pid: int) -> bool:
@@ -114,10 +121,10 @@ def test_servers_listen_when_they_are_returned() -> None:
 def test_a_measurement() -> None:
     found = serve("one")
     port = found["results"][0]["tcp_port"]
-    (client,) = run_clients([["ib_write_bw", "-d", "one", "-p", str(port), "127.0.0.1"]], 20)
+    (client,) = run_clients([["ib_write_bw", "-d", "one", "-p", str(port), "127.0.0.1"]], int(limit(20)))
     assert (client["status"], client["timed_out"], client["problem"]) == (0, False, None)
     assert "97.10" in client["output"]
-    for _attempt in range(100):
+    for _attempt in range(int(limit(100))):
         if not running(found["results"][0]["pid"]):
             break
         time.sleep(0.05)
@@ -130,7 +137,7 @@ def test_kernel_ends_servers_at_their_deadline() -> None:
     """Nobody comes back, and nothing of ours runs any more that could end them."""
     found = serve("stubborn", deadline=2)
     pid = found["results"][0]["pid"]
-    end = time.monotonic() + 15
+    end = time.monotonic() + limit(15)
     while running(pid) and time.monotonic() < end:
         time.sleep(0.1)
     assert not running(pid)
@@ -174,7 +181,7 @@ def test_client_that_hangs_is_ended() -> None:
     begin = time.monotonic()
     (client,) = run_clients([["ib_write_bw", "-d", "slow", "-p", "1", "127.0.0.1"]], 1)
     assert (client["timed_out"], client["status"]) == (True, -signal.SIGKILL)
-    assert time.monotonic() - begin < 10
+    assert time.monotonic() - begin < limit(10)
 
 
 def test_missing_program() -> None:
@@ -252,7 +259,7 @@ def test_default_address_is_one_or_none() -> None:
 
 
 def params(**values: t.Any) -> dict[str, t.Any]:
-    return {"address": None, "timeout": 20, "deadline": None, "first_port": first_port(), **values}
+    return {"address": None, "timeout": int(limit(20)), "deadline": None, "first_port": first_port(), **values}
 
 
 def one_test(**values: t.Any) -> dict[str, t.Any]:
@@ -283,6 +290,24 @@ def test_module_tells_a_client_that_fails() -> None:
     assert "did not end within 1 s" in result["problem"]["cause"]
     (result,) = perftest.measure(params(tests=[one_test(address=None)], servers=[server]))["results"]
     assert result["problem"]["cause"] == "the address of the server is not known"
+
+
+def test_figures_that_cannot_be_are_measured_again() -> None:
+    """Once, on the second server that waits for it; then it is an error with what was printed."""
+    tests = [one_test(device="busy"), one_test(device="hopeless"), one_test()]
+    server = perftest.serve(params(tests=tests))
+    assert server["started"]
+    assert len(server["results"]) == 3
+    again, hopeless, good = perftest.measure(params(tests=tests, servers=server["results"]))["results"]
+    assert [result["repeated"] for result in (again, hopeless, good)] == [True, True, False]
+    assert (again["problem"], again["bandwidth_gbps"]) == (None, {"peak": 97.2, "average": 97.1})
+    assert hopeless["bandwidth_gbps"] is None
+    assert hopeless["problem"]["cause"] == (
+        "perftest printed figures that cannot be: BW peak inf, BW average inf, MsgRate inf"
+    )
+    json.dumps([again, hopeless, good], allow_nan=False)
+    # the spare one of the third test was not needed
+    assert stop_servers(server["run_dir"])["stopped"] == 1
 
 
 def test_module_refuses_what_makes_no_sense() -> None:

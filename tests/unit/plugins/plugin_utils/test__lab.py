@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.plugins.plugin_utils import _lab as lab
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab import Lab, LabError, LabSpec, NodePlan, plan_nodes
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab_image import Image, find_tool
@@ -126,7 +127,12 @@ def test_qemu_understands_the_command(tmp_path: Path) -> None:
         kept += [option, re.sub(",hostfwd=.*", "", value)]
     kept = [part for index, part in enumerate(kept) if part != "-monitor" and kept[index - 1] != "-monitor"]
     result = subprocess.run(
-        [*kept, "-S", "-monitor", "stdio"], input="quit\n", text=True, capture_output=True, timeout=60, check=False
+        [*kept, "-S", "-monitor", "stdio"],
+        input="quit\n",
+        text=True,
+        capture_output=True,
+        timeout=limit(60),
+        check=False,
     )
     assert result.returncode == 0, result.stderr
 
@@ -250,12 +256,12 @@ def test_absent_ends_our_process_and_removes_the_directory(tmp_path: Path) -> No
     with subprocess.Popen(command) as process:
         mine = a_lab(directory, process.pid)
         # For a moment after exec(2) the kernel shows no arguments yet.
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + limit(10)
         while not Path(f"/proc/{process.pid}/cmdline").read_bytes() and time.monotonic() < deadline:
             time.sleep(0.01)
         assert mine.status().nodes[0].pid == process.pid
         assert mine.absent().changed is True
-        assert process.wait(5) < 0
+        assert process.wait(limit(5)) < 0
     assert not directory.exists()
 
 
@@ -265,7 +271,9 @@ def test_guard_kills_what_a_killed_process_has_started(tmp_path: Path) -> None:
     for word, survives in ((b"alive", True), (b"", False)):
         with subprocess.Popen(sleeper) as process:
             pidfile.write_text(str(process.pid))
-            subprocess.run([sys.executable, "-I", "-c", lab._GUARD, str(pidfile)], input=word, check=True, timeout=30)
+            subprocess.run(
+                [sys.executable, "-I", "-c", lab._GUARD, str(pidfile)], input=word, check=True, timeout=limit(30)
+            )
             assert (process.poll() is None) is survives
             process.kill()
 

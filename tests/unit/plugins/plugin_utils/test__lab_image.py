@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.plugins.plugin_utils import _lab_image as lab
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab_image import AptSource, ImageRecipe, LabError
 
@@ -353,7 +354,7 @@ def test_lock_lets_one_in_at_a_time_even_when_its_file_is_removed(tmp_path: Path
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(limit(30))
     assert most == [1, 1, 1]
     assert all("another process holds" in line for line in told)
 
