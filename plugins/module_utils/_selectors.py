@@ -18,12 +18,12 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.module_utils._rails import Rail, RailError, check_rails, host_rails
 from ansible_collections.fabric.rdma.plugins.module_utils._solver import (
     SHARED,
+    Catalogue,
     Function,
     Selectors,
     classes_of,
     explain,
     matched,
-    search,
     traits_of,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._sriov import sriov_config, sriov_functions
@@ -456,6 +456,11 @@ def _routes(host: str, facts: t.Mapping[str, t.Any], wanted: t.Sequence[Json]) -
     ]
 
 
+def _as_sets(selectors: t.Mapping[str, t.Collection[str]]) -> t.Dict[str, t.AbstractSet[str]]:
+    """The same to look many functions up in: lists of names can be as long as there are hosts."""
+    return {kind: frozenset(values) for kind, values in selectors.items()}
+
+
 def _matches(
     hosts: t.Sequence[str],
     functions: t.Mapping[str, t.Sequence[Function]],
@@ -465,13 +470,12 @@ def _matches(
     """What selectors match on each host, by applying them; by PCI address."""
     seen: t.Dict[t.Tuple[str, ...], t.List[str]] = {}
     found: t.Dict[str, t.List[Json]] = {}
+    lists = {pool: _as_sets(own) for pool, own in selectors.items()}
     for host in hosts:
         rows = found.setdefault(host, [])
         for function in functions[host]:
             if function.values not in seen:
-                seen[function.values] = [
-                    pool for pool in selectors if matched(SHARED, selectors[pool], function.values)
-                ]
+                seen[function.values] = [pool for pool in lists if matched(SHARED, lists[pool], function.values)]
             if seen[function.values] != [pool for pool in [function.pool] if pool]:
                 # It never happens: the search has excluded it. A plan that is not exact must not leave this function.
                 raise PlanError(
@@ -516,7 +520,7 @@ def _class(
         "config": _config(pools, selectors),
         "matches": _matches(hosts, functions, selectors, rails),
         "reason": None,
-        "sriov": {"config": None, "reason": None},
+        "sriov": {"config": None, "versions": None, "reason": None},
     }
 
 
@@ -541,10 +545,11 @@ def _add_reasons(classes: t.List[Json], functions: t.Mapping[str, t.Sequence[Fun
 def _trespass(
     entry: Json, other: Json, hosts: t.Sequence[str], functions: t.Mapping[str, t.Sequence[Function]]
 ) -> t.Optional[str]:
+    pools = [(pool["resource"], _as_sets(pool["selectors"])) for pool in entry["pools"]]
     for host in hosts:
         for function in functions[host]:
-            for pool in entry["pools"]:
-                if function.pool != pool["resource"] and matched(SHARED, pool["selectors"], function.values):
+            for resource, selectors in pools:
+                if function.pool != resource and matched(SHARED, selectors, function.values):
                     return "on host %s of class %s, its selectors would match %s (%s), which %s" % (
                         host,
                         other["name"],
@@ -664,7 +669,7 @@ def _plan_group(
                 "config": None,
                 "matches": {},
                 "reason": None,
-                "sriov": {"config": None, "reason": "software devices have no PCI function"},
+                "sriov": {"config": None, "versions": None, "reason": "software devices have no PCI function"},
             }
         )
     if resource["hca_max"] == 0:
@@ -820,10 +825,10 @@ def _cluster(
             pools[pool] = entry
             if strategies.get(pool, "auto") == "auto":
                 strategies[pool] = checked["strategy"]
-    traits = frozenset().union(*map(traits_of, places.values()))
+    catalogue = Catalogue(SHARED, traits=frozenset().union(*map(traits_of, places.values())))
     selectors: t.Dict[str, Selectors] = {}
     for pool in pools:
-        found = search(SHARED, traits, pool, strategies[pool])
+        found = catalogue.search(pool, strategies[pool])
         if found is None:
             return {
                 **refused,
