@@ -873,16 +873,34 @@ def test_software_devices_are_wanted_and_not_advertised() -> None:
     ]
 
 
-def test_exclusive_namespaces_and_a_wanted_default_route_are_told() -> None:
+def test_a_wanted_default_route_is_told() -> None:
     machine = Machine()
     machine.nic()
-    machine.file("/sys/module/ib_core/parameters/netns_mode", "N\n")
     machine.file("/proc/net/route", "Iface\neth0\t00000000\t0\t3\t0\t0\t0\t00000000\n")
     plan = plan_group("g", {"n": facts_of(machine)}, wishes({"link_layer": "Ethernet"}))
-    assert plan["errors"] == [
-        "host n: the RDMA network namespace mode is exclusive, and the shared device plugin does not start in it"
-    ]
+    assert plan["errors"] == []
     assert plan["warnings"] == ["host n: mlx5_0 is wanted and carries the default route (eth0)"]
+
+
+def test_a_host_with_exclusive_namespaces_is_in_no_class() -> None:
+    """The plugin exits there, so a rollout to it, with unusable hosts allowed, would never be ready."""
+    machine = Machine()
+    machine.nic()
+    good = facts_of(machine)
+    machine.file("/sys/module/ib_core/parameters/netns_mode", "N\n")
+    plan = plan_group("g", {"n": facts_of(machine), "good": good}, wishes({"link_layer": "Ethernet"}))
+    reason = "the RDMA network namespace mode is exclusive, and the shared device plugin does not start in it"
+    [error] = plan["errors"]
+    assert error.startswith(f"host n: {reason} (set it to shared: rdma system set netns shared")
+    assert [entry["hosts"] for entry in plan["classes"]] == [["good"]]
+    assert (list(plan["wanted"]), list(plan["environment"])) == (["good"], ["good"])
+    [row] = plan["exclusions"]
+    assert (row["host"], row["device"], row["port"]) == ("n", "mlx5_0", 1)
+    assert row["reason"].startswith(reason)
+    # nor does one for the whole cluster offer what it has
+    groups = {"g": {"hosts": ["good", "n"], **wishes({"link_layer": "Ethernet"})}}
+    [error] = plan_groups({"n": facts_of(machine), "good": good}, groups)["cluster"]["errors"]
+    assert "mlx5_0 (0000:3b:00.0) of host n is not (the RDMA network namespace mode is exclusive" in error
 
 
 # -- Wishes and groups -----------------------------------------------------------------------------------------------
@@ -913,9 +931,21 @@ NAME = "letters, digits and underscores (the plugin refuses anything else), such
             (
                 {"resource": {"name": "x", "hca_max": value}},
                 f"rdma_resource.hca_max is {value!r}; "
-                "expected an integer of 0 or more: how many Pods of a node share the devices",
+                "expected an integer from 0 to 10000: how many Pods of a node share the devices",
             )
-            for value in (-1, True, "63", 1.5)
+            for value in (-1, True, "63", 1.5, 10**12, 10001)
+        ),
+        *(
+            (
+                {"resource": {"name": "x", "prefix": prefix}},
+                f"rdma_resource.prefix is '{prefix}'; expected a prefix that Kubernetes lets others have: "
+                "none that ends with kubernetes.io or starts with requests.",
+            )
+            for prefix in ("kubernetes.io", "node.kubernetes.io", "mykubernetes.io", "requests.example.com")
+        ),
+        (
+            {"resource": {"name": "x", "prefix": "a" * 245}},
+            f"rdma_resource.prefix is '{'a' * 245}'; expected a domain-like prefix, such as rdma",
         ),
         ({"want": {"lnk": 1}}, "rdma_want has no key lnk; it knows exclude, kinds, link_layer, min_rate_gbps, state"),
         ({"want": "x"}, "rdma_want is 'x'; expected a dictionary"),
@@ -956,6 +986,27 @@ def test_a_wish_that_makes_no_sense(given_wishes: Json, message: str) -> None:
         given_wishes = {**RESOURCE, **given_wishes}
     with pytest.raises(PlanError, match=f"^{re.escape('group g: ' + message)}$"):
         plan_group("g", {}, given_wishes)
+
+
+@pytest.mark.parametrize(
+    ("group_wishes", "message"),
+    [
+        ({"hosts": [], "resource": "r"}, "group g: rdma_resource is 'r'; expected a dictionary"),
+        (None, "group g: its wishes are None; expected a dictionary"),
+        ({"hosts": "gb200-1", **RESOURCE}, "group g: its hosts are 'gb200-1'; expected a list of names"),
+        ({"hosts": [1], **RESOURCE}, "group g: its hosts are [1]; expected a list of names"),
+        ({"hosts": 1, **RESOURCE}, "group g: its hosts are 1; expected a list of names"),
+    ],
+)
+def test_a_group_of_another_form(group_wishes: Any, message: str) -> None:
+    with pytest.raises(PlanError, match=f"^{re.escape(message)}$"):
+        plan_groups(captured("gb200-1"), {"g": group_wishes})
+
+
+@pytest.mark.parametrize("hosts", [{}, {"hosts": None}])
+def test_a_group_that_does_not_say_its_hosts(hosts: Json) -> None:
+    [error] = plan_groups({}, {"g": {**hosts, **RESOURCE}})["groups"]["g"]["errors"]
+    assert error == "group g has no hosts; put some in, or take it out of rdma_groups"
 
 
 def test_a_port_that_comes_along_is_told() -> None:
