@@ -15,7 +15,13 @@ import json
 import re
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._rails import Rail, RailError, check_rails, host_rails
+from ansible_collections.fabric.rdma.plugins.module_utils._rails import (
+    Rail,
+    RailError,
+    check_rails,
+    group_rails,
+    rail_host,
+)
 from ansible_collections.fabric.rdma.plugins.module_utils._solver import (
     SHARED,
     Catalogue,
@@ -402,13 +408,18 @@ def _may_be_on_a_rail(device: t.Mapping[str, t.Any], want: Json) -> bool:
 
 
 def _on_rails(hosts: t.Dict[str, _Host], facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], want: Json) -> None:
-    """Adds the rails of every host, and takes the ports that are on none from the wanted ones. RailError as host_rails()."""
+    """Adds the rails of every host, and takes the ports that are on none from the wanted ones. RailError as group_rails()."""
     netdevs: t.Dict[str, t.Dict[str, str]] = {}
+    switched = {}
     for host in sorted(hosts):
         facts, own = facts_by_host[host], hosts[host]
         candidates = {device["pci"] for device in facts["devices"] if _may_be_on_a_rail(device, want)}
         candidates |= {row["pci"] for row in own.wanted if row["pci"]}
-        own.rails.extend(host_rails(host, facts, candidates))
+        switched[host] = rail_host(host, facts, candidates)
+    rails = group_rails(switched)
+    for host in sorted(hosts):
+        facts, own = facts_by_host[host], hosts[host]
+        own.rails.extend(rails[host])
         netdevs[host] = {device["pci"]: device["plugin"]["if_name"] for device in facts["devices"] if device["pci"]}
         functions = {pci for rail in own.rails for pci in rail.functions}
         for row in [row for row in own.wanted if row["pci"] not in functions]:
