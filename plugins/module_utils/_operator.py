@@ -44,6 +44,7 @@ __all__ = [
     "operator_request",
     "policy_kind",
     "policy_name",
+    "webhook_objections",
 ]
 
 Json = t.Dict[str, t.Any]
@@ -149,6 +150,45 @@ def _config_text(config: t.Mapping[str, t.Any]) -> str:
     return json.dumps(config, sort_keys=True).replace("'", "\\u0027")
 
 
+# What the shared device plugin takes where there is none (pkg/resources/resources_manager.go, rdmaHcaResourcePrefix).
+_SHARED_PREFIX = "rdma"
+# api/v1alpha1/validator/nicpolicy_webhook.go, fqdnRegex: the same in every release that is known.
+_WEBHOOK_PREFIX = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\.[a-zA-Z]{2,})+")
+
+
+def _for_webhook(config: t.Mapping[str, t.Any]) -> Json:
+    """A configuration of the shared plugin that the operator's admission webhook takes, too: it refuses the plugin's own default."""
+    return {
+        **config,
+        "configList": [
+            {key: value for key, value in entry.items() if key != "resourcePrefix" or value not in ("", _SHARED_PREFIX)}
+            for entry in config["configList"]
+        ],
+    }
+
+
+def webhook_objections(objects: t.Iterable[t.Mapping[str, t.Any]]) -> t.List[str]:
+    """What the operator's admission webhook, where it is switched on, will refuse in policies, and what to do."""
+    found: t.Dict[str, None] = {}
+    for item in objects:
+        for section, rows in ((RDMA_SECTION, "configList"), (SRIOV_SECTION, "resourceList")):
+            text = (item["spec"].get(section) or {}).get("config")
+            for entry in json.loads(text)[rows] if text else ():
+                prefix = entry.get("resourcePrefix")
+                if prefix is not None and not _WEBHOOK_PREFIX.fullmatch(prefix):
+                    found[
+                        "%s %s: the operator's admission webhook (operator.admissionController, off by default) refuses "
+                        "rdma_resource.prefix %s%s; give the group a dotted one, such as rdma.example.com"
+                        % (
+                            item["kind"],
+                            item["metadata"]["name"],
+                            prefix,
+                            ", and the SR-IOV device plugin has another default" if section == SRIOV_SECTION else "",
+                        )
+                    ] = None
+    return list(found)
+
+
 # --- sections ---------------------------------------------------------------------------------------------------------
 
 
@@ -177,7 +217,7 @@ def _plugin(
     else:
         body = _image(release, settings, "sriov-network-device-plugin", line.sriov)
         container = "kube-sriovdp"
-    body["config"] = _config_text(config)
+    body["config"] = _config_text(_for_webhook(config) if section == RDMA_SECTION else config)
     if lean and settings.get("registry"):
         del body["repository"]
     if settings.get("image_pull_secrets") and not lean:
@@ -587,6 +627,7 @@ def operator_request(
 ) -> Json:
     """What the rollout of a plan by the operator asks of a cluster: {objects, nodes, classes, keep}, as rollout_request().
 
+    And warnings: what its admission webhook will not take.
     And namespace: the object of the operator's own, whose Pods are privileged; None when the settings name none.
     A class has {name, group, policy: {kind, name, section, nodes}, nodes, resources, node_resources}: the number of nodes on which
     the policy's device plugin is to run, None when that is not known, and {node: {resource: count}} where nodes differ.
@@ -617,8 +658,10 @@ def operator_request(
                 "node_resources": by_node,
             }
         )
+    ordered = sorted(objects.values(), key=lambda item: str(item["metadata"]["name"]))
     return {
-        "objects": sorted(objects.values(), key=lambda item: str(item["metadata"]["name"])),
+        "objects": ordered,
+        "warnings": webhook_objections(ordered),
         "nodes": {node: each["name"] for each in classes for node in each["nodes"]},
         "classes": classes,
         "keep": keep,

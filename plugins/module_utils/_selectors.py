@@ -15,15 +15,21 @@ import json
 import re
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._rails import Rail, RailError, check_rails, host_rails
+from ansible_collections.fabric.rdma.plugins.module_utils._rails import (
+    Rail,
+    RailError,
+    check_rails,
+    group_rails,
+    rail_host,
+)
 from ansible_collections.fabric.rdma.plugins.module_utils._solver import (
     SHARED,
+    Catalogue,
     Function,
     Selectors,
     classes_of,
     explain,
     matched,
-    search,
     traits_of,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._sriov import sriov_config, sriov_functions
@@ -45,6 +51,12 @@ DEVICE_KINDS = ("pf", "vf", "sf", "software")
 # is a DNS subdomain).
 _RESOURCE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9_]{0,61}[a-zA-Z0-9])?")
 _RESOURCE_PREFIX = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*")
+# The same package's IsNativeResource() and IsExtendedResourceName(): a quota of the resource is called requests.NAME.
+_NATIVE = "kubernetes.io"
+_QUOTA = "requests."
+_PREFIX_LENGTH = 253 - len(_QUOTA)
+# The plugin makes a device of each, and sends the list of all to the kubelet, which takes 4 MiB.
+_MOST_DEVICES = 10000
 _PERIODIC_UPDATE_SECONDS = 300
 
 _WANT_DEFAULTS: t.Dict[str, t.Any] = {
@@ -88,6 +100,8 @@ def validate_wishes(group: str, wishes: t.Mapping[str, t.Any]) -> Json:
 
     rails is the pattern of the names of the rails' resources. PlanError names the group, the key, the value and what is allowed; a misspelt key is an error.
     """
+    if not isinstance(wishes, t.Mapping):
+        raise PlanError("group %s: its wishes are %r; expected a dictionary" % (group, wishes))
     resource = _checked(group, "rdma_resource", wishes.get("resource"), _RESOURCE_DEFAULTS)
     want = _checked(group, "rdma_want", wishes.get("want"), _WANT_DEFAULTS)
     strategy = wishes.get("strategy") or "auto"
@@ -100,14 +114,22 @@ def validate_wishes(group: str, wishes: t.Mapping[str, t.Any]) -> Json:
             "letters, digits and underscores (the plugin refuses anything else), such as rdma_v100",
         )
     prefix = resource["prefix"]
-    if not isinstance(prefix, str) or len(prefix) > 253 or not _RESOURCE_PREFIX.fullmatch(prefix):
+    if not isinstance(prefix, str) or len(prefix) > _PREFIX_LENGTH or not _RESOURCE_PREFIX.fullmatch(prefix):
         raise _bad(group, "rdma_resource.prefix", resource["prefix"], "a domain-like prefix, such as rdma")
-    if isinstance(resource["hca_max"], bool) or not isinstance(resource["hca_max"], int) or resource["hca_max"] < 0:
+    if prefix.endswith(_NATIVE) or prefix.startswith(_QUOTA):
+        raise _bad(
+            group,
+            "rdma_resource.prefix",
+            prefix,
+            "a prefix that Kubernetes lets others have: none that ends with %s or starts with %s" % (_NATIVE, _QUOTA),
+        )
+    most = resource["hca_max"]
+    if isinstance(most, bool) or not isinstance(most, int) or not 0 <= most <= _MOST_DEVICES:
         raise _bad(
             group,
             "rdma_resource.hca_max",
-            resource["hca_max"],
-            "an integer of 0 or more: how many Pods of a node share the devices",
+            most,
+            "an integer from 0 to %d: how many Pods of a node share the devices" % _MOST_DEVICES,
         )
     if want["link_layer"] not in LINK_LAYERS:
         raise _bad(group, "rdma_want.link_layer", want["link_layer"], "one of " + ", ".join(LINK_LAYERS))
@@ -280,6 +302,10 @@ def _functions(
     return [found[pci] for pci in sorted(found)]
 
 
+_EXCLUSIVE = (
+    "the RDMA network namespace mode is exclusive, and the shared device plugin does not start in it (set it to shared: "
+    "rdma system set netns shared, and options ib_core netns_mode=1 for the next boot)"
+)
 # How a class is called after what it selects by; the names of interfaces speak for themselves.
 _KIND_WORDS = {"vendors": "vendor", "deviceIDs": "device", "drivers": "driver", "linkTypes": "link"}
 _SOFTWARE = "software"
@@ -382,13 +408,18 @@ def _may_be_on_a_rail(device: t.Mapping[str, t.Any], want: Json) -> bool:
 
 
 def _on_rails(hosts: t.Dict[str, _Host], facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], want: Json) -> None:
-    """Adds the rails of every host, and takes the ports that are on none from the wanted ones. RailError as host_rails()."""
+    """Adds the rails of every host, and takes the ports that are on none from the wanted ones. RailError as group_rails()."""
     netdevs: t.Dict[str, t.Dict[str, str]] = {}
+    switched = {}
     for host in sorted(hosts):
         facts, own = facts_by_host[host], hosts[host]
         candidates = {device["pci"] for device in facts["devices"] if _may_be_on_a_rail(device, want)}
         candidates |= {row["pci"] for row in own.wanted if row["pci"]}
-        own.rails.extend(host_rails(host, facts, candidates))
+        switched[host] = rail_host(host, facts, candidates)
+    rails = group_rails(switched)
+    for host in sorted(hosts):
+        facts, own = facts_by_host[host], hosts[host]
+        own.rails.extend(rails[host])
         netdevs[host] = {device["pci"]: device["plugin"]["if_name"] for device in facts["devices"] if device["pci"]}
         functions = {pci for rail in own.rails for pci in rail.functions}
         for row in [row for row in own.wanted if row["pci"] not in functions]:
@@ -456,6 +487,11 @@ def _routes(host: str, facts: t.Mapping[str, t.Any], wanted: t.Sequence[Json]) -
     ]
 
 
+def _as_sets(selectors: t.Mapping[str, t.Collection[str]]) -> t.Dict[str, t.AbstractSet[str]]:
+    """The same to look many functions up in: lists of names can be as long as there are hosts."""
+    return {kind: frozenset(values) for kind, values in selectors.items()}
+
+
 def _matches(
     hosts: t.Sequence[str],
     functions: t.Mapping[str, t.Sequence[Function]],
@@ -465,13 +501,12 @@ def _matches(
     """What selectors match on each host, by applying them; by PCI address."""
     seen: t.Dict[t.Tuple[str, ...], t.List[str]] = {}
     found: t.Dict[str, t.List[Json]] = {}
+    lists = {pool: _as_sets(own) for pool, own in selectors.items()}
     for host in hosts:
         rows = found.setdefault(host, [])
         for function in functions[host]:
             if function.values not in seen:
-                seen[function.values] = [
-                    pool for pool in selectors if matched(SHARED, selectors[pool], function.values)
-                ]
+                seen[function.values] = [pool for pool in lists if matched(SHARED, lists[pool], function.values)]
             if seen[function.values] != [pool for pool in [function.pool] if pool]:
                 # It never happens: the search has excluded it. A plan that is not exact must not leave this function.
                 raise PlanError(
@@ -516,7 +551,7 @@ def _class(
         "config": _config(pools, selectors),
         "matches": _matches(hosts, functions, selectors, rails),
         "reason": None,
-        "sriov": {"config": None, "reason": None},
+        "sriov": {"config": None, "versions": None, "reason": None},
     }
 
 
@@ -541,10 +576,11 @@ def _add_reasons(classes: t.List[Json], functions: t.Mapping[str, t.Sequence[Fun
 def _trespass(
     entry: Json, other: Json, hosts: t.Sequence[str], functions: t.Mapping[str, t.Sequence[Function]]
 ) -> t.Optional[str]:
+    pools = [(pool["resource"], _as_sets(pool["selectors"])) for pool in entry["pools"]]
     for host in hosts:
         for function in functions[host]:
-            for pool in entry["pools"]:
-                if function.pool != pool["resource"] and matched(SHARED, pool["selectors"], function.values):
+            for resource, selectors in pools:
+                if function.pool != resource and matched(SHARED, selectors, function.values):
                     return "on host %s of class %s, its selectors would match %s (%s), which %s" % (
                         host,
                         other["name"],
@@ -607,17 +643,22 @@ def _plan_group(
     bare: t.List[str] = []
     for host, own in hosts.items():
         facts = facts_by_host[host]
+        exclusive = facts.get("kernel", {}).get("rdma_netns") == "exclusive"
+        if exclusive:
+            # no class has it: a rollout would wait for a plugin that exits
+            for row in own.wanted:
+                own.refused.append({**{key: row[key] for key in ("device", "port", "netdev")}, "reason": _EXCLUSIVE})
+            own.wanted.clear()
         exclusions.extend({"host": host, **row} for row in own.refused)
-        if facts.get("kernel", {}).get("rdma_netns") == "exclusive":
-            errors.append(
-                "host %s: the RDMA network namespace mode is exclusive, and the shared device plugin does not start in it"
-                % host
-            )
+        if exclusive:
+            errors.append("host %s: %s" % (host, _EXCLUSIVE))
         rails = {pci: by_rail[rail.number] for rail in own.rails for pci in rail.functions}
         wants = {
             row["pci"]: by_rail[None] if pattern is None else rails[row["pci"]] for row in own.wanted if row["pci"]
         }
         everything[host] = _functions(facts, wants, own.wanted, own.refused)
+        if exclusive:
+            continue
         if not own.wanted:
             found = "; ".join("%s: %s" % (row["device"], row["reason"]) for row in own.refused) or "no RDMA device"
             errors.append("host %s has no usable port (%s)" % (host, found))
@@ -664,7 +705,7 @@ def _plan_group(
                 "config": None,
                 "matches": {},
                 "reason": None,
-                "sriov": {"config": None, "reason": "software devices have no PCI function"},
+                "sriov": {"config": None, "versions": None, "reason": "software devices have no PCI function"},
             }
         )
     if resource["hca_max"] == 0:
@@ -728,7 +769,7 @@ def _twins(facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], hosts: t.Sequen
 
 def _unplanned(group: str, wishes: t.Mapping[str, t.Any], reason: str) -> Json:
     """The plan of a group that cannot be planned: the reason, and nothing to roll out."""
-    resource = {**_RESOURCE_DEFAULTS, **(wishes.get("resource") or {})}
+    resource = validate_wishes(group, wishes)["resource"]
     return {
         "resource": "%s/%s" % (resource["prefix"], resource["name"]),
         "resources": [],
@@ -820,10 +861,10 @@ def _cluster(
             pools[pool] = entry
             if strategies.get(pool, "auto") == "auto":
                 strategies[pool] = checked["strategy"]
-    traits = frozenset().union(*map(traits_of, places.values()))
+    catalogue = Catalogue(SHARED, traits=frozenset().union(*map(traits_of, places.values())))
     selectors: t.Dict[str, Selectors] = {}
     for pool in pools:
-        found = search(SHARED, traits, pool, strategies[pool])
+        found = catalogue.search(pool, strategies[pool])
         if found is None:
             return {
                 **refused,
@@ -867,7 +908,11 @@ def plan_groups(
     plans: t.Dict[str, Json] = {}
     functions: t.Dict[str, t.Sequence[Function]] = {}
     for group in sorted(groups):
-        hosts = groups[group]["hosts"]
+        # a wish that makes no sense stops everything: the user is there to correct it
+        validate_wishes(group, groups[group])
+        hosts = groups[group].get("hosts") or []
+        if not isinstance(hosts, (list, tuple)) or not all(isinstance(host, str) for host in hosts):
+            raise PlanError("group %s: its hosts are %r; expected a list of names" % (group, hosts))
         if not hosts:
             reason = "group %s has no hosts; put some in, or take it out of rdma_groups" % group
             plans[group] = _unplanned(group, groups[group], reason)
@@ -875,8 +920,6 @@ def plan_groups(
         for host in hosts:
             if owner.setdefault(host, group) != group:
                 raise PlanError("host %s is in two RDMA groups, %s and %s; put it in one" % (host, owner[host], group))
-        # a misspelt wish stops everything: the user is there to correct it
-        validate_wishes(group, groups[group])
         missing = sorted(host for host in hosts if host not in facts_by_host)
         if missing:
             reason = "group %s: no facts of %s (%d of %d hosts); discover the whole group, or use a fact cache" % (

@@ -6,6 +6,9 @@
 A function is a tuple of what a device plugin compares, and the pool that wants it. Selectors are lists of values by kind; a
 function matches when, for every kind that is given, its value is in the list. With the kinds given, each list must hold every
 wanted value, and more values can only match more: the wanted values are the one candidate, and the search is one over kinds.
+
+A set of kinds is exact when no function that is not wanted has all its values of these kinds in the lists. So all that has to be
+known of such a function is of which kinds its value is listed, which is a handful of bits, and few of them differ.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import typing as t
 __all__ = [
     "SHARED",
     "SRIOV",
+    "Catalogue",
     "Function",
     "Plugin",
     "Selectors",
@@ -50,7 +54,8 @@ class Plugin(t.NamedTuple):
 
     kinds: t.Tuple[str, ...]
     last: t.Tuple[str, ...]
-    patterns: t.Tuple[str, ...]
+    # kinds of which values are compared without regard to case
+    folded: t.Tuple[str, ...]
 
     def tries(self, strategy: str) -> t.List[t.Tuple[str, ...]]:
         """Sets of kinds in the order in which they are tried: small before large, the last resort last."""
@@ -65,17 +70,27 @@ class Plugin(t.NamedTuple):
             sets += [kinds for kinds in _subsets(allowed) if name in kinds]
         return sets
 
+    def bits(self, kinds: t.Iterable[str]) -> int:
+        return sum(1 << self.kinds.index(kind) for kind in kinds)
+
+    def key(self, index: int, value: str) -> str:
+        """A value of the kind at an index as it is compared."""
+        return value.lower() if self.kinds[index] in self.folded else value
+
+    def blind(self, index: int, value: str) -> bool:
+        """Whether no list can hold a value: one that is not there, or that means something else in a list."""
+        return not value or (self.kinds[index] in self.folded and not _PLAIN_NAME.fullmatch(value))
+
 
 # k8s-rdma-shared-dev-plugin, pkg/resources/device_selectors.go. Names of interfaces are the last resort.
 SHARED = Plugin(("vendors", "deviceIDs", "drivers", "linkTypes", "ifNames"), ("ifNames",), ())
-# sriov-network-device-plugin, pkg/resources/deviceSelectors.go: a value of pfNames is compared as a whole without regard to
-# case, and newer versions take it for a regular expression, too, that may match any part of the name.
+# sriov-network-device-plugin, pkg/resources/deviceSelectors.go: names of physical functions are compared without regard to
+# case, and what follows a # in a list is the numbers of virtual functions.
 SRIOV = Plugin(
     ("vendors", "devices", "drivers", "linkTypes", "pfNames", "pciAddresses"), ("pfNames", "pciAddresses"), ("pfNames",)
 )
 
-# Names that mean the same to every regular expression engine: a dot is the only special character.
-_PLAIN_PATTERN = re.compile(r"[A-Za-z0-9_.-]+")
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 def _subsets(kinds: t.Tuple[str, ...]) -> t.List[t.Tuple[str, ...]]:
@@ -86,59 +101,189 @@ def traits_of(functions: t.Iterable[Function]) -> t.FrozenSet[Traits]:
     return frozenset((function.values, function.pool) for function in functions)
 
 
-def _holds(plugin: Plugin, kind: str, values: t.Collection[str], value: str) -> bool:
-    """Whether a plugin of any version may take value for one of values."""
-    if value in values or kind not in plugin.patterns:
-        return value in values
-    return bool(value) and any(
-        value.lower() == entry.lower() or re.search(entry, value) is not None for entry in values
-    )
-
-
 def matched(plugin: Plugin, selectors: t.Mapping[str, t.Collection[str]], values: t.Sequence[str]) -> bool:
-    """Whether selectors match a function with these values."""
-    return all(_holds(plugin, kind, chosen, values[plugin.kinds.index(kind)]) for kind, chosen in selectors.items())
+    """Whether selectors match a function with these values. Give sets where there are many functions to look at."""
+    for kind, chosen in selectors.items():
+        index = plugin.kinds.index(kind)
+        value = values[index]
+        if value not in chosen and (
+            kind not in plugin.folded or not any(value.lower() == entry.lower() for entry in chosen)
+        ):
+            return False
+    return True
 
 
-def _lists(plugin: Plugin, wanted: t.Collection[t.Tuple[str, ...]]) -> t.Dict[str, t.Set[str]]:
-    """The values of wanted functions, by those kinds that can be used: a list cannot hold a value that is not there."""
-    lists: t.Dict[str, t.Set[str]] = {}
-    for index, kind in enumerate(plugin.kinds):
-        chosen = {values[index] for values in wanted}
-        if "" not in chosen and (kind not in plugin.patterns or all(map(_PLAIN_PATTERN.fullmatch, chosen))):
-            lists[kind] = chosen
-    return lists
+class _Pool:
+    """What is known of the functions that a pool wants, and of those that it does not."""
+
+    def __init__(self, plugin: Plugin) -> None:
+        # the values that are wanted, and as they are compared, by kind
+        self.lists: t.List[t.Set[str]] = [set() for _kind in plugin.kinds]
+        self.keys: t.List[t.Set[str]] = [set() for _kind in plugin.kinds]
+        # kinds that no list can be made of, as bits
+        self.blind = 0
+        # of which kinds values of others are in the lists, as bits: for each sort of them once
+        self.masks: t.Set[int] = set()
+
+    def choice(self, tries: t.Iterable[t.Tuple[int, t.Tuple[str, ...]]]) -> t.Optional[t.Tuple[str, ...]]:
+        for bits, kinds in tries:
+            if not bits & self.blind and not any(bits & mask == bits for mask in self.masks):
+                return kinds
+        return None
+
+
+class Catalogue:
+    """Functions of hosts that are to have one configuration; more can be added, and what they change is looked at alone.
+
+    The cost of an addition depends on what is added, not on what is there: values by which whole models are told apart are few,
+    and a function with a name or address of its own is met by the lists that have it only.
+    """
+
+    def __init__(self, plugin: Plugin, strategy: str = "auto", traits: t.Iterable[Traits] = ()) -> None:
+        self.plugin = plugin
+        self.strategy = strategy
+        self._tries = [(plugin.bits(kinds), kinds) for kinds in plugin.tries(strategy)]
+        self._unique = [index for index, kind in enumerate(plugin.kinds) if kind in plugin.last]
+        self._common = [index for index, kind in enumerate(plugin.kinds) if kind not in plugin.last]
+        self.pools: t.Dict[str, _Pool] = {}
+        self.known: t.Set[Traits] = set()
+        # {values of the common kinds: pools that want one with these}
+        self._bodies: t.Dict[t.Tuple[str, ...], t.Set[str]] = {}
+        # by kind {value: functions that have it}, and {value: pools of which the list has it}
+        self._having: t.List[t.Dict[str, t.List[Traits]]] = [{} for _kind in plugin.kinds]
+        self._listing: t.List[t.Dict[str, t.Set[str]]] = [{} for _kind in plugin.kinds]
+        # how to take back what was added since the list was made, None where it stays
+        self._undo: t.Optional[t.List[t.Callable[[], t.Any]]] = None
+        self._add(traits)
+
+    def fits(self, traits: t.Iterable[Traits]) -> bool:
+        """Adds functions when every pool can be selected exactly with them, too; leaves all as it is when not."""
+        self._undo = []
+        fits = all(self.pools[pool].choice(self._tries) for pool in self._add(traits))
+        while self._undo and not fits:
+            self._undo.pop()()
+        self._undo = None
+        return fits
+
+    def _back(self, function: t.Callable[[], t.Any]) -> None:
+        if self._undo is not None:
+            self._undo.append(function)
+
+    def _put(self, place: t.Set[t.Any], item: t.Any) -> bool:
+        """Adds to a set so that it can be taken back; False when it is there already."""
+        if item in place:
+            return False
+        place.add(item)
+        self._back(lambda: place.discard(item))
+        return True
+
+    def _pool(self, name: str) -> _Pool:
+        if name not in self.pools:
+            self.pools[name] = _Pool(self.plugin)
+            self._back(lambda: self.pools.pop(name))
+        return self.pools[name]
+
+    def _add(self, traits: t.Iterable[Traits]) -> t.Set[str]:
+        """Adds functions; the names of the pools of which the choice may be another now."""
+        fresh = [each for each in traits if each not in self.known]
+        # pools with new values of common kinds, and the new values of the others
+        grown: t.Set[str] = set()
+        listed: t.Set[t.Tuple[str, int, str]] = set()
+        touched: t.Set[str] = set()
+        for values, owner in fresh:
+            if not owner:
+                continue
+            if owner not in self.pools:
+                grown.add(owner)
+            pool = self._pool(owner)
+            touched.add(owner)
+            for index, value in enumerate(values):
+                if self.plugin.blind(index, value):
+                    self._blind(pool, 1 << index)
+                    continue
+                self._put(pool.lists[index], value)
+                key = self.plugin.key(index, value)
+                if self._put(pool.keys[index], key):
+                    if index in self._unique:
+                        self._put(self._listing[index].setdefault(key, set()), owner)
+                        listed.add((owner, index, key))
+                    else:
+                        grown.add(owner)
+        bodies: t.Set[t.Tuple[str, ...]] = set()
+        for each in fresh:
+            self._put(self.known, each)
+            values, owner = each
+            body = tuple(values[index] for index in self._common)
+            if self._put(self._bodies.setdefault(body, set()), owner):
+                bodies.add(body)
+            for index in self._unique:
+                if values[index]:
+                    having = self._having[index].setdefault(self.plugin.key(index, values[index]), [])
+                    having.append(each)
+                    self._back(having.pop)
+        for name, pool in self.pools.items():
+            for body in self._bodies if name in grown else bodies:
+                if self._bodies[body] - {name}:
+                    self._meet(name, self._mask(pool, dict(zip(self._common, body))), touched)
+        for name, index, key in listed:
+            for values, owner in self._having[index][key]:
+                if owner != name:
+                    self._meet(name, self._mask(self.pools[name], dict(enumerate(values))), touched)
+        for values, owner in fresh:
+            for index in self._unique:
+                for name in self._listing[index].get(self.plugin.key(index, values[index]), ()):
+                    if name != owner:
+                        self._meet(name, self._mask(self.pools[name], dict(enumerate(values))), touched)
+        return touched
+
+    def _blind(self, pool: _Pool, bits: int) -> None:
+        before = pool.blind
+        if before | bits != before:
+            pool.blind |= bits
+            self._back(lambda: setattr(pool, "blind", before))
+
+    def _meet(self, name: str, mask: int, touched: t.Set[str]) -> None:
+        if self._put(self.pools[name].masks, mask):
+            touched.add(name)
+
+    def _mask(self, pool: _Pool, values: t.Mapping[int, str]) -> int:
+        """Of which kinds these values are in the lists of a pool."""
+        return sum(1 << index for index, value in values.items() if self.plugin.key(index, value) in pool.keys[index])
+
+    def search(self, pool: str, strategy: t.Optional[str] = None) -> t.Optional[Selectors]:
+        """The first set of kinds whose lists match all functions that the pool wants and no other, None when there is none."""
+        known = self.pools.get(pool)
+        tries = self._tries
+        if strategy not in (None, self.strategy):
+            tries = [(self.plugin.bits(kinds), kinds) for kinds in self.plugin.tries(str(strategy))]
+        kinds = known.choice(tries) if known else None
+        if known is None or kinds is None:
+            return None
+        return {kind: sorted(known.lists[self.plugin.kinds.index(kind)]) for kind in kinds}
+
+    def search_all(self) -> t.Optional[t.Dict[str, Selectors]]:
+        """Exact selectors of every pool, None when one of them has none."""
+        found: t.Dict[str, Selectors] = {}
+        for pool in sorted(self.pools):
+            selectors = self.search(pool)
+            if selectors is None:
+                return None
+            found[pool] = selectors
+        return found
 
 
 def search(
-    plugin: Plugin, traits: t.Collection[Traits], pool: str, strategy: str = "auto"
+    plugin: Plugin, traits: t.Iterable[Traits], pool: str, strategy: str = "auto"
 ) -> t.Optional[t.Dict[str, t.List[str]]]:
-    """The first set of kinds whose lists match all functions that the pool wants and no other, None when there is none."""
-    wanted = {values for values, owner in traits if owner == pool}
-    others = {values for values, owner in traits if owner != pool}
-    # No kind tells apart what is the same in all of them.
-    if not wanted or wanted & others:
-        return None
-    lists = _lists(plugin, wanted)
-    for kinds in plugin.tries(strategy):
-        if all(kind in lists for kind in kinds):
-            selectors = {kind: lists[kind] for kind in kinds}
-            if not any(matched(plugin, selectors, values) for values in others):
-                return {kind: sorted(lists[kind]) for kind in kinds}
-    return None
+    """As Catalogue.search(), of these functions."""
+    return Catalogue(plugin, strategy, traits).search(pool)
 
 
 def search_all(
-    plugin: Plugin, traits: t.Collection[Traits], strategy: str = "auto"
+    plugin: Plugin, traits: t.Iterable[Traits], strategy: str = "auto"
 ) -> t.Optional[t.Dict[str, Selectors]]:
-    """Exact selectors of every pool that wants one of these functions, None when one of them has none."""
-    found: t.Dict[str, Selectors] = {}
-    for pool in sorted({owner for _dummy, owner in traits if owner}):
-        selectors = search(plugin, traits, pool, strategy)
-        if selectors is None:
-            return None
-        found[pool] = selectors
-    return found
+    """As Catalogue.search_all(), of these functions."""
+    return Catalogue(plugin, strategy, traits).search_all()
 
 
 def classes_of(
@@ -154,22 +299,21 @@ def classes_of(
         profiles.setdefault(traits_of(functions[host]), []).append(host)
     if not profiles:
         return [], None
-    together = search_all(plugin, frozenset().union(*profiles), strategy)
+    together = search_all(plugin, itertools.chain.from_iterable(profiles), strategy)
     if together is not None:
         return [(sorted(functions), together)], None
-    classes: t.List[t.Tuple[t.FrozenSet[Traits], t.List[str], t.Dict[str, Selectors]]] = []
+    classes: t.List[t.Tuple[Catalogue, t.List[str]]] = []
     for profile in sorted(profiles, key=sorted):
-        alone = search_all(plugin, profile, strategy)
-        if alone is None:
+        alone = Catalogue(plugin, strategy, profile)
+        if alone.search_all() is None:
             return [], profiles[profile][0]
-        for index, (traits, hosts, _dummy) in enumerate(classes):
-            joint = search_all(plugin, traits | profile, strategy)
-            if joint is not None:
-                classes[index] = (traits | profile, hosts + profiles[profile], joint)
+        for catalogue, hosts in classes:
+            if catalogue.fits(profile):
+                hosts += profiles[profile]
                 break
         else:
-            classes.append((profile, list(profiles[profile]), alone))
-    return [(sorted(hosts), selectors) for _dummy, hosts, selectors in classes], None
+            classes.append((alone, list(profiles[profile])))
+    return [(sorted(hosts), catalogue.search_all() or {}) for catalogue, hosts in classes], None
 
 
 # --- why not ----------------------------------------------------------------------------------------------------------
@@ -250,13 +394,17 @@ def _counter_example(
                 ", ".join(kinds),
                 hint,
             )
-    lists = {kind: chosen for kind, chosen in _lists(plugin, [key[0] for key in wanted]).items() if kind in kinds}
+    lists = {
+        kind: {value(key, kind) for key in wanted}
+        for index, kind in enumerate(plugin.kinds)
+        if kind in kinds and not any(plugin.blind(index, key[0][index]) for key in wanted)
+    }
     if not lists:
         return "of each of %s, some wanted function%s has none%s" % (", ".join(kinds), use, hint)
     other = next(key for key in others if matched(plugin, lists, key[0]))
     shared = []
     for kind in lists:
-        twin = next(key for key in wanted if _holds(plugin, kind, [value(key, kind)], value(other, kind)))
+        twin = next(key for key in wanted if matched(plugin, {kind: [value(key, kind)]}, other[0]))
         shared.append("the %s of %s" % (kind, _call(first[twin], with_host)))
     return "%s %s, but several wanted functions%s together cannot be told from it: it has %s%s" % (
         _call(first[other], with_host),

@@ -3,9 +3,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Configuration of the SR-IOV network device plugin from the same facts and pools. Private. Pure.
 
-The model follows sriov-network-device-plugin (pkg/netdevice, pkg/resources/deviceSelectors.go): it lists PCI functions of class
-02 that have a driver, leaves out those that carry the default route and physical functions that have virtual ones, and with
-isRdma keeps those that have an RDMA device, whatever its character devices. What is in the facts is all that can match.
+The model follows sriov-network-device-plugin (pkg/netdevice, pkg/devices, pkg/utils, pkg/resources/deviceSelectors.go): it lists
+PCI functions of class 02 that have a driver, leaves out those that carry the default route and physical functions that have
+virtual ones, and with isRdma keeps those that have an RDMA device, whatever its character devices. Since 3.5.1 only virtual
+functions have the name of a physical one. What else depends on its version is looked at in each of them:
+
+- since 3.6.0, a virtual function without a netdev has the link type of its physical function;
+- since 3.8.0, a function without an RDMA device counts as one that has, when devlink has ``enable_rdma`` for it. That may be so
+  for the functions of a card that a LAG has left without.
 """
 
 from __future__ import annotations
@@ -15,15 +20,24 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.module_utils._solver import (
     SRIOV,
     Function,
-    classes_of,
     explain,
     search_all,
     traits_of,
 )
 
-__all__ = ["sriov_config", "sriov_functions"]
+__all__ = ["VERSIONS", "sriov_config", "sriov_functions"]
 
 Json = t.Dict[str, t.Any]
+
+# The versions that see different things, by the first of each.
+VERSIONS = ("3.5.1", "3.6.0", "3.8.0")
+# Which of them one configuration is to be exact for, the more the better and the newer the better.
+_HOLDS = (
+    ("3.5.1 or newer", VERSIONS),
+    ("3.6.0 or newer", VERSIONS[1:]),
+    ("3.8.0 or newer", VERSIONS[2:]),
+    ("3.5.1 to 3.7.0", VERSIONS[:2]),
+)
 
 
 def _refusal(device: t.Mapping[str, t.Any], routes: t.Collection[str]) -> t.Optional[str]:
@@ -41,63 +55,88 @@ def _refusal(device: t.Mapping[str, t.Any], routes: t.Collection[str]) -> t.Opti
     return None
 
 
+def _uplinks(facts: t.Mapping[str, t.Any]) -> t.Dict[str, t.Tuple[str, str]]:
+    """{PCI address: (name, link type)} of physical functions. With representors beside it, it is the uplink's name."""
+    found: t.Dict[str, t.Tuple[str, str]] = {}
+    for row in facts["devices"]:
+        if row["kind"] == "pf" and row["pci"]:
+            found[row["pci"]] = (min(row["netdevs"], default=""), row["plugin"]["link_type"])
+    return found
+
+
 def sriov_functions(
     host: str, facts: t.Mapping[str, t.Any], functions: t.Sequence[Function]
-) -> t.Tuple[t.List[Function], t.List[str]]:
-    """(functions as this plugin sees them, why it cannot offer some that are wanted).
+) -> t.Tuple[t.Dict[str, t.List[Function]], t.List[str]]:
+    """(functions as each version of this plugin sees them, why it cannot offer some that are wanted).
 
     functions: those of the shared plugin, of which pool and reason are taken.
     """
     routes = (facts.get("management") or {}).get("default_route_netdevs") or ()
     known = {function.pci: function for function in functions}
-    names = {row["pci"]: row["plugin"]["if_name"] for row in facts["devices"] if row["kind"] == "pf"}
-    found: t.Dict[str, Function] = {}
+    uplinks = _uplinks(facts)
+    found: t.Dict[str, t.Dict[str, Function]] = {version: {} for version in VERSIONS}
     refusals: t.List[str] = []
+    legs: t.List[t.Tuple[str, t.Mapping[str, t.Any], str]] = []
     for device in facts["devices"]:
         pci = device["pci"]
-        if not pci or pci in found:
+        if not pci or pci in found[VERSIONS[0]]:
             continue
         shared = known.get(pci)
         reason = _refusal(device, routes)
+        if device["lag"]:
+            legs += [
+                (member["pci"], device, member["netdev"])
+                for member in device["lag"]["members"]
+                if member["pci"] not in (None, pci)
+            ]
         if reason:
             if shared and shared.pool:
                 refusals.append("host %s: %s (%s) is wanted, but %s" % (host, device["name"], pci, reason))
             continue
-        virtual = device["sriov"]["pf"]
-        found[pci] = Function(
-            values=(
-                device["vendor"] or "",
-                device["device"] or "",
-                device["driver"],
-                device["plugin"]["link_type"],
-                names.get(virtual, "") if virtual else device["plugin"]["if_name"],
-                pci,
-            ),
-            pool=shared.pool if shared else "",
+        name, link = uplinks.get(device["sriov"]["pf"], ("", "")) if device["sriov"]["pf"] else ("", "")
+        for version in VERSIONS:
+            own = device["plugin"]["link_type"]
+            if not device["plugin"]["if_name"] and version != VERSIONS[0]:
+                own = link
+            found[version][pci] = Function(
+                values=(device["vendor"] or "", device["device"] or "", device["driver"], own, name, pci),
+                pool=shared.pool if shared else "",
+                pci=pci,
+                devices=(device["name"],),
+                ports=shared.ports if shared else (),
+                why=shared.why if shared else device["plugin"]["reason"] or "",
+            )
+    for pci, device, netdev in legs:
+        if pci in found[VERSIONS[-1]] or netdev in routes:
+            continue
+        found[VERSIONS[-1]][pci] = Function(
+            values=(device["vendor"] or "", device["device"] or "", device["driver"] or "", "ether", "", pci),
+            pool="",
             pci=pci,
-            devices=(device["name"],),
-            ports=shared.ports if shared else (),
-            why=shared.why if shared else device["plugin"]["reason"] or "",
+            devices=(netdev,),
+            ports=(),
+            why="the other leg of %s, which has no RDMA device of its own" % device["lag"]["netdev"],
         )
-    return [found[pci] for pci in sorted(found)], refusals
+    return {version: [own[pci] for pci in sorted(own)] for version, own in found.items()}, refusals
 
 
 def sriov_config(
-    places: t.Mapping[str, t.Sequence[Function]], refusals: t.Sequence[str], pools: t.Mapping[str, Json]
+    places: t.Mapping[str, t.Mapping[str, t.Sequence[Function]]],
+    refusals: t.Sequence[str],
+    pools: t.Mapping[str, Json],
 ) -> Json:
-    """{config, reason}: the configuration for these hosts, or why there is none that is exact.
+    """{config, versions, reason}: the configuration for these hosts and the versions that it holds for, or why none is exact.
 
-    places: functions by host. pools: {resource: {name, prefix}}.
+    places: functions by host and version of the plugin. pools: {resource: {name, prefix}}.
     """
+    none: Json = {"config": None, "versions": None}
     if refusals:
-        return {"config": None, "reason": refusals[0]}
-    selectors = search_all(SRIOV, frozenset().union(*map(traits_of, places.values())))
-    if selectors is None:
-        alone = classes_of(SRIOV, places, "auto")[1]
-        return {"config": None, "reason": explain(SRIOV, {alone: places[alone]} if alone else places)}
-    return {
-        "config": {
-            "resourceList": [
+        return {**none, "reason": refusals[0]}
+    for words, versions in _HOLDS:
+        traits = frozenset().union(*(traits_of(own[version]) for own in places.values() for version in versions))
+        selectors = search_all(SRIOV, traits)
+        if selectors is not None:
+            resources = [
                 {
                     "resourceName": pools[pool]["name"],
                     "resourcePrefix": pools[pool]["prefix"],
@@ -107,6 +146,10 @@ def sriov_config(
                 for pool in pools
                 if pool in selectors
             ]
-        },
-        "reason": None,
-    }
+            return {"config": {"resourceList": resources}, "versions": words, "reason": None}
+    newest = {host: own[VERSIONS[-1]] for host, own in places.items()}
+    for host in sorted(newest):
+        reason = explain(SRIOV, {host: newest[host]})
+        if reason:
+            return {**none, "reason": reason}
+    return {**none, "reason": explain(SRIOV, newest)}

@@ -58,6 +58,12 @@ def plan(**groups: list[dict[str, Any]]) -> dict[str, Any]:
     return {"groups": entries, "cluster": {"config": {"configList": list(pools.values())}, "errors": []}}
 
 
+def without_prefix(config: dict[str, Any]) -> dict[str, Any]:
+    """The prefix is the plugin's default, which the operator's webhook refuses where it is said."""
+    rows = [{key: value for key, value in row.items() if key != "resourcePrefix"} for row in config["configList"]]
+    return {**config, "configList": rows}
+
+
 PLAN = plan(
     a100=[
         entry("a100-ib0", "rdma_a100", "a1", "a2", ifNames=["ib0"]),
@@ -137,7 +143,7 @@ def test_one_policy_for_the_cluster(version: str) -> None:
         {"key": CLASS_LABEL, "operator": "In", "values": ["a100-ib0", "a100-ib1", "v100-vendor-15b3"]}
     ]
     plugin = spec["rdmaSharedDevicePlugin"]
-    assert json.loads(plugin["config"]) == PLAN["cluster"]["config"]
+    assert json.loads(plugin["config"]) == without_prefix(PLAN["cluster"]["config"])
     if version in EARLY:
         assert plugin["repository"] == "ghcr.io/mellanox"
         assert plugin["version"].startswith("v1.5.")
@@ -445,3 +451,47 @@ def test_values_that_the_chart_does_not_know(version: str, values: dict[str, Any
 def test_a_value_that_a_newer_chart_knows() -> None:
     assert helm_values({"version": "26.7.1", "helm": {"values": {"keepNCP": False}}})["keepNCP"] is False
     assert helm_values({"version": "25.7.0", "helm": {"values": {"nicConfigurationOperator": {"enabled": True}}}})
+
+
+# -- The admission webhook -------------------------------------------------------------------------------------------
+
+# api/v1alpha1/validator/nicpolicy_webhook.go
+FQDN = r"^[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\.[a-zA-Z]{2,})+$"
+
+
+def refused_prefixes(objects: list[dict[str, Any]]) -> list[str]:
+    """Prefixes that the operator's webhook refuses: one that is given has to be a dotted name."""
+    texts = [
+        item["spec"].get(name, {}).get("config")
+        for item in objects
+        for name in ("rdmaSharedDevicePlugin", "sriovDevicePlugin")
+    ]
+    configs = [json.loads(text) for text in texts if text]
+    rows = [row for config in configs for row in config.get("configList", config.get("resourceList"))]
+    assert rows
+    return [
+        row["resourcePrefix"] for row in rows if "resourcePrefix" in row and not re.search(FQDN, row["resourcePrefix"])
+    ]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_webhook_of_every_release_takes_the_default_prefix(version: str) -> None:
+    request = operator_request(PLAN, {"version": version})
+    assert refused_prefixes(request["objects"]) == []
+    assert request["warnings"] == []
+    assert {name for each in request["classes"] for name in each["resources"]} == {"rdma/rdma_a100", "rdma/rdma_v100"}
+
+
+@pytest.mark.parametrize("prefix", ["rdma", "gpu", "k8s1.example.c0m", "rdma.example.com", "rdma.example"])
+def test_what_the_webhook_refuses_is_told(prefix: str) -> None:
+    value = json.loads(json.dumps(PLAN).replace('"resourcePrefix": "rdma"', f'"resourcePrefix": "{prefix}"'))
+    request = operator_request(value, {"version": "26.4.1", "sriov": ["v100"]})
+    refused = refused_prefixes(request["objects"])
+    assert bool(refused) == ("example.com" not in prefix and prefix != "rdma.example")
+    assert set(refused) <= {prefix}
+    policies = {warning.split(":")[0] for warning in request["warnings"]}
+    # the shared plugin's own default can be left out, the SR-IOV plugin has another
+    both = {f"NicNodePolicy {item['metadata']['name']}" for item in request["objects"]}
+    told = {name for name in both if "v100" in name} if prefix == "rdma" else both if refused else set()
+    assert policies == told
+    assert all(f"refuses rdma_resource.prefix {prefix}" in warning for warning in request["warnings"])

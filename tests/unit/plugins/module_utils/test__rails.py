@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._facts import gather
@@ -61,23 +61,32 @@ def hca(index: int, pci: str, bridges: list[str], netdev: str, state: str = "Act
     }
 
 
+Places = set[tuple[int, int]]
+
+
 def facts_of_switches(
-    switches: list[tuple[int, int]], down: set[tuple[int, int]] = frozenset(), gone: set[tuple[int, int]] = frozenset()
+    switches: list[tuple[int, int]], down: Places = frozenset(), gone: Places = frozenset(), ports: bool = True
 ) -> Json:
-    """A host with so many (GPUs, HCAs) under each switch, below one switch more; down and gone are (switch, HCA)."""
+    """A host with so many (GPUs, HCAs) under each switch, below one switch more; down and gone are (switch, HCA).
+
+    ports: each device is at a downstream port of its own, as on real switches. Virtual machines have them at one port.
+    """
     devices, gpus = [], []
     for at, (cards, nics) in enumerate(switches):
         above = ["0000:00:01.0", "0000:01:00.0", f"0000:02:{at:02x}.0"]
+
+        def bridges(port: int, at: int = at, above: list[str] = above) -> list[str]:
+            return [*above, f"0000:{0x80 + at:02x}:00.0", f"0000:{0x90 + at:02x}:{port:02x}.0"] if ports else above
+
         for card in range(cards):
             pci = f"0000:{0x10 + 16 * at + card:02x}:00.0"
-            gpus.append(
-                {"pci": pci, "bridges": above, "vendor": "10de", "device": None, "numa_node": None, "nearest": []}
-            )
+            gpu = {"pci": pci, "bridges": bridges(card), "vendor": "10de", "device": None, "numa_node": None}
+            gpus.append({**gpu, "nearest": []})
         for nic in range(nics):
             if (at, nic) not in gone:
                 pci = f"0000:{0x18 + 16 * at + nic:02x}:00.0"
                 state = "Down" if (at, nic) in down else "Active"
-                devices.append(hca(len(devices), pci, above, f"eth{at}_{nic}", state))
+                devices.append(hca(len(devices), pci, bridges(16 + nic), f"eth{at}_{nic}", state))
     return checked({"schema": 1, "devices": devices, "gpus": gpus, "warnings": []})
 
 
@@ -98,16 +107,18 @@ def truth(switches: list[tuple[int, int]]) -> list[tuple[list[str], list[str]]]:
     return rails
 
 
-SWITCHES = st.lists(st.sampled_from([(1, 1), (2, 2), (2, 1), (1, 2), (4, 2)]), min_size=1, max_size=4)
+SWITCHES = st.lists(st.sampled_from([(1, 1), (2, 2), (2, 1), (1, 2), (4, 2), (8, 8)]), min_size=1, max_size=4)
 
 
 @st.composite
-def clusters(draw: st.DrawFn) -> tuple[list[tuple[int, int]], dict[str, set[tuple[int, int]]]]:
-    """Switches that all hosts have, and what is down on each host."""
+def clusters(draw: st.DrawFn) -> tuple[list[tuple[int, int]], dict[str, tuple[Places, Places]], bool]:
+    """Switches that all hosts have, and what is down and gone on each host; one host has all."""
     switches = draw(SWITCHES)
     places = [(at, nic) for at, (_cards, nics) in enumerate(switches) for nic in range(nics)]
-    hosts = draw(st.lists(st.one_of(st.just(set()), st.sets(st.sampled_from(places))), min_size=1, max_size=4))
-    return switches, {f"n{index}": down for index, down in enumerate(hosts)}
+    lost = st.one_of(st.just(set()), st.sets(st.sampled_from(places)))
+    hosts = draw(st.lists(st.tuples(lost, lost), max_size=3))
+    hosts.insert(draw(st.integers(0, len(hosts))), (draw(lost), set()))
+    return switches, {f"n{index}": both for index, both in enumerate(hosts)}, draw(st.booleans())
 
 
 def offered(facts: Json, config: Json) -> dict[str, list[str]]:
@@ -126,10 +137,11 @@ def offered(facts: Json, config: Json) -> dict[str, list[str]]:
     return pools
 
 
+@settings(max_examples=50)
 @given(clusters())
-def test_rails_are_exact_and_a_lost_cable_shifts_none(cluster: Any) -> None:
-    switches, hosts = cluster
-    facts = {host: facts_of_switches(switches, down) for host, down in hosts.items()}
+def test_rails_are_exact_and_a_lost_cable_or_hca_shifts_none(cluster: Any) -> None:
+    switches, hosts, ports = cluster
+    facts = {host: facts_of_switches(switches, down, gone, ports) for host, (down, gone) in hosts.items()}
     plan = plan_group("g", facts, WISHES)
     rails = truth(switches)
     assert plan["resource"] == "rdma/cx5_gpu{rail}"
@@ -137,9 +149,9 @@ def test_rails_are_exact_and_a_lost_cable_shifts_none(cluster: Any) -> None:
         {"resource": f"rdma/cx5_gpu{number}", "rail": number} for number in range(1, len(rails) + 1)
     ]
     classes = {host: entry for entry in plan["classes"] for host in entry["hosts"]}
-    for host, down in hosts.items():
+    for host, (down, gone) in hosts.items():
         assert [row["gpus"] for row in plan["rails"][host]] == [gpus for gpus, _names in rails]
-        lost = {f"eth{at}_{nic}" for at, nic in down}
+        lost = {f"eth{at}_{nic}" for at, nic in down | gone}
         expected = {f"cx5_gpu{number}": set(names) - lost for number, (_gpus, names) in enumerate(rails, 1)}
         if not any(expected.values()):
             assert host not in classes
@@ -155,9 +167,58 @@ def test_rails_are_exact_and_a_lost_cable_shifts_none(cluster: Any) -> None:
             assert told == (not names)
 
 
+@pytest.mark.parametrize("ports", [True, False])
+@pytest.mark.parametrize("shape", [(1, 1), (2, 1), (2, 2), (4, 2), (8, 8)])
+def test_a_dead_hca_shifts_no_rail(shape: tuple[int, int], ports: bool) -> None:
+    """Three switches; the first HCA of the second is dead, and that of a host with one switch, which has no other then."""
+    for count, place in ((3, 1), (1, 0)):
+        switches = [shape] * count
+        dead = {(place, 0)}
+        facts = {
+            "a": facts_of_switches(switches, gone=dead, ports=ports),
+            "b": facts_of_switches(switches, ports=ports),
+            "c": facts_of_switches(switches, ports=ports),
+        }
+        plan = plan_group("g", facts, WISHES)
+        rails = truth(switches)
+        lost = next(number for number, (_gpus, names) in enumerate(rails, 1) if names == [f"eth{place}_0"])
+        names = {host: {row["rail"]: row["devices"] for row in plan["rails"][host]} for host in facts}
+        assert list(names["a"]) == list(range(1, len(rails) + 1))
+        assert (names["a"][lost], names["b"] == names["c"]) == ([], True)
+        told = f"host a has nothing on rail {lost}, " if any(names["a"].values()) else "host a has no usable port"
+        assert any(text.startswith(told) for text in plan["errors"])
+        for entry in plan["classes"]:
+            for host in entry["hosts"]:
+                for row in entry["matches"][host]:
+                    assert row["if_name"] in rails[row["rail"] - 1][1]
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (2, 1), (4, 2)])
+def test_a_switch_without_hcas_is_known_by_hosts_with_other_addresses(shape: tuple[int, int]) -> None:
+    whole = facts_of_switches([shape] * 3)
+    lost = facts_of_switches([shape] * 3, gone={(1, nic) for nic in range(shape[1])})
+    for row in [*lost["devices"], *lost["gpus"]]:
+        row["pci"] = "0001" + row["pci"][4:]
+    plan = plan_group("g", {"a": lost, "b": whole}, WISHES)
+    rails = truth([shape] * 3)
+    empty = [number for number, (_gpus, names) in enumerate(rails, 1) if names[0].startswith("eth1_")]
+    assert [row["rail"] for row in plan["rails"]["a"] if not row["devices"]] == empty
+    assert len(plan["rails"]["a"]) == len(rails)
+
+
+def test_hcas_in_other_slots_are_no_lost_ones() -> None:
+    """Two hosts with one HCA under a switch, in two slots: each is whole, and the HCA is that of both GPUs."""
+    facts = {"a": facts_of_switches([(2, 2)], gone={(0, 0)}), "b": facts_of_switches([(2, 2)], gone={(0, 1)})}
+    facts["b"]["devices"][0]["plugin"]["if_name"] = facts["a"]["devices"][0]["plugin"]["if_name"]
+    plan = plan_group("g", facts, WISHES)
+    assert [row["resource"] for row in plan["resources"]] == ["rdma/cx5_gpu1"]
+
+
 @given(SWITCHES, SWITCHES)
 def test_hosts_that_differ_are_shown(first: list[tuple[int, int]], second: list[tuple[int, int]]) -> None:
     facts = {"a": facts_of_switches(first), "b": facts_of_switches(second)}
+    # hosts with the same GPUs are of one make, and one of them has lost HCAs
+    assume(first == second or [cards for cards, _nics in first] != [cards for cards, _nics in second])
     shapes = [[(len(gpus), len(names)) for gpus, names in truth(switches)] for switches in (first, second)]
     if shapes[0] == shapes[1] and truth(first) == truth(second):
         plan = plan_group("g", facts, WISHES)
@@ -192,7 +253,7 @@ def clash(first: list[tuple[int, int]], second: list[tuple[int, int]]) -> bool:
     return any(place(first, name) != place(second, name) for name in names)
 
 
-def test_a_dead_hca_shifts_no_rail() -> None:
+def test_a_lost_rail_is_told() -> None:
     whole, lost = facts_of_switches([(1, 1)] * 8), facts_of_switches([(1, 1)] * 8, gone={(3, 0)})
     plan = plan_group("g", {"a": whole, "b": lost}, WISHES)
     assert plan["errors"] == [
@@ -202,9 +263,6 @@ def test_a_dead_hca_shifts_no_rail() -> None:
     [entry] = plan["classes"]
     assert entry["hosts"] == ["a", "b"]
     assert [row["rail"] for row in entry["matches"]["b"]] == [1, 2, 3, 5, 6, 7, 8]
-    # and with two GPUs to an HCA, too
-    facts = {"a": facts_of_switches([(2, 1)] * 3), "b": facts_of_switches([(2, 1)] * 3, gone={(1, 0)})}
-    assert [row["rail"] for row in plan_group("g", facts, WISHES)["classes"][0]["matches"]["b"]] == [1, 3]
 
 
 def test_an_hca_beside_all_switches_is_on_no_rail() -> None:

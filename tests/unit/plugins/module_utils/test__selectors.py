@@ -8,13 +8,14 @@ import functools
 import itertools
 import json
 import re
+import time
 from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.fabric.rdma.plugins.module_utils._facts import record
+from ansible_collections.fabric.rdma.plugins.module_utils._facts import gather, record
 from ansible_collections.fabric.rdma.plugins.module_utils._selectors import (
     PlanError,
     _class_name,
@@ -23,6 +24,8 @@ from ansible_collections.fabric.rdma.plugins.module_utils._selectors import (
     usable_ports,
     validate_wishes,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._solver import Function
+from ansible_collections.fabric.rdma.plugins.module_utils._sriov import VERSIONS, sriov_config, sriov_functions
 from ansible_collections.fabric.rdma.plugins.module_utils._tree import open_tree
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, Machine, checked, facts_of
 
@@ -74,38 +77,46 @@ def plugin_pool(facts: Json, config: Json) -> set[str]:
     return pool
 
 
-def sriov_pools(facts: Json, config: Json) -> dict[str, set[str]]:
+def sriov_pools(facts: Json, config: Json, version: tuple[int, ...] = (3, 11, 0)) -> dict[str, set[str]]:
     """The same for sriov-network-device-plugin: a device goes to the first object of a resource's selectors that matches.
 
-    AddTargetDevices(), GetFilteredDevices() (pkg/netdevice/netDeviceProvider.go), getItem() (pkg/resources/deviceSelectors.go).
+    AddTargetDevices(), GetFilteredDevices() (pkg/netdevice/netDeviceProvider.go), NewGenNetDevice() (pkg/devices/gen_net.go),
+    GetPfName() (pkg/utils/utils.go), IsRdma() (pkg/devices/rdma.go), getItem() (pkg/resources/deviceSelectors.go).
     """
-    first_netdev = {device["pci"]: device["plugin"]["if_name"] for device in facts["devices"]}
+    rows = {device["pci"]: device for device in facts["devices"] if device["pci"]}
     listed = []
-    for device in facts["devices"]:
+    for device in rows.values():
         routes = facts.get("management", {}).get("default_route_netdevs", [])
         in_use = any(netdev in routes for netdev in device["netdevs"])
         has_functions = device["kind"] == "pf" and device["sriov"]["vfs"] > 0
-        if device["pci"] and device["class"][:2] == "02" and device["driver"] and not in_use and not has_functions:
-            listed.append(device)
-
-    def pf_name(device: Json) -> str:
-        return first_netdev.get(device["sriov"]["pf"], "") if device["sriov"]["pf"] else device["plugin"]["if_name"]
+        if device["class"][:2] == "02" and device["driver"] and not in_use and not has_functions:
+            above = rows.get(device["sriov"]["pf"] or "")
+            link = device["plugin"]["link_type"]
+            if not device["plugin"]["if_name"] and above and version >= (3, 6):
+                link = above["plugin"]["link_type"]
+            listed.append(
+                {
+                    "vendors": device["vendor"] or "",
+                    "devices": device["device"] or "",
+                    "drivers": device["driver"],
+                    "linkTypes": link,
+                    "pciAddresses": device["pci"],
+                    "pfNames": min(above["netdevs"], default="") if above else "",
+                }
+            )
+        for member in device["lag"]["members"] if device["lag"] and version >= (3, 8) else []:
+            if member["pci"] not in (None, device["pci"]):
+                # devlink may have enable_rdma for it
+                leg = {"vendors": device["vendor"] or "", "devices": device["device"] or "", "linkTypes": "ether"}
+                listed.append({**leg, "drivers": device["driver"], "pciAddresses": member["pci"], "pfNames": ""})
 
     def selected(device: Json, selectors: Json) -> bool:
         assert selectors["isRdma"] is True
-        values = {
-            "vendors": device["vendor"] or "",
-            "devices": device["device"] or "",
-            "drivers": device["driver"],
-            "linkTypes": device["plugin"]["link_type"],
-            "pciAddresses": device["pci"],
-        }
         for kind, wanted in selectors.items():
             if kind == "pfNames":
-                name = pf_name(device)
-                if not name or not any(item.lower() == name.lower() or re.search(item, name) for item in wanted):
+                if not device[kind] or device[kind].lower() not in [item.split("#")[0].lower() for item in wanted]:
                     return False
-            elif kind != "isRdma" and values[kind] not in wanted:
+            elif kind != "isRdma" and device[kind] not in wanted:
                 return False
         return True
 
@@ -115,9 +126,17 @@ def sriov_pools(facts: Json, config: Json) -> dict[str, set[str]]:
         assert re.search(r"^[a-zA-Z0-9_]+$", entry["resourceName"])
         assert isinstance(entry["selectors"], list)
         pools[f"{entry['resourcePrefix']}/{entry['resourceName']}"] = {
-            device["pci"] for device in listed if any(selected(device, each) for each in entry["selectors"])
+            device["pciAddresses"] for device in listed if any(selected(device, each) for each in entry["selectors"])
         }
     return pools
+
+
+SRIOV_VERSIONS = {
+    "3.5.1 or newer": [(3, 5, 1), (3, 7, 0), (3, 11, 0)],
+    "3.6.0 or newer": [(3, 6, 0), (3, 7, 0), (3, 11, 0)],
+    "3.8.0 or newer": [(3, 8, 0), (3, 11, 0)],
+    "3.5.1 to 3.7.0": [(3, 5, 1), (3, 6, 2), (3, 7, 0)],
+}
 
 
 # -- Random clusters -------------------------------------------------------------------------------------------------
@@ -334,8 +353,8 @@ def test_the_sriov_plugin_offers_the_same(cluster: dict[str, Json], want: Json, 
             check_sriov_refusal(cluster, wanted, sriov["reason"])
             continue
         assert sriov["reason"] is None
-        for host in entry["hosts"]:
-            (pool,) = list(sriov_pools(cluster[host], sriov["config"]).values())
+        for host, version in itertools.product(entry["hosts"], SRIOV_VERSIONS[sriov["versions"]]):
+            (pool,) = list(sriov_pools(cluster[host], sriov["config"], version).values())
             assert pool == wanted[host]
 
 
@@ -666,6 +685,27 @@ def test_hundreds_of_different_machines_are_planned_in_seconds() -> None:
     assert sum(len(entry["hosts"]) for entry in plan["classes"]) == 400
 
 
+def test_machines_that_all_differ_cost_as_much_each_as_few_do() -> None:
+    """Names of interfaces that contain their hardware's address are other ones on every host."""
+
+    def cost(hosts: int) -> float:
+        cluster = {}
+        for host in range(hosts):
+            machine = Machine()
+            for index in range(8):
+                function = machine.nic(f"mlx5_{index}", f"enx{host:04x}{index}", f"0000:{16 + index:02x}:00.0")
+                state = "1: DOWN" if (8 * host + index) % 100 == 7 else "4: ACTIVE"
+                machine.files(f"{function}/infiniband/mlx5_{index}/ports/1", state=state)
+            cluster[f"n{host}"] = gather(machine.tree(), ("devices",))
+        start = time.process_time()
+        plan = plan_group("g", cluster, wishes({"link_layer": "Ethernet"}))
+        assert sum(len(entry["hosts"]) for entry in plan["classes"]) == hosts
+        return time.process_time() - start
+
+    few, many = cost(60), cost(480)
+    assert many < 20 * few, (few, many)
+
+
 def test_a_counter_example_names_both() -> None:
     machine = Machine()
     for index, state in enumerate(("4: ACTIVE", "1: DOWN")):
@@ -822,7 +862,7 @@ def test_software_devices_are_wanted_and_not_advertised() -> None:
             "config": None,
             "matches": {},
             "reason": None,
-            "sriov": {"config": None, "reason": "software devices have no PCI function"},
+            "sriov": {"config": None, "versions": None, "reason": "software devices have no PCI function"},
         }
     ]
     assert plan["environment"] == {"n": {"NCCL_IB_HCA": "=mlx5_0:1", "UCX_NET_DEVICES": "mlx5_0:1"}}
@@ -833,16 +873,34 @@ def test_software_devices_are_wanted_and_not_advertised() -> None:
     ]
 
 
-def test_exclusive_namespaces_and_a_wanted_default_route_are_told() -> None:
+def test_a_wanted_default_route_is_told() -> None:
     machine = Machine()
     machine.nic()
-    machine.file("/sys/module/ib_core/parameters/netns_mode", "N\n")
     machine.file("/proc/net/route", "Iface\neth0\t00000000\t0\t3\t0\t0\t0\t00000000\n")
     plan = plan_group("g", {"n": facts_of(machine)}, wishes({"link_layer": "Ethernet"}))
-    assert plan["errors"] == [
-        "host n: the RDMA network namespace mode is exclusive, and the shared device plugin does not start in it"
-    ]
+    assert plan["errors"] == []
     assert plan["warnings"] == ["host n: mlx5_0 is wanted and carries the default route (eth0)"]
+
+
+def test_a_host_with_exclusive_namespaces_is_in_no_class() -> None:
+    """The plugin exits there, so a rollout to it, with unusable hosts allowed, would never be ready."""
+    machine = Machine()
+    machine.nic()
+    good = facts_of(machine)
+    machine.file("/sys/module/ib_core/parameters/netns_mode", "N\n")
+    plan = plan_group("g", {"n": facts_of(machine), "good": good}, wishes({"link_layer": "Ethernet"}))
+    reason = "the RDMA network namespace mode is exclusive, and the shared device plugin does not start in it"
+    [error] = plan["errors"]
+    assert error.startswith(f"host n: {reason} (set it to shared: rdma system set netns shared")
+    assert [entry["hosts"] for entry in plan["classes"]] == [["good"]]
+    assert (list(plan["wanted"]), list(plan["environment"])) == (["good"], ["good"])
+    [row] = plan["exclusions"]
+    assert (row["host"], row["device"], row["port"]) == ("n", "mlx5_0", 1)
+    assert row["reason"].startswith(reason)
+    # nor does one for the whole cluster offer what it has
+    groups = {"g": {"hosts": ["good", "n"], **wishes({"link_layer": "Ethernet"})}}
+    [error] = plan_groups({"n": facts_of(machine), "good": good}, groups)["cluster"]["errors"]
+    assert "mlx5_0 (0000:3b:00.0) of host n is not (the RDMA network namespace mode is exclusive" in error
 
 
 # -- Wishes and groups -----------------------------------------------------------------------------------------------
@@ -873,9 +931,21 @@ NAME = "letters, digits and underscores (the plugin refuses anything else), such
             (
                 {"resource": {"name": "x", "hca_max": value}},
                 f"rdma_resource.hca_max is {value!r}; "
-                "expected an integer of 0 or more: how many Pods of a node share the devices",
+                "expected an integer from 0 to 10000: how many Pods of a node share the devices",
             )
-            for value in (-1, True, "63", 1.5)
+            for value in (-1, True, "63", 1.5, 10**12, 10001)
+        ),
+        *(
+            (
+                {"resource": {"name": "x", "prefix": prefix}},
+                f"rdma_resource.prefix is '{prefix}'; expected a prefix that Kubernetes lets others have: "
+                "none that ends with kubernetes.io or starts with requests.",
+            )
+            for prefix in ("kubernetes.io", "node.kubernetes.io", "mykubernetes.io", "requests.example.com")
+        ),
+        (
+            {"resource": {"name": "x", "prefix": "a" * 245}},
+            f"rdma_resource.prefix is '{'a' * 245}'; expected a domain-like prefix, such as rdma",
         ),
         ({"want": {"lnk": 1}}, "rdma_want has no key lnk; it knows exclude, kinds, link_layer, min_rate_gbps, state"),
         ({"want": "x"}, "rdma_want is 'x'; expected a dictionary"),
@@ -916,6 +986,27 @@ def test_a_wish_that_makes_no_sense(given_wishes: Json, message: str) -> None:
         given_wishes = {**RESOURCE, **given_wishes}
     with pytest.raises(PlanError, match=f"^{re.escape('group g: ' + message)}$"):
         plan_group("g", {}, given_wishes)
+
+
+@pytest.mark.parametrize(
+    ("group_wishes", "message"),
+    [
+        ({"hosts": [], "resource": "r"}, "group g: rdma_resource is 'r'; expected a dictionary"),
+        (None, "group g: its wishes are None; expected a dictionary"),
+        ({"hosts": "gb200-1", **RESOURCE}, "group g: its hosts are 'gb200-1'; expected a list of names"),
+        ({"hosts": [1], **RESOURCE}, "group g: its hosts are [1]; expected a list of names"),
+        ({"hosts": 1, **RESOURCE}, "group g: its hosts are 1; expected a list of names"),
+    ],
+)
+def test_a_group_of_another_form(group_wishes: Any, message: str) -> None:
+    with pytest.raises(PlanError, match=f"^{re.escape(message)}$"):
+        plan_groups(captured("gb200-1"), {"g": group_wishes})
+
+
+@pytest.mark.parametrize("hosts", [{}, {"hosts": None}])
+def test_a_group_that_does_not_say_its_hosts(hosts: Json) -> None:
+    [error] = plan_groups({}, {"g": {**hosts, **RESOURCE}})["groups"]["g"]["errors"]
+    assert error == "group g has no hosts; put some in, or take it out of rdma_groups"
 
 
 def test_a_port_that_comes_along_is_told() -> None:
@@ -1113,8 +1204,8 @@ def test_a_host_without_a_usable_port_is_reached_by_it_too() -> None:
 # -- The SR-IOV plugin -----------------------------------------------------------------------------------------------
 
 
-def test_names_that_are_patterns_of_other_names_are_not_used() -> None:
-    """Newer versions take pfNames for regular expressions that may match anywhere: eth1 would select eth10, too."""
+def test_a_physical_function_is_not_selected_by_its_name() -> None:
+    """Since 3.5.1 only virtual functions have the name of a physical one: pfNames of a physical function selects nothing."""
     facts = two_ports("eth1", "eth10", "eth1")
     [entry] = plan_group("g", {"n": facts}, wishes({"link_layer": "Ethernet"}))["classes"]
     assert entry["selectors"] == {"ifNames": ["eth1"]}
@@ -1125,10 +1216,77 @@ def test_names_that_are_patterns_of_other_names_are_not_used() -> None:
         "deviceType": "netDevice",
         "selectors": [{"pciAddresses": ["0000:3b:00.0"], "isRdma": True}],
     }
+    assert entry["sriov"]["versions"] == "3.5.1 or newer"
     assert sriov_pools(facts, entry["sriov"]["config"]) == {"rdma/rdma_x": {"0000:3b:00.0"}}
-    assert sriov_pools(
-        facts, {"resourceList": [{**resource, "selectors": [{"pfNames": ["eth1"], "isRdma": True}]}]}
-    ) == {"rdma/rdma_x": {"0000:3b:00.0", "0000:3c:00.0"}}
+
+
+def virtual_functions(netdevs: tuple[str, ...], *uplinks: str) -> Json:
+    """Two physical functions with a virtual one each; names of netdevs of the virtual ones, '' for none."""
+    machine = Machine()
+    for index, netdev in enumerate(netdevs):
+        bus = f"0000:{59 + index:02x}:00"
+        physical = machine.nic(f"mlx5_{index}", uplinks[index], f"{bus}.0", sriov_totalvfs=8, sriov_numvfs=1)
+        virtual = machine.function(f"{bus}.2", device="0x1018")
+        machine.port(machine.hca(f"mlx5_{index + 8}", virtual))
+        if netdev:
+            machine.netdev(netdev, virtual)
+        machine.link(f"{virtual}/physfn", physical)
+        # a representor of the virtual function is before its uplink in the order of bytes
+        machine.netdev(f"a{index}", physical, phys_port_name=f"pf{index}vf0")
+    return facts_of(machine)
+
+
+def test_virtual_functions_are_told_apart_by_the_name_of_the_uplink() -> None:
+    facts = virtual_functions(("eth0v0", "eth1v0"), "eth0", "eth1")
+    want = {"link_layer": "Ethernet", "kinds": ["vf"], "exclude": ["mlx5_9"]}
+    [entry] = plan_group("g", {"n": facts}, wishes(want))["classes"]
+    [resource] = entry["sriov"]["config"]["resourceList"]
+    assert resource["selectors"] == [{"pfNames": ["eth0"], "isRdma": True}]
+    assert sriov_pools(facts, entry["sriov"]["config"]) == {"rdma/rdma_x": {"0000:3b:00.2"}}
+    # a name that a list would take for something else is not used
+    facts = virtual_functions(("eth0v0", "eth1v0"), "eth#0", "eth1")
+    [entry] = plan_group("g", {"n": facts}, wishes(want))["classes"]
+    assert entry["sriov"]["config"]["resourceList"][0]["selectors"] == [
+        {"pciAddresses": ["0000:3b:00.2"], "isRdma": True}
+    ]
+
+
+def test_a_virtual_function_without_a_netdev_has_the_link_type_of_its_physical_one() -> None:
+    """Since 3.6.0. A physical function in InfiniBand mode keeps another from being selected by linkTypes."""
+    values = ("15b3", "1018", "mlx5_core")
+    wanted = Function((*values, "ether", "", "a"), "r", "a", ("mlx5_0",), (1,), "")
+    other = {
+        version: Function((*values, link, "", "b"), "", "b", ("mlx5_1",), (), "")
+        for version, link in zip(VERSIONS, ("", "ether", "ether"), strict=True)
+    }
+    places = {"n": {version: [wanted, other[version]] for version in VERSIONS}}
+    found = sriov_config(places, [], {"r": {"name": "x", "prefix": "rdma"}})
+    assert found["versions"] == "3.5.1 or newer"
+    assert found["config"]["resourceList"][0]["selectors"] == [{"pciAddresses": ["a"], "isRdma": True}]
+    facts = virtual_functions(("", "eth1v0"), "eth0", "eth1")
+    seen, _refusals = sriov_functions("n", facts, [])
+    assert {version: own[0].values[3] for version, own in seen.items()} == {
+        "3.5.1": "",
+        "3.6.0": "ether",
+        "3.8.0": "ether",
+    }
+
+
+def test_the_other_leg_of_a_lag_may_be_offered() -> None:
+    """Since 3.8.0 devlink's enable_rdma makes a function one of RDMA, also that of which the LAG has taken the device."""
+    machine = Machine()
+    function = machine.nic("mlx5_bond_0", "eth0", "0000:3b:00.0")
+    second = machine.function("0000:3b:00.1")
+    machine.netdev("eth0", function, master="bond0")
+    machine.netdev("eth1", second, master="bond0")
+    machine.bond("bond0", "eth0 eth1")
+    facts = facts_of(machine)
+    assert [member["pci"] for member in facts["devices"][0]["lag"]["members"]] == ["0000:3b:00.0", "0000:3b:00.1"]
+    [entry] = plan_group("g", {"n": facts}, wishes({"link_layer": "Ethernet"}))["classes"]
+    assert entry["sriov"]["config"]["resourceList"][0]["selectors"] == [
+        {"pciAddresses": ["0000:3b:00.0"], "isRdma": True}
+    ]
+    assert sriov_pools(facts, entry["sriov"]["config"]) == {"rdma/rdma_x": {"0000:3b:00.0"}}
 
 
 def test_virtual_functions_by_the_name_of_theirs() -> None:
@@ -1142,6 +1300,7 @@ def test_virtual_functions_by_the_name_of_theirs() -> None:
     [entry] = plan_group("g", {"n": facts}, wishes({"link_layer": "Ethernet"}))["classes"]
     assert entry["sriov"] == {
         "config": None,
+        "versions": None,
         "reason": "host n: mlx5_0 (0000:3b:00.0) is wanted, but it has 1 virtual functions, "
         "which the plugin offers in its place",
     }
