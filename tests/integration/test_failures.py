@@ -99,9 +99,32 @@ def test_a_host_that_fails_on_the_way(user: User, tmp_path: Path) -> None:
     done = user.run("ansible-playbook", "fabric.rdma.site", "-i", str(inventory), check=False)
     assert done.returncode == 2, done.stdout
     summary = (tmp_path / "output" / "summary.txt").read_text()
-    assert summary.startswith("✕  1 of 2 groups has a problem: lost\n")
+    assert summary.startswith("✕  1 node did not come to a good end: nowhere; 1 of 2 groups has a problem: lost\n")
+    assert "nowhere failed in the step discover" in summary
+    assert "Insist that all nodes are well" in done.stdout
     assert "1 host without facts" in (tmp_path / "output" / "report.html").read_text()
     assert list((tmp_path / "output" / "rendered" / "good").glob("*-daemonset.yaml"))
+
+
+@pytest.mark.parametrize("whose", ["user", "oldest_user"])
+def test_hosts_that_do_not_answer(whose: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """None of those that are connected to: Ansible ends a run of whose play no host is left, and the report is written all the same."""
+    user: User = request.getfixturevalue(whose)
+    dark = {name: {"ansible_host": "127.0.0.1", "ansible_port": 9} for name in ("dark1", "dark2")}
+    inventory = write_inventory(tmp_path, {"fabric": dark})
+    done = user.run("ansible-playbook", "fabric.rdma.site", "-i", str(inventory), check=False)
+    assert done.returncode == 2, done.stdout
+    outcomes = json.loads((tmp_path / "output" / "outcomes.json").read_text())["hosts"]
+    assert {name: (one["state"], one["step"]) for name, one in outcomes.items()} == {
+        name: ("unreachable", "discover") for name in dark
+    }
+    page = (tmp_path / "output" / "report.html").read_text()
+    assert "Nodes to look at" in page
+    assert "dark1 is unreachable in the step discover" in page
+    assert "Remedy: see that it answers ssh" in page
+    summary = (tmp_path / "output" / "summary.txt").read_text()
+    assert summary.startswith("✕  2 nodes did not come to a good end: dark1, dark2; group fabric has a problem\n")
+    assert "dark2 is unreachable" in said(done).partition("PLAY [Conclude]")[2]
 
 
 def end_of_site(user: User, directory: Path) -> Path:
