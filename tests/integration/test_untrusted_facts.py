@@ -6,10 +6,13 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 import typing as t
 from pathlib import Path
 
 import pytest
+import yaml
 
 if t.TYPE_CHECKING:
     from conftest import User
@@ -71,3 +74,132 @@ def test_templates_in_facts_stay_text(
     assert NAME in {wanted["device"] for wanted in plan["groups"]["evil"]["wanted"]["evil-2"]}
     assert "{{6*7}}" in (output / "report.html").read_text()
     assert not list(user.home.rglob("evaluated"))
+
+
+# --- every leaf ----------------------------------------------------------------------------------------------------------
+
+# Facts as a node gives them that somebody else controls. An action costs no process, and Ansible treats what it returns as it does a
+# module's answer: all facts are data, wherever they come from.
+ACTION = """
+import json
+
+from ansible.plugins.action import ActionBase
+
+
+class ActionModule(ActionBase):
+    def run(self, tmp=None, task_vars=None):
+        with open(self._task.args["path"]) as handle:
+            return {"changed": False, "ansible_facts": {"rdma": json.load(handle)}}
+"""
+
+Place = tuple[str, ...]
+
+
+def places(value: t.Any, place: Place = ()) -> t.Iterator[Place]:
+    """Where there is text: the way to it, with one name for all items of a list."""
+    items = (
+        value.items() if isinstance(value, dict) else (("*", item) for item in value) if isinstance(value, list) else ()
+    )
+    for key, item in items:
+        yield from places(item, (*place, key))
+    if isinstance(value, str):
+        yield place
+
+
+def poisoned(value: t.Any, text: str, at: Place | None, place: Place = ()) -> t.Any:
+    """The facts with a text in one place, or with None as a key of every dictionary."""
+    if isinstance(value, dict):
+        found = {key: poisoned(item, text, at, (*place, key)) for key, item in value.items()}
+        return {**found, text: next(iter(found.values()))} if at is None and found else found
+    if isinstance(value, list):
+        return [poisoned(item, text, at, (*place, "*")) for item in value]
+    return text if isinstance(value, str) and place == at else value
+
+
+def is_free(schema: t.Any, place: Place) -> bool:
+    """Whether facts may have any text there: a closed list, or a pattern, refuses a template."""
+    for alternative in schema.get("anyOf", schema.get("oneOf", [])):
+        if alternative.get("type") != "null":
+            return is_free(alternative, place)
+    if not place:
+        return not {"enum", "pattern", "const"} & set(schema)
+    first, rest = place[0], place[1:]
+    below = (
+        schema.get("items")
+        if first == "*"
+        else schema.get("properties", {}).get(first) or schema.get("additionalProperties")
+    )
+    return isinstance(below, dict) and is_free(below, rest)
+
+
+class Hostile(t.NamedTuple):
+    """text: a template that leaves a file behind when somebody evaluates it; free: whether it stands where any text may."""
+
+    text: str
+    facts: dict[str, t.Any]
+    free: bool
+
+
+def hostile_facts(directory: Path) -> dict[str, Hostile]:
+    """By host: its facts with a template in a place of its own, or as a key of every dictionary."""
+    schema = json.loads((CAPTURES.parents[1] / "docs" / "facts.schema.json").read_text())
+    captures = [json.loads(path.read_text()) for path in sorted(CAPTURES.glob("*.expected.json"))]
+    by_place: dict[Place, t.Any] = {}
+    for facts in captures:
+        for place in places(facts):
+            by_place.setdefault(place, facts)
+    wanted: list[tuple[Place | None, t.Any]] = [(None, captures[0]), *sorted(by_place.items())]
+    found = {}
+    for number, (at, facts) in enumerate(wanted):
+        name = re.sub(r"[^a-z0-9]+", "-", "-".join(["h", str(number), *(at or ("keys",))]).replace("*", "each"))
+        text = "{{ lookup('ansible.builtin.pipe', 'touch %s') }}" % (directory / f"{name}.evaluated")
+        found[name] = Hostile(text, poisoned(facts, text, at), at is not None and is_free(schema, at))
+    return found
+
+
+@pytest.mark.parametrize("whose", ["user", "oldest_user"])
+def test_a_template_in_any_leaf_of_the_facts_is_not_evaluated(
+    whose: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """Facts come from a module, and become variables, as they do where nobody has changed Ansible's defaults."""
+    user: User = request.getfixturevalue(whose)
+    assert "ANSIBLE_CONFIG" not in user.env
+    hosts = hostile_facts(tmp_path)
+    assert len(hosts) > 60
+    (tmp_path / "action_plugins").mkdir()
+    (tmp_path / "action_plugins" / "hostile.py").write_text(ACTION)
+    groups = {}
+    for number, (name, host) in enumerate(hosts.items()):
+        (tmp_path / f"{name}.json").write_text(json.dumps(host.facts))
+        resource = {"name": f"rdma_{number}"}
+        groups[name.replace("h-", "g-", 1)] = {"hosts": {name: {}}, "vars": {"rdma_resource": resource}}
+    variables = {
+        "ansible_connection": "local",
+        "ansible_python_interpreter": sys.executable,
+        # Facts that no node of ours can have are shown and written, and not planned with.
+        "rdma_groups": [group for group, host in zip(groups, hosts.values(), strict=True) if host.free],
+        "rdma_output_dir": str(tmp_path / "output"),
+        "rdma_allow_unusable": True,
+    }
+    (tmp_path / "hosts.json").write_text(json.dumps({"rdma": {"children": groups, "vars": variables}}))
+    first = {
+        "hosts": "rdma",
+        "gather_facts": False,
+        "tasks": [
+            {"hostile": {"path": f"{tmp_path}/{{{{ inventory_hostname }}}}.json"}},
+            {"ansible.builtin.include_role": {"name": "fabric.rdma.discover", "tasks_from": "write"}, "run_once": True},
+        ],
+    }
+    stages = [{"ansible.builtin.import_playbook": f"fabric.rdma.{name}"} for name in ("plan", "report")]
+    stages[0]["vars"] = {"plan_insist": False}
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([first, *stages], sort_keys=False))
+    done = user.run("ansible-playbook", str(tmp_path / "play.yml"), "-i", str(tmp_path / "hosts.json"), check=False)
+    said = done.stdout + done.stderr
+    assert not sorted(path.name for path in tmp_path.rglob("*.evaluated")), said
+    assert "Traceback" not in said
+    written = json.loads((tmp_path / "output" / "facts.json").read_text())
+    # where it stands in a place that is looked at, it is in what was written as it came
+    lost = [name for name, host in hosts.items() if json.dumps(host.text)[1:-1] not in json.dumps(written.get(name))]
+    assert not lost, said
+    assert len(json.loads((tmp_path / "output" / "plan.json").read_text())["groups"]) > 30, said
+    assert "touch" in (tmp_path / "output" / "report.html").read_text(), said
