@@ -52,6 +52,9 @@ options:
     type: list
     elements: str
     default: []
+  outcomes:
+    description: What became of the nodes that were prepared, as P(fabric.rdma.rdma_outcomes#filter) returns it.
+    type: dict
 seealso:
   - plugin: fabric.rdma.rdma_report_summary
     plugin_type: filter
@@ -91,11 +94,13 @@ def rdma_report_html(
     generated: str = "",
     earlier: t.Any = (),
     expected: t.Any = (),
+    outcomes: t.Any = None,
 ) -> str:
     try:
         # What nodes say is in it: never to be templated, wherever the text is kept.
         return t.cast(
-            str, wrap_var(render_html(build(facts, plan, evidence, groups, title, generated, earlier, expected)))
+            str,
+            wrap_var(render_html(build(facts, plan, evidence, groups, title, generated, earlier, expected, outcomes))),
         )
     except ReportError as exc:
         raise AnsibleFilterError("fabric.rdma.rdma_report_html: %s" % exc) from exc

@@ -42,6 +42,9 @@ options:
     type: list
     elements: str
     default: []
+  outcomes:
+    description: What became of the nodes that were prepared, as P(fabric.rdma.rdma_outcomes#filter) returns it.
+    type: dict
 seealso:
   - plugin: fabric.rdma.rdma_report_html
     plugin_type: filter
@@ -70,12 +73,23 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._report import ReportE
 
 
 def rdma_report_summary(
-    facts: t.Any, plan: t.Any, evidence: t.Any, groups: t.Any, earlier: t.Any = (), expected: t.Any = ()
+    facts: t.Any,
+    plan: t.Any,
+    evidence: t.Any,
+    groups: t.Any,
+    earlier: t.Any = (),
+    expected: t.Any = (),
+    outcomes: t.Any = None,
 ) -> str:
     try:
         # What nodes say is in it: never to be templated, wherever the text is kept.
         return t.cast(
-            str, wrap_var(render_summary(build(facts, plan, evidence, groups, earlier=earlier, expected=expected)))
+            str,
+            wrap_var(
+                render_summary(
+                    build(facts, plan, evidence, groups, earlier=earlier, expected=expected, outcomes=outcomes)
+                )
+            ),
         )
     except ReportError as exc:
         raise AnsibleFilterError("fabric.rdma.rdma_report_summary: %s" % exc) from exc

@@ -9,6 +9,8 @@ import math
 import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._change import PATH as CHANGE
+from ansible_collections.fabric.rdma.plugins.module_utils._change import open_change
 from ansible_collections.fabric.rdma.plugins.module_utils._devices import (
     PCI_FUNCTION,
     Facts,
@@ -394,8 +396,9 @@ SUBSETS = ("devices", "gpus", "kernel", "limits", "management", "runtime", "stor
 def gather(tree: Tree, subsets: t.Iterable[str] = SUBSETS) -> Facts:
     """The value of ansible_facts.rdma (docs/facts.schema.json) of the node that a tree shows.
 
-    The subset kernel brings ``kernel`` and ``ofed``, gpus brings ``gpus`` and ``nvidia``, each other one the key of its name. Sorted, without time stamps: the
-    same tree gives the same value, byte for byte in JSON. Raises nothing for whatever a tree holds.
+    The subset kernel brings ``kernel``, ``ofed`` and, after a change that never ended, ``change``; gpus brings ``gpus`` and
+    ``nvidia``, each other one the key of its name. Sorted, without time stamps of now: the same tree gives the same value, byte
+    for byte in JSON. Raises nothing for whatever a tree holds.
     """
     wanted = set(subsets)
     warnings: t.List[str] = []
@@ -421,6 +424,9 @@ def gather(tree: Tree, subsets: t.Iterable[str] = SUBSETS) -> Facts:
     if "kernel" in wanted:
         facts["kernel"] = _kernel(tree, files, release)
         facts["ofed"] = _ofed(tree, files)
+        change = open_change(tree.read(CHANGE))
+        if change is not None:
+            facts["change"] = change
     if "management" in wanted:
         facts["management"] = _management(tree, devices)
     if "limits" in wanted:

@@ -133,6 +133,11 @@ ansible_facts:
             page_size: 4096
             rdma_netns: shared
             modules: {ib_umad: {available: true, builtin: false, loaded: true, persisted: true}}
+        change:
+          description: A change of the node that never came to its end (the controller was killed, the node was lost), and its roles.
+          returned: subset kernel, when there is one
+          type: dict
+          sample: {since: "2026-01-31T12:00:00Z", roles: [ofed]}
         ofed:
           description: Driver stack (V(inbox), V(mlnx_ofed) or V(doca)), its version, and which programs are there.
           returned: subset kernel

@@ -24,6 +24,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from ansible_collections.fabric.rdma.plugins.module_utils._tables import alike
+from ansible_collections.fabric.rdma.plugins.module_utils._waves import outcome_lines
 
 __all__ = ["ReportError", "build", "clean", "render_html", "render_summary"]
 
@@ -39,6 +40,7 @@ _MAX_INLINE_HOSTS = 4
 _MAX_MATRIX_HOSTS = 12
 _MAX_BARS = 32
 _MAX_MESSAGES = 12
+_MAX_NODES = 50
 _MAX_TEXT = 600
 
 SUMMARY_WIDTH = 100
@@ -740,7 +742,7 @@ def _readiness(groups: list[Json], unproved: list[Json]) -> str:
     )
 
 
-def _verdict(groups: list[Json], notes: list[Json]) -> Json:
+def _verdict(groups: list[Json], notes: list[Json], fallen: t.Collection[str] = ()) -> Json:
     bad = [group for group in groups if group["state"] == "bad"]
     if not groups:
         return {"state": "warn", "text": "No RDMA group to report on", "detail": "Set rdma_groups in the inventory."}
@@ -759,12 +761,33 @@ def _verdict(groups: list[Json], notes: list[Json]) -> Json:
             text += ", with something to note"
         elif not unproved:
             state = "ok"
+    if fallen:
+        text = "%s: %s%s" % (
+            "1 node did not come to a good end"
+            if len(fallen) == 1
+            else "%d nodes did not come to a good end" % len(fallen),
+            ", ".join(list(fallen)[:4]) + (" and others" if len(fallen) > 4 else ""),
+            "; " + text[:1].lower() + text[1:] if bad else "",
+        )
+        state = "bad"
     nodes, ready = (sum(group[key] for group in groups) for key in ("hosts", "ready"))
     return {
         "state": state,
         "text": text,
         "detail": "%d of %s have a usable port. %s" % (ready, _plural(nodes, "node"), _traffic(groups)),
     }
+
+
+def _fallen(outcomes: t.Any) -> tuple[list[str], list[Json]]:
+    """Names of the nodes whose change did not come to a good end, and notes that say at which step and what to do."""
+    hosts = {str(host): _map(one) for host, one in _map(_map(outcomes).get("hosts")).items()}
+    well = ("finished", "held")
+    names = sorted((host for host, one in hosts.items() if str(one.get("state")) not in well), key=_natural)
+    lines = outcome_lines({"hosts": hosts})
+    # the last line tells of those that were held back
+    held = any(one.get("state") == "held" for one in hosts.values())
+    notes = [{"state": "bad", "text": clean(line)} for line in (lines[:-1] if held else lines)]
+    return names, notes + ([{"state": "warn", "text": clean(lines[-1])}] if held else [])
 
 
 def _traffic(groups: list[Json]) -> str:
@@ -794,20 +817,22 @@ def build(
     generated: str = "",
     earlier: t.Any = (),
     expected: t.Any = (),
+    outcomes: t.Any = None,
 ) -> Json:
     """The model that the page and the summary show: plain text and numbers, all of it passed through clean().
 
     facts by host; the plan (groups by name) or nothing; evidence documents of this run (schema 1); hosts by group. earlier:
     evidence files as pairs of their stat (path, mtime in seconds) and their text, for groups without evidence of this run;
-    expected: hosts that were to be measured in this run. Raises ReportError when one of the first four has another shape.
-    Missing parts are shown as missing.
+    expected: hosts that were to be measured in this run; outcomes: what became of the nodes that were prepared (schema 1). Raises
+    ReportError when one of these documents has another shape. Missing parts are shown as missing.
     """
-    for what, value in (("facts", facts), ("plan", plan), ("groups", groups)):
+    for what, value in (("facts", facts), ("plan", plan), ("groups", groups), ("outcomes", outcomes)):
         if value is not None and not isinstance(value, t.Mapping):
             raise ReportError("%s: expected a dictionary, found %s" % (what, type(value).__name__))
     if evidence is not None and not isinstance(evidence, (list, tuple)):
         raise ReportError("evidence: expected a list of documents, found %s" % type(evidence).__name__)
-    for what, document in [("plan", plan or {}), *(("evidence", item) for item in evidence or ())]:
+    documents = [("plan", plan or {}), ("outcomes", outcomes or {}), *(("evidence", item) for item in evidence or ())]
+    for what, document in documents:
         schema = _map(document).get("schema", 1)
         if schema != 1:
             raise ReportError(
@@ -837,6 +862,7 @@ def build(
                 [host for host in members[name] if host in live],
             )
         )
+    fallen, nodes = _fallen(outcomes)
     notes = [{"state": "warn", "text": clean(text)} for text in _list(_map(plan).get("warnings"))] + left
     total = {
         key: sum(view[key] for view in views)
@@ -846,7 +872,9 @@ def build(
         "title": clean(title, 120),
         "generated": clean(generated, 60),
         "states": _STATES,
-        "verdict": _verdict(views, notes),
+        "verdict": _verdict(views, notes, fallen),
+        "nodes": nodes[:_MAX_NODES],
+        "more_nodes": max(0, len(nodes) - _MAX_NODES),
         "notes": notes[:_MAX_MESSAGES],
         "total": total,
         "groups": views,
@@ -905,9 +933,11 @@ def render_summary(model: Json) -> str:
             _fit("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip(), SUMMARY_WIDTH)
             for row in rows
         ]
-    notes = [
-        (item["state"], "%s: %s" % (group["name"], item["text"])) for group in groups for item in group["problems"]
-    ] + [(item["state"], item["text"]) for item in model["notes"]]
+    notes = (
+        [(item["state"], item["text"]) for item in model["nodes"]]
+        + [(item["state"], "%s: %s" % (group["name"], item["text"])) for group in groups for item in group["problems"]]
+        + [(item["state"], item["text"]) for item in model["notes"]]
+    )
     notes.sort(key=lambda note: -_WORSE[note[0]])
     if notes:
         lines.append("")

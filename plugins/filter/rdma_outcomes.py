@@ -1,0 +1,81 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: rdma_outcomes
+short_description: Tell what became of each host of a run, and what to do
+version_added: "0.1.0"
+description:
+  - Collects what the playbooks C(discover) and C(prepare) keep of each host, also of one that was lost and says nothing more.
+positional: hosts
+options:
+  _input:
+    description: The variable C(hostvars).
+    type: dict
+    required: true
+  hosts:
+    description: Names of the hosts of the run.
+    type: list
+    elements: str
+    required: true
+author:
+  - fabric.rdma contributors
+"""
+
+EXAMPLES = r"""
+- name: Show what went wrong
+  ansible.builtin.debug:
+    msg: "{{ (hostvars | fabric.rdma.rdma_outcomes(ansible_play_hosts_all)).lines }}"
+  run_once: true
+"""
+
+RETURN = r"""
+_value:
+  description:
+    - C(schema) and C(hosts) with C(state) (V(finished), V(failed), V(worse), V(lost), V(held), V(unreachable)), C(wave), C(step),
+      C(task), C(message) and C(remedy) by name. Hosts that nothing was to be done on are not there.
+    - C(lines) are sentences for people, of those hosts only that are not as they should be. C(bad) are the names of these, C(lost)
+      of those that do not answer.
+  type: dict
+  sample:
+    schema: 1
+    hosts: {gpu-1: {state: finished, wave: 1, step: null, task: null, message: null, remedy: null}}
+    lines: []
+    bad: []
+    lost: []
+"""
+
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+from ansible.utils.unsafe_proxy import wrap_var
+
+from ansible_collections.fabric.rdma.plugins.module_utils._waves import outcome_lines, outcomes
+
+
+def rdma_outcomes(hostvars: t.Any, hosts: t.Any) -> t.Dict[str, t.Any]:
+    if not isinstance(hostvars, t.Mapping):
+        raise AnsibleFilterError("fabric.rdma.rdma_outcomes expects hostvars, found %s" % type(hostvars).__name__)
+    said: t.Dict[str, t.Any] = {}
+    for host in hosts:
+        # once a host: each look puts all of its variables together
+        own = hostvars[host]
+        state = own.get("__prepare_outcome") or own.get("__discover_failure")
+        turn = own.get("__prepare_turn")
+        if state or turn:
+            said[str(host)] = {"wave": (turn or {}).get("wave"), **(state or {})}
+    document = outcomes(said)
+    bad = [host for host, one in document["hosts"].items() if one["state"] not in ("finished", "held")]
+    lost = [host for host, one in document["hosts"].items() if one["state"] in ("lost", "unreachable")]
+    # what nodes say is in it
+    return t.cast(
+        t.Dict[str, t.Any], wrap_var({**document, "lines": outcome_lines(document), "bad": bad, "lost": lost})
+    )
+
+
+class FilterModule:
+    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+        return {"rdma_outcomes": rdma_outcomes}

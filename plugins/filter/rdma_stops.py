@@ -1,0 +1,76 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: rdma_stops
+short_description: Tell why a turn of a rollout must not begin
+version_added: "0.1.0"
+description:
+  - Compares the hosts of the turns before with what became of them. A host that has begun and has not come to a good end (it failed,
+    is worse than before, or does not answer any more) is a reason, however Ansible counts it.
+positional: hosts, turn
+options:
+  _input:
+    description:
+      - The variable C(hostvars). Each of the hosts has C(__prepare_turn), as P(fabric.rdma.rdma_turns#filter) returns it, and from its
+        begin on C(__prepare_outcome) with C(state) V(begun), V(finished), V(failed), V(worse) or V(held), C(step) and C(message).
+    type: dict
+    required: true
+  hosts:
+    description: Names of the hosts that have a turn.
+    type: list
+    elements: str
+    required: true
+  turn:
+    description: Number of the turn that is to begin.
+    type: int
+    required: true
+seealso:
+  - plugin: fabric.rdma.rdma_turns
+    plugin_type: filter
+author:
+  - fabric.rdma contributors
+"""
+
+EXAMPLES = r"""
+- name: Look at what became of the hosts before
+  ansible.builtin.set_fact:
+    reasons: "{{ hostvars | fabric.rdma.rdma_stops(groups['rdma_prepare_now'], 2) }}"
+  run_once: true
+"""
+
+RETURN = r"""
+_value:
+  description: A sentence for each reason. Empty when the turn may begin.
+  type: list
+  elements: str
+  sample: ["gpu-1 failed in ofed: No package matching 'doca-ofed' is available"]
+"""
+
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+from ansible.utils.unsafe_proxy import wrap_var
+
+from ansible_collections.fabric.rdma.plugins.module_utils._waves import stops
+
+
+def rdma_stops(hostvars: t.Any, hosts: t.Any, turn: int) -> t.List[str]:
+    if not isinstance(hostvars, t.Mapping):
+        raise AnsibleFilterError("fabric.rdma.rdma_stops expects hostvars, found %s" % type(hostvars).__name__)
+    known = {}
+    for host in hosts:
+        # once a host: each look puts all of its variables together
+        own = hostvars[host]
+        if "__prepare_turn" in own:
+            known[str(host)] = {**own["__prepare_turn"], "state": own.get("__prepare_outcome")}
+    # what nodes say is in it
+    return t.cast(t.List[str], wrap_var(stops(known, int(turn))))
+
+
+class FilterModule:
+    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+        return {"rdma_stops": rdma_stops}

@@ -1,0 +1,169 @@
+#!/usr/bin/python
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: node_change
+short_description: Remember on a node that a change of it has begun, until it has come to its end
+version_added: "0.1.0"
+description:
+  - Keeps what the node was like before a change in C(/var/lib/fabric.rdma/change.json), and removes the file at the end.
+  - A file that is still there when the next change begins belongs to one that never ended, since the controller was killed or
+    the node was lost. The state before that change is returned then, so that the node is compared with what it was at first.
+  - M(fabric.rdma.ib_facts) tells of such a file in the key C(change).
+extends_documentation_fragment:
+  - fabric.rdma.attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+options:
+  state:
+    description: Whether a change begins, or has come to its end.
+    type: str
+    choices: [begun, ended]
+    required: true
+  before:
+    description: Facts of the node from before the change. Only what P(fabric.rdma.rdma_worse#filter) compares is kept of them.
+    type: dict
+  roles:
+    description: What is going to be done, for those who find the file.
+    type: list
+    elements: str
+    default: []
+  path:
+    description: The file.
+    type: path
+    default: /var/lib/fabric.rdma/change.json
+author:
+  - fabric.rdma contributors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: Begin a change of the node
+  fabric.rdma.node_change:
+    state: begun
+    before: "{{ ansible_facts['rdma'] }}"
+    roles: [ofed]
+  register: change
+
+- name: End it
+  fabric.rdma.node_change:
+    state: ended
+"""
+
+RETURN = r"""
+before:
+  description: The state of before the change, or of before an earlier one that never ended.
+  returned: O(state=begun)
+  type: dict
+  sample: {devices: [{name: mlx5_0, pci: "0000:3b:00.0", ports: [{number: 1, state: Active, phys_state: LinkUp}]}]}
+interrupted:
+  description: The earlier change that never ended. Null when there is none.
+  returned: success
+  type: dict
+  sample: {since: "2026-01-31T12:00:00Z", roles: [ofed]}
+"""
+
+import os
+import tempfile
+import time
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.fabric.rdma.plugins.module_utils._change import (
+    PATH,
+    dump_mark,
+    load_mark,
+    open_change,
+    snapshot,
+)
+
+Json = t.Dict[str, t.Any]
+
+
+def read(path: str) -> t.Optional[bytes]:
+    try:
+        with open(path, "rb") as handle:
+            return handle.read()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def sync(path: str) -> None:
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write(module: AnsibleModule, path: str, data: bytes) -> None:
+    directory = os.path.dirname(path)
+    os.makedirs(directory, mode=0o755, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=".change.", dir=directory)
+    module.add_cleanup_file(temporary)
+    with os.fdopen(handle, "wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
+    module.atomic_move(temporary, path)
+    sync(directory)
+
+
+def begin(module: AnsibleModule, found: t.Optional[bytes]) -> Json:
+    earlier = load_mark(found)
+    before = snapshot(module.params["before"])
+    since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    if earlier:
+        before, since = earlier["before"] or before, earlier["since"] or since
+    wanted = dump_mark(since, module.params["roles"], before)
+    if wanted != found and not module.check_mode:
+        write(module, module.params["path"], wanted)
+    return {"changed": wanted != found, "before": before}
+
+
+def end(module: AnsibleModule, found: t.Optional[bytes]) -> Json:
+    if found is not None and not module.check_mode:
+        os.unlink(module.params["path"])
+        sync(os.path.dirname(module.params["path"]))
+    return {"changed": found is not None}
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "str", "choices": ["begun", "ended"], "required": True},
+            "before": {"type": "dict"},
+            "roles": {"type": "list", "elements": "str", "default": []},
+            "path": {"type": "path", "default": PATH},
+        },
+        required_if=[("state", "begun", ["before"])],
+        supports_check_mode=True,
+    )
+    begun = module.params["state"] == "begun"
+    path = module.params["path"]
+    try:
+        found = read(path)
+        result = begin(module, found) if begun else end(module, found)
+    except (KeyError, TypeError) as exc:
+        module.fail_json(msg="before: expected facts as fabric.rdma.ib_facts returns them, %r is not there" % exc)
+    except OSError as exc:
+        module.fail_json(msg="%s: %s" % (exc.filename or path, exc.strerror))
+    if result["changed"]:
+        header = {"before_header": path, "after_header": path}
+        words = "a change of this node is under way\n"
+        was, is_now = "" if found is None else words, words if begun else ""
+        result["diff"] = {**header, "before": was, "after": is_now}
+    module.exit_json(interrupted=open_change(found), **result)
+
+
+if __name__ == "__main__":
+    main()

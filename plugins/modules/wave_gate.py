@@ -1,0 +1,51 @@
+#!/usr/bin/python
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: wave_gate
+short_description: Begin no change of a node after one that came to no good end
+version_added: "0.1.0"
+description:
+  - Roles that change nodes say with it where a change begins and where it has come to a good end. A change does not begin while a
+    host of the same play has begun one that never ended, because a task of it failed or the host does not answer any more.
+  - Does not rely on C(max_fail_percentage), which counts neither hosts that become unreachable nor those that fail in a block with
+    an C(always) section. Works with any strategy, and between the batches of C(serial).
+  - Runs on the controller, and connects to no host. The roles of this collection use it; the playbook P(fabric.rdma.prepare#playbook)
+    has waves of its own.
+extends_documentation_fragment:
+  - fabric.rdma.attributes.reads
+options:
+  state:
+    description:
+      - Whether a change begins or has ended. The result is registered as C(__ROLE_begun) or C(__ROLE_ended), by which the other
+        hosts know of it.
+    type: str
+    choices: [begin, end]
+    required: true
+author:
+  - fabric.rdma contributors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: Begin
+  fabric.rdma.wave_gate:
+    state: begin
+  register: __ofed_begun
+
+- name: End
+  fabric.rdma.wave_gate:
+    state: end
+  register: __ofed_ended
+"""
+
+RETURN = r"""
+at:
+  description: When that was, in seconds since 1970 on the controller.
+  returned: success
+  type: float
+  sample: 1767225600.5
+"""

@@ -1,0 +1,109 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""node_change as a process: a change that begins, ends, begins again after one that never ended; with and without check mode."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.fabric.rdma.plugins.module_utils._change import load_mark, open_change, snapshot
+from ansible_collections.fabric.rdma.plugins.module_utils._facts import gather
+from ansible_collections.fabric.rdma.plugins.module_utils._needs import worse
+from ansible_collections.fabric.rdma.plugins.module_utils._tree import open_tree
+from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, Machine, facts_of
+from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_modules import run
+
+FACTS = gather(open_tree(str(CAPTURES / "ib-a100-1.capture")))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "lib" / "change.json"
+
+
+def call(path: Path, state: str, check: bool = False, **arguments: Any) -> dict[str, Any]:
+    return run("node_change", check, path=str(path), state=state, **arguments)
+
+
+def begun(path: Path, facts: dict[str, Any], check: bool = False) -> dict[str, Any]:
+    return call(path, "begun", check, before=facts, roles=["ofed"])
+
+
+def down(facts: dict[str, Any]) -> dict[str, Any]:
+    """The same node, without any port that works."""
+    worse_now: dict[str, Any] = json.loads(json.dumps(facts))
+    for device in worse_now["devices"]:
+        for port in device["ports"]:
+            port["state"] = "Down"
+    return worse_now
+
+
+def test_a_change_leaves_a_file_until_it_ends(path: Path) -> None:
+    assert begun(path, FACTS, check=True)["changed"]
+    assert not path.exists()
+    result = begun(path, FACTS)
+    assert (result["changed"], result["interrupted"], result["before"]) == (True, None, snapshot(FACTS))
+    assert path.stat().st_mode & 0o777 == 0o644
+    assert os.listdir(path.parent) == ["change.json"]
+    assert call(path, "ended", check=True)["changed"]
+    assert path.exists()
+    assert call(path, "ended")["changed"]
+    assert not path.exists()
+    assert not call(path, "ended")["changed"]
+
+
+def test_the_state_before_a_change_that_never_ended_is_kept(path: Path) -> None:
+    first = begun(path, FACTS)
+    again = begun(path, down(FACTS))
+    assert again["interrupted"]["roles"] == ["ofed"]
+    assert again["before"] == first["before"]
+    assert any("was Active and is Down" in text for text in worse(again["before"], down(FACTS)))
+    assert not again["changed"]
+
+
+@pytest.mark.parametrize(
+    "junk", [b"", b"{", b"[]", b'{"version": 2}', b'{"version": 1, "before": 3}', b"\xff", b"[" * 100000]
+)
+def test_a_file_that_cannot_be_read_is_a_change_that_never_ended(path: Path, junk: bytes) -> None:
+    path.parent.mkdir()
+    path.write_bytes(junk)
+    result = begun(path, FACTS)
+    assert result["interrupted"] == {"since": "", "roles": []}
+    assert result["before"] == snapshot(FACTS)
+    assert load_mark(path.read_bytes())["before"] == snapshot(FACTS)  # type: ignore[index]
+
+
+def test_facts_that_are_none_are_refused(path: Path) -> None:
+    assert "before: expected facts" in begun(path, {"devices": [{}]})["msg"]
+    assert not path.exists()
+
+
+def test_a_directory_in_its_place_is_named(path: Path) -> None:
+    path.mkdir(parents=True)
+    assert str(path) in begun(path, FACTS)["msg"]
+
+
+def test_facts_tell_of_a_change_that_never_ended() -> None:
+    machine = Machine()
+    machine.file("/proc/sys/kernel/osrelease", "6.8.0\n")
+    assert "change" not in facts_of(machine, ["kernel"])
+    machine.file("/var/lib/fabric.rdma/change.json", '{"version": 1, "since": "x", "roles": ["ofed"], "before": {}}')
+    assert facts_of(machine, ["kernel"])["change"] == {"since": "x", "roles": ["ofed"]}
+
+
+def test_a_snapshot_compares_as_the_facts_do() -> None:
+    assert worse(snapshot(FACTS), FACTS) == []
+    assert worse(snapshot(FACTS), down(FACTS)) == worse(FACTS, down(FACTS)) != []
+
+
+@given(st.binary(max_size=200))
+def test_no_content_is_a_traceback(data: bytes) -> None:
+    assert open_change(data) is not None
