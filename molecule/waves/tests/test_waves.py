@@ -44,6 +44,19 @@ def assert_untouched(site: Site, result: Result, *names: str) -> None:
     assert {name: outcomes[name]["state"] for name in names} == dict.fromkeys(names, "held")
 
 
+def assert_second_wave_ends(site: Site, result: Result) -> None:
+    """lab3 is the one of its wave that comes to no good end. lab2, of the same wave, had its turn before or never gets it."""
+    assert_new(site, "lab1")
+    if result.states()["lab2"] == "held":
+        assert result.watch.drained == ["lab1", "lab3"]
+        assert_untouched(site, result, "lab2", *THIRD)
+    else:
+        assert result.watch.drained == ["lab1", "lab2", "lab3"]
+        assert_new(site, "lab2")
+        assert_untouched(site, result, *THIRD)
+    assert result.watch.most == 1
+
+
 def assert_told(result: Result, name: str, state: str, step: str) -> dict[str, t.Any]:
     """The run has failed, and the report says for which node, where, and what to do. What it says, for more."""
     assert result.code != 0
@@ -97,13 +110,10 @@ def test_a_driver_that_does_not_install(site: Site) -> None:
     site.on("lab3", "fault", "fail")
     result = site.run("site")
     assert "lab3" in assert_told(result, "lab3", "failed", "ofed")["message"]
-    assert_new(site, "lab1", "lab2")
+    assert_second_wave_ends(site, result)
     # as it was, and at work
     assert site.look("lab3")["lab3"]["driver"] == "no"
     assert (site.cordoned(), site.marked()) == ([], [])
-    assert result.watch.drained == ["lab1", "lab2", "lab3"]
-    assert result.watch.most == 1
-    assert_untouched(site, result, *THIRD)
 
 
 def test_a_configuration_of_containerd_that_cannot_be_read(site: Site) -> None:
@@ -136,23 +146,19 @@ def test_a_node_that_is_worse_afterwards(site: Site) -> None:
     result = site.run("site")
     told = assert_told(result, "lab3", "worse", "ofed")
     assert "kubelet" in told["message"]
-    assert_new(site, "lab1", "lab2")
+    assert_second_wave_ends(site, result)
     # no work for a node that lost something, and the next run compares it with what it was
     assert site.cordoned() == ["lab3"]
     seen = site.look("lab3")["lab3"]
     assert (seen["kubelet"], seen["change"]) == ("inactive", "yes")
-    assert result.watch.most == 1
-    assert_untouched(site, result, *THIRD)
 
 
 def test_a_machine_that_is_gone_during_its_change(site: Site) -> None:
     site.on("lab3", "fault", "die")
     result = site.run("site")
     assert_told(result, "lab3", "lost", "ofed")
-    assert_new(site, "lab1", "lab2")
+    assert_second_wave_ends(site, result)
     assert site.cordoned() == ["lab3"]
-    assert result.watch.drained == ["lab1", "lab2", "lab3"]
-    assert_untouched(site, result, *THIRD)
 
 
 def test_a_controller_that_is_killed_and_started_again(site: Site) -> None:
@@ -170,12 +176,15 @@ def test_a_controller_that_is_killed_and_started_again(site: Site) -> None:
     # the installation goes on without whoever has begun it
     site.on("lab2", "fault", "none")
     site.on("lab2", "settle")
+    # of the second wave, either may have had its turn first
+    left = [name for name, seen in site.look().items() if name == "lab2" or seen["driver"] == "no"]
+    assert left in (["lab2", *THIRD], [*SECOND, *THIRD])
 
     result = site.run("prepare")
     assert result.code == 0, result.output
     # with one node again: the one that was interrupted goes back to work before any other leaves
     assert result.watch.events[0] == ("back", "lab2")
-    assert [name for name in result.watch.drained if name != "lab2"] == ["lab3", "lab4", "lab5"]
+    assert sorted(name for name in result.watch.drained if name != "lab2") == left[1:]
     assert result.watch.most == 1
     assert_new(site, *FIRST, *SECOND, *THIRD)
-    assert result.states() == dict.fromkeys(["lab2", *SECOND, *THIRD], "finished")
+    assert result.states() == dict.fromkeys(left, "finished")
