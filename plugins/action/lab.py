@@ -23,6 +23,7 @@ ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
     "nodes": {"type": "raw", "default": 2},
     "memory_mib": {"type": "int", "default": 1024},
     "cpus": {"type": "int", "default": 1},
+    "engine": {"type": "str", "choices": ["auto", "qemu", "container"], "default": "qemu"},
     "accel": {"type": "str", "choices": ["auto", "kvm", "tcg"], "default": "auto"},
     "boot_timeout": {"type": "int", "default": 600},
 }
@@ -64,6 +65,7 @@ def _act(lab: Lab, args: dict[str, t.Any], check: bool) -> LabResult:
         nodes=plan_nodes(args["nodes"], args["memory_mib"], args["cpus"]),
         accel=args["accel"],
         boot_timeout=args["boot_timeout"],
+        engine=args["engine"],
     )
     return lab.present(spec, check)
 
@@ -76,6 +78,7 @@ def _report(found: LabResult) -> dict[str, t.Any]:
         "changed": found.changed,
         "directory": found.directory,
         "nodes": [asdict(node) for node in found.nodes],
+        "engine": found.engine,
         "accel": found.accel,
         "image": found.image,
         "notes": found.notes,

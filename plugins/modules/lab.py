@@ -9,14 +9,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: lab
-short_description: Run virtual machines with Soft-RoCE devices on the controller
+short_description: Run nodes on the controller, as virtual machines with Soft-RoCE devices or as containers that boot
 version_added: "0.1.0"
 description:
   - Builds a disk image with the machine's own apt sources (about one minute, once), boots QEMU virtual machines from it, all at the
     same time, and waits until each can be reached with SSH and has its RDMA device C(rxe0).
-  - Nodes use KVM where a guest really boots with it, and plain emulation elsewhere.
-  - Each node has a network card C(eth0) that leads to its SSH server from a port of 127.0.0.1 and to nothing else, and a card C(eth1)
-    that joins the nodes, with an address from 198.51.100.0/24. C(rxe0) is on C(eth1).
+  - Virtual machines use KVM where a guest really boots with it, and plain emulation elsewhere.
+  - Containers (C(systemd-nspawn --boot) over the same image) are there in seconds, at native speed, and have systemd, packages, SSH and
+    containerd for real. They have no RDMA device and no kernel of their own. They need root.
+  - Each virtual machine has a network card C(eth0) that leads to its SSH server from a port of 127.0.0.1 and to nothing else, and a card C(eth1)
+    that joins the nodes, with an address from 198.51.100.0/24. C(rxe0) is on C(eth1). A container has C(eth1) only.
   - containerd runs on the nodes. What the roles of the collection install is not there, but a package repository inside the image has
     it, such as the user space for RDMA, iSCSI and NFS, DKMS with a compiler, and the headers of the kernel.
   - Tells its progress on standard error while it runs.
@@ -32,7 +34,8 @@ attributes:
 options:
   state:
     description:
-      - With V(present), the nodes run as described. When a node has died, all of them are started again with the disks that they had.
+      - With V(present), the nodes run as described. When a virtual machine has died, all of them are started again with the disks that
+        they had; of containers, only those that have died.
         When the description, or the recipe of the image, is another one than the nodes were made from, they are made anew.
       - With V(absent), no node runs and what was written to O(directory) is removed.
       - With V(status), nothing is changed.
@@ -56,6 +59,13 @@ options:
       - Or a list of names, or of dictionaries with C(name) and, if they differ from the others, C(memory_mib) and C(cpus).
     type: raw
     default: 2
+  engine:
+    description:
+      - What the nodes are. V(auto) is V(container) where that works and V(qemu) elsewhere; RV(notes) says why.
+      - Containers take no notice of memory, processors and O(accel).
+    type: str
+    choices: [auto, qemu, container]
+    default: qemu
   memory_mib:
     description: Memory of a node in MiB.
     type: int
@@ -75,9 +85,9 @@ options:
     default: 600
 requirements:
   - Debian or Ubuntu on the controller, with qemu-system-x86, qemu-utils, mmdebstrap, e2fsprogs, openssh-client and, for users other than
-    root, uidmap
+    root, uidmap; for containers, systemd-container instead of QEMU
 notes:
-  - Works without root. Building the image then needs user namespaces and a range for the user in C(/etc/subuid) and C(/etc/subgid).
+  - Virtual machines work without root. Building the image then needs user namespaces and a range for the user in C(/etc/subuid) and C(/etc/subgid).
   - The processes belong to the user, in the background. O(state=absent) ends them.
 author:
   - fabric.rdma contributors (!UNKNOWN)
@@ -116,9 +126,14 @@ nodes:
   elements: dict
   sample:
     - {name: lab1, address: 198.51.100.1, port: 41873, running: true, pid: 4711, console: /home/me/rdma/.lab/lab1/console.log}
-accel:
-  description: What the nodes run with, V(kvm) or V(tcg).
+engine:
+  description: What the nodes are, V(qemu) or V(container).
   returned: success, null when there is no lab
+  type: str
+  sample: qemu
+accel:
+  description: What virtual machines run with, V(kvm) or V(tcg).
+  returned: success, null when there is no lab or when its nodes are containers
   type: str
   sample: tcg
 image:

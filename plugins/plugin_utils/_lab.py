@@ -2,13 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The lab: QEMU virtual machines with Soft-RoCE devices that can be reached with SSH.
+"""The lab: nodes that can be reached with SSH, as QEMU virtual machines with Soft-RoCE devices or as containers that boot.
 
 Private to the collection. Runs on the controller only.
 
 A lab is a directory. `state.json` in it says which nodes there are; a node runs when its pid file names a QEMU process that was started
 with this very pid file. Nodes are linked by socket pairs that QEMU inherits, so that their second network needs no port and nobody else
 can join it; the price is that nodes are started together: when one of them has died, all are started again (their disks are kept).
+Containers (_lab_container) are started one by one.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -31,6 +33,23 @@ import time
 import typing as t
 from dataclasses import asdict, dataclass, field
 
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab_container import (
+    CONTAINER_DIRECTORIES,
+    READY_WORD,
+    SETUP,
+    bridge_name,
+    bring_up,
+    container_command,
+    container_trouble,
+    end_container,
+    is_our_container,
+    link_local,
+    machine_name,
+    make_directories,
+    places_here,
+    remove_bridge,
+    unpack_configuration,
+)
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab_image import (
     Image,
     LabError,
@@ -93,6 +112,9 @@ NODE_FILES = (
     "console.log",
     "qemu.pid",
     "qemu.log",
+    "container.pid",
+    # of systemd-nspawn, when it was killed
+    ".#root.lck",
     "ssh_host_ed25519_key",
     "ssh_host_ed25519_key.pub",
 )
@@ -126,10 +148,12 @@ class LabSpec:
     nodes: tuple[NodePlan, ...]
     accel: str = "auto"
     boot_timeout: int = 600
+    engine: str = "qemu"
 
     def key(self, image: Image) -> str:
         """Changes when running nodes do not fit the wish any more."""
-        text = json.dumps([STATE_FORMAT, image.key, self.accel, [asdict(node) for node in self.nodes]], sort_keys=True)
+        nodes = [asdict(node) for node in self.nodes]
+        text = json.dumps([STATE_FORMAT, image.key, self.accel, self.engine, nodes], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -152,6 +176,7 @@ class LabResult:
     changed: bool
     directory: str
     nodes: list[NodeStatus]
+    engine: str | None = None
     accel: str | None = None
     image: str | None = None
     notes: list[str] = field(default_factory=list)
@@ -296,8 +321,8 @@ def qemu_command(
     ]
 
 
-def ssh_config(nodes: t.Sequence[NodePlan], ports: t.Mapping[str, int], directory: str) -> str:
-    """An ssh_config(5) with one alias a node: `ssh -F <directory>/ssh_config lab1`."""
+def ssh_config(nodes: t.Sequence[NodePlan], places: t.Mapping[str, tuple[str, int]], directory: str) -> str:
+    """An ssh_config(5) with one alias a node: `ssh -F <directory>/ssh_config lab1`. places: address and port of each node."""
 
     def path(name: str) -> str:
         # % starts a token in ssh_config(5), and a path may have blanks.
@@ -307,8 +332,9 @@ def ssh_config(nodes: t.Sequence[NodePlan], ports: t.Mapping[str, int], director
     for node in nodes:
         lines += [
             "Host %s" % node.name,
-            "  HostName 127.0.0.1",
-            "  Port %d" % ports[node.name],
+            # of a link-local address, % comes before the name of its device
+            "  HostName %s" % places[node.name][0].replace("%", "%%"),
+            "  Port %d" % places[node.name][1],
             "  HostKeyAlias %s" % node.name,
         ]
     lines += [
@@ -334,13 +360,18 @@ def known_hosts(keys: t.Mapping[str, str]) -> str:
 
 
 def config_archive(
-    node: NodePlan, nodes: t.Sequence[NodePlan], host_key: str, host_public: str, client_public: str
+    node: NodePlan,
+    nodes: t.Sequence[NodePlan],
+    host_key: str,
+    host_public: str,
+    client_public: str,
+    management: str = MANAGEMENT_ADDRESS + "/24",
 ) -> bytes:
-    """What makes a node this node, as a tar archive: its second disk."""
+    """What makes a node this node, as a tar archive: the second disk of a virtual machine."""
     hosts = "127.0.0.1 localhost\n" + "".join("%s %s\n" % (other.address, other.name) for other in nodes)
     settings = {
         "LAB_NAME": node.name,
-        "LAB_MANAGEMENT_ADDRESS": MANAGEMENT_ADDRESS + "/24",
+        "LAB_MANAGEMENT_ADDRESS": management,
         "LAB_GATEWAY": MANAGEMENT_GATEWAY,
         "LAB_FABRIC_ADDRESS": node.address + "/24",
     }
@@ -486,12 +517,12 @@ class Lab:
 
     def pid(self, name: str) -> int | None:
         """The process of a node, when it runs and is ours."""
-        pidfile = self.node_path(name, "qemu.pid")
-        text = _read(pidfile).strip()
-        if not text.isdigit():
-            return None
-        arguments = _read("/proc/%s/cmdline" % text).split("\0")
-        return int(text) if is_our_process(arguments, pidfile) else None
+        for file, ours in (("qemu.pid", is_our_process), ("container.pid", is_our_container)):
+            pidfile = self.node_path(name, file)
+            text = _read(pidfile).strip()
+            if text.isdigit() and ours(_read("/proc/%s/cmdline" % text).split("\0"), pidfile):
+                return int(text)
+        return None
 
     def nodes(self) -> list[NodeStatus]:
         """The nodes that the state names, and whether they run."""
@@ -514,7 +545,13 @@ class Lab:
         state = self.state()
         nodes = self.nodes()
         result = LabResult(
-            changed=changed, directory=self.directory, nodes=nodes, accel=state.get("accel"), image=state.get("image")
+            changed=changed,
+            directory=self.directory,
+            nodes=nodes,
+            # a state without the word is of virtual machines
+            engine=state.get("engine", "qemu") if state else None,
+            accel=state.get("accel"),
+            image=state.get("image"),
         )
         result.after = [_line(node) for node in nodes]
         for key, value in more.items():
@@ -532,7 +569,9 @@ class Lab:
 
         In check mode nothing is done, and `changed` says whether something would be.
         """
-        require_tools(RUN_TOOLS)
+        notes: list[str] = []
+        engine = self._engine(spec, notes)
+        require_tools(RUN_TOOLS if engine == "qemu" else ("ssh", "ssh-keygen"))
         self._refuse_foreign()
         os_release = parse_os_release(_read("/etc/os-release"))
         suite, sources = choose_sources(machine_sources(), os_release)
@@ -544,7 +583,6 @@ class Lab:
             after = before if wanted else ["%s running %s" % (node.name, node.address) for node in spec.nodes]
             return self._result(not wanted, before=before, after=after)
         seconds: dict[str, float] = {}
-        notes: list[str] = []
         with _termination_is_an_exception(), self._lock():
             if image is None:
                 started = time.monotonic()
@@ -552,14 +590,86 @@ class Lab:
                 seconds["image"] = time.monotonic() - started
             if self._fits(spec, image):
                 self._wait(spec, self.state()["accel"], spec.boot_timeout)
-                return self._result(False, before=before, seconds=seconds)
-            self._prepare(spec, image)
+                return self._result(False, before=before, seconds=seconds, notes=notes)
             started = time.monotonic()
-            self._start_with_accelerator(spec, image, notes)
+            if engine == "container":
+                engine = self._start_containers(spec, image, notes)
+            if engine == "qemu":
+                require_tools(RUN_TOOLS)
+                self._prepare(spec, image, engine)
+                self._start_with_accelerator(spec, image, notes)
             seconds["boot"] = time.monotonic() - started
             # how fast this machine is: the time limits of tests follow it
             self._save({**self.state(), "boot_seconds": round(seconds["boot"], 1)})
         return self._result(True, before=before, seconds=seconds, notes=notes)
+
+    def _engine(self, spec: LabSpec, notes: list[str]) -> str:
+        """What nodes are to be, and in a note why they are no containers where they could have been some."""
+        if spec.engine == "qemu":
+            return "qemu"
+        state = self.state()
+        if spec.engine == "auto" and state.get("engine") == "qemu" and any(node.running for node in self.nodes()):
+            # What was found out once need not be found out again while it runs.
+            return "qemu"
+        reason = container_trouble()
+        if reason is None:
+            return "container"
+        if spec.engine == "container":
+            raise LabError("nodes cannot be containers here: %s; use engine: qemu, or auto" % reason)
+        notes.append("virtual machines: %s" % reason)
+        self.progress("lab: nodes are virtual machines, since %s" % reason)
+        return "qemu"
+
+    def _start_containers(self, spec: LabSpec, image: Image, notes: list[str]) -> str:
+        """Starts those nodes that do not run, and waits for all. What was started: `qemu` when nothing was, and may be then."""
+        try:
+            self._prepare(spec, image, "container")
+            with self._guard(spec):
+                bring_up(bridge_name(self.directory))
+                for node in spec.nodes:
+                    if self.pid(node.name) is None:
+                        self._start_container(node, image)
+                self.progress("lab: started %s as containers" % ", ".join(node.name for node in spec.nodes))
+                self._wait(spec, "container", min(120, spec.boot_timeout))
+            return "container"
+        except LabError as exc:
+            self._stop_all()
+            if spec.engine == "container":
+                raise LabError("%s\nAll nodes have been stopped." % exc) from exc
+            notes.append("virtual machines: containers did not come up")
+            self.progress("lab: containers did not come up, starting virtual machines: %s" % exc)
+            self._remove_files()
+            return "qemu"
+        except BaseException:
+            self._stop_all()
+            raise
+
+    def _start_container(self, node: NodePlan, image: Image) -> None:
+        machine = machine_name(self.directory, node.index)
+        # What a node that was killed has left in the kernel, where the first of all looks like the second.
+        end_container(None, machine)
+        directory = os.path.join(self.directory, node.name)
+        bridge = bridge_name(self.directory)
+        command = container_command(node.name, machine, bridge, image.disk, directory, places_here())
+        with open(os.path.join(directory, "console.log"), "wb") as log:
+            try:
+                done = subprocess.run(
+                    [find_tool(command[0]) or command[0], *command[1:]],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    timeout=60,
+                    check=False,
+                )
+            except (OSError, subprocess.TimeoutExpired) as exc:
+                raise LabError("starting %s failed: %s" % (node.name, exc)) from exc
+        if done.returncode != 0:
+            raise LabError("starting %s failed (setsid ended with %d)" % (node.name, done.returncode))
+        deadline = time.monotonic() + 30
+        while self.pid(node.name) is None:
+            if time.monotonic() > deadline:
+                raise LabError(self._epitaph(node.name, "it has not started", "container"))
+            time.sleep(0.02)
 
     @contextlib.contextmanager
     def _lock(self) -> t.Iterator[None]:
@@ -576,19 +686,28 @@ class Lab:
     def _fits(self, spec: LabSpec, image: Image) -> bool:
         return self.state().get("spec") == spec.key(image) and all(node.running for node in self.nodes())
 
-    def _prepare(self, spec: LabSpec, image: Image) -> None:
-        """Stops what runs, and lays out keys and disks. Disks are kept when the wish is the one that they were made for."""
+    def _prepare(self, spec: LabSpec, image: Image, engine: str) -> None:
+        """Stops what runs, and lays out keys and disks. Disks are kept when the wish is the one that they were made for.
+
+        Containers that run as they are wished for are left alone.
+        """
         state = self.state()
-        self._stop_all()
-        if state and state.get("spec") != spec.key(image):
+        same = bool(state) and state.get("spec") == spec.key(image) and state.get("engine", "qemu") == engine
+        if not (same and engine == "container"):
+            self._stop_all()
+        if state and not same:
             self._remove_files()
         os.makedirs(self.directory, mode=0o700, exist_ok=True)
         state = {
             "format": STATE_FORMAT,
             "spec": spec.key(image),
             "image": image.directory,
+            "engine": engine,
             "accel": None,
-            "nodes": [{"name": node.name, "address": node.address, "port": 0} for node in spec.nodes],
+            "nodes": [
+                {"name": node.name, "address": node.address, "port": 22 if engine == "container" else 0}
+                for node in spec.nodes
+            ],
         }
         # First of all: from now on `absent` knows what to remove.
         self._save(state)
@@ -600,7 +719,13 @@ class Lab:
             key = self.node_path(node.name, "ssh_host_ed25519_key")
             _keypair(key, node.name)
             keys[node.name] = _read(key + ".pub")
-            archive = config_archive(node, spec.nodes, _read(key), keys[node.name], _read(client + ".pub"))
+            texts = (_read(key), keys[node.name], _read(client + ".pub"))
+            if engine == "container":
+                if self.pid(node.name) is None:
+                    archive = config_archive(node, spec.nodes, *texts, management=link_local(node.index) + "/64")
+                    self._lay_out(node, archive)
+                continue
+            archive = config_archive(node, spec.nodes, *texts)
             _write(self.node_path(node.name, "config.tar"), archive, 0o600)
             disk = self.node_path(node.name, "disk.qcow2")
             if not os.path.exists(disk):
@@ -609,6 +734,28 @@ class Lab:
                     "making the disk of %s" % node.name,
                 )
         _write(os.path.join(self.directory, "known_hosts"), known_hosts(keys))
+        if engine == "container":
+            bridge = bridge_name(self.directory)
+            places = {node.name: ("%s%%%s" % (link_local(node.index), bridge), 22) for node in spec.nodes}
+            _write(os.path.join(self.directory, "ssh_config"), ssh_config(spec.nodes, places, self.directory))
+
+    def _lay_out(self, node: NodePlan, archive: bytes) -> None:
+        """The directories of a container, and what is its own in them."""
+        for name in CONTAINER_DIRECTORIES:
+            os.makedirs(self.node_path(node.name, name), mode=0o755, exist_ok=True)
+        upper = self.node_path(node.name, "upper")
+        unpack_configuration(archive, upper)
+        for path, mode, text in (
+            ("usr/local/sbin/fabric-rdma-lab-setup", 0o755, SETUP),
+            # The modules of the running kernel are the controller's: none of them can be loaded from here.
+            ("usr/lib/modules/%s/modules.builtin" % os.uname().release, 0o644, ""),
+            ("usr/lib/modules/%s/modules.order" % os.uname().release, 0o644, ""),
+        ):
+            target = os.path.join(upper, path)
+            make_directories(upper, os.path.dirname(path))
+            # what somebody has written there since is kept
+            if text or not os.path.exists(target):
+                _write(target, text, mode)
 
     def _save(self, state: t.Mapping[str, t.Any]) -> None:
         _write(os.path.join(self.directory, STATE_FILE), json.dumps(state, indent=1, sort_keys=True) + "\n")
@@ -645,7 +792,8 @@ class Lab:
     @contextlib.contextmanager
     def _guard(self, spec: LabSpec) -> t.Iterator[None]:
         """Ends the nodes when this process is killed before the body is through: then nobody knows that they are there."""
-        pidfiles = [self.node_path(node.name, "qemu.pid") for node in spec.nodes]
+        files = ("qemu.pid", "container.pid")
+        pidfiles = [self.node_path(node.name, file) for node in spec.nodes for file in files]
         with subprocess.Popen(
             [sys.executable, "-I", "-c", _GUARD, *pidfiles],
             stdin=subprocess.PIPE,
@@ -677,7 +825,8 @@ class Lab:
         for entry in state["nodes"]:
             entry["port"] = ports[entry["name"]]
         self._save(state)
-        _write(os.path.join(self.directory, "ssh_config"), ssh_config(spec.nodes, ports, self.directory))
+        places = {name: ("127.0.0.1", port) for name, port in ports.items()}
+        _write(os.path.join(self.directory, "ssh_config"), ssh_config(spec.nodes, places, self.directory))
         self.progress(
             "lab: started %s with %s"
             % (", ".join(n.name for n in spec.nodes), "KVM" if accel == "kvm" else "plain emulation (TCG)")
@@ -719,7 +868,7 @@ class Lab:
                     if now - started > 2:
                         self.progress("%s: ready after %d s" % (name, now - started))
                 elif self.pid(name) is None:
-                    raise LabError(self._epitaph(name, "its QEMU process ended", accel))
+                    raise LabError(self._epitaph(name, "its process ended", accel))
                 elif "Kernel panic" in _read(self.node_path(name, "console.log")):
                     raise LabError(self._epitaph(name, "its kernel panicked", accel))
                 elif now - started > timeout:
@@ -770,7 +919,11 @@ class Lab:
 
     def _stop_all(self) -> None:
         """Ends the nodes' processes, after a look at each that it is ours."""
-        names = [node["name"] for node in self.state().get("nodes", [])]
+        state = self.state()
+        names = [node["name"] for node in state.get("nodes", [])]
+        if state.get("engine") == "container":
+            self._end_containers(names)
+            return
         for number in (signal.SIGTERM, signal.SIGKILL):
             pids = {name: pid for name in names for pid in [self.pid(name)] if pid is not None}
             for pid in pids.values():
@@ -786,8 +939,21 @@ class Lab:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self.node_path(name, "qemu.pid"))
 
+    def _end_containers(self, names: t.Sequence[str]) -> None:
+        left = []
+        for index, name in enumerate(names):
+            if not end_container(self.pid(name), machine_name(self.directory, index)):
+                left.append(name)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.node_path(name, "container.pid"))
+        remove_bridge(bridge_name(self.directory))
+        if left:
+            raise LabError("cannot end the processes of %s: end them by hand" % ", ".join(left))
+
     def _remove_files(self) -> None:
         for node in self.state().get("nodes", []):
+            for directory in CONTAINER_DIRECTORIES:
+                self._remove_tree(self.node_path(node["name"], directory))
             for file in NODE_FILES:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(self.node_path(node["name"], file))
@@ -797,6 +963,15 @@ class Lab:
         for file in TOP_FILES:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(os.path.join(self.directory, file))
+
+    def _remove_tree(self, path: str) -> None:
+        """Removes what a container had as its root. Whatever is mounted there is not ours to remove."""
+        if not os.path.isdir(path) or os.path.islink(path):
+            return
+        mounts = [line.split(" ")[1] for line in _read("/proc/self/mounts").splitlines() if " " in line]
+        if any(mount == path or mount.startswith(path + "/") for mount in mounts):
+            raise LabError("%s is mounted: unmount it before the lab is removed" % path)
+        shutil.rmtree(path)
 
 
 # A process of its own that reads until the other end of its standard input is closed. SIGKILL closes it without the word that all is
@@ -819,7 +994,7 @@ if sys.stdin.buffer.read() != b"alive":
 
 
 class _Probe:
-    """Asks one node over SSH, in the background, whether its RDMA device is there."""
+    """Asks one node over SSH, in the background, whether it is set up: with its RDMA device, or as a container."""
 
     def __init__(self, lab: Lab, name: str) -> None:
         self._console = lab.node_path(name, "console.log")
@@ -850,7 +1025,7 @@ class _Probe:
             output, _unused = self._process.communicate()
             code, self._process = self._process.returncode, None
             self.last = _text(output)
-            return code == 0 and b"rxe0" in output
+            return code == 0 and any(word.encode() in output for word in ("rxe0", READY_WORD))
         return False
 
     def close(self) -> None:

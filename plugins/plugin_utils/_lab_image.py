@@ -71,6 +71,7 @@ TOOL_PACKAGES: dict[str, str] = {
     "ssh": "openssh-client",
     "ssh-keygen": "openssh-client",
     "newuidmap": "uidmap",
+    "systemd-nspawn": "systemd-container",
 }
 
 # Newer kernels of Debian panic under plain emulation; 6.1 boots everywhere.

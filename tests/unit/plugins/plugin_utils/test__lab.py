@@ -143,7 +143,8 @@ def test_ssh_config_as_ssh_reads_it(tmp_path: Path) -> None:
     directory = tmp_path / "with blank and %h"
     directory.mkdir()
     config = tmp_path / "config"
-    config.write_text(lab.ssh_config(NODES, {"lab1": 40021, "lab2": 40022}, str(directory)))
+    places = {"lab1": ("127.0.0.1", 40021), "lab2": ("fe80::fab:2%lab123456", 40022)}
+    config.write_text(lab.ssh_config(NODES, places, str(directory)))
     config.chmod(0o600)
     seen: dict[str, dict[str, str]] = {}
     for name in ("lab1", "lab2", "elsewhere.example.com"):
@@ -153,7 +154,7 @@ def test_ssh_config_as_ssh_reads_it(tmp_path: Path) -> None:
         seen[name] = dict(line.split(" ", 1) for line in output.splitlines() if " " in line)
     assert [seen[name]["port"] for name in seen] == ["40021", "40022", "22"]
     for name in ("lab1", "lab2"):
-        assert seen[name]["hostname"] == "127.0.0.1"
+        assert seen[name]["hostname"] == places[name][0]
         assert seen[name]["user"] == "root"
         assert seen[name]["stricthostkeychecking"] == "true"
         assert seen[name]["hostkeyalias"] == name
@@ -211,11 +212,12 @@ def test_spec_key_changes_with_what_running_nodes_depend_on(tmp_path: Path) -> N
     wish = spec(tmp_path)
     others = [
         spec(tmp_path, accel="tcg").key(IMAGE),
+        spec(tmp_path, engine="container").key(IMAGE),
         spec(tmp_path, nodes=plan_nodes(3, 1024, 1)).key(IMAGE),
         spec(tmp_path, nodes=plan_nodes(2, 2048, 1)).key(IMAGE),
         wish.key(Image("fedcba9876543210", "/cache/image-fedcba9876543210")),
     ]
-    assert len({wish.key(IMAGE), *others}) == 5
+    assert len({wish.key(IMAGE), *others}) == 6
     assert wish.key(IMAGE) == spec(tmp_path, boot_timeout=1).key(IMAGE)
 
 
@@ -296,3 +298,30 @@ def test_strange_state_is_an_error_that_says_what_to_do(tmp_path: Path, text: st
     (tmp_path / "state.json").write_text(text)
     with pytest.raises(LabError, match=re.escape(message) + ".*by hand"):
         Lab(str(tmp_path), pytest.fail).status()
+
+
+def test_an_engine_that_does_not_work_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lab, "container_trouble", lambda: "containers that boot need root")
+    told: list[str] = []
+    mine, notes = Lab(str(tmp_path), told.append), list[str]()
+    assert mine._engine(spec(tmp_path), notes) == "qemu"
+    assert (notes, told) == ([], [])
+    assert mine._engine(spec(tmp_path, engine="auto"), notes) == "qemu"
+    assert notes == ["virtual machines: containers that boot need root"]
+    assert told == ["lab: nodes are virtual machines, since containers that boot need root"]
+    with pytest.raises(
+        LabError, match=r"cannot be containers here: containers that boot need root; use engine: qemu, or auto"
+    ):
+        mine._engine(spec(tmp_path, engine="container"), notes)
+    monkeypatch.setattr(lab, "container_trouble", lambda: None)
+    assert mine._engine(spec(tmp_path, engine="auto"), notes) == "container"
+    assert len(notes) == 1
+
+
+def test_what_is_mounted_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "lab1" / "root"
+    (root / "etc").mkdir(parents=True)
+    monkeypatch.setattr(lab, "_read", lambda _path: f"overlay {root} overlay rw 0 0\n")
+    with pytest.raises(LabError, match="is mounted: unmount it"):
+        Lab(str(tmp_path), pytest.fail)._remove_tree(str(root))
+    assert (root / "etc").is_dir()

@@ -1,0 +1,81 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Light nodes of the lab: one is booted, killed, started again and removed, and nothing of it is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab import Lab, LabSpec, plan_nodes
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab_container import bridge_name, machine_name, places_here
+
+pytestmark = pytest.mark.integration
+
+
+def traces(directory: Path) -> list[str]:
+    """What a lab is in the kernel."""
+    bridge, machine = bridge_name(str(directory)), machine_name(str(directory), 0)
+    mounts = Path("/proc/self/mounts").read_text().splitlines()
+    places = [Path(place, "fabric-rdma-lab-" + machine) for place in places_here()]
+    devices = Path("/sys/class/net").iterdir()
+    return [
+        *(line for line in mounts if str(directory) in line),
+        *(str(place) for place in places if place.exists()),
+        *(device.name for device in devices if device.name == bridge or machine in device.name),
+        *(pid for pid in os.listdir("/proc") if pid.isdigit() and str(directory) in arguments(pid)),
+    ]
+
+
+def arguments(pid: str) -> str:
+    try:
+        return Path("/proc", pid, "cmdline").read_text()
+    except OSError:
+        return ""
+
+
+def on_node(directory: Path, *words: str) -> str:
+    command = ["ssh", "-F", str(directory / "ssh_config"), "-o", "ConnectTimeout=60", "lab1", *words]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout
+
+
+def test_a_node_comes_dies_comes_back_and_leaves_nothing(tmp_path: Path) -> None:
+    directory = tmp_path / "lab"
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "fabric.rdma"
+    lab = Lab(str(directory), lambda text: print(text, flush=True))
+    wish = LabSpec(str(directory), str(cache), plan_nodes(1, 1024, 1), engine="auto")
+    try:
+        result = lab.present(wish)
+        assert result.changed
+        print(f"one node as {result.engine}: {result.seconds}, {result.notes}")
+        assert (result.engine == "container") is (result.notes == [])
+        assert on_node(directory, "hostname") == "lab1\n"
+        assert on_node(directory, "systemctl", "is-active", "containerd") == "active\n"
+        on_node(directory, "echo kept >/var/lib/word; sync")
+        again = lab.present(wish)
+        assert (again.changed, [node.pid for node in again.nodes]) == (False, [node.pid for node in result.nodes])
+
+        # a machine that is gone, not one that was shut down
+        pid = result.nodes[0].pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        end = time.monotonic() + 30
+        while lab.status().nodes[0].running and time.monotonic() < end:
+            time.sleep(0.05)
+        assert [node.running for node in lab.status().nodes] == [False]
+        assert lab.present(wish).changed
+        assert on_node(directory, "cat", "/var/lib/word") == "kept\n"
+    finally:
+        lab.absent()
+    assert not directory.exists()
+    end = time.monotonic() + 30
+    # the kernel takes its time with the network of a namespace
+    while traces(directory) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert traces(directory) == []
