@@ -18,6 +18,7 @@ __all__ = [
     "KUBELET_ROOTS",
     "MANAGED_BY",
     "ManifestError",
+    "check_settings",
     "class_labels",
     "class_resources",
     "class_slug",
@@ -107,6 +108,12 @@ def _image(settings: t.Mapping[str, t.Any]) -> str:
             % image
         )
     return image if at or not digest else "%s@%s" % (image, digest)
+
+
+def check_settings(wish: t.Mapping[str, t.Any]) -> None:
+    """ManifestError for what no object can have of rdma_rollout, as far as that can be said without a plan."""
+    if wish.get("image"):
+        _image({"image": wish["image"], "image_digest": wish.get("image_digest")})
 
 
 def _kubelet_root(entry: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any]) -> str:

@@ -27,7 +27,7 @@ class ViewError(Exception):
     """An inventory that makes no sense; the text is for the user."""
 
 
-class _Plainer:
+class Plainer:
     """Plain dictionaries, lists and scalars out of whatever the templating engine of this ansible-core hands over.
 
     Equal parts are one object: hosts of a group are much alike, and the facts of thousands would not fit into memory otherwise.
@@ -58,7 +58,7 @@ class _Plainer:
 
 
 def _plain(value: t.Any) -> t.Any:
-    return _Plainer()(value)
+    return Plainer()(value)
 
 
 def cluster_view(
@@ -78,7 +78,7 @@ def cluster_view(
             % (", ".join(unknown), ", ".join(sorted(groups)))
         )
     view: t.Dict[str, t.Any] = {"groups": {}, "facts": {}, "without_facts": [], "unseen": {}, "cached": []}
-    plain = _Plainer()
+    plain = Plainer()
     for name in names:
         hosts = sorted(groups[name])
         facts: t.Dict[str, t.Any] = {}

@@ -201,6 +201,41 @@ def test_output_lies_where_the_run_was_started(
     assert [path.name for path in (home / "rdma-output").iterdir()] == ["facts.json"]
 
 
+@pytest.mark.parametrize(
+    ("whose", "playbook"), [("user", name) for name in ("site", "prepare", "plan")] + [("oldest_user", "rollout")]
+)
+def test_wishes_are_looked_at_before_anything_else(
+    whose: str, playbook: str, site: Site, request: pytest.FixtureRequest
+) -> None:
+    """Those of all groups, also of hosts that a run is not for; with no connection to any host, and none to the controller."""
+    inventory = json.loads((site.directory / "hosts.json").read_text())
+    groups = inventory["rdma"]["children"]
+    groups["a100"]["vars"]["rdma_want"] = {"stat": "Active"}
+    groups["v100"]["vars"]["rdma_memlok"] = {"enabled": False}
+    groups["v100"]["hosts"]["v2"]["rdma_ofed"] = {"method": "docar"}
+    # nobody could be reached
+    inventory["rdma"]["vars"].update(ansible_connection="ssh", ansible_host="192.0.2.1", ansible_ssh_timeout=1)
+    for group in groups.values():
+        for variables in group["hosts"].values():
+            del variables["rdma_capture"]
+    (site.directory / "hosts.json").write_text(json.dumps(inventory))
+    user: User = request.getfixturevalue(whose)
+    said = site._replace(user=user).play(playbook, "--limit", "a1,!localhost", "-b", fails=True)
+    assert "group a100: rdma_want has no key stat; it knows exclude, kinds, link_layer, min_rate_gbps, state" in said
+    assert "did you mean state?" in said
+    assert "group v100, host v2: rdma_ofed.method is 'docar'; expected one of" in said.replace("''", "'")
+    assert "group v100: nobody reads the variable rdma_memlok; did you mean rdma_memlock?" in said
+    assert "UNREACHABLE" not in said
+    assert not site.output.exists()
+    assert said.count("TASK [") == 1
+
+
+def test_wishes_are_looked_at_once_a_run(site: Site) -> None:
+    said = site.play("site", "--tags", "all")
+    assert said.count("TASK [Insist on wishes that make sense]") == 3
+    assert said.count("skipping: [a1]") >= 2
+
+
 def test_rdma_groups_is_asked_for(site: Site) -> None:
     inventory = json.loads((site.directory / "hosts.json").read_text())
     del inventory["rdma"]["vars"]["rdma_groups"]

@@ -47,7 +47,7 @@ def test_a_file_has_the_filter_of_its_name(path: Any) -> None:
         (
             "rdma_selectors",
             ({}, {"ib-a100": {"hosts": ["n"], "resource": {"name": "rdma_a100"}, "want": {"stat": "any"}}}),
-            "group ib-a100: rdma_want has no key stat; it knows exclude, kinds, link_layer, min_rate_gbps, state",
+            "group ib-a100: rdma_want has no key stat; it knows exclude, kinds, link_layer, min_rate_gbps, state; did you mean state?",
         ),
         ("rdma_unusable", ([],), "fabric.rdma.rdma_unusable expects the value of fabric.rdma.rdma_view"),
         ("rdma_labels", ({},), "fabric.rdma.rdma_labels expects the plan of fabric.rdma.rdma_selectors, found dict"),

@@ -916,7 +916,10 @@ NAME = "letters, digits and underscores (the plugin refuses anything else), such
         ({"resource": {"name": "é"}}, f"rdma_resource.name is 'é'; expected {NAME}"),
         ({"resource": {"name": "a\n"}}, f"rdma_resource.name is 'a\\n'; expected {NAME}"),
         ({"resource": []}, "rdma_resource is []; expected a dictionary"),
-        ({"resource": {"name": "x", "nmae": 1}}, "rdma_resource has no key nmae; it knows hca_max, name, prefix"),
+        (
+            {"resource": {"name": "x", "nmae": 1}},
+            "rdma_resource has no key nmae; it knows hca_max, name, prefix; did you mean name?",
+        ),
         (
             {"resource": {"name": "x", "prefix": ""}},
             "rdma_resource.prefix is ''; expected a domain-like prefix, such as rdma",
@@ -950,7 +953,10 @@ NAME = "letters, digits and underscores (the plugin refuses anything else), such
         ({"want": {"lnk": 1}}, "rdma_want has no key lnk; it knows exclude, kinds, link_layer, min_rate_gbps, state"),
         ({"want": "x"}, "rdma_want is 'x'; expected a dictionary"),
         ({"want": {"link_layer": "IB"}}, "rdma_want.link_layer is 'IB'; expected one of InfiniBand, Ethernet"),
-        ({"want": {"state": "active"}}, "rdma_want.state is 'active'; expected one of Active, any"),
+        (
+            {"want": {"state": "active"}},
+            "rdma_want.state is 'active'; expected one of Active, any; did you mean Active?",
+        ),
         ({"want": {"min_rate_gbps": -1}}, "rdma_want.min_rate_gbps is -1; expected a number of Gb/s, 0 or more"),
         (
             {"want": {"min_rate_gbps": float("nan")}},
@@ -958,7 +964,10 @@ NAME = "letters, digits and underscores (the plugin refuses anything else), such
         ),
         ({"want": {"min_rate_gbps": "9"}}, "rdma_want.min_rate_gbps is '9'; expected a number of Gb/s, 0 or more"),
         ({"want": {"kinds": []}}, "rdma_want.kinds is []; expected some of pf, vf, sf, software"),
-        ({"want": {"kinds": ["PF"]}}, "rdma_want.kinds is ['PF']; expected some of pf, vf, sf, software"),
+        (
+            {"want": {"kinds": ["PF"]}},
+            "rdma_want.kinds is ['PF']; expected some of pf, vf, sf, software; did you mean pf?",
+        ),
         ({"want": {"kinds": "pf"}}, "rdma_want.kinds is 'pf'; expected a list of strings"),
         ({"want": {"exclude": [1]}}, "rdma_want.exclude is [1]; expected a list of strings"),
         *(
