@@ -33,6 +33,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._solver import (
     traits_of,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._sriov import sriov_config, sriov_functions
+from ansible_collections.fabric.rdma.plugins.module_utils._tables import age_in_words
 from ansible_collections.fabric.rdma.plugins.module_utils._wishes import rail_name, with_defaults
 
 __all__ = ["PLAN_SCHEMA", "PlanError", "plan_group", "plan_groups", "usable_ports", "validate_wishes"]
@@ -672,13 +673,13 @@ def _unplanned(group: str, wishes: t.Mapping[str, t.Any], reason: str) -> Json:
     }
 
 
-def _cached_in_words(hosts: t.Sequence[str]) -> t.List[str]:
+def _cached_in_words(hosts: t.Mapping[str, t.Optional[str]]) -> t.List[str]:
     if not hosts:
         return []
     return [
         "the facts of %d hosts (%s%s) are from a fact cache or an earlier step, not discovered by this run: "
-        "the plan is as old as they are; run discover to renew them"
-        % (len(hosts), ", ".join(sorted(hosts)[:3]), ", ..." if len(hosts) > 3 else "")
+        "the plan is as old as they are (%s); run discover to renew them"
+        % (len(hosts), ", ".join(sorted(hosts)[:3]), ", ..." if len(hosts) > 3 else "", age_in_words(hosts.values()))
     ]
 
 
@@ -782,21 +783,24 @@ def _shared_names(plans: t.Mapping[str, Json]) -> t.List[str]:
 def plan_groups(
     facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]],
     groups: t.Mapping[str, t.Mapping[str, t.Any]],
-    cached: t.Sequence[str] = (),
+    cached: t.Optional[t.Mapping[str, t.Optional[str]]] = None,
 ) -> Json:
     """The plan of several groups: {schema, groups: {name: plan}, cluster, warnings}.
 
     groups: {name: {hosts: [...], resource, want, strategy, rails}}. A group for which no configuration is exact, or of which
     facts of some hosts are missing (a plan from half a group would be wrong for the other half), has planned: False and the
     reason in its errors; the others are planned. cluster is one configuration for all groups, or why there is none. Raises
-    PlanError for a host in two groups and for wishes that make no sense.
+    PlanError for a host in two groups.
+
+    cached: hosts whose facts are not of this run, with the time when they were gathered (None when nobody knows); they stand in
+    cached of their group, too.
     """
     owner: t.Dict[str, str] = {}
     plans: t.Dict[str, Json] = {}
     functions: t.Dict[str, t.Sequence[Function]] = {}
     for group in sorted(groups):
-        # a wish that makes no sense stops everything: the user is there to correct it
-        validate_wishes(group, groups[group])
+        if not isinstance(groups[group], t.Mapping):
+            raise PlanError("group %s: its wishes are %r; expected a dictionary" % (group, groups[group]))
         hosts = groups[group].get("hosts") or []
         if not isinstance(hosts, (list, tuple)) or not all(isinstance(host, str) for host in hosts):
             raise PlanError("group %s: its hosts are %r; expected a list of names" % (group, hosts))
@@ -807,6 +811,11 @@ def plan_groups(
         for host in hosts:
             if owner.setdefault(host, group) != group:
                 raise PlanError("host %s is in two RDMA groups, %s and %s; put it in one" % (host, owner[host], group))
+        try:
+            validate_wishes(group, groups[group])
+        except PlanError as exc:
+            plans[group] = _unplanned(group, groups[group], str(exc))
+            continue
         missing = sorted(host for host in hosts if host not in facts_by_host)
         if missing:
             reason = "group %s: no facts of %s (%d of %d hosts); discover the whole group, or use a fact cache" % (
@@ -825,7 +834,7 @@ def plan_groups(
     for group, plan in plans.items():
         own_hosts = [host for host in sorted(owner) if owner[host] == group]
         plan["warnings"].extend(_twins(facts_by_host, own_hosts) if plan["planned"] else [])
-    warnings = _cached_in_words(cached)
+    warnings = _cached_in_words(cached or {})
     for one, other in _same_machines(facts_by_host, owner):
         both = "hosts %s of group %s and %s of group %s have the same devices, by their node GUIDs" % (
             one,
@@ -841,5 +850,9 @@ def plan_groups(
             reason = "group %s: %s: they are two names of one machine; take one of them out" % (group, both)
             plans[group] = _unplanned(group, groups[group], reason)
     warnings += _shared_names(plans)
+    for plan in plans.values():
+        plan["cached"] = {}
+    for host in sorted(set(cached or ()) & set(owner)):
+        plans[owner[host]]["cached"][host] = (cached or {})[host]
     cluster = _cluster(plans, groups, functions, facts_by_host)
     return {"schema": PLAN_SCHEMA, "groups": plans, "cluster": cluster, "warnings": warnings}

@@ -23,9 +23,9 @@ from ansible_collections.fabric.rdma.plugins.module_utils._wishes import (
     problems,
     with_defaults,
 )
-from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer, foreign_in_words
 
-__all__ = ["foreign_in_words", "inventory_problems"]
+__all__ = ["inventory_problems"]
 
 Json = t.Dict[str, t.Any]
 
@@ -41,15 +41,6 @@ _FOR_A_PLAN = (
     "rdma_groups is not set. It is the list of the inventory's groups that RDMA is planned for, each with its own rdma_resource. Set "
     'it for all RDMA hosts, for example in group_vars/rdma.yml: "rdma_groups: [ib-a100]"'
 )
-
-
-def foreign_in_words(host: str, names: t.Sequence[str]) -> str:
-    """What is said of a host whose facts would set variables of this collection."""
-    return (
-        "host %s has facts named %s, which are variables of fabric.rdma: wishes come from the inventory, never from a node. Find out "
-        "which module gave them (the host may be in wrong hands), and clear the fact cache of the host"
-        % (host, ", ".join(names[:5]) + (", ..." if len(names) > 5 else ""))
-    )
 
 
 class _Unreadable(t.NamedTuple):
