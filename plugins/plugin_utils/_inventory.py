@@ -166,11 +166,13 @@ def inventory_problems(
         own, group = hostvars[host], owner.get(host, "")
         foreign = foreign_facts(own.get("ansible_facts") or {})
         if foreign:
+            # what they hide of the inventory cannot be judged
             found.append(foreign_in_words(host, foreign))
+            continue
         for name in own:
             if name not in seen:
                 seen[name] = misspelt([name])
-            if seen[name] and name not in foreign:
+            if seen[name]:
                 finder.add(group, host, seen[name])
         for variable in CLUSTER_WIDE:
             value = _value(own, variable, plain)
