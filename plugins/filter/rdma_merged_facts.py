@@ -10,8 +10,8 @@ short_description: Join facts with those of other hosts from an earlier run
 version_added: "0.1.0"
 description:
   - A run that sees a part of the hosts must not shrink the file with the facts of all.
-  - Hosts that this run did not see keep their earlier facts while they are in the inventory. Others are dropped.
-positional: path, hosts
+  - Hosts that this run did not see keep their earlier facts, also those that the inventory does not have, until they are taken out.
+positional: path, removed
 options:
   _input:
     description: Facts by host of this run.
@@ -21,11 +21,11 @@ options:
     description: The file of the earlier run on the controller. It need not exist; one that cannot be read is an error.
     type: path
     required: true
-  hosts:
-    description: All hosts of the inventory.
+  removed:
+    description: Hosts that are taken out on purpose.
     type: list
     elements: str
-    required: true
+    default: []
 author:
   - fabric.rdma contributors
 """
@@ -33,7 +33,7 @@ author:
 EXAMPLES = r"""
 - name: Write the facts of the hosts of the play
   ansible.builtin.copy:
-    content: "{{ seen | fabric.rdma.rdma_merged_facts('/srv/rdma/facts.json', groups['all']) | to_nice_json }}"
+    content: "{{ seen | fabric.rdma.rdma_merged_facts('/srv/rdma/facts.json') | to_nice_json }}"
     dest: /srv/rdma/facts.json
     mode: "0644"
   vars:
@@ -55,13 +55,13 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import ViewError, merged_facts
 
 
-def rdma_merged_facts(value: t.Any, path: str, hosts: t.Any) -> t.Dict[str, t.Any]:
+def rdma_merged_facts(value: t.Any, path: str, removed: t.Any = ()) -> t.Dict[str, t.Any]:
     if not isinstance(value, t.Mapping):
         raise AnsibleFilterError("fabric.rdma.rdma_merged_facts expects facts by host, found %s" % type(value).__name__)
-    if isinstance(hosts, str) or not isinstance(hosts, t.Collection):
-        raise AnsibleFilterError("fabric.rdma.rdma_merged_facts expects a list of hosts, found %r" % (hosts,))
+    if isinstance(removed, str) or not isinstance(removed, t.Collection):
+        raise AnsibleFilterError("fabric.rdma.rdma_merged_facts expects a list of hosts, found %r" % (removed,))
     try:
-        return merged_facts(value, str(path), {str(name) for name in hosts})
+        return merged_facts(value, str(path), {str(name) for name in removed})
     except ViewError as exc:
         raise AnsibleFilterError(str(exc)) from exc
 

@@ -14,7 +14,8 @@ description:
     and the reason in C(kept).
   - A group that could not be planned keeps the classes of the earlier plan beside its error.
   - A plan with such groups has no configuration for the whole cluster, which would not know of them.
-positional: path, groups
+  - Hosts that are taken out on purpose are in C(removed) of the plan, and in its C(warnings).
+positional: path, groups, removed, remove
 options:
   _input:
     description: The plan of P(fabric.rdma.rdma_selectors#filter).
@@ -29,6 +30,15 @@ options:
     type: list
     elements: str
     required: true
+  removed:
+    description: Hosts that are taken out on purpose, with their groups, as P(fabric.rdma.rdma_departures#filter) finds them.
+    type: dict
+    default: {}
+  remove:
+    description: The hosts and groups that somebody said are to go.
+    type: list
+    elements: str
+    default: []
 author:
   - fabric.rdma contributors
 """
@@ -54,7 +64,9 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import ViewError, merged_plan
 
 
-def rdma_merged_plan(value: t.Any, path: str, groups: t.Any) -> t.Dict[str, t.Any]:
+def rdma_merged_plan(
+    value: t.Any, path: str, groups: t.Any, removed: t.Any = None, remove: t.Any = ()
+) -> t.Dict[str, t.Any]:
     if not isinstance(value, t.Mapping) or "groups" not in value:
         raise AnsibleFilterError(
             "fabric.rdma.rdma_merged_plan expects the plan of fabric.rdma.rdma_selectors, found %s"
@@ -63,7 +75,7 @@ def rdma_merged_plan(value: t.Any, path: str, groups: t.Any) -> t.Dict[str, t.An
     if isinstance(groups, str) or not isinstance(groups, t.Collection):
         raise AnsibleFilterError("fabric.rdma.rdma_merged_plan expects a list of groups, found %r" % (groups,))
     try:
-        return merged_plan(value, str(path), {str(name) for name in groups})
+        return merged_plan(value, str(path), {str(name) for name in groups}, removed, list(remove))
     except ViewError as exc:
         raise AnsibleFilterError(str(exc)) from exc
 

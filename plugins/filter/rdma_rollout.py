@@ -26,10 +26,9 @@ options:
     type: dict
     required: true
   groups:
-    description: All groups of the inventory.
-    type: list
-    elements: str
-    default: []
+    description: The variable C(groups), all groups of the inventory with their hosts.
+    type: dict
+    default: {}
   allow_unusable:
     description: Roll groups out without their hosts that have no usable port.
     type: bool
@@ -41,7 +40,7 @@ author:
 EXAMPLES = r"""
 - name: Show what would be asked of a cluster
   ansible.builtin.debug:
-    msg: "{{ plan_result | fabric.rdma.rdma_rollout(settings, groups.keys() | list) }}"
+    msg: "{{ plan_result | fabric.rdma.rdma_rollout(settings, groups) }}"
   vars:
     settings:
       namespace: kube-system
@@ -55,7 +54,7 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - The keys C(objects), C(nodes), C(classes) and C(keep). With C(engine=network_operator) also C(namespace), the object of the
+    - The keys C(objects), C(nodes), C(classes), C(keep), C(known) and C(remove). With C(engine=network_operator) also C(namespace), the object of the
       namespace in which the operator's Pods run.
   type: dict
 """
@@ -64,18 +63,30 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.module_utils._manifests import ManifestError, rollout_request
+from ansible_collections.fabric.rdma.plugins.module_utils._manifests import (
+    ManifestError,
+    label_scope,
+    rollout_request,
+)
 from ansible_collections.fabric.rdma.plugins.module_utils._operator import operator_request
 
 
-def rdma_rollout(plan: t.Any, settings: t.Any, groups: t.Any = (), allow_unusable: bool = False) -> t.Dict[str, t.Any]:
+def rdma_rollout(
+    plan: t.Any, settings: t.Any, groups: t.Any = None, allow_unusable: bool = False
+) -> t.Dict[str, t.Any]:
     if not isinstance(plan, t.Mapping) or "groups" not in plan:
         raise AnsibleFilterError(
             "fabric.rdma.rdma_rollout expects the plan of fabric.rdma.rdma_selectors, found %s" % type(plan).__name__
         )
+    if not isinstance(groups or {}, t.Mapping):
+        raise AnsibleFilterError(
+            "fabric.rdma.rdma_rollout expects groups with their hosts, found %s" % type(groups).__name__
+        )
+    inventory = {str(name): [str(host) for host in hosts] for name, hosts in (groups or {}).items()}
     try:
         make = operator_request if (settings or {}).get("engine") == "network_operator" else rollout_request
-        return make(plan, settings, list(groups), bool(allow_unusable))
+        request = make(plan, settings, list(inventory), bool(allow_unusable))
+        return {**request, **label_scope(plan, settings or {}, inventory)}
     except ManifestError as exc:
         raise AnsibleFilterError(str(exc)) from exc
 

@@ -81,7 +81,8 @@ _value:
   description:
     - The plan. C(groups) has for each group its C(resource), the C(resources) one by one with their C(rail), whether it is
       C(planned), its C(classes), C(wanted) ports by host, C(rails) by host (C(rail), C(resource), C(gpus), C(devices)),
-      C(exclusions) with their reasons, C(environment) for workloads by host (C(NCCL_IB_HCA), C(UCX_NET_DEVICES)), C(warnings)
+      C(exclusions) with their reasons, C(cached) hosts whose facts are not of this run with the time when they were
+      gathered, C(environment) for workloads by host (C(NCCL_IB_HCA), C(UCX_NET_DEVICES)), C(warnings)
       and C(errors).
     - A class has a C(name), C(hosts), C(selectors) (with rails, those of all of them), C(pools) (C(resource), C(rail),
       C(selectors)), C(config) for the plugin's config.json, C(matches) by host, C(reason) (why it is not one with the other
@@ -101,7 +102,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._selectors import Plan
 
 
 def rdma_selectors(facts_by_host: t.Any, groups: t.Any = None) -> t.Dict[str, t.Any]:
-    cached: t.Sequence[str] = ()
+    cached: t.Mapping[str, t.Optional[str]] = {}
     if groups is None and isinstance(facts_by_host, t.Mapping) and {"facts", "groups", "unseen"} <= set(facts_by_host):
         view = facts_by_host
         facts_by_host, groups, cached = view["facts"], {**view["groups"], **view["unseen"]}, view["cached"]

@@ -12,7 +12,8 @@ description:
   - Takes from the variables of all hosts what the cluster-wide steps look at, which is the facts of
     P(fabric.rdma.ib_facts#module) and the wishes C(rdma_resource), C(rdma_want), C(rdma_selector_strategy) and C(rdma_rails)
     of each group.
-  - Fails for a group that the inventory does not have, and for a wish that differs between hosts of a group.
+  - Fails for a group that the inventory does not have, for a wish that differs between hosts of a group, and for a host whose facts
+    have names of variables of this collection.
 positional: groups, names
 options:
   _input:
@@ -43,7 +44,8 @@ _value:
   description:
     - C(groups) has the hosts and the wishes of each group, C(facts) the facts by host, C(without_facts) the groups of which no
       host has facts, C(unseen) the same of these as C(groups) of the others.
-    - C(cached) has the hosts whose facts the role P(fabric.rdma.discover#role) did not gather in this run.
+    - C(cached) has the hosts whose facts the role P(fabric.rdma.discover#role) did not gather in this run, with the time when they
+      were gathered, null where nobody knows.
   type: dict
 """
 

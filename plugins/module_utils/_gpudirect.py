@@ -14,10 +14,10 @@ import re
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._tree import Tree
+from ansible_collections.fabric.rdma.plugins.module_utils._wishes import problems as wish_problems
 
 __all__ = [
     "SYMBOL",
-    "WISHES",
     "GpudirectError",
     "decide",
     "explain_modprobe",
@@ -29,7 +29,6 @@ __all__ = [
 Json = t.Dict[str, t.Any]
 Facts = t.Mapping[str, t.Any]
 
-WISHES = ("auto", "peermem", "dmabuf", "none")
 SYMBOL = "ib_register_peer_memory_client"
 
 # First device id of a range, and the generation of the GPUs in it up to the next range (pci.ids, vendor 10de). The ids of a
@@ -311,8 +310,9 @@ def decide(facts: Facts, wish: str = "auto") -> Json:
     of both when neither is possible. managed: the driver belongs to the GPU Operator, in whose chart helm_values are to be set.
     GpudirectError for a wish that there is not.
     """
-    if wish not in WISHES:
-        raise GpudirectError("rdma_gpudirect is %r; expected one of %s" % (wish, ", ".join(WISHES)))
+    wrong = wish_problems("rdma_gpudirect", wish)
+    if wrong:
+        raise GpudirectError(wrong[0])
     host = _Host(facts)
     result: Json = {
         "way": "none",

@@ -33,14 +33,17 @@ from ansible_collections.fabric.rdma.plugins.module_utils._policies import (
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout import (
     OWN_SELECTOR,
     applied_by_us,
+    class_groups,
     class_state,
     comparable,
     describe,
     label_changes,
+    lost_labels,
     pod_trouble,
     removals,
     some,
     stale_on_node,
+    strays_in_words,
 )
 
 __all__ = ["Rollout", "Stale", "wait_for_class"]
@@ -71,6 +74,7 @@ class Rollout:
         self._retreats: t.List[Retreat] = []
         self._cluster_policy: t.Optional[Json] = None
         self._node_policies: t.List[Json] = []
+        self._groups: t.Dict[str, str] = {}
         self._left: t.Dict[str, t.Optional[Json]] = {}
         self._old_labels: t.Dict[str, t.Optional[str]] = {}
 
@@ -82,7 +86,9 @@ class Rollout:
         keep = set(keep)
         self._before = [self.kube.find(self.kube.path(item), "read " + describe(item)) for item in objects]
         self._look_at_policies(objects)
-        self._gone, warnings = removals(self._own(objects), objects, keep)
+        own = self._own(objects)
+        self._groups = class_groups(own)
+        self._gone, warnings = removals(own, objects, keep)
         self.warnings += warnings
         try:
             self._retreats = retreat(self._cluster_policy, objects, keep, self.force)
@@ -107,6 +113,12 @@ class Rollout:
                 % (len(missing), len(nodes), some(missing), self.kube.server, some(labels) or "no node")
             )
         self._old_labels = {name: labels[name].get(CLASS_LABEL) for name in self.labels}
+
+    def insist(self, known: t.Collection[str], remove: t.Collection[str]) -> None:
+        """Raises KubeError when a node would lose its label that this run neither knows nor is told to take out."""
+        strays = lost_labels(self._old_labels, self.labels, self._groups, known, remove)
+        if strays:
+            raise KubeError("Nothing was changed. " + strays_in_words(strays))
 
     def _look_at_policies(self, objects: t.Sequence[Json]) -> None:
         """Policies of the Network Operator, where the cluster has their kinds. Who rolls out none need not be allowed to see them."""
@@ -209,8 +221,12 @@ class Rollout:
             for index, item in enumerate(self._objects)
             if self._changes(index)
         ]
-        if self.labels:
-            pairs.append(("label %s of nodes" % CLASS_LABEL, self._old_labels, self.labels))
+        # a node that leaves is not just another change
+        for what, leaves in (("label %s of nodes", False), ("label %s of nodes that leave their class", True)):
+            after = {node: value for node, value in self.labels.items() if (value is None) is leaves}
+            if after:
+                before = {node: self._old_labels[node] for node in after}
+                pairs.append((what % CLASS_LABEL, before, {} if leaves else after))
         pairs += [(describe(item), comparable(item), None) for item in self._gone]
         for each in self._retreats:
             pairs.append((describe(each.item), comparable(each.item), self._left.get(each.how)))

@@ -18,10 +18,12 @@ __all__ = [
     "KUBELET_ROOTS",
     "MANAGED_BY",
     "ManifestError",
+    "check_settings",
     "class_labels",
     "class_resources",
     "class_slug",
     "group_value",
+    "label_scope",
     "label_scripts",
     "namespace_object",
     "plan_manifests",
@@ -107,6 +109,12 @@ def _image(settings: t.Mapping[str, t.Any]) -> str:
             % image
         )
     return image if at or not digest else "%s@%s" % (image, digest)
+
+
+def check_settings(wish: t.Mapping[str, t.Any]) -> None:
+    """ManifestError for what no object can have of rdma_rollout, as far as that can be said without a plan."""
+    if wish.get("image"):
+        _image({"image": wish["image"], "image_digest": wish.get("image_digest")})
 
 
 def _kubelet_root(entry: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any]) -> str:
@@ -358,6 +366,24 @@ def rollout_request(
         "nodes": {node: each["name"] for each in classes for node in each["nodes"]},
         "classes": classes,
         "keep": keep,
+    }
+
+
+def label_scope(
+    plan: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any], inventory: t.Mapping[str, t.Iterable[str]]
+) -> Json:
+    """From which nodes a rollout may take the label: {known: nodes, remove: nodes and values of GROUP_LABEL}.
+
+    known: hosts of groups that this run has planned; when they are in no class any more, the plan says why. remove: what is taken out
+    on purpose. inventory: groups with their hosts.
+    """
+    names = settings.get("node_names") or {}
+    hosts = {host for name in plan["groups"] for host in inventory.get(name, ())}
+    asked = {str(name) for name in plan.get("remove") or []}
+    gone = {*asked, *(plan.get("removed") or {})}
+    return {
+        "known": sorted({str(names.get(host, host)) for host in hosts}),
+        "remove": sorted({str(names.get(host, host)) for host in gone} | {group_value(name) for name in asked}),
     }
 
 

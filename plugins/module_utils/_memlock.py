@@ -27,6 +27,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._oci import (
     parse_rlimits,
     plan,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._wishes import problems
 
 __all__ = [
     "MemlockError",
@@ -46,8 +47,6 @@ __all__ = [
 
 Json = t.Dict[str, t.Any]
 Limit = t.Tuple[int, int]
-
-METHODS = ("spec", "limit")
 
 # Our files beside containerd's configuration: one made from what `ctr oci spec` prints, one for each specification of
 # somebody else that was adopted.
@@ -85,19 +84,12 @@ class SpecPlan(t.NamedTuple):
 
 def parse_wish(wish: t.Mapping[str, t.Any]) -> Wish:
     """A wish as users write it ({method, handlers, soft, hard}); MemlockError names the key, the value and what is allowed."""
-    unknown = sorted(set(wish) - {"enabled", "method", "handlers", "soft", "hard"})
-    if unknown:
-        raise MemlockError(
-            "rdma_memlock has no key %s; it knows enabled, handlers, hard, method, soft" % ", ".join(unknown)
-        )
-    method = wish.get("method", "spec")
-    if method not in METHODS:
-        raise MemlockError("method is %r; expected one of %s" % (method, ", ".join(METHODS)))
-    handlers = wish.get("handlers", "all")
+    wrong = problems("rdma_memlock", wish)
+    if wrong:
+        raise MemlockError("; ".join(wrong))
+    method, handlers = wish.get("method", "spec"), wish.get("handlers", "all")
     if handlers == "all" or handlers == ["all"]:
         handlers = None
-    elif not isinstance(handlers, list) or not handlers or not all(isinstance(name, str) and name for name in handlers):
-        raise MemlockError("handlers is %r; expected 'all' or a list of names of runtime handlers" % (handlers,))
     try:
         soft = wish.get("soft", "unlimited")
         (rlimit,) = parse_rlimits([{"type": "MEMLOCK", "soft": soft, "hard": wish.get("hard", "unlimited")}])

@@ -12,12 +12,11 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._wishes import problems
+
 __all__ = [
-    "ACTIVATIONS",
-    "METHODS",
     "RELEASES",
     "ROWS",
-    "WISH_KEYS",
     "OfedError",
     "Plan",
     "Row",
@@ -32,23 +31,6 @@ __all__ = [
 
 Json = t.Dict[str, t.Any]
 Number = t.Tuple[int, ...]
-
-METHODS = ("none", "inbox", "doca", "mlnx_iso")
-ACTIVATIONS = ("none", "reload", "reboot")
-
-# What the wish rdma_ofed may hold; the role has a variable ofed_<key> for each.
-WISH_KEYS = (
-    "activate",
-    "install_options",
-    "iso",
-    "key",
-    "key_checksum",
-    "method",
-    "override",
-    "packages",
-    "repository",
-    "version",
-)
 
 # The nodes in /dev/infiniband that verbs programs and the device plugin use (rdma-core, Documentation/udev.md).
 _MODULES = ("ib_umad", "ib_uverbs", "rdma_ucm")
@@ -207,16 +189,11 @@ def ofed_plan(facts: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any]) -> Plan
 
 def check_wish(wish: t.Mapping[str, t.Any]) -> Json:
     """The wish rdma_ofed with its defaults, or OfedError: unknown keys, unknown methods, what a method cannot do without."""
-    unknown = sorted(set(wish) - set(WISH_KEYS))
-    if unknown:
-        raise OfedError("rdma_ofed has no key %s; it knows %s" % (", ".join(unknown), ", ".join(WISH_KEYS)))
-    method = wish.get("method", "inbox")
-    if method not in METHODS:
-        raise OfedError("rdma_ofed.method is %r; expected one of %s" % (method, ", ".join(METHODS)))
-    activate = wish.get("activate") or "none"
-    if activate not in ACTIVATIONS:
-        raise OfedError("rdma_ofed.activate is %r; expected one of %s" % (activate, ", ".join(ACTIVATIONS)))
-    result = {**wish, "method": method, "activate": activate}
+    wrong = problems("rdma_ofed", wish)
+    if wrong:
+        raise OfedError("; ".join(wrong))
+    method = wish.get("method") or "inbox"
+    result = {**wish, "method": method, "activate": wish.get("activate") or "none"}
     if method not in _NAMES:
         return result
     wanted = ("version", "repository", "key") if method == "doca" else ("version", "iso")

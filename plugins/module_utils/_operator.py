@@ -27,6 +27,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._manifests import (
     rollout_scope,
     scoped_classes,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._wishes import unknown_keys
 
 __all__ = [
     "CLUSTER_POLICY",
@@ -37,6 +38,7 @@ __all__ = [
     "RDMA_SECTION",
     "SRIOV_SECTION",
     "Release",
+    "check_settings",
     "driver_objections",
     "helm_values",
     "operator_manifests",
@@ -271,9 +273,9 @@ def _known(where: str, given: t.Any, keys: t.Iterable[str]) -> Json:
     if not isinstance(given, t.Mapping):
         raise ManifestError("%s is %r; expected a dictionary" % (where, given))
     known = sorted(keys)
-    unknown = sorted(str(key) for key in set(given) - set(known))
+    unknown = unknown_keys(where, given, known)
     if unknown:
-        raise ManifestError("%s has no key %s; it knows %s" % (where, ", ".join(unknown), ", ".join(known)))
+        raise ManifestError(unknown)
     return dict(given)
 
 
@@ -445,6 +447,42 @@ def _sriov_groups(plan: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any]) 
     return wanted
 
 
+def check_settings(wish: t.Mapping[str, t.Any], groups: t.Mapping[str, t.Collection[str]]) -> None:
+    """ManifestError for what cannot be of rdma_rollout, as far as that can be said without a plan.
+
+    groups: the groups that are planned for, each with the values that rdma_ofed.method has on its hosts.
+    """
+    settings = {**wish, "version": wish.get("operator_version")}
+    release = operator_release(settings["version"])
+    helm_values(settings)
+    kind = policy_kind(release, str(wish.get("policy") or "auto"))
+    everyone = {"groups": groups}
+    if _sriov_groups(everyone, settings) and kind == "NicClusterPolicy":
+        raise ManifestError("rdma_rollout.sriov needs NicNodePolicies. %s" % _alternatives(release))
+    driver = _driver_wish(settings)
+    if driver is None:
+        return
+    _upgrade_policy(driver.get("upgrade_policy"))
+    for group in sorted(_named_groups(everyone, driver, groups)):
+        others = sorted(set(groups[group]) - {"none"})
+        if others and "host_driver" not in (driver.get("override") or []):
+            raise ManifestError(
+                "rdma_rollout.ofed_driver and rdma_ofed.method %s of group %s would both see to the driver: %s"
+                % (others[0], group, DRIVER_REASONS["host_driver"])
+            )
+
+
+def _named_groups(plan: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any], default: t.Iterable[str]) -> t.Set[str]:
+    named = set(wish.get("groups") or default)
+    unknown = sorted(named - set(plan["groups"]))
+    if unknown:
+        raise ManifestError(
+            "rdma_rollout.ofed_driver.groups names %s, which is no group of the plan; there are %s"
+            % (", ".join(unknown), ", ".join(sorted(plan["groups"])))
+        )
+    return named
+
+
 def _driver_groups(plan: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any]) -> t.Dict[str, t.List[str]]:
     """{group: hosts} that get the operator's driver."""
     wish = _driver_wish(settings)
@@ -453,13 +491,7 @@ def _driver_groups(plan: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any])
     hosts: t.Dict[str, t.List[str]] = {}
     for _slug, group, entry, _path in rendered_classes(plan):
         hosts.setdefault(group, []).extend(entry["hosts"])
-    named = set(wish.get("groups") or hosts)
-    unknown = sorted(named - set(plan["groups"]))
-    if unknown:
-        raise ManifestError(
-            "rdma_rollout.ofed_driver.groups names %s, which is no group of the plan; there are %s"
-            % (", ".join(unknown), ", ".join(sorted(plan["groups"])))
-        )
+    named = _named_groups(plan, wish, hosts)
     chosen = {group: hosts[group] for group in hosts if group in named}
     objections = driver_objections(chosen, settings.get("facts") or {}, settings.get("ofed_methods") or {}, wish)
     if objections:

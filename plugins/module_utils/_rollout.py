@@ -25,15 +25,18 @@ __all__ = [
     "OWN_SELECTOR",
     "Refusal",
     "applied_by_us",
+    "class_groups",
     "class_state",
     "comparable",
     "describe",
     "explain",
     "label_changes",
+    "lost_labels",
     "pod_trouble",
     "removals",
     "some",
     "stale_on_node",
+    "strays_in_words",
 ]
 
 FIELD_MANAGER = "fabric.rdma"
@@ -146,6 +149,48 @@ def label_changes(
         elif current in ours:
             changes[name] = None
     return changes, sorted(name for name in wanted if name not in nodes)
+
+
+def class_groups(existing: t.Iterable[Json]) -> t.Dict[str, str]:
+    """{class: group as in GROUP_LABEL} by the labels of our objects."""
+    labels = [item["metadata"].get("labels") or {} for item in existing]
+    return {
+        each["app.kubernetes.io/instance"]: each[GROUP_LABEL]
+        for each in labels
+        if each.get("app.kubernetes.io/managed-by") == MANAGED_BY
+        and GROUP_LABEL in each
+        and "app.kubernetes.io/instance" in each
+    }
+
+
+def lost_labels(
+    before: t.Mapping[str, t.Optional[str]],
+    changes: t.Mapping[str, t.Optional[str]],
+    groups: t.Mapping[str, str],
+    known: t.Collection[str],
+    remove: t.Collection[str],
+) -> t.Dict[str, str]:
+    """{node: class} of nodes that would lose their label, and that nobody has spoken of.
+
+    changes: label_changes(). groups: class_groups(). known: nodes of the inventory; remove: nodes and groups that are taken out on
+    purpose. Whoever is not in the inventory of a run may only not be seen by it.
+    """
+    spoken = {*known, *remove}
+    return {
+        node: str(before.get(node))
+        for node, value in changes.items()
+        if value is None and node not in spoken and groups.get(str(before.get(node)), "") not in remove
+    }
+
+
+def strays_in_words(strays: t.Mapping[str, str]) -> str:
+    names = ["%s (class %s)" % (node, strays[node]) for node in strays]
+    return (
+        "%d nodes have the label %s, and are no hosts of this inventory's RDMA groups: %s. Their resource would go. Run with the whole "
+        "inventory (this one may be a copy that lacks them, or a slice of a sliced job), say in rdma_rollout.node_names ({host: node}) "
+        "how nodes of its hosts are called, or say that they are to go: rdma_rollout.remove, a list of hosts or groups."
+        % (len(strays), CLASS_LABEL, some(names))
+    )
 
 
 # --- readiness -------------------------------------------------------------------------------------------------------

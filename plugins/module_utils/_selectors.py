@@ -33,6 +33,8 @@ from ansible_collections.fabric.rdma.plugins.module_utils._solver import (
     traits_of,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._sriov import sriov_config, sriov_functions
+from ansible_collections.fabric.rdma.plugins.module_utils._tables import age_in_words
+from ansible_collections.fabric.rdma.plugins.module_utils._wishes import rail_name, with_defaults
 
 __all__ = ["PLAN_SCHEMA", "PlanError", "plan_group", "plan_groups", "usable_ports", "validate_wishes"]
 
@@ -40,59 +42,13 @@ PLAN_SCHEMA = 1
 # The schema of the facts that this planner reads (docs/facts.schema.json).
 _FACTS_SCHEMA = 1
 
-STRATEGIES = ("auto", "ifnames", "device_ids")
-LINK_LAYERS = ("InfiniBand", "Ethernet")
-STATES = ("Active", "any")
-DEVICE_KINDS = ("pf", "vf", "sf", "software")
-
-# pkg/resources/resources_manager.go, validResourceName()
-# and what Kubernetes asks of the name of an extended resource
-# (k8s.io/apimachinery/pkg/util/validation, IsQualifiedName: ends are letters or digits, at most 63 characters; the prefix
-# is a DNS subdomain).
-_RESOURCE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9_]{0,61}[a-zA-Z0-9])?")
-_RESOURCE_PREFIX = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*")
-# The same package's IsNativeResource() and IsExtendedResourceName(): a quota of the resource is called requests.NAME.
-_NATIVE = "kubernetes.io"
-_QUOTA = "requests."
-_PREFIX_LENGTH = 253 - len(_QUOTA)
-# The plugin makes a device of each, and sends the list of all to the kubelet, which takes 4 MiB.
-_MOST_DEVICES = 10000
 _PERIODIC_UPDATE_SECONDS = 300
-
-_WANT_DEFAULTS: t.Dict[str, t.Any] = {
-    "link_layer": "InfiniBand",
-    "state": "Active",
-    "min_rate_gbps": 0,
-    "kinds": ["pf"],
-    "exclude": [],
-}
-_RESOURCE_DEFAULTS: t.Dict[str, t.Any] = {"name": None, "prefix": "rdma", "hca_max": 63}
-# rdma_rails: true
-_RAIL_NAMES = "{name}_gpu{rail}"
-_MOST_RAILS = 99
 
 Json = t.Dict[str, t.Any]
 
 
 class PlanError(Exception):
     """Wishes that make no sense, or that no configuration can fulfil; the text is for the user."""
-
-
-def _bad(group: str, key: str, value: t.Any, expected: str) -> PlanError:
-    return PlanError("group %s: %s is %r; expected %s" % (group, key, value, expected))
-
-
-def _checked(group: str, key: str, given: t.Any, defaults: Json) -> Json:
-    if given is None:
-        given = {}
-    if not isinstance(given, t.Mapping):
-        raise _bad(group, key, given, "a dictionary")
-    unknown = sorted(str(name) for name in set(given) - set(defaults))
-    if unknown:
-        raise PlanError(
-            "group %s: %s has no key %s; it knows %s" % (group, key, ", ".join(unknown), ", ".join(sorted(defaults)))
-        )
-    return {**defaults, **given}
 
 
 def validate_wishes(group: str, wishes: t.Mapping[str, t.Any]) -> Json:
@@ -102,79 +58,10 @@ def validate_wishes(group: str, wishes: t.Mapping[str, t.Any]) -> Json:
     """
     if not isinstance(wishes, t.Mapping):
         raise PlanError("group %s: its wishes are %r; expected a dictionary" % (group, wishes))
-    resource = _checked(group, "rdma_resource", wishes.get("resource"), _RESOURCE_DEFAULTS)
-    want = _checked(group, "rdma_want", wishes.get("want"), _WANT_DEFAULTS)
-    strategy = wishes.get("strategy") or "auto"
-    name = resource["name"]
-    if not isinstance(name, str) or not _RESOURCE_NAME.fullmatch(name):
-        raise _bad(
-            group,
-            "rdma_resource.name",
-            name,
-            "letters, digits and underscores (the plugin refuses anything else), such as rdma_v100",
-        )
-    prefix = resource["prefix"]
-    if not isinstance(prefix, str) or len(prefix) > _PREFIX_LENGTH or not _RESOURCE_PREFIX.fullmatch(prefix):
-        raise _bad(group, "rdma_resource.prefix", resource["prefix"], "a domain-like prefix, such as rdma")
-    if prefix.endswith(_NATIVE) or prefix.startswith(_QUOTA):
-        raise _bad(
-            group,
-            "rdma_resource.prefix",
-            prefix,
-            "a prefix that Kubernetes lets others have: none that ends with %s or starts with %s" % (_NATIVE, _QUOTA),
-        )
-    most = resource["hca_max"]
-    if isinstance(most, bool) or not isinstance(most, int) or not 0 <= most <= _MOST_DEVICES:
-        raise _bad(
-            group,
-            "rdma_resource.hca_max",
-            most,
-            "an integer from 0 to %d: how many Pods of a node share the devices" % _MOST_DEVICES,
-        )
-    if want["link_layer"] not in LINK_LAYERS:
-        raise _bad(group, "rdma_want.link_layer", want["link_layer"], "one of " + ", ".join(LINK_LAYERS))
-    if want["state"] not in STATES:
-        raise _bad(group, "rdma_want.state", want["state"], "one of " + ", ".join(STATES))
-    rate = want["min_rate_gbps"]
-    if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 <= rate < float("inf"):
-        raise _bad(group, "rdma_want.min_rate_gbps", rate, "a number of Gb/s, 0 or more")
-    for key, allowed in (("kinds", DEVICE_KINDS), ("exclude", None)):
-        values = want[key]
-        if not isinstance(values, (list, tuple)) or not all(isinstance(value, str) for value in values):
-            raise _bad(group, "rdma_want." + key, values, "a list of strings")
-        if allowed and (not values or set(values) - set(allowed)):
-            raise _bad(group, "rdma_want." + key, values, "some of " + ", ".join(allowed))
-    if strategy not in STRATEGIES:
-        raise _bad(group, "rdma_selector_strategy", strategy, "one of " + ", ".join(STRATEGIES))
-    return {
-        "resource": resource,
-        "want": want,
-        "strategy": strategy,
-        "rails": _rail_names(group, name, wishes.get("rails")),
-    }
-
-
-def _rail_names(group: str, name: str, wish: t.Any) -> t.Optional[str]:
-    """The pattern of the names of the rails' resources, None when there are no rails."""
-    if wish is None or wish is False:
-        return None
-    pattern = _RAIL_NAMES if wish is True else wish
-    expected = "true, false, or a pattern of names with {rail} in it, such as %s" % _RAIL_NAMES
-    if not isinstance(pattern, str) or "{rail}" not in pattern:
-        raise _bad(group, "rdma_rails", wish, expected)
-    longest = _rail_name(pattern, name, _MOST_RAILS)
-    if not _RESOURCE_NAME.fullmatch(longest):
-        raise _bad(
-            group,
-            "rdma_rails",
-            wish,
-            expected + ", that makes names of letters, digits and underscores, at most 63 (%s is none)" % longest,
-        )
-    return pattern
-
-
-def _rail_name(pattern: str, name: str, rail: int) -> str:
-    return pattern.replace("{name}", name).replace("{rail}", str(rail))
+    checked, wrong = with_defaults(wishes)
+    if wrong:
+        raise PlanError("; ".join("group %s: %s" % (group, problem) for problem in wrong))
+    return checked
 
 
 def _names_of(device: t.Mapping[str, t.Any]) -> t.Set[str]:
@@ -601,7 +488,7 @@ def _pools(resource: Json, pattern: t.Optional[str], numbers: t.Iterable[int]) -
     """{resource: {name, prefix, hca_max, rail}} of a group, in the order of the plugin's configuration."""
     if pattern is None:
         return {"%s/%s" % (resource["prefix"], resource["name"]): {**resource, "rail": None}}
-    names = {number: _rail_name(pattern, resource["name"], number) for number in sorted(set(numbers))}
+    names = {number: rail_name(pattern, resource["name"], number) for number in sorted(set(numbers))}
     return {
         "%s/%s" % (resource["prefix"], name): {**resource, "name": name, "rail": number}
         for number, name in names.items()
@@ -769,7 +656,8 @@ def _twins(facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], hosts: t.Sequen
 
 def _unplanned(group: str, wishes: t.Mapping[str, t.Any], reason: str) -> Json:
     """The plan of a group that cannot be planned: the reason, and nothing to roll out."""
-    resource = validate_wishes(group, wishes)["resource"]
+    given = wishes.get("resource")
+    resource = {"prefix": "rdma", "name": None, **(given if isinstance(given, t.Mapping) else {})}
     return {
         "resource": "%s/%s" % (resource["prefix"], resource["name"]),
         "resources": [],
@@ -785,13 +673,13 @@ def _unplanned(group: str, wishes: t.Mapping[str, t.Any], reason: str) -> Json:
     }
 
 
-def _cached_in_words(hosts: t.Sequence[str]) -> t.List[str]:
+def _cached_in_words(hosts: t.Mapping[str, t.Optional[str]]) -> t.List[str]:
     if not hosts:
         return []
     return [
         "the facts of %d hosts (%s%s) are from a fact cache or an earlier step, not discovered by this run: "
-        "the plan is as old as they are; run discover to renew them"
-        % (len(hosts), ", ".join(sorted(hosts)[:3]), ", ..." if len(hosts) > 3 else "")
+        "the plan is as old as they are (%s); run discover to renew them"
+        % (len(hosts), ", ".join(sorted(hosts)[:3]), ", ..." if len(hosts) > 3 else "", age_in_words(hosts.values()))
     ]
 
 
@@ -895,21 +783,24 @@ def _shared_names(plans: t.Mapping[str, Json]) -> t.List[str]:
 def plan_groups(
     facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]],
     groups: t.Mapping[str, t.Mapping[str, t.Any]],
-    cached: t.Sequence[str] = (),
+    cached: t.Optional[t.Mapping[str, t.Optional[str]]] = None,
 ) -> Json:
     """The plan of several groups: {schema, groups: {name: plan}, cluster, warnings}.
 
     groups: {name: {hosts: [...], resource, want, strategy, rails}}. A group for which no configuration is exact, or of which
     facts of some hosts are missing (a plan from half a group would be wrong for the other half), has planned: False and the
     reason in its errors; the others are planned. cluster is one configuration for all groups, or why there is none. Raises
-    PlanError for a host in two groups and for wishes that make no sense.
+    PlanError for a host in two groups.
+
+    cached: hosts whose facts are not of this run, with the time when they were gathered (None when nobody knows); they stand in
+    cached of their group, too.
     """
     owner: t.Dict[str, str] = {}
     plans: t.Dict[str, Json] = {}
     functions: t.Dict[str, t.Sequence[Function]] = {}
     for group in sorted(groups):
-        # a wish that makes no sense stops everything: the user is there to correct it
-        validate_wishes(group, groups[group])
+        if not isinstance(groups[group], t.Mapping):
+            raise PlanError("group %s: its wishes are %r; expected a dictionary" % (group, groups[group]))
         hosts = groups[group].get("hosts") or []
         if not isinstance(hosts, (list, tuple)) or not all(isinstance(host, str) for host in hosts):
             raise PlanError("group %s: its hosts are %r; expected a list of names" % (group, hosts))
@@ -920,6 +811,11 @@ def plan_groups(
         for host in hosts:
             if owner.setdefault(host, group) != group:
                 raise PlanError("host %s is in two RDMA groups, %s and %s; put it in one" % (host, owner[host], group))
+        try:
+            validate_wishes(group, groups[group])
+        except PlanError as exc:
+            plans[group] = _unplanned(group, groups[group], str(exc))
+            continue
         missing = sorted(host for host in hosts if host not in facts_by_host)
         if missing:
             reason = "group %s: no facts of %s (%d of %d hosts); discover the whole group, or use a fact cache" % (
@@ -938,7 +834,7 @@ def plan_groups(
     for group, plan in plans.items():
         own_hosts = [host for host in sorted(owner) if owner[host] == group]
         plan["warnings"].extend(_twins(facts_by_host, own_hosts) if plan["planned"] else [])
-    warnings = _cached_in_words(cached)
+    warnings = _cached_in_words(cached or {})
     for one, other in _same_machines(facts_by_host, owner):
         both = "hosts %s of group %s and %s of group %s have the same devices, by their node GUIDs" % (
             one,
@@ -954,5 +850,9 @@ def plan_groups(
             reason = "group %s: %s: they are two names of one machine; take one of them out" % (group, both)
             plans[group] = _unplanned(group, groups[group], reason)
     warnings += _shared_names(plans)
+    for plan in plans.values():
+        plan["cached"] = {}
+    for host in sorted(set(cached or ()) & set(owner)):
+        plans[owner[host]]["cached"][host] = (cached or {})[host]
     cluster = _cluster(plans, groups, functions, facts_by_host)
     return {"schema": PLAN_SCHEMA, "groups": plans, "cluster": cluster, "warnings": warnings}

@@ -48,6 +48,7 @@ import warnings as silence
 from ansible_collections.fabric.rdma.plugins.module_utils._iscsi import parse_initiator
 from ansible_collections.fabric.rdma.plugins.module_utils._tables import WIDTH, printable
 from ansible_collections.fabric.rdma.plugins.module_utils._tree import Tree
+from ansible_collections.fabric.rdma.plugins.module_utils._wishes import problems
 
 __all__ = [
     "LONGHORN_PATH",
@@ -559,20 +560,11 @@ _WISHES: t.Dict[str, t.Any] = {"iscsi": True, "nfs": True, "dm_crypt": False, "m
 
 def _wish(wish: t.Optional[t.Mapping[str, t.Any]]) -> Json:
     given = dict(wish or {})
-    unknown = sorted(str(key) for key in set(given) - set(_WISHES))
-    if unknown:
-        raise StorageError("rdma_storage has no key %s; it knows %s" % (", ".join(unknown), ", ".join(_WISHES)))
+    wrong = problems("rdma_storage", given)
+    if wrong:
+        raise StorageError("; ".join(wrong))
     result = {**_WISHES, **given}
-    for key in ("iscsi", "nfs", "dm_crypt", "multipath"):
-        if not isinstance(result[key], bool):
-            raise StorageError("rdma_storage.%s is %r; expected true or false" % (key, result[key]))
-    path = result["path"] or ""
-    if not isinstance(path, str) or (path and not path.startswith("/")):
-        raise StorageError(
-            "rdma_storage.path is %r; expected an absolute path, or an empty string to check no directory" % (path,)
-        )
-    result["path"] = path
-    return result
+    return {**result, "path": result["path"] or ""}
 
 
 def _check_iscsi(storage: Facts, duplicate: t.Optional[Facts], host: t.Optional[str]) -> t.Iterator[_Finding]:

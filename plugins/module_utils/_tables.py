@@ -14,6 +14,7 @@ import typing as t
 
 __all__ = [
     "WIDTH",
+    "age_in_words",
     "alike",
     "device_table",
     "hosts_label",
@@ -235,6 +236,16 @@ def device_table(facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]]) -> t.List
     return lines
 
 
+def age_in_words(times: t.Iterable[t.Optional[str]]) -> str:
+    """``of 2026-03-01 08:15 UTC``, the span where there are several, and that nobody knows where one is None. times: ISO 8601, UTC."""
+    given = list(times)
+    known = sorted({time[:16].replace("T", " ") for time in given if time})
+    words = ["of " + " to ".join(time + " UTC" for time in known[:1] + known[1:][-1:])] if known else []
+    if None in given:
+        words.append("some of unknown age" if known else "of unknown age")
+    return ", ".join(words)
+
+
 # --- plan -------------------------------------------------------------------------------------------------------------
 
 
@@ -250,6 +261,10 @@ def plan_table(plan: t.Mapping[str, t.Any]) -> t.List[str]:
     lines += table(("CLASS", "ON", "SELECTS", "BY"), rows) if rows else []
     left_out = _exclusion_lines(plan, domain)
     lines += ["", *left_out] if rows and left_out else left_out
+    if plan.get("cached"):
+        count = "%d hosts" % len(plan["cached"]) if len(plan["cached"]) > 1 else next(iter(plan["cached"]))
+        words = "facts of %s are not of this run, but %s" % (count, age_in_words(plan["cached"].values()))
+        lines += ["", *_paragraph(words)]
     for sort in ("warnings", "errors"):
         # An error names a host that has nothing else in the plan.
         named = known | {found.group(1) for found in map(_NAMED.match, map(str, plan[sort])) if found}

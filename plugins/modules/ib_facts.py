@@ -194,6 +194,11 @@ ansible_facts:
             nfs: {installed: true, versions: ["4.0", "4.1", "4.2"], default_version: null}
             filesystem_of: {/var/lib/longhorn: ext4}
             mount_propagation: {/var/lib/longhorn: shared}
+        gathered:
+          description: When the controller received the facts, in UTC by its own clock. Not in C(facts.json), which is the same for the same facts.
+          returned: success
+          type: str
+          sample: "2026-03-01T08:15:00Z"
         warnings:
           description: What could not be read or makes no sense, in words.
           returned: success

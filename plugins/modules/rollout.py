@@ -17,7 +17,7 @@ description:
   - Removes only DaemonSets, ConfigMaps and NicNodePolicies that have the label C(app.kubernetes.io/managed-by=fabric.rdma), were
     applied by this field manager, and belong to no group in O(keep). Of the cluster's one NicClusterPolicy, only the fields that
     this field manager has applied are given up; it is deleted when nobody else has a field of it.
-  - Removes the label C(rdma.fabric/class) only from nodes that are in no class any more. Deletes no namespace and no Pod.
+  - Removes the label C(rdma.fabric/class) only from nodes that are in no class any more, and that O(known) or O(remove) name. Deletes no namespace and no Pod.
   - A section of a policy of the NVIDIA Network Operator stands in the NicClusterPolicy or in NicNodePolicies, not in both. What has
     to go from the one goes before the other comes, and what others have there is refused by name.
   - Does not wait. M(fabric.rdma.rollout_ready) does.
@@ -48,6 +48,18 @@ options:
     type: list
     elements: str
     default: []
+  known:
+    description:
+      - Nodes of the inventory from which the label C(rdma.fabric/class) may go when they are in no class any more.
+      - Any other node that would lose its label is a failure that names it, before anything is changed.
+    type: list
+    elements: str
+    default: []
+  remove:
+    description: Nodes, and groups as in the label C(rdma.fabric/group), that are taken out on purpose.
+    type: list
+    elements: str
+    default: []
   force:
     description:
       - Take over fields that others have set to other values, and sections of the NicClusterPolicy that NicNodePolicies are to have.
@@ -67,6 +79,8 @@ EXAMPLES = r"""
     objects: "{{ request.objects }}"
     nodes: "{{ request.nodes }}"
     keep: "{{ request.keep }}"
+    known: "{{ request.known }}"
+    remove: "{{ request.remove }}"
   delegate_to: localhost
   run_once: true
 """
@@ -102,6 +116,8 @@ def main() -> None:
             "objects": {"type": "list", "elements": "dict", "required": True},
             "nodes": {"type": "dict", "required": True},
             "keep": {"type": "list", "elements": "str", "default": []},
+            "known": {"type": "list", "elements": "str", "default": []},
+            "remove": {"type": "list", "elements": "str", "default": []},
             "force": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
@@ -110,6 +126,7 @@ def main() -> None:
     try:
         rollout = Rollout(Kube(parameters["kubeconfig"], parameters["context"]), force=parameters["force"])
         rollout.look(parameters["objects"], parameters["nodes"], parameters["keep"])
+        rollout.insist(parameters["known"], parameters["remove"])
         rollout.rehearse()
         for warning in rollout.warnings:
             module.warn(warning)

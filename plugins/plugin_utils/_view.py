@@ -6,12 +6,32 @@
 from __future__ import annotations
 
 import json
+import re
 import typing as t
 from pathlib import Path
 
+from ansible_collections.fabric.rdma.plugins.module_utils._departures import (
+    departures,
+    refusal,
+    removal_in_words,
+    slice_in_words,
+)
 from ansible_collections.fabric.rdma.plugins.module_utils._selectors import PlanError, usable_ports, validate_wishes
+from ansible_collections.fabric.rdma.plugins.module_utils._wishes import foreign_facts
 
-__all__ = ["ViewError", "cluster_view", "merged_facts", "merged_plan", "refused_in_words", "unusable_hosts"]
+__all__ = [
+    "GATHERED",
+    "Plainer",
+    "ViewError",
+    "cluster_view",
+    "foreign_in_words",
+    "found_departures",
+    "merged_facts",
+    "merged_plan",
+    "refused_in_words",
+    "timeless",
+    "unusable_hosts",
+]
 
 _WISHES = {
     "resource": "rdma_resource",
@@ -19,6 +39,8 @@ _WISHES = {
     "strategy": "rdma_selector_strategy",
     "rails": "rdma_rails",
 }
+# In the fact rdma: when the controller received it (plugins/action/ib_facts.py). Facts are compared and kept without it.
+GATHERED = "gathered"
 # What the role discover registers in the run that gathers.
 _GATHERED = ("__discover_gathered", "__discover_replayed")
 
@@ -27,7 +49,7 @@ class ViewError(Exception):
     """An inventory that makes no sense; the text is for the user."""
 
 
-class _Plainer:
+class Plainer:
     """Plain dictionaries, lists and scalars out of whatever the templating engine of this ansible-core hands over.
 
     Equal parts are one object: hosts of a group are much alike, and the facts of thousands would not fit into memory otherwise.
@@ -58,7 +80,28 @@ class _Plainer:
 
 
 def _plain(value: t.Any) -> t.Any:
-    return _Plainer()(value)
+    return Plainer()(value)
+
+
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
+
+
+def timeless(facts: t.Any) -> t.Tuple[t.Any, t.Optional[str]]:
+    """(facts of a host without the time when they were gathered, that time; None when it is not there)."""
+    if not isinstance(facts, dict) or GATHERED not in facts:
+        return facts, None
+    when = facts[GATHERED]
+    left = {key: value for key, value in facts.items() if key != GATHERED}
+    return left, when if isinstance(when, str) and _TIME.fullmatch(when) else None
+
+
+def foreign_in_words(host: str, names: t.Sequence[str]) -> str:
+    """What is said of a host whose facts would set variables of this collection."""
+    return (
+        "host %s has facts named %s, which are variables of fabric.rdma: wishes come from the inventory, never from a node. Find out "
+        "which module gave them (the host may be in wrong hands), and clear the fact cache of the host"
+        % (host, ", ".join(names[:5]) + (", ..." if len(names) > 5 else ""))
+    )
 
 
 def cluster_view(
@@ -68,8 +111,8 @@ def cluster_view(
 
     A group of which no host has facts (a run with --limit, or all are unreachable) is not in groups, but in without_facts,
     and in unseen with what it would have in groups. cached has the hosts whose facts the role discover did not gather in this
-    run: they come from a fact cache, and nobody knows how old they are. Hosts of one group must agree in their wishes: a wish is a group's, and
-    a host with another one would silently be planned with its neighbour's.
+    run, with the time when they were gathered (None where nobody knows): they come from a fact cache. Hosts of one group must agree in
+    their wishes: a wish is a group's, and a host with another one would silently be planned with its neighbour's.
     """
     unknown = [name for name in names if name not in groups]
     if unknown:
@@ -77,8 +120,8 @@ def cluster_view(
             "rdma_groups names %s, which the inventory does not have; it has %s"
             % (", ".join(unknown), ", ".join(sorted(groups)))
         )
-    view: t.Dict[str, t.Any] = {"groups": {}, "facts": {}, "without_facts": [], "unseen": {}, "cached": []}
-    plain = _Plainer()
+    view: t.Dict[str, t.Any] = {"groups": {}, "facts": {}, "without_facts": [], "unseen": {}, "cached": {}}
+    plain = Plainer()
     for name in names:
         hosts = sorted(groups[name])
         facts: t.Dict[str, t.Any] = {}
@@ -88,11 +131,15 @@ def cluster_view(
         for host in hosts:
             # once a host, and one host at a time: each look into hostvars puts all variables of the host together
             own = hostvars[host]
-            found = (own.get("ansible_facts") or {}).get("rdma")
+            known = own.get("ansible_facts") or {}
+            foreign = foreign_facts(known)
+            if foreign:
+                raise ViewError(foreign_in_words(host, foreign))
+            found = known.get("rdma")
             if found:
-                facts[host] = plain(found)
+                facts[host], when = timeless(plain(found))
                 if not any("ansible_facts" in (own.get(result) or {}) for result in _GATHERED):
-                    view["cached"].append(host)
+                    view["cached"][host] = when
             for key, variable in _WISHES.items():
                 value = plain(own.get(variable))
                 if wishes.setdefault(key, value) != value:
@@ -169,25 +216,71 @@ def _saved(path: str, sort: str) -> t.Dict[str, t.Any]:
     return t.cast(t.Dict[str, t.Any], document)
 
 
-def merged_facts(seen: t.Mapping[str, t.Any], path: str, hosts: t.Collection[str]) -> t.Dict[str, t.Any]:
-    """Facts by host: those of this run, and those that the file of an earlier one has of other hosts of the inventory."""
-    known = set(hosts)
-    kept = {host: facts for host, facts in _saved(path, "facts").items() if host in known}
-    return {**kept, **_plain(seen)}
+def found_departures(
+    directory: str,
+    groups: t.Mapping[str, t.Collection[str]],
+    names: t.Collection[str],
+    remove: t.Collection[str],
+    variables: t.Mapping[str, t.Any],
+) -> t.Dict[str, t.Any]:
+    """{missing: {host: group}, removed: {host: group}, refusal}, by what earlier runs left in a directory (departures())."""
+    plan, facts = _saved("%s/plan.json" % directory, "plan"), _saved("%s/facts.json" % directory, "facts")
+    missing, removed, still = departures(plan, facts, _plain(groups), names, remove)
+    return {
+        "missing": missing,
+        "removed": removed,
+        "refusal": refusal(missing, still, slice_in_words(variables)),
+    }
 
 
-def merged_plan(plan: t.Mapping[str, t.Any], path: str, groups: t.Collection[str]) -> t.Dict[str, t.Any]:
+def merged_facts(seen: t.Mapping[str, t.Any], path: str, removed: t.Collection[str] = ()) -> t.Dict[str, t.Any]:
+    """Facts by host: those of this run, and those that the file of an earlier one has of hosts that nobody takes out."""
+    gone = set(removed)
+    kept = {host: facts for host, facts in _saved(path, "facts").items() if host not in gone}
+    return {**kept, **{host: timeless(facts)[0] for host, facts in _plain(seen).items()}}
+
+
+def _without(entry: t.Mapping[str, t.Any], gone: t.Collection[str]) -> t.Dict[str, t.Any]:
+    """The plan of a group without some hosts. Classes that have no other go."""
+    left = dict(entry)
+    for key in ("wanted", "rails", "environment"):
+        left[key] = {host: value for host, value in (entry.get(key) or {}).items() if host not in gone}
+    left["exclusions"] = [row for row in entry.get("exclusions") or [] if row.get("host") not in gone]
+    left["classes"] = [
+        {
+            **each,
+            "hosts": [host for host in each["hosts"] if host not in gone],
+            "matches": {host: rows for host, rows in (each.get("matches") or {}).items() if host not in gone},
+        }
+        for each in entry["classes"]
+        if set(each["hosts"]) - set(gone)
+    ]
+    return left
+
+
+def merged_plan(
+    plan: t.Mapping[str, t.Any],
+    path: str,
+    groups: t.Collection[str],
+    removed: t.Optional[t.Mapping[str, t.Any]] = None,
+    remove: t.Sequence[str] = (),
+) -> t.Dict[str, t.Any]:
     """The plan of this run with what an earlier one says of groups that this one did not plan.
 
     A group that this run was not asked for stays as it was while the inventory has a group of its name. A group that could not
     be planned keeps its earlier classes beside the reason. Both have planned: False, and say in kept why they are there. A
     configuration for the whole cluster does not know what they have, so there is none then.
+
+    removed: hosts that are taken out on purpose, with their groups (found_departures()); remove: who said so. Both are in the plan.
     """
+    gone = _plain(removed or {})
     earlier = _saved(path, "plan").get("groups", {})
     merged = {name: dict(entry) for name, entry in _plain(plan["groups"]).items()}
     for name, entry in earlier.items():
         if name not in groups:
             continue
+        if gone:
+            entry = _without(entry, gone)
         if name not in merged:
             merged[name] = {
                 **entry,
@@ -198,6 +291,8 @@ def merged_plan(plan: t.Mapping[str, t.Any], path: str, groups: t.Collection[str
             kept = "from an earlier run: this one could not plan it"
             merged[name] = {**entry, "planned": False, "kept": kept, "errors": merged[name]["errors"]}
     whole = {**_plain(plan), "groups": dict(sorted(merged.items()))}
+    whole.update(removed=gone, remove=sorted(str(name) for name in remove))
+    whole["warnings"] = [*removal_in_words(gone), *whole["warnings"]]
     kept_groups = sorted(name for name, entry in merged.items() if entry.get("kept"))
     if kept_groups and whole.get("cluster"):
         reason = "kept from an earlier run: %s; a configuration that reaches the whole cluster must be planned with all of it"

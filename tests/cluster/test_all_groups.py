@@ -90,6 +90,25 @@ def test_what_is_gone_goes_and_what_is_not_ours_stays(converged: Site) -> None:
     # the third kind of A100 node goes, and a whole group
     del converged.groups["ib-a100"]["hosts"]["a100-2"]
     del converged.groups["gb200"]
+    # nothing goes by accident: the files of earlier runs know the hosts, and so do their nodes
+    output = " ".join(converged.run("rollout", fails=True).split())
+    assert "a100-2 of group ib-a100; gb200-1, gb200-2 of group gb200" in output
+    (converged.directory / "output").rename(converged.directory / "elsewhere")
+    output = " ".join(converged.run("rollout", fails=True).split())
+    assert "Nothing was changed. 3 nodes have the label rdma.fabric/class" in output
+    assert "a100-2 (class ib-a100-ibp33s0), gb200-1 (class gb200-device-1021), gb200-2" in output
+    assert converged.objects() == before
+    assert converged.classes() == CLASSES
+    (converged.directory / "output").rename(converged.directory / "partly")
+    (converged.directory / "elsewhere").rename(converged.directory / "output")
+    # said by host and by group; the diff of a check shows who leaves
+    converged.rollout["remove"] = ["a100-2", "gb200"]
+    output = converged.run("rollout", "--check", "--diff")
+    assert "label rdma.fabric/class of nodes that leave their class" in output
+    assert "taken out on purpose (rdma_rollout.remove): gb200-1, gb200-2 of group gb200; a100-2" in " ".join(
+        output.split()
+    ) or "a100-2 of group ib-a100; " in " ".join(output.split())
+    assert converged.objects() == before
     # a run that plans one group only leaves the others alone, also those that the inventory still has
     converged.run("rollout", "-e", '{"rdma_groups": ["ib-v100"]}', "--limit", "ib-v100")
     assert {name for name in before if name not in converged.objects()} == {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import typing as t
 from pathlib import Path
@@ -75,10 +76,9 @@ def test_discovery_of_a_part_keeps_the_facts_of_the_rest(site: Site) -> None:
     site.play("discover")
     everybody = site.load("facts.json")
     assert sorted(everybody) == ["a1", "a2", "v1", "v2"]
-    # what this run does not see stays, what is no longer in the inventory goes
+    # what this run does not see stays, also what its inventory does not have
     site.write({"v100": V100, "a100": {"a2": "ib-a100-2"}})
     site.play("discover", "--limit", "v100")
-    del everybody["a1"]
     assert site.load("facts.json") == everybody
     # and damage is told, not written over
     damaged = (site.output / "facts.json").read_text()[:-100]
@@ -130,11 +130,56 @@ def test_what_a_run_does_not_plan_stays(site: Site) -> None:
     assert site.rendered("a100") == a100
 
     # A class that is gone takes its files along, and so does a group that the inventory no longer has; not those of others.
-    site.write({"a100": {"a1": "ib-a100-1"}})
-    site.play("plan")
-    assert sorted(site.load("plan.json")["groups"]) == ["a100"]
+    site.write({"a100": {"a1": "ib-a100-1"}}, rdma_rollout={"remove": ["a2", "v100"]})
+    said = site.play("plan", "--diff")
+    words = "taken out on purpose (rdma_rollout.remove): a2 of group a100; v1, v2 of group v100"
+    assert words in said
+    plan = site.load("plan.json")
+    assert words in plan["warnings"]
+    assert plan["removed"] == {"a2": "a100", "v1": "v100", "v2": "v100"}
+    assert sorted(plan["groups"]) == ["a100"]
+    assert sorted(site.load("facts.json")) == ["a1"]
     assert site.rendered("a100") == {name for name in a100 if "ibp161s0" in name}
     assert site.rendered("v100") == {"mine-daemonset.yaml"}
+
+
+def test_a_plan_never_shrinks_by_accident(site: Site) -> None:
+    """A slice of a sliced job, a copy of the inventory that lacks hosts: nothing is written, and their names are told."""
+    site.play("plan")
+    before = {path: path.read_bytes() for path in sorted(site.output.rglob("*")) if path.is_file()}
+
+    def refused(playbook: str, *arguments: str) -> str:
+        said = site.play(playbook, *arguments, fails=True)
+        assert {path: path.read_bytes() for path in sorted(site.output.rglob("*")) if path.is_file()} == before
+        assert "Gather the facts" not in said
+        assert "Nothing was written or changed." in said
+        return said
+
+    site.write({"v100": {"v1": "ib-v100-1"}})
+    for playbook in ("site", "rollout"):
+        said = refused(playbook)
+        assert "3 hosts that earlier runs know are not in the RDMA groups of this inventory" in said
+        assert "a1, a2 of group a100; v2 of group v100" in said
+        assert "rdma_rollout.remove: [a1, a2, v2]" in said
+    slices = {"awx_job_slice_number": 2, "awx_job_slice_count": 3}
+    said = refused("rollout", "-e", json.dumps(slices))
+    assert "This run is slice 2 of 3 of a sliced job (awx_job_slice_number, awx_job_slice_count)" in said
+    # also where earlier runs have left nothing, and where a role is used alone
+    (site.directory / "role.yml").write_text("- hosts: rdma\n  gather_facts: false\n  roles: [fabric.rdma.plan]\n")
+    command = ("ansible-playbook", "role.yml", "-i", "hosts.json")
+    alone = site.user._replace(home=site.directory)
+    done = alone.run(
+        *command, "-e", json.dumps({**slices, "rdma_output_dir": str(site.directory / "new")}), check=False
+    )
+    assert "slice 2 of 3" in done.stdout
+    assert not (site.directory / "new").exists()
+    # one that is to go has to be out of the inventory
+    site.write({"v100": V100, "a100": {"a1": "ib-a100-1"}}, rdma_rollout={"remove": ["a2", "v2"]})
+    assert "rdma_rollout.remove names v2, which the RDMA groups of this inventory still have" in refused("plan")
+    # nobody is in the way of what only looks at nodes, or prepares them
+    site.write({"v100": {"v1": "ib-v100-1"}})
+    site.play("discover")
+    assert sorted(site.load("facts.json")) == ["a1", "a2", "v1", "v2"]
 
 
 def test_good_groups_are_rendered_beside_bad_ones(site: Site) -> None:
@@ -201,6 +246,41 @@ def test_output_lies_where_the_run_was_started(
     assert [path.name for path in (home / "rdma-output").iterdir()] == ["facts.json"]
 
 
+@pytest.mark.parametrize(
+    ("whose", "playbook"), [("user", name) for name in ("site", "prepare", "plan")] + [("oldest_user", "rollout")]
+)
+def test_wishes_are_looked_at_before_anything_else(
+    whose: str, playbook: str, site: Site, request: pytest.FixtureRequest
+) -> None:
+    """Those of all groups, also of hosts that a run is not for; with no connection to any host, and none to the controller."""
+    inventory = json.loads((site.directory / "hosts.json").read_text())
+    groups = inventory["rdma"]["children"]
+    groups["a100"]["vars"]["rdma_want"] = {"stat": "Active"}
+    groups["v100"]["vars"]["rdma_memlok"] = {"enabled": False}
+    groups["v100"]["hosts"]["v2"]["rdma_ofed"] = {"method": "docar"}
+    # nobody could be reached
+    inventory["rdma"]["vars"].update(ansible_connection="ssh", ansible_host="192.0.2.1", ansible_ssh_timeout=1)
+    for group in groups.values():
+        for variables in group["hosts"].values():
+            del variables["rdma_capture"]
+    (site.directory / "hosts.json").write_text(json.dumps(inventory))
+    user: User = request.getfixturevalue(whose)
+    said = site._replace(user=user).play(playbook, "--limit", "a1,!localhost", "-b", fails=True)
+    assert "group a100: rdma_want has no key stat; it knows exclude, kinds, link_layer, min_rate_gbps, state" in said
+    assert "did you mean state?" in said
+    assert "group v100, host v2: rdma_ofed.method is 'docar'; expected one of" in said.replace("''", "'")
+    assert "group v100: nobody reads the variable rdma_memlok; did you mean rdma_memlock?" in said
+    assert "UNREACHABLE" not in said
+    assert not site.output.exists()
+    assert said.count("TASK [") == 1
+
+
+def test_wishes_are_looked_at_once_a_run(site: Site) -> None:
+    said = site.play("site", "--tags", "all")
+    assert said.count("TASK [Insist on wishes that make sense]") == 3
+    assert said.count("skipping: [a1]") >= 2
+
+
 def test_rdma_groups_is_asked_for(site: Site) -> None:
     inventory = json.loads((site.directory / "hosts.json").read_text())
     del inventory["rdma"]["vars"]["rdma_groups"]
@@ -220,4 +300,9 @@ def test_facts_from_a_cache_are_called_so(site: Site) -> None:
     )
     assert "not discovered by this run" not in cached.play("plan")
     assert cached.load("plan.json")["warnings"] == []
-    assert words in cached.play("plan")
+    said = cached.play("plan")
+    assert words in said
+    (warning,) = cached.load("plan.json")["warnings"]
+    assert re.search(r"the plan is as old as they are \(of 20\d\d-\d\d-\d\d \d\d:\d\d UTC", warning), warning
+    assert "facts of 2 hosts are not of this run, but of 20" in said
+    assert not any("gathered" in facts for facts in cached.load("facts.json").values())

@@ -44,13 +44,13 @@ def test_a_file_has_the_filter_of_its_name(path: Any) -> None:
     [
         ("rdma_selectors", ([], {}), "fabric.rdma.rdma_selectors expects a dictionary of facts by host, found list"),
         ("rdma_selectors", ({}, "x"), "fabric.rdma.rdma_selectors expects a dictionary of groups, found str"),
-        (
-            "rdma_selectors",
-            ({}, {"ib-a100": {"hosts": ["n"], "resource": {"name": "rdma_a100"}, "want": {"stat": "any"}}}),
-            "group ib-a100: rdma_want has no key stat; it knows exclude, kinds, link_layer, min_rate_gbps, state",
-        ),
         ("rdma_unusable", ([],), "fabric.rdma.rdma_unusable expects the value of fabric.rdma.rdma_view"),
         ("rdma_labels", ({},), "fabric.rdma.rdma_labels expects the plan of fabric.rdma.rdma_selectors, found dict"),
+        ("rdma_wishes", ([], {}, []), "fabric.rdma.rdma_wishes expects hostvars and groups, found list and dict"),
+        ("rdma_wishes", ({}, {}, "h"), "fabric.rdma.rdma_wishes expects a list of hosts, found 'h'"),
+        ("rdma_wish", ({}, "rdma_wnat"), "fabric.rdma.rdma_wish knows no variable rdma_wnat; did you mean rdma_want?"),
+        ("rdma_departures", ("x", [], []), "fabric.rdma.rdma_departures expects groups, found list"),
+        ("rdma_departures", ("x", {}, "g"), "fabric.rdma.rdma_departures expects a list of names, found 'g'"),
         ("rdma_merged_facts", ([], "x", []), "fabric.rdma.rdma_merged_facts expects facts by host, found list"),
         ("rdma_merged_facts", ({}, "x", "h"), "fabric.rdma.rdma_merged_facts expects a list of hosts, found 'h'"),
         (
@@ -124,11 +124,17 @@ def test_from_facts_to_objects() -> None:
     view = filter_named("rdma_view")(hostvars, {"ib-a100": ["n"]}, ["ib-a100"])
     assert filter_named("rdma_selectors")(view["facts"], view["groups"]) == plan
     whole = filter_named("rdma_selectors")(view)
-    assert whole["groups"] == plan["groups"]
+    assert {name: {**entry, "cached": {}} for name, entry in whole["groups"].items()} == plan["groups"]
+    assert whole["groups"]["ib-a100"]["cached"] == {"n": None}
     assert "not discovered by this run" in whole["warnings"][0]
     assert filter_named("rdma_unusable")(view) == {}
-    assert filter_named("rdma_merged_facts")(view["facts"], "nowhere.json", ["n"]) == view["facts"]
-    assert filter_named("rdma_merged_plan")(plan, "nowhere.json", ["ib-a100"]) == plan
+    assert filter_named("rdma_merged_facts")(view["facts"], "nowhere.json") == view["facts"]
+    assert filter_named("rdma_merged_plan")(plan, "nowhere.json", ["ib-a100"]) == {**plan, "removed": {}, "remove": []}
+    found = filter_named("rdma_departures")("nowhere", {"ib-a100": ["n"]}, ["ib-a100"])
+    assert found == {"missing": {}, "removed": {}, "refusal": ""}
+    assert filter_named("rdma_wish")({"state": "any"}, "rdma_want") == []
+    wishes = {"n": {**hostvars["n"], "rdma_groups": ["ib-a100"]}}
+    assert filter_named("rdma_wishes")(wishes, {"ib-a100": ["n"]}, ["n"], plan=True) == []
 
 
 @pytest.mark.parametrize(

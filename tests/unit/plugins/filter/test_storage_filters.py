@@ -32,7 +32,7 @@ def test_facts_that_are_none(facts: Any) -> None:
 
 
 def test_a_wish_that_makes_no_sense() -> None:
-    with pytest.raises(AnsibleFilterError, match="rdma_storage has no key x; it knows iscsi"):
+    with pytest.raises(AnsibleFilterError, match="rdma_storage has no key x; it knows dm_crypt"):
         rdma_storage(FACTS, {"x": 1})
 
 

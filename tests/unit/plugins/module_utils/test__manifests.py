@@ -16,6 +16,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._manifests import (
     CLASS_LABEL,
     ManifestError,
     class_slug,
+    label_scope,
     label_scripts,
     plan_manifests,
     rollout_request,
@@ -231,6 +232,19 @@ def test_a_group_with_hosts_that_lost_their_ports_stays_as_it_is() -> None:
 def test_settings_that_no_object_can_have(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ManifestError, match=re.escape(message)):
         rollout_request(plan(g=[pools("g", "n")]), {**SETTINGS, **settings})
+
+
+def test_from_which_nodes_a_label_may_go() -> None:
+    value = {
+        **plan(g=[pools("g", "n1")]),
+        "remove": ["Old Group", "n9", "gone"],
+        "removed": {"o1": "Old Group", "n9": "g"},
+    }
+    inventory = {"g": ["n1", "n2"], "all": ["n1", "n2", "x"]}
+    scope = label_scope(value, {"node_names": {"n2": "node-2", "n9": "node-9"}}, inventory)
+    assert scope["known"] == ["n1", "node-2"], "hosts of the groups of the plan, by the names of their nodes"
+    assert {"o1", "node-9", "old-group", "gone"} <= set(scope["remove"])
+    assert label_scope(plan(g=[pools("g", "n1")]), {}, {}) == {"known": [], "remove": []}
 
 
 def test_two_hosts_are_not_one_node() -> None:

@@ -62,10 +62,16 @@ def test_wishes() -> None:
 @pytest.mark.parametrize(
     ("wish", "message"),
     [
-        ({"methd": 1}, "rdma_memlock has no key methd; it knows enabled, handlers, hard, method, soft"),
-        ({"method": "nri"}, "method is 'nri'; expected one of spec, limit"),
-        ({"handlers": []}, "handlers is []; expected 'all' or a list of names of runtime handlers"),
-        ({"handlers": "runc"}, "handlers is 'runc'; expected 'all' or a list of names of runtime handlers"),
+        (
+            {"methd": 1},
+            "rdma_memlock has no key methd; it knows enabled, handlers, hard, method, soft; did you mean method?",
+        ),
+        ({"method": "nri"}, "rdma_memlock.method is 'nri'; expected one of spec, limit"),
+        ({"handlers": []}, "rdma_memlock.handlers is []; expected 'all' or a list of names of runtime handlers"),
+        (
+            {"handlers": "runc"},
+            "rdma_memlock.handlers is 'runc'; expected 'all' or a list of names of runtime handlers",
+        ),
         ({"hard": 5}, "RLIMIT_MEMLOCK: soft 18446744073709551615 is above hard 5"),
         ({"soft": -1}, "RLIMIT_MEMLOCK: soft is -1; expected 'unlimited' or an integer from 0 to 18446744073709551615"),
     ],

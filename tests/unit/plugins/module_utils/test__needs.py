@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from ansible_collections.fabric.rdma.plugins.module_utils._needs import NeedsError, host_needs, lost_ports, worse
-from ansible_collections.fabric.rdma.plugins.module_utils._ofed import WISH_KEYS
 from ansible_collections.fabric.rdma.plugins.module_utils._tree import open_tree
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, Machine, facts_of
 
@@ -87,8 +86,17 @@ def test_needs(facts: dict[str, Any], wishes: dict[str, Any], needs: dict[str, A
 @pytest.mark.parametrize(
     ("facts", "ofed", "message"),
     [
-        (node(), {"mehtod": "inbox"}, f"rdma_ofed has no key mehtod; it knows {', '.join(WISH_KEYS)}"),
-        (node(), {"method": "doka"}, "rdma_ofed.method is 'doka'; expected one of none, inbox, doca, mlnx_iso"),
+        (
+            node(),
+            {"mehtod": "inbox"},
+            "rdma_ofed has no key mehtod; it knows activate, install_options, iso, key, key_checksum, "
+            "method, override, packages, repository, version; did you mean method?",
+        ),
+        (
+            node(),
+            {"method": "doka"},
+            "rdma_ofed.method is 'doka'; expected one of none, inbox, doca, mlnx_iso; did you mean doca?",
+        ),
         (node(), {"method": None}, "rdma_ofed.method is None; expected one of none, inbox, doca, mlnx_iso"),
         (
             node(loaded=MODULES[1:], available=MODULES[1:]),
@@ -138,7 +146,7 @@ def test_every_subset_brings_its_role_in_the_order_of_running() -> None:
     ("wishes", "message"),
     [
         ({"storage": {"nsf": True}}, "rdma_storage has no key nsf"),
-        ({"memlock": {"method": "x"}}, "method is 'x'; expected one of spec, limit"),
+        ({"memlock": {"method": "x"}}, "rdma_memlock.method is 'x'; expected one of spec, limit"),
         ({"gpudirect": "x"}, "rdma_gpudirect is 'x'; expected one of auto, peermem, dmabuf, none"),
     ],
 )

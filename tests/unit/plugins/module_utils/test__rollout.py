@@ -12,14 +12,17 @@ import pytest
 from ansible_collections.fabric.rdma.plugins.module_utils._manifests import CLASS_LABEL, GROUP_LABEL, MANAGED_BY
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout import (
     FIELD_MANAGER,
+    class_groups,
     class_state,
     comparable,
     explain,
     label_changes,
+    lost_labels,
     pod_trouble,
     quantity,
     removals,
     stale_on_node,
+    strays_in_words,
 )
 
 
@@ -60,6 +63,22 @@ def test_labels_of_classes_that_this_run_knows_nothing_about_stay() -> None:
     changes, missing = label_changes(nodes, wanted, ["c"])
     assert changes == {"new": "a", "moved": "a", "left": None, "gone": None}
     assert missing == ["absent"]
+
+
+def test_a_label_goes_only_where_somebody_says_so() -> None:
+    before = {"mine": "a", "out": "a", "stray": "a", "other": "b", "theirs": "c", "moved": "b"}
+    changes: dict[str, str | None] = {**dict.fromkeys(before), "moved": "a"}
+    groups = class_groups([thing("x", group="h"), {"metadata": {"name": "bare"}}])
+    assert groups == {}, "an object that names no class"
+    labels = {"app.kubernetes.io/managed-by": MANAGED_BY, "app.kubernetes.io/instance": "b", GROUP_LABEL: "gone"}
+    groups = class_groups([{"metadata": {"labels": labels}}])
+    assert lost_labels(before, changes, groups, ["mine"], ["out", "gone"]) == {"stray": "a", "theirs": "c"}
+    words = strays_in_words({f"n{number}": "a" for number in range(7)})
+    assert words.startswith(
+        "7 nodes have the label rdma.fabric/class, and are no hosts of this inventory's RDMA groups: n0 (class a), "
+    )
+    assert "and 2 more" in words
+    assert "rdma_rollout.remove" in words
 
 
 EXPECTED = {"nodes": ["a", "b"], "resources": {"rdma/x": 63}}

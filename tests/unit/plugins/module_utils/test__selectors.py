@@ -26,6 +26,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._selectors import (
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._solver import Function
 from ansible_collections.fabric.rdma.plugins.module_utils._sriov import VERSIONS, sriov_config, sriov_functions
+from ansible_collections.fabric.rdma.plugins.module_utils._tables import plan_table
 from ansible_collections.fabric.rdma.plugins.module_utils._tree import open_tree
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, Machine, checked, facts_of
 
@@ -916,7 +917,10 @@ NAME = "letters, digits and underscores (the plugin refuses anything else), such
         ({"resource": {"name": "é"}}, f"rdma_resource.name is 'é'; expected {NAME}"),
         ({"resource": {"name": "a\n"}}, f"rdma_resource.name is 'a\\n'; expected {NAME}"),
         ({"resource": []}, "rdma_resource is []; expected a dictionary"),
-        ({"resource": {"name": "x", "nmae": 1}}, "rdma_resource has no key nmae; it knows hca_max, name, prefix"),
+        (
+            {"resource": {"name": "x", "nmae": 1}},
+            "rdma_resource has no key nmae; it knows hca_max, name, prefix; did you mean name?",
+        ),
         (
             {"resource": {"name": "x", "prefix": ""}},
             "rdma_resource.prefix is ''; expected a domain-like prefix, such as rdma",
@@ -950,7 +954,10 @@ NAME = "letters, digits and underscores (the plugin refuses anything else), such
         ({"want": {"lnk": 1}}, "rdma_want has no key lnk; it knows exclude, kinds, link_layer, min_rate_gbps, state"),
         ({"want": "x"}, "rdma_want is 'x'; expected a dictionary"),
         ({"want": {"link_layer": "IB"}}, "rdma_want.link_layer is 'IB'; expected one of InfiniBand, Ethernet"),
-        ({"want": {"state": "active"}}, "rdma_want.state is 'active'; expected one of Active, any"),
+        (
+            {"want": {"state": "active"}},
+            "rdma_want.state is 'active'; expected one of Active, any; did you mean Active?",
+        ),
         ({"want": {"min_rate_gbps": -1}}, "rdma_want.min_rate_gbps is -1; expected a number of Gb/s, 0 or more"),
         (
             {"want": {"min_rate_gbps": float("nan")}},
@@ -958,7 +965,10 @@ NAME = "letters, digits and underscores (the plugin refuses anything else), such
         ),
         ({"want": {"min_rate_gbps": "9"}}, "rdma_want.min_rate_gbps is '9'; expected a number of Gb/s, 0 or more"),
         ({"want": {"kinds": []}}, "rdma_want.kinds is []; expected some of pf, vf, sf, software"),
-        ({"want": {"kinds": ["PF"]}}, "rdma_want.kinds is ['PF']; expected some of pf, vf, sf, software"),
+        (
+            {"want": {"kinds": ["PF"]}},
+            "rdma_want.kinds is ['PF']; expected some of pf, vf, sf, software; did you mean pf?",
+        ),
         ({"want": {"kinds": "pf"}}, "rdma_want.kinds is 'pf'; expected a list of strings"),
         ({"want": {"exclude": [1]}}, "rdma_want.exclude is [1]; expected a list of strings"),
         *(
@@ -991,7 +1001,6 @@ def test_a_wish_that_makes_no_sense(given_wishes: Json, message: str) -> None:
 @pytest.mark.parametrize(
     ("group_wishes", "message"),
     [
-        ({"hosts": [], "resource": "r"}, "group g: rdma_resource is 'r'; expected a dictionary"),
         (None, "group g: its wishes are None; expected a dictionary"),
         ({"hosts": "gb200-1", **RESOURCE}, "group g: its hosts are 'gb200-1'; expected a list of names"),
         ({"hosts": [1], **RESOURCE}, "group g: its hosts are [1]; expected a list of names"),
@@ -1030,6 +1039,34 @@ def test_two_names_of_one_machine_are_told() -> None:
         f"hosts {one} and {two} both have a device with the node GUID {facts[one]['devices'][0]['node_guid']}: "
         "are they two names of one machine?"
     ]
+
+
+def test_a_wish_of_one_group_costs_that_group() -> None:
+    facts = captured("ib-v100-1", "ib-v100-2")
+    one, two = facts
+    groups = {"g": {"hosts": [one], **RESOURCE}, "h": {"hosts": [two], "resource": {"name": "a-b"}}}
+    plans = plan_groups(facts, groups)["groups"]
+    assert plans["g"]["planned"]
+    assert not plans["h"]["planned"]
+    assert plans["h"]["errors"] == [f"group h: rdma_resource.name is 'a-b'; expected {NAME}"]
+    for value in (None, [], "x", {"name": 5}, {"nmae": "x"}, {"name": "x", "prefix": ["a"]}):
+        assert not plan_groups(facts, {"h": {"hosts": [two], "resource": value}})["groups"]["h"]["planned"]
+
+
+def test_facts_that_are_not_of_this_run_are_told_with_their_age() -> None:
+    facts = captured("ib-v100-1", "ib-v100-2")
+    one, two = facts
+    groups = {"g": {"hosts": [one, two], **RESOURCE}}
+    fresh = plan_groups(facts, groups)
+    assert (fresh["groups"]["g"]["cached"], fresh["warnings"]) == ({}, [])
+    times = {one: "2026-03-01T08:15:00Z", two: "2026-03-02T09:30:59Z"}
+    plan = plan_groups(facts, groups, times)
+    assert plan["groups"]["g"]["cached"] == times
+    assert "(of 2026-03-01 08:15 UTC to 2026-03-02 09:30 UTC)" in plan["warnings"][0]
+    text = " ".join(plan_table(plan["groups"]["g"]))
+    assert "facts of 2 hosts are not of this run, but of 2026-03-01 08:15 UTC to 2026-03-02 09:30 UTC" in text
+    unknown = plan_groups(facts, groups, {one: None, two: times[two]})
+    assert "(of 2026-03-02 09:30 UTC, some of unknown age)" in unknown["warnings"][0]
 
 
 def test_wishes_have_defaults() -> None:

@@ -647,7 +647,10 @@ def test_a_module_that_is_not_there() -> None:
 @pytest.mark.parametrize(
     ("wish", "message"),
     [
-        ({"iscsid": True}, "rdma_storage has no key iscsid; it knows iscsi, nfs, dm_crypt, multipath, path"),
+        (
+            {"iscsid": True},
+            "rdma_storage has no key iscsid; it knows dm_crypt, iscsi, multipath, nfs, path; did you mean iscsi?",
+        ),
         ({"nfs": "maybe"}, "rdma_storage.nfs is 'maybe'; expected true or false"),
         (
             {"path": "data"},

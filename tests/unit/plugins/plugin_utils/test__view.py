@@ -13,6 +13,7 @@ import pytest
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import (
     ViewError,
     cluster_view,
+    found_departures,
     merged_facts,
     merged_plan,
     unusable_hosts,
@@ -68,7 +69,7 @@ def test_a_view() -> None:
             },
             "empty": {"hosts": [], "resource": None, "want": None, "strategy": None, "rails": None, "replayed": []},
         },
-        "cached": ["b"],
+        "cached": {"b": None},
     }
 
 
@@ -149,9 +150,12 @@ def test_unusable_hosts() -> None:
 
 def test_facts_are_merged(tmp_path: Path) -> None:
     path = tmp_path / "facts.json"
-    assert merged_facts({"a": {"schema": Number(1)}}, str(path), {"a"}) == {"a": {"schema": 1}}
+    assert merged_facts({"a": {"schema": Number(1)}}, str(path)) == {"a": {"schema": 1}}
     path.write_text(json.dumps({"a": {"old": 1}, "b": {"old": 2}, "gone": {"old": 3}}))
-    assert merged_facts({"a": {"new": 1}}, str(path), {"a", "b", "c"}) == {"a": {"new": 1}, "b": {"old": 2}}
+    everybody = {"a": {"new": 1}, "b": {"old": 2}, "gone": {"old": 3}}
+    assert merged_facts({"a": {"new": 1}}, str(path)) == everybody, "what an inventory lacks may only not be seen"
+    del everybody["gone"]
+    assert merged_facts({"a": {"new": 1}}, str(path), ["gone"]) == everybody
 
 
 def planned(*classes: str, **more: Any) -> dict[str, Any]:
@@ -163,7 +167,8 @@ def test_plans_are_merged(tmp_path: Path) -> None:
     failed = planned(planned=False, errors=["no facts"])
     fresh = {"schema": 1, "groups": {"now": planned("n2"), "failed": failed, "new": failed}, "warnings": []}
     names = ["now", "failed", "new", "other"]
-    assert merged_plan(fresh, str(path), names) == fresh
+    nobody: dict[str, Any] = {"removed": {}, "remove": []}
+    assert merged_plan(fresh, str(path), names) == {**fresh, **nobody}
     old = {"now": planned("n1"), "failed": planned("f", errors=["old"]), "other": planned("o"), "gone": planned("g")}
     path.write_text(json.dumps({"schema": 1, "groups": old, "warnings": ["old"]}))
     merged = merged_plan(fresh, str(path), names)
@@ -186,12 +191,42 @@ def test_plans_are_merged(tmp_path: Path) -> None:
     assert merged_plan(fresh, str(path), names) == merged
 
 
+def test_hosts_that_are_taken_out_leave_what_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    rows = {"a": [1], "b": [2]}
+    classes = [
+        {"name": "both", "hosts": ["a", "b"], "matches": rows},
+        {"name": "gone", "hosts": ["b"], "matches": {"b": [2]}},
+    ]
+    entry = planned(wanted=rows, rails=rows, environment=rows, exclusions=[{"host": "a"}, {"host": "b"}])
+    path.write_text(json.dumps({"groups": {"other": {**entry, "classes": classes}}}))
+    merged = merged_plan({"groups": {}, "warnings": ["w"]}, str(path), ["other"], {"b": "other"}, ["b"])
+    assert merged["removed"] == {"b": "other"}
+    assert merged["remove"] == ["b"]
+    assert merged["warnings"] == ["taken out on purpose (rdma_rollout.remove): b of group other", "w"]
+    left = merged["groups"]["other"]
+    assert left["classes"] == [{"name": "both", "hosts": ["a"], "matches": {"a": [1]}}]
+    assert left["exclusions"] == [{"host": "a"}]
+    assert left["wanted"] == left["rails"] == left["environment"] == {"a": [1]}
+
+
+def test_what_earlier_runs_left_is_found(tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_text(json.dumps({"groups": {"g": planned() | {"classes": [{"hosts": ["a", "b"]}]}}}))
+    (tmp_path / "facts.json").write_text(json.dumps({"a": {}, "c": {}}))
+    found = found_departures(str(tmp_path), {"g": ["a"]}, ["g"], ["b"], {})
+    assert found["missing"] == {"c": None}
+    assert found["removed"] == {"b": "g"}
+    assert "c, of which there are facts" in found["refusal"]
+    nothing = found_departures(str(tmp_path / "nowhere"), {"g": ["a"]}, ["g"], [], {})
+    assert nothing == {"missing": {}, "removed": {}, "refusal": ""}
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b'{"a": {}} x', b"[]", b"\xff\xfe{}", b'"text"'])
 def test_a_damaged_file_is_an_error_and_stays(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "facts.json"
     path.write_bytes(content)
     with pytest.raises(ViewError, match=f"^{re.escape(str(path))} .* move it away .* Nothing was written"):
-        merged_facts({}, str(path), set())
+        merged_facts({}, str(path))
     assert path.read_bytes() == content
     with pytest.raises(ViewError, match="move it away"):
         merged_plan({"groups": {}}, str(path), [])

@@ -1,0 +1,47 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Controller part of the module ib_facts: a node says what it has, and never what is wished for."""
+
+from __future__ import annotations
+
+import typing as t
+from datetime import datetime, timezone
+
+from ansible.plugins.action import ActionBase
+
+from ansible_collections.fabric.rdma.plugins.module_utils._wishes import foreign_facts
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import GATHERED, foreign_in_words
+
+
+class ActionModule(ActionBase):
+    """Runs the module, and hands on the fact rdma alone: Ansible would make a variable of every other one."""
+
+    TRANSFERS_FILES = False
+    _supports_check_mode = True
+    _supports_async = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        """See the documentation of the module."""
+        variables = task_vars or {}
+        result: dict[str, t.Any] = super().run(tmp, task_vars)
+        host = str(variables.get("inventory_hostname"))
+        foreign = foreign_facts(variables.get("ansible_facts") or {})
+        if foreign:
+            return {**result, "failed": True, "msg": foreign_in_words(host, foreign)}
+        result.update(self._execute_module(module_name="fabric.rdma.ib_facts", task_vars=task_vars))
+        facts = result.pop("ansible_facts", None) or {}
+        if result.get("failed") or result.get("unreachable"):
+            return result
+        found = facts.get("rdma") if isinstance(facts, dict) else None
+        if not isinstance(found, dict):
+            return {**result, "failed": True, "msg": "host %s returned no facts named rdma" % host}
+        # the controller's own clock: a plan that is made from a fact cache says of which age it is
+        now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        kept: dict[str, t.Any] = {"rdma": {**found, GATHERED: now}}
+        # which Python Ansible has found is its own finding, and it would look for it again
+        interpreter = self._discovered_interpreter_key
+        if interpreter and interpreter in facts:
+            kept[interpreter] = self._discovered_interpreter
+        return {**result, "ansible_facts": kept}

@@ -1,0 +1,60 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: rdma_wish
+short_description: Tell what is wrong with one wish
+version_added: "0.1.0"
+description:
+  - Looks at the keys, types and choices of the value of one variable C(rdma_*). P(fabric.rdma.rdma_wishes#filter) looks at all of
+    them, and at what goes together.
+positional: variable
+options:
+  _input:
+    description: The value.
+    type: raw
+    required: true
+  variable:
+    description: The name of the variable, such as C(rdma_rollout).
+    type: str
+    required: true
+author:
+  - fabric.rdma contributors
+"""
+
+EXAMPLES = r"""
+- name: Insist on wishes that exist
+  ansible.builtin.assert:
+    that: rdma_rollout | fabric.rdma.rdma_wish('rdma_rollout') | length == 0
+"""
+
+RETURN = r"""
+_value:
+  description: A sentence for everything that is wrong. Empty when all is well.
+  type: list
+  elements: str
+  sample: ["rdma_want.state is 'active'; expected one of Active, any; did you mean Active?"]
+"""
+
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.fabric.rdma.plugins.module_utils._wishes import VARIABLES, nearest, problems
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer
+
+
+def rdma_wish(value: t.Any, variable: str) -> t.List[str]:
+    if variable not in VARIABLES:
+        raise AnsibleFilterError(
+            "fabric.rdma.rdma_wish knows no variable %s%s" % (variable, nearest(str(variable), list(VARIABLES)))
+        )
+    return problems(str(variable), Plainer()(value))
+
+
+class FilterModule:
+    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+        return {"rdma_wish": rdma_wish}

@@ -1,0 +1,123 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hosts that earlier runs know and this one does not have: a plan shrinks when somebody says so, never by accident. Private. Pure."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+__all__ = ["departures", "refusal", "removal_in_words", "slice_in_words"]
+
+Json = t.Dict[str, t.Any]
+
+# How many hosts a sentence names.
+_NAMED = 10
+
+# What AWX and the automation controller call the slice that a job is (job_slice_count of a job, with the prefixes awx_ and tower_
+# that variables of a job have there).
+_SLICE = re.compile(r"(?:awx_|tower_)?job_slice_(?P<what>count|number)")
+
+
+def _planned(entry: t.Mapping[str, t.Any]) -> t.Set[str]:
+    """Hosts of a group that a plan has in a class, or has something for."""
+    hosts = {str(host) for each in entry.get("classes") or [] for host in each.get("hosts") or []}
+    return hosts | {str(host) for host in entry.get("wanted") or {}}
+
+
+def departures(
+    plan: t.Mapping[str, t.Any],
+    facts: t.Iterable[str],
+    groups: t.Mapping[str, t.Collection[str]],
+    names: t.Collection[str],
+    remove: t.Collection[str],
+) -> t.Tuple[t.Dict[str, t.Optional[str]], t.Dict[str, t.Optional[str]], t.List[str]]:
+    """(hosts that are missing, hosts that are taken out on purpose, names of remove that are not out), the first two with their group.
+
+    plan: of earlier runs, facts: the hosts that they discovered. groups: those of the inventory with their hosts. names: the groups
+    that this run plans. remove: hosts and groups that somebody takes out. A host that another group of names has now has moved, and
+    one of a group that this run does not plan stays where it was. The group is None for a host that was only discovered.
+    """
+    staying = {str(host): name for name in names for host in groups.get(name, ())}
+    everyone = {str(host) for hosts in groups.values() for host in hosts}
+    gone: t.Dict[str, t.Optional[str]] = {}
+    for group, entry in sorted((plan.get("groups") or {}).items()):
+        for host in _planned(entry):
+            kept = group not in names and host in groups.get(group, ())
+            if host not in staying and not kept:
+                gone[host] = group
+    for host in facts:
+        if host not in everyone:
+            gone.setdefault(str(host), None)
+    asked = set(remove)
+    removed = {host: gone[host] for host in sorted(gone) if host in asked or gone[host] in asked}
+    missing = {host: gone[host] for host in sorted(gone) if host not in removed}
+    still = sorted(name for name in asked if name in staying or (name in names and groups.get(name)))
+    return missing, removed, still
+
+
+def _some(names: t.Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (" and %d more" % more if more > 0 else "")
+
+
+def _by_group(hosts: t.Mapping[str, t.Optional[str]]) -> t.List[str]:
+    groups: t.Dict[str, t.List[str]] = {}
+    for host in sorted(hosts):
+        groups.setdefault(hosts[host] or "", []).append(host)
+    return [
+        "%s of group %s" % (_some(groups[name]), name) if name else "%s, of which there are facts" % _some(groups[name])
+        for name in sorted(groups, key=lambda name: (not name, name))
+    ]
+
+
+def slice_in_words(variables: t.Mapping[str, t.Any]) -> t.Optional[str]:
+    """That a run is a slice of a sliced job, with the variables that say so; None when it is none.
+
+    AWX gives each slice an inventory that has its hosts only.
+    """
+    found: t.Dict[str, t.Tuple[str, t.Any]] = {}
+    for name in sorted(str(name) for name in variables if _SLICE.fullmatch(str(name))):
+        found.setdefault(t.cast("t.Match[str]", _SLICE.fullmatch(name)).group("what"), (name, variables[name]))
+    name, count = found.get("count", ("", None))
+    if not re.fullmatch(r"[0-9]{1,9}", str(count)) or int(str(count)) <= 1:
+        return None
+    number = found.get("number")
+    return (
+        "this run is %s of a sliced job (%s): it sees its own hosts only, and a plan is for all of them. Set the number of slices of the "
+        "job template to 1; Ansible works on many hosts at the same time by itself (forks)"
+        % (
+            "slice %s of %s" % (str(number[1])[:9], count) if number else "one of %s slices" % count,
+            ", ".join(pair[0] for pair in (number, (name, count)) if pair),
+        )
+    )
+
+
+def refusal(missing: t.Mapping[str, t.Optional[str]], still: t.Sequence[str], sliced: t.Optional[str]) -> str:
+    """Why a run must not plan, with what to do; empty when it may."""
+    sentences = [sliced[0].upper() + sliced[1:] + "."] if sliced else []
+    if missing:
+        groups = {group for group in missing.values() if group}
+        names = sorted(groups) if len(groups) == 1 and all(missing.values()) else sorted(missing)
+        sentences.append(
+            "%d hosts that earlier runs know are not in the RDMA groups of this inventory: %s. Their resource would go. Run with the whole "
+            "inventory%s, or say that they are to go: rdma_rollout.remove: [%s] (hosts or groups)."
+            % (
+                len(missing),
+                "; ".join(_by_group(missing)),
+                "" if sliced else " (this one may be a copy that lacks them, or a slice of it)",
+                ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else ""),
+            )
+        )
+    if still:
+        sentences.append(
+            "rdma_rollout.remove names %s, which the RDMA groups of this inventory still have: take it out of them, or out of remove."
+            % _some(still)
+        )
+    return " ".join([*sentences, "Nothing was written or changed."]) if sentences else ""
+
+
+def removal_in_words(removed: t.Mapping[str, t.Optional[str]]) -> t.List[str]:
+    """What a plan says of hosts that are taken out on purpose."""
+    return ["taken out on purpose (rdma_rollout.remove): %s" % "; ".join(_by_group(removed))] if removed else []

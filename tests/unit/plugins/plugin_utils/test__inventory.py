@@ -1,0 +1,138 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The wishes of a whole inventory: all groups at once, and whose they are."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible.errors import AnsibleError
+
+from ansible_collections.fabric.rdma.plugins.plugin_utils import _inventory
+from ansible_collections.fabric.rdma.plugins.plugin_utils._inventory import inventory_problems
+
+Json = dict[str, t.Any]
+GROUPS = {"all": ["a1", "a2", "b1"], "a": ["a1", "a2"], "b": ["b1"], "empty": []}
+
+
+def hostvars(**changes: Json) -> dict[str, Json]:
+    """changes: variables by group or host; those of a host go over those of its group."""
+    found = {}
+    for group in ("a", "b"):
+        for host in GROUPS[group]:
+            own: Json = {"rdma_groups": ["a", "b"], "rdma_resource": {"name": f"rdma_{group}"}, "ansible_facts": {}}
+            found[host] = {**own, **changes.get("all", {}), **changes.get(group, {}), **changes.get(host, {})}
+    return found
+
+
+def wrong(plans: bool = True, hosts: t.Sequence[str] = ("a1",), **changes: Json) -> list[str]:
+    return inventory_problems(hostvars(**changes), GROUPS, hosts, plans)
+
+
+def test_nothing_wrong() -> None:
+    assert wrong() == []
+
+
+def test_all_groups_at_once_whatever_the_run_is_for() -> None:
+    found = wrong(a={"rdma_want": {"stat": 1}}, b={"rdma_ofed": {"methd": 1}}, a2={"rdma_memlock": {"methd": 1}})
+    assert [text.split(" has no key")[0] for text in found] == [
+        "group a: rdma_want",
+        "group a, host a2: rdma_memlock",
+        "group b: rdma_ofed",
+    ]
+    assert all("did you mean" in text for text in found)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        (
+            {"a2": {"rdma_want": {}}},
+            "group a: rdma_want differs between hosts a1 and a2; set it for the group, not for",
+        ),
+        ({"b1": {"rdma_rollout": {}}}, "rdma_rollout differs between hosts a1 and b1: it is read once for all"),
+        ({"a": {"rdma_storge": {}}}, "group a: nobody reads the variable rdma_storge; did you mean rdma_storage?"),
+        ({"a1": {"rdma_oefd": {}}}, "group a, host a1: nobody reads the variable rdma_oefd; did you mean rdma_ofed?"),
+        (
+            {"all": {"rdma_groups": ["a", "bb"]}},
+            "rdma_groups names bb, which the inventory does not have; it has a, all",
+        ),
+        (
+            {"all": {"rdma_groups": ["a", "empty"]}},
+            "group empty has no hosts; put some in, or take it out of rdma_groups",
+        ),
+        ({"all": {"rdma_groups": ["a", "all"]}}, "host a1 is in two RDMA groups, a and all; put it in one"),
+        ({"all": {"rdma_groups": "a"}}, "rdma_groups is 'a'; expected a list"),
+        ({"all": {"rdma_groups": None}}, "rdma_groups is not set. It is the list"),
+        ({"a": {"rdma_resource": None}}, "group a: rdma_resource.name is None; expected letters"),
+        ({"a": {"rdma_rails": "{name}-{rail}"}}, "group a: rdma_rails is '{name}-{rail}'; expected"),
+        ({"a": {"rdma_ofed": {"method": "doca", "version": "2.9.1"}}}, "group a: rdma_ofed.method doca also needs"),
+        ({"a": {"rdma_memlock": {"soft": 2, "hard": 1}}}, "group a: RLIMIT_MEMLOCK: soft 2 is above hard 1"),
+        ({"all": {"rdma_rollout": {"image": "x:latest"}}}, "image 'x:latest' is not pinned"),
+        (
+            {"all": {"rdma_rollout": {"engine": "network_operator"}}},
+            "rdma_rollout.operator_version is not set",
+        ),
+        (
+            {"all": {"rdma_rollout": {"engine": "network_operator", "operator_version": "25.4.0", "policy": "node"}}},
+            "Network Operator 25.4.0 has no NicNodePolicy",
+        ),
+        (
+            {"all": {"rdma_rollout": {"engine": "network_operator", "operator_version": "26.4.1", "sriov": ["c"]}}},
+            "rdma_rollout.sriov names c, which is no group of the plan; there are a, b",
+        ),
+        (
+            {
+                "all": {
+                    "rdma_rollout": {
+                        "engine": "network_operator",
+                        "operator_version": "26.4.1",
+                        "ofed_driver": {"groups": ["b"]},
+                    }
+                }
+            },
+            "rdma_rollout.ofed_driver and rdma_ofed.method inbox of group b would both see to the driver",
+        ),
+        (
+            {"b1": {"ansible_facts": {"rdma": {}, "rdma_rollout": {"image": "evil"}}}},
+            "host b1 has facts named rdma_rollout, which are variables of fabric.rdma: wishes come from the inventory",
+        ),
+    ],
+)
+def test_whose_it_is(changes: dict[str, Json], expected: str) -> None:
+    found = wrong(**changes)
+    assert len(found) == 1, found
+    assert found[0].startswith(expected), found
+
+
+def test_what_only_a_plan_asks_for() -> None:
+    assert wrong(plans=False, all={"rdma_groups": None, "rdma_resource": None}) == []
+    assert wrong(plans=False, all={"rdma_resource": None}) == []
+    # hosts of no group have wishes, too
+    assert wrong(plans=False, all={"rdma_groups": None, "rdma_want": {"stat": 1}})[0].startswith(
+        "host a1: rdma_want has"
+    )
+
+
+def test_a_variable_that_cannot_be_read() -> None:
+    class Broken(dict[str, t.Any]):
+        def __getitem__(self, key: str) -> t.Any:
+            if key == "rdma_want":
+                raise AnsibleError("'x' is undefined")
+            return super().__getitem__(key)
+
+    own = {host: Broken(found, rdma_want="{{ x }}") for host, found in hostvars().items()}
+    found = inventory_problems(own, GROUPS, ["a1"], True)
+    assert found == [f"group {name}: rdma_want cannot be read: 'x' is undefined" for name in ("a", "b")]
+
+
+def test_ten_thousand_hosts_with_the_same_wishes_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    real = _inventory.problems
+    monkeypatch.setattr(_inventory, "problems", lambda variable, value: calls.append(variable) or real(variable, value))
+    hosts = [f"h{number}" for number in range(10000)]
+    own = {"rdma_groups": ["g"], "rdma_resource": {"name": "x"}, "rdma_want": {"state": "any"}}
+    assert inventory_problems({host: dict(own) for host in hosts}, {"g": hosts}, hosts, True) == []
+    assert len(calls) < 50
