@@ -343,7 +343,18 @@ _SOFTWARE = "software"
 _SLUG_LIMIT = 24
 
 
-def _class_name(group: str, selectors: t.Mapping[str, t.List[str]]) -> str:
+def _of_another(group: str, name: str, others: t.Iterable[str]) -> bool:
+    """Whether the name of a class could be that of a class of another group, as Kubernetes writes them: gpu-eth0 beside gpu."""
+
+    def plain(text: str) -> str:
+        return re.sub("[^a-z0-9-]+", "-", text.lower())
+
+    return any(
+        len(other) > len(group) and other != group and plain(name).startswith(plain(other) + "-") for other in others
+    )
+
+
+def _class_name(group: str, selectors: t.Mapping[str, t.List[str]], others: t.Iterable[str] = ()) -> str:
     """``ib-a100-ibp33s0``, ``gb200-device-1021``: the group and what the class selects by, never more and never less.
 
     The nodes of a class carry its name in a label, so it must not change because another class appears or goes: it depends
@@ -358,6 +369,8 @@ def _class_name(group: str, selectors: t.Mapping[str, t.List[str]]) -> str:
     )
     if len(selectors) > 1 or ambiguous or not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", slug) or len(slug) > _SLUG_LIMIT:
         slug = hashlib.sha256(json.dumps(selectors, sort_keys=True).encode()).hexdigest()[:8]
+    elif _of_another(group, "%s-%s" % (group, slug), others):
+        slug = hashlib.sha256(json.dumps([group, selectors], sort_keys=True).encode()).hexdigest()[:8]
     return "%s-%s" % (group, slug)
 
 
@@ -559,6 +572,7 @@ def _class(
     functions: t.Mapping[str, t.Sequence[Function]],
     selectors: t.Mapping[str, Selectors],
     pools: t.Mapping[str, Json],
+    others: t.Iterable[str],
 ) -> Json:
     """A class of the plan. Where it has rails, selectors are those of all of them together, and pools has them one by one."""
     rails = {pool: pools[pool]["rail"] for pool in pools}
@@ -573,7 +587,7 @@ def _class(
         text = json.dumps([[pool, selectors[pool]] for pool in ordered], sort_keys=True)
         name = "%s-rails-%s" % (group, hashlib.sha256(text.encode()).hexdigest()[:8])
     else:
-        name = _class_name(group, together)
+        name = _class_name(group, together, others)
     return {
         "name": name,
         "hosts": hosts,
@@ -669,9 +683,12 @@ def plan_group(group: str, facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]],
 
 
 def _plan_group(
-    group: str, facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], wishes: t.Mapping[str, t.Any]
+    group: str,
+    facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]],
+    wishes: t.Mapping[str, t.Any],
+    others: t.Iterable[str] = (),
 ) -> t.Tuple[Json, t.Dict[str, t.List[Function]]]:
-    """(plan, functions of every host, also of those on which nothing is wanted)."""
+    """(plan, functions of every host, also of those on which nothing is wanted). others: names of all groups."""
     checked = validate_wishes(group, wishes)
     resource, want, pattern = checked["resource"], checked["want"], checked["rails"]
     _check_facts(group, facts_by_host)
@@ -730,7 +747,7 @@ def _plan_group(
         place = {alone: functions[alone]}
         reason = explain(SHARED, place, strategy, named=pattern is not None)
         raise PlanError("group %s: no selectors are exact: %s%s" % (group, reason, _unnamed(place, infiniband)))
-    classes = [_class(group, names, functions, selectors, pools) for names, selectors in split]
+    classes = [_class(group, names, functions, selectors, pools, others) for names, selectors in split]
     classes.sort(key=lambda entry: str(entry["name"]))
     if len(classes) > 1:
         _add_reasons(classes, functions)
@@ -991,7 +1008,9 @@ def plan_groups(
             plans[group] = _unplanned(group, groups[group], reason)
             continue
         try:
-            plans[group], own = _plan_group(group, {host: facts_by_host[host] for host in hosts}, groups[group])
+            plans[group], own = _plan_group(
+                group, {host: facts_by_host[host] for host in hosts}, groups[group], sorted(groups)
+            )
             functions.update(own)
         except PlanError as exc:
             plans[group] = _unplanned(group, groups[group], str(exc))

@@ -704,6 +704,21 @@ def test_names_of_classes(chosen: dict[str, list[str]], name: str | None) -> Non
     assert found == name or (name is None and re.fullmatch("g-[0-9a-f]{8}", found))
 
 
+@pytest.mark.parametrize("other", ["gpu-eth0", "gpu_eth0", "GPU-eth0"])
+def test_classes_of_groups_with_like_names_have_different_names(other: str) -> None:
+    facts = {"a": ports_of("eth0 ib0 ib1", down="ib1"), "b": two_ports("ib0", "ib1", "ib0")}
+    for device in facts["b"]["devices"]:
+        device["node_guid"] = None
+    want = {"want": {"link_layer": "Ethernet"}}
+    groups = {"gpu": {**group("a"), **want}, other: {**group("b"), **want}}
+    plan = plan_groups(facts, groups)
+    [[mine], [theirs]] = (list(selectors(plan["groups"][name])) for name in ("gpu", other))
+    assert theirs == f"{other}-ib0"
+    assert re.fullmatch("gpu-[0-9a-f]{8}", mine)
+    alone = plan_groups({"a": facts["a"]}, {"gpu": groups["gpu"]})
+    assert list(selectors(alone["groups"]["gpu"])) == ["gpu-eth0-ib0"]
+
+
 def two_ports(first: str, second: str, wanted: str) -> Json:
     """A host with two like functions, of which one has an Active port."""
     machine = Machine()
