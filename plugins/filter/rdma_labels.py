@@ -29,7 +29,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: Scripts by relative path of the file to write, such as C(ib-v100/ib-v100-vendor-15b3-labels.sh).
+  description: Scripts by relative path of the file to write, such as C(ib-v100/ib-v100-device-1017-labels.sh).
   type: dict
 """
 

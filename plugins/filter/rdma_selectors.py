@@ -84,10 +84,10 @@ _value:
       C(exclusions) with their reasons, C(cached) hosts whose facts are not of this run with the time when they were
       gathered, C(environment) for workloads by host (C(NCCL_IB_HCA), C(UCX_NET_DEVICES)), C(warnings)
       and C(errors).
-    - A class has a C(name), C(hosts), C(selectors) (with rails, those of all of them), C(pools) (C(resource), C(rail),
-      C(selectors)), C(config) for the plugin's config.json, C(matches) by host, C(reason) (why it is not one with the other
-      classes of the group) and C(sriov) (C(config) with the C(resourceList) of the SR-IOV network device plugin, or the
-      C(reason) why there is none).
+    - A class has a C(name), C(hosts), C(selectors) (with rails, those of all of them), C(matched_later) (what they would match,
+      too, if it came), C(pools) (C(resource), C(rail), C(selectors)), C(config) for the plugin's config.json, C(matches) by host,
+      C(reason) (why it is not one with the other classes of the group) and C(sriov) (C(config) with the C(resourceList) of the
+      SR-IOV network device plugin and the C(versions) of it that this holds for, or the C(reason) why there is none).
     - C(cluster) has the one C(config) for all groups with the C(selectors) by resource and the number of C(hosts) that it is
       exact on. Where there is none, C(errors) says why, and C(alternative) what to do. Nodes of which there are no facts are
       not known to it.

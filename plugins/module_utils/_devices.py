@@ -34,8 +34,13 @@ _SUB_FUNCTION = re.compile(r"mlx5_core\.sf\.\d+")
 # Representors share net/ with their uplink; drivers/net/ethernet/mellanox/mlx5/core/en_rep.c and net/core/devlink name them so.
 _REPRESENTOR = re.compile(r"(c\d+)?pf\d+((vf|sf)\d+)?")
 _SMI = re.compile(r"smi\d+")
-# drivers/pci/pci-sysfs.c, modalias_show()
-_MODALIAS = re.compile(r"pci:v[0-9A-F]{8}d[0-9A-F]{8}sv[0-9A-F]{8}sd[0-9A-F]{8}bc[0-9A-F]{2}sc[0-9A-F]{2}i[0-9A-F]{2}")
+# drivers/pci/pci-sysfs.c, modalias_show(). Old kernels have the last byte in lower case.
+_MODALIAS = re.compile(
+    r"pci:v[0-9A-F]{8}d[0-9A-F]{8}sv[0-9A-F]{8}sd[0-9A-F]{8}bc[0-9A-F]{2}sc[0-9A-F]{2}i[0-9A-Fa-f]{2}"
+)
+# What the driver of an HCA has device IDs for, and no other driver: Mellanox' network controllers (class 02). A Mellanox function
+# of another class is a bridge, a DMA engine or a management function of a BlueField.
+_MELLANOX, _NETWORK = "15b3", 0x02
 
 # include/uapi/linux/if_arp.h; the words are netlink's, which the device plugin compares (Attrs().EncapType).
 _NETDEV_TYPES = {1: "ether", 32: "infiniband", 772: "loopback", 65534: "none"}
@@ -265,8 +270,10 @@ def _plugin_view(node: _Node, device: Facts, function: t.Optional[str], plain: b
     first = names[0] if names else ""
     link_type = node.netdev(first)["type"] or "" if first else ""
     reason = None
-    if not function:
+    if device["kind"] == "software":
         reason = "software device: it has no PCI function, and the plugin lists PCI functions only"
+    elif not function:
+        reason = "its PCI function is not visible here, and the plugin lists PCI functions only"
     elif not plain:
         reason = "sub-function: the plugin lists PCI functions only"
     elif device["class"] is not None and not device["class"].startswith("02"):
@@ -357,9 +364,10 @@ def _read_device(node: _Node, name: str) -> t.Optional[Facts]:
         "sys_image_guid": tree.text(real + "/sys_image_guid") or None,
         "netdevs": names,
         "lag": lag,
+        # what the function of a sub-function has is its parent's
         "sriov": {
-            "total": max(total or 0, 0),
-            "vfs": max((number(tree, function + "/sriov_numvfs") if function else None) or 0, 0),
+            "total": 0 if sub_function else max(total or 0, 0),
+            "vfs": 0 if sub_function else max((number(tree, function + "/sriov_numvfs") if function else None) or 0, 0),
             "pf": pf_name,
         },
         "ports": _ports(node, name, real, names, lag),
@@ -384,12 +392,32 @@ def _check_modaliases(tree: Tree, warnings: t.List[str]) -> None:
             )
 
 
+def _check_drivers(tree: Tree, warnings: t.List[str]) -> None:
+    """Names the HCAs on PCI that have no driver: there is no RDMA device of them, so nothing else tells of them."""
+    for pci in tree.names("/sys/bus/pci/devices"):
+        base = "/sys/bus/pci/devices/" + pci
+        # class and driver are looked at for one vendor's functions only: a node has hundreds
+        if hex_id(tree, base + "/vendor") != _MELLANOX or tree.link_name(base + "/driver") is not None:
+            continue
+        # a virtual function without one waits for whom it is given to
+        if tree.link_name(base + "/physfn") is not None:
+            continue
+        if (number(tree, base + "/class", 16) or 0) >> 16 == _NETWORK:
+            device = hex_id(tree, base + "/device") or ""
+            model = model_name(_MELLANOX, device)
+            warnings.append(
+                "PCI device %s (%s) is a network controller without a driver, so it has no RDMA device: load the driver (mlx5_core), "
+                "or see dmesg for why it did not take it" % (pci, model or "%s:%s" % (_MELLANOX, device))
+            )
+
+
 def read_devices(tree: Tree, warnings: t.List[str]) -> t.List[Facts]:
     """Every entry of /sys/class/infiniband that exists, naturally sorted, as DESIGN's contract has it.
 
     Appends to warnings what cannot be resolved or makes no sense. A node without RDMA gives an empty list.
     """
     _check_modaliases(tree, warnings)
+    _check_drivers(tree, warnings)
     node = _Node(tree, warnings)
     names = sorted(tree.names("/sys/class/infiniband"), key=natural_key)
     return [device for device in (_read_device(node, name) for name in names) if device is not None]

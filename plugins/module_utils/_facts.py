@@ -53,9 +53,10 @@ MODULES = (
 _TOOLS = ("ib_write_bw", "ib_write_lat", "ibstat", "ibv_devinfo", "rdma")
 _BINARY_DIRECTORIES = ("/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/local/bin", "/usr/local/sbin")
 
-# Display and compute controllers that count as GPUs: class 0302 and 1200 of anybody, 0300 of these vendors (a server's BMC
-# is a 0300, too).
-_GPU_VENDORS = ("10de", "1002")
+# Display and compute controllers that count as GPUs: class 0302 and 1200 of anybody, 0300 and 0380 of these vendors (a server's
+# BMC is a 0300, too; AMD's MI100 and its like are 0380).
+_GPU_CLASSES = (0x0302, 0x1200)
+_GPU_VENDORS = {0x0300: ("10de", "1002"), 0x0380: ("10de", "1002")}
 
 # A reload of one of these takes its netdevs away.
 _RDMA_DRIVERS = ("mlx4_core", "mlx4_en", "mlx5_core", "mlx5e", "irdma", "ice", "bnxt_en", "bnxt_re")
@@ -66,10 +67,11 @@ def _gpus(tree: Tree, warnings: t.List[str], devices: t.List[Facts]) -> t.List[F
     for pci in tree.names("/sys/bus/pci/devices"):
         base = "/sys/bus/pci/devices/" + pci
         pci_class = number(tree, base + "/class", 16)
-        if pci_class is None or pci_class >> 8 not in (0x0300, 0x0302, 0x1200) or not PCI_FUNCTION.fullmatch(pci):
+        kind = (pci_class or 0) >> 8
+        if (kind not in _GPU_CLASSES and kind not in _GPU_VENDORS) or not PCI_FUNCTION.fullmatch(pci):
             continue
         vendor = hex_id(tree, base + "/vendor")
-        if pci_class >> 8 == 0x0300 and vendor not in _GPU_VENDORS:
+        if vendor not in _GPU_VENDORS.get(kind, (vendor,)):
             continue
         numa = number(tree, base + "/numa_node")
         gpu: Facts = {

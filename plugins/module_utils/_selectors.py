@@ -69,7 +69,38 @@ def _names_of(device: t.Mapping[str, t.Any]) -> t.Set[str]:
     names = {device["name"], device["pci"] or "", *device["netdevs"]}
     if device["lag"]:
         names.add(device["lag"]["netdev"])
+    # members of a bond that is no LAG have devices of their own
+    names.update(netdev["master"] for port in device["ports"] for netdev in port["netdevs"] if netdev["master"])
     return names
+
+
+def _idle_exclusions(facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], exclude: t.Sequence[str]) -> t.List[str]:
+    """A sentence for each entry of rdma_want.exclude that no device of any host has for a name."""
+    names: t.Set[str] = set()
+    for facts in facts_by_host.values():
+        names.update(*(_names_of(device) for device in facts["devices"]))
+    return [
+        "rdma_want.exclude: %s is no RDMA device, PCI address, netdev or bond of a device on any host of the group, so it "
+        "leaves nothing out" % entry
+        for entry in exclude
+        if entry not in names
+    ]
+
+
+def _unnamed(functions: t.Mapping[str, t.Sequence[Function]], infiniband: t.Mapping[str, t.Set[str]]) -> str:
+    """What to do for InfiniBand functions without a netdev, where that keeps them from being told apart; empty for none."""
+    index = SHARED.kinds.index("ifNames")
+    found = {
+        host: [each.devices[0] for each in own if not each.values[index] and each.pci in infiniband[host]]
+        for host, own in functions.items()
+    }
+    blind = sorted(host for host in found if found[host])
+    if not blind:
+        return ""
+    return (
+        ". InfiniBand devices without a netdev, such as %s of host %s, cannot be selected by linkTypes or ifNames: "
+        "load ib_ipoib on %s" % (found[blind[0]][0], blind[0], _some(blind))
+    )
 
 
 def _bond_words(device: t.Mapping[str, t.Any], port: t.Mapping[str, t.Any]) -> str:
@@ -199,7 +230,18 @@ _SOFTWARE = "software"
 _SLUG_LIMIT = 24
 
 
-def _class_name(group: str, selectors: t.Mapping[str, t.List[str]]) -> str:
+def _of_another(group: str, name: str, others: t.Iterable[str]) -> bool:
+    """Whether the name of a class could be that of a class of another group, as Kubernetes writes them: gpu-eth0 beside gpu."""
+
+    def plain(text: str) -> str:
+        return re.sub("[^a-z0-9-]+", "-", text.lower())
+
+    return any(
+        len(other) > len(group) and other != group and plain(name).startswith(plain(other) + "-") for other in others
+    )
+
+
+def _class_name(group: str, selectors: t.Mapping[str, t.List[str]], others: t.Iterable[str] = ()) -> str:
     """``ib-a100-ibp33s0``, ``gb200-device-1021``: the group and what the class selects by, never more and never less.
 
     The nodes of a class carry its name in a label, so it must not change because another class appears or goes: it depends
@@ -214,6 +256,8 @@ def _class_name(group: str, selectors: t.Mapping[str, t.List[str]]) -> str:
     )
     if len(selectors) > 1 or ambiguous or not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", slug) or len(slug) > _SLUG_LIMIT:
         slug = hashlib.sha256(json.dumps(selectors, sort_keys=True).encode()).hexdigest()[:8]
+    elif _of_another(group, "%s-%s" % (group, slug), others):
+        slug = hashlib.sha256(json.dumps([group, selectors], sort_keys=True).encode()).hexdigest()[:8]
     return "%s-%s" % (group, slug)
 
 
@@ -415,6 +459,7 @@ def _class(
     functions: t.Mapping[str, t.Sequence[Function]],
     selectors: t.Mapping[str, Selectors],
     pools: t.Mapping[str, Json],
+    others: t.Iterable[str],
 ) -> Json:
     """A class of the plan. Where it has rails, selectors are those of all of them together, and pools has them one by one."""
     rails = {pool: pools[pool]["rail"] for pool in pools}
@@ -429,11 +474,12 @@ def _class(
         text = json.dumps([[pool, selectors[pool]] for pool in ordered], sort_keys=True)
         name = "%s-rails-%s" % (group, hashlib.sha256(text.encode()).hexdigest()[:8])
     else:
-        name = _class_name(group, together)
+        name = _class_name(group, together, others)
     return {
         "name": name,
         "hosts": hosts,
         "selectors": together,
+        "matched_later": sorted({words for own in selectors.values() for words in SHARED.matched_later(own)}),
         "pools": [{"resource": pool, "rail": rails[pool], "selectors": selectors[pool]} for pool in ordered],
         "config": _config(pools, selectors),
         "matches": _matches(hosts, functions, selectors, rails),
@@ -457,7 +503,27 @@ def _add_reasons(classes: t.List[Json], functions: t.Mapping[str, t.Sequence[Fun
                 break
     for entry in classes:
         if entry["reason"] is None:
-            entry["reason"] = "the selectors of the other classes would match on its hosts what is not wanted there"
+            entry["reason"] = _other_way(entry, classes, examples, functions)
+
+
+def _other_way(
+    entry: Json,
+    classes: t.Sequence[Json],
+    examples: t.Mapping[str, t.Sequence[str]],
+    functions: t.Mapping[str, t.Sequence[Function]],
+) -> str:
+    """Why a class is not one with the others whose own selectors would match nothing else on them."""
+    for other in classes:
+        found = other is not entry and _trespass(other, entry, examples[entry["name"]], functions)
+        if found:
+            return "for the selectors of class %s: %s" % (other["name"], str(found).replace("its selectors", "they"))
+    for other in classes:
+        if other is not entry:
+            places = {host: functions[host] for row in (entry, other) for host in examples[row["name"]]}
+            found = explain(SHARED, places, named=len(entry["pools"]) > 1)
+            if found:
+                return "with class %s: %s" % (other["name"], found)
+    return "one class with another would need more names of interfaces"
 
 
 def _trespass(
@@ -504,9 +570,12 @@ def plan_group(group: str, facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]],
 
 
 def _plan_group(
-    group: str, facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], wishes: t.Mapping[str, t.Any]
+    group: str,
+    facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]],
+    wishes: t.Mapping[str, t.Any],
+    others: t.Iterable[str] = (),
 ) -> t.Tuple[Json, t.Dict[str, t.List[Function]]]:
-    """(plan, functions of every host, also of those on which nothing is wanted)."""
+    """(plan, functions of every host, also of those on which nothing is wanted). others: names of all groups."""
     checked = validate_wishes(group, wishes)
     resource, want, pattern = checked["resource"], checked["want"], checked["rails"]
     _check_facts(group, facts_by_host)
@@ -525,6 +594,7 @@ def _plan_group(
     exclusions: t.List[Json] = []
     warnings: t.List[str] = []
     errors: t.List[str] = []
+    warnings += _idle_exclusions(facts_by_host, want["exclude"])
     everything: t.Dict[str, t.List[Function]] = {}
     functions: t.Dict[str, t.List[Function]] = {}
     bare: t.List[str] = []
@@ -559,19 +629,25 @@ def _plan_group(
             bare.append(host)
     strategy = checked["strategy"]
     split, alone = classes_of(SHARED, functions, strategy)
+    infiniband = {host: {row["pci"] for row in wanted[host] if row["link_layer"] == "InfiniBand"} for host in functions}
     if alone is not None:
-        reason = explain(SHARED, {alone: functions[alone]}, strategy, named=pattern is not None)
-        raise PlanError("group %s: no selectors are exact: %s" % (group, reason))
-    classes = [_class(group, names, functions, selectors, pools) for names, selectors in split]
+        place = {alone: functions[alone]}
+        reason = explain(SHARED, place, strategy, named=pattern is not None)
+        raise PlanError("group %s: no selectors are exact: %s%s" % (group, reason, _unnamed(place, infiniband)))
+    classes = [_class(group, names, functions, selectors, pools, others) for names, selectors in split]
     classes.sort(key=lambda entry: str(entry["name"]))
     if len(classes) > 1:
         _add_reasons(classes, functions)
+        why = explain(SHARED, functions, strategy, named=pattern is not None)
         warnings.append(
-            "no single configuration is exact on every host: %s. So the group is split into %d classes: %s"
+            "%s. So the group is split into %d classes: %s%s"
             % (
-                explain(SHARED, functions, strategy, named=pattern is not None),
+                "no single configuration is exact on every host: %s" % why
+                if why
+                else "one configuration would need more names of interfaces than several do",
                 len(classes),
                 "; ".join("%s (%s)" % (entry["name"], _some(entry["hosts"])) for entry in classes),
+                _unnamed(functions, infiniband),
             )
         )
     for entry in classes:
@@ -588,6 +664,7 @@ def _plan_group(
                 "name": "%s-%s" % (group, _SOFTWARE),
                 "hosts": bare,
                 "selectors": {},
+                "matched_later": [],
                 "pools": [],
                 "config": None,
                 "matches": {},
@@ -827,7 +904,9 @@ def plan_groups(
             plans[group] = _unplanned(group, groups[group], reason)
             continue
         try:
-            plans[group], own = _plan_group(group, {host: facts_by_host[host] for host in hosts}, groups[group])
+            plans[group], own = _plan_group(
+                group, {host: facts_by_host[host] for host in hosts}, groups[group], sorted(groups)
+            )
             functions.update(own)
         except PlanError as exc:
             plans[group] = _unplanned(group, groups[group], str(exc))

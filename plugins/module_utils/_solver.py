@@ -50,19 +50,29 @@ class Function(t.NamedTuple):
 
 
 class Plugin(t.NamedTuple):
-    """What a device plugin selects by. A set of kinds with a later kind of ``last`` is tried after all sets without it."""
+    """What a device plugin selects by. A set of kinds with a later kind of ``last`` is tried after all sets without it.
+
+    newcomers: what may come to a host later, with the kinds by which it differs from what is wanted. The plugins look again
+    every few minutes, and a set of kinds is the sturdier the fewer of these its lists would match.
+    """
 
     kinds: t.Tuple[str, ...]
     last: t.Tuple[str, ...]
     # kinds of which values are compared without regard to case
     folded: t.Tuple[str, ...]
+    newcomers: t.Tuple[t.Tuple[str, t.Tuple[str, ...]], ...] = ()
+
+    def matched_later(self, kinds: t.Iterable[str]) -> t.List[str]:
+        """Which newcomers lists of these kinds would match, in words."""
+        chosen = set(kinds)
+        return [words for words, differs in self.newcomers if not chosen & set(differs)]
 
     def tries(self, strategy: str) -> t.List[t.Tuple[str, ...]]:
-        """Sets of kinds in the order in which they are tried: small before large, the last resort last."""
+        """Sets of kinds in the order in which they are tried: sturdy first, small before large, the last resort last."""
         if strategy == "ifnames":
             return [("ifNames",)]
         plain = tuple(kind for kind in self.kinds if kind not in self.last)
-        sets = _subsets(plain)
+        sets = sorted(_subsets(plain), key=lambda kinds: len(self.matched_later(kinds)))
         if strategy == "device_ids":
             return [kinds for kinds in sets if "deviceIDs" in kinds]
         for index, name in enumerate(self.last):
@@ -83,11 +93,28 @@ class Plugin(t.NamedTuple):
 
 
 # k8s-rdma-shared-dev-plugin, pkg/resources/device_selectors.go. Names of interfaces are the last resort.
-SHARED = Plugin(("vendors", "deviceIDs", "drivers", "linkTypes", "ifNames"), ("ifNames",), ())
+# A virtual function and a card of another model have device IDs of their own, and share vendor and driver with what is there.
+SHARED = Plugin(
+    ("vendors", "deviceIDs", "drivers", "linkTypes", "ifNames"),
+    ("ifNames",),
+    (),
+    (
+        ("virtual functions", ("deviceIDs", "ifNames")),
+        ("BlueField and other models", ("deviceIDs", "ifNames")),
+        ("cards for storage, with another link", ("deviceIDs", "linkTypes", "ifNames")),
+        ("cards of other vendors", ("vendors", "deviceIDs", "drivers", "ifNames")),
+    ),
+)
 # sriov-network-device-plugin, pkg/resources/deviceSelectors.go: names of physical functions are compared without regard to
 # case, and what follows a # in a list is the numbers of virtual functions.
 SRIOV = Plugin(
-    ("vendors", "devices", "drivers", "linkTypes", "pfNames", "pciAddresses"), ("pfNames", "pciAddresses"), ("pfNames",)
+    ("vendors", "devices", "drivers", "linkTypes", "pfNames", "pciAddresses"),
+    ("pfNames", "pciAddresses"),
+    ("pfNames",),
+    (
+        ("virtual functions of others", ("devices", "pciAddresses")),
+        ("cards for storage, with another link", ("devices", "linkTypes", "pciAddresses")),
+    ),
 )
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]+")
@@ -156,10 +183,14 @@ class Catalogue:
         self._undo: t.Optional[t.List[t.Callable[[], t.Any]]] = None
         self._add(traits)
 
-    def fits(self, traits: t.Iterable[Traits]) -> bool:
-        """Adds functions when every pool can be selected exactly with them, too; leaves all as it is when not."""
+    def fits(self, traits: t.Iterable[Traits], last: bool = True) -> bool:
+        """Adds functions when every pool can be selected exactly with them, too; leaves all as it is when not.
+
+        last: also by kinds of the last resort.
+        """
         self._undo = []
-        fits = all(self.pools[pool].choice(self._tries) for pool in self._add(traits))
+        tries = [each for each in self._tries if last or not set(each[1]) & set(self.plugin.last)]
+        fits = all(self.pools[pool].choice(tries) for pool in self._add(traits))
         while self._undo and not fits:
             self._undo.pop()()
         self._undo = None
@@ -286,6 +317,20 @@ def search_all(
     return Catalogue(plugin, strategy, traits).search_all()
 
 
+_Class = t.Tuple[Catalogue, t.List[str]]
+
+
+def _last_values(plugin: Plugin, selectors: t.Mapping[str, Selectors]) -> int:
+    """How many values of kinds of the last resort there are in selectors."""
+    return sum(len(own.get(kind, ())) for own in selectors.values() for kind in plugin.last)
+
+
+def _in_common(catalogue: Catalogue, profile: t.FrozenSet[Traits]) -> int:
+    """How many functions of a profile a class has, wanted or not: what hosts have, not what is down today."""
+    pools = ["", *catalogue.pools]
+    return sum(any((values, pool) in catalogue.known for pool in pools) for values, _owner in profile)
+
+
 def classes_of(
     plugin: Plugin, functions: t.Mapping[str, t.Sequence[Function]], strategy: str
 ) -> t.Tuple[t.List[t.Tuple[t.List[str], t.Dict[str, Selectors]]], t.Optional[str]]:
@@ -293,6 +338,9 @@ def classes_of(
 
     The host is one that has no exact selectors even alone; there are no classes then. Hosts with equal traits are one
     profile, and the search works on profiles: its cost grows with the number of different machines, not of machines.
+
+    A class that needs no names stays without: hosts that can be selected by what they are have classes of their own, and those
+    that cannot, because of a port that is down, follow them. One class with names of all is taken only where that has fewer.
     """
     profiles: t.Dict[t.FrozenSet[Traits], t.List[str]] = {}
     for host in sorted(functions):
@@ -300,20 +348,41 @@ def classes_of(
     if not profiles:
         return [], None
     together = search_all(plugin, itertools.chain.from_iterable(profiles), strategy)
-    if together is not None:
+    if together is not None and not _last_values(plugin, together):
         return [(sorted(functions), together)], None
-    classes: t.List[t.Tuple[Catalogue, t.List[str]]] = []
-    for profile in sorted(profiles, key=sorted):
+    # hosts that lack little before those that lack much
+    ordered = sorted(profiles, key=lambda profile: (sum(not owner for _values, owner in profile), sorted(profile)))
+    plain: t.List[_Class] = []
+    named: t.List[_Class] = []
+    later: t.List[t.FrozenSet[Traits]] = []
+    for profile in ordered:
         alone = Catalogue(plugin, strategy, profile)
-        if alone.search_all() is None:
+        found = alone.search_all()
+        if found is None:
             return [], profiles[profile][0]
-        for catalogue, hosts in classes:
-            if catalogue.fits(profile):
-                hosts += profiles[profile]
-                break
+        if _last_values(plugin, found):
+            later.append(profile)
         else:
-            classes.append((alone, list(profiles[profile])))
-    return [(sorted(hosts), catalogue.search_all() or {}) for catalogue, hosts in classes], None
+            _join(plain, profile, profiles[profile], alone, names=False)
+    for profile in later:
+        _join(named, profile, profiles[profile], Catalogue(plugin, strategy, profile), names=True)
+    classes = [(sorted(hosts), catalogue.search_all() or {}) for catalogue, hosts in plain + named]
+    if together is not None and _last_values(plugin, together) <= sum(
+        _last_values(plugin, selectors) for _hosts, selectors in classes
+    ):
+        return [(sorted(functions), together)], None
+    return classes, None
+
+
+def _join(
+    classes: t.List[_Class], profile: t.FrozenSet[Traits], hosts: t.Sequence[str], alone: Catalogue, names: bool
+) -> None:
+    """Adds hosts to the first class that is exact with them, of those with which they have most in common, or to a new one."""
+    for catalogue, members in sorted(classes, key=lambda each: -_in_common(each[0], profile)):
+        if catalogue.fits(profile, names):
+            members += hosts
+            return
+    classes.append((alone, list(hosts)))
 
 
 # --- why not ----------------------------------------------------------------------------------------------------------

@@ -141,7 +141,8 @@ def sriov_config(
                     "resourceName": pools[pool]["name"],
                     "resourcePrefix": pools[pool]["prefix"],
                     "deviceType": "netDevice",
-                    "selectors": [{**selectors[pool], "isRdma": True}],
+                    # an object: the versions before 3.6.0 take no list of them
+                    "selectors": {**selectors[pool], "isRdma": True},
                 }
                 for pool in pools
                 if pool in selectors

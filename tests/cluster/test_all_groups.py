@@ -17,8 +17,8 @@ pytestmark = pytest.mark.cluster
 
 RAILS = "roce-rails-rails-c922ab37"
 CLASSES = {
-    "v100-1": "ib-v100-vendor-15b3",
-    "v100-2": "ib-v100-vendor-15b3",
+    "v100-1": "ib-v100-device-1017",
+    "v100-2": "ib-v100-device-1017",
     "a100-1": "ib-a100-ibp161s0",
     "a100-2": "ib-a100-ibp33s0",
     "a100-3": "ib-a100-ibp161s0",
@@ -67,8 +67,8 @@ def test_a_wish_of_one_group_touches_only_what_is_its_own(converged: Site) -> No
     converged.run("rollout")
     after = converged.objects()
     assert {name for name in after if after[name] != before.get(name)} == {
-        "ConfigMap rdma-shared-dp-ib-v100-vendor-15b3",
-        "DaemonSet rdma-shared-dp-ib-v100-vendor-15b3",
+        "ConfigMap rdma-shared-dp-ib-v100-device-1017",
+        "DaemonSet rdma-shared-dp-ib-v100-device-1017",
     }
     assert set(after) == set(before)
     assert converged.node("v100-1")["status"]["allocatable"]["rdma/rdma_v100"] == "31"

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.cluster
 
 ROOT = Path(__file__).resolve().parents[2]
 SPACE = "/api/v1/namespaces/rdma"
-CLASS = "rdma-shared-dp-ib-v100-vendor-15b3"
+CLASS = "rdma-shared-dp-ib-v100-device-1017"
 # What a rollout of the small site changes, in this order.
 STEPS = [
     f"PATCH {SPACE}",
@@ -71,7 +71,7 @@ def completes(site: Site, gate: Gate, done: int) -> None:
     gate.arm(0)
     site.run("rollout", user=user)
     assert gate.changes == STEPS[done:], "what is done is not done twice"
-    assert site.classes() == {"v100-1": "ib-v100-vendor-15b3", "v100-2": "ib-v100-vendor-15b3"}
+    assert site.classes() == {"v100-1": "ib-v100-device-1017", "v100-2": "ib-v100-device-1017"}
     for node in ("v100-1", "v100-2"):
         assert site.node(node)["status"]["allocatable"]["rdma/rdma_v100"] == "63"
     gate.arm(0)

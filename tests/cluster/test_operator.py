@@ -379,7 +379,7 @@ def test_a_policy_for_each_class(site: Site, operator: Operator) -> None:
     site.run("rollout")
     after = policies(site.kube)
     assert set(before) - set(after) == {"gb200-device-1021"}
-    assert {name for name in after if after[name] != before[name]} == {"ib-v100-vendor-15b3"}
+    assert {name for name in after if after[name] != before[name]} == {"ib-v100-device-1017"}
     assert site.node("v100-1")["status"]["allocatable"]["rdma/rdma_v100"] == "31"
     assert "gb200-1" not in site.classes()
 
@@ -405,7 +405,7 @@ def test_functions_for_a_group(site: Site, operator: Operator, kubelets: Kubelet
     site.run("rollout")
     assert site.node("gb200-1")["status"]["allocatable"]["rdma/rdma_gb200"] == "4"
     items = {item["metadata"]["name"]: item["spec"] for item in site.kube.list(f"{BASE}/nicnodepolicies", "list")}
-    assert "ofedDriver" not in items["ib-v100-vendor-15b3"]
+    assert "ofedDriver" not in items["ib-v100-device-1017"]
     driver = items["gb200-device-1021"]["ofedDriver"]
     assert driver["version"] == "doca3.4.1-26.04-1.1.0.0-1"
     policy = driver["upgradePolicy"]
@@ -747,7 +747,7 @@ def test_what_the_chart_does_not_know(charted: Site) -> None:
     assert files == {
         "network-operator-values.yaml",
         "gb200/gb200-device-1021-nicnodepolicy.yaml",
-        "ib-v100/ib-v100-vendor-15b3-nicnodepolicy.yaml",
+        "ib-v100/ib-v100-device-1017-nicnodepolicy.yaml",
     }
     for name in files - {"network-operator-values.yaml"}:
         Kube(charted.kube.source).apply(yaml.safe_load((rendered / name).read_text()), dry_run=True)

@@ -214,7 +214,7 @@ def test_labels(site: Site, tmp_path: Path) -> None:
     env = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "CALLS": str(calls)}
     done = subprocess.run(["sh", str(script)], cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (1, "2 hosts are not labelled, see the end of this file\n")
-    label = "rdma.fabric/class=v100-vendor-15b3"
+    label = "rdma.fabric/class=v100-device-1017"
     assert calls.read_text().splitlines() == [f"label|node|{node}|{label}|--overwrite|" for node in ("v1", "v2")]
     assert not (tmp_path / "evil").exists()
 

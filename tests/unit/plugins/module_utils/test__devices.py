@@ -613,6 +613,10 @@ def test_any_bytes_in_any_file(data: st.DataObject) -> None:
     ("text", "sensible"),
     [
         ("pci:v000015B3d00001017sv000015B3sd00000007bc02sc00i00", True),
+        # old kernels have the last byte in lower case
+        ("pci:v00008086d00002922sv00001AF4sd00001100bc01sc06i0a", True),
+        ("pci:v000015B3d00001017sv000015B3sd00000007bc02sc00i0g", False),
+        ("pci:v000015b3d00001017sv000015B3sd00000007bc02sc00i00", False),
         ("pci:v000015B3d00001017sv000015B3", False),
         ("", False),
         ("acpi:PNP0A08:" + "x" * 60, False),
@@ -630,4 +634,39 @@ def test_a_modalias_that_the_plugin_stumbles_over_is_told(text: str, sensible: b
             f"PCI device 0000:05:00.0: the modalias '{text[:60]}' makes no sense; "
             "the shared device plugin may see no device of this host"
         ]
+    )
+
+
+def test_an_hca_without_a_driver_is_told() -> None:
+    """It has no RDMA device, so that nothing else tells of it."""
+    machine = Machine()
+    machine.nic()
+    machine.function("0000:5e:00.0", device="0x1021", driver=None)
+    virtual = machine.function("0000:5e:00.2", device="0x101e", driver=None)
+    machine.link(f"{virtual}/physfn", "/sys/devices/pci0000:3a/0000:3a:00.0/0000:5e:00.0")
+    machine.function("0000:5e:00.3", device="0xc2d2", driver=None, **{"class": "0x080100"})
+    machine.function("0000:5f:00.0", vendor="0x8086", driver=None)
+    facts = facts_of(machine)
+    assert [device["name"] for device in facts["devices"]] == ["mlx5_0"]
+    [warning] = facts["warnings"]
+    assert warning.startswith("PCI device 0000:5e:00.0 (ConnectX-7) is a network controller without a driver")
+
+
+def test_a_sub_function_has_no_virtual_functions_of_its_own() -> None:
+    machine = Machine()
+    function = machine.nic(sriov_totalvfs=8, sriov_numvfs=2)
+    machine.port(machine.hca("mlx5_2", f"{function}/mlx5_core.sf.4"))
+    physical, sub = facts_of(machine)["devices"]
+    assert (physical["sriov"], sub["kind"]) == ({"total": 8, "vfs": 2, "pf": None}, "sf")
+    assert sub["sriov"] == {"total": 0, "vfs": 0, "pf": None}
+
+
+def test_a_device_whose_function_is_not_visible_is_no_software() -> None:
+    """As in containers and some virtual machines: the device is on a bus that is no PCI."""
+    machine = Machine()
+    machine.port(machine.hca("mlx5_0", "/sys/devices/platform/LNXSYSTM:00"))
+    device = only(facts_of(machine))
+    assert (device["kind"], device["pci"]) == ("pf", None)
+    assert device["plugin"]["reason"] == (
+        "its PCI function is not visible here, and the plugin lists PCI functions only"
     )

@@ -24,7 +24,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._selectors import (
     usable_ports,
     validate_wishes,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._solver import Function
+from ansible_collections.fabric.rdma.plugins.module_utils._solver import SHARED, Function
 from ansible_collections.fabric.rdma.plugins.module_utils._sriov import VERSIONS, sriov_config, sriov_functions
 from ansible_collections.fabric.rdma.plugins.module_utils._tables import plan_table
 from ansible_collections.fabric.rdma.plugins.module_utils._tree import open_tree
@@ -125,9 +125,10 @@ def sriov_pools(facts: Json, config: Json, version: tuple[int, ...] = (3, 11, 0)
     for entry in config["resourceList"]:
         assert entry["deviceType"] == "netDevice"
         assert re.search(r"^[a-zA-Z0-9_]+$", entry["resourceName"])
-        assert isinstance(entry["selectors"], list)
+        # versions before 3.6.0 take an object only
+        assert isinstance(entry["selectors"], dict)
         pools[f"{entry['resourcePrefix']}/{entry['resourceName']}"] = {
-            device["pciAddresses"] for device in listed if any(selected(device, each) for each in entry["selectors"])
+            device["pciAddresses"] for device in listed if selected(device, entry["selectors"])
         }
     return pools
 
@@ -309,6 +310,46 @@ def brute_force(cluster: dict[str, Json], want: Json, kinds: tuple[str, ...]) ->
     return found
 
 
+# What may come to a host that wants ConnectX in InfiniBand mode, by what a plugin sees of it.
+WANTED = {
+    "vendors": "15b3",
+    "deviceIDs": "101b",
+    "drivers": "mlx5_core",
+    "linkTypes": "infiniband",
+    "ifNames": "ibp59s0",
+}
+NEWCOMERS = {
+    "virtual functions": {"deviceIDs": "101c", "ifNames": "ibp59s0v0"},
+    "BlueField and other models": {"deviceIDs": "a2dc", "ifNames": "ibp97s0"},
+    "cards for storage, with another link": {"deviceIDs": "1017", "linkTypes": "ether", "ifNames": "enp99s0"},
+    "cards of other vendors": {"vendors": "8086", "deviceIDs": "1592", "drivers": "ice", "ifNames": "enp98s0"},
+}
+
+
+def matched_later(kinds: tuple[str, ...]) -> list[str]:
+    return [
+        words
+        for words, values in NEWCOMERS.items()
+        if all({**WANTED, **values}[kind] == WANTED[kind] for kind in kinds)
+    ]
+
+
+def test_virtual_functions_that_come_later_are_not_offered() -> None:
+    """The plugin looks again every few minutes, with the selectors that it has."""
+    machine = Machine()
+    physical = machine.nic("mlx5_0", "eth0", "0000:3b:00.0", device="0x101d", sriov_totalvfs=8)
+    [entry] = plan_group("g", {"n": facts_of(machine)}, wishes({"link_layer": "Ethernet", "kinds": ["pf"]}))["classes"]
+    assert (entry["selectors"], entry["matched_later"]) == ({"deviceIDs": ["101d"]}, [])
+    machine.link(f"{machine.nic('mlx5_1', 'eth0v0', '0000:3b:00.2', device='0x101e')}/physfn", physical)
+    assert plugin_pool(facts_of(machine), entry["config"]) == {"0000:3b:00.0"}
+
+
+def wanted_devices(plan: Json, cluster: dict[str, Json], host: str) -> list[Json]:
+    """The devices of a host that are offered by its class."""
+    names = {row["device"] for entry in plan["classes"] for row in entry["matches"].get(host, ())}
+    return [device for device in cluster[host]["devices"] if device["name"] in names]
+
+
 def nonempty_subsets(values: list[str]) -> list[tuple[str, ...]]:
     return [each for size in range(1, len(values) + 1) for each in itertools.combinations(values, size)]
 
@@ -328,15 +369,21 @@ def test_selectors_are_the_smallest_that_are_exact(cluster: dict[str, Json], wan
     served = {host for entry in plan["classes"] for host in entry["hosts"]}
     if len(plan["classes"]) != 1:
         together = brute_force({host: cluster[host] for host in served}, want, ALL_KINDS)
-        assert not plan["classes"] or not any(together.values()), "a group is split when nothing else is left"
+        plain = [is_exact for kinds, is_exact in together.items() if "ifNames" not in kinds]
+        assert not plan["classes"] or not any(plain), "a group is split when only names are left"
+        if any(together.values()):
+            names = {device["netdevs"][0] for host in served for device in wanted_devices(plan, cluster, host)}
+            assert sum(len(entry["selectors"].get("ifNames", ())) for entry in plan["classes"]) < len(names)
         return
     [entry] = plan["classes"]
     chosen = tuple(entry["selectors"])
     exact = brute_force({host: cluster[host] for host in served}, want, ALL_KINDS)
     assert exact[chosen]
+    assert entry["matched_later"] == SHARED.matched_later(chosen) == sorted(matched_later(chosen))
     for kinds, is_exact in exact.items():
-        if is_exact and ("ifNames" in chosen) >= ("ifNames" in kinds):
-            assert len(chosen) <= len(kinds) or ("ifNames" in chosen) < ("ifNames" in kinds), (kinds, chosen)
+        if is_exact and ("ifNames" in chosen) == ("ifNames" in kinds):
+            mine, other = len(matched_later(chosen)), len(matched_later(kinds))
+            assert mine < other or (mine == other and len(chosen) <= len(kinds)) or "ifNames" in chosen, (kinds, chosen)
     if "ifNames" in chosen:
         assert not any(is_exact for kinds, is_exact in exact.items() if "ifNames" not in kinds), "names come last"
 
@@ -563,10 +610,10 @@ def selectors(plan: Json) -> dict[str, Json]:
     return {entry["name"]: entry["selectors"] for entry in plan["classes"]}
 
 
-def test_ib_v100_is_the_vendor() -> None:
+def test_ib_v100_is_one_device_id() -> None:
     plan = plan_group("ib-v100", captured("ib-v100-1", "ib-v100-2"), {"resource": {"name": "rdma_v100"}})
     assert plan["resource"] == "rdma/rdma_v100"
-    assert selectors(plan) == {"ib-v100-vendor-15b3": {"vendors": ["15b3"]}}
+    assert selectors(plan) == {"ib-v100-device-1017": {"deviceIDs": ["1017"]}}
     assert plan["environment"]["ib-v100-2"] == {
         "NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1",
         "UCX_NET_DEVICES": "mlx5_0:1,mlx5_1:1",
@@ -622,10 +669,10 @@ def test_gb200_is_one_device_id() -> None:
     assert (plan["warnings"], plan["errors"]) == ([], [])
 
 
-def test_roce_rails_is_the_vendor() -> None:
+def test_roce_rails_is_one_device_id() -> None:
     want = {"link_layer": "Ethernet", "min_rate_gbps": 100}
     plan = plan_group("roce-rails", captured("roce-rails-1", "roce-rails-2"), wishes(want))
-    assert selectors(plan) == {"roce-rails-vendor-15b3": {"vendors": ["15b3"]}}
+    assert selectors(plan) == {"roce-rails-device-1017": {"deviceIDs": ["1017"]}}
     assert [len(rows) for rows in plan["wanted"].values()] == [8, 8]
 
 
@@ -656,6 +703,21 @@ def test_class_names_stay_when_hosts_come_and_go() -> None:
 def test_names_of_classes(chosen: dict[str, list[str]], name: str | None) -> None:
     found = _class_name("g", chosen)
     assert found == name or (name is None and re.fullmatch("g-[0-9a-f]{8}", found))
+
+
+@pytest.mark.parametrize("other", ["gpu-eth0", "gpu_eth0", "GPU-eth0"])
+def test_classes_of_groups_with_like_names_have_different_names(other: str) -> None:
+    facts = {"a": ports_of("eth0 ib0 ib1", down="ib1"), "b": two_ports("ib0", "ib1", "ib0")}
+    for device in facts["b"]["devices"]:
+        device["node_guid"] = None
+    want = {"want": {"link_layer": "Ethernet"}}
+    groups = {"gpu": {**group("a"), **want}, other: {**group("b"), **want}}
+    plan = plan_groups(facts, groups)
+    [[mine], [theirs]] = (list(selectors(plan["groups"][name])) for name in ("gpu", other))
+    assert theirs == f"{other}-ib0"
+    assert re.fullmatch("gpu-[0-9a-f]{8}", mine)
+    alone = plan_groups({"a": facts["a"]}, {"gpu": groups["gpu"]})
+    assert list(selectors(alone["groups"]["gpu"])) == ["gpu-eth0-ib0"]
 
 
 def two_ports(first: str, second: str, wanted: str) -> Json:
@@ -716,7 +778,7 @@ def test_a_counter_example_names_both() -> None:
         "group g: no selectors are exact: host n: mlx5_0 (0000:3b:00.0) is wanted and mlx5_1 (0000:3b:00.1) is not "
         "(port is Down (phys state LinkUp), the group wants Active), but the plugin cannot tell them apart by vendors, deviceIDs, drivers, linkTypes, ifNames"
     )
-    with pytest.raises(PlanError, match=f"^{re.escape(message)}$"):
+    with pytest.raises(PlanError, match=f"^{re.escape(message)}"):
         plan_group("g", {"n": facts_of(machine)}, RESOURCE)
 
 
@@ -740,8 +802,88 @@ def test_a_strategy_that_cannot(strategy: str, message: str | None) -> None:
             "g-device-1017": {"deviceIDs": ["1017"]}
         }
         return
-    with pytest.raises(PlanError, match=f"^{re.escape(message)}$"):
+    with pytest.raises(PlanError, match=f"^{re.escape(message)}"):
         plan_group("g", {"n": facts_of(machine)}, given_wishes)
+
+
+# -- Classes that last -----------------------------------------------------------------------------------------------
+
+
+def ports_of(netdevs: str, down: str = "", ids: str = "0x1017", **values: Any) -> Json:
+    """A host with a function for each netdev; those of which the port is down."""
+    machine = Machine()
+    for index, netdev in enumerate(netdevs.split()):
+        function = machine.nic(f"mlx5_{index}", netdev, f"0000:{16 + index:02x}:00.0", device=ids, **values)
+        if netdev in down.split():
+            machine.files(f"{function}/infiniband/mlx5_{index}/ports/1", state="1: DOWN")
+    return facts_of(machine)
+
+
+def test_a_healthy_host_does_not_follow_a_sick_one() -> None:
+    """It would be selected by names, and get another class on the day on which the other one's port comes up."""
+    cluster = {
+        # by the order of what they are selected by, the sick host comes first
+        "sick": ports_of("a0 a1 a2", down="a2"),
+        "well": ports_of("a0 a1 a2"),
+        "other": ports_of("b0 b1", ids="0x1021"),
+    }
+    plan = plan_group("g", cluster, wishes({"link_layer": "Ethernet"}))
+    classes = {tuple(entry["hosts"]): entry["selectors"] for entry in plan["classes"]}
+    assert classes.keys() == {("sick",), ("other", "well")}
+    assert "ifNames" not in classes["other", "well"]
+    assert classes["sick",] == {"ifNames": ["a0", "a1"]}
+
+
+def test_names_of_a_sick_host_alone_are_listed() -> None:
+    """Where each host has names of its own, one list of all of them would be exact, too, and change with every new host."""
+    cluster = {f"n{host}": ports_of(f"a{host}x b{host}x c{host}x") for host in range(5)}
+    cluster["sick"] = ports_of("a9x b9x c9x", down="b9x")
+    plan = plan_group("g", cluster, wishes({"link_layer": "Ethernet"}))
+    assert sorted(len(entry["selectors"].get("ifNames", ())) for entry in plan["classes"]) == [0, 2]
+    assert any("would need more names of interfaces" in text for text in plan["warnings"])
+    assert all(entry["reason"] for entry in plan["classes"])
+
+
+def test_reasons_name_functions() -> None:
+    cluster = {"a": two_ports("eth0", "eth1", "eth0"), "b": two_ports("eth0", "eth1", "eth1")}
+    cluster["c"] = ports_of("eth0 eth1")
+    for entry in plan_group("g", cluster, wishes({"link_layer": "Ethernet"}))["classes"]:
+        assert re.search(r"mlx5_\d \(0000:..:00\.0\)", entry["reason"]), entry["reason"]
+
+
+@pytest.mark.parametrize(
+    ("exclude", "told"),
+    [
+        (["bond9", "mlx5_0"], ["bond9"]),
+        (["0000:3b:00.0"], []),
+        (["eth0"], []),
+        (["bond0"], []),
+        (["MLX5_0"], ["MLX5_0"]),
+    ],
+)
+def test_an_exclusion_of_nothing_is_told(exclude: list[str], told: list[str]) -> None:
+    machine = Machine()
+    function = machine.nic()
+    machine.netdev("eth0", function, master="bond0")
+    machine.bond("bond0", "eth0")
+    plan = plan_group("g", {"n": facts_of(machine)}, wishes({"link_layer": "Ethernet", "exclude": exclude}))
+    warnings = [text for text in plan["warnings"] if text.startswith("rdma_want.exclude: ")]
+    assert [text.split()[1] for text in warnings] == told
+    # a member of a bond that is no LAG goes by the bond's name, too
+    assert [row["reason"] for row in plan["exclusions"]] == (
+        [f"excluded by name ({', '.join(set(exclude) - set(told))})"] if set(exclude) - set(told) else []
+    )
+
+
+def test_a_missing_ipoib_module_is_the_remedy() -> None:
+    machine = Machine()
+    for index, state in enumerate(("4: ACTIVE", "1: DOWN")):
+        hca = machine.hca(f"mlx5_{index}", machine.function(f"0000:3b:00.{index}"))
+        machine.port(hca, link_layer="InfiniBand", state=state)
+    with pytest.raises(
+        PlanError, match=r"InfiniBand devices without a netdev, such as mlx5_0 of host n, .* load ib_ipoib on n$"
+    ):
+        plan_group("g", {"n": facts_of(machine)}, RESOURCE)
 
 
 # -- Reasons ---------------------------------------------------------------------------------------------------------
@@ -859,6 +1001,7 @@ def test_software_devices_are_wanted_and_not_advertised() -> None:
             "name": "soft-software",
             "hosts": ["n"],
             "selectors": {},
+            "matched_later": [],
             "pools": [],
             "config": None,
             "matches": {},
@@ -1251,7 +1394,7 @@ def test_a_physical_function_is_not_selected_by_its_name() -> None:
         "resourceName": "rdma_x",
         "resourcePrefix": "rdma",
         "deviceType": "netDevice",
-        "selectors": [{"pciAddresses": ["0000:3b:00.0"], "isRdma": True}],
+        "selectors": {"pciAddresses": ["0000:3b:00.0"], "isRdma": True},
     }
     assert entry["sriov"]["versions"] == "3.5.1 or newer"
     assert sriov_pools(facts, entry["sriov"]["config"]) == {"rdma/rdma_x": {"0000:3b:00.0"}}
@@ -1278,14 +1421,15 @@ def test_virtual_functions_are_told_apart_by_the_name_of_the_uplink() -> None:
     want = {"link_layer": "Ethernet", "kinds": ["vf"], "exclude": ["mlx5_9"]}
     [entry] = plan_group("g", {"n": facts}, wishes(want))["classes"]
     [resource] = entry["sriov"]["config"]["resourceList"]
-    assert resource["selectors"] == [{"pfNames": ["eth0"], "isRdma": True}]
+    assert resource["selectors"] == {"pfNames": ["eth0"], "isRdma": True}
     assert sriov_pools(facts, entry["sriov"]["config"]) == {"rdma/rdma_x": {"0000:3b:00.2"}}
     # a name that a list would take for something else is not used
     facts = virtual_functions(("eth0v0", "eth1v0"), "eth#0", "eth1")
     [entry] = plan_group("g", {"n": facts}, wishes(want))["classes"]
-    assert entry["sriov"]["config"]["resourceList"][0]["selectors"] == [
-        {"pciAddresses": ["0000:3b:00.2"], "isRdma": True}
-    ]
+    assert entry["sriov"]["config"]["resourceList"][0]["selectors"] == {
+        "pciAddresses": ["0000:3b:00.2"],
+        "isRdma": True,
+    }
 
 
 def test_a_virtual_function_without_a_netdev_has_the_link_type_of_its_physical_one() -> None:
@@ -1299,7 +1443,7 @@ def test_a_virtual_function_without_a_netdev_has_the_link_type_of_its_physical_o
     places = {"n": {version: [wanted, other[version]] for version in VERSIONS}}
     found = sriov_config(places, [], {"r": {"name": "x", "prefix": "rdma"}})
     assert found["versions"] == "3.5.1 or newer"
-    assert found["config"]["resourceList"][0]["selectors"] == [{"pciAddresses": ["a"], "isRdma": True}]
+    assert found["config"]["resourceList"][0]["selectors"] == {"pciAddresses": ["a"], "isRdma": True}
     facts = virtual_functions(("", "eth1v0"), "eth0", "eth1")
     seen, _refusals = sriov_functions("n", facts, [])
     assert {version: own[0].values[3] for version, own in seen.items()} == {
@@ -1320,9 +1464,10 @@ def test_the_other_leg_of_a_lag_may_be_offered() -> None:
     facts = facts_of(machine)
     assert [member["pci"] for member in facts["devices"][0]["lag"]["members"]] == ["0000:3b:00.0", "0000:3b:00.1"]
     [entry] = plan_group("g", {"n": facts}, wishes({"link_layer": "Ethernet"}))["classes"]
-    assert entry["sriov"]["config"]["resourceList"][0]["selectors"] == [
-        {"pciAddresses": ["0000:3b:00.0"], "isRdma": True}
-    ]
+    assert entry["sriov"]["config"]["resourceList"][0]["selectors"] == {
+        "pciAddresses": ["0000:3b:00.0"],
+        "isRdma": True,
+    }
     assert sriov_pools(facts, entry["sriov"]["config"]) == {"rdma/rdma_x": {"0000:3b:00.0"}}
 
 
@@ -1333,7 +1478,7 @@ def test_virtual_functions_by_the_name_of_theirs() -> None:
     facts = facts_of(machine)
     [entry] = plan_group("g", {"n": facts}, wishes({"link_layer": "Ethernet", "kinds": ["vf"]}))["classes"]
     # the plugin leaves the physical function out itself, so nothing but the virtual one is there to be told from
-    assert entry["sriov"]["config"]["resourceList"][0]["selectors"] == [{"vendors": ["15b3"], "isRdma": True}]
+    assert entry["sriov"]["config"]["resourceList"][0]["selectors"] == {"devices": ["1017"], "isRdma": True}
     [entry] = plan_group("g", {"n": facts}, wishes({"link_layer": "Ethernet"}))["classes"]
     assert entry["sriov"] == {
         "config": None,
