@@ -11,6 +11,8 @@ import signal
 import time
 import typing as t
 
+from ansible_collections.fabric.rdma.molecule.shared.pace import limit
+
 if t.TYPE_CHECKING:
     from conftest import Result, Site
 
@@ -164,7 +166,7 @@ def test_a_machine_that_is_gone_during_its_change(site: Site) -> None:
 def test_a_controller_that_is_killed_and_started_again(site: Site) -> None:
     site.on("lab2", "fault", "wait")
     process = site.start("prepare")
-    end = time.monotonic() + 900
+    end = time.monotonic() + limit(900)
     while site.look("lab2")["lab2"]["began"] == "0":
         assert process.poll() is None, process.communicate()[0]
         assert time.monotonic() < end, "lab2 does not get its turn"
