@@ -373,7 +373,7 @@ def test_rails_are_planned_with_the_other_groups() -> None:
         "ib": {"hosts": ["ib-v100-1"], "resource": {"name": "x"}},
     }
     cluster = plan_groups({host: facts[host] for host in ("roce-rails-1", "ib-v100-1")}, groups)["cluster"]
-    assert cluster["selectors"]["rdma/x"] == {"linkTypes": ["infiniband"]}
+    assert cluster["selectors"]["rdma/x"] == {"deviceIDs": ["1017"], "linkTypes": ["infiniband"]}
     assert len(cluster["config"]["configList"]) == 9
     groups["more"] = {"hosts": ["dup"], **WISHES, "resource": {"name": "shared_cx5", "prefix": "other"}}
     cluster = plan_groups(facts, groups)["cluster"]
