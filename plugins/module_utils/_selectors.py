@@ -681,6 +681,7 @@ def _plan_group(
         "resources": [{"resource": pool, "rail": entry["rail"]} for pool, entry in pools.items()],
         "planned": True,
         "kept": None,
+        "cached": {},
         "classes": classes,
         "wanted": wanted,
         "rails": {host: _rails_of(own, by_rail, facts_by_host[host]) for host, own in hosts.items() if own.rails},
@@ -740,6 +741,7 @@ def _unplanned(group: str, wishes: t.Mapping[str, t.Any], reason: str) -> Json:
         "resources": [],
         "planned": False,
         "kept": None,
+        "cached": {},
         "classes": [],
         "wanted": {},
         "rails": {},
@@ -929,8 +931,6 @@ def plan_groups(
             reason = "group %s: %s: they are two names of one machine; take one of them out" % (group, both)
             plans[group] = _unplanned(group, groups[group], reason)
     warnings += _shared_names(plans)
-    for plan in plans.values():
-        plan["cached"] = {}
     for host in sorted(set(cached or ()) & set(owner)):
         plans[owner[host]]["cached"][host] = (cached or {})[host]
     cluster = _cluster(plans, groups, functions, facts_by_host)

@@ -1092,7 +1092,7 @@ NAME = "letters, digits and underscores (the plugin refuses anything else), such
         ),
         (
             {"resource": {"name": "x", "prefix": "a" * 245}},
-            f"rdma_resource.prefix is '{'a' * 245}'; expected a domain-like prefix, such as rdma",
+            f"rdma_resource.prefix is '{'a' * 79}...; expected a domain-like prefix, such as rdma",
         ),
         ({"want": {"lnk": 1}}, "rdma_want has no key lnk; it knows exclude, kinds, link_layer, min_rate_gbps, state"),
         ({"want": "x"}, "rdma_want is 'x'; expected a dictionary"),
