@@ -21,6 +21,11 @@ from ansible_collections.fabric.rdma.plugins.module_utils._devices import (
     read_devices,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._gpudirect import read_nvidia
+from ansible_collections.fabric.rdma.plugins.module_utils._packages import (
+    dpkg_stack,
+    is_stack_package,
+    parse_dpkg_status,
+)
 from ansible_collections.fabric.rdma.plugins.module_utils._runtime import read_limits, read_runtime, settled
 from ansible_collections.fabric.rdma.plugins.module_utils._storage import STORAGE_MODULES, excerpt, read_storage
 from ansible_collections.fabric.rdma.plugins.module_utils._tree import Entry, Recorder, Tree
@@ -191,6 +196,16 @@ def _kernel(tree: Tree, files: t.Dict[str, str], release: t.Optional[str]) -> Fa
     }
 
 
+def _stack_packages(tree: Tree) -> t.Optional[t.Dict[str, str]]:
+    """Versions by name of the installed packages of the stack; None where nobody tells."""
+    status = tree.excerpt("/var/lib/dpkg/status", dpkg_stack)
+    listing = None if status else tree.answer("packages", "/usr/bin/rpm")
+    if listing is None:
+        return None if status is None else parse_dpkg_status(status.decode("utf-8", "replace"))
+    words = (line.split(" ") for line in listing.splitlines())
+    return {pair[0]: pair[1] for pair in words if len(pair) == 2 and is_stack_package(pair[0])}
+
+
 def _ofed(tree: Tree, files: t.Dict[str, str]) -> Facts:
     """Which driver stack the node has on disk and in the kernel.
 
@@ -210,6 +225,8 @@ def _ofed(tree: Tree, files: t.Dict[str, str]) -> Facts:
         "flavour": flavour,
         "version": found.group(2).rstrip(".-") if found else None,
         "mlx5_core": {"path_kind": path_kind, "version": tree.text("/sys/module/mlx5_core/version")},
+        # a long list to look through, and nobody asks for the distribution's
+        "packages": None if flavour == "inbox" else _stack_packages(tree),
         "tools": {
             name: any(tree.exists("%s/%s" % (directory, name)) for directory in _BINARY_DIRECTORIES) for name in _TOOLS
         },

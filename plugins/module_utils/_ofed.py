@@ -12,10 +12,10 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._packages import is_stack_package, of_release, split_wish
 from ansible_collections.fabric.rdma.plugins.module_utils._wishes import problems
 
 __all__ = [
-    "RELEASES",
     "ROWS",
     "OfedError",
     "Plan",
@@ -35,18 +35,6 @@ Number = t.Tuple[int, ...]
 # The nodes in /dev/infiniband that verbs programs and the device plugin use (rdma-core, Documentation/udev.md).
 _MODULES = ("ib_umad", "ib_uverbs", "rdma_ucm")
 _INFINIBAND_MODULES = ("ib_ipoib",)
-
-# DOCA release -> the OFED inside it. ofed_info of such a host names the latter only.
-RELEASES: t.Dict[Number, str] = {
-    (2, 8): "24.07",
-    (2, 9): "24.10",
-    (2, 10): "25.01",
-    (3, 0): "25.04",
-    (3, 1): "25.07",
-    (3, 2): "25.10",
-    (3, 3): "26.01",
-    (3, 4): "26.04",
-}
 
 _NAMES = {"doca": "DOCA", "mlnx_iso": "MLNX_OFED"}
 
@@ -246,15 +234,32 @@ def installed_release(facts: t.Mapping[str, t.Any]) -> t.Optional[str]:
     return "%s %s" % (name, ofed["version"] or "of an unknown version")
 
 
-def _is_wished(facts: t.Mapping[str, t.Any], method: str, version: str) -> bool:
-    """True when the stack on disk is the wished one."""
-    ofed = facts["ofed"]
-    has = ofed["version"] or ""
+def _unlike(facts: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any]) -> t.Optional[str]:
+    """What makes the stack on disk another one than the wished, in words; None when it is the wished one.
+
+    Of MLNX_OFED, ofed_info tells the release. DOCA's names the OFED inside it only, which several releases share; there the packages
+    tell it.
+    """
+    ofed, method, version = facts["ofed"], wish["method"], wish["version"]
+    wished = "%s %s" % (_NAMES[method], version)
+    unlike = "the driver is %s, not %s" % (installed_release(facts) or "the kernel's own", wished)
     if method == "mlnx_iso":
         # 24.10 is satisfied by 24.10-1.1.4.0, 24.10-1 not by 24.10-10
-        return ofed["flavour"] == "mlnx_ofed" and re.match(r"%s(?!\d)" % re.escape(version), has) is not None
-    inside = RELEASES.get(release_number(version))
-    return ofed["flavour"] == "doca" and (inside is None or not has or re.match(r"%s(?!\d)" % inside, has) is not None)
+        there = re.match(r"%s(?!\d)" % re.escape(version), ofed["version"] or "")
+        return None if ofed["flavour"] == "mlnx_ofed" and there else unlike
+    if ofed["flavour"] != "doca":
+        return unlike
+    packages = ofed.get("packages")
+    if packages is None:
+        return "%s, and the host does not tell its packages" % unlike
+    for name, pattern in map(split_wish, wish.get("packages") or ["doca-ofed"]):
+        has = packages.get(name)
+        # of packages that the facts do not have, the package manager knows
+        if has is None and is_stack_package(name):
+            return "%s is not installed, which %s brings" % (name, wished)
+        if has is not None and not of_release(has, pattern, version):
+            return "%s is %s, not %s" % (name, has, "of %s" % wished if pattern is None else pattern)
+    return None
 
 
 def driver_pending(facts: t.Mapping[str, t.Any]) -> t.Optional[str]:
@@ -319,17 +324,15 @@ def _inbox_needs(facts: t.Mapping[str, t.Any], infiniband: bool) -> Json:
 
 
 def _driver_needs(facts: t.Mapping[str, t.Any], wish: Json, infiniband: bool) -> Json:
-    method, version = wish["method"], wish["version"]
     plan = ofed_plan(facts, wish)
     if plan.refusals:
         raise OfedError(". ".join(plan.refusals))
     reasons: t.List[str] = []
-    driver = not _is_wished(facts, method, version)
+    unlike = _unlike(facts, wish)
+    driver = unlike is not None
     half = not driver and facts["ofed"]["mlx5_core"]["path_kind"] != "updates"
-    if driver:
-        reasons.append(
-            "the driver is %s, not %s %s" % (installed_release(facts) or "the kernel's own", _NAMES[method], version)
-        )
+    if unlike is not None:
+        reasons.append(unlike)
     elif half:
         # typical after an update of the kernel without its headers: the node silently runs half of each stack
         reasons.append(

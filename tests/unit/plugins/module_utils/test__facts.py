@@ -267,6 +267,38 @@ def test_driver_stacks(
     assert (ofed["flavour"], ofed["version"], ofed["mlx5_core"]["path_kind"]) == expected
 
 
+STATUS = "Package: {}\nStatus: install ok installed\nVersion: 2.9.1-0.1.8\n\n"
+LISTING = "doca-ofed 2.9.1-0.1.8\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "status", "listing", "expected"),
+    [
+        (None, STATUS.format("doca-ofed"), None, None),
+        ("echo OFED-internal-24.10-1:", STATUS.format("doca-ofed"), None, {"doca-ofed": "2.9.1-0.1.8"}),
+        ("echo OFED-internal-24.10-1:", STATUS.format("bash"), None, {}),
+        ("echo OFED-internal-24.10-1:", None, LISTING, {"doca-ofed": "2.9.1-0.1.8"}),
+        # dpkg as a mere program on a system of RPMs
+        ("echo OFED-internal-24.10-1:", "", LISTING, {"doca-ofed": "2.9.1-0.1.8"}),
+        ("echo OFED-internal-24.10-1:", None, None, None),
+    ],
+)
+def test_packages_of_a_vendors_stack(
+    script: str | None, status: str | None, listing: str | None, expected: dict[str, str] | None
+) -> None:
+    machine = node()
+    for path, text in (
+        ("/usr/bin/ofed_info", script and f"#!/bin/bash\n{script}\n"),
+        ("/var/lib/dpkg/status", status),
+        ("/.answers/packages/usr/bin/rpm", listing),
+    ):
+        if text is not None:
+            machine.file(path, text)
+    facts = facts_of(machine)
+    assert facts["ofed"]["packages"] == expected
+    assert facts_of(MemoryTree(record(machine.tree()))) == facts
+
+
 def test_programs_and_the_loaded_driver() -> None:
     machine = node()
     machine.file("/usr/sbin/ibstat")

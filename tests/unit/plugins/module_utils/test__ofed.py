@@ -221,8 +221,9 @@ def node(
     tools: tuple[str, ...] = TOOLS,
     modules: tuple[str, ...] = MODULES,
     device: str = "0x101b",
+    packages: dict[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Facts of a node with a ConnectX-6: what ofed_info says, where mlx5_core is on disk, which one runs."""
+    """Facts of a node with a ConnectX-6: what ofed_info says, where mlx5_core is on disk, which one runs, what dpkg has."""
     machine = Machine()
     machine.nic(device=device)
     machine.file("/proc/sys/kernel/osrelease", "6.8.0\n")
@@ -237,11 +238,19 @@ def node(
         machine.files("/sys/module/mlx5_core", initstate="live", version=running)
     if info:
         machine.file("/usr/bin/ofed_info", f"#!/bin/bash\necho {info}:\n")
+    if packages is not None:
+        status = "Package: {}\nStatus: install ok installed\nVersion: {}\n\n"
+        machine.file("/var/lib/dpkg/status", "".join(status.format(*item) for item in packages.items()))
     return facts_of(machine)
 
 
 MLNX = {"info": "MLNX_OFED_LINUX-24.10-1.1.4.0", "path": "updates/dkms", "running": "24.10-1.1.4"}
-DOCA_OFED = {"info": "OFED-internal-24.10-1.1.4.0.105", "path": "updates/dkms", "running": "24.10-1.1.4"}
+DOCA_OFED = {
+    "info": "OFED-internal-24.10-1.1.4.0.105",
+    "path": "updates/dkms",
+    "running": "24.10-1.1.4",
+    "packages": {"doca-ofed": "2.9.1-0.1.8", "mlnx-ofed-kernel-dkms": "24.10.OFED.24.10.1.1.4.1-1"},
+}
 REBOOT = "the kernel still runs the mlx5_core that came with it"
 
 
@@ -263,11 +272,9 @@ REBOOT = "the kernel still runs the mlx5_core that came with it"
         (
             node(**DOCA_OFED),
             {**DOCA, "version": "3.2.0", "repository": "file:/srv/"},
-            {"driver": True, "reasons": ["the driver is DOCA's OFED 24.10-1.1.4.0.105, not DOCA 3.2.0"]},
+            {"driver": True, "reasons": ["doca-ofed is 2.9.1-0.1.8, not of DOCA 3.2.0"]},
         ),
         (node(**MLNX), DOCA, {"driver": True, "reasons": ["the driver is MLNX_OFED 24.10-1.1.4.0, not DOCA 2.9.1"]}),
-        # a release that the table does not translate is taken at its word
-        (node(**DOCA_OFED), {**DOCA, "version": "3.9.0", "repository": "file:/srv/"}, {}),
         # a new kernel without headers: the packages are there, the module is the kernel's
         (
             node(**{**DOCA_OFED, "path": "kernel", "running": None}),
@@ -312,6 +319,45 @@ def test_needs_of_a_driver(facts: dict[str, Any], wish: dict[str, Any], expected
         "warnings": [],
     }
     assert needs == {**nothing, **expected, "needed": "reasons" in expected}
+
+
+@pytest.mark.parametrize(
+    ("wish", "packages", "reason"),
+    [
+        ({"version": "2.9.1"}, {"doca-ofed": "2.9.1-0.1.8"}, None),
+        # NVIDIA writes the number of the build after the third number, too
+        ({"version": "2.9.1"}, {"doca-ofed": "2.9.1018-1"}, None),
+        ({"version": "2.9"}, {"doca-ofed": "2.9.3-0.1.8"}, None),
+        ({"version": "2.9.3"}, {"doca-ofed": "2.9.1-0.1.8"}, "doca-ofed is 2.9.1-0.1.8, not of DOCA 2.9.3"),
+        ({"version": "2.7.0"}, {"doca-ofed": "2.9.1-0.1.8"}, "doca-ofed is 2.9.1-0.1.8, not of DOCA 2.7.0"),
+        ({"version": "3.5.0"}, {"doca-ofed": "2.9.1-0.1.8"}, "doca-ofed is 2.9.1-0.1.8, not of DOCA 3.5.0"),
+        ({"version": "3.5.0"}, {"doca-ofed": "3.5.0-1"}, None),
+        ({"version": "2.9.1"}, {"doca-ofed": "2.9.10-1"}, "doca-ofed is 2.9.10-1, not of DOCA 2.9.1"),
+        ({"version": "2.9.1"}, {}, "doca-ofed is not installed"),
+        # what the packages are called, and of which version, is the operator's choice
+        (
+            {"version": "2.9.1", "packages": ["mlnx-ofed-kernel-dkms=24.10.1*"]},
+            {"mlnx-ofed-kernel-dkms": "24.10.1.1"},
+            None,
+        ),
+        ({"version": "2.9.1", "packages": ["mlnx-ofed-kernel=24.10"]}, {"mlnx-ofed-kernel": "24.10-1.el9"}, None),
+        (
+            {"version": "2.9.1", "packages": ["doca-ofed", "mlnx-tools=24.10-0.1"]},
+            {"doca-ofed": "2.9.1-0.1.8", "mlnx-tools": "24.10-0.2"},
+            "mlnx-tools is 24.10-0.2, not 24.10-0.1",
+        ),
+        ({"version": "2.9.1", "packages": ["rdma-core=*"]}, {"rdma-core": "2410mlnx54-1.2410114"}, None),
+        ({"version": "2.9.1"}, None, "the host does not tell its packages"),
+    ],
+)
+def test_what_is_installed_is_compared_exactly(
+    wish: dict[str, Any], packages: dict[str, str] | None, reason: str | None
+) -> None:
+    needs = ofed_needs(
+        node(**{**DOCA_OFED, "packages": packages}), {**DOCA, "repository": "file:/srv/", **wish}, "InfiniBand"
+    )
+    assert needs["driver"] == (reason is not None)
+    assert not needs["driver"] or reason in needs["reasons"][0]
 
 
 @pytest.mark.parametrize(
