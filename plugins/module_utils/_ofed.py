@@ -20,6 +20,7 @@ __all__ = [
     "OfedError",
     "Plan",
     "Row",
+    "active_ports",
     "check_cards",
     "check_wish",
     "driver_pending",
@@ -284,6 +285,16 @@ def driver_pending(facts: t.Mapping[str, t.Any]) -> t.Optional[str]:
     return None
 
 
+def active_ports(facts: t.Mapping[str, t.Any]) -> t.List[Json]:
+    """The devices of facts with those of their ports that are Active, in the form that lost_ports() takes."""
+    devices = []
+    for device in facts.get("devices", []):
+        ports = [{"number": port["number"], "state": "Active"} for port in device["ports"] if port["state"] == "Active"]
+        if ports:
+            devices.append({"name": device["name"], "pci": device["pci"], "ports": ports})
+    return devices
+
+
 def _modules(
     facts: t.Mapping[str, t.Any], infiniband: bool, missing: t.Sequence[str]
 ) -> t.Tuple[t.List[str], t.List[str]]:
@@ -323,6 +334,10 @@ def _inbox_needs(facts: t.Mapping[str, t.Any], infiniband: bool) -> Json:
     return {"needed": bool(reasons), "reasons": reasons, "packages": bool(missing), "modules": modules}
 
 
+def _release_of(proof: t.Mapping[str, t.Any]) -> str:
+    return "%s %s" % (_NAMES.get(proof["method"], proof["method"]), proof["release"])
+
+
 def _driver_needs(facts: t.Mapping[str, t.Any], wish: Json, infiniband: bool) -> Json:
     plan = ofed_plan(facts, wish)
     if plan.refusals:
@@ -338,8 +353,14 @@ def _driver_needs(facts: t.Mapping[str, t.Any], wish: Json, infiniband: bool) ->
         reasons.append(
             "%s is installed, but not built for kernel %s" % (installed_release(facts), facts["kernel"]["release"])
         )
+    proof = None if driver or half else facts["ofed"].get("proof")
     pending = None if driver or half else driver_pending(facts)
+    if proof and not proof["booted"]:
+        pending = pending or "%s is installed and not yet proved" % _release_of(proof)
     activate = pending is not None and wish["activate"] != "none"
+    prove = bool(proof and proof["booted"] and not activate)
+    if proof and prove:
+        reasons.append("%s is not yet proved, and the node has booted since it was installed" % _release_of(proof))
     if pending and activate:
         reasons.append(pending)
     modules: t.List[str] = []
@@ -355,6 +376,7 @@ def _driver_needs(facts: t.Mapping[str, t.Any], wish: Json, infiniband: bool) ->
         "driver": driver or half,
         "activate": activate,
         "pending": pending,
+        "prove": prove,
         "warnings": plan.warnings,
     }
 
@@ -364,7 +386,8 @@ def ofed_needs(facts: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any], link_l
 
     packages: the distribution's user space is to be installed; modules: to load and to persist. For the methods doca and mlnx_iso
     also driver (the stack is to be installed), activate (it is there, but the kernel does not run it, and the wish says how that
-    may be changed), pending (in words; None when the kernel runs what is on disk) and warnings.
+    may be changed), pending (in words; None when the kernel runs what is on disk and that is proved), prove (a boot has brought what an
+    earlier run installed, and nobody has judged it yet) and warnings.
 
     facts: ansible_facts.rdma with the subsets devices and kernel. OfedError for a wish that cannot be fulfilled there.
     """

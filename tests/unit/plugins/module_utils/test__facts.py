@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -297,6 +298,35 @@ def test_packages_of_a_vendors_stack(
     facts = facts_of(machine)
     assert facts["ofed"]["packages"] == expected
     assert facts_of(MemoryTree(record(machine.tree()))) == facts
+
+
+PROOF = {
+    "version": 1,
+    "method": "doca",
+    "release": "2.9.1",
+    "boot_id": "one",
+    "devices": [{"name": "mlx5_0", "pci": "0000:3b:00.0", "ports": [{"number": 1, "state": "Active"}]}],
+}
+
+
+@pytest.mark.parametrize("boot_id", ["one", "two"])
+def test_a_proof_that_is_due(boot_id: str) -> None:
+    machine = node()
+    machine.file("/proc/sys/kernel/random/boot_id", f"{boot_id}\n")
+    machine.file("/var/lib/fabric.rdma/driver-proof.json", json.dumps(PROOF))
+    expected = {key: PROOF[key] for key in ("method", "release", "devices")}
+    assert facts_of(machine)["ofed"]["proof"] == {**expected, "booted": boot_id == "two"}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "nonsense", "[]", "null", '{"method": 1}', json.dumps({**PROOF, "devices": [{}]}), "[" * 100000]
+)
+def test_a_proof_that_makes_no_sense(text: str) -> None:
+    machine = node()
+    machine.file("/var/lib/fabric.rdma/driver-proof.json", text)
+    facts = facts_of(machine)
+    assert facts["ofed"]["proof"] is None
+    assert facts["warnings"][0].startswith("/var/lib/fabric.rdma/driver-proof.json makes no sense (")
 
 
 def test_programs_and_the_loaded_driver() -> None:

@@ -12,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._models import _MODELS
+from ansible_collections.fabric.rdma.plugins.module_utils._needs import lost_ports
 from ansible_collections.fabric.rdma.plugins.module_utils._ofed import (
     ROWS,
     OfedError,
+    active_ports,
     check_cards,
     check_wish,
     ofed_needs,
@@ -22,7 +24,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._ofed import (
     release_number,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._tree import open_tree
-from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, Machine, facts_of
+from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, Machine, checked, facts_of
 
 DOCA = {
     "method": "doca",
@@ -316,9 +318,59 @@ def test_needs_of_a_driver(facts: dict[str, Any], wish: dict[str, Any], expected
         "driver": False,
         "activate": False,
         "pending": None,
+        "prove": False,
         "warnings": [],
     }
     assert needs == {**nothing, **expected, "needed": "reasons" in expected}
+
+
+DUE = "DOCA 2.9.1 is not yet proved, and the node has booted since it was installed"
+INSTALLED = "DOCA 2.9.1 is installed and not yet proved"
+
+
+@pytest.mark.parametrize(
+    ("stack", "booted", "activate", "expected"),
+    [
+        # before the boot that brings it: nothing to do, unless the wish says how
+        ({"running": None}, False, "none", {"needed": False, "pending": REBOOT}),
+        ({"loaded": False}, False, "none", {"needed": False, "pending": INSTALLED}),
+        (
+            {"loaded": False},
+            False,
+            "reboot",
+            {"needed": True, "pending": INSTALLED, "activate": True, "reasons": [INSTALLED]},
+        ),
+        # after it
+        ({}, True, "none", {"needed": True, "prove": True, "reasons": [DUE]}),
+        ({}, True, "reboot", {"needed": True, "prove": True, "reasons": [DUE]}),
+        # a boot that did not bring it is what a proof finds out
+        ({"running": None}, True, "none", {"needed": True, "prove": True, "pending": REBOOT, "reasons": [DUE]}),
+        ({"running": None}, True, "reboot", {"needed": True, "activate": True, "pending": REBOOT, "reasons": [REBOOT]}),
+        # another release is wished for by now
+        ({"packages": {}}, True, "none", {"needed": True, "driver": True}),
+    ],
+)
+def test_needs_of_a_proof(stack: dict[str, Any], booted: bool, activate: str, expected: dict[str, Any]) -> None:
+    facts = node(**{**DOCA_OFED, **stack})
+    facts["ofed"]["proof"] = {"method": "doca", "release": "2.9.1", "booted": booted, "devices": []}
+    needs = ofed_needs(checked(facts), {**DOCA, "activate": activate}, "InfiniBand")
+    nothing = {"driver": False, "activate": False, "prove": False, "pending": None}
+    expected = {**nothing, **expected}
+    assert {key: needs[key] for key in expected} == expected
+
+
+def test_the_ports_that_a_proof_asks_for() -> None:
+    facts = node()
+    (device,) = facts["devices"]
+    device["ports"][0]["state"] = "Active"
+    due = active_ports(facts)
+    assert due == [{"name": "mlx5_0", "pci": "0000:3b:00.0", "ports": [{"number": 1, "state": "Active"}]}]
+    assert lost_ports({"devices": due}, facts) == []
+    device["ports"][0]["state"] = "Down"
+    assert lost_ports({"devices": due}, facts) == [
+        f"mlx5_0 (0000:3b:00.0) port 1 was Active and is Down (phys state {device['ports'][0]['phys_state']})"
+    ]
+    assert active_ports(facts) == []
 
 
 @pytest.mark.parametrize(
