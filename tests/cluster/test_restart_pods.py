@@ -11,6 +11,8 @@ import typing as t
 import pytest
 import yaml
 
+from ansible_collections.fabric.rdma.molecule.shared.pace import limit
+
 if t.TYPE_CHECKING:
     from conftest import Site
 
@@ -64,7 +66,7 @@ def test_only_pods_that_are_named_and_have_the_old_limit_are_deleted(small: Site
         in output
     )
     del before["named"]
-    end = time.monotonic() + 60
+    end = time.monotonic() + limit(60)
     while uids(small) != before:
         assert time.monotonic() < end, uids(small)
         time.sleep(0.2)
