@@ -14,10 +14,12 @@ import typing as t
 __all__ = [
     "DRIVER_NAMES",
     "Build",
+    "Initramfs",
     "LogGrowth",
     "build_problems",
     "failed_build",
     "initramfs_holds",
+    "initramfs_of",
     "measure_log",
     "parse_dkms_status",
     "parse_kmsg",
@@ -113,6 +115,28 @@ def initramfs_holds(listing: str, module: str) -> t.Optional[str]:
     pattern = r"(?:^|[\s/])lib/modules/[^/\s]+/(\S*/%s\.ko\S*)\s*$" % re.escape(module).replace("_", "[-_]")
     found = re.search(pattern, listing, re.MULTILINE)
     return found.group(1) if found else None
+
+
+class Initramfs(t.NamedTuple):
+    """An initramfs, and the commands that list it and make it anew."""
+
+    path: str
+    lister: t.List[str]
+    rebuild: t.List[str]
+
+
+def initramfs_of(kernel: str, exists: t.Callable[[str], bool], has: t.Callable[[str], bool]) -> t.Optional[Initramfs]:
+    """The initramfs of a kernel release. exists: a path is there; has: a program is.
+
+    Debian's name for it says nothing of who makes it: dracut takes the place of initramfs-tools, and the name stays.
+    """
+    for path in ("/boot/initrd.img-" + kernel, "/boot/initramfs-%s.img" % kernel):
+        if not exists(path):
+            continue
+        if path.startswith("/boot/initrd") and (has("lsinitramfs") or not has("lsinitrd")):
+            return Initramfs(path, ["lsinitramfs", path], ["update-initramfs", "-u", "-k", kernel])
+        return Initramfs(path, ["lsinitrd", path], ["dracut", "--force", path, kernel])
+    return None
 
 
 # --- the kernel's log -------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import typing as t
@@ -21,6 +22,12 @@ from ansible_collections.fabric.rdma.plugins.module_utils._devices import (
     read_devices,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._gpudirect import read_nvidia
+from ansible_collections.fabric.rdma.plugins.module_utils._packages import (
+    dpkg_stack,
+    is_stack_package,
+    parse_dpkg_status,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._remembered import DRIVER_PROOF
 from ansible_collections.fabric.rdma.plugins.module_utils._runtime import read_limits, read_runtime, settled
 from ansible_collections.fabric.rdma.plugins.module_utils._storage import STORAGE_MODULES, excerpt, read_storage
 from ansible_collections.fabric.rdma.plugins.module_utils._tree import Entry, Recorder, Tree
@@ -191,7 +198,42 @@ def _kernel(tree: Tree, files: t.Dict[str, str], release: t.Optional[str]) -> Fa
     }
 
 
-def _ofed(tree: Tree, files: t.Dict[str, str]) -> Facts:
+def _stack_packages(tree: Tree) -> t.Optional[t.Dict[str, str]]:
+    """Versions by name of the installed packages of the stack; None where nobody tells."""
+    status = tree.excerpt("/var/lib/dpkg/status", dpkg_stack)
+    listing = None if status else tree.answer("packages", "/usr/bin/rpm")
+    if listing is None:
+        return None if status is None else parse_dpkg_status(status.decode("utf-8", "replace"))
+    words = (line.split(" ") for line in listing.splitlines())
+    return {pair[0]: pair[1] for pair in words if len(pair) == 2 and is_stack_package(pair[0])}
+
+
+def _proof(tree: Tree, warnings: t.List[str]) -> t.Optional[Facts]:
+    """What driver_proof remembered: a driver that was to work from the next boot on, and whether that boot was."""
+    text = tree.text(DRIVER_PROOF)
+    if text is None:
+        return None
+    try:
+        value = json.loads(text)
+        return {
+            "method": str(value["method"]),
+            "release": str(value["release"]),
+            "booted": value["boot_id"] != tree.text("/proc/sys/kernel/random/boot_id"),
+            "devices": [
+                {
+                    "name": str(device["name"]),
+                    "pci": None if device["pci"] is None else str(device["pci"]),
+                    "ports": [{"number": int(port["number"]), "state": str(port["state"])} for port in device["ports"]],
+                }
+                for device in value["devices"]
+            ],
+        }
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as exc:
+        warnings.append("%s makes no sense (%s: %.60s)" % (DRIVER_PROOF, type(exc).__name__, exc))
+        return None
+
+
+def _ofed(tree: Tree, files: t.Dict[str, str], warnings: t.List[str]) -> Facts:
     """Which driver stack the node has on disk and in the kernel.
 
     ofed_info is a shell script that prints its own text: the release stands in its first lines (MLNX_OFED_LINUX-..., or
@@ -210,6 +252,9 @@ def _ofed(tree: Tree, files: t.Dict[str, str]) -> Facts:
         "flavour": flavour,
         "version": found.group(2).rstrip(".-") if found else None,
         "mlx5_core": {"path_kind": path_kind, "version": tree.text("/sys/module/mlx5_core/version")},
+        # a long list to look through, and nobody asks for the distribution's
+        "packages": None if flavour == "inbox" else _stack_packages(tree),
+        "proof": _proof(tree, warnings),
         "tools": {
             name: any(tree.exists("%s/%s" % (directory, name)) for directory in _BINARY_DIRECTORIES) for name in _TOOLS
         },
@@ -425,7 +470,7 @@ def gather(tree: Tree, subsets: t.Iterable[str] = SUBSETS) -> Facts:
         facts["nvidia"] = read_nvidia(tree, release, "nvidia_peermem" in files, vendor_stack, has_gpu)
     if "kernel" in wanted:
         facts["kernel"] = _kernel(tree, files, release)
-        facts["ofed"] = _ofed(tree, files)
+        facts["ofed"] = _ofed(tree, files, warnings)
         change = open_change(tree.read(CHANGE))
         if change is not None:
             facts["change"] = change

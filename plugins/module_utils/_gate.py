@@ -29,16 +29,19 @@ REASONS: t.Dict[str, str] = {
     "installed_stack": "remove it first (ofed_uninstall.sh --force, then reboot)",
     "driver_container": "take the node out of the driver container's node selector (Network Operator: ofedDriver), wait until its Pod "
     "is gone, then remove what is left of it",
-    "default_route": "give the node a management network on another card, or drain it and use ofed_activate: reboot",
-    "ssh_path": "connect over another card, or use ofed_activate: reboot",
-    "storage_mounts": "unmount it, or drain the node and use ofed_activate: reboot",
-    "rdma_storage": "unmount it and disconnect it; where the system itself is on it, change the driver in the image that it boots",
+    "default_route": "use ofed_activate: reboot, or give the node a management network on another card",
+    "ssh_path": "use ofed_activate: reboot, or connect over another card",
+    "storage_mounts": "use ofed_activate: reboot, or unmount it",
+    "rdma_storage": "use ofed_activate: reboot, or unmount it and disconnect it; where the system itself is on it, change the driver in the "
+    "image that it boots",
     "storage_modules": "unload them (modprobe -r), or use ofed_activate: reboot",
     "rdma_in_use": "end these programs (drain the node), or use ofed_activate: reboot",
     "not_drained": "give ofed_kubeconfig, so that the role drains the node, or drain it by hand",
     "disk_space": "make room: a driver that is built on the node needs it, and a full disk leaves half a driver",
     "kernel_headers": "install the headers of this very kernel (Debian, Ubuntu: linux-headers-RELEASE, RHEL: kernel-devel-RELEASE), or "
     "boot a kernel whose headers there are",
+    # the role asks the package manager itself, once nothing else speaks against the change
+    "no_way_back": "name a repository that has these versions",
     "secure_boot": "enroll the key that DKMS signs with (mokutil --import, then reboot and confirm at the console), or turn Secure Boot off",
 }
 
@@ -67,6 +70,9 @@ _KUBELETS = ("kubelet", "k3s-server", "k3s-agent", "k3s", "rke2", "k0s", "kubeli
 
 # Public keys that DKMS signs with (dkms 3: /etc/dkms/framework.conf; Ubuntu: update-secureboot-policy).
 _SIGNING_KEYS = ("/var/lib/dkms/mok.pub", "/var/lib/shim-signed/mok/MOK.der")
+
+# Without these a node does not boot; a new driver has to be in its image for that.
+_SYSTEM = re.compile(r"/(boot|etc|lib|lib64|opt|root|sbin|usr|var|var/lib|var/log)?$")
 
 _BLACKLIST = "/etc/modprobe.d/blacklist-ofed-modules.conf"
 _CONTAINER = "/run/mellanox/drivers"
@@ -213,8 +219,12 @@ def _servers(tree: Tree) -> t.Iterator[t.Tuple[str, str]]:
                 yield "NVMe over TCP %s to %s" % (name, found.group(1)), found.group(1)
 
 
+def _mount_text(mount: t.Mapping[str, str]) -> str:
+    return "%s on %s (%s)" % (mount["source"], mount["target"], mount["via"])
+
+
 def _rdma_storage(tree: Tree, mounts: t.Iterable[t.Mapping[str, str]]) -> t.List[str]:
-    found = ["%s on %s (%s)" % (mount["source"], mount["target"], mount["via"]) for mount in mounts]
+    found = [_mount_text(mount) for mount in mounts]
     for name in tree.names("/sys/class/nvme"):
         if tree.text("/sys/class/nvme/%s/transport" % name) == "rdma":
             found.append("NVMe controller %s (nvme-rdma)" % name)
@@ -302,7 +312,7 @@ def _driverless(tree: Tree, devices: t.Iterable[t.Mapping[str, t.Any]]) -> t.Lis
 
 
 def _over_driver(tree: Tree, facts: t.Mapping[str, t.Any], asked: Asked) -> t.Iterator[t.Tuple[str, str]]:
-    """What a reload of the driver would cut off."""
+    """What a reload of the driver would cut off. An installation cuts nothing, and a reboot ends and begins it all in order."""
     for netdev in facts["management"]["default_route_netdevs"]:
         way = _way_over_driver(tree, netdev)
         if way:
@@ -341,9 +351,13 @@ def _found(tree: Tree, asked: Asked) -> t.Iterator[t.Tuple[str, str]]:
     ):
         if single:
             yield name, single
-    yield from _over_driver(tree, facts, asked)
     if asked.activate == "reload":
+        yield from _over_driver(tree, facts, asked)
         yield from _reload(tree, asked)
+    else:
+        system = [mount for mount in facts["management"]["mounts_over_rdma"] if _SYSTEM.match(mount["target"])]
+        for mount in system:
+            yield "rdma_storage", _mount_text(mount)
     kubelet = None if asked.drained else _kubelet(tree)
     if kubelet:
         yield "not_drained", "%s runs: the node is in a cluster, and nobody has drained it" % kubelet

@@ -14,6 +14,7 @@ import time
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._cri import Cri, CriError
+from ansible_collections.fabric.rdma.plugins.module_utils._packages import is_stack_package
 
 __all__ = ["live_answers"]
 
@@ -93,7 +94,15 @@ def live_answers(run: Run) -> t.Callable[[str, str], t.Optional[str]]:
         status, output, _error = run(["/" + path, "--version"])
         return output.strip()[:300] if status == 0 else None
 
-    questions = {"changed": _changed, "cri": _cri, "symbol": _symbol, "version": version}
+    def packages(path: str) -> t.Optional[str]:
+        """RPM: name and version of each package of the RDMA stack that it has, a line each."""
+        if not os.access("/" + path, os.X_OK):
+            return None
+        status, output, _error = run(["/" + path, "-qa", "--queryformat", "%{NAME} %{VERSION}-%{RELEASE}\n"])
+        kept = sorted(line for line in output.splitlines() if is_stack_package(line.partition(" ")[0]))
+        return "".join(line + "\n" for line in kept) if status == 0 else None
+
+    questions = {"changed": _changed, "cri": _cri, "packages": packages, "symbol": _symbol, "version": version}
 
     def ask(question: str, path: str) -> t.Optional[str]:
         return questions[question](path.lstrip("/"))

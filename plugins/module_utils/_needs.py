@@ -83,7 +83,7 @@ def lost_ports(before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any]) -> t
         facts: t.Mapping[str, t.Any],
     ) -> t.Dict[t.Tuple[str, int], t.Tuple[str, t.Optional[str], t.Optional[str]]]:
         return {
-            (device["pci"] or device["name"], port["number"]): (device["name"], port["state"], port["phys_state"])
+            (device["pci"] or device["name"], port["number"]): (device["name"], port["state"], port.get("phys_state"))
             for device in facts.get("devices", [])
             for port in device["ports"]
         }

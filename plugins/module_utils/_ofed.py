@@ -12,14 +12,15 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._packages import is_stack_package, of_release, split_wish
 from ansible_collections.fabric.rdma.plugins.module_utils._wishes import problems
 
 __all__ = [
-    "RELEASES",
     "ROWS",
     "OfedError",
     "Plan",
     "Row",
+    "active_ports",
     "check_cards",
     "check_wish",
     "driver_pending",
@@ -35,18 +36,6 @@ Number = t.Tuple[int, ...]
 # The nodes in /dev/infiniband that verbs programs and the device plugin use (rdma-core, Documentation/udev.md).
 _MODULES = ("ib_umad", "ib_uverbs", "rdma_ucm")
 _INFINIBAND_MODULES = ("ib_ipoib",)
-
-# DOCA release -> the OFED inside it. ofed_info of such a host names the latter only.
-RELEASES: t.Dict[Number, str] = {
-    (2, 8): "24.07",
-    (2, 9): "24.10",
-    (2, 10): "25.01",
-    (3, 0): "25.04",
-    (3, 1): "25.07",
-    (3, 2): "25.10",
-    (3, 3): "26.01",
-    (3, 4): "26.04",
-}
 
 _NAMES = {"doca": "DOCA", "mlnx_iso": "MLNX_OFED"}
 
@@ -246,15 +235,32 @@ def installed_release(facts: t.Mapping[str, t.Any]) -> t.Optional[str]:
     return "%s %s" % (name, ofed["version"] or "of an unknown version")
 
 
-def _is_wished(facts: t.Mapping[str, t.Any], method: str, version: str) -> bool:
-    """True when the stack on disk is the wished one."""
-    ofed = facts["ofed"]
-    has = ofed["version"] or ""
+def _unlike(facts: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any]) -> t.Optional[str]:
+    """What makes the stack on disk another one than the wished, in words; None when it is the wished one.
+
+    Of MLNX_OFED, ofed_info tells the release. DOCA's names the OFED inside it only, which several releases share; there the packages
+    tell it.
+    """
+    ofed, method, version = facts["ofed"], wish["method"], wish["version"]
+    wished = "%s %s" % (_NAMES[method], version)
+    unlike = "the driver is %s, not %s" % (installed_release(facts) or "the kernel's own", wished)
     if method == "mlnx_iso":
         # 24.10 is satisfied by 24.10-1.1.4.0, 24.10-1 not by 24.10-10
-        return ofed["flavour"] == "mlnx_ofed" and re.match(r"%s(?!\d)" % re.escape(version), has) is not None
-    inside = RELEASES.get(release_number(version))
-    return ofed["flavour"] == "doca" and (inside is None or not has or re.match(r"%s(?!\d)" % inside, has) is not None)
+        there = re.match(r"%s(?!\d)" % re.escape(version), ofed["version"] or "")
+        return None if ofed["flavour"] == "mlnx_ofed" and there else unlike
+    if ofed["flavour"] != "doca":
+        return unlike
+    packages = ofed.get("packages")
+    if packages is None:
+        return "%s, and the host does not tell its packages" % unlike
+    for name, pattern in map(split_wish, wish.get("packages") or ["doca-ofed"]):
+        has = packages.get(name)
+        # of packages that the facts do not have, the package manager knows
+        if has is None and is_stack_package(name):
+            return "%s is not installed, which %s brings" % (name, wished)
+        if has is not None and not of_release(has, pattern, version):
+            return "%s is %s, not %s" % (name, has, "of %s" % wished if pattern is None else pattern)
+    return None
 
 
 def driver_pending(facts: t.Mapping[str, t.Any]) -> t.Optional[str]:
@@ -277,6 +283,16 @@ def driver_pending(facts: t.Mapping[str, t.Any]) -> t.Optional[str]:
     elif ofed["mlx5_core"]["path_kind"] == "inbox" and vendor:
         return "the kernel still runs mlx5_core %s, which is no longer installed" % ofed["mlx5_core"]["version"]
     return None
+
+
+def active_ports(facts: t.Mapping[str, t.Any]) -> t.List[Json]:
+    """The devices of facts with those of their ports that are Active, in the form that lost_ports() takes."""
+    devices = []
+    for device in facts.get("devices", []):
+        ports = [{"number": port["number"], "state": "Active"} for port in device["ports"] if port["state"] == "Active"]
+        if ports:
+            devices.append({"name": device["name"], "pci": device["pci"], "ports": ports})
+    return devices
 
 
 def _modules(
@@ -318,25 +334,33 @@ def _inbox_needs(facts: t.Mapping[str, t.Any], infiniband: bool) -> Json:
     return {"needed": bool(reasons), "reasons": reasons, "packages": bool(missing), "modules": modules}
 
 
+def _release_of(proof: t.Mapping[str, t.Any]) -> str:
+    return "%s %s" % (_NAMES.get(proof["method"], proof["method"]), proof["release"])
+
+
 def _driver_needs(facts: t.Mapping[str, t.Any], wish: Json, infiniband: bool) -> Json:
-    method, version = wish["method"], wish["version"]
     plan = ofed_plan(facts, wish)
     if plan.refusals:
         raise OfedError(". ".join(plan.refusals))
     reasons: t.List[str] = []
-    driver = not _is_wished(facts, method, version)
+    unlike = _unlike(facts, wish)
+    driver = unlike is not None
     half = not driver and facts["ofed"]["mlx5_core"]["path_kind"] != "updates"
-    if driver:
-        reasons.append(
-            "the driver is %s, not %s %s" % (installed_release(facts) or "the kernel's own", _NAMES[method], version)
-        )
+    if unlike is not None:
+        reasons.append(unlike)
     elif half:
         # typical after an update of the kernel without its headers: the node silently runs half of each stack
         reasons.append(
             "%s is installed, but not built for kernel %s" % (installed_release(facts), facts["kernel"]["release"])
         )
+    proof = None if driver or half else facts["ofed"].get("proof")
     pending = None if driver or half else driver_pending(facts)
+    if proof and not proof["booted"]:
+        pending = pending or "%s is installed and not yet proved" % _release_of(proof)
     activate = pending is not None and wish["activate"] != "none"
+    prove = bool(proof and proof["booted"] and not activate)
+    if proof and prove:
+        reasons.append("%s is not yet proved, and the node has booted since it was installed" % _release_of(proof))
     if pending and activate:
         reasons.append(pending)
     modules: t.List[str] = []
@@ -352,6 +376,7 @@ def _driver_needs(facts: t.Mapping[str, t.Any], wish: Json, infiniband: bool) ->
         "driver": driver or half,
         "activate": activate,
         "pending": pending,
+        "prove": prove,
         "warnings": plan.warnings,
     }
 
@@ -361,7 +386,8 @@ def ofed_needs(facts: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any], link_l
 
     packages: the distribution's user space is to be installed; modules: to load and to persist. For the methods doca and mlnx_iso
     also driver (the stack is to be installed), activate (it is there, but the kernel does not run it, and the wish says how that
-    may be changed), pending (in words; None when the kernel runs what is on disk) and warnings.
+    may be changed), pending (in words; None when the kernel runs what is on disk and that is proved), prove (a boot has brought what an
+    earlier run installed, and nobody has judged it yet) and warnings.
 
     facts: ansible_facts.rdma with the subsets devices and kernel. OfedError for a wish that cannot be fulfilled there.
     """

@@ -111,6 +111,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._driver import (
     build_problems,
     failed_build,
     initramfs_holds,
+    initramfs_of,
     measure_log,
     parse_dkms_status,
 )
@@ -151,24 +152,20 @@ def look_at_driver(module: AnsibleModule, name: str, kernel: str) -> Json:
 
 def look_at_initramfs(module: AnsibleModule, name: str, kernel: str, driver: Json) -> Json:
     """An initramfs that holds another driver than the disk loads that one at boot, before the disk is there."""
-    for path, lister, rebuild in (
-        ("/boot/initrd.img-" + kernel, ["lsinitramfs"], ["update-initramfs", "-u", "-k", kernel]),
-        (
-            "/boot/initramfs-%s.img" % kernel,
-            ["lsinitrd"],
-            ["dracut", "--force", "/boot/initramfs-%s.img" % kernel, kernel],
-        ),
-    ):
-        if not os.path.exists(path):
-            continue
-        holds = initramfs_holds(output(module, *lister, path) or "", name)
-        stale = False
-        if holds is not None and driver["path"] is not None:
-            on_disk = "/lib/modules/%s/%s" % (kernel, driver["path"])
-            older = os.path.exists(on_disk) and os.path.getmtime(path) < os.path.getmtime(on_disk)
-            stale = holds.startswith("kernel/") != (driver["kind"] == "inbox") or older
-        return {"path": path, "holds": holds, "stale": stale, "rebuild": rebuild}
-    return {"path": None, "holds": None, "stale": False, "rebuild": []}
+
+    def has(program: str) -> bool:
+        return module.get_bin_path(program, required=False, opt_dirs=["/usr/sbin", "/sbin"]) is not None
+
+    found = initramfs_of(kernel, os.path.exists, has)
+    if found is None:
+        return {"path": None, "holds": None, "stale": False, "rebuild": []}
+    holds = initramfs_holds(output(module, *found.lister) or "", name)
+    stale = False
+    if holds is not None and driver["path"] is not None:
+        on_disk = "/lib/modules/%s/%s" % (kernel, driver["path"])
+        older = os.path.exists(on_disk) and os.path.getmtime(found.path) < os.path.getmtime(on_disk)
+        stale = holds.startswith("kernel/") != (driver["kind"] == "inbox") or older
+    return {"path": found.path, "holds": holds, "stale": stale, "rebuild": found.rebuild}
 
 
 def run(module: AnsibleModule) -> Json:

@@ -15,12 +15,14 @@ description:
   - V(unsupported_card) is a card without an RDMA device for which the release has no driver.
   - V(installed_stack) is a vendor stack that has to be removed first, V(driver_container) a driver container of the Network
     Operator, or what is left of one that was killed.
-  - V(default_route), V(ssh_path) and V(storage_mounts) are networks over the driver, also below bonds, VLANs, bridges and
-    Open vSwitch. Routes are those of the main table.
-  - V(rdma_storage) is NFS, Lustre, NVMe, iSER or SRP over RDMA, also below LVM and md.
-  - V(storage_modules) and V(rdma_in_use) (programs that hold a verbs device) are looked for with O(activate=reload) only.
+  - With O(activate=reload), V(default_route), V(ssh_path) and V(storage_mounts) are networks over the driver, also below bonds,
+    VLANs, bridges and Open vSwitch (routes are those of the main table), V(rdma_storage) is NFS, Lustre, NVMe, iSER or SRP over
+    RDMA, also below LVM and md, and V(storage_modules) and V(rdma_in_use) (programs that hold a verbs device) are what keeps a
+    driver from being unloaded. An installation and a reboot cut nothing off; of these, V(rdma_storage) is left for a file system
+    that the node boots from.
   - V(not_drained) is a running kubelet, without O(drained).
   - V(disk_space), V(kernel_headers) and V(secure_boot) are what a build on the node needs.
+  - V(no_way_back) is no finding of this module, but of M(fabric.rdma.driver_packages). O(override) takes its name.
 extends_documentation_fragment:
   - fabric.rdma.attributes.reads
 options:
@@ -85,14 +87,14 @@ reasons:
   sample:
     - name: default_route
       found: the default route goes over bond0 -> ens1f0np0 (mlx5_core)
-      remedy: "give the node a management network on another card, or drain it and use ofed_activate: reboot"
+      remedy: "use ofed_activate: reboot, or give the node a management network on another card"
       overridden: false
 refusals:
   description: The reasons that count as sentences, each with its name and remedy.
   returned: success
   type: list
   elements: str
-  sample: ["ssh_path: this very connection goes over ens1f0np0 (mlx5_core) (connect over another card, or use ofed_activate: reboot)"]
+  sample: ["ssh_path: this very connection goes over ens1f0np0 (mlx5_core) (use ofed_activate: reboot, or connect over another card)"]
 blocked:
   description: Names of the reasons that count. Empty when the driver may be changed.
   returned: success

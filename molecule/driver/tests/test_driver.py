@@ -13,13 +13,13 @@ testinfra_hosts = ["ssh://lab1"]
 def test_the_build_is_for_the_running_kernel(host: t.Any) -> None:
     lines = host.check_output("uname -r && dkms status mlnx-ofed-kernel && modinfo -F filename mlx5_core").splitlines()
     kernel, status, path = lines[0], lines[1:-1], lines[-1]
-    assert [line.split(":")[0] for line in status] == [f"mlnx-ofed-kernel/24.10.2.9.1, {kernel}, x86_64"]
+    assert [line.split(":")[0] for line in status] == [f"mlnx-ofed-kernel/24.10.2.9.4, {kernel}, x86_64"]
     assert status[0].split(": ")[1].startswith("installed")
     assert path.startswith(f"/lib/modules/{kernel}/updates/")
 
 
 def test_the_kernel_runs_it(host: t.Any) -> None:
-    assert host.check_output("cat /sys/module/mlx5_core/version") == "24.10-2.9.1"
+    assert host.check_output("cat /sys/module/mlx5_core/version") == "24.10-2.9.4"
 
 
 def test_the_next_boot_begins_with_it(host: t.Any) -> None:
@@ -37,15 +37,26 @@ def test_the_pinned_release_is_installed_and_no_other(host: t.Any) -> None:
     )
     # newer ones are in the repository, and a dkms that is newer than the distribution's
     assert versions.pop("dkms") != "99.0-1"
-    assert versions == {"doca-ofed": "2.9.1-1", "mlnx-ofed-kernel-dkms": "24.10.2.9.1"}
+    assert versions == {"doca-ofed": "2.9.4-1", "mlnx-ofed-kernel-dkms": "24.10.2.9.4"}
+
+
+def test_the_management_network_is_back(host: t.Any) -> None:
+    """Over a card of that driver: what a reload would have cut off."""
+    assert "dev bond0" in host.check_output("ip route show default")
+    assert host.check_output("readlink /sys/class/net/card0/device/driver").endswith("/mlx5_core")
+
+
+def test_a_proven_driver_has_no_way_back(host: t.Any) -> None:
+    assert not host.check_output("find /var/lib/fabric.rdma -type f")
 
 
 def test_dnf_has_installed_the_pinned_release_once_and_no_other(host: t.Any) -> None:
     packages = host.check_output("rpm --query --all --queryformat '%{NAME} %{VERSION}\\n'").splitlines()
-    # a newer one, one of a stranger and a newer dkms are in the repository
+    # newer ones, one of a stranger and a newer dkms are in the repository
     assert [line for line in packages if not line.startswith("gpg-pubkey ")] == ["doca-ofed 2.9.1"]
     rows = host.check_output("dnf --quiet history list").splitlines()
-    assert [row.split("|")[0].strip() for row in rows if row.split("|")[0].strip().isdigit()] == ["1"]
+    # the first, another over it, and back
+    assert [row.split("|")[0].strip() for row in rows if row.split("|")[0].strip().isdigit()] == ["3", "2", "1"]
 
 
 def test_the_log_of_the_failed_build_is_kept(host: t.Any) -> None:

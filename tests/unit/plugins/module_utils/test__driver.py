@@ -18,6 +18,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._driver import (
     build_problems,
     failed_build,
     initramfs_holds,
+    initramfs_of,
     measure_log,
     parse_dkms_status,
     parse_kmsg,
@@ -201,3 +202,23 @@ def test_measure_log(
 def test_a_log_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="kmsg"):
         measure_log(0, str(tmp_path / "kmsg"))
+
+
+@pytest.mark.parametrize(
+    ("path", "programs", "rebuild"),
+    [
+        ("/boot/initrd.img-6.1", {"lsinitramfs", "update-initramfs"}, "update-initramfs -u -k 6.1"),
+        # Debian with dracut in the place of initramfs-tools
+        ("/boot/initrd.img-6.1", {"lsinitrd", "dracut"}, "dracut --force /boot/initrd.img-6.1 6.1"),
+        ("/boot/initrd.img-6.1", {"lsinitrd", "dracut", "update-initramfs"}, "dracut --force /boot/initrd.img-6.1 6.1"),
+        # dracut as a mere program beside them
+        ("/boot/initrd.img-6.1", {"lsinitramfs", "lsinitrd", "dracut"}, "update-initramfs -u -k 6.1"),
+        ("/boot/initramfs-6.1.img", {"lsinitrd", "dracut"}, "dracut --force /boot/initramfs-6.1.img 6.1"),
+        ("/boot/initramfs-5.0.img", {"lsinitrd", "dracut"}, None),
+    ],
+)
+def test_who_makes_the_initramfs(path: str, programs: set[str], rebuild: str | None) -> None:
+    found = initramfs_of("6.1", lambda one: one == path, lambda name: name in programs)
+    assert (found and " ".join(found.rebuild)) == rebuild
+    if found:
+        assert found.lister[1] == found.path == path

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -265,6 +266,67 @@ def test_driver_stacks(
         machine.directory("/opt/mellanox/doca")
     ofed = facts_of(machine)["ofed"]
     assert (ofed["flavour"], ofed["version"], ofed["mlx5_core"]["path_kind"]) == expected
+
+
+STATUS = "Package: {}\nStatus: install ok installed\nVersion: 2.9.1-0.1.8\n\n"
+LISTING = "doca-ofed 2.9.1-0.1.8\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "status", "listing", "expected"),
+    [
+        (None, STATUS.format("doca-ofed"), None, None),
+        ("echo OFED-internal-24.10-1:", STATUS.format("doca-ofed"), None, {"doca-ofed": "2.9.1-0.1.8"}),
+        ("echo OFED-internal-24.10-1:", STATUS.format("bash"), None, {}),
+        ("echo OFED-internal-24.10-1:", None, LISTING, {"doca-ofed": "2.9.1-0.1.8"}),
+        # dpkg as a mere program on a system of RPMs
+        ("echo OFED-internal-24.10-1:", "", LISTING, {"doca-ofed": "2.9.1-0.1.8"}),
+        ("echo OFED-internal-24.10-1:", None, None, None),
+    ],
+)
+def test_packages_of_a_vendors_stack(
+    script: str | None, status: str | None, listing: str | None, expected: dict[str, str] | None
+) -> None:
+    machine = node()
+    for path, text in (
+        ("/usr/bin/ofed_info", script and f"#!/bin/bash\n{script}\n"),
+        ("/var/lib/dpkg/status", status),
+        ("/.answers/packages/usr/bin/rpm", listing),
+    ):
+        if text is not None:
+            machine.file(path, text)
+    facts = facts_of(machine)
+    assert facts["ofed"]["packages"] == expected
+    assert facts_of(MemoryTree(record(machine.tree()))) == facts
+
+
+PROOF = {
+    "version": 1,
+    "method": "doca",
+    "release": "2.9.1",
+    "boot_id": "one",
+    "devices": [{"name": "mlx5_0", "pci": "0000:3b:00.0", "ports": [{"number": 1, "state": "Active"}]}],
+}
+
+
+@pytest.mark.parametrize("boot_id", ["one", "two"])
+def test_a_proof_that_is_due(boot_id: str) -> None:
+    machine = node()
+    machine.file("/proc/sys/kernel/random/boot_id", f"{boot_id}\n")
+    machine.file("/var/lib/fabric.rdma/driver-proof.json", json.dumps(PROOF))
+    expected = {key: PROOF[key] for key in ("method", "release", "devices")}
+    assert facts_of(machine)["ofed"]["proof"] == {**expected, "booted": boot_id == "two"}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "nonsense", "[]", "null", '{"method": 1}', json.dumps({**PROOF, "devices": [{}]}), "[" * 100000]
+)
+def test_a_proof_that_makes_no_sense(text: str) -> None:
+    machine = node()
+    machine.file("/var/lib/fabric.rdma/driver-proof.json", text)
+    facts = facts_of(machine)
+    assert facts["ofed"]["proof"] is None
+    assert facts["warnings"][0].startswith("/var/lib/fabric.rdma/driver-proof.json makes no sense (")
 
 
 def test_programs_and_the_loaded_driver() -> None:

@@ -134,7 +134,11 @@ def test_networks_over_the_driver(build: Any, way: str | None) -> None:
         ("ssh_path", f"this very connection goes over {way}"),
         ("storage_mounts", f"192.0.2.5:/home on /home (nfs4) goes over {way}"),
     ]
-    assert found(machine, ssh="203.0.113.9 51000 192.0.2.1 22") == (expected if way else [])
+    ssh = "203.0.113.9 51000 192.0.2.1 22"
+    assert found(machine, activate="reload", ssh=ssh) == (expected if way else [])
+    # what is installed, and what a boot brings, cuts nothing
+    assert found(machine, activate="none", ssh=ssh) == []
+    assert found(machine, activate="reboot", ssh=ssh) == []
 
 
 @pytest.mark.parametrize("drivers", ["mlx5_core", "mlx4_core", "mlx5_core.sf"])
@@ -142,7 +146,7 @@ def test_drivers_that_go(drivers: str) -> None:
     machine = ready()
     machine.netdev("x0", machine.function("0000:7f:00.0", vendor="0x15b3", device="0x0000", driver=drivers))
     machine.file("/proc/net/route", HEAD + route("x0"))
-    assert [name for name, _text in found(machine)] == ["default_route"]
+    assert [name for name, _text in found(machine, activate="reload")] == ["default_route"]
 
 
 @pytest.mark.parametrize(
@@ -196,7 +200,7 @@ def test_nothing_that_a_node_says_is_a_traceback(ssh: str, routes: bytes, mounts
     machine.file("/proc/net/route", HEAD.encode() + routes)
     machine.file("/proc/net/ipv6_route", routes)
     machine.file("/proc/self/mounts", b"a b nfs addr=" + mounts)
-    found(machine, ssh=ssh)
+    found(machine, activate="reload", ssh=ssh)
 
 
 # -- Storage -----------------------------------------------------------------------------------------------------------
@@ -217,7 +221,7 @@ def test_nothing_that_a_node_says_is_a_traceback(ssh: str, routes: bytes, mounts
 def test_mounts_over_the_driver(line: str) -> None:
     machine = ready()
     machine.file("/proc/self/mounts", line + "\n")
-    names = [name for name, _text in found(machine)]
+    names = [name for name, _text in found(machine, activate="reload")]
     assert set(names) == ({"storage_mounts"} if "198.51.100" in line and "ext4" not in line else set())
 
 
@@ -229,7 +233,7 @@ def test_disks_over_the_driver(address: str, there: bool) -> None:
     machine.files("/sys/class/nvme/nvme1", transport="pcie", address="0000:05:00.0")
     texts = [f"iSCSI connection1:0 to {address}", f"NVMe over TCP nvme0 to {address}"]
     expected = [("storage_mounts", f"{text} goes over eth0 (mlx5_core)") for text in texts]
-    assert found(machine) == (expected if there else [])
+    assert found(machine, activate="reload") == (expected if there else [])
 
 
 def test_storage_over_rdma() -> None:
@@ -238,11 +242,40 @@ def test_storage_over_rdma() -> None:
     machine.files("/sys/class/nvme/nvme0", transport="rdma")
     machine.files("/sys/class/scsi_host/host3", proc_name="iscsi_iser")
     machine.files("/sys/class/scsi_host/host4", proc_name="ahci")
-    assert found(machine) == [
+    assert found(machine, activate="reload") == [
         ("rdma_storage", "server:/x on /x (nfs-rdma)"),
         ("rdma_storage", "NVMe controller nvme0 (nvme-rdma)"),
         ("rdma_storage", "SCSI host3 (iscsi_iser)"),
     ]
+    assert found(machine, activate="reboot") == []
+
+
+@pytest.mark.parametrize("activate", ["none", "reload", "reboot"])
+@pytest.mark.parametrize("target", ["/", "/usr", "/var/lib"])
+def test_a_system_over_rdma(target: str, activate: str) -> None:
+    """A node that boots over the driver does not boot with one that its image does not have, whoever brings it into the kernel."""
+    machine = ready()
+    machine.file("/proc/self/mounts", f"server:/x {target} nfs4 rw,proto=rdma,addr=192.0.2.5 0 0\n")
+    assert found(machine, activate=activate) == [("rdma_storage", f"server:/x on {target} (nfs-rdma)")]
+
+
+OF_A_RELOAD = ["default_route", "ssh_path", "storage_mounts", "rdma_storage", "storage_modules", "rdma_in_use"]
+
+
+@pytest.mark.parametrize("activate", ["none", "reload", "reboot"])
+def test_a_remedy_is_one_that_works(activate: str) -> None:
+    """Where a reboot is the remedy, a run with it does not meet the reason again."""
+    machine = ready()
+    machine.file("/proc/net/route", HEAD + route("eth0"))
+    machine.file(
+        "/proc/self/mounts",
+        "192.0.2.5:/home /home nfs4 rw,addr=192.0.2.5 0 0\nserver:/x /x nfs4 rw,proto=rdma,addr=192.0.2.5 0 0\n",
+    )
+    machine.directory("/sys/module/ib_iser")
+    ssh = "203.0.113.9 51000 192.0.2.1 22"
+    names = dict(found(machine, activate=activate, ssh=ssh, holders=["opensm (7)"]))
+    assert list(names) == (OF_A_RELOAD if activate == "reload" else [])
+    assert [name for name, remedy in REASONS.items() if "ofed_activate: reboot" in remedy] == OF_A_RELOAD
 
 
 def test_what_only_a_reload_stumbles_over() -> None:
@@ -353,8 +386,10 @@ def test_a_card_that_has_no_driver_now() -> None:
 def test_the_captures() -> None:
     """Nodes whose default route is a bond over the HCAs' driver, and nodes with a network card of their own."""
     for capture, expected in (("ib-a100-1", True), ("gb200-1", True), ("ib-v100-1", False)):
-        reasons = gate(open_tree(str(CAPTURES / f"{capture}.capture")), Asked(version="2.9.1"))
-        assert ("default_route" in [reason.name for reason in reasons]) == expected
+        for activate in ("none", "reload", "reboot"):
+            reasons = gate(open_tree(str(CAPTURES / f"{capture}.capture")), Asked(version="2.9.1", activate=activate))
+            there = "default_route" in [reason.name for reason in reasons]
+            assert there == (expected and activate == "reload")
 
 
 def test_overrides() -> None:

@@ -124,3 +124,13 @@ def test_answers_are_recorded_and_replayed(tmp_path: Path) -> None:
     # an unpacked capture is not asked, the live node without anybody who answers neither
     assert DirectoryTree(str(tmp_path), lambda question, path: "live").answer("cri", "/x") is None
     assert DirectoryTree("/").answer("cri", "/x") is None
+
+
+def test_packages_of_the_stack_that_rpm_has(tmp_path: Path) -> None:
+    program = tmp_path / "rpm"
+    program.touch(mode=0o755)
+    output = "rdma-core 2410mlnx54-1.2410114\nbash 5.1-9.el9\ndoca-ofed 2.9.1-0.1.8.el9\n"
+    ask = live_answers(lambda command: (0, output, ""))
+    assert ask("packages", str(program)) == "doca-ofed 2.9.1-0.1.8.el9\nrdma-core 2410mlnx54-1.2410114\n"
+    assert live_answers(lambda command: (1, output, ""))("packages", str(program)) is None
+    assert ask("packages", str(tmp_path / "nothing")) is None

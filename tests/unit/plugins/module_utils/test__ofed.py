@@ -12,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._models import _MODELS
+from ansible_collections.fabric.rdma.plugins.module_utils._needs import lost_ports
 from ansible_collections.fabric.rdma.plugins.module_utils._ofed import (
     ROWS,
     OfedError,
+    active_ports,
     check_cards,
     check_wish,
     ofed_needs,
@@ -22,7 +24,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._ofed import (
     release_number,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._tree import open_tree
-from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, Machine, facts_of
+from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, Machine, checked, facts_of
 
 DOCA = {
     "method": "doca",
@@ -221,8 +223,9 @@ def node(
     tools: tuple[str, ...] = TOOLS,
     modules: tuple[str, ...] = MODULES,
     device: str = "0x101b",
+    packages: dict[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Facts of a node with a ConnectX-6: what ofed_info says, where mlx5_core is on disk, which one runs."""
+    """Facts of a node with a ConnectX-6: what ofed_info says, where mlx5_core is on disk, which one runs, what dpkg has."""
     machine = Machine()
     machine.nic(device=device)
     machine.file("/proc/sys/kernel/osrelease", "6.8.0\n")
@@ -237,11 +240,19 @@ def node(
         machine.files("/sys/module/mlx5_core", initstate="live", version=running)
     if info:
         machine.file("/usr/bin/ofed_info", f"#!/bin/bash\necho {info}:\n")
+    if packages is not None:
+        status = "Package: {}\nStatus: install ok installed\nVersion: {}\n\n"
+        machine.file("/var/lib/dpkg/status", "".join(status.format(*item) for item in packages.items()))
     return facts_of(machine)
 
 
 MLNX = {"info": "MLNX_OFED_LINUX-24.10-1.1.4.0", "path": "updates/dkms", "running": "24.10-1.1.4"}
-DOCA_OFED = {"info": "OFED-internal-24.10-1.1.4.0.105", "path": "updates/dkms", "running": "24.10-1.1.4"}
+DOCA_OFED = {
+    "info": "OFED-internal-24.10-1.1.4.0.105",
+    "path": "updates/dkms",
+    "running": "24.10-1.1.4",
+    "packages": {"doca-ofed": "2.9.1-0.1.8", "mlnx-ofed-kernel-dkms": "24.10.OFED.24.10.1.1.4.1-1"},
+}
 REBOOT = "the kernel still runs the mlx5_core that came with it"
 
 
@@ -263,11 +274,9 @@ REBOOT = "the kernel still runs the mlx5_core that came with it"
         (
             node(**DOCA_OFED),
             {**DOCA, "version": "3.2.0", "repository": "file:/srv/"},
-            {"driver": True, "reasons": ["the driver is DOCA's OFED 24.10-1.1.4.0.105, not DOCA 3.2.0"]},
+            {"driver": True, "reasons": ["doca-ofed is 2.9.1-0.1.8, not of DOCA 3.2.0"]},
         ),
         (node(**MLNX), DOCA, {"driver": True, "reasons": ["the driver is MLNX_OFED 24.10-1.1.4.0, not DOCA 2.9.1"]}),
-        # a release that the table does not translate is taken at its word
-        (node(**DOCA_OFED), {**DOCA, "version": "3.9.0", "repository": "file:/srv/"}, {}),
         # a new kernel without headers: the packages are there, the module is the kernel's
         (
             node(**{**DOCA_OFED, "path": "kernel", "running": None}),
@@ -309,9 +318,98 @@ def test_needs_of_a_driver(facts: dict[str, Any], wish: dict[str, Any], expected
         "driver": False,
         "activate": False,
         "pending": None,
+        "prove": False,
         "warnings": [],
     }
     assert needs == {**nothing, **expected, "needed": "reasons" in expected}
+
+
+DUE = "DOCA 2.9.1 is not yet proved, and the node has booted since it was installed"
+INSTALLED = "DOCA 2.9.1 is installed and not yet proved"
+
+
+@pytest.mark.parametrize(
+    ("stack", "booted", "activate", "expected"),
+    [
+        # before the boot that brings it: nothing to do, unless the wish says how
+        ({"running": None}, False, "none", {"needed": False, "pending": REBOOT}),
+        ({"loaded": False}, False, "none", {"needed": False, "pending": INSTALLED}),
+        (
+            {"loaded": False},
+            False,
+            "reboot",
+            {"needed": True, "pending": INSTALLED, "activate": True, "reasons": [INSTALLED]},
+        ),
+        # after it
+        ({}, True, "none", {"needed": True, "prove": True, "reasons": [DUE]}),
+        ({}, True, "reboot", {"needed": True, "prove": True, "reasons": [DUE]}),
+        # a boot that did not bring it is what a proof finds out
+        ({"running": None}, True, "none", {"needed": True, "prove": True, "pending": REBOOT, "reasons": [DUE]}),
+        ({"running": None}, True, "reboot", {"needed": True, "activate": True, "pending": REBOOT, "reasons": [REBOOT]}),
+        # another release is wished for by now
+        ({"packages": {}}, True, "none", {"needed": True, "driver": True}),
+    ],
+)
+def test_needs_of_a_proof(stack: dict[str, Any], booted: bool, activate: str, expected: dict[str, Any]) -> None:
+    facts = node(**{**DOCA_OFED, **stack})
+    facts["ofed"]["proof"] = {"method": "doca", "release": "2.9.1", "booted": booted, "devices": []}
+    needs = ofed_needs(checked(facts), {**DOCA, "activate": activate}, "InfiniBand")
+    nothing = {"driver": False, "activate": False, "prove": False, "pending": None}
+    expected = {**nothing, **expected}
+    assert {key: needs[key] for key in expected} == expected
+
+
+def test_the_ports_that_a_proof_asks_for() -> None:
+    facts = node()
+    (device,) = facts["devices"]
+    device["ports"][0]["state"] = "Active"
+    due = active_ports(facts)
+    assert due == [{"name": "mlx5_0", "pci": "0000:3b:00.0", "ports": [{"number": 1, "state": "Active"}]}]
+    assert lost_ports({"devices": due}, facts) == []
+    device["ports"][0]["state"] = "Down"
+    assert lost_ports({"devices": due}, facts) == [
+        f"mlx5_0 (0000:3b:00.0) port 1 was Active and is Down (phys state {device['ports'][0]['phys_state']})"
+    ]
+    assert active_ports(facts) == []
+
+
+@pytest.mark.parametrize(
+    ("wish", "packages", "reason"),
+    [
+        ({"version": "2.9.1"}, {"doca-ofed": "2.9.1-0.1.8"}, None),
+        # NVIDIA writes the number of the build after the third number, too
+        ({"version": "2.9.1"}, {"doca-ofed": "2.9.1018-1"}, None),
+        ({"version": "2.9"}, {"doca-ofed": "2.9.3-0.1.8"}, None),
+        ({"version": "2.9.3"}, {"doca-ofed": "2.9.1-0.1.8"}, "doca-ofed is 2.9.1-0.1.8, not of DOCA 2.9.3"),
+        ({"version": "2.7.0"}, {"doca-ofed": "2.9.1-0.1.8"}, "doca-ofed is 2.9.1-0.1.8, not of DOCA 2.7.0"),
+        ({"version": "3.5.0"}, {"doca-ofed": "2.9.1-0.1.8"}, "doca-ofed is 2.9.1-0.1.8, not of DOCA 3.5.0"),
+        ({"version": "3.5.0"}, {"doca-ofed": "3.5.0-1"}, None),
+        ({"version": "2.9.1"}, {"doca-ofed": "2.9.10-1"}, "doca-ofed is 2.9.10-1, not of DOCA 2.9.1"),
+        ({"version": "2.9.1"}, {}, "doca-ofed is not installed"),
+        # what the packages are called, and of which version, is the operator's choice
+        (
+            {"version": "2.9.1", "packages": ["mlnx-ofed-kernel-dkms=24.10.1*"]},
+            {"mlnx-ofed-kernel-dkms": "24.10.1.1"},
+            None,
+        ),
+        ({"version": "2.9.1", "packages": ["mlnx-ofed-kernel=24.10"]}, {"mlnx-ofed-kernel": "24.10-1.el9"}, None),
+        (
+            {"version": "2.9.1", "packages": ["doca-ofed", "mlnx-tools=24.10-0.1"]},
+            {"doca-ofed": "2.9.1-0.1.8", "mlnx-tools": "24.10-0.2"},
+            "mlnx-tools is 24.10-0.2, not 24.10-0.1",
+        ),
+        ({"version": "2.9.1", "packages": ["rdma-core=*"]}, {"rdma-core": "2410mlnx54-1.2410114"}, None),
+        ({"version": "2.9.1"}, None, "the host does not tell its packages"),
+    ],
+)
+def test_what_is_installed_is_compared_exactly(
+    wish: dict[str, Any], packages: dict[str, str] | None, reason: str | None
+) -> None:
+    needs = ofed_needs(
+        node(**{**DOCA_OFED, "packages": packages}), {**DOCA, "repository": "file:/srv/", **wish}, "InfiniBand"
+    )
+    assert needs["driver"] == (reason is not None)
+    assert not needs["driver"] or reason in needs["reasons"][0]
 
 
 @pytest.mark.parametrize(

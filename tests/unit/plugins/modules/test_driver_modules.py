@@ -18,7 +18,9 @@ A100 = str(CAPTURES / "ib-a100-1.capture")
 
 @pytest.mark.parametrize("check", [False, True])
 def test_gate_of_a_capture(check: bool) -> None:
-    result = run("driver_gate", check, version="2.9.1", root=A100, override=["kernel_headers", "not_drained"])
+    arguments = {"version": "2.9.1", "root": A100, "override": ["kernel_headers", "not_drained"]}
+    assert run("driver_gate", check, activate="reboot", **arguments)["blocked"] == []
+    result = run("driver_gate", check, activate="reload", **arguments)
     assert not result["changed"]
     names = [reason["name"] for reason in result["reasons"]]
     assert names == ["default_route", "not_drained", "kernel_headers"]

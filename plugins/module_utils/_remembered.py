@@ -1,0 +1,79 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What has to be known of a node in a later run is kept on the node, one JSON file each. Private to the collection."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import typing as t
+
+__all__ = ["DRIVER_PACKAGES", "DRIVER_PROOF", "STATE", "RememberedError", "forget", "recall", "remember"]
+
+STATE = "/var/lib/fabric.rdma"
+
+# The proof of a driver that works from the next boot on.
+DRIVER_PROOF = STATE + "/driver-proof.json"
+
+# What a change of the driver did to packages, holds and pins, until the driver is proved.
+DRIVER_PACKAGES = STATE + "/driver-packages.json"
+
+_VERSION = 1
+
+
+class RememberedError(Exception):
+    """A file that cannot be used; the text is for the user."""
+
+
+def _sync(path: str) -> None:
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def remember(path: str, value: t.Mapping[str, t.Any]) -> None:
+    """Writes a file as a whole or not at all; on the disk when this returns. OSError with the path."""
+    directory = os.path.dirname(path)
+    os.makedirs(directory, mode=0o755, exist_ok=True)
+    temporary = "%s.%d.new" % (path, os.getpid())
+    try:
+        # it may name repositories with passwords
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write((json.dumps({**value, "version": _VERSION}, sort_keys=True) + "\n").encode("utf-8"))
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+    except OSError as exc:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise OSError(exc.errno, exc.strerror, path) from exc
+    _sync(directory)
+
+
+def recall(path: str) -> t.Optional[t.Dict[str, t.Any]]:
+    """What was remembered; None when nothing was. RememberedError for a file that is not ours."""
+    try:
+        with open(path, "rb") as handle:
+            value = json.loads(handle.read(16 << 20).decode("utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (ValueError, RecursionError) as exc:
+        raise RememberedError("%s is damaged (%s); look at it and remove it" % (path, exc)) from exc
+    if not isinstance(value, dict) or value.get("version") != _VERSION:
+        raise RememberedError("%s is of another version of the collection; look at it and remove it" % path)
+    return value
+
+
+def forget(path: str) -> bool:
+    """Whether there was anything to forget."""
+    try:
+        os.unlink(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    _sync(os.path.dirname(path))
+    return True

@@ -1,0 +1,164 @@
+#!/usr/bin/python
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: driver_packages
+short_description: Put the packages of a node back as they were before a change of the driver
+version_added: "0.1.0"
+description:
+  - Remembers what a change does to packages, to holds, and to the files that name repositories and pins, and undoes exactly
+    that, by version. What others change before, after or since is left alone, and what their packages need stays.
+  - What is remembered lies in C(/var/lib/fabric.rdma) until it is undone or forgotten, so that a later run can undo it, too.
+  - Knows apt, dnf and zypper. With dnf, holds are the file of its plugin C(versionlock), with zypper its locks.
+extends_documentation_fragment:
+  - fabric.rdma.attributes
+attributes:
+  check_mode:
+    support: full
+    details:
+      - Nothing is remembered or forgotten then.
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+options:
+  state:
+    description:
+      - V(checked) tells which packages of the RDMA stack could not be put back, since no repository has their version.
+      - V(opened) is to be asked for right before a change, V(closed) right after it. There may be several changes.
+      - V(restored) puts back what was there before the first of them.
+      - V(forgotten) ends it, when the driver is proved.
+    type: str
+    choices: [checked, opened, closed, restored, forgotten]
+    required: true
+  manager:
+    description: Package manager of the node. By default the one that is there.
+    type: str
+    choices: [apt, dnf, zypper]
+  lock_timeout:
+    description: Seconds to wait for another user of apt.
+    type: int
+    default: 300
+author:
+  - fabric.rdma contributors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: Remember what there is
+  fabric.rdma.driver_packages:
+    state: opened
+
+- name: Put it back
+  fabric.rdma.driver_packages:
+    state: restored
+  register: restored
+"""
+
+RETURN = r"""
+no_way_back:
+  description: Installed packages of the RDMA stack, with their versions, that no repository of the node has.
+  returned: O(state=checked)
+  type: list
+  elements: str
+  sample: [rdma-core 44.0-2]
+found:
+  description: Whether anything was remembered.
+  returned: O(state=restored) or O(state=forgotten)
+  type: bool
+restored:
+  description: What is as it was before, in words.
+  returned: O(state=restored)
+  type: list
+  elements: str
+  sample: [doca-ofed is out, rdma-core is 44.0-2]
+left:
+  description: What is not as it was before, and why.
+  returned: O(state=restored)
+  type: list
+  elements: str
+  sample: ["dkms stays, since zfs-dkms needs it, which this change did not bring"]
+complete:
+  description: Whether all is as before, but for what others have changed or need.
+  returned: O(state=restored)
+  type: bool
+"""
+
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.fabric.rdma.plugins.module_utils._packages import is_stack_package, no_way_back
+from ansible_collections.fabric.rdma.plugins.module_utils._packages_run import (
+    Manager,
+    PackagesError,
+    Record,
+    find_manager,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._remembered import RememberedError
+
+Json = t.Dict[str, t.Any]
+
+
+def check(manager: Manager, check_mode: bool) -> t.List[str]:
+    installed = manager.snapshot().packages
+    names = sorted(name for name in installed if is_stack_package(name))
+    if not names:
+        return []
+    missing = no_way_back(installed, manager.offered(names))
+    if missing and not check_mode:
+        # a node that nobody has asked for long knows old versions only
+        manager.refresh()
+        missing = no_way_back(installed, manager.offered(names))
+    return missing
+
+
+def act(manager: Manager, state: str, check_mode: bool) -> Json:
+    if state == "checked":
+        return {"changed": False, "no_way_back": check(manager, check_mode)}
+    record = Record(manager)
+    result: Json = {"changed": False, "found": record.found}
+    if state == "restored":
+        before = record.now()
+        outcome = record.predict() if check_mode else record.undo()
+        after = before if check_mode else record.now()
+        result.update(outcome._asdict(), changed=bool(outcome.restored), diff={"before": before, "after": after})
+    elif not check_mode:
+        {"opened": record.open, "closed": record.close, "forgotten": record.forget}[state]()
+    return result
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "state": {
+                "type": "str",
+                "choices": ["checked", "opened", "closed", "restored", "forgotten"],
+                "required": True,
+            },
+            "manager": {"type": "str", "choices": ["apt", "dnf", "zypper"]},
+            "lock_timeout": {"type": "int", "default": 300},
+        },
+        supports_check_mode=True,
+    )
+    environment = {"LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_MODE": "l"}
+
+    def run(command: t.List[str]) -> t.Tuple[int, str, str]:
+        status, output, error = module.run_command(command, environ_update=environment, cwd="/")
+        return int(status), str(output), str(error)
+
+    try:
+        manager = find_manager(run, module.params["lock_timeout"], module.params["manager"])
+        result = act(manager, module.params["state"], module.check_mode)
+    except (PackagesError, RememberedError) as exc:
+        module.fail_json(msg=str(exc))
+    except OSError as exc:
+        module.fail_json(msg="%s: %s" % (exc.filename, exc.strerror))
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+#!/usr/bin/python
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: driver_proof
+short_description: Remember that a driver has still to be proved
+version_added: "0.1.0"
+description:
+  - A driver that is installed and not yet in the kernel cannot be proved. This remembers on the node that it has to be, and which
+    ports were Active with the driver before it, in C(/var/lib/fabric.rdma/driver-proof.json).
+  - M(fabric.rdma.ib_facts) tells of it in C(ofed.proof), and whether the node has booted since.
+extends_documentation_fragment:
+  - fabric.rdma.attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+options:
+  state:
+    description: V(due) remembers, V(done) forgets.
+    type: str
+    choices: [due, done]
+    default: due
+  method:
+    description: Where the driver came from. Needed with O(state=due).
+    type: str
+    choices: [doca, mlnx_iso]
+  version:
+    description: Its release. Needed with O(state=due).
+    type: str
+  facts:
+    description:
+      - Facts of the node from before the change, with the subset C(devices). Needed with O(state=due).
+      - A proof that is due already, and for which no port was Active in these facts, keeps its ports.
+    type: dict
+author:
+  - fabric.rdma contributors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: Remember that the driver has still to be proved
+  fabric.rdma.driver_proof:
+    method: doca
+    version: 2.9.1
+    facts: "{{ ansible_facts['rdma'] }}"
+"""
+
+RETURN = r"""
+proof:
+  description: What is remembered now. Null when there is nothing.
+  returned: success
+  type: dict
+  sample:
+    method: doca
+    version: 2.9.1
+    boot_id: 5b0a1c0e-8a5f-4c8e-9d3f-0a6b1f2c3d4e
+    devices: [{name: mlx5_0, pci: "0000:3b:00.0", ports: [{number: 1, state: Active, phys_state: LinkUp}]}]
+"""
+
+import json
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.fabric.rdma.plugins.module_utils._ofed import active_ports
+from ansible_collections.fabric.rdma.plugins.module_utils._remembered import (
+    DRIVER_PROOF,
+    RememberedError,
+    forget,
+    recall,
+    remember,
+)
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "str", "choices": ["due", "done"], "default": "due"},
+            "method": {"type": "str", "choices": ["doca", "mlnx_iso"]},
+            "version": {"type": "str"},
+            "facts": {"type": "dict"},
+        },
+        required_if=[("state", "due", ("method", "version", "facts"))],
+        supports_check_mode=True,
+    )
+    params = module.params
+    wanted = None
+    try:
+        before = recall(DRIVER_PROOF)
+        if params["state"] == "due":
+            with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as handle:
+                boot_id = handle.read().strip()
+            devices = active_ports(params["facts"])
+            if before is not None and not devices:
+                devices = before["devices"]
+            wanted = {
+                "version": 1,
+                "method": params["method"],
+                "release": params["version"],
+                "boot_id": boot_id,
+                "devices": devices,
+            }
+        changed = before != wanted
+        if changed and not module.check_mode:
+            if wanted is None:
+                forget(DRIVER_PROOF)
+            else:
+                remember(DRIVER_PROOF, wanted)
+    except RememberedError as exc:
+        module.fail_json(msg=str(exc))
+    except OSError as exc:
+        module.fail_json(msg="%s: %s" % (exc.filename, exc.strerror))
+    texts = ["" if one is None else json.dumps(one, indent=1, sort_keys=True) + "\n" for one in (before, wanted)]
+    diff = {"before_header": DRIVER_PROOF, "after_header": DRIVER_PROOF, "before": texts[0], "after": texts[1]}
+    module.exit_json(changed=changed, proof=wanted, diff=diff)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,213 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is remembered of a change, with a package manager of a few lines. Real ones are asked by the molecule scenario driver."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.fabric.rdma.plugins.module_utils._packages import File, Snapshot
+from ansible_collections.fabric.rdma.plugins.module_utils._packages_run import (
+    Apt,
+    Dnf,
+    Manager,
+    PackagesError,
+    Record,
+    Zypper,
+    find_manager,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._remembered import RememberedError, forget, recall, remember
+
+
+class Small(Manager):
+    """One that has what it is given; a version that its repositories lack cannot be installed."""
+
+    def __init__(self, directory: Path, **packages: str) -> None:
+        super().__init__(lambda _command: (0, "", ""), 0)
+        self.paths = (f"{directory}/",)
+        self.packages = dict(packages)
+        self.offers = {("core", "1"), ("core", "2")}
+        self.held: set[str] = set()
+        self.wanted: dict[str, list[list[str]]] = {}
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(dict(self.packages), sorted(self.held), self.files())
+
+    def needs(self) -> tuple[dict[str, list[list[str]]], dict[str, list[str]]]:
+        return {name: self.wanted.get(name, []) for name in self.packages}, {}
+
+    def automatic(self) -> list[str]:
+        return []
+
+    def refresh(self) -> None:
+        pass
+
+    def change(self, install: Sequence[tuple[str, str]], remove: Sequence[str]) -> None:
+        missing = [pair for pair in install if pair not in self.offers]
+        if missing:
+            raise PackagesError(f"apt-get install: E: no {missing[0]}")
+        self.packages.update(install)
+        for name in remove:
+            del self.packages[name]
+
+    def mark(self, holds: dict[str, bool], automatic: Sequence[str]) -> None:
+        self.held = (self.held | {name for name in holds if holds[name]}) - {name for name in holds if not holds[name]}
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Small:
+    (tmp_path / "etc").mkdir()
+    return Small(tmp_path / "etc", core="1", other="1")
+
+
+def change(manager: Small, path: str) -> None:
+    """A driver's: another version of a package, a new one, a pin, a hold that goes; and what others do beside it."""
+    manager.held = {"core"}
+    Record(manager, path).open()
+    manager.packages.update({"core": "2", "doca-ofed": "1"})
+    manager.held = set()
+    (Path(manager.paths[0]) / "pin").write_text("1001", encoding="ascii")
+    Record(manager, path).close()
+    manager.packages.update(theirs="1", other="2")
+
+
+def test_what_was_changed_is_undone_by_a_later_run(tmp_path: Path, small: Small) -> None:
+    path = str(tmp_path / "state" / "packages.json")
+    change(small, path)
+    assert Record(small, path).predict().restored == ["doca-ofed is out", "core is 1", f"{small.paths[0]}pin is back"]
+    outcome = Record(small, path).undo()
+    assert outcome == (["core is 1", "doca-ofed is out", "core is held", f"{small.paths[0]}pin is out"], [], True)
+    assert small.packages == {"core": "1", "other": "2", "theirs": "1"}
+    assert small.held == {"core"}
+    assert os.listdir(small.paths[0]) == []
+    assert not Record(small, path).found
+    assert Record(small, path).undo() == ([], [], True)
+
+
+def test_what_cannot_be_put_back_is_told_with_the_reason(tmp_path: Path, small: Small) -> None:
+    path = str(tmp_path / "packages.json")
+    small.offers = set()
+    change(small, path)
+    outcome = Record(small, path).undo()
+    assert outcome.left == ["core is 2, and was 1", "apt-get install: E: no ('core', '1')"]
+    assert not outcome.complete
+    assert "doca-ofed" not in small.packages, "the new driver goes all the same"
+
+
+def test_what_others_need_is_no_failure(tmp_path: Path, small: Small) -> None:
+    path = str(tmp_path / "packages.json")
+    change(small, path)
+    small.wanted = {"theirs": [["doca-ofed"]]}
+    outcome = Record(small, path).undo()
+    assert outcome.left == ["doca-ofed stays, since theirs needs it, which this change did not bring"]
+    assert outcome.complete
+
+
+def test_several_changes_are_one(tmp_path: Path, small: Small) -> None:
+    path = str(tmp_path / "packages.json")
+    change(small, path)
+    Record(small, path).open()
+    small.packages.update(core="3")
+    Record(small, path).close()
+    Record(small, path).undo()
+    assert small.packages["core"] == "1"
+
+
+def test_a_run_that_was_killed_in_its_change(tmp_path: Path, small: Small) -> None:
+    """What others did since then is not its doing, and only packages of the stack are known not to be theirs."""
+    path = str(tmp_path / "packages.json")
+    Record(small, path).open()
+    small.packages.update({"doca-ofed": "1", "theirs": "1"})
+    Record(small, path).open()
+    outcome = Record(small, path).undo()
+    assert outcome.restored == ["doca-ofed is out"]
+    assert small.packages == {"core": "1", "other": "1", "theirs": "1"}
+
+
+def test_only_one_change_is_forgotten(tmp_path: Path, small: Small) -> None:
+    path = str(tmp_path / "packages.json")
+    change(small, path)
+    assert Record(small, path).forget()
+    assert not Record(small, path).forget()
+    assert small.packages["core"] == "2"
+
+
+def test_files_are_put_back_with_their_modes(tmp_path: Path, small: Small) -> None:
+    directory = Path(small.paths[0])
+    (directory / "old").write_bytes(b"\xff1")
+    (directory / "old").chmod(0o640)
+    before = small.files()
+    assert before == {f"{directory}/old": File("/zE=", 0o640)}
+    (directory / "old").unlink()
+    small.put_files({**before, f"{directory}/new": None})
+    assert small.files() == before
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", "[]", '{"version": 2}', "[" * 100000])
+def test_what_is_remembered_may_be_damaged(tmp_path: Path, small: Small, text: str) -> None:
+    path = tmp_path / "packages.json"
+    path.write_text(text, encoding="ascii")
+    with pytest.raises(RememberedError, match=rf"^{path} is (damaged|of another version)"):
+        Record(small, str(path))
+
+
+def test_a_memory(tmp_path: Path) -> None:
+    path = str(tmp_path / "new" / "memory.json")
+    assert recall(path) is None
+    assert not forget(path)
+    remember(path, {"a": 1})
+    assert recall(path) == {"a": 1, "version": 1}
+    assert os.stat(path).st_mode & 0o777 == 0o600
+    assert os.listdir(tmp_path / "new") == ["memory.json"]
+    assert recall(path + "/below") is None
+    assert forget(path)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("apt", Apt), ("dnf", Dnf), ("zypper", Zypper)])
+def test_a_manager_by_name(name: str, kind: type[Manager]) -> None:
+    assert type(find_manager(lambda _command: (0, "", ""), 0, name)) is kind
+
+
+def test_what_repositories_have_of_a_package() -> None:
+    apt = Apt(lambda _command: (0, " rdma-core | 44.0-2 | http://x bookworm/main amd64 Packages\nnonsense\n", ""), 0)
+    assert apt.offered(["rdma-core"]) == [("rdma-core", "44.0-2")]
+    dnf = Dnf(lambda _command: (0, "rdma-core.x86_64 0:48.0-1.el9\n\n", ""), 0)
+    assert dnf.offered(["rdma-core.x86_64"]) == [("rdma-core.x86_64", "0:48.0-1.el9")]
+    text = (
+        "S  | Name      | Type    | Version  | Arch   | Repository\n"
+        "---+-----------+---------+----------+--------+-----------\n"
+        "v  | rdma-core | package | 42.0-1.1 | x86_64 | Main\n"
+        "i+ | rdma-core | package | 41.0-1.1 | x86_64 | (System Packages)\n"
+    )
+    zypper = Zypper(lambda _command: (0, text, ""), 0)
+    assert zypper.offered(["rdma-core.x86_64"])[-1:] == [("rdma-core.x86_64", "0:42.0-1.1")]
+
+
+def test_a_package_manager_that_fails_says_why() -> None:
+    apt = Apt(lambda _command: (100, "Reading\n", "W: x\nE: Could not get lock /var/lib/dpkg/lock-frontend\n"), 0)
+    with pytest.raises(PackagesError, match=r"^apt-get install: E: Could not get lock /var/lib/dpkg/lock-frontend$"):
+        apt.change([("a", "1")], [])
+
+
+def test_what_rpm_has() -> None:
+    rows = (
+        "rdma-core\tx86_64\t0:48.0-1\tglibc /bin/sh \tudev rdma-core \n"
+        "gpg-pubkey\t(none)\t0:1-2\t\t\n"
+        "kernel-core\tx86_64\t0:5.14-1\t\tkernel \n"
+        "kernel-core\tx86_64\t0:5.14-2\t\tkernel \n"
+    )
+    dnf = Dnf(lambda _command: (0, rows, ""), 0)
+    assert dict(dnf.snapshot().packages) == {
+        "rdma-core.x86_64": "0:48.0-1",
+        "gpg-pubkey-1-2": "0:1-2",
+        "kernel-core-5.14-1.x86_64": "0:5.14-1",
+        "kernel-core-5.14-2.x86_64": "0:5.14-2",
+    }
+    needs, provides = dnf.needs()
+    assert needs["rdma-core.x86_64"] == [["/bin/sh"], ["glibc"]]
+    assert provides["rdma-core.x86_64"] == ["rdma-core", "udev"]
