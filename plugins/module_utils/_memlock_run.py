@@ -76,6 +76,9 @@ _NO_SPEC = {
     "microk8s": "MicroK8s writes containerd's configuration anew at every start",
 }
 
+# Stands for a directory into which files may be put.
+_OPEN = ".toml"
+
 _GENERATED = {"k3s": "k3s", "rke2": "RKE2"}
 
 
@@ -348,10 +351,15 @@ class _Run:
             raise MemlockError("; ".join(plan.refusals))
         edits = {**plan.edits, **plan.creates}
         if generated and daemon.config_path in edits:
+            why = "that file imports no directory for files of others"
+            if any(os.path.basename(file.path) == _OPEN for file in files) and daemon.generation < (2, 0):
+                why = (
+                    "with containerd %s a file beside it would replace all settings of its CRI plugin" % daemon.version
+                )
             raise MemlockError(
-                "%s writes %s anew at every start, and that file imports no directory for files of others; upgrade to a "
-                "release that does (config-v3.toml.d), or set rdma_memlock.method to limit for this host"
-                % (_GENERATED[daemon.distribution], daemon.config_path)
+                "%s writes %s anew at every start, and %s; upgrade to a release with containerd 2 that does (config-v3.toml.d), "
+                "or set rdma_memlock.method to limit for this host"
+                % (_GENERATED[daemon.distribution], daemon.config_path, why)
             )
         return dict(sorted(edits.items()))
 
@@ -725,7 +733,7 @@ def _with_open_imports(files: t.List[_containerd.ConfigFile]) -> t.List[_contain
         absolute = os.path.normpath(os.path.join(os.path.dirname(files[0].path), pattern))
         directory, name = os.path.split(absolute)
         if name == "*.toml" and "*" not in directory:
-            found.append(_containerd.ConfigFile(os.path.join(directory, ".toml"), "", files[0].version, {}))
+            found.append(_containerd.ConfigFile(os.path.join(directory, _OPEN), "", files[0].version, {}))
     return found
 
 

@@ -10,7 +10,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +21,14 @@ from ansible_collections.fabric.rdma.plugins.module_utils import _memlock_run
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd_daemon import check_cri
 from ansible_collections.fabric.rdma.plugins.module_utils._memlock import MemlockError, parse_wish
 from ansible_collections.fabric.rdma.plugins.module_utils._memlock_run import lift
-from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils import containerd_node
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils.containerd_node import (
     CONFIG_2,
     CONFIG_3,
+    GENERATIONS,
     HIGH,
     LOW,
     Killed,
     Machine,
-)
-
-pytestmark = pytest.mark.skipif(
-    containerd_node.reason_not_here() is not None, reason=str(containerd_node.reason_not_here())
 )
 
 LIMIT = {"soft": HIGH, "hard": HIGH}
@@ -40,24 +36,6 @@ ENTRY = {"type": "RLIMIT_MEMLOCK", **LIMIT}
 SPEC = "etc/fabric-rdma-base.json"
 DROP_IN = "units/containerd.service.d/90-fabric-rdma-memlock.conf"
 Start = Callable[..., Machine]
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    machines: list[Machine] = []
-
-    def make(config: str = CONFIG_2, generation: str | None = None) -> Machine:
-        found = containerd_node.generations()
-        root = tmp_path / str(len(machines))
-        root.mkdir()
-        machine = Machine(root, found[generation or sorted(found)[0]], config)
-        machines.append(machine)
-        assert machine.start(), (root / "log").read_text()
-        return machine
-
-    yield make
-    for machine in machines:
-        machine.stop()
 
 
 def run(machine: Machine, check: bool = False, **wish: Any) -> dict[str, Any]:
@@ -71,12 +49,14 @@ def rlimits(machine: Machine, name: str = SPEC) -> Any:
     return json.loads(machine.files()[name])["process"]["rlimits"]
 
 
-@pytest.mark.parametrize("generation", sorted(containerd_node.generations()))
-@pytest.mark.parametrize("config", [CONFIG_2, CONFIG_3], ids=["version2", "version3"])
-def test_fresh_predicted_done_and_again(start: Start, generation: str, config: str) -> None:
-    if config is CONFIG_3 and generation.startswith("1."):
-        pytest.skip(f"containerd {generation} knows no version 3")
-    machine = start(config, generation)
+# containerd 1.x knows no version 3 of its configuration
+@pytest.mark.parametrize(
+    ("generation", "config"),
+    [*((generation, CONFIG_2) for generation in GENERATIONS), ("2", CONFIG_3)],
+    ids=[*GENERATIONS, "2-version3"],
+)
+def test_fresh_predicted_done_and_again(start: Start, config: str) -> None:
+    machine = start(config)
     before = machine.files()
     predicted = run(machine, check=True)
     assert (machine.files(), machine.starts) == (before, 1)
@@ -443,7 +423,7 @@ def test_an_edit_of_somebody_else_between_any_two_steps(start: Start, at: str) -
 @pytest.mark.parametrize("at", ["planned", "journal", "staged"])
 def test_a_drop_in_of_somebody_else_meanwhile(start: Start, at: str) -> None:
     """The plan was made without it: nothing is kept of what would now mean something else."""
-    machine = start(generation=sorted(containerd_node.generations())[-1])
+    machine = start()
     before = machine.files()
     theirs = machine.root / "etc/conf.d/99-theirs.toml"
     table = 'plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc'

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import re
-import shutil
 import subprocess
 from typing import Any
 
@@ -28,6 +28,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._oci import (
     parse_rlimits,
     plan,
 )
+from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils.containerd_node import programs
 
 MEMLOCK = Rlimit("RLIMIT_MEMLOCK", UNLIMITED, UNLIMITED)
 INVENTED = {"type": "RLIMIT_NOFILE", "hard": 1024, "soft": 1024}
@@ -228,10 +229,8 @@ def test_keys_of_maps_have_a_case() -> None:
     assert load_spec(dump_spec(spec), "x") == spec
 
 
-def test_what_ctr_really_prints() -> None:
-    ctr = shutil.which("ctr")
-    if ctr is None:
-        pytest.skip("ctr of containerd is not installed here")
+def test_what_ctr_really_prints(generation: str) -> None:
+    ctr = os.path.join(programs(generation), "ctr")
     fresh = load_spec(subprocess.run([ctr, "oci", "spec"], check=True, capture_output=True).stdout, "ctr")
     assert fresh["process"]["rlimits"] == [INVENTED]
     new, changes = plan(fresh, [MEMLOCK])
