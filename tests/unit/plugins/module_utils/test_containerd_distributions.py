@@ -20,8 +20,10 @@ from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.plugins.module_utils._memlock import MemlockError, parse_wish
 from ansible_collections.fabric.rdma.plugins.module_utils._memlock_run import lift
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils.containerd_node import (
+    CONFIG_2,
     HIGH,
     LOW,
+    PLAIN,
     Layout,
     Machine,
 )
@@ -298,3 +300,23 @@ def test_microk8s(start: Start) -> None:
     script = machine.root / "var/snap/microk8s/8000/args/containerd-env"
     assert result["files"] == [f"{machine.unit_directory}/{machine.layout.unit}.d/{DROP_IN}", str(script)]
     assert script.read_text() == f"# To set memory limits\nulimit -n 1024 || true\nulimit -l {HIGH // 1024} || true\n"
+
+
+def refused(machine: Machine, words: str) -> None:
+    """Whatever the method is, nothing is touched."""
+    before = machine.files()
+    for method in ("spec", "limit"):
+        with pytest.raises(MemlockError, match=words):
+            run(machine, method=method)
+    assert (machine.files(), machine.starts) == (before, 1)
+
+
+def test_docker(start: Start) -> None:
+    """dockerd has a containerd of its own below it."""
+    machine = start(CONFIG_2, PLAIN._replace(unit="docker.service", child=True))
+    refused(machine, r"^no containerd that serves Kubernetes runs here; .* Docker engine set default-ulimits")
+
+
+def test_a_unit_that_is_not_known(start: Start) -> None:
+    machine = start(CONFIG_2, PLAIN._replace(unit="vendor-runtime.service"))
+    refused(machine, r"^containerd is run by vendor-runtime\.service, which is none of containerd\.service, ")
