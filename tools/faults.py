@@ -243,9 +243,7 @@ def runs_of(name: str, test: str, collected: t.Mapping[tuple[Path, str], int]) -
     if path.name.startswith("test_"):
         return collected[(path, test)]
     if path.suffix == ".py":
-        shared = _literal(path, "SHARED")
-        prefixes = ast.literal_eval(shared) if shared is not None else ()
-        return 1 if prefixes and test.startswith(prefixes) else _nodes(path)
+        return _nodes(path)
     loop = tasks(path)[test].get("loop")
     return len(loop) if isinstance(loop, list) else 1
 

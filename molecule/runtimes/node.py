@@ -1,15 +1,16 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs containerd_memlock on this node in every layout of configuration, and with every fault, and says what became of the node.
+"""Runs containerd_memlock on this node in the layouts and with the faults for which a real node is needed, and says what became of it.
+
+Files that are broken, edits of somebody else and the layouts of distributions need none: tests/unit tries them on the same three
+generations of containerd (test_containerd_faults.py, test_containerd_distributions.py, test__memlock_run.py).
 
 Runs on a node of the lab, as root: one process for all cases, since a start of Python and its imports cost seconds under emulation.
 The module itself is run as Ansible runs it, in a child of its own, which can be killed between two of its steps.
 
 usage: node.py [CASE...]      one JSON object a line: {"case": ..., "problems": [...], "seconds": ...}
-       node.py --all          every case that this containerd can have; without it, what does not depend on its generation is
-                              shared among the three nodes
-       node.py --list         the names of the cases for the containerd of this node
+       node.py --list         the names of the cases
        node.py --keep         keep the configuration of now as the one to start each case from
 """
 
@@ -183,8 +184,11 @@ def _is_step(event: str, arguments: tuple[t.Any, ...]) -> bool:
     return event in _STEPS and str(arguments[0]).startswith(_PLACES)
 
 
-def module(kill_before: int = 0, **parameters: t.Any) -> Result:
-    """What the module says, and "steps": what it did to the node. With `kill_before` it is killed before that step (from 1)."""
+def module(kill_before: int = 0, at_restart: t.Callable[[], None] | None = None, **parameters: t.Any) -> Result:
+    """What the module says, and "steps": what it did to the node. With `kill_before` it is killed before that step (from 1).
+
+    at_restart: what somebody else does when it restarts containerd.
+    """
     parameters.setdefault("timeout", int(pace.limit(120)))
     # Before the fork: the import costs seconds.
     from ansible_collections.fabric.rdma.plugins.modules import containerd_memlock  # noqa: PLC0415
@@ -192,7 +196,7 @@ def module(kill_before: int = 0, **parameters: t.Any) -> Result:
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        _child(containerd_memlock.main, writer, kill_before, parameters)
+        _child(containerd_memlock.main, writer, kill_before, at_restart, parameters)
     os.close(writer)
     with open(reader, encoding="utf-8", errors="replace") as stream:
         lines = stream.read().splitlines()
@@ -206,7 +210,13 @@ def module(kill_before: int = 0, **parameters: t.Any) -> Result:
     return {"failed": True, "msg": "no result: " + "\n".join(lines)[-2000:], "steps": steps}
 
 
-def _child(work: t.Callable[[], None], writer: int, kill_before: int, parameters: dict[str, t.Any]) -> t.NoReturn:
+def _child(
+    work: t.Callable[[], None],
+    writer: int,
+    kill_before: int,
+    at_restart: t.Callable[[], None] | None,
+    parameters: dict[str, t.Any],
+) -> t.NoReturn:
     os.dup2(writer, 1)
     os.dup2(writer, 2)
     count = 0
@@ -222,6 +232,8 @@ def _child(work: t.Callable[[], None], writer: int, kill_before: int, parameters
             " ".join(str(word) for word in arguments[1]) if event == "subprocess.Popen" else f"{event} {arguments[0]}"
         )
         os.write(writer, f"\x1f{what}\n".encode())
+        if at_restart is not None and "systemctl restart" in what:
+            at_restart()
 
     code = 1
     try:
@@ -324,7 +336,6 @@ class Case(t.NamedTuple):
 
     files: t.Callable[[], t.Mapping[str, str | bytes]]
     body: t.Callable[[], list[str]]
-    generations: tuple[str, ...] = ("1.6", "1.7", "2")
 
 
 def healthy() -> list[str]:
@@ -407,20 +418,6 @@ def refuses(words: str) -> list[str]:
     return problems
 
 
-def broken(files: t.Callable[[], t.Mapping[str, str | bytes | None]], words: str) -> t.Callable[[], list[str]]:
-    """Files that are broken while the daemon runs on the good ones: its next start would be its last."""
-
-    def body() -> list[str]:
-        for path, content in files().items():
-            if content is None:
-                os.unlink(path)
-            else:
-                write(path, content)
-        return refuses(words)
-
-    return body
-
-
 def rolls_back(unit: str, words: str) -> list[str]:
     """Something keeps containerd from running with the new configuration: the old one is put back, and works."""
     write(FAULT_UNIT, unit)
@@ -443,6 +440,13 @@ def rolls_back(unit: str, words: str) -> list[str]:
     return problems
 
 
+def fill(directory: str) -> None:
+    """Takes all the room that is left."""
+    with contextlib.suppress(OSError), open(directory + "/filler", "wb", buffering=0) as stream:
+        while True:
+            stream.write(b"\0" * 512)
+
+
 @contextlib.contextmanager
 def mounted(options: str, fill: bool) -> t.Iterator[None]:
     """The configuration directory as a file system of its own with the same content, full or read-only."""
@@ -453,9 +457,7 @@ def mounted(options: str, fill: bool) -> t.Iterator[None]:
     try:
         shutil.copytree(scratch, ETC, symlinks=True, dirs_exist_ok=True)
         if fill:
-            with contextlib.suppress(OSError), open(ETC + "/filler", "wb", buffering=0) as stream:
-                while True:
-                    stream.write(b"\0" * 512)
+            fill(ETC)
         run("mount", "-o", f"remount,{options}", ETC)
         yield
     finally:
@@ -466,6 +468,21 @@ def in_a_mount(options: str, fill: bool, words: str) -> list[str]:
     """The module in a directory where nothing can be written."""
     with mounted(options, fill):
         return refuses(words)
+
+
+def full_at_the_end() -> list[str]:
+    """The disk with the module's own notes is full when containerd restarts: the change stays, the next run has nothing to do."""
+    os.makedirs(MEMORY)
+    run("mount", "-t", "tmpfs", "-o", "size=256k", "lab-fault", MEMORY)
+    try:
+        result = module(at_restart=lambda: fill(MEMORY))
+        problems = [] if result.get("changed") and not result.get("failed") else [f"not done: {result}"]
+        again = module()
+        if again.get("failed") or again.get("changed") or again.get("recovered"):
+            problems.append(f"the next run: {again}")
+    finally:
+        run("umount", MEMORY)
+    return problems + healthy() + lifted()
 
 
 def immutable() -> list[str]:
@@ -483,7 +500,10 @@ def immutable() -> list[str]:
 
 
 def kills() -> list[str]:
-    """Killed before every third of its steps: the node works, also after a restart, and the next run completes the work."""
+    """Killed before every third of its steps: the node works, also after a restart, and the next run completes the work.
+
+    Under systemd, and of the module as a process; tests/unit kills it between any two steps, on every generation.
+    """
     before = snapshot()
     whole = module()
     if whole.get("failed"):
@@ -523,26 +543,6 @@ def as_packaged() -> dict[str, str | bytes]:
     return {}
 
 
-def spec_case(content: str | bytes, words: str) -> Case:
-    """A specification that was good when the daemon started, and is not any more."""
-    return Case(lambda: with_spec(ADOPTED, spec_with([NOFILE])), broken(lambda: {ADOPTED: content}, words))
-
-
-def config_case(change: t.Callable[[str], str], words: str, *generations: str) -> Case:
-    """A configuration that was good when the daemon started, and is not any more."""
-    return Case(
-        lambda: with_spec(ADOPTED, spec_with([NOFILE])),
-        broken(lambda: {CONFIG: change(read(CONFIG))}, words),
-        generations or ("1.6", "1.7", "2"),
-    )
-
-
-def limits_spec(value: str) -> str:
-    """A specification whose memlock is a piece of JSON."""
-    return spec_with([{"type": "RLIMIT_MEMLOCK", "soft": "VALUE", "hard": "VALUE"}]).replace('"VALUE"', value)
-
-
-RUNC = f'plugins."{CRI_PATH}".containerd'
 OURS = ETC + "/fabric-rdma-*.json"
 
 CASES: dict[str, Case] = {
@@ -569,40 +569,11 @@ CASES: dict[str, Case] = {
         lambda: {CONFIG: 'required_plugins = ["io.containerd.grpc.v1.cri"]\n' + read(KEPT + "/etc/config.toml")},
         converges,
     ),
-    # found broken: nothing is touched
-    "specification: missing": Case(
-        lambda: with_spec(ADOPTED, spec_with([NOFILE])), broken(lambda: {ADOPTED: None}, "cri-base.json.* not there")
-    ),
-    "specification: empty": spec_case("", "cri-base.json"),
-    "specification: truncated": spec_case('{"ociVersion": "1.0.2", "process": {', "cri-base.json"),
-    "specification: an array": spec_case("[]", "cri-base.json"),
-    "specification: byte order mark": spec_case(b"\xef\xbb\xbf{}", "cri-base.json"),
-    "specification: -1": spec_case(limits_spec("-1"), "cri-base.json"),
-    "specification: the word unlimited": spec_case(limits_spec('"unlimited"'), "cri-base.json"),
-    "specification: a float": spec_case(limits_spec("1.8446744073709552e19"), "cri-base.json"),
-    "specification: beyond 64 bits": spec_case(limits_spec("18446744073709552000"), "cri-base.json"),
-    "specification: unknown rlimit": spec_case(spec_with([{**NOFILE, "type": "RLIMIT_NOPE"}]), "RLIMIT_NOPE"),
-    "specification: soft above hard": spec_case(spec_with([{**NOFILE, "hard": 1}]), "RLIMIT_NOFILE"),
-    "specification: a directory": Case(
-        lambda: with_spec(ADOPTED, spec_with([NOFILE])),
-        lambda: (os.unlink(ADOPTED), os.mkdir(ADOPTED), refuses("cri-base.json"))[2],
-    ),
-    "specification: a relative path": config_case(lambda text: text.replace(ADOPTED, "cri-base.json"), "cri-base.json"),
-    "configuration: syntax error": config_case(lambda text: text + "[[[\n", "config.toml"),
-    "configuration: base_runtime_spec is no string": config_case(
-        lambda text: text.replace(f'"{ADOPTED}"', "7"), "base_runtime_spec|config.toml"
-    ),
-    "configuration: import that is not there": config_case(
-        lambda text: f'imports = ["{ETC}/absent.toml"]\n' + text, "absent.toml"
-    ),
-    "configuration: default runtime that is not there": config_case(
-        lambda text: text + f'[{RUNC}]\ndefault_runtime_name = "absent"\n', "absent"
-    ),
-    "configuration: runtime without a type": config_case(lambda text: text + f"[{RUNC}.runtimes.bare]\n", "bare"),
     # nothing can be written
     "disk: full": Case(as_packaged, lambda: in_a_mount("rw", True, "[Nn]o space left")),
     "disk: read-only": Case(as_packaged, lambda: in_a_mount("ro", False, "[Rr]ead-only")),
     "disk: immutable file": Case(as_packaged, immutable),
+    "disk: full at the very end": Case(as_packaged, full_at_the_end),
     # the new configuration does not work: the old one comes back
     "restart: containerd does not start": Case(
         as_packaged, lambda: rolls_back(start_check(f"! ls {OURS}"), "put back|restored|old")
@@ -615,22 +586,6 @@ CASES: dict[str, Case] = {
     ),
     "killed between any two steps": Case(as_packaged, kills),
 }
-
-
-# What does not depend on the generation: the specification that is adopted or refused, files that cannot be written.
-SHARED = ("specification:", "configuration:", "disk:", "layout: specification of", "layout: the limit twice")
-
-
-def names(everything: bool = False) -> list[str]:
-    """The names of the cases for the containerd of this node, in order."""
-    shared = [name for name in CASES if name.startswith(SHARED)]
-    generations = ("1.6", "1.7", "2")
-    return [
-        name
-        for name, case in CASES.items()
-        if GENERATION in case.generations
-        and (everything or name not in shared or generations[shared.index(name) % len(generations)] == GENERATION)
-    ]
 
 
 def examine(name: str) -> Result:
@@ -651,12 +606,11 @@ def main() -> None:
         keep()
         return
     if sys.argv[1:] == ["--list"]:
-        print("\n".join(names()))
+        print("\n".join(CASES))
         return
     if not os.path.exists("/usr/local/bin/nvidia-container-runtime"):
         os.symlink("/usr/sbin/runc", "/usr/local/bin/nvidia-container-runtime")
-    everything = sys.argv[1:] == ["--all"]
-    for name in names(everything) if everything else sys.argv[1:] or names():
+    for name in sys.argv[1:] or CASES:
         print(json.dumps(examine(name)), flush=True)
     lay_out({})
     for left in glob.glob(OURS):

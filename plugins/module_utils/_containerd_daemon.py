@@ -16,6 +16,7 @@ import time
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._cri import Cri, CriError
+from ansible_collections.fabric.rdma.plugins.module_utils._files import read
 from ansible_collections.fabric.rdma.plugins.module_utils._memlock import Limit, MemlockError, parse_limits
 
 __all__ = [
@@ -93,11 +94,7 @@ class Node:
 
     def read(self, path: str) -> t.Optional[bytes]:
         """Content of a file; None when there is none. OSError when it is there and cannot be read."""
-        try:
-            with open(path, "rb") as handle:
-                return handle.read()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
+        return read(path)
 
     def glob(self, pattern: str) -> t.List[str]:
         """Paths that match, sorted by bytes as Go does it; unlike Python's glob, Go's `*` takes a leading dot, too."""

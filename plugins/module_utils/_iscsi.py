@@ -21,6 +21,9 @@ _OTHER = re.compile(r"eui\.[0-9a-f]{16}|naa\.([0-9a-f]{16}|[0-9a-f]{32})")
 # RFC 3720, section 3.2.6.1.
 _MAX_BYTES = 223
 
+# isspace(3) in the C locale: what iscsid takes off both ends of a name. Lines end with a line feed for it, and with nothing else.
+_SPACE = " \t\n\v\f\r"
+
 _HEADER = (
     "# The name of this host as an iSCSI initiator. No two hosts may have the same: their sessions would end each other.\n"
     "# Whoever changes it also changes what targets with access lists know this host by.\n"
@@ -43,7 +46,7 @@ def _value(line: str) -> t.Optional[str]:
     at = line.find("InitiatorName")
     if at < 0 or 0 <= line.find("#") < at:
         return None
-    return line[at:].partition("=")[2].strip() or None
+    return line[at:].partition("=")[2].strip(_SPACE) or None
 
 
 def parse_initiator(text: str) -> Initiator:
@@ -52,7 +55,7 @@ def parse_initiator(text: str) -> Initiator:
     The first line with a name counts, as for iscsid. ``GenerateName=yes`` at the start of a line asks for a new name, as in
     Debian's startup-checks.sh, which is run before iscsid.
     """
-    lines = text.splitlines()
+    lines = text.split("\n")
     names = [value for value in map(_value, lines) if value is not None]
     return Initiator(names[0] if names else None, any(line.startswith("GenerateName=yes") for line in lines))
 
@@ -86,14 +89,18 @@ def rewrite(text: t.Optional[str], name: str) -> str:
         return "%sInitiatorName=%s\n" % (_HEADER, name)
     lines: t.List[str] = []
     written = False
-    for line in text.splitlines():
+    # lines keep their ends: a file with carriage returns has them afterwards
+    end = "\r\n" if text.partition("\n")[0].endswith("\r") else "\n"
+    if text and not text.endswith("\n"):
+        text += end
+    for line in text.split("\n")[:-1]:
         if line.startswith("GenerateName="):
             continue
         if _value(line) is not None:
             if written:
                 continue
-            line, written = "InitiatorName=" + name, True
-        lines.append(line)
+            line, written = "InitiatorName=%s%s" % (name, "\r" if line.endswith("\r") else ""), True
+        lines.append(line + "\n")
     if not written:
-        lines.append("InitiatorName=" + name)
-    return "\n".join(lines) + "\n"
+        lines.append("InitiatorName=" + name + end)
+    return "".join(lines)

@@ -30,6 +30,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._containerd_daemon imp
     unit_log,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._cri import CriError
+from ansible_collections.fabric.rdma.plugins.module_utils._files import digest, named
 from ansible_collections.fabric.rdma.plugins.module_utils._memlock import (
     Limit,
     MemlockError,
@@ -50,7 +51,11 @@ from ansible_collections.fabric.rdma.plugins.module_utils._toml import (
     remove_value,
     set_value,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._transaction import Transaction, TransactionError, digest
+from ansible_collections.fabric.rdma.plugins.module_utils._transaction import (
+    Overtaken,
+    Transaction,
+    TransactionError,
+)
 
 __all__ = ["lift"]
 
@@ -70,6 +75,9 @@ _NO_SPEC = {
     "k0s": "k0s merges the CRI part of containerd's configuration by itself",
     "microk8s": "MicroK8s writes containerd's configuration anew at every start",
 }
+
+# Stands for a directory into which files may be put.
+_OPEN = ".toml"
 
 _GENERATED = {"k3s": "k3s", "rke2": "RKE2"}
 
@@ -131,6 +139,8 @@ class _Run:
         self.pending: t.List[str] = []
         # content of files as it will be when an unfinished run has been undone, in check mode
         self.overlay: t.Dict[str, t.Optional[bytes]] = {}
+        # what the files were that the plan is made from: nothing is written when they are something else by then
+        self.planned: t.Dict[str, t.Optional[str]] = {}
         self.socket = _DEFAULT_SOCKET
 
     # --- the whole --------------------------------------------------------------------------------------------------
@@ -213,7 +223,11 @@ class _Run:
 
     def _read(self, path: str) -> t.Optional[bytes]:
         real = os.path.realpath(path)
-        return self.overlay[real] if real in self.overlay else self.node.read(path)
+        if real in self.overlay:
+            return self.overlay[real]
+        data = self.node.read(path)
+        self.planned.setdefault(real, digest(data))
+        return data
 
     def _text(self, path: str) -> t.Optional[str]:
         data = self._read(path)
@@ -337,10 +351,15 @@ class _Run:
             raise MemlockError("; ".join(plan.refusals))
         edits = {**plan.edits, **plan.creates}
         if generated and daemon.config_path in edits:
+            why = "that file imports no directory for files of others"
+            if any(os.path.basename(file.path) == _OPEN for file in files) and daemon.generation < (2, 0):
+                why = (
+                    "with containerd %s a file beside it would replace all settings of its CRI plugin" % daemon.version
+                )
             raise MemlockError(
-                "%s writes %s anew at every start, and that file imports no directory for files of others; upgrade to a "
-                "release that does (config-v3.toml.d), or set rdma_memlock.method to limit for this host"
-                % (_GENERATED[daemon.distribution], daemon.config_path)
+                "%s writes %s anew at every start, and %s; upgrade to a release with containerd 2 that does (config-v3.toml.d), "
+                "or set rdma_memlock.method to limit for this host"
+                % (_GENERATED[daemon.distribution], daemon.config_path, why)
             )
         return dict(sorted(edits.items()))
 
@@ -485,8 +504,9 @@ class _Run:
     def _do(self, daemon: Daemon, change: _Change) -> Daemon:
         note = {"unit": daemon.unit, "ctr": daemon.ctr, "socket": self.socket}
         restarted = False
+        self.node.step("planned")
         try:
-            self.transaction.begin(change.files, note)
+            self.transaction.begin(change.files, note, self.planned)
             self.transaction.apply()
             if change.reload:
                 self._systemctl("daemon-reload")
@@ -495,13 +515,20 @@ class _Run:
                 self._prove_written(daemon, change)
             restarted = True
             new = self._restart(daemon.unit, daemon.ctr, daemon.main_pid, change.specs, True)
+        except Overtaken:
+            raise
         except (_Unhealthy, MemlockError, TransactionError, OSError) as exc:
             reason = _os_error(exc) if isinstance(exc, OSError) else str(exc)
             raise self._restore(daemon, reason, change.reload, restarted) from exc
         paths = sorted({*change.specs.values(), *(path for path, _data in change.files)})
         paths += [file.path for file in self._load(daemon, self._text)] if change.dump is not None else []
         files = {path: digest(self.node.read(path)) for path in paths}
-        self.transaction.finish({"daemon": self._identity(new), "files": files})
+        unkept = self.transaction.finish({"daemon": self._identity(new), "files": files})
+        if unkept:
+            self.warnings.append(
+                "all is done, but it could not be noted (%s); the next run may restart containerd once more for nothing"
+                % unkept
+            )
         return new
 
     def _prove_written(self, daemon: Daemon, change: _Change) -> None:
@@ -691,7 +718,7 @@ def _last_line(text: str) -> str:
 def _private(path: str, text: str) -> None:
     """A file that only we can read: it may hold registry credentials."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(handle, "wb") as stream:
+    with named(path), os.fdopen(handle, "wb") as stream:
         stream.write(text.encode("utf-8"))
 
 
@@ -706,7 +733,7 @@ def _with_open_imports(files: t.List[_containerd.ConfigFile]) -> t.List[_contain
         absolute = os.path.normpath(os.path.join(os.path.dirname(files[0].path), pattern))
         directory, name = os.path.split(absolute)
         if name == "*.toml" and "*" not in directory:
-            found.append(_containerd.ConfigFile(os.path.join(directory, ".toml"), "", files[0].version, {}))
+            found.append(_containerd.ConfigFile(os.path.join(directory, _OPEN), "", files[0].version, {}))
     return found
 
 

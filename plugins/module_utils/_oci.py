@@ -10,6 +10,7 @@ containerd's CRI plugin applies a base runtime spec field by field, and what it 
 from __future__ import annotations
 
 import json
+import math
 import re
 import typing as t
 
@@ -55,6 +56,18 @@ RLIMITS = (
 _INVENTED = {"type": "RLIMIT_NOFILE", "hard": 1024, "soft": 1024}
 
 Json = t.Dict[str, t.Any]
+
+# What is read here, by place. Go takes a key in any case for its field (encoding/json, Unmarshal: "preferring exact matches"),
+# and of two the one that comes last.
+_READ = {
+    place: {name.casefold(): name for name in names}
+    for place, names in {
+        "": ("ociVersion", "process"),
+        "process": ("rlimits",),
+        "process.rlimits[]": ("type", "soft", "hard"),
+    }.items()
+}
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class SpecError(Exception):
@@ -127,6 +140,8 @@ def load_spec(data: bytes, source: str) -> Json:
         spec = json.loads(data.decode("utf-8"), object_pairs_hook=_no_duplicates)
     except (ValueError, RecursionError, SpecError) as exc:
         raise SpecError("%s is not JSON that containerd could read: %s" % (source, exc)) from exc
+    for place, wrong in _unfaithful(spec):
+        raise SpecError("%s: %s %s" % (source, place, wrong))
     if not isinstance(spec, dict):
         raise SpecError("%s holds a JSON %s; a runtime specification is an object" % (source, _kind(spec)))
     process = spec.get("process")
@@ -147,6 +162,29 @@ def load_spec(data: bytes, source: str) -> Json:
                     % (source, key, entry["type"], value, UNLIMITED)
                 )
     return spec
+
+
+def _unfaithful(document: t.Any) -> t.Iterator[t.Tuple[str, str]]:
+    """(place, what is wrong): where Go reads something else than we do, or what we would write is no JSON any more."""
+    todo: t.List[t.Tuple[str, t.Any]] = [("", document)]
+    while todo:
+        place, value = todo.pop()
+        if isinstance(value, float) and not math.isfinite(value):
+            yield place, "is no number that JSON can have, or one that is too large"
+        elif isinstance(value, str) and _SURROGATE.search(value):
+            yield place, "has one half of a surrogate pair"
+        elif isinstance(value, list):
+            todo += [("%s[%d]" % (place, number), item) for number, item in enumerate(value)]
+        elif isinstance(value, dict):
+            names = _READ.get(re.sub(r"\[[0-9]+\]", "[]", place), {})
+            for key, item in value.items():
+                if _SURROGATE.search(key):
+                    yield place or "an object", "has a key with one half of a surrogate pair"
+                    continue
+                below = "%s.%s" % (place, key) if place else key
+                if key.casefold() in names and key != names[key.casefold()]:
+                    yield below, "is '%s' for containerd, which does not tell cases apart" % names[key.casefold()]
+                todo.append((below, item))
 
 
 def _kind(value: t.Any) -> str:

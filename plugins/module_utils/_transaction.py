@@ -12,70 +12,37 @@ is still there when the next run starts belongs to one that died: undo() puts ev
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
-import shutil
 import time
 import typing as t
 
-__all__ = ["Transaction", "TransactionError", "digest"]
+from ansible_collections.fabric.rdma.plugins.module_utils._files import (
+    digest,
+    put,
+    read,
+    stage,
+    sync_directory,
+    unlink,
+)
+
+__all__ = ["Overtaken", "Transaction", "TransactionError"]
 
 Json = t.Dict[str, t.Any]
 
 _VERSION = 1
 
 
+# Digest of files by real path, None for one that was not there.
+Planned = t.Mapping[str, t.Optional[str]]
+
+
 class TransactionError(Exception):
     """A change that cannot be made or undone; the text is for the user."""
 
 
-def digest(data: t.Optional[bytes]) -> t.Optional[str]:
-    """What tells one content of a file from another; None for no file."""
-    return None if data is None else hashlib.sha256(data).hexdigest()
-
-
-def _read(path: str) -> t.Optional[bytes]:
-    try:
-        with open(path, "rb") as handle:
-            return handle.read()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-
-
-def _sync_directory(path: str) -> None:
-    # A rename is on the disk only when its directory is.
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _write(path: str, data: bytes, like: t.Optional[str] = None, mode: int = 0o644) -> None:
-    """A new file, on the disk when this returns; owner, mode and labels of another one when that is given."""
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with os.fdopen(handle, "wb") as stream:
-        stream.write(data)
-        stream.flush()
-        if like is None:
-            os.fchmod(stream.fileno(), mode)
-        else:
-            _like(like, path)
-        os.fsync(stream.fileno())
-
-
-def _like(source: str, target: str) -> None:
-    status = os.stat(source)
-    os.chown(target, status.st_uid, status.st_gid)
-    # mode and extended attributes, of which SELinux' label is one; the times are those of now again afterwards
-    shutil.copystat(source, target)
-    os.utime(target)
-
-
-def _unlink(path: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)
+class Overtaken(TransactionError):
+    """Somebody else changed a file before anything was written."""
 
 
 class Transaction:
@@ -92,7 +59,7 @@ class Transaction:
         self._state: Json = {}
 
     def _load(self, path: str) -> Json:
-        data = _read(path)
+        data = read(path)
         if data is None:
             return {}
         try:
@@ -109,9 +76,13 @@ class Transaction:
     def _save(self, path: str, state: Json) -> None:
         os.makedirs(self._directory, mode=0o700, exist_ok=True)
         temporary = path + ".new"
-        _write(temporary, (json.dumps({**state, "version": _VERSION}, indent=2) + "\n").encode("utf-8"), mode=0o600)
-        os.replace(temporary, path)
-        _sync_directory(self._directory)
+        data = (json.dumps({**state, "version": _VERSION}, indent=2) + "\n").encode("utf-8")
+        try:
+            stage(temporary, data, name=path, mode=0o600)
+            put(temporary, path)
+        except BaseException:
+            unlink(temporary)
+            raise
 
     def unfinished(self) -> Json:
         """The note of a run that died before its end, with the key since; empty when there is none."""
@@ -129,26 +100,36 @@ class Transaction:
         """The old content of the files of an unfinished change that undo() would put back, by path."""
         found: t.Dict[str, t.Optional[bytes]] = {}
         for entry in self._load(self._journal).get("files", []):
-            if digest(_read(entry["path"])) == entry["after"]:
-                found[entry["path"]] = _read(entry["backup"]) if entry["backup"] else None
+            if digest(read(entry["path"])) == entry["after"]:
+                found[entry["path"]] = read(entry["backup"]) if entry["backup"] else None
         return found
 
-    def begin(self, changes: t.Sequence[t.Tuple[str, bytes]], note: Json) -> None:
-        """Writes the journal, the copies of the old files, and the new ones under other names. Nothing has changed then."""
+    def begin(self, changes: t.Sequence[t.Tuple[str, bytes]], note: Json, planned: Planned) -> None:
+        """Writes the journal, the copies of the old files, and the new ones under other names. Nothing has changed then.
+
+        planned: what the files were that the changes were made from, also those that are not changed themselves.
+        Overtaken when one of them is not that any more.
+        """
         since = time.strftime("%Y-%m-%d@%H:%M:%S")
         kept = os.path.join(self._directory, "%s.%d" % (since.replace(":", ""), os.getpid()))
         entries: t.List[Json] = []
+        old: t.Dict[str, t.Optional[bytes]] = {}
+        for path in sorted({*planned, *(os.path.realpath(path) for path, _data in changes)}):
+            old[path] = read(path)
+            if path in planned and digest(old[path]) != planned[path]:
+                raise Overtaken(
+                    "%s was changed by somebody else since it was read, and nothing was written; run again" % path
+                )
         for number, (path, data) in enumerate(changes):
             # a link stays a link: the file that it leads to is replaced
             real = os.path.realpath(path)
-            old = _read(real)
             head, name = os.path.split(real)
             entries.append(
                 {
                     "path": real,
                     "staged": os.path.join(head, ".fabric-rdma-%d-%d.tmp" % (os.getpid(), number)),
-                    "backup": None if old is None else os.path.join(kept, "%d-%s" % (number, name)),
-                    "before": digest(old),
+                    "backup": None if old[real] is None else os.path.join(kept, "%d-%s" % (number, name)),
+                    "before": digest(old[real]),
                     "after": digest(data),
                     "made": self._missing(head),
                 }
@@ -158,14 +139,25 @@ class Transaction:
         self._step("journal")
         os.makedirs(kept, mode=0o700, exist_ok=True)
         for entry, (_path, data) in zip(entries, changes):
+            path = entry["path"]
             for made in entry["made"]:
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(made, 0o755)
+                sync_directory(os.path.dirname(made))
             if entry["backup"]:
-                _write(entry["backup"], _read(entry["path"]) or b"", like=entry["path"])
-                shutil.copystat(entry["path"], entry["backup"])
-            _write(entry["staged"], data, like=entry["path"] if entry["backup"] else None)
+                self._copy(old[path] or b"", entry["backup"], like=path)
+            stage(entry["staged"], data, name=path, like=path if entry["backup"] else None)
+        # where the copies lie has to outlive a loss of power, as the journal that names them does
+        sync_directory(kept)
+        sync_directory(self._directory)
         self._step("staged")
+
+    @staticmethod
+    def _copy(data: bytes, target: str, like: str, name: t.Optional[str] = None) -> None:
+        """A file with the time of another one, too: what is put back looks as if nothing had been."""
+        stage(target, data, name=name, like=like)
+        status = os.stat(like)
+        os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
 
     @staticmethod
     def _missing(directory: str) -> t.List[str]:
@@ -178,10 +170,9 @@ class Transaction:
     def apply(self) -> None:
         """Puts the new files in their places, in their order."""
         for entry in self._state["files"]:
-            if digest(_read(entry["path"])) != entry["before"]:
+            if digest(read(entry["path"])) != entry["before"]:
                 raise TransactionError("%s was changed by somebody else in this moment" % entry["path"])
-            os.replace(entry["staged"], entry["path"])
-            _sync_directory(os.path.dirname(entry["path"]))
+            put(entry["staged"], entry["path"])
             self._step("written %s" % entry["path"])
 
     def backups(self) -> t.Dict[str, str]:
@@ -191,28 +182,32 @@ class Transaction:
     def undo(self) -> t.List[str]:
         """Puts the old files back; what was left alone, in sentences. The journal stays until finish()."""
         self._state = self._load(self._journal)
-        left = []
+        left: t.List[str] = []
+        theirs: t.List[bytes] = []
         for entry in reversed(self._state.get("files", [])):
-            path, current = entry["path"], digest(_read(entry["path"]))
+            path, current = entry["path"], digest(read(entry["path"]))
             if current == entry["after"] and current != entry["before"]:
                 if entry["backup"]:
-                    data = _read(entry["backup"])
+                    data = read(entry["backup"])
                     if digest(data) != entry["before"] or data is None:
                         raise TransactionError(
                             "%s cannot be put back: its copy %s is not the file it was" % (path, entry["backup"])
                         )
-                    _write(entry["staged"], data, like=entry["backup"])
-                    shutil.copystat(entry["backup"], entry["staged"])
-                    os.replace(entry["staged"], path)
+                    self._copy(data, entry["staged"], like=entry["backup"], name=path)
+                    put(entry["staged"], path)
+                elif any(path.encode("utf-8", "surrogateescape") in text for text in theirs):
+                    # without it, what somebody else made of our file would be worse than before
+                    left.append("%s is new and stays, since that file names it" % path)
                 else:
-                    _unlink(path)
-                _sync_directory(os.path.dirname(path))
+                    unlink(path)
+                    sync_directory(os.path.dirname(path))
             elif current != entry["before"]:
+                theirs.append(read(path) or b"")
                 left.append(
                     "%s was changed by somebody else since %s and stays as it is; the file from before is %s"
                     % (path, self._state["since"], entry["backup"] or "none")
                 )
-            _unlink(entry["staged"])
+            unlink(entry["staged"])
             for made in reversed(entry["made"]):
                 # somebody else may have put something there
                 with contextlib.suppress(OSError):
@@ -220,11 +215,20 @@ class Transaction:
             self._step("restored %s" % path)
         return left
 
-    def finish(self, record: t.Optional[Json] = None) -> None:
-        """The end of a change or of its undoing: the journal goes. A record is kept for last()."""
-        if record is not None:
-            self._save(self._record, record)
-        _unlink(self._journal)
+    def finish(self, record: t.Optional[Json] = None) -> t.Optional[str]:
+        """The end of a change or of its undoing: the journal goes. A record is kept for last(); why not, if it cannot be.
+
+        The change is done when the journal is gone: a disk that is full by now must not have the next run take it back.
+        """
+        unlink(self._journal)
         if os.path.isdir(self._directory):
-            _sync_directory(self._directory)
+            sync_directory(self._directory)
         self._step("finished")
+        if record is None:
+            return None
+        try:
+            self._save(self._record, record)
+        except OSError as exc:
+            return "%s: %s" % (exc.filename, exc.strerror)
+        self._step("recorded")
+        return None

@@ -91,11 +91,11 @@ backup_file:
 
 import os
 import secrets
-import tempfile
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.fabric.rdma.plugins.module_utils._files import back_up, make_directories, read, replace
 from ansible_collections.fabric.rdma.plugins.module_utils._iscsi import (
     INITIATOR_FILE,
     InitiatorError,
@@ -104,27 +104,6 @@ from ansible_collections.fabric.rdma.plugins.module_utils._iscsi import (
     parse_initiator,
     rewrite,
 )
-
-
-def read(path: str) -> t.Optional[str]:
-    try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as handle:
-            return handle.read()
-    except FileNotFoundError:
-        return None
-
-
-def write(module: AnsibleModule, path: str, text: str) -> None:
-    """Temporary file in the same directory, synced, then renamed over the old one, of which it gets owner and mode."""
-    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".iscsi-initiator-")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        module.atomic_move(temporary, path)
-    finally:
-        module.cleanup(temporary)
 
 
 def open_sessions(directory: str) -> t.List[str]:
@@ -161,7 +140,9 @@ def run(module: AnsibleModule) -> t.Dict[str, t.Any]:
     wanted = None if module.params["name"] is None else check_name(module.params["name"])
     if wanted is not None and wanted in {name.lower() for name in taken}:
         raise InitiatorError("name '%s' is among the names in taken: another host has it" % wanted)
-    text = read(path)
+    before = read(path)
+    # as it is: line ends are those of iscsid, and what is no UTF-8 stays what it is
+    text = None if before is None else before.decode("utf-8", "surrogateescape")
     previous = None if text is None else parse_initiator(text).name
     reason = why(wanted, taken, text)
     result: t.Dict[str, t.Any] = {"changed": False, "name": previous, "previous": previous, "reason": reason}
@@ -186,12 +167,10 @@ def run(module: AnsibleModule) -> t.Dict[str, t.Any]:
         },
     )
     if not module.check_mode:
-        if text is not None and module.params["backup"]:
-            result["backup_file"] = module.backup_local(path)
-        os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-        write(module, path, rewrite(text, name))
-        if text is None:
-            os.chmod(path, 0o600)
+        if before is not None and module.params["backup"]:
+            result["backup_file"] = back_up(path, before)
+        make_directories(os.path.dirname(os.path.realpath(path)))
+        replace(path, rewrite(text, name).encode("utf-8", "surrogateescape"), before, mode=0o600)
     return result
 
 

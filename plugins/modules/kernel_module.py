@@ -33,6 +33,7 @@ options:
   persistent:
     description:
       - Whether it is loaded at boot. A file of C(modules-load.d) that names it already is left as it is.
+      - Otherwise C(/etc/modules-load.d/NAME.conf) gets it. What that file loads already stays, also when somebody else made it.
       - When V(false), nothing is done about boot.
     type: bool
     default: true
@@ -41,6 +42,10 @@ options:
     type: list
     elements: str
     default: []
+  backup:
+    description: Keep the old file for boot beside the new one, under a name with the time.
+    type: bool
+    default: true
 author:
   - fabric.rdma contributors (!UNKNOWN)
 """
@@ -63,6 +68,11 @@ path:
   returned: success
   type: str
   sample: /etc/modules-load.d/nvidia-peermem.conf
+backup_file:
+  description: The old file for boot.
+  returned: O(backup=true) and the file was replaced
+  type: str
+  sample: /etc/modules-load.d/nvidia-peermem.conf.1234.2026-11-21@05:30:00~
 log:
   description: What the kernel logged while the module was loaded.
   returned: success and failure
@@ -83,17 +93,18 @@ remedy:
 
 import os
 import re
-import tempfile
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._driver import parse_kmsg
 from ansible_collections.fabric.rdma.plugins.module_utils._facts import persisted
+from ansible_collections.fabric.rdma.plugins.module_utils._files import back_up, make_directories, read, replace
 from ansible_collections.fabric.rdma.plugins.module_utils._gpudirect import explain_modprobe
+from ansible_collections.fabric.rdma.plugins.module_utils._modules_load import DIRECTORIES, with_modules
 from ansible_collections.fabric.rdma.plugins.module_utils._tree import open_tree
 
-HEAD = "# Made by fabric.rdma.kernel_module. The modules are loaded in this order.\n"
+DIRECTORY, *HIDDEN = DIRECTORIES
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,55}")
 
 
@@ -143,13 +154,29 @@ def load(module: AnsibleModule, name: str) -> t.List[str]:
     return log
 
 
-def write(module: AnsibleModule, path: str, text: str) -> None:
-    # beside its place, so that it gets there by one rename
-    handle, temporary = tempfile.mkstemp(prefix=".fabric-rdma-", dir=os.path.dirname(path))
-    with os.fdopen(handle, "w", encoding="ascii") as stream:
-        stream.write(text)
-    os.chmod(temporary, 0o644)
-    module.atomic_move(temporary, path)
+def persist(module: AnsibleModule, path: str, words: t.List[str]) -> t.Dict[str, t.Any]:
+    """Adds modules to a file for boot; what the result says of it."""
+    before = read(path)
+    # a file in /etc hides its namesake in /run or /usr/lib, of which nothing may be lost, either
+    name = os.path.basename(path)
+    start = next(
+        (data for data in (before, *(read(os.path.join(top, name)) for top in HIDDEN)) if data is not None), None
+    )
+    after = with_modules(start, words)
+    result: t.Dict[str, t.Any] = {
+        "diff": {
+            "before_header": path,
+            "after_header": path,
+            "before": (before or b"").decode("utf-8", "replace"),
+            "after": after.decode("utf-8", "replace"),
+        }
+    }
+    if not module.check_mode:
+        make_directories(os.path.dirname(os.path.realpath(path)))
+        if before is not None and module.params["backup"]:
+            result["backup_file"] = back_up(path, before)
+        replace(path, after, before)
+    return result
 
 
 def main() -> None:
@@ -158,6 +185,7 @@ def main() -> None:
             "name": {"type": "str", "required": True},
             "persistent": {"type": "bool", "default": True},
             "after": {"type": "list", "elements": "str", "default": []},
+            "backup": {"type": "bool", "default": True},
         },
         supports_check_mode=True,
     )
@@ -169,19 +197,11 @@ def main() -> None:
     tree = open_tree("/")
     # a built-in module without parameters has no directory, and modprobe is content with it
     missing = not tree.exists("/sys/module/" + plain)
-    path = "/etc/modules-load.d/%s.conf" % plain.replace("_", "-")
+    path = os.path.join(DIRECTORY, plain.replace("_", "-") + ".conf")
     due = module.params["persistent"] and plain not in persisted(tree)
-    text = HEAD + "".join(word + "\n" for word in [*after, name])
     log: t.List[str] = []
     if missing and not module.check_mode:
         log = load(module, name)
-    try:
-        before = tree.text(path)
-        if due and not module.check_mode:
-            os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-            write(module, path, text)
-    except OSError as exc:
-        module.fail_json(msg="%s cannot be written: %s" % (path, exc.strerror), log=log)
     result: t.Dict[str, t.Any] = {
         "changed": missing or due,
         "loaded": missing,
@@ -189,7 +209,10 @@ def main() -> None:
         "log": log,
     }
     if due:
-        result["diff"] = {"before_header": path, "after_header": path, "before": before or "", "after": text}
+        try:
+            result.update(persist(module, path, [*after, name]))
+        except OSError as exc:
+            module.fail_json(msg="%s cannot be written: %s" % (exc.filename or path, exc.strerror), log=log)
     module.exit_json(**result)
 
 

@@ -118,11 +118,11 @@ backup_file:
 """
 
 import os
-import tempfile
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.fabric.rdma.plugins.module_utils._files import back_up, read, replace
 from ansible_collections.fabric.rdma.plugins.module_utils._oci import (
     SpecError,
     differences,
@@ -133,28 +133,6 @@ from ansible_collections.fabric.rdma.plugins.module_utils._oci import (
 )
 
 Json = t.Dict[str, t.Any]
-
-
-def read(path: str) -> t.Optional[bytes]:
-    try:
-        with open(path, "rb") as handle:
-            return handle.read()
-    except FileNotFoundError:
-        return None
-
-
-def write(module: AnsibleModule, path: str, data: bytes) -> None:
-    """Temporary file in the same directory, synced, then renamed over the old one, of which it gets owner and mode."""
-    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".oci-rlimits-")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(temporary, 0o644)
-        module.atomic_move(temporary, path)
-    finally:
-        module.cleanup(temporary)
 
 
 def fresh_spec(module: AnsibleModule, ctr: str, needed: bool) -> t.Optional[Json]:
@@ -207,8 +185,8 @@ def run(module: AnsibleModule) -> Json:
     }
     if changed and not module.check_mode:
         if current is not None and module.params["backup"]:
-            result["backup_file"] = module.backup_local(path)
-        write(module, path, dump_spec(spec))
+            result["backup_file"] = back_up(path, current)
+        replace(path, dump_spec(spec), current)
     return result
 
 

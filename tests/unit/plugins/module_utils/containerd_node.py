@@ -20,52 +20,82 @@ import signal
 import subprocess
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import pytest
 
 from ansible_collections.fabric.rdma.molecule.shared import pace
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd_daemon import Node
 
-UNIT = "containerd.service"
-LOW = 4 * 1024 * 1024
-HIGH = 8 * 1024 * 1024
-# Machines on which whole generations lie beside each other name their directories here, separated by colons.
-DIRECTORIES = [
-    *os.environ.get("FABRIC_RDMA_CONTAINERDS", "").split(":"),
-    os.path.dirname(shutil.which("containerd") or ""),
-]
+GENERATIONS = ("1.6", "1.7", "2")
+# What a process may lock that nobody has given more to; systemd's default is 8 MiB.
+_HARD = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
+HIGH = 8 * 1024 * 1024 if _HARD == resource.RLIM_INFINITY else min(_HARD, 8 * 1024 * 1024)
+LOW = HIGH // 2
 
 
-def version(program: str) -> tuple[int, int] | None:
+def generation_of(program: str) -> str | None:
+    """Of a containerd: 1.6, 1.7, 2; None when it cannot be run."""
     with contextlib.suppress(OSError):
         said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
-        found = re.search(r"\sv?(\d+)\.(\d+)\.", said)
+        found = re.search(r"\sv?(1\.\d+|2)\.\d+", said)
         if found:
-            return int(found[1]), int(found[2])
+            return found[1]
     return None
 
 
 @functools.cache
 def generations() -> dict[str, str]:
-    """Directory of the programs by generation, such as {"1.6": "/usr/bin"}."""
-    found = {}
-    for directory in filter(None, DIRECTORIES):
-        generation = version(os.path.join(directory, "containerd"))
-        if generation:
-            found[".".join(map(str, generation))] = directory
-    return found
+    """Directory of the programs by generation, such as {"1.6": "/opt/containerd-1.6"}.
+
+    FABRIC_RDMA_CONTAINERDS names them, separated by colons; without it, they are where tools/containerds.py keeps them.
+    """
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fabric.rdma" / "packages"
+    named = os.environ.get("FABRIC_RDMA_CONTAINERDS")
+    directories = named.split(":") if named else [str(path) for path in cache.glob("containerd-*/usr/bin")]
+    found = {generation_of(os.path.join(directory, "containerd")): directory for directory in filter(None, directories)}
+    return {generation: directory for generation, directory in found.items() if generation in GENERATIONS}
 
 
-def reason_not_here() -> str | None:
-    """Why no containerd can run here; None when one can."""
-    if not generations():
-        return "no containerd is installed"
-    if os.geteuid() != 0:
-        return "containerd runs as root only"
-    if resource.getrlimit(resource.RLIMIT_MEMLOCK)[1] not in (resource.RLIM_INFINITY,) and (
-        resource.getrlimit(resource.RLIMIT_MEMLOCK)[1] < HIGH
-    ):
-        return "the limit of this machine is below 8 MiB"
-    return None
+def programs(generation: str) -> str:
+    """The directory of a generation's programs. Skips the test where there is none: the number of tests is the same everywhere."""
+    if generation not in generations():
+        pytest.skip(f"no containerd {generation} is here: `make unit` fetches it (tools/containerds.py)")
+    return generations()[generation]
+
+
+def generation_number(generation: str) -> tuple[int, int]:
+    """(1, 7) of "1.7", and of "2" what it really is."""
+    said = subprocess.run(
+        [os.path.join(programs(generation), "containerd"), "--version"], capture_output=True, text=True, check=True
+    ).stdout
+    found = re.search(r"\sv?(\d+)\.(\d+)\.", said)
+    assert found
+    return int(found[1]), int(found[2])
+
+
+class Layout(NamedTuple):
+    """How a distribution lays its containerd out; every path is below a root of its own.
+
+    arguments: those of its command line, with ROOT in them. generated: what it writes into the file at each start, with ROOT;
+    None when the file is the administrator's. child: containerd is a child of the unit's main process. profile: a script that its
+    start sources.
+    """
+
+    unit: str
+    distribution: str
+    programs: str
+    config: str
+    address: str
+    arguments: tuple[str, ...]
+    generated: bool = False
+    child: bool = False
+    profile: str | None = None
+    # (path, content) of more files
+    files: tuple[tuple[str, str], ...] = ()
+
+
+PLAIN = Layout("containerd.service", "plain", "", "etc/config.toml", "c.sock", ("--config", "ROOT/etc/config.toml"))
 
 
 class Killed(BaseException):
@@ -75,17 +105,32 @@ class Killed(BaseException):
 class Machine(Node):
     """A node with one containerd. Steps can be killed, and any command be answered by a test."""
 
-    def __init__(self, root: Path, directory: str, config: str) -> None:
+    def __init__(self, root: Path, directory: str, config: str, layout: Layout = PLAIN) -> None:
         super().__init__(self._command, str(root / "scratch"))
         self.root = root
+        self.layout = layout
         self.directory = directory
-        self.config = root / "etc/config.toml"
+        if layout.programs:
+            # its own copy: what the process says of its program is part of the layout
+            self.directory = str(root / layout.programs)
+            os.makedirs(self.directory)
+            for name in ("containerd", "ctr"):
+                source, target = os.path.join(directory, name), os.path.join(self.directory, name)
+                try:
+                    os.link(source, target)
+                except OSError:
+                    shutil.copy2(source, target)
+        self.config = root / layout.config
         self.unit_directory = str(root / "units")
         self.state_directory = str(root / "lib")
-        self.address = str(root / "c.sock")
-        for name in ("etc", "scratch", "units"):
-            (root / name).mkdir()
-        self.config.write_text(config.replace("ROOT", str(root)))
+        self.address = str(root / layout.address)
+        for path in (self.config.parent, root / "scratch", root / "units"):
+            path.mkdir(parents=True)
+        self.generated = config.replace("ROOT", str(root))
+        self.config.write_text(self.generated)
+        for name, content in layout.files:
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(content.replace("ROOT", str(root)))
         self.process: subprocess.Popen[bytes] | None = None
         self.limit = LOW
         self.loaded = LOW
@@ -111,11 +156,16 @@ class Machine(Node):
         return self.may_raise
 
     def pids(self) -> list[int]:
-        return [self.process.pid] if self.process and self.process.poll() is None else []
+        if not self.process or self.process.poll() is not None:
+            return []
+        main = self.process.pid
+        with contextlib.suppress(OSError), open(f"/proc/{main}/task/{main}/children") as stream:
+            return [main, *map(int, stream.read().split())]
+        return [main]
 
     def proc_text(self, path: str) -> str:
         if path.endswith("/cgroup"):
-            return "0::/system.slice/containerd.service\n"
+            return f"0::/system.slice/{self.layout.unit}\n"
         if path.endswith("/uid_map"):
             return "         0          0 4294967295\n"
         return super().proc_text(path)
@@ -136,7 +186,7 @@ class Machine(Node):
     def _systemctl(self, arguments: list[str]) -> tuple[int, str, str]:
         if arguments[0] == "daemon-reload":
             self.loaded = LOW
-            for path in sorted((Path(self.unit_directory) / f"{UNIT}.d").glob("*.conf")):
+            for path in sorted((Path(self.unit_directory) / f"{self.layout.unit}.d").glob("*.conf")):
                 found = re.search(r"^LimitMEMLOCK=(\d+)$", path.read_text(), re.MULTILINE)
                 self.loaded = int(found[1]) if found else self.loaded
         elif arguments[0] == "restart":
@@ -164,10 +214,21 @@ class Machine(Node):
     def start(self) -> bool:
         """As a unit of the type notify: it has started when it listens, and has not when it ends before."""
         self.starts += 1
+        if self.layout.generated:
+            self.config.write_text(self.generated)
+        arguments = [argument.replace("ROOT", str(self.root)) for argument in self.layout.arguments]
+        command = [os.path.join(self.directory, "containerd"), *arguments]
+        if self.layout.profile:
+            command = ["sh", "-euc", f'. "{self.root / self.layout.profile}"; exec "$@"', "sh", *command]
+        if self.layout.child:
+            command = ["sh", "-euc", '"$@" & wait', "sh", *command]
+        if os.geteuid() != 0:
+            # as much of a root as containerd and its CRI plugin need
+            command = ["unshare", "--map-root-user", "--mount", *command]
         limit = self.loaded
         with open(self.root / "log", "wb") as log:
             self.process = subprocess.Popen(
-                [os.path.join(self.directory, "containerd"), "--config", str(self.config)],
+                command,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_MEMLOCK, (limit, HIGH)),
@@ -182,19 +243,22 @@ class Machine(Node):
         return False
 
     def stop(self) -> None:
-        if self.process and self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-            try:
-                self.process.wait(pace.limit(10))
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
+        if not self.process:
+            return
+        for pid in reversed(self.pids()):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        try:
+            self.process.wait(pace.limit(10))
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
 
     def files(self) -> dict[str, bytes]:
         """Everything that a run may change, by name."""
         found = {}
-        for directory in ("etc", "units"):
-            for path in sorted((self.root / directory).rglob("*")):
+        for directory in sorted({str(self.config.parent), str(self.root / "etc"), self.unit_directory}):
+            for path in sorted(Path(directory).rglob("*")):
                 if path.is_file():
                     found[str(path.relative_to(self.root))] = path.read_bytes()
         return found
@@ -218,6 +282,8 @@ imports = ["ROOT/etc/conf.d/*.toml"]
 
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "registry.invalid/pause:1" # kept, too
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    conf_dir = "ROOT/cni"
   [plugins."io.containerd.grpc.v1.cri".registry.configs."registry.invalid".auth]
     password = "never shown"
   [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
@@ -242,6 +308,8 @@ state = "ROOT/state"
   disable = true
   socket_path = "ROOT/nri.sock"
 
+[plugins."io.containerd.cri.v1.runtime".cni]
+  conf_dir = "ROOT/cni"
 [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
   runtime_type = "io.containerd.runc.v2"
   [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]

@@ -3,13 +3,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """containerd's configuration: what each generation makes of its files, and edits that do one thing.
 
-Where a containerd is installed (on PATH, or in the directories that FABRIC_RDMA_CONTAINERDS names), its own merge of every
-configuration in here is compared with ours, before and after the edit.
+containerd's own merge of every configuration in here, by each generation, is compared with ours, before and after the edit.
 """
 
 from __future__ import annotations
 
-import functools
 import glob as globbing
 import os
 import subprocess
@@ -34,7 +32,11 @@ from ansible_collections.fabric.rdma.plugins.module_utils._containerd import (
     plan_removal,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._toml import parse
-from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils.containerd_node import generations
+from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils.containerd_node import (
+    GENERATIONS,
+    generation_number,
+    programs,
+)
 
 V1, V2, V3 = "plugins.cri", 'plugins."io.containerd.grpc.v1.cri"', "plugins.'io.containerd.cri.v1.runtime'"
 ALL = [(1, 6), (1, 7), (2, 1), (2, 2), (2, 3)]
@@ -609,17 +611,11 @@ def test_difference_of_dumps() -> None:
 # --- the real one -------------------------------------------------------------------------------------------------------
 
 
-@functools.cache
-def programs() -> dict[tuple[int, int], str]:
-    found = {tuple(map(int, name.split("."))): os.path.join(path, "containerd") for name, path in generations().items()}
-    return {generation: path for generation, path in found.items() if generation >= (1, 6)}
-
-
-def dump(generation: tuple[int, int], root: Path) -> str | None:
-    command = [programs()[generation], "--config", str(root), "config", "dump"]
+def dump(program: str, generation: tuple[int, int], root: Path) -> str | None:
+    command = [program, "--config", str(root), "config", "dump"]
     if not root.exists() and generation < (2, 0):
         # the daemon runs without a file, its dump does not
-        command = [programs()[generation], "config", "default"]
+        command = [program, "config", "default"]
     done = subprocess.run(command, capture_output=True, text=True, cwd="/", check=False)
     return done.stdout if done.returncode == 0 else None
 
@@ -634,16 +630,15 @@ def write(directory: Path, files: Files) -> Path:
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_as_the_real_one_merges(name: str, tmp_path: Path) -> None:
-    if not programs():
-        pytest.skip("no containerd is installed, and FABRIC_RDMA_CONTAINERDS names no directory with one")
-
     def read(path: str) -> str | None:
         return Path(path).read_bytes().decode() if Path(path).is_file() else None
 
-    for generation in programs():
-        directory = tmp_path / "{}.{}".format(*generation)
+    for name_of_generation in GENERATIONS:
+        program = os.path.join(programs(name_of_generation), "containerd")
+        generation = generation_number(name_of_generation)
+        directory = tmp_path / name_of_generation
         root = write(directory, CONFIGS[name])
-        before = dump(generation, root)
+        before = dump(program, generation, root)
         try:
             files = load(str(root), read, globbing.glob, generation)
         except ConfigError:
@@ -665,7 +660,7 @@ def test_as_the_real_one_merges(name: str, tmp_path: Path) -> None:
             Path(path).write_bytes(text.encode())
         if plan.refusals:
             continue
-        now = dump(generation, root)
+        now = dump(program, generation, root)
         assert now is not None
         differences = [one for one in dump_difference(before, now) if not one[0].startswith("imports")]
         assert [(key.split(".runtimes.")[1], new) for key, _old, new in differences] == [

@@ -15,8 +15,7 @@ import pytest
 from ansible_collections.fabric.rdma.plugins.module_utils import _cri
 from ansible_collections.fabric.rdma.plugins.module_utils._cri import Cri, CriError
 from ansible_collections.fabric.rdma.plugins.module_utils._grpc import GrpcError, decode, encode, text
-from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils import containerd_node
-from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils.containerd_node import CONFIG_2, Machine
+from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils.containerd_node import CONFIG_2, Machine, programs
 
 
 def answer(monkeypatch: pytest.MonkeyPatch, answers: dict[str, Any]) -> list[tuple[str, bytes]]:
@@ -134,10 +133,8 @@ def test_errors(monkeypatch: pytest.MonkeyPatch) -> None:
         Cri("/s").version()
 
 
-@pytest.mark.skipif(containerd_node.reason_not_here() is not None, reason=str(containerd_node.reason_not_here()))
-@pytest.mark.parametrize("generation", sorted(containerd_node.generations()))
 def test_a_real_containerd(tmp_path: Path, generation: str) -> None:
-    machine = Machine(tmp_path, containerd_node.generations()[generation], CONFIG_2)
+    machine = Machine(tmp_path, programs(generation), CONFIG_2)
     spec = tmp_path / "etc/spec.json"
     _status, output, _error = machine.command([os.path.join(machine.directory, "ctr"), "oci", "spec"])
     spec.write_text(output)

@@ -99,3 +99,22 @@ def test_a_rewritten_file_has_the_name_and_stays(text: str) -> None:
     after = rewrite(text, "iqn.2000-01.x:9")
     assert parse_initiator(after) == Initiator("iqn.2000-01.x:9", False)
     assert rewrite(after, "iqn.2000-01.x:9") == after
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "after"),
+    [
+        (f"# a\r\nInitiatorName={NAME}\r\n# b\r\n", NAME, "# a\r\nInitiatorName=iqn.2000-01.x:9\r\n# b\r\n"),
+        ("# a\r\nGenerateName=yes\r\n", None, "# a\r\nInitiatorName=iqn.2000-01.x:9\r\n"),
+        # what is no end of a line for iscsid
+        (
+            f"# a\fInitiatorName=b\nInitiatorName={NAME}\f\n",
+            NAME,
+            "# a\fInitiatorName=b\nInitiatorName=iqn.2000-01.x:9\n",
+        ),
+        (f"# a\x85b\x1cc\u2028\nInitiatorName={NAME}", NAME, "# a\x85b\x1cc\u2028\nInitiatorName=iqn.2000-01.x:9\n"),
+    ],
+)
+def test_ends_of_lines_are_those_of_iscsid(text: str, name: str | None, after: str) -> None:
+    assert parse_initiator(text).name == name
+    assert rewrite(text, "iqn.2000-01.x:9") == after

@@ -77,7 +77,6 @@ def test_the_version_of_a_program(tmp_path: Path) -> None:
     assert asked == [[str(program), "--version"]] * 2
 
 
-@pytest.mark.skipif(not os.access("/proc/kallsyms", os.R_OK), reason="no /proc/kallsyms")
 def test_a_symbol_of_the_kernel() -> None:
     ask = live_answers(no_program)
     assert ask("symbol", "ib_register_peer_memory_client") in ("0", "1", None)

@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +18,17 @@ import pytest
 
 from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.plugins.module_utils import _memlock_run
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd_daemon import check_cri
 from ansible_collections.fabric.rdma.plugins.module_utils._memlock import MemlockError, parse_wish
 from ansible_collections.fabric.rdma.plugins.module_utils._memlock_run import lift
-from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils import containerd_node
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils.containerd_node import (
     CONFIG_2,
     CONFIG_3,
+    GENERATIONS,
     HIGH,
     LOW,
     Killed,
     Machine,
-)
-
-pytestmark = pytest.mark.skipif(
-    containerd_node.reason_not_here() is not None, reason=str(containerd_node.reason_not_here())
 )
 
 LIMIT = {"soft": HIGH, "hard": HIGH}
@@ -38,24 +36,6 @@ ENTRY = {"type": "RLIMIT_MEMLOCK", **LIMIT}
 SPEC = "etc/fabric-rdma-base.json"
 DROP_IN = "units/containerd.service.d/90-fabric-rdma-memlock.conf"
 Start = Callable[..., Machine]
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    machines: list[Machine] = []
-
-    def make(config: str = CONFIG_2, generation: str | None = None) -> Machine:
-        found = containerd_node.generations()
-        root = tmp_path / str(len(machines))
-        root.mkdir()
-        machine = Machine(root, found[generation or sorted(found)[0]], config)
-        machines.append(machine)
-        assert machine.start(), (root / "log").read_text()
-        return machine
-
-    yield make
-    for machine in machines:
-        machine.stop()
 
 
 def run(machine: Machine, check: bool = False, **wish: Any) -> dict[str, Any]:
@@ -69,12 +49,14 @@ def rlimits(machine: Machine, name: str = SPEC) -> Any:
     return json.loads(machine.files()[name])["process"]["rlimits"]
 
 
-@pytest.mark.parametrize("generation", sorted(containerd_node.generations()))
-@pytest.mark.parametrize("config", [CONFIG_2, CONFIG_3], ids=["version2", "version3"])
-def test_fresh_predicted_done_and_again(start: Start, generation: str, config: str) -> None:
-    if config is CONFIG_3 and generation.startswith("1."):
-        pytest.skip(f"containerd {generation} knows no version 3")
-    machine = start(config, generation)
+# containerd 1.x knows no version 3 of its configuration
+@pytest.mark.parametrize(
+    ("generation", "config"),
+    [*((generation, CONFIG_2) for generation in GENERATIONS), ("2", CONFIG_3)],
+    ids=[*GENERATIONS, "2-version3"],
+)
+def test_fresh_predicted_done_and_again(start: Start, config: str) -> None:
+    machine = start(config)
     before = machine.files()
     predicted = run(machine, check=True)
     assert (machine.files(), machine.starts) == (before, 1)
@@ -351,8 +333,8 @@ def test_killed_between_any_two_steps(start: Start) -> None:
     run(undisturbed)
     wanted = {name: data.replace(str(undisturbed.root).encode(), b"ROOT") for name, data in undisturbed.files().items()}
     names = undisturbed.steps
-    assert names[:2] == ["journal", "staged"]
-    assert names[-2:] == ["healthy", "finished"]
+    assert names[:3] == ["planned", "journal", "staged"]
+    assert names[-3:] == ["healthy", "finished", "recorded"]
     for number in range(1, len(names) + 1):
         machine = start()
         before = machine.files()
@@ -362,8 +344,9 @@ def test_killed_between_any_two_steps(start: Start) -> None:
         machine.kill_at = None
         predicted = run(machine, check=True)
         result = run(machine)
-        last = number == len(names)
-        assert (result["changed"], result["recovered"]) == (not last, not last), names[number - 1]
+        last = names[number - 1] in ("finished", "recorded")
+        noted = not last and names[number - 1] != "planned"
+        assert (result["changed"], result["recovered"]) == (not last, noted), names[number - 1]
         for key in ("changed", "files", "diff", "recovered"):
             assert predicted[key] == result[key], names[number - 1]
         found = {name: data.replace(str(machine.root).encode(), b"ROOT") for name, data in machine.files().items()}
@@ -375,7 +358,7 @@ def test_killed_between_any_two_steps(start: Start) -> None:
 
 def test_killed_with_a_daemon_that_is_down(start: Start) -> None:
     machine = start()
-    machine.kill_at = 6
+    machine.kill_at = 7
     with pytest.raises(Killed):
         run(machine)
     machine.kill_at = None
@@ -397,6 +380,99 @@ def test_restarted_when_files_are_newer_than_the_daemon(start: Start) -> None:
     assert (result["changed"], result["files"]) == (True, [])
     assert result["reasons"] == [f"{path} was changed after containerd had started"]
     assert run(machine)["changed"] is False
+
+
+def edits(machine: Machine, at: str, edit: Callable[[], None]) -> None:
+    """Somebody else changes something at a step of the run."""
+    real = machine.step
+
+    def step(name: str) -> None:
+        if name == at:
+            edit()
+        real(name)
+
+    machine.step = step  # type: ignore[method-assign]
+
+
+def append(path: Path, text: str) -> Callable[[], None]:
+    return lambda: path.write_text(path.read_text() + text) and None
+
+
+@pytest.mark.parametrize(
+    "at", ["planned", "journal", "staged", "written etc/fabric-rdma-base.json", "written etc/config.toml"]
+)
+def test_an_edit_of_somebody_else_between_any_two_steps(start: Start, at: str) -> None:
+    """It is there afterwards, the run says so, and containerd works, also after a restart."""
+    machine = start()
+    at = at.replace("etc/", f"{machine.root}/etc/")
+    edits(machine, at, append(machine.config, "# theirs\n"))
+    with (
+        pytest.raises(MemlockError, match=r"config\.toml was changed by somebody else")
+        if "config" not in at
+        else contextlib.nullcontext()
+    ):
+        run(machine)
+    assert machine.config.read_text().endswith("# theirs\n")
+    assert ("base_runtime_spec" in machine.config.read_text()) == ("config" in at)
+    machine.step = lambda name: None  # type: ignore[method-assign]
+    machine.command(["systemctl", "restart", "containerd.service"])
+    assert run(machine)["changed"] is ("config" not in at)
+    assert "# theirs" in machine.config.read_text()
+
+
+@pytest.mark.parametrize("at", ["planned", "journal", "staged"])
+def test_a_drop_in_of_somebody_else_meanwhile(start: Start, at: str) -> None:
+    """The plan was made without it: nothing is kept of what would now mean something else."""
+    machine = start()
+    before = machine.files()
+    theirs = machine.root / "etc/conf.d/99-theirs.toml"
+    table = 'plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc'
+
+    def edit() -> None:
+        theirs.parent.mkdir()
+        theirs.write_text(f'version = 2\n[{table}]\nbase_runtime_spec = ""\n')
+
+    edits(machine, at, edit)
+    with pytest.raises(MemlockError, match=r"(no effect on the runtime handler runc|The old configuration is back)"):
+        run(machine)
+    after = machine.files()
+    assert after.pop("etc/conf.d/99-theirs.toml")
+    assert after == before
+
+
+def test_their_edit_of_our_file_and_a_change_that_fails(start: Start) -> None:
+    """What they made of our file names our specification: containerd would not come back without it."""
+    machine = start()
+
+    def edit() -> None:
+        append(machine.config, "# theirs\n")()
+        machine.answers = {"systemctl restart": (1, "", "Job failed.")}
+
+    edits(machine, "proved", edit)
+    with pytest.raises(MemlockError, match="containerd does not start"):
+        run(machine)
+    machine.answers = {}
+    machine.step = lambda name: None  # type: ignore[method-assign]
+    assert "# theirs" in machine.config.read_text()
+    machine.command(["systemctl", "restart", "containerd.service"])
+    assert check_cri(machine, os.path.join(machine.directory, "ctr"), machine.address) is None
+
+
+def test_a_disk_that_is_full_at_the_very_end(start: Start) -> None:
+    """containerd runs with what was wished: the change stays, and the next run has nothing to do."""
+    machine = start()
+    record = Path(machine.state_directory) / "last.json.new"
+    # the room for it is taken
+    edits(machine, "healthy", lambda: (record / "x").mkdir(parents=True))
+    result = run(machine)
+    assert (result["changed"], result["restarted"]) == (True, True)
+    assert len(result["warnings"]) == 1
+    assert str(machine.state_directory) in result["warnings"][0]
+    machine.step = lambda name: None  # type: ignore[method-assign]
+    (record / "x").rmdir()
+    record.rmdir()
+    again = run(machine)
+    assert (again["changed"], again["recovered"]) == (False, False)
 
 
 def test_two_runs_at_once(start: Start) -> None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import re
-import shutil
 import subprocess
 from typing import Any
 
@@ -28,6 +28,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._oci import (
     parse_rlimits,
     plan,
 )
+from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils.containerd_node import programs
 
 MEMLOCK = Rlimit("RLIMIT_MEMLOCK", UNLIMITED, UNLIMITED)
 INVENTED = {"type": "RLIMIT_NOFILE", "hard": 1024, "soft": 1024}
@@ -188,10 +189,48 @@ def test_drift(mine: dict[str, Any], fresh: dict[str, Any], places: list[str]) -
     assert differences(mine, fresh) == places
 
 
-def test_what_ctr_really_prints() -> None:
-    ctr = shutil.which("ctr")
-    if ctr is None:
-        pytest.skip("ctr of containerd is not installed here")
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (
+            b'{"ociVersion": "1", "process": {}, "linux": {"cpu": [1, 1e400]}}',
+            r"linux\.cpu\[1\] is no number that JSON can have",
+        ),
+        (b'{"ociVersion": "1", "process": {"umask": NaN}}', r"process\.umask is no number that JSON can have"),
+        (b'{"ociVersion": "1", "process": {"umask": -Infinity}}', r"process\.umask is no number that JSON can have"),
+        (b'{"ociVersion": "1", "process": {}, "Process": {}}', r"Process is 'process' for containerd"),
+        (b'{"ociVersion": "1", "PROCESS": {}}', r"PROCESS is 'process' for containerd"),
+        ('{"ociVersion": "1", "proce\u017fs": {}}'.encode(), r"proce\u017fs is 'process' for containerd"),
+        (
+            b'{"ociVersion": "1", "process": {"rlimits": [], "RLimits": []}}',
+            r"process\.RLimits is 'rlimits' for containerd",
+        ),
+        (
+            b'{"ociVersion": "1", "process": {"rlimits": [{"type": "RLIMIT_CPU", "soft": 1, "hard": 2, "Hard": 1}]}}',
+            r"process\.rlimits\[0\]\.Hard is 'hard' for containerd",
+        ),
+        (
+            b'{"ociVersion": "1", "process": {"env": ["A", "\\ud800"]}}',
+            r"process\.env\[1\] has one half of a surrogate pair",
+        ),
+        (b'{"ociVersion": "1", "process": {"\\udc00": 1}}', r"process has a key with one half of a surrogate pair"),
+    ],
+)
+def test_what_containerd_reads_otherwise(data: bytes, message: str) -> None:
+    with pytest.raises(SpecError, match=f"^base.json: {message}"):
+        load_spec(data, "base.json")
+
+
+def test_keys_of_maps_have_a_case() -> None:
+    spec = load_spec(
+        b'{"ociVersion": "1", "process": {}, "annotations": {"Process": "\\ud83d\\ude00", "process": ""}}', "x"
+    )
+    assert spec["annotations"] == {"Process": "\U0001f600", "process": ""}
+    assert load_spec(dump_spec(spec), "x") == spec
+
+
+def test_what_ctr_really_prints(generation: str) -> None:
+    ctr = os.path.join(programs(generation), "ctr")
     fresh = load_spec(subprocess.run([ctr, "oci", "spec"], check=True, capture_output=True).stdout, "ctr")
     assert fresh["process"]["rlimits"] == [INVENTED]
     new, changes = plan(fresh, [MEMLOCK])

@@ -8,11 +8,13 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ansible_collections.fabric.rdma.plugins.module_utils import _transaction
-from ansible_collections.fabric.rdma.plugins.module_utils._transaction import Transaction, TransactionError
+from ansible_collections.fabric.rdma.plugins.module_utils._files import digest
+from ansible_collections.fabric.rdma.plugins.module_utils._transaction import Overtaken, Transaction, TransactionError
 
 CHANGES = (
     ("etc/new.json", b"spec"),
@@ -60,7 +62,7 @@ def prepare(root: Path) -> None:
 
 def change(root: Path, steps: Steps) -> Transaction:
     transaction = Transaction(str(root / "state"), steps)
-    transaction.begin([(str(root / name), data) for name, data in CHANGES], {"unit": "x"})
+    transaction.begin([(str(root / name), data) for name, data in CHANGES], {"unit": "x"}, {})
     transaction.apply()
     return transaction
 
@@ -93,6 +95,7 @@ def test_a_change_from_begin_to_end(tmp_path: Path) -> None:
         "staged",
         *(f"written {os.path.realpath(tmp_path / name)}" for name, _data in CHANGES),
         "finished",
+        "recorded",
     ]
 
 
@@ -147,7 +150,7 @@ def test_what_somebody_else_wrote_meanwhile_stays(tmp_path: Path) -> None:
 def test_a_file_that_changes_before_it_is_replaced(tmp_path: Path) -> None:
     prepare(tmp_path)
     transaction = Transaction(str(tmp_path / "state"), Steps())
-    transaction.begin([(str(tmp_path / "etc/config.toml"), b"new")], {})
+    transaction.begin([(str(tmp_path / "etc/config.toml"), b"new")], {}, {})
     (tmp_path / "etc/config.toml").write_bytes(b"theirs")
     with pytest.raises(TransactionError, match="changed by somebody else in this moment"):
         transaction.apply()
@@ -162,17 +165,17 @@ def test_a_full_disk_is_noticed_before_anything_changes(
     prepare(tmp_path)
     before = tree(tmp_path)
     calls = 0
-    real = _transaction._write
+    real = _transaction.stage
 
-    def write(path: str, data: bytes, like: str | None = None, mode: int = 0o644) -> None:
+    def stage(path: str, data: bytes, **more: Any) -> None:
         nonlocal calls
         calls += 1
         if calls == call:
-            real(path, data[:1], like, mode)
+            real(path, data[:1], **more)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
-        real(path, data, like, mode)
+        real(path, data, **more)
 
-    monkeypatch.setattr(_transaction, "_write", write)
+    monkeypatch.setattr(_transaction, "stage", stage)
     with pytest.raises(OSError, match="No space left"):
         change(tmp_path, Steps())
     monkeypatch.undo()
@@ -196,6 +199,49 @@ def test_notes_that_cannot_be_used(tmp_path: Path) -> None:
         Transaction(str(state), Steps()).unfinished()
     (state / "last.json").write_text("[")
     assert Transaction(str(state), Steps()).last() == {}
+
+
+@pytest.mark.parametrize("name", ["etc/config.toml", "etc/real.toml", "etc/new.json", "etc/imported.toml"])
+def test_what_changed_since_it_was_read_is_not_overwritten(tmp_path: Path, name: str) -> None:
+    """Also a file that is not to be changed, and one that was not there when the plan was made."""
+    prepare(tmp_path)
+    paths = [tmp_path / one for one in ("etc/config.toml", "etc/real.toml", "etc/new.json", "etc/imported.toml")]
+    planned = {str(path): digest(path.read_bytes() if path.exists() else None) for path in paths}
+    (tmp_path / name).write_bytes(b"theirs")
+    before = tree(tmp_path)
+    transaction = Transaction(str(tmp_path / "state"), Steps())
+    with pytest.raises(
+        Overtaken, match=r"was changed by somebody else since it was read, and nothing was written"
+    ) as error:
+        transaction.begin([(str(tmp_path / one), data) for one, data in CHANGES], {}, planned)
+    assert str(error.value).startswith(str(tmp_path / name))
+    assert tree(tmp_path) == before
+    assert transaction.unfinished() == {}
+
+
+def test_a_new_file_that_their_edit_names_stays(tmp_path: Path) -> None:
+    """Somebody adds a comment to what we wrote, and our change is taken back: their file must not name one that is gone."""
+    prepare(tmp_path)
+    with pytest.raises(Killed):
+        change(tmp_path, Steps(5))
+    (tmp_path / "etc/config.toml").write_text(f"spec = '{tmp_path}/etc/new.json' # theirs\n")
+    left = Transaction(str(tmp_path / "state"), Steps()).undo()
+    assert left[1:] == [f"{tmp_path}/etc/new.json is new and stays, since that file names it"]
+    assert (tmp_path / "etc/new.json").read_bytes() == b"spec"
+
+
+def test_a_disk_that_is_full_at_the_very_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The change is done: the next run does not take it back."""
+    prepare(tmp_path)
+    transaction = change(tmp_path, Steps())
+
+    def full(path: str, data: bytes, **more: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), more["name"])
+
+    monkeypatch.setattr(_transaction, "stage", full)
+    assert transaction.finish({"kept": 1}) == f"{tmp_path}/state/last.json: No space left on device"
+    assert Transaction(str(tmp_path / "state"), Steps()).unfinished() == {}
+    assert (tmp_path / "etc/config.toml").read_bytes() == b"new"
 
 
 def test_a_copy_that_was_damaged_is_not_put_back(tmp_path: Path) -> None:

@@ -21,8 +21,8 @@ from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, ROOT, 
 CAPTURE = CAPTURES / "ib-a100-1.capture"
 
 
-def run(module: str, check: bool = False, **arguments: Any) -> dict[str, Any]:
-    """What a module prints."""
+def run(module: str, check: bool = False, prelude: str = "", **arguments: Any) -> dict[str, Any]:
+    """What a module prints. prelude: code that its process runs first, to put faults in its way."""
     given = {"ANSIBLE_MODULE_ARGS": {**arguments, "_ansible_check_mode": check, "_ansible_remote_tmp": "/tmp"}}
     # ansible-core 2.19 and newer want to know how the arguments are encoded
     bootstrap = (
@@ -42,13 +42,14 @@ def run(module: str, check: bool = False, **arguments: Any) -> dict[str, Any]:
         [
             sys.executable,
             "-c",
-            bootstrap,
+            prelude + bootstrap,
             f"ansible_collections.fabric.rdma.plugins.modules.{module}",
             json.dumps(given),
         ],
         capture_output=True,
         text=True,
         check=False,
+        timeout=120,
         env={**os.environ, "PYTHONPATH": str(ROOT / ".collections")},
     )
     assert done.stdout, done.stderr

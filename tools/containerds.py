@@ -1,12 +1,13 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Fetches the containerd packages of newer Debian suites, from the mirror that this machine's apt uses, signatures checked.
+"""Fetches the containerds of three Debian suites, from the mirror that this machine's apt uses, signatures checked.
 
-usage: fetch.py CACHE_DIRECTORY
+usage: containerds.py
 
-Prints a JSON object: generation -> path of the package. What is in the cache is not fetched again. Nothing of the machine's
-apt is changed: lists and downloads live in a directory of their own, and no root is needed.
+Prints a JSON object: generation -> {package: its path, programs: the directory in which it lies unpacked}. All of it is in
+~/.cache/fabric.rdma/packages (or below XDG_CACHE_HOME), and what is there is not fetched again. Nothing is installed, no service is
+started, nothing of the machine's apt is changed: lists and downloads live in a directory of their own, and no root is needed.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / ".collections"))
 
 from ansible_collections.fabric.rdma.plugins.plugin_utils import _lab_image as image
 
-# Generation -> (suite that has it, what its version looks like). 1.6 is in the image: bookworm has it.
-SUITES = {"1.7": ("trixie", r"1\.7\."), "2": ("sid", r"2\.")}
+# Generation -> (suite that has it, what its version looks like).
+SUITES = {"1.6": ("bookworm", r"1\.6\."), "1.7": ("trixie", r"1\.7\."), "2": ("sid", r"2\.")}
 
 
 def archives() -> list[image.AptSource]:
@@ -36,16 +37,20 @@ def archives() -> list[image.AptSource]:
     if suite != image.DEBIAN_SUITE:
         raise image.LabError(
             "three generations of containerd come from three suites of Debian, and the apt sources of this machine are those of %s %s: "
-            "run this scenario on Debian" % (os_release.get("ID"), suite)
+            "run this on Debian, or name directories with their programs in FABRIC_RDMA_CONTAINERDS, separated by colons"
+            % (os_release.get("ID"), suite)
         )
     return [source for source in sources if source.suite == suite]
 
 
-def fetch(generation: str, cache: Path, sources: list[image.AptSource]) -> Path:
-    """The package of a generation, in the cache. Raises LabError when the mirror does not have it."""
+def fetch(generation: str, cache: Path) -> dict[str, str]:
+    """A generation in the cache. Raises LabError when the mirror does not have it."""
     suite, pattern = SUITES[generation]
     final = cache / f"containerd-{suite}.deb"
+    unpacked = cache / f"containerd-{suite}"
     if not final.exists():
+        shutil.rmtree(unpacked, ignore_errors=True)
+        sources = archives()
         # Not /tmp: package lists are large, and /tmp is a small RAM disk on some machines.
         with tempfile.TemporaryDirectory(prefix=f"fetch-{suite}-", dir=cache) as scratch:
             package = _download(suite, Path(scratch), sources)
@@ -56,9 +61,13 @@ def fetch(generation: str, cache: Path, sources: list[image.AptSource]) -> Path:
     if not re.match(pattern, version):
         raise image.LabError(
             f"{final} is containerd {version}, and generation {generation} is wanted: Debian's suite {suite} has moved on; "
-            "name another suite for this generation in molecule/runtimes/fetch.py, and remove the file"
+            "name another suite for this generation in tools/containerds.py, and remove the file"
         )
-    return final
+    if not unpacked.exists():
+        with tempfile.TemporaryDirectory(prefix=f"fetch-{suite}-", dir=cache) as directory:
+            subprocess.run(["dpkg-deb", "--extract", str(final), f"{directory}/root"], check=True)
+            os.replace(f"{directory}/root", unpacked)
+    return {"package": str(final), "programs": str(unpacked / "usr/bin")}
 
 
 def _download(suite: str, scratch: Path, sources: list[image.AptSource]) -> Path:
@@ -106,9 +115,9 @@ def _download(suite: str, scratch: Path, sources: list[image.AptSource]) -> Path
 
 def main() -> None:
     """Fetches what is not there, one process at a time."""
-    if len(sys.argv) != 2:
+    if len(sys.argv) != 1:
         sys.exit((__doc__ or "").strip())
-    cache = Path(sys.argv[1]).expanduser()
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fabric.rdma" / "packages"
     cache.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         with image.locked(
@@ -116,8 +125,7 @@ def main() -> None:
         ):
             for leftover in cache.glob("fetch-*-*"):
                 shutil.rmtree(leftover)
-            sources = archives()
-            print(json.dumps({generation: str(fetch(generation, cache, sources)) for generation in SUITES}))
+            print(json.dumps({generation: fetch(generation, cache) for generation in SUITES}))
     except image.LabError as exc:
         sys.exit(f"error: {exc}")
 

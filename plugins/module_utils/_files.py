@@ -1,0 +1,186 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The one way in which files of a node are read to be changed, and written. Private to the collection.
+
+A file is replaced as a whole or not at all, and is on the disk when the call returns: a new one beside it, synced, renamed
+over it, the directory synced (rename(2), fsync(2)). A symbolic link stays one, and the file that it leads to is replaced.
+Owner, mode, access list and label stay. What somebody else wrote since the file was read is not overwritten.
+
+Errors are OSError, always with the path that the user knows: write(2) and fsync(2) name none, and a temporary name says
+nothing to anybody.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import stat
+import time
+import typing as t
+
+__all__ = [
+    "back_up",
+    "digest",
+    "make_directories",
+    "named",
+    "put",
+    "read",
+    "replace",
+    "stage",
+    "sync_directory",
+    "unlink",
+]
+
+# Attributes that a new file must not take over: signatures of the old content (security/integrity in the kernel).
+_OF_CONTENT = ("security.ima", "security.evm")
+_ACL = "system.posix_acl_access"
+
+
+def digest(data: t.Optional[bytes]) -> t.Optional[str]:
+    """What tells one content of a file from another; None for no file."""
+    return None if data is None else hashlib.sha256(data).hexdigest()
+
+
+@contextlib.contextmanager
+def named(path: str, *aliases: str) -> t.Iterator[None]:
+    """Gives errors of the body that name no file, or one of the aliases, the path."""
+    try:
+        yield
+    except OSError as exc:
+        if isinstance(exc.filename, str) and exc.filename not in aliases:
+            raise
+        raise OSError(exc.errno, exc.strerror, path) from exc
+
+
+def read(path: str) -> t.Optional[bytes]:
+    """Content of a file; None when there is none. OSError when it is no regular file, or cannot be read."""
+    try:
+        # a pipe that nobody writes to must not hold us
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    # a directory cannot be made a stream: it is asked before
+    mode = os.fstat(handle).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "Is a directory" if stat.S_ISDIR(mode) else "Is no regular file", path)
+    with os.fdopen(handle, "rb") as stream, named(path):
+        return stream.read()
+
+
+def sync_directory(path: str) -> None:
+    """A name that was made, changed or removed is on the disk only when its directory is."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with named(path):
+            os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def make_directories(path: str) -> t.List[str]:
+    """Makes a directory and those above it that are missing (0755); which these were, from the top."""
+    missing: t.List[str] = []
+    while not os.path.isdir(path):
+        missing.insert(0, path)
+        path = os.path.dirname(path)
+    for made in missing:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(made, 0o755)
+        sync_directory(os.path.dirname(made))
+    return missing
+
+
+def unlink(path: str) -> None:
+    """Removes a file; one that is not there is fine."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        os.unlink(path)
+
+
+def _attributes(path: str) -> t.Set[str]:
+    try:
+        return set(os.listxattr(path))
+    except OSError as exc:
+        if exc.errno != errno.ENOTSUP:
+            raise
+        return set()
+
+
+def _like(source: str, target: str) -> None:
+    """Owner, access list, label and mode of one file for another."""
+    status = os.stat(source)
+    os.chown(target, status.st_uid, status.st_gid)
+    wanted = _attributes(source) - set(_OF_CONTENT)
+    for name in _attributes(target) - wanted:
+        # of the default list of the directory, which the old file may have been taken off
+        if name == _ACL:
+            os.removexattr(target, name)
+    for name in wanted:
+        try:
+            os.setxattr(target, name, os.getxattr(source, name))
+        except OSError as exc:
+            # those of the kernel and of other programs are taken over where that is allowed; who may read is not up to chance
+            if name == _ACL or exc.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENODATA, errno.EINVAL):
+                raise
+    os.chmod(target, stat.S_IMODE(status.st_mode))
+
+
+def stage(
+    temporary: str, data: bytes, *, name: t.Optional[str] = None, like: t.Optional[str] = None, mode: int = 0o644
+) -> None:
+    """A file under a temporary name, on the disk when this returns. like: the file whose owner, mode and so on it gets.
+
+    name: what errors call it.
+    """
+    with named(name or temporary, temporary):
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(temporary, flags, 0o600), "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            if like is None:
+                os.fchmod(stream.fileno(), mode)
+            else:
+                _like(like, temporary)
+            os.fsync(stream.fileno())
+
+
+def put(temporary: str, path: str) -> None:
+    """The file gets its name, and with it the place of the one that had it."""
+    with named(path, temporary):
+        os.replace(temporary, path)
+    sync_directory(os.path.dirname(path))
+
+
+def replace(path: str, data: bytes, before: t.Optional[bytes], mode: int = 0o644) -> None:
+    """Writes a file. before: its content when the change was planned, None when it was not there; mode: that of a new one.
+
+    OSError when it is not any more what it was.
+    """
+    real = os.path.realpath(path)
+    temporary = os.path.join(os.path.dirname(real), ".fabric-rdma-%d.tmp" % os.getpid())
+    try:
+        stage(temporary, data, name=path, like=None if before is None else real, mode=mode)
+        if read(real) != before:
+            raise OSError(
+                errno.EBUSY, "somebody else changed it in this moment, and it was left alone; run again", path
+            )
+        put(temporary, real)
+    except BaseException:
+        unlink(temporary)
+        raise
+
+
+def back_up(path: str, data: bytes) -> str:
+    """Keeps the content of a file beside it, under a name with the time, with its owner, mode and so on; the name."""
+    real = os.path.realpath(path)
+    kept = "%s.%d.%s~" % (real, os.getpid(), time.strftime("%Y-%m-%d@%H:%M:%S"))
+    try:
+        stage(kept, data, like=real)
+        sync_directory(os.path.dirname(kept))
+    except BaseException:
+        unlink(kept)
+        raise
+    return kept

@@ -1,0 +1,28 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files of modules-load.d(5). Private to the collection. Pure."""
+
+from __future__ import annotations
+
+import typing as t
+
+__all__ = ["DIRECTORIES", "with_modules"]
+
+# A file in one of them hides its namesakes in those after it.
+DIRECTORIES = ("/etc/modules-load.d", "/run/modules-load.d", "/usr/lib/modules-load.d")
+
+_HEAD = b"# Made by fabric.rdma.kernel_module. The modules are loaded in this order.\n"
+
+
+def with_modules(before: t.Optional[bytes], modules: t.Sequence[str]) -> bytes:
+    """The content of a file that loads these modules in this order, after all that it loads already.
+
+    before: what the file says now, None when there is none. Nothing of it is lost: it may be somebody else's.
+    """
+    text = _HEAD if before is None else before
+    if text and not text.endswith(b"\n"):
+        text += b"\n"
+    lines = [line.strip().replace(b"-", b"_") for line in text.splitlines()]
+    missing = [module for module in modules if module.encode("ascii").replace(b"-", b"_") not in lines]
+    return text + b"".join(module.encode("ascii") + b"\n" for module in missing)

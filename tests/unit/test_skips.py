@@ -1,0 +1,62 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""In continuous integration a skip fails, but for the ones that are named."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = """
+import pytest
+
+def test_passes():
+    pass
+
+def test_program():
+    pytest.skip("no such program")
+
+@pytest.mark.skipif(True, reason="not on this machine")
+def test_mark():
+    pass
+
+def test_data():
+    pytest.skip("no recorded nodes at /nowhere")
+
+@pytest.mark.xfail(reason="known", strict=True)
+def test_known():
+    assert False
+"""
+
+
+@pytest.mark.parametrize(
+    ("ci", "last"),
+    [
+        ("true", "1 failed, 1 passed, 1 skipped, 1 xfailed, 1 error"),
+        ("", "1 passed, 3 skipped, 1 xfailed"),
+    ],
+)
+@pytest.mark.parametrize("whole", [False, True], ids=["tests", "file"])
+def test_skips(repo: Path, tmp_path: Path, ci: str, last: str, whole: bool) -> None:
+    (tmp_path / "conftest.py").write_text((repo / "conftest.py").read_text())
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    text = 'import pytest\npytest.skip("not on this machine", allow_module_level=True)\n' if whole else TESTS
+    (tmp_path / "test_it.py").write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "CI": ci},
+        cwd=tmp_path,
+    )
+    if whole:
+        last = "1 error" if ci else "1 skipped"
+    assert last in done.stdout.splitlines()[-1], done.stdout
+    assert ("skipped in continuous integration: not on this machine" in done.stdout) is bool(ci)
+    assert done.returncode == (1 if ci and not whole else 2 if ci else 5 if whole else 0)
