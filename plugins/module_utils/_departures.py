@@ -98,8 +98,7 @@ def refusal(missing: t.Mapping[str, t.Optional[str]], still: t.Sequence[str], sl
     """Why a run must not plan, with what to do; empty when it may."""
     sentences = [sliced[0].upper() + sliced[1:] + "."] if sliced else []
     if missing:
-        groups = {group for group in missing.values() if group}
-        names = sorted(groups) if len(groups) == 1 and all(missing.values()) else sorted(missing)
+        names = sorted(missing)
         sentences.append(
             "%d hosts that earlier runs know are not in the RDMA groups of this inventory: %s. Their resource would go. Run with the whole "
             "inventory%s, or say that they are to go: rdma_rollout.remove: [%s] (hosts or groups)."

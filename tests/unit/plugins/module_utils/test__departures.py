@@ -71,7 +71,7 @@ def test_words() -> None:
     assert refusal({}, [], None) == ""
     whole = refusal({"b1": "b", "b2": "b"}, [], None)
     assert "2 hosts that earlier runs know are not in the RDMA groups of this inventory: b1, b2 of group b." in whole
-    assert "rdma_rollout.remove: [b]" in whole
+    assert "rdma_rollout.remove: [b1, b2]" in whole
     assert whole.endswith("Nothing was written or changed.")
     some = refusal({**{f"a{number:02}": "a" for number in range(20)}, "x": None}, [], None)
     assert "a08, a09 and 10 more of group a; x, of which there are facts" in some
