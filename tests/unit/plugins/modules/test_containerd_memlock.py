@@ -23,7 +23,7 @@ _containerd_daemon.Node.pids = lambda self: []
     ("arguments", "message"),
     [
         ({}, "no containerd that serves Kubernetes runs here; start it, or set rdma_memlock.enabled to false"),
-        ({"soft": "lots"}, "RLIMIT_MEMLOCK: soft is 'lots'; expected 'unlimited' or an integer from 0 to"),
+        ({"soft": "lots"}, "rdma_memlock.soft is 'lots'; expected a number of bytes, or unlimited"),
         ({"hard": "5"}, "RLIMIT_MEMLOCK: soft 18446744073709551615 is above hard 5"),
         ({"method": "nri"}, "value of method must be one of: spec, limit, got: nri"),
     ],

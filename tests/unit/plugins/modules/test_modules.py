@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.plugins.module_utils._facts import gather
 from ansible_collections.fabric.rdma.plugins.module_utils._tree import dump_archive, open_tree
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, ROOT, Machine, checked
@@ -49,7 +50,7 @@ def run(module: str, check: bool = False, prelude: str = "", **arguments: Any) -
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=limit(120),
         env={**os.environ, "PYTHONPATH": str(ROOT / ".collections")},
     )
     assert done.stdout, done.stderr
