@@ -54,7 +54,8 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - The keys C(objects), C(nodes), C(classes), C(keep), C(known) and C(remove). With C(engine=network_operator) also C(namespace), the object of the
+    - The keys C(objects), C(nodes), C(classes), C(keep), C(known), C(remove), C(inventory) and C(place), which are options of
+      M(fabric.rdma.rollout). With C(engine=network_operator) also C(namespace), the object of the
       namespace in which the operator's Pods run.
   type: dict
 """

@@ -33,16 +33,21 @@ from ansible_collections.fabric.rdma.plugins.module_utils._policies import (
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout import (
     OWN_SELECTOR,
     applied_by_us,
+    changed_by,
     class_groups,
     class_state,
     comparable,
     describe,
     label_changes,
     lost_labels,
+    other_managers,
+    pod_security_labels,
     pod_trouble,
     removals,
+    same,
     some,
     stale_on_node,
+    stranger,
     strays_in_words,
 )
 
@@ -55,6 +60,9 @@ _Step = t.Tuple[str, t.Callable[[], t.Any]]
 # Tries the objects of a namespace that does not exist yet: one that every cluster has.
 _STAND_IN = "default"
 
+# How often an object is looked at again that a controller has changed before we could.
+_LOOKS = 5
+
 # How often, and after how many seconds, a webhook is asked again that refuses for what has just gone.
 _WEBHOOK_TRIES, _WEBHOOK_PAUSE = 20, 0.5
 
@@ -62,19 +70,31 @@ _WEBHOOK_TRIES, _WEBHOOK_PAUSE = 20, 0.5
 class Rollout:
     """look, rehearse, perform: in this order. Only the last one changes anything."""
 
-    def __init__(self, kube: Kube, force: bool = False) -> None:
+    def __init__(
+        self, kube: Kube, force: bool = False, inventory: str = "default", adopt: bool = False, place: str = ""
+    ) -> None:
+        """inventory: as in INVENTORY_LABEL. adopt: objects of our names that others have made, or an earlier version, become ours.
+
+        place: the namespace of the Network Operator where its policies are rolled out.
+        """
         self.kube = kube
         self.force = force
+        self.inventory = inventory
+        self.adopt = adopt
+        self.place = place
         self.warnings: t.List[str] = []
         self.labels: t.Dict[str, t.Optional[str]] = {}
         self._objects: t.List[Json] = []
         self._before: t.List[t.Optional[Json]] = []
         self._after: t.List[Json] = []
+        self._adopted: t.Dict[int, str] = {}
         self._gone: t.List[Json] = []
         self._retreats: t.List[Retreat] = []
         self._cluster_policy: t.Optional[Json] = None
         self._node_policies: t.List[Json] = []
         self._groups: t.Dict[str, str] = {}
+        self._opened: t.List[Json] = []
+        self._closed: t.Dict[str, Json] = {}
         self._left: t.Dict[str, t.Optional[Json]] = {}
         self._old_labels: t.Dict[str, t.Optional[str]] = {}
 
@@ -86,12 +106,15 @@ class Rollout:
         keep = set(keep)
         self._before = [self.kube.find(self.kube.path(item), "read " + describe(item)) for item in objects]
         self._look_at_policies(objects)
-        own = self._own(objects)
-        self._groups = class_groups(own)
-        self._gone, warnings = removals(own, objects, keep)
+        self._look_for_strangers()
+        existing = self._own(objects)
+        self._groups = class_groups(existing)
+        self._gone, warnings = removals(existing, objects, keep, self.inventory, self.adopt)
         self.warnings += warnings
+        self._look_at_namespaces(existing)
+        ours = self.adopt or not self._cluster_policy or not stranger(self._cluster_policy, self.inventory)
         try:
-            self._retreats = retreat(self._cluster_policy, objects, keep, self.force)
+            self._retreats = retreat(self._cluster_policy, objects, keep, self.force, ours)
             in_its_way(objects, self._node_policies, self._gone)
         except PolicyConflict as exc:
             raise KubeError("Nothing was changed. %s." % exc) from exc
@@ -102,7 +125,7 @@ class Rollout:
         present = self.kube.list("/api/v1/nodes", "list nodes", metadata_only=True)
         labels = {item["metadata"]["name"]: item["metadata"].get("labels") or {} for item in present}
         gone = {item["metadata"]["labels"].get("app.kubernetes.io/instance", "") for item in self._gone}
-        if self._retreats or any(item["kind"] == "NicClusterPolicy" for item in objects):
+        if ours and (self._retreats or any(item["kind"] == "NicClusterPolicy" for item in objects)):
             gone |= cluster_classes(self._cluster_policy)
         self.labels, missing = label_changes(labels, nodes, gone)
         if missing:
@@ -119,6 +142,29 @@ class Rollout:
         strays = lost_labels(self._old_labels, self.labels, self._groups, known, remove)
         if strays:
             raise KubeError("Nothing was changed. " + strays_in_words(strays))
+
+    def _look_for_strangers(self) -> None:
+        """Objects of our names that are not ours, which nothing is done to without a word."""
+        for index, (item, before) in enumerate(zip(self._objects, self._before)):
+            # a namespace is everybody's; of a NicClusterPolicy, others may have set what they like
+            shared = item["kind"] == "Namespace" or (
+                item["kind"] == "NicClusterPolicy" and before is not None and not applied_by_us(before)
+            )
+            words = None if before is None or shared else stranger({**before, "kind": item["kind"]}, self.inventory)
+            if words is not None:
+                self._adopted[index] = "%s (%s)" % (describe(item), words)
+        if not self._adopted:
+            return
+        named = some(self._adopted.values())
+        if not self.adopt:
+            raise KubeError(
+                "Nothing was changed. %d objects of our names are there already that are not of inventory '%s': %s. If they are to "
+                "become this inventory's, which also means that its rollouts change and delete them, run once with rdma_rollout.adopt: "
+                "true (with --check, the difference shows what that changes). If another inventory rolls out to this cluster, give each "
+                "a name of its own (rdma_rollout.inventory), and groups or namespaces that differ"
+                % (len(self._adopted), self.inventory, named)
+            )
+        self.warnings.append("inventory '%s' takes over %s" % (self.inventory, named))
 
     def _look_at_policies(self, objects: t.Sequence[Json]) -> None:
         """Policies of the Network Operator, where the cluster has their kinds. Who rolls out none need not be allowed to see them."""
@@ -138,6 +184,24 @@ class Rollout:
             )
         for item in self._node_policies:
             item.update(apiVersion=POLICY_VERSION, kind="NicNodePolicy")
+
+    def _look_at_namespaces(self, existing: t.Sequence[Json]) -> None:
+        """Namespaces that we let have privileged Pods, and that need not any more: nothing of ours stays there, or nobody asks for it."""
+        asked = {item["metadata"]["name"] for item in self._objects if item["kind"] == "Namespace"}
+        if any(item["kind"] in POLICY_KINDS for item in self._objects):
+            # its Pods are privileged, too
+            asked.add(self.place)
+        coming = {item["metadata"].get("namespace") for item in self._objects}
+        leaving = {describe(item) for item in self._gone}
+        staying = {item["metadata"].get("namespace") for item in existing if describe(item) not in leaving}
+        places = {item["metadata"].get("namespace") for item in [*existing, *self._objects]}
+        for name in sorted(place for place in places if place):
+            if name in asked or (name in staying and name not in coming):
+                continue
+            path = "/api/v1/namespaces/" + name
+            found = self.kube.find(path, "read Namespace " + name)
+            if found is not None and pod_security_labels(found):
+                self._opened.append(found)
 
     def _own(self, objects: t.Sequence[Json]) -> t.List[Json]:
         """What earlier rollouts have left, wherever it is. ConfigMaps are looked for only where a DaemonSet of ours is or will be."""
@@ -178,7 +242,7 @@ class Rollout:
                 after["metadata"]["namespace"] = item["metadata"]["namespace"]
             self._after.append(after)
         steps = self._retreat_steps(dry_run=True) + self._node_steps(dry_run=True)
-        for step in steps + self._removal_steps(self._gone, dry_run=True):
+        for step in steps + self._removal_steps(self._gone, dry_run=True) + self._closing_steps(dry_run=True):
             try:
                 step[1]()
             except Unreachable:
@@ -200,6 +264,7 @@ class Rollout:
             self.labels
             or self._gone
             or self._retreats
+            or self._opened
             or any(self._changes(index) for index in range(len(self._objects)))
         )
 
@@ -208,10 +273,11 @@ class Rollout:
         done = {}
         for index, item in enumerate(self._objects):
             what = "created" if self._before[index] is None else "changed" if self._changes(index) else "unchanged"
-            done[describe(item)] = what
+            done[describe(item)] = "taken over" if index in self._adopted else what
         done.update((describe(item), "removed") for item in self._gone)
         for each in self._retreats:
             done[describe(each.item)] = "removed" if each.how == "whole" else "given up"
+        done.update((describe(item), "given up") for item in self._opened)
         return done
 
     def diff(self) -> t.List[Json]:
@@ -230,6 +296,8 @@ class Rollout:
         pairs += [(describe(item), comparable(item), None) for item in self._gone]
         for each in self._retreats:
             pairs.append((describe(each.item), comparable(each.item), self._left.get(each.how)))
+        for item in self._opened:
+            pairs.append((describe(item), comparable(item), comparable(self._closed.get(item["metadata"]["name"]))))
         return [
             {
                 "before_header": what,
@@ -242,6 +310,53 @@ class Rollout:
 
     # perform
 
+    def _precisely(self, seen: Json, step: t.Callable[[Json], t.Any]) -> None:
+        """Do something to an object only while it is the one that was looked at, whatever has become of its status."""
+        named = {key: seen[key] for key in ("apiVersion", "kind", "metadata")}
+        for left in range(_LOOKS, -1, -1):
+            try:
+                step(seen)
+                return
+            except KubeError as exc:
+                if exc.code != 409 or not left:
+                    raise
+                now = self.kube.find(self.kube.path(named), "read " + describe(named))
+                if now is None:
+                    raise KubeError(
+                        "%s was deleted by somebody since it was looked at. Run again." % describe(named), 409
+                    ) from exc
+                now.update(apiVersion=named["apiVersion"], kind=named["kind"])
+                if not same(seen, now):
+                    raise KubeError(
+                        "%s was changed by %s since it was looked at, and is left as it is. See what it is to be, then run again."
+                        % (describe(named), changed_by(seen, now)),
+                        409,
+                    ) from exc
+                seen = now
+
+    def _apply(self, index: int) -> None:
+        item, before = self._objects[index], self._before[index]
+        if before is not None:
+            seen = {**before, "apiVersion": item["apiVersion"], "kind": item["kind"]}
+            self._precisely(seen, lambda now: self.kube.apply(item, dry_run=False, force=self.force, seen=now))
+            return
+        after = self.kube.apply(item, dry_run=False, force=self.force)
+        # server-side apply cannot be told to make something new only
+        others = other_managers(after)
+        if others:
+            raise KubeError(
+                "%s was made by %s at the same time, and has fields of both now. See whose it is to be, then run again."
+                % (describe(item), some(others)),
+                409,
+            )
+
+    def _delete(self, item: Json, dry_run: bool) -> None:
+        try:
+            self._precisely(item, lambda now: self.kube.delete(now, dry_run))
+        except KubeError as exc:
+            if exc.code != 404:
+                raise
+
     def _node_steps(self, dry_run: bool) -> t.List[_Step]:
         steps: t.List[_Step] = []
         for node, value in self.labels.items():
@@ -251,7 +366,23 @@ class Rollout:
         return steps
 
     def _removal_steps(self, items: t.Iterable[Json], dry_run: bool) -> t.List[_Step]:
-        return [("delete " + describe(item), functools.partial(self.kube.delete, item, dry_run)) for item in items]
+        return [("delete " + describe(item), functools.partial(self._delete, item, dry_run)) for item in items]
+
+    def _closing_steps(self, dry_run: bool) -> t.List[_Step]:
+        """Take back the labels with which a namespace may have privileged Pods. Those that others have set, too, stay."""
+
+        def perform(seen: Json) -> None:
+            name = seen["metadata"]["name"]
+            bare: Json = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            self._closed[name] = self.kube.apply(bare, dry_run, seen=seen)
+
+        return [
+            (
+                "take our labels of Pod Security from " + describe(item),
+                functools.partial(self._precisely, item, perform),
+            )
+            for item in self._opened
+        ]
 
     def _first(self) -> t.List[t.Any]:
         """What has to go before anything comes."""
@@ -262,7 +393,7 @@ class Rollout:
 
         def perform(each: Retreat) -> None:
             if each.how == "whole":
-                self.kube.delete(each.item, dry_run)
+                self._delete(each.item, dry_run)
                 return
             if each.how == "fields":
                 after = self.kube.apply(named_cluster_policy(), dry_run)
@@ -287,29 +418,42 @@ class Rollout:
                     raise
             time.sleep(_WEBHOOK_PAUSE)
 
-    def perform(self) -> None:
-        """Do it: what is in the way, objects, labels, then removals. When one fails nevertheless, the error says what has been done and what not."""
+    def make_namespace(self, name: str) -> t.List[str]:
+        """Make a namespace that is among the objects and is not there yet, before all else. What was done, in words."""
+        for index, item in enumerate(self._objects):
+            if item["kind"] == "Namespace" and item["metadata"]["name"] == name and self._before[index] is None:
+                self._apply(index)
+                return ["apply " + describe(item)]
+        return []
+
+    def perform(self, before_each: t.Callable[[], None] = lambda: None, already: t.Sequence[str] = ()) -> None:
+        """Do it: what is in the way, objects, labels, then removals. When one fails nevertheless, the error says what has been done and what not.
+
+        before_each: is called before each change, and stops all of it with a KubeError. already: what was done before that.
+        """
         early = [item for item in self._gone if goes_first(item, self._objects)]
         steps = self._retreat_steps(dry_run=False) + self._removal_steps(early, dry_run=False)
         steps += [
-            ("apply " + describe(item), functools.partial(self.kube.apply, item, dry_run=False, force=self.force))
+            ("apply " + describe(item), functools.partial(self._apply, index))
             for index, item in enumerate(self._objects)
             if self._changes(index)
         ]
         # DaemonSets are there before nodes change classes, so that a node is without a plugin for as short as can be
         late = [item for item in self._gone if item not in early]
         steps += self._node_steps(dry_run=False) + self._removal_steps(late, dry_run=False)
+        steps += self._closing_steps(dry_run=False)
         for number, (_doing, step) in enumerate(steps):
             try:
+                before_each()
                 self._patiently(step)
             except KubeError as exc:
-                if number == 0 and not isinstance(exc, Unreachable):
+                if number == 0 and not already and not isinstance(exc, Unreachable):
                     raise KubeError("%s Nothing was changed." % exc, exc.code) from exc
                 # what was asked and not answered may have been done
                 sent = number + isinstance(exc, Unreachable)
                 names = [doing for doing, _step in steps]
                 parts = (
-                    ("Done before that", names[:number] or ["nothing"]),
+                    ("Done before that", [*already, *names[:number]] or ["nothing"]),
                     ("Not known", names[number:sent]),
                     ("Not done", names[sent:]),
                 )
@@ -387,12 +531,14 @@ def wait_for_class(
     interval: float,
     clock: t.Callable[[], float] = time.monotonic,
     sleep: t.Callable[[float], None] = time.sleep,
+    between: t.Callable[[], None] = lambda: None,
 ) -> t.Tuple[t.List[str], float]:
     """(what is still not right, seconds waited). An API server that is away for a moment is waited for like everything else."""
     start = clock()
     daemon_set: t.Optional[Json] = None
     while True:
         try:
+            between()
             selector = "%s=%s" % (CLASS_LABEL, entry["name"])
             items = kube.list("/api/v1/nodes", "list nodes", labelSelector=selector)
             nodes = {item["metadata"]["name"]: item for item in items}

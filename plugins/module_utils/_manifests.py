@@ -14,15 +14,18 @@ __all__ = [
     "APP_NAME",
     "CLASS_LABEL",
     "GROUP_LABEL",
+    "INVENTORY_LABEL",
     "KUBELET_ROOT",
     "KUBELET_ROOTS",
     "MANAGED_BY",
+    "POD_SECURITY",
     "ManifestError",
     "check_settings",
     "class_labels",
     "class_resources",
     "class_slug",
     "group_value",
+    "inventory_value",
     "label_scope",
     "label_scripts",
     "namespace_object",
@@ -37,12 +40,24 @@ __all__ = [
 CLASS_LABEL = "rdma.fabric/class"
 # On the objects: which group of the inventory they are for, so that a run that did not plan it leaves them alone.
 GROUP_LABEL = "rdma.fabric/group"
+# On the objects: which inventory they are of, so that two that share a cluster leave each other's alone.
+INVENTORY_LABEL = "rdma.fabric/inventory"
 MANAGED_BY = "fabric.rdma"
 APP_NAME = "rdma-shared-dp"
+# Labels of a namespace that say which Pods it may have (k8s.io/pod-security-admission/api).
+POD_SECURITY = "pod-security.kubernetes.io/"
 
 # Where kubelets keep their sockets, and where those of some distributions do instead.
 KUBELET_ROOT = "/var/lib/kubelet"
 KUBELET_ROOTS = {"k0s": "/var/lib/k0s/kubelet", "microk8s": "/var/snap/microk8s/common/var/lib/kubelet"}
+
+# Digests of images as their publisher states them (docs/advanced/images-sha256.rst of NVIDIA's documentation of the Network Operator,
+# release 25.4): what a tag stands for can be changed in the registry, and the plugin is privileged.
+_DIGESTS = {
+    "ghcr.io/mellanox/k8s-rdma-shared-dev-plugin:v1.5.3": (
+        "sha256:1eb5ab7f4b6f0cf89c954cf7ac8eb2e6fb2290a4f5f57417136a5302f20b12c8"
+    ),
+}
 
 _NAME_LIMIT = 63
 # What a node may be called (k8s.io/apimachinery/pkg/util/validation, IsDNS1123Subdomain). Nothing in it means anything to a shell.
@@ -79,8 +94,18 @@ def group_value(group: str) -> str:
         return "group-" + hashlib.sha256(group.encode("utf-8", "surrogateescape")).hexdigest()[:8]
 
 
-def class_labels(slug: str, group: str) -> t.Dict[str, str]:
-    """Labels of every object that is made for one class."""
+def inventory_value(settings: t.Mapping[str, t.Any]) -> str:
+    """The name of the inventory (rdma_rollout.inventory) as the value of a label."""
+    return group_value(str(settings.get("inventory") or "default"))
+
+
+def class_labels(slug: str, group: str, inventory: str) -> t.Dict[str, str]:
+    """Labels of every object that is made for one class. inventory: as inventory_value() gives it."""
+    return {**_pod_labels(slug, group), INVENTORY_LABEL: inventory}
+
+
+def _pod_labels(slug: str, group: str) -> t.Dict[str, str]:
+    # not the inventory: a change of its name is none of the Pods, which would all start anew
     return {
         "app.kubernetes.io/name": APP_NAME,
         "app.kubernetes.io/instance": slug,
@@ -89,13 +114,15 @@ def class_labels(slug: str, group: str) -> t.Dict[str, str]:
     }
 
 
-def _metadata(slug: str, group: str, namespace: str) -> Json:
-    return {"name": "rdma-shared-dp-" + slug, "namespace": namespace, "labels": class_labels(slug, group)}
+def _metadata(slug: str, group: str, settings: t.Mapping[str, t.Any]) -> Json:
+    labels = class_labels(slug, group, inventory_value(settings))
+    return {"name": "rdma-shared-dp-" + slug, "namespace": settings["namespace"], "labels": labels}
 
 
 def _image(settings: t.Mapping[str, t.Any]) -> str:
     """The image by tag and digest. One that a registry may change under a running cluster is refused."""
-    image, digest = str(settings["image"]), str(settings.get("image_digest") or "")
+    image = str(settings["image"])
+    digest = str(settings.get("image_digest") or _DIGESTS.get(image) or "")
     if digest and not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
         raise ManifestError("image digest '%s' is not sha256: and 64 hexadecimal digits" % digest)
     name, at, own_digest = image.partition("@")
@@ -138,7 +165,7 @@ def _kubelet_root(entry: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any])
 def _daemon_set(
     slug: str, group: str, entry: t.Mapping[str, t.Any], config_text: str, settings: t.Mapping[str, t.Any]
 ) -> Json:
-    metadata = _metadata(slug, group, settings["namespace"])
+    metadata = _metadata(slug, group, settings)
     selector = {"app.kubernetes.io/name": APP_NAME, "app.kubernetes.io/instance": slug}
     kubelet = _kubelet_root(entry, settings)
     host_paths = [
@@ -191,7 +218,7 @@ def _daemon_set(
             },
             "template": {
                 "metadata": {
-                    "labels": dict(metadata["labels"]),
+                    "labels": _pod_labels(slug, group),
                     # the plugin reads its configuration once: a changed one has to roll the Pods
                     "annotations": {"rdma.fabric/config-sha256": hashlib.sha256(config_text.encode()).hexdigest()},
                 },
@@ -232,10 +259,10 @@ def plan_manifests(plan: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any])
     """Objects by relative path (``GROUP/CLASS-configmap.yaml``, ``GROUP/CLASS-daemonset.yaml``) for the groups of a plan.
 
     settings: {namespace, image, priority_class, kubelet_root, tolerations: [...], resources: {...}}, and where wanted
-    {image_digest, image_pull_secrets: [names], max_unavailable: number or percentage, cdi: bool, pod_security: bool (adds
-    ``namespace.yaml``, whose labels allow privileged Pods), distributions: {host: name} (for kubelet_root: auto)}. Classes
-    without a configuration (software devices) have no objects, nor have groups that this run did not plan. ManifestError when
-    two classes would share a name, and for settings that no object can have.
+    {inventory: its name, image_digest, image_pull_secrets: [names], max_unavailable: number or percentage, cdi: bool,
+    pod_security: bool (adds ``namespace.yaml``, whose labels allow privileged Pods), distributions: {host: name} (for
+    kubelet_root: auto)}. Classes without a configuration (software devices) have no objects, nor have groups that this run did not
+    plan. ManifestError when two classes would share a name, and for settings that no object can have.
     """
     objects: t.Dict[str, Json] = {}
     for slug, group, entry, path in rendered_classes(plan):
@@ -245,7 +272,7 @@ def plan_manifests(plan: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any])
         objects[path + "-configmap.yaml"] = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
-            "metadata": _metadata(slug, group, settings["namespace"]),
+            "metadata": _metadata(slug, group, settings),
             "data": {"config.json": text},
         }
         objects[path + "-daemonset.yaml"] = _daemon_set(slug, group, entry, text, settings)
@@ -271,7 +298,7 @@ def _nodes(entry: t.Mapping[str, t.Any], names: t.Mapping[str, str]) -> t.List[s
 
 def namespace_object(settings: t.Mapping[str, t.Any]) -> Json:
     """The namespace with what its admission has to know: the plugin is privileged and mounts directories of its node."""
-    labels = {"pod-security.kubernetes.io/" + mode: "privileged" for mode in ("enforce", "audit", "warn")}
+    labels = {POD_SECURITY + mode: "privileged" for mode in ("enforce", "audit", "warn")}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": settings["namespace"], "labels": labels}}
 
 
@@ -338,11 +365,11 @@ def rollout_request(
     inventory_groups: t.Iterable[str] = (),
     allow_unusable: bool = False,
 ) -> Json:
-    """What the rollout of a plan asks of a cluster: {objects, nodes, classes, keep}.
+    """What the rollout of a plan asks of a cluster: {objects, nodes, classes, keep, inventory, place}.
 
     objects: in the order in which they are to be applied. nodes: {node: class}. classes: [{name, group, daemon_set, namespace, nodes,
     resources: {resource: count on each node}}]. keep: groups (as they stand in GROUP_LABEL) of which everything stays as it is
-    (rollout_scope).
+    (rollout_scope). place: the namespace where it is said who rolls out (Lease).
     """
     whole, keep = rollout_scope(plan, inventory_groups, allow_unusable)
     objects = plan_manifests(whole, settings)
@@ -366,6 +393,8 @@ def rollout_request(
         "nodes": {node: each["name"] for each in classes for node in each["nodes"]},
         "classes": classes,
         "keep": keep,
+        "inventory": inventory_value(settings),
+        "place": settings["namespace"],
     }
 
 

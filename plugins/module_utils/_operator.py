@@ -16,12 +16,14 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._manifests import (
     CLASS_LABEL,
+    INVENTORY_LABEL,
     KUBELET_ROOT,
     KUBELET_ROOTS,
     ManifestError,
     class_labels,
     class_resources,
     group_value,
+    inventory_value,
     namespace_object,
     rendered_classes,
     rollout_scope,
@@ -522,7 +524,7 @@ def _node_policies(plan: t.Mapping[str, t.Any], release: Release, settings: t.Ma
         objects[path + "-nicnodepolicy.yaml"] = {
             "apiVersion": POLICY_VERSION,
             "kind": "NicNodePolicy",
-            "metadata": {"name": name, "labels": class_labels(slug, group)},
+            "metadata": {"name": name, "labels": class_labels(slug, group, inventory_value(settings))},
             "spec": spec,
         }
     return objects
@@ -606,7 +608,10 @@ def _cluster_policy(
             "apiVersion": POLICY_VERSION,
             "kind": "NicClusterPolicy",
             # not the label of what is ours: others may have sections of it
-            "metadata": {"name": CLUSTER_POLICY, "annotations": {GROUPS_ANNOTATION: ",".join(groups)}},
+            "metadata": {
+                "name": CLUSTER_POLICY,
+                "annotations": {GROUPS_ANNOTATION: ",".join(groups), INVENTORY_LABEL: inventory_value(settings)},
+            },
             "spec": spec,
         }
     }
@@ -657,7 +662,7 @@ def operator_request(
     inventory_groups: t.Iterable[str] = (),
     allow_unusable: bool = False,
 ) -> Json:
-    """What the rollout of a plan by the operator asks of a cluster: {objects, nodes, classes, keep}, as rollout_request().
+    """What the rollout of a plan by the operator asks of a cluster: {objects, nodes, classes, keep, inventory, place}, as rollout_request().
 
     And warnings: what its admission webhook will not take.
     And namespace: the object of the operator's own, whose Pods are privileged; None when the settings name none.
@@ -697,6 +702,8 @@ def operator_request(
         "nodes": {node: each["name"] for each in classes for node in each["nodes"]},
         "classes": classes,
         "keep": keep,
+        "inventory": inventory_value(settings),
+        "place": settings.get("namespace") or "default",
         "namespace": namespace_object(settings) if settings.get("namespace") else None,
     }
 

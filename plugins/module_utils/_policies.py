@@ -122,22 +122,28 @@ class Retreat(t.NamedTuple):
 
 
 def retreat(
-    existing: t.Optional[Json], desired: t.Sequence[t.Mapping[str, t.Any]], keep: t.Collection[str], force: bool
+    existing: t.Optional[Json],
+    desired: t.Sequence[t.Mapping[str, t.Any]],
+    keep: t.Collection[str],
+    force: bool,
+    ours: bool = True,
 ) -> t.List[Retreat]:
     """What of the NicClusterPolicy has to go, because nothing asks for it any more or node policies have it now.
 
-    existing: the NicClusterPolicy of the cluster. keep: groups that stay as they are. PolicyConflict when it serves one of those
+    existing: the NicClusterPolicy of the cluster. keep: groups that stay as they are. ours: False when what our field manager has of
+    it is of another inventory. PolicyConflict when it serves one of those
     too, or when a section that node policies are to have was set by somebody else (with force, it is taken out all the same).
     """
     if existing is None or any(item["kind"] == "NicClusterPolicy" for item in desired):
         return []
     found: t.List[Retreat] = []
     owners = _spec_owners(existing)
+    own = {FIELD_MANAGER} if ours else set()
     wanted = set().union(*(_sections(item) for item in desired if item["kind"] == "NicNodePolicy"))
     foreign = {
-        name: sorted(owners.get(name, set()) - {FIELD_MANAGER}) or ["somebody"]
+        name: sorted(owners.get(name, set()) - own) or ["somebody"]
         for name in sorted(wanted & _sections(existing))
-        if owners.get(name, set()) != {FIELD_MANAGER}
+        if not own or owners.get(name, set()) != own
     }
     if foreign and not force:
         raise PolicyConflict(
@@ -148,7 +154,7 @@ def retreat(
                 ", ".join("%s (set by %s)" % (name, ", ".join(managers)) for name, managers in foreign.items()),
             )
         )
-    if applied_by_us(existing):
+    if ours and applied_by_us(existing):
         left = sorted(_served_groups(existing) & set(keep))
         if left:
             if not desired:

@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a rollout changes in a cluster, when it is done, and what the API server's refusals mean. Private. Pure.
 
-Objects are those of the Kubernetes API as dictionaries. What is ours has the label app.kubernetes.io/managed-by and was applied
-by our field manager: both, because the one can be copied and the other cannot be seen by people.
+Objects are those of the Kubernetes API as dictionaries. What is ours has the label app.kubernetes.io/managed-by, the name of our
+inventory, and was applied by our field manager: labels can be copied, the field manager cannot be seen by people, and another
+inventory's rollout has the same one.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from ansible_collections.fabric.rdma.plugins.module_utils._manifests import (
     APP_NAME,
     CLASS_LABEL,
     GROUP_LABEL,
+    INVENTORY_LABEL,
     MANAGED_BY,
+    POD_SECURITY,
 )
 
 __all__ = [
@@ -25,6 +28,7 @@ __all__ = [
     "OWN_SELECTOR",
     "Refusal",
     "applied_by_us",
+    "changed_by",
     "class_groups",
     "class_state",
     "comparable",
@@ -32,10 +36,14 @@ __all__ = [
     "explain",
     "label_changes",
     "lost_labels",
+    "other_managers",
+    "pod_security_labels",
     "pod_trouble",
     "removals",
+    "same",
     "some",
     "stale_on_node",
+    "stranger",
     "strays_in_words",
 ]
 
@@ -67,6 +75,64 @@ def applied_by_us(item: t.Mapping[str, t.Any]) -> bool:
         entry.get("manager") == FIELD_MANAGER and entry.get("operation") == "Apply"
         for entry in item["metadata"].get("managedFields") or []
     )
+
+
+def _managers(item: t.Mapping[str, t.Any]) -> t.List[Json]:
+    """Who has set what of an object, status aside, which controllers write all the time (metadata.managedFields)."""
+    return [entry for entry in item["metadata"].get("managedFields") or [] if not entry.get("subresource")]
+
+
+def other_managers(item: t.Mapping[str, t.Any]) -> t.Set[str]:
+    """Who else has set something of an object, status aside."""
+    return {str(entry.get("manager")) for entry in _managers(item)} - {FIELD_MANAGER}
+
+
+def pod_security_labels(namespace: t.Mapping[str, t.Any]) -> t.List[str]:
+    """Labels of Pod Security that our field manager has applied to a namespace."""
+    found = []
+    for entry in _managers(namespace):
+        if entry.get("manager") == FIELD_MANAGER and entry.get("operation") == "Apply":
+            labels = ((entry.get("fieldsV1") or {}).get("f:metadata") or {}).get("f:labels") or {}
+            found += [key[2:] for key in labels if key.startswith("f:" + POD_SECURITY)]
+    return sorted(found)
+
+
+def stranger(item: t.Mapping[str, t.Any], inventory: str) -> t.Optional[str]:
+    """Whose an object is in place of ours, in words; None when it is ours. inventory: as in INVENTORY_LABEL."""
+    metadata = item["metadata"]
+    if not applied_by_us(item):
+        names = sorted({str(entry.get("manager")) for entry in _managers(item)})
+        return "made by %s" % (", ".join(names) or "somebody else")
+    if item.get("kind") == "NicClusterPolicy":
+        # others have sections of it, too, so that it has none of our labels
+        found = (metadata.get("annotations") or {}).get(INVENTORY_LABEL)
+    else:
+        labels = metadata.get("labels") or {}
+        if labels.get("app.kubernetes.io/managed-by") != MANAGED_BY:
+            return "without our label app.kubernetes.io/managed-by"
+        found = labels.get(INVENTORY_LABEL)
+    if found is None:
+        return "rolled out by an earlier version, which named no inventory"
+    return None if found == inventory else "of inventory '%s'" % found
+
+
+def same(before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any]) -> bool:
+    """Whether an object is still the one that was looked at, whatever its controllers have written into its status since."""
+    return (
+        before["metadata"].get("uid") == after["metadata"].get("uid")
+        and comparable(before) == comparable(after)
+        and _managers(before) == _managers(after)
+    )
+
+
+def changed_by(before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any]) -> str:
+    """Who has changed an object since it was looked at."""
+    if before["metadata"].get("uid") != after["metadata"].get("uid"):
+        before = {"metadata": {}}
+    known = _managers(before)
+    names = {str(entry.get("manager")) for entry in _managers(after) if entry not in known}
+    # what we have lost to others changes our own entry, too
+    return some(names - {FIELD_MANAGER} or names) or "somebody"
 
 
 def comparable(item: t.Optional[t.Mapping[str, t.Any]]) -> t.Optional[Json]:
@@ -103,9 +169,16 @@ def _unfolded(text: t.Any) -> t.Any:
 
 
 def removals(
-    existing: t.Iterable[Json], desired: t.Iterable[Json], keep: t.Iterable[str]
+    existing: t.Iterable[Json],
+    desired: t.Iterable[Json],
+    keep: t.Iterable[str],
+    inventory: str,
+    adopt: bool = False,
 ) -> t.Tuple[t.List[Json], t.List[str]]:
-    """(objects of ours that nothing asks for any more, warnings). Objects of the groups in keep stay."""
+    """(objects of ours that nothing asks for any more, warnings). Objects of the groups in keep stay, and those of others.
+
+    adopt: what an earlier version has left, which named no inventory, is ours.
+    """
     wanted = {describe(item) for item in desired}
     kept = set(keep)
     gone, warnings = [], []
@@ -114,6 +187,8 @@ def removals(
         if describe(item) in wanted or labels.get(GROUP_LABEL) in kept:
             continue
         if labels.get("app.kubernetes.io/managed-by") != MANAGED_BY:
+            continue
+        if labels.get(INVENTORY_LABEL, inventory) != inventory:
             continue
         if not applied_by_us(item):
             warnings.append(
@@ -124,6 +199,11 @@ def removals(
             warnings.append(
                 "%s has lost its label %s: it cannot be told whose it is, and is left alone"
                 % (describe(item), GROUP_LABEL)
+            )
+        elif INVENTORY_LABEL not in labels and not adopt:
+            warnings.append(
+                "%s is left alone: it was %s. Delete it if nobody needs it, or let rdma_rollout.adopt: true take it for ours"
+                % (describe(item), stranger(item, inventory))
             )
         else:
             gone.append(item)
@@ -361,7 +441,7 @@ def _forbidden(message: str) -> Refusal:
             "Raise the ResourceQuota of the namespace, or set rdma_rollout.namespace to one without it.",
         )
     if "violates PodSecurity" in message:
-        return Refusal(message, "Leave device_plugin_pod_security on, which allows privileged Pods in the namespace.")
+        return Refusal(message, "Let the namespace have privileged Pods: rdma_rollout.pod_security: true.")
     return Refusal(message, "An admission policy or webhook of the cluster refused it: its words are above.")
 
 

@@ -304,6 +304,8 @@ _ROLLOUT: t.Dict[str, Check] = {
     "force": _truth,
     "timeout": _number(0, None, "a number of seconds, 0 or more"),
     "remove": _names,
+    "inventory": _name,
+    "adopt": _truth,
 }
 _ROLLOUT_OF: t.Dict[str, t.Dict[str, Check]] = {
     "daemonset": {

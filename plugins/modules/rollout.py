@@ -14,12 +14,21 @@ description:
     validation). One refusal, and nothing is changed.
   - Then applies what differs (server-side apply, field manager C(fabric.rdma)), labels the nodes of each class, and removes what
     no class asks for any more.
-  - Removes only DaemonSets, ConfigMaps and NicNodePolicies that have the label C(app.kubernetes.io/managed-by=fabric.rdma), were
-    applied by this field manager, and belong to no group in O(keep). Of the cluster's one NicClusterPolicy, only the fields that
-    this field manager has applied are given up; it is deleted when nobody else has a field of it.
-  - Removes the label C(rdma.fabric/class) only from nodes that are in no class any more, and that O(known) or O(remove) name. Deletes no namespace and no Pod.
+  - An object of the wished name that others have made, another inventory's rollout, or a version of this collection that did not
+    name the inventory yet, is a failure, unless O(adopt) takes it over.
+  - What somebody changes while this module runs is left as it is, and is a failure.
+  - Removes only DaemonSets, ConfigMaps and NicNodePolicies that have the labels C(app.kubernetes.io/managed-by=fabric.rdma) and
+    C(rdma.fabric/inventory) of O(inventory), were applied by this field manager, and belong to no group in O(keep). Of the
+    cluster's one NicClusterPolicy, only the fields that this field manager has applied are given up; it is deleted when nobody else
+    has a field of it.
+  - Removes the label C(rdma.fabric/class) only from nodes that are in no class any more, and that O(known) or O(remove) name. Deletes no
+    namespace and no Pod.
+  - Takes the labels of Pod Security that it has applied to a namespace from it again when no object of ours is left there, or when
+    O(objects) do not ask for them any more.
   - A section of a policy of the NVIDIA Network Operator stands in the NicClusterPolicy or in NicNodePolicies, not in both. What has
     to go from the one goes before the other comes, and what others have there is refused by name.
+  - Holds the Lease C(fabric-rdma-rollout) in O(place) meanwhile. While another rollout holds it, this module fails and says who that
+    is. A Lease that is not renewed, because its holder was killed, expires.
   - Does not wait. M(fabric.rdma.rollout_ready) does.
 extends_documentation_fragment:
   - fabric.rdma.attributes
@@ -60,14 +69,40 @@ options:
     type: list
     elements: str
     default: []
+  inventory:
+    description: The name of the inventory, as in the label C(rdma.fabric/inventory) of O(objects).
+    type: str
+    default: default
+  adopt:
+    description:
+      - Take objects of the wished names over, whoever has made them, and let what an earlier version has rolled out, which named no
+        inventory, be of O(inventory). From then on they are changed and removed like any other.
+    type: bool
+    default: false
   force:
     description:
       - Take over fields that others have set to other values, and sections of the NicClusterPolicy that NicNodePolicies are to have.
       - Let C(nodeAffinity) and C(tolerations) of the NicClusterPolicy move what others have in it.
     type: bool
     default: false
+  place:
+    description:
+      - The namespace of the Lease. Where it is among O(objects) and not there yet, nothing but it is made before the Lease is held.
+      - Where it is not there at all, the Lease is in C(default).
+      - With policies of the Network Operator, the namespace of the operator, which keeps its labels of Pod Security.
+    type: str
+    default: default
+  hold:
+    description: Hold the Lease when all is done, for M(fabric.rdma.rollout_ready). M(fabric.rdma.rollout_lease) has to release it.
+    type: bool
+    default: false
+  lease_duration:
+    description: Seconds after which the Lease expires when it is not renewed.
+    type: int
+    default: 120
 seealso:
   - module: fabric.rdma.rollout_ready
+  - module: fabric.rdma.rollout_lease
 author:
   - fabric.rdma contributors (!UNKNOWN)
 """
@@ -81,13 +116,16 @@ EXAMPLES = r"""
     keep: "{{ request.keep }}"
     known: "{{ request.known }}"
     remove: "{{ request.remove }}"
+    inventory: "{{ request.inventory }}"
   delegate_to: localhost
   run_once: true
 """
 
 RETURN = r"""
 objects:
-  description: What was done with each object, or would be done in check mode.
+  description:
+    - What was done with each object, or would be done in check mode.
+    - V(created), V(changed), V(unchanged), V(taken over), V(removed) or V(given up).
   returned: success
   type: dict
   sample:
@@ -99,14 +137,95 @@ labels:
   returned: success
   type: dict
   sample: {a100-1: ib-a100, v100-1: null}
+lease:
+  description: The Lease, for O(fabric.rdma.rollout_ready#module:lease).
+  returned: when it is held
+  type: dict
+  sample: {namespace: kube-system, holder: root@admin/1f0c2b7e, duration: 120}
 """
 
+import contextlib
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._kube import CONNECTION_OPTIONS, Kube, KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._kube_lease import DURATION, Lease, new_holder
 from ansible_collections.fabric.rdma.plugins.module_utils._kube_rollout import Rollout
+
+
+class Job:
+    """What the module is to do, as often as it has to look."""
+
+    def __init__(self, parameters: t.Dict[str, t.Any]) -> None:
+        self.parameters = parameters
+        self.kube = Kube(parameters["kubeconfig"], parameters["context"])
+        self.lease = Lease(self.kube, parameters["place"], new_holder(), parameters["lease_duration"])
+
+    def looked(self) -> Rollout:
+        """A rollout that the API server would accept."""
+        options = {key: self.parameters[key] for key in ("force", "inventory", "adopt", "place")}
+        rollout = Rollout(self.kube, **options)
+        rollout.look(self.parameters["objects"], self.parameters["nodes"], self.parameters["keep"])
+        rollout.insist(self.parameters["known"], self.parameters["remove"])
+        rollout.rehearse()
+        return rollout
+
+    def check(self) -> t.Dict[str, t.Any]:
+        try:
+            other = self.lease.other()
+        except KubeError as exc:
+            # who only looks need not be allowed to see Leases
+            if exc.code != 403:
+                raise
+            other = None
+        rollout = self.looked()
+        rollout.warnings += [other] if other else []
+        return told(rollout)
+
+    def run(self) -> t.Dict[str, t.Any]:
+        if self.lease.take():
+            return self._held([])
+        rollout = self.looked()
+        first = told(rollout)
+        made = rollout.make_namespace(self.parameters["place"])
+        if not made:
+            # nothing of ours is in it, nor will be: one that is always there does as well
+            self.lease = Lease(self.kube, "default", self.lease.holder, self.lease.duration)
+        self.lease.take()
+        # what was looked at without the Lease is looked at once more; what is told is what there was at first
+        return {**self._held(made), **first}
+
+    def _held(self, already: t.Sequence[str]) -> t.Dict[str, t.Any]:
+        """All of it, while the Lease is held. already: what was done before."""
+        held = False
+        try:
+            rollout = self.looked()
+            result = told(rollout)
+            rollout.perform(self.lease.renew, already)
+            held = self.parameters["hold"]
+        finally:
+            if not held:
+                self._release()
+        if held:
+            lease = self.lease
+            result["lease"] = {"namespace": lease.namespace, "holder": lease.holder, "duration": lease.duration}
+        return result
+
+    def _release(self) -> None:
+        # an API server that does not answer any more has just been told of; the Lease expires
+        with contextlib.suppress(KubeError):
+            self.lease.release()
+
+
+def told(rollout: Rollout) -> t.Dict[str, t.Any]:
+    return {
+        "changed": rollout.changed,
+        "objects": rollout.actions(),
+        "labels": rollout.labels,
+        "diff": rollout.diff(),
+        "warnings": rollout.warnings,
+    }
 
 
 def main() -> None:
@@ -118,28 +237,22 @@ def main() -> None:
             "keep": {"type": "list", "elements": "str", "default": []},
             "known": {"type": "list", "elements": "str", "default": []},
             "remove": {"type": "list", "elements": "str", "default": []},
+            "inventory": {"type": "str", "default": "default"},
+            "adopt": {"type": "bool", "default": False},
             "force": {"type": "bool", "default": False},
+            "place": {"type": "str", "default": "default"},
+            "hold": {"type": "bool", "default": False},
+            "lease_duration": {"type": "int", "default": DURATION},
         },
         supports_check_mode=True,
     )
-    parameters: t.Dict[str, t.Any] = module.params
     try:
-        rollout = Rollout(Kube(parameters["kubeconfig"], parameters["context"]), force=parameters["force"])
-        rollout.look(parameters["objects"], parameters["nodes"], parameters["keep"])
-        rollout.insist(parameters["known"], parameters["remove"])
-        rollout.rehearse()
-        for warning in rollout.warnings:
-            module.warn(warning)
-        result: t.Dict[str, t.Any] = {
-            "changed": rollout.changed,
-            "objects": rollout.actions(),
-            "labels": rollout.labels,
-            "diff": rollout.diff(),
-        }
-        if not module.check_mode:
-            rollout.perform()
+        job = Job(module.params)
+        result = job.check() if module.check_mode else job.run()
     except KubeError as exc:
         module.fail_json(msg=str(exc))
+    for warning in job.kube.warnings + result.pop("warnings"):
+        module.warn(warning)
     module.exit_json(**result)
 
 

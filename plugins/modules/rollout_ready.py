@@ -67,6 +67,22 @@ options:
     description: The same by node, for nodes that offer something else than O(resources).
     type: dict
     default: {}
+  lease:
+    description: The Lease that M(fabric.rdma.rollout) has returned. It is renewed while this module waits.
+    type: dict
+    suboptions:
+      namespace:
+        description: Where it is.
+        type: str
+        required: true
+      holder:
+        description: Who holds it.
+        type: str
+        required: true
+      duration:
+        description: Seconds after which it expires without a renewal.
+        type: int
+        default: 120
   timeout:
     description: Seconds to wait. V(0) looks once.
     type: int
@@ -112,6 +128,7 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._kube import CONNECTION_OPTIONS, Kube, KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._kube_lease import LEASE_OPTIONS, Lease
 from ansible_collections.fabric.rdma.plugins.module_utils._kube_rollout import wait_for_class
 
 
@@ -138,6 +155,7 @@ def main() -> None:
             "nodes": {"type": "list", "elements": "str", "required": True},
             "resources": {"type": "dict", "required": True},
             "node_resources": {"type": "dict", "default": {}},
+            "lease": LEASE_OPTIONS,
             "timeout": {"type": "int", "default": 600},
             "interval": {"type": "int", "default": 3},
         },
@@ -150,7 +168,10 @@ def main() -> None:
         module.fail_json(msg="class %s has no nodes: there is nothing that could offer its resource" % entry["name"])
     try:
         kube = Kube(entry["kubeconfig"], entry["context"])
-        missing, waited = wait_for_class(kube, entry, timeout, max(1, entry["interval"]))
+        for warning in kube.warnings:
+            module.warn(warning)
+        between = Lease(kube, **entry["lease"]).renew if entry["lease"] else lambda: None
+        missing, waited = wait_for_class(kube, entry, timeout, max(1, entry["interval"]), between=between)
     except KubeError as exc:
         module.fail_json(msg=str(exc))
     result: t.Dict[str, t.Any] = {"changed": False, "waited": round(waited, 1), "missing": missing}

@@ -88,7 +88,10 @@ def run(module: AnsibleModule) -> t.Dict[str, t.Any]:
             raise KubeError(
                 "'%s' is not the name of an extended resource, which has a prefix of its own (rdma/...)" % name
             )
-    stale = Stale(Kube(module.params["kubeconfig"], module.params["context"]), resources, module.params["nodes"])
+    kube = Kube(module.params["kubeconfig"], module.params["context"])
+    for warning in kube.warnings:
+        module.warn(warning)
+    stale = Stale(kube, resources, module.params["nodes"])
     stale.rehearse()
     before = stale.listed()
     if stale.removable and not module.check_mode:

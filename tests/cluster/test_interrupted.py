@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.fabric.rdma.plugins.module_utils._kube_lease import Lease
 from ansible_collections.fabric.rdma.plugins.module_utils._manifests import rollout_request
 from ansible_collections.fabric.rdma.tests.cluster.gate import PATIENCE, Gate
 
@@ -64,11 +65,17 @@ def kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
+def breaks(site: Site) -> bool:
+    """Whether somebody held the Lease, which is broken now: it would expire, too (test_lease.py)."""
+    return Lease(site.kube, "rdma", "").release(whoever=True) is not None
+
+
 def completes(site: Site, gate: Gate, done: int) -> None:
     """The next run does what is missing, once, and the one after it nothing."""
     assert [there(site, step) for step in STEPS] == [number < done for number in range(len(STEPS))]
     user = site.changed_kubeconfig("gate", server=gate.url)
     gate.arm(0)
+    assert breaks(site), "the Lease of who was killed is still there"
     site.run("rollout", user=user)
     assert gate.changes == STEPS[done:], "what is done is not done twice"
     assert site.classes() == {"v100-1": "ib-v100-device-1017", "v100-2": "ib-v100-device-1017"}
@@ -119,7 +126,7 @@ with patch_module_args(json.load(sys.stdin)):
 
 
 def module(kubeconfig: Path, request: dict[str, t.Any], check: bool = False) -> subprocess.Popen[str]:
-    arguments = {key: request[key] for key in ("objects", "nodes", "keep")}
+    arguments = {key: request[key] for key in ("objects", "nodes", "keep", "place")}
     given = {**arguments, "kubeconfig": str(kubeconfig), "_ansible_check_mode": check, "_ansible_remote_tmp": "/tmp"}
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM],
@@ -166,6 +173,8 @@ def test_killed_before_every_change(small: Site, gate: Gate) -> None:
                 process.kill()
                 gate.released.set()
             output = process.communicate()[0]
+        if hold:
+            assert breaks(small)
         return {} if hold else t.cast("dict[str, t.Any]", json.loads(output))
 
     def look() -> tuple[list[str], dict[str, str]]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._manifests import (
     CLASS_LABEL,
+    INVENTORY_LABEL,
     ManifestError,
     class_slug,
     label_scope,
@@ -22,6 +24,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._manifests import (
     rollout_request,
 )
 
+DEFAULTS = Path(__file__).resolve().parents[4] / "roles" / "device_plugin" / "defaults" / "main.yml"
 LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 SETTINGS = {
     "namespace": "kube-system",
@@ -80,6 +83,10 @@ def test_the_objects_of_a_class_belong_together() -> None:
     assert json.loads(config_map["data"]["config.json"])["configList"][0]["selectors"] == {"ifNames": ["ib0"]}
     template = daemon_set["spec"]["template"]
     labels = template["metadata"]["labels"]
+    assert (
+        daemon_set["metadata"]["labels"] == config_map["metadata"]["labels"] == {**labels, INVENTORY_LABEL: "default"}
+    )
+    assert INVENTORY_LABEL not in labels, "Pods do not start anew when an inventory gets a name"
     assert daemon_set["spec"]["selector"]["matchLabels"].items() <= labels.items()
     pod = template["spec"]
     assert pod["nodeSelector"] == {CLASS_LABEL: "ib-a100-ib0"}
@@ -264,6 +271,19 @@ def test_settings_of_the_daemon_set() -> None:
     assert pod["containers"][0]["image"] == "registry.example/plugin:v1@" + digest
     assert pod["containers"][0]["args"] == ["--use-cdi"]
     assert pod["volumes"][-1]["hostPath"] == {"path": "/var/run/cdi", "type": "DirectoryOrCreate"}
+
+
+def test_the_default_image_is_pinned() -> None:
+    (line,) = re.findall(r"^device_plugin_image: .*default\('(.*)'\)", DEFAULTS.read_text(), re.MULTILINE)
+    for image, wanted in (
+        (line, f"{line}@sha256:[0-9a-f]{{64}}"),
+        ("mirror.example/plugin:v1.5.3", "mirror.example/plugin:v1.5.3"),
+        (f"{line}@sha256:{'0' * 64}", f"{line}@sha256:{'0' * 64}"),
+    ):
+        pod = daemon_set({**SETTINGS, "image": image})["spec"]["template"]["spec"]
+        assert re.fullmatch(wanted, pod["containers"][0]["image"])
+    pod = daemon_set({**SETTINGS, "image": line, "image_digest": "sha256:" + "0" * 64})["spec"]["template"]["spec"]
+    assert pod["containers"][0]["image"].endswith("0" * 64), "who knows better says so"
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,10 @@ def test_one_policy_for_the_cluster(version: str) -> None:
         assert plugin["version"].startswith("v1.5.")
     else:
         assert (plugin["repository"], plugin["version"]) == ("nvcr.io/nvidia/mellanox", f"network-operator-v{version}")
-    assert item["metadata"]["annotations"] == {"rdma.fabric/groups": "a100,v100"}
+    assert item["metadata"]["annotations"] == {
+        "rdma.fabric/groups": "a100,v100",
+        "rdma.fabric/inventory": "default",
+    }
     assert "labels" not in item["metadata"], "the object is not ours as a whole"
 
 

@@ -86,6 +86,13 @@ def test_a_section_of_two_managers() -> None:
     assert [each.how for each in retreat(item, [NODE_POLICY], [], True)] == ["fields", "sections"]
 
 
+def test_what_another_inventory_has_rolled_out_is_left_alone_unless_it_is_in_the_way() -> None:
+    item = cluster_policy({RDMA: [MINE], "nodeAffinity": [MINE]})
+    assert retreat(item, [DAEMON_SET], [], False, ours=False) == []
+    with pytest.raises(PolicyConflict, match=r"has rdmaSharedDevicePlugin \(set by fabric.rdma\)"):
+        retreat(item, [NODE_POLICY], [], False, ours=False)
+
+
 def test_a_group_that_stays_keeps_the_policy_that_serves_it() -> None:
     item = cluster_policy({RDMA: [MINE]}, groups="a,b")
     with pytest.raises(PolicyConflict, match="serves b, too, which this run leaves as they are"):

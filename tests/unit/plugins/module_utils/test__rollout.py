@@ -9,9 +9,15 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.module_utils._manifests import CLASS_LABEL, GROUP_LABEL, MANAGED_BY
+from ansible_collections.fabric.rdma.plugins.module_utils._manifests import (
+    CLASS_LABEL,
+    GROUP_LABEL,
+    INVENTORY_LABEL,
+    MANAGED_BY,
+)
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout import (
     FIELD_MANAGER,
+    changed_by,
     class_groups,
     class_state,
     comparable,
@@ -21,13 +27,23 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout import (
     pod_trouble,
     quantity,
     removals,
+    same,
     stale_on_node,
+    stranger,
     strays_in_words,
 )
 
 
-def thing(name: str, group: str | None = "g", kind: str = "DaemonSet", manager: str = FIELD_MANAGER) -> dict[str, Any]:
-    labels = {"app.kubernetes.io/managed-by": MANAGED_BY, **({GROUP_LABEL: group} if group else {})}
+def thing(
+    name: str,
+    group: str | None = "g",
+    kind: str = "DaemonSet",
+    manager: str = FIELD_MANAGER,
+    inventory: str | None = "i",
+) -> dict[str, Any]:
+    labels = {"app.kubernetes.io/managed-by": MANAGED_BY}
+    labels |= {GROUP_LABEL: group} if group else {}
+    labels |= {INVENTORY_LABEL: inventory} if inventory else {}
     fields = [{"manager": manager, "operation": "Apply"}]
     return {"kind": kind, "metadata": {"name": name, "namespace": "n", "labels": labels, "managedFields": fields}}
 
@@ -44,10 +60,42 @@ def test_only_what_is_ours_and_nobody_wants_is_removed() -> None:
         thing("kept", group="other"),
         thing("copied", manager="kubectl"),
         thing("bare", group=None),
+        thing("another's", inventory="j"),
+        thing("old", inventory=None),
     ]
-    gone, warnings = removals(existing, [thing("wanted")], ["other"])
+    gone, warnings = removals(existing, [thing("wanted")], ["other"], "i")
     assert names(gone) == ["DaemonSet a", "ConfigMap a"], "what mounts before what is mounted"
-    assert [warning.split(" ")[1] for warning in warnings] == ["n/copied", "n/bare"]
+    assert [warning.split(" ")[1] for warning in warnings] == ["n/copied", "n/bare", "n/old"]
+    gone, warnings = removals(existing, [thing("wanted")], ["other"], "i", adopt=True)
+    assert names(gone) == ["DaemonSet a", "DaemonSet old", "ConfigMap a"], "what an earlier version has left"
+
+
+@pytest.mark.parametrize(
+    ("item", "words"),
+    [
+        (thing("a"), None),
+        (thing("a", manager="kubectl"), "made by kubectl"),
+        (thing("a", inventory="j"), "of inventory 'j'"),
+        (thing("a", inventory=None), "rolled out by an earlier version, which named no inventory"),
+        ({"kind": "ConfigMap", "metadata": {"name": "a"}}, "made by somebody else"),
+    ],
+)
+def test_whose_an_object_is(item: dict[str, Any], words: str | None) -> None:
+    assert stranger(item, "i") == words
+
+
+def test_an_object_is_the_same_until_somebody_else_changes_it() -> None:
+    before = thing("a") | {"spec": {"x": 1}}
+    counted = {"manager": "controller", "operation": "Update", "subresource": "status"}
+    after = thing("a") | {"spec": {"x": 1}, "status": {"n": 1}}
+    after["metadata"] |= {"resourceVersion": "2", "managedFields": [*after["metadata"]["managedFields"], counted]}
+    assert same(before, after), "a status is its controller's"
+    taken = thing("a") | {"spec": {"x": 1}}
+    taken["metadata"]["managedFields"].append({"manager": "kubectl", "operation": "Apply"})
+    assert not same(before, taken)
+    assert changed_by(before, taken) == "kubectl"
+    assert not same(before, {**before, "spec": {"x": 2}})
+    assert not same(before, {**before, "metadata": {**before["metadata"], "uid": "2"}})
 
 
 def test_labels_of_classes_that_this_run_knows_nothing_about_stay() -> None:

@@ -1,0 +1,51 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: rdma_redacted
+short_description: Take secrets out of a message
+version_added: "0.1.0"
+description:
+  - Replaces every text and number that stands in O(values) by asterisks, and takes user and password out of every address.
+  - For the error of a task that has C(no_log), whose cause has to be told all the same.
+positional: values
+options:
+  _input:
+    description: The message.
+    type: str
+    required: true
+  values:
+    description: What may be secret, in any depth. Keys are not.
+    type: raw
+    default: {}
+author:
+  - fabric.rdma contributors
+"""
+
+EXAMPLES = r"""
+- name: Say why, without what was given
+  ansible.builtin.fail:
+    msg: "{{ installed.msg | fabric.rdma.rdma_redacted(values) }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The message without them.
+  type: str
+"""
+
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.module_utils._kube import redacted
+
+
+def rdma_redacted(message: t.Any, values: t.Any = None) -> str:
+    return redacted(str(message), values)
+
+
+class FilterModule:
+    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+        return {"rdma_redacted": rdma_redacted}

@@ -1,0 +1,241 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What others have made, or change while we look, on a real API server: it is neither adopted without a word nor deleted."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.fabric.rdma.plugins.module_utils._kube import Kube, KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._kube_rollout import Rollout
+from ansible_collections.fabric.rdma.plugins.module_utils._manifests import (
+    INVENTORY_LABEL,
+    rollout_request,
+)
+
+if t.TYPE_CHECKING:
+    from conftest import Site
+
+pytestmark = pytest.mark.cluster
+
+SPACE = "/api/v1/namespaces/rdma"
+NAME = "rdma-shared-dp-g"
+DAEMON_SET = f"/apis/apps/v1/namespaces/rdma/daemonsets/{NAME}"
+CONFIG_MAP = f"{SPACE}/configmaps/{NAME}"
+
+
+def request(*groups: str, inventory: str = "default", pod_security: bool = True) -> dict[str, t.Any]:
+    """What the plan of groups with one class each, and no node, asks of a cluster."""
+    config = {"configList": [{"resourceName": "r", "rdmaHcaMax": 63, "selectors": {"vendors": ["15b3"]}}]}
+    settings = {
+        "namespace": "rdma",
+        "pod_security": pod_security,
+        "image": "registry.example/plugin:v1",
+        "priority_class": "system-node-critical",
+        "kubelet_root": "/var/lib/kubelet",
+        "tolerations": [],
+        "resources": {},
+        "inventory": inventory,
+    }
+    plan = {group: {"classes": [{"name": group, "hosts": [], "config": config}]} for group in groups}
+    return rollout_request({"groups": plan}, settings)
+
+
+def looked(kube: Kube, wanted: dict[str, t.Any], **options: t.Any) -> Rollout:
+    """A rollout that is about to change something."""
+    rollout = Rollout(kube, inventory=wanted["inventory"], **options)
+    rollout.look(wanted["objects"], wanted["nodes"], wanted["keep"])
+    rollout.rehearse()
+    return rollout
+
+
+def roll_out(kube: Kube, wanted: dict[str, t.Any], **options: t.Any) -> dict[str, str]:
+    rollout = looked(kube, wanted, **options)
+    rollout.perform()
+    return rollout.actions()
+
+
+def read(kube: Kube, path: str) -> dict[str, t.Any]:
+    found = kube.find(path, "read")
+    assert found is not None
+    return found
+
+
+def edit(kube: Kube, path: str, body: dict[str, t.Any]) -> None:
+    """What somebody else does."""
+    kube.request("PATCH", path, "edit", [("fieldManager", "somebody")], body, "application/merge-patch+json")
+
+
+def make(kube: Kube, item: dict[str, t.Any]) -> None:
+    """What somebody else makes of our object, labels and all."""
+    path = {"ConfigMap": f"{SPACE}/configmaps", "DaemonSet": "/apis/apps/v1/namespaces/rdma/daemonsets"}[item["kind"]]
+    kube.request("POST", path, "make", [("fieldManager", "kubectl-create")], item)
+
+
+@pytest.fixture
+def space(site: Site) -> Site:
+    """A namespace, and no node."""
+    site.kube.request("POST", "/api/v1/namespaces", "make", body={"metadata": {"name": "rdma"}})
+    return site
+
+
+def test_an_object_of_our_name_and_shape_is_not_adopted_without_a_word(space: Site) -> None:
+    kube, wanted = space.kube, request("g")
+    for item in wanted["objects"][1:]:
+        make(kube, item)
+    before = space.objects()
+    with pytest.raises(KubeError) as refused:
+        looked(kube, wanted)
+    assert "Nothing was changed. 2 objects of our names are there already" in str(refused.value)
+    assert f"DaemonSet rdma/{NAME} (made by kubectl-create)" in str(refused.value)
+    assert "rdma_rollout.adopt: true" in str(refused.value)
+    assert space.objects() == before
+    # nor is it deleted when nothing of that name is wished
+    rollout = looked(kube, request())
+    rollout.perform()
+    assert space.objects() == before
+    assert [text.split(" has our label")[0] for text in rollout.warnings] == [
+        f"DaemonSet rdma/{NAME}",
+        f"ConfigMap rdma/{NAME}",
+    ]
+    taken = roll_out(kube, wanted, adopt=True)
+    assert [what for name, what in taken.items() if name != "Namespace rdma"] == ["taken over"] * 2
+    assert roll_out(kube, wanted)[f"DaemonSet rdma/{NAME}"] == "unchanged"
+
+
+def test_two_inventories_leave_each_other_alone(space: Site) -> None:
+    kube = space.kube
+    roll_out(kube, request("g", inventory="one"))
+    with pytest.raises(KubeError, match=r"DaemonSet rdma/\S+ \(of inventory 'one'\)"):
+        looked(kube, request("g", inventory="two"))
+    roll_out(kube, request("h", inventory="two"))
+    both = space.objects()
+    assert len(both) == 4
+    assert "removed" not in roll_out(kube, request("h", inventory="two")).values()
+    roll_out(kube, request(inventory="two"))
+    assert {name for name in both if name not in space.objects()} == {
+        f"{kind} rdma-shared-dp-h" for kind in ("ConfigMap", "DaemonSet")
+    }
+
+
+def test_what_an_earlier_version_rolled_out_is_taken_over_when_that_is_said(space: Site) -> None:
+    """It named no inventory."""
+    kube, wanted = space.kube, request("g", "left")
+    for item in wanted["objects"]:
+        labels = {key: value for key, value in item["metadata"]["labels"].items() if key != INVENTORY_LABEL}
+        kube.apply({**item, "metadata": {**item["metadata"], "labels": labels}}, dry_run=False)
+    before, generation = space.objects(), read(kube, DAEMON_SET)["metadata"]["generation"]
+    with pytest.raises(KubeError, match="rolled out by an earlier version, which named no inventory"):
+        looked(kube, request("g"))
+    assert space.objects() == before
+    rollout = looked(kube, request("g"), adopt=True)
+    shown = {each["before_header"]: each for each in rollout.diff()}
+    assert set(shown) == {
+        f"{kind} rdma/rdma-shared-dp-{name}" for kind in ("ConfigMap", "DaemonSet") for name in ("g", "left")
+    }
+    diff = shown[f"DaemonSet rdma/{NAME}"]
+    assert INVENTORY_LABEL not in diff["before"]["metadata"]["labels"]
+    assert diff["after"]["metadata"]["labels"][INVENTORY_LABEL] == "default"
+    rollout.perform()
+    assert sorted(space.objects()) == [f"ConfigMap {NAME}", f"DaemonSet {NAME}"]
+    assert read(kube, DAEMON_SET)["metadata"]["generation"] == generation, "no Pod starts anew for it"
+
+
+@pytest.mark.parametrize("groups", [("g",), ()], ids=["apply", "delete"])
+def test_what_is_taken_over_between_look_and_change_is_left_as_it_is(space: Site, groups: tuple[str, ...]) -> None:
+    kube = space.kube
+    roll_out(kube, request("g"))
+    # something to change, and something to delete
+    wanted = request(*groups)
+    for item in wanted["objects"][1:]:
+        item["metadata"]["labels"]["more"] = "yes"
+    rollout = looked(kube, wanted)
+    edit(kube, DAEMON_SET, {"metadata": {"labels": {"app.kubernetes.io/managed-by": "somebody"}}})
+    edit(kube, CONFIG_MAP, {"data": {"config.json": "{}"}})
+    before = read(kube, DAEMON_SET), read(kube, CONFIG_MAP)
+    with pytest.raises(KubeError) as refused:
+        rollout.perform()
+    assert f"rdma/{NAME} was changed by somebody since it was looked at, and is left as it is" in str(refused.value)
+    after = read(kube, DAEMON_SET), read(kube, CONFIG_MAP)
+    assert [each["metadata"]["resourceVersion"] for each in before] == [
+        each["metadata"]["resourceVersion"] for each in after
+    ]
+
+
+def test_what_was_made_anew_between_look_and_delete_is_left_as_it_is(space: Site) -> None:
+    kube, wanted = space.kube, request("g")
+    roll_out(kube, wanted)
+    rollout = looked(kube, request())
+    kube.request("DELETE", DAEMON_SET, "delete")
+    make(kube, next(item for item in wanted["objects"] if item["kind"] == "DaemonSet"))
+    uid = read(kube, DAEMON_SET)["metadata"]["uid"]
+    with pytest.raises(KubeError, match=f"DaemonSet rdma/{NAME} was changed by kubectl-create"):
+        rollout.perform()
+    assert read(kube, DAEMON_SET)["metadata"]["uid"] == uid
+
+
+def test_what_a_controller_writes_meanwhile_is_no_change(space: Site) -> None:
+    kube = space.kube
+    roll_out(kube, request("g"))
+    rollout = looked(kube, request())
+    body = {"status": {"numberUnavailable": 7}}
+    kube.merge(DAEMON_SET + "/status", "count", body, dry_run=False)
+    assert rollout.actions()[f"DaemonSet rdma/{NAME}"] == "removed"
+    rollout.perform()
+    assert space.objects() == {}
+
+
+def test_what_somebody_deletes_meanwhile_is_gone(space: Site) -> None:
+    kube = space.kube
+    roll_out(kube, request("g"))
+    rollout = looked(kube, request())
+    kube.request("DELETE", DAEMON_SET, "delete")
+    rollout.perform()
+    assert space.objects() == {}
+
+
+def test_what_is_made_at_the_same_time_is_told(space: Site) -> None:
+    kube, wanted = space.kube, request("g")
+    rollout = looked(kube, wanted)
+    make(kube, next(item for item in wanted["objects"] if item["kind"] == "DaemonSet"))
+    with pytest.raises(KubeError, match=f"DaemonSet rdma/{NAME} was made by kubectl-create at the same time"):
+        rollout.perform()
+
+
+# --- Pod Security ----------------------------------------------------------------------------------------------------
+
+
+def pod_security(kube: Kube) -> list[str]:
+    labels = read(kube, SPACE)["metadata"]["labels"]
+    return [key for key in labels if key.startswith("pod-security")]
+
+
+def test_a_namespace_loses_our_labels_when_nothing_of_ours_is_left(space: Site) -> None:
+    kube = space.kube
+    edit(kube, SPACE, {"metadata": {"labels": {"pod-security.kubernetes.io/warn": "privileged"}}})
+    roll_out(kube, request("g", inventory="one"))
+    roll_out(kube, request("h", inventory="two"))
+    assert len(pod_security(kube)) == 3
+    assert "Namespace rdma" not in roll_out(kube, request(inventory="two"))
+    assert len(pod_security(kube)) == 3, "the other's Pods are privileged, too"
+    rollout = looked(kube, request(inventory="one"))
+    assert rollout.changed
+    shown = {each["before_header"]: each for each in rollout.diff()}["Namespace rdma"]
+    assert "pod-security.kubernetes.io/enforce" in shown["before"]["metadata"]["labels"]
+    assert "pod-security.kubernetes.io/enforce" not in shown["after"]["metadata"]["labels"]
+    assert len(pod_security(kube)) == 3
+    rollout.perform()
+    assert pod_security(kube) == ["pod-security.kubernetes.io/warn"], "what somebody else has set stays"
+    assert looked(kube, request(inventory="one")).changed is False
+
+
+def test_labels_that_nobody_asks_for_any_more_go(space: Site) -> None:
+    """As on kube-system, to which an earlier version gave them without being asked."""
+    kube = space.kube
+    roll_out(kube, request("g"))
+    assert roll_out(kube, request("g", pod_security=False))["Namespace rdma"] == "given up"
+    assert pod_security(kube) == []
+    assert looked(kube, request("g", pod_security=False)).changed is False
