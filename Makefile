@@ -64,7 +64,7 @@ cluster: .venv/.complete ## Open a shell with KUBECONFIG for such a control plan
 	@python tests/cluster/cluster.py run -- bash
 
 .PHONY: molecule
-molecule: .venv/.complete ## Run the scenarios with nodes (default, driver, runtimes) from create to destroy
+molecule: .venv/.complete ## Run the scenarios with nodes (default, driver, runtimes, waves) from create to destroy
 	@tools/molecule $(ARGS)
 
 .PHONY: lab

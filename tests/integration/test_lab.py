@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab import Lab, LabSpec, plan_nodes
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab_container import bridge_name, machine_name, places_here
 
@@ -42,7 +43,7 @@ def arguments(pid: str) -> str:
 
 def on_node(directory: Path, *words: str) -> str:
     command = ["ssh", "-F", str(directory / "ssh_config"), "-o", "ConnectTimeout=60", "lab1", *words]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=limit(300)).stdout
 
 
 def test_a_node_comes_dies_comes_back_and_leaves_nothing(tmp_path: Path) -> None:
@@ -65,7 +66,7 @@ def test_a_node_comes_dies_comes_back_and_leaves_nothing(tmp_path: Path) -> None
         pid = result.nodes[0].pid
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
-        end = time.monotonic() + 30
+        end = time.monotonic() + limit(30)
         while lab.status().nodes[0].running and time.monotonic() < end:
             time.sleep(0.05)
         assert [node.running for node in lab.status().nodes] == [False]
@@ -74,7 +75,7 @@ def test_a_node_comes_dies_comes_back_and_leaves_nothing(tmp_path: Path) -> None
     finally:
         lab.absent()
     assert not directory.exists()
-    end = time.monotonic() + 30
+    end = time.monotonic() + limit(30)
     # the kernel takes its time with the network of a namespace
     while traces(directory) and time.monotonic() < end:
         time.sleep(0.1)
