@@ -22,8 +22,8 @@ ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "molecule" / "shared"))
 
 import nodes
+import pace
 
-from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.plugins.module_utils._kube import Kube, KubeError
 from ansible_collections.fabric.rdma.tests.cluster.cluster import NODE_ANNOTATION
 
@@ -130,7 +130,7 @@ class Site:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=limit(600),
+            timeout=pace.limit(600),
             check=False,
         )
         assert done.returncode == 0, (
@@ -204,7 +204,7 @@ class Site:
         """Runs a playbook to its end."""
         start = time.monotonic()
         with Watch(self.kubeconfig) as watch, self.start(playbook, **wishes) as process:
-            output = process.communicate(timeout=limit(1800))[0]
+            output = process.communicate(timeout=pace.limit(1200))[0]
         print(f"{playbook}: {time.monotonic() - start:.0f} s, exit code {process.returncode}", flush=True)
         # what a failed case is looked into with
         (self.directory / f"{playbook}-{len(self.processes)}.log").write_text(output)

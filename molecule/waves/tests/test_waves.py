@@ -11,7 +11,7 @@ import signal
 import time
 import typing as t
 
-from ansible_collections.fabric.rdma.molecule.shared.pace import limit
+import pace
 
 if t.TYPE_CHECKING:
     from conftest import Result, Site
@@ -120,7 +120,8 @@ def test_a_driver_that_does_not_install(site: Site) -> None:
 
 def test_a_configuration_of_containerd_that_cannot_be_read(site: Site) -> None:
     site.on("lab3", "containerd")
-    result = site.run("site", rdma_ofed={"method": "none"}, rdma_memlock={"enabled": True})
+    limit = {"soft": "4194304", "hard": "4194304"}
+    result = site.run("site", rdma_ofed={"method": "none"}, rdma_memlock={"enabled": True, **limit})
     told = assert_told(result, "lab3", "failed", "containerd_memlock")
     assert "/etc/containerd/config.toml" in told["message"]
     assert site.look("lab1")["lab1"]["containerd"] == "yes"
@@ -166,7 +167,7 @@ def test_a_machine_that_is_gone_during_its_change(site: Site) -> None:
 def test_a_controller_that_is_killed_and_started_again(site: Site) -> None:
     site.on("lab2", "fault", "wait")
     process = site.start("prepare")
-    end = time.monotonic() + limit(900)
+    end = time.monotonic() + pace.limit(600)
     while site.look("lab2")["lab2"]["began"] == "0":
         assert process.poll() is None, process.communicate()[0]
         assert time.monotonic() < end, "lab2 does not get its turn"
