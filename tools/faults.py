@@ -88,7 +88,7 @@ def _files() -> list[Path]:
     """Files in which a proof may be."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", "tests", "molecule"]
     names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout.decode().split("\0")
-    return [ROOT / name for name in names if name.endswith((".py", ".yml")) and (ROOT / name).is_file()]
+    return [ROOT / name for name in sorted(set(names)) if name.endswith((".py", ".yml")) and (ROOT / name).is_file()]
 
 
 def locate(name: str) -> Path:

@@ -355,7 +355,7 @@ def test_runs_are_counted(tmp_path: Path) -> None:
     proofs = [
         "`test__grpc.py::test_bytes_that_are_no_message`",
         "`test__grpc.py::test_any_bytes_are_a_message_or_an_error`",
-        "`node.py::restart: CRI in error`, `driver/converge.yml::Go through the ways in which it fails`",
+        "`node.py::restart: CRI in error`, `driver/tasks/peermem.yml::Go through the ways in which it fails`",
         FAULTS.NOT_PROVED,
     ]
     page.write_text("## Here\n" + "\n".join(f"| {number} | x | {proof} |" for number, proof in enumerate(proofs)))

@@ -1258,15 +1258,6 @@ def test_a_group_without_a_plan_keeps_no_other_from_its_own(members: list[str], 
     assert plan["groups"]["good"] == plan_group("good", {"gb200-1": facts["gb200-1"]}, RESOURCE)
 
 
-def test_facts_of_unknown_age_are_told() -> None:
-    facts = captured("gb200-1", "gb200-2")
-    plan = plan_groups(facts, {"gb200": group("gb200-2", "gb200-1")}, ["gb200-1"])
-    assert plan["warnings"] == [
-        "the facts of 1 hosts (gb200-1) are from a fact cache or an earlier step, not discovered by this run: "
-        "the plan is as old as they are; run discover to renew them"
-    ]
-
-
 def test_groups_are_planned_each_for_itself() -> None:
     facts = captured("gb200-1", "gb200-2", "ib-a100-1")
     plan = plan_groups(facts, {"gb200": group("gb200-2", "gb200-1"), "ib-a100": group("ib-a100-1")})
