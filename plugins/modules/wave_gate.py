@@ -14,7 +14,7 @@ description:
     host of the same play has begun one that never ended, because a task of it failed or the host does not answer any more.
   - Does not rely on C(max_fail_percentage), which counts neither hosts that become unreachable nor those that fail in a block with
     an C(always) section. Works with any strategy, and between the batches of C(serial).
-  - Runs on the controller, and connects to no host. The roles of this collection use it; the playbook P(fabric.rdma.prepare#playbook)
+  - Runs on the controller, and connects to no host. The roles of this collection use it; the playbook C(prepare)
     has waves of its own.
 extends_documentation_fragment:
   - fabric.rdma.attributes.reads
