@@ -104,7 +104,8 @@ from ansible_collections.fabric.rdma.plugins.module_utils._gpudirect import expl
 from ansible_collections.fabric.rdma.plugins.module_utils._modules_load import DIRECTORIES, with_modules
 from ansible_collections.fabric.rdma.plugins.module_utils._tree import open_tree
 
-DIRECTORY, *HIDDEN = DIRECTORIES
+DIRECTORY = DIRECTORIES[0]
+HIDDEN = list(DIRECTORIES[1:])
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,55}")
 
 
