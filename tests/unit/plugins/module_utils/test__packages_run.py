@@ -170,7 +170,7 @@ def test_a_memory(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "kind"), [("apt", Apt), ("dnf", Dnf), ("zypper", Zypper)])
 def test_a_manager_by_name(name: str, kind: type[Manager]) -> None:
-    assert type(find_manager(lambda _command: (0, "", ""), 0, name)) is kind
+    assert find_manager(lambda _command: (0, "", ""), 0, name).__class__ is kind
 
 
 def test_what_repositories_have_of_a_package() -> None:

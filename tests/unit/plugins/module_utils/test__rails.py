@@ -73,10 +73,10 @@ def facts_of_switches(
     """
     devices, gpus = [], []
     for at, (cards, nics) in enumerate(switches):
-        above = ["0000:00:01.0", "0000:01:00.0", f"0000:02:{at:02x}.0"]
+        above = ("0000:00:01.0", "0000:01:00.0", f"0000:02:{at:02x}.0")
 
-        def bridges(port: int, at: int = at, above: list[str] = above) -> list[str]:
-            return [*above, f"0000:{0x80 + at:02x}:00.0", f"0000:{0x90 + at:02x}:{port:02x}.0"] if ports else above
+        def bridges(port: int, at: int = at, above: tuple[str, ...] = above) -> list[str]:
+            return [*above, f"0000:{0x80 + at:02x}:00.0", f"0000:{0x90 + at:02x}:{port:02x}.0"] if ports else [*above]
 
         for card in range(cards):
             pci = f"0000:{0x10 + 16 * at + card:02x}:00.0"
