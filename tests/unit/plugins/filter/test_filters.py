@@ -83,8 +83,6 @@ def test_a_file_has_the_filter_of_its_name(path: Any) -> None:
         ("rdma_worse", ({}, 1), "fabric.rdma.rdma_worse expects facts from after the change, found int"),
         ("rdma_prepared", ([], []), "fabric.rdma.rdma_prepared expects hostvars, found list"),
         ("rdma_prepared", ({}, "n"), "fabric.rdma.rdma_prepared expects a list of host names, found 'n'"),
-        ("rdma_lost_ports", ([], {}), "fabric.rdma.rdma_lost_ports expects facts from before the change, found list"),
-        ("rdma_lost_ports", ({}, 1), "fabric.rdma.rdma_lost_ports expects facts from after the change, found int"),
         ("rdma_table", ([],), "fabric.rdma.rdma_table expects facts by host or the plan of a group, found list"),
         ("rdma_usable", ("x",), "fabric.rdma.rdma_usable expects the facts of a host, found str"),
         (
@@ -114,7 +112,6 @@ def test_from_facts_to_objects() -> None:
     assert list(filter_named("rdma_labels")(plan)) == ["ib-a100/ib-a100-ibp161s0-labels.sh"]
     assert filter_named("rdma_table")(plan["groups"]["ib-a100"]).startswith("CLASS")
     assert filter_named("rdma_table")({"n": FACTS}).startswith("HOST")
-    assert filter_named("rdma_lost_ports")(FACTS, FACTS) == []
     assert filter_named("rdma_worse")(FACTS, FACTS) == []
     needs = filter_named("rdma_needs")(FACTS, gpudirect="none", host="n")
     assert list(needs) == ["ofed", "storage_prereqs", "containerd_memlock", "nvidia_peermem"]
