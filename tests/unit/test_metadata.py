@@ -478,3 +478,22 @@ def test_scripts_are_executable_and_others_are_not() -> None:
         if (first == b"#!") != bool(path.stat().st_mode & 0o100):
             wrong.append(path.relative_to(ROOT).as_posix())
     assert not wrong, f"shebang and executable bit disagree: {wrong}"
+
+
+def methods_as_keys(text: str) -> list[str]:
+    """Names of methods of a dictionary that a template reads with a dot and does not call: Jinja takes the method, not the key."""
+    return re.findall(r"\w\.(?:values|items|keys|copy|get|pop|update)\b(?!\s*\()(?=[^\n]*(?:\}\}|%\}|\|))", text)
+
+
+def test_templates_read_no_key_by_the_name_of_a_method() -> None:
+    assert methods_as_keys("{{ helm.values | default({}) }}\n{{ found.items() | list }}\n{{ helm['values'] }}") == [
+        "m.values"
+    ]
+    found = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for top in ("roles", "playbooks", "molecule")
+        for path in sorted((ROOT / top).rglob("*"))
+        if path.suffix in (".yml", ".j2")
+        for name in methods_as_keys(path.read_text())
+    ]
+    assert not found
