@@ -8,6 +8,7 @@ storage_peer.yml makes the second node the server. The first one attaches, write
 
 from __future__ import annotations
 
+import re
 import typing as t
 from collections.abc import Iterator
 
@@ -35,10 +36,13 @@ def test_modules_are_loaded_now_and_at_boot(host: t.Any) -> None:
     assert {line.strip() for line in host.check_output("cat /etc/modules-load.d/*.conf").splitlines()} >= MODULES
 
 
-def test_initiator_names_differ(host: t.Any) -> None:
+def test_of_two_nodes_with_one_initiator_name_one_gets_another(host: t.Any) -> None:
+    """They began as clones of one image."""
     other = testinfra.get_host("ssh://lab2", ssh_config=host.backend.ssh_config)
     names = [node.check_output("grep ^InitiatorName= /etc/iscsi/initiatorname.iscsi") for node in (host, other)]
-    assert names[0] != names[1]
+    assert names[0] == "InitiatorName=iqn.1993-08.org.debian:01:golden-image"
+    assert re.fullmatch(r"InitiatorName=iqn\.[0-9]{4}-[0-9]{2}\.\S+", names[1])
+    assert names[1] != names[0]
 
 
 @pytest.fixture
