@@ -93,6 +93,8 @@ def plan_turns(
 
     Turns of one level may be taken in any order, those of a lower level come first. WavesError for wishes that make no sense.
     """
+    # a run that was killed may have left them out of work, whatever is still to be done there
+    away = {*away, *interrupted}
     levels = _levels(serial)
     sizes = [share(entry, len(hosts), "rdma_serial") for entry in levels]
     most = share(limit, total, "rdma_max_unavailable")

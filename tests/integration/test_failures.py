@@ -127,6 +127,42 @@ def test_hosts_that_do_not_answer(whose: str, request: pytest.FixtureRequest, tm
     assert "dark2 is unreachable" in said(done).partition("PLAY [Conclude]")[2]
 
 
+def test_traffic_that_cannot_even_begin(user: User, tmp_path: Path) -> None:
+    """A wish of the role verify that makes no sense fails it on every host: the plan and the report are there all the same."""
+    groups = {"good": replayed("ib-v100-1", "ib-v100-2")}
+    inventory = write_inventory(tmp_path, groups, verify_min_gbps="eighty")
+    done = user.run("ansible-playbook", "fabric.rdma.site", "-i", str(inventory), check=False)
+    assert done.returncode == 2, done.stdout
+    assert "Group good is planned, not measured" in (tmp_path / "output" / "summary.txt").read_text()
+    assert (tmp_path / "output" / "report.html").exists()
+    conclusion = said(done).partition("PLAY [Conclude]")[2]
+    assert "Traffic could not be moved on ib-v100-1, ib-v100-2: " in conclusion
+    assert "verify_min_gbps" in conclusion
+    alone = user.run("ansible-playbook", "fabric.rdma.verify", "-i", str(inventory), check=False)
+    assert alone.returncode == 2, alone.stdout
+    assert "verify_min_gbps" in said(alone)
+
+
+def test_a_plan_that_cannot_be_made(user: User, tmp_path: Path) -> None:
+    """Nothing of an earlier run takes its place."""
+    inventory = write_inventory(tmp_path, {"good": replayed("ib-v100-1", "ib-v100-2")})
+    # where the plan is written to
+    (tmp_path / "output" / "plan.json").mkdir(parents=True)
+    done = user.run("ansible-playbook", "fabric.rdma.site", "-i", str(inventory), check=False)
+    assert done.returncode == 2, done.stdout
+    assert "ib-v100-1" in (tmp_path / "output" / "report.html").read_text()
+    conclusion = said(done).partition("PLAY [Conclude]")[2]
+    assert "The plan failed: " in conclusion
+    assert "plan.json" in conclusion
+
+
+def test_a_site_that_prefers_another_strategy(user: User, tmp_path: Path) -> None:
+    inventory = write_inventory(tmp_path, {"good": replayed("ib-v100-1", "ib-v100-2")})
+    other = user._replace(env=user.env | {"ANSIBLE_STRATEGY": "free"})
+    other.run("ansible-playbook", "fabric.rdma.site", "-i", str(inventory))
+    assert (tmp_path / "output" / "report.html").exists()
+
+
 def end_of_site(user: User, directory: Path) -> Path:
     """What site.yml does after the nodes are prepared; hosts with facts_of get them from that capture and count as live."""
     plays = yaml.safe_load((user.collection / "playbooks" / "site.yml").read_text())

@@ -18,6 +18,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ansible_collections.fabric.rdma.plugins.module_utils._waves import ROLES as CHANGING
+
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = re.compile(r"^[a-z][a-z0-9_]*$")
 MAX_OPTIONS = 20
@@ -497,3 +499,45 @@ def test_templates_read_no_key_by_the_name_of_a_method() -> None:
         for name in methods_as_keys(path.read_text())
     ]
     assert not found
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "playbooks").glob("*.yml")), ids=lambda path: path.stem)
+def test_plays_are_linear_whatever_the_site_prefers(path: Path) -> None:
+    """Decisions for all hosts are made once, and what is added to the inventory is there for the next task."""
+    plays = [play for play in yaml.safe_load(path.read_text()) if "hosts" in play]
+    assert {play["name"]: play.get("strategy") for play in plays} == {
+        play["name"]: "ansible.builtin.linear" for play in plays
+    }
+
+
+def tasks_of(role: str) -> t.Iterator[dict[str, t.Any]]:
+    """Every task of a role, also those in blocks."""
+
+    def flat(tasks: t.Iterable[dict[str, t.Any]]) -> t.Iterator[dict[str, t.Any]]:
+        for task in tasks:
+            yield task
+            for section in ("block", "rescue", "always"):
+                yield from flat(task.get(section, ()))
+
+    for path in sorted((ROOT / "roles" / role / "tasks").glob("*.yml")):
+        yield from flat(yaml.safe_load(path.read_text()) or ())
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_role_that_changes_nodes_passes_the_gate(role: str) -> None:
+    """wave_gate reads by these names what became of the hosts; a role that prepare.yml calls, and no other, changes nodes."""
+    gates = [task for task in tasks_of(role) if "fabric.rdma.wave_gate" in task]
+    states = [task["fabric.rdma.wave_gate"]["state"] for task in gates]
+    if role not in CHANGING:
+        assert states == []
+        return
+    assert set(states) == {"begin", "end"}
+    for task, state in zip(gates, states, strict=True):
+        assert task["register"] == f"__{role}_{ {'begin': 'begun', 'end': 'ended'}[state] }"
+        assert task["when"] == "__prepare_turn is not defined"
+
+
+def test_the_gate_knows_every_role_that_is_called_for_a_node() -> None:
+    source = (ROOT / "plugins" / "module_utils" / "_needs.py").read_text()
+    called = {role for role in ROLES if f'"{role}"' in source}
+    assert called == set(CHANGING)

@@ -65,7 +65,11 @@ class Watch:
         try:
             with kubernetes.config.new_client_from_config(self.config) as client:
                 api = kubernetes.client.CoreV1Api(client)
-                version = api.list_node().metadata.resource_version
+                found = api.list_node()
+                version = found.metadata.resource_version
+                # what an earlier run has left
+                self.away = {node.metadata.name: bool(node.spec.unschedulable) for node in found.items}
+                self.most = sum(self.away.values())
                 last = False
                 while not last:
                     # one look more after the end, for what the server has told meanwhile
