@@ -313,17 +313,6 @@ def with_spec(path: str, content: str | bytes | None) -> dict[str, str | bytes]:
     return files
 
 
-def v2_full() -> str:
-    """A version 2 file as kubeadm's users have it: SystemdCgroup set, all tables there."""
-    path = "io.containerd.grpc.v1.cri"
-    return (
-        "version = 2\n# made by hand\nroot = '/var/lib/containerd'\n\n"
-        f'[plugins."{path}".containerd]\n  default_runtime_name = "runc"\n'
-        f'  [plugins."{path}".containerd.runtimes.runc]\n    runtime_type = "io.containerd.runc.v2"\n'
-        f'    [plugins."{path}".containerd.runtimes.runc.options]\n      SystemdCgroup = false\n' + nvidia_tables(path)
-    )
-
-
 NOFILE = {"type": "RLIMIT_NOFILE", "soft": 65535, "hard": 65535}
 ADOPTED = ETC + "/cri-base.json"
 
@@ -440,7 +429,7 @@ def rolls_back(unit: str, words: str) -> list[str]:
     return problems
 
 
-def fill(directory: str) -> None:
+def fill_up(directory: str) -> None:
     """Takes all the room that is left."""
     with contextlib.suppress(OSError), open(directory + "/filler", "wb", buffering=0) as stream:
         while True:
@@ -457,7 +446,7 @@ def mounted(options: str, fill: bool) -> t.Iterator[None]:
     try:
         shutil.copytree(scratch, ETC, symlinks=True, dirs_exist_ok=True)
         if fill:
-            fill(ETC)
+            fill_up(ETC)
         run("mount", "-o", f"remount,{options}", ETC)
         yield
     finally:
@@ -475,7 +464,7 @@ def full_at_the_end() -> list[str]:
     os.makedirs(MEMORY)
     run("mount", "-t", "tmpfs", "-o", "size=256k", "lab-fault", MEMORY)
     try:
-        result = module(at_restart=lambda: fill(MEMORY))
+        result = module(at_restart=lambda: fill_up(MEMORY))
         problems = [] if result.get("changed") and not result.get("failed") else [f"not done: {result}"]
         again = module()
         if again.get("failed") or again.get("changed") or again.get("recovered"):
@@ -550,20 +539,9 @@ CASES: dict[str, Case] = {
     "layout: as packaged": Case(as_packaged, converges),
     "layout: no configuration file": Case(as_packaged, lambda: (os.unlink(CONFIG), restart(), converges())[2]),
     "layout: all settings written out": Case(lambda: {CONFIG: default_config()}, converges),
-    "layout: version 2 with a second runtime": Case(lambda: {CONFIG: v2_full()}, lambda: converges(("runc", "nvidia"))),
     "layout: nvidia-ctk": Case(ctk_files, lambda: converges(("runc", "nvidia"))),
     "layout: specification of Kubespray": Case(
         lambda: with_spec(ADOPTED, spec_with([NOFILE])), lambda: converges(nofile=["65535", "65535"])
-    ),
-    "layout: specification of EKS": Case(
-        lambda: with_spec(ETC + "/base-runtime-spec.json", spec_with([{**NOFILE, "soft": 65536, "hard": 1048576}])),
-        lambda: converges(nofile=["65536", "1048576"]),
-    ),
-    "layout: the limit twice in a specification": Case(
-        lambda: with_spec(
-            ADOPTED, spec_with([NOFILE, *({"type": "RLIMIT_MEMLOCK", "soft": n, "hard": n} for n in (65536, 8388608))])
-        ),
-        lambda: converges(nofile=["65535", "65535"]),
     ),
     "layout: a CRI error is fatal to the daemon": Case(
         lambda: {CONFIG: 'required_plugins = ["io.containerd.grpc.v1.cri"]\n' + read(KEPT + "/etc/config.toml")},
