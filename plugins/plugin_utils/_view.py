@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 import typing as t
-from pathlib import Path
 
 from ansible_collections.fabric.rdma.plugins.module_utils._departures import (
     departures,
@@ -16,6 +15,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._departures import (
     removal_in_words,
     slice_in_words,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._files import read
 from ansible_collections.fabric.rdma.plugins.module_utils._selectors import PlanError, usable_ports, validate_wishes
 from ansible_collections.fabric.rdma.plugins.module_utils._wishes import foreign_facts
 
@@ -195,14 +195,16 @@ def unusable_hosts(view: t.Mapping[str, t.Any]) -> t.Dict[str, str]:
 def _saved(path: str, sort: str) -> t.Dict[str, t.Any]:
     """The document of an earlier run, empty when there is none. One that cannot be read is left where it is."""
     try:
-        document = json.loads(Path(path).read_bytes().decode("utf-8", "surrogateescape"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as exc:
+        # as large as the cluster makes it
+        data = read(path, None)
+        document = {} if data is None else json.loads(data.decode("utf-8", "surrogateescape"))
+    except (OSError, ValueError, RecursionError) as exc:
         raise ViewError(
             "%s cannot be read as the %s of an earlier run (%s); put it right, or move it away to start without it. "
-            "Nothing was written." % (path, sort, exc)
+            "Nothing was written." % (path, sort, "it is nested too deeply" if isinstance(exc, RecursionError) else exc)
         ) from exc
+    if data is None:
+        return {}
     valid = isinstance(document, dict)
     if valid and sort == "plan":
         groups = document.get("groups")
