@@ -106,7 +106,7 @@ def test_deep_json_of_an_earlier_run_is_an_error_with_its_path(tmp_path: Path) -
 
 def test_deep_json_on_a_node_is_an_error_or_nothing(tmp_path: Path) -> None:
     (tmp_path / "journal.json").write_text(DEEP)
-    with pytest.raises(TransactionError, match="journal.json is not JSON"):
+    with pytest.raises(TransactionError, match=r"journal\.json is not JSON"):
         Transaction(str(tmp_path), lambda _step: None).unfinished()
     (tmp_path / "servers.json").write_text(DEEP)
     assert _state(str(tmp_path)) == {"boot": "", "servers": []}
