@@ -256,10 +256,12 @@ def test_facts_that_are_variables_of_ours_end_the_run(
     (tmp_path / "action_plugins" / "foreign.py").write_text(RETURN)
     (tmp_path / "play.yml").write_text(yaml.safe_dump([first, stage] if way == "module" else [stage], sort_keys=False))
     if way == "cache":
-        (tmp_path / "cache").mkdir()
-        (tmp_path / "cache" / "a-bad").write_text(json.dumps(hostile))
         cache = {"ANSIBLE_CACHE_PLUGIN": "jsonfile", "ANSIBLE_CACHE_PLUGIN_CONNECTION": str(tmp_path / "cache")}
         user = user._replace(env=user.env | cache)
+        # an earlier run of anything, in the form in which this version of ansible-core keeps facts
+        (tmp_path / "earlier.yml").write_text(yaml.safe_dump([first]))
+        user.run("ansible-playbook", str(tmp_path / "earlier.yml"), "-i", str(tmp_path / "hosts.json"))
+        assert any("evil:1" in path.read_text() for path in (tmp_path / "cache").iterdir())
     done = user.run("ansible-playbook", str(tmp_path / "play.yml"), "-i", str(tmp_path / "hosts.json"), check=False)
     said = " ".join((done.stdout + done.stderr).split())
     assert done.returncode == 2, said
