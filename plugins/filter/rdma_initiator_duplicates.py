@@ -13,7 +13,7 @@ description:
     two hosts with one name end each other's sessions.
   - The host with open sessions keeps the name. Where none has any, it is the first host by name. The order in which hosts are
     treated makes no difference.
-  - Hosts without facts, and hosts that are replayed from a capture (C(rdma_capture)), are not compared.
+  - Hosts without facts or with facts that cannot be used, and hosts that are replayed from a capture (C(rdma_capture)), are not compared.
 positional: hosts
 options:
   _input:

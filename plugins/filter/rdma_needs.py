@@ -82,6 +82,7 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._needs import NeedsError, host_needs
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import checked_facts, malformed_in_words
 
 
 def rdma_needs(
@@ -101,6 +102,9 @@ def rdma_needs(
     for name, wish in (("rdma_ofed", ofed), ("rdma_storage", storage), ("rdma_memlock", memlock)):
         if wish is not None and not isinstance(wish, t.Mapping):
             raise AnsibleFilterError("%s is %r; expected a mapping" % (name, wish))
+    facts, _when, malformed = checked_facts(facts)
+    if malformed:
+        raise AnsibleFilterError(malformed_in_words(host or "of these facts", malformed))
     wishes = {
         "ofed": ofed,
         "link_layer": link_layer,

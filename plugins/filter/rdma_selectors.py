@@ -30,7 +30,8 @@ positional: groups
 options:
   _input:
     description:
-      - Facts by host, as P(fabric.rdma.ib_facts#module) returns them in the key C(rdma).
+      - Facts by host, as P(fabric.rdma.ib_facts#module) returns them in the key C(rdma). A group is planned without those of
+        its hosts whose facts have another form, and names them with the field in C(errors).
       - Without O(groups), the value of P(fabric.rdma.rdma_view#filter), which has both.
     type: dict
     required: true
@@ -99,20 +100,28 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._selectors import PlanError, plan_groups
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import sound_facts, without_devices
 
 
 def rdma_selectors(facts_by_host: t.Any, groups: t.Any = None) -> t.Dict[str, t.Any]:
     cached: t.Mapping[str, t.Optional[str]] = {}
+    malformed: t.Dict[str, str] = {}
+    viewed = False
     if groups is None and isinstance(facts_by_host, t.Mapping) and {"facts", "groups", "unseen"} <= set(facts_by_host):
         view = facts_by_host
         facts_by_host, groups, cached = view["facts"], {**view["groups"], **view["unseen"]}, view["cached"]
+        malformed, viewed = dict(view["malformed"]), True
     for what, value in (("facts by host", facts_by_host), ("groups", groups)):
         if not isinstance(value, t.Mapping):
             raise AnsibleFilterError(
                 "fabric.rdma.rdma_selectors expects a dictionary of %s, found %s" % (what, type(value).__name__)
             )
+    if not viewed:
+        facts_by_host, malformed = sound_facts(facts_by_host)
+    # facts that were gathered in part tell nothing that can be planned with
+    malformed.update(without_devices(facts_by_host))
     try:
-        return plan_groups(facts_by_host, groups, cached)
+        return plan_groups(facts_by_host, groups, cached, malformed)
     except PlanError as exc:
         raise AnsibleFilterError(str(exc)) from exc
 

@@ -10,7 +10,7 @@ short_description: Show RDMA facts or a plan as a plain-text table of at most 10
 version_added: "0.1.0"
 description:
   - From facts by host, one line for each port with its link layer, state, rate, netdev and PCI address, and with what the
-    device plugin sees of it.
+    device plugin sees of it, and one for each host whose facts cannot be used.
   - From the plan of a group, one line for each class with its selectors, one for each port that is left out with the reason,
     and the warnings and errors.
 options:
@@ -38,7 +38,8 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.module_utils._tables import device_table, plan_table
+from ansible_collections.fabric.rdma.plugins.module_utils._tables import device_table, plan_table, printable
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import sound_facts
 
 
 def rdma_table(value: t.Any) -> str:
@@ -46,7 +47,10 @@ def rdma_table(value: t.Any) -> str:
         raise AnsibleFilterError(
             "fabric.rdma.rdma_table expects facts by host or the plan of a group, found %s" % type(value).__name__
         )
-    return "\n".join(plan_table(value) if "exclusions" in value else device_table(value))
+    if "exclusions" in value:
+        return "\n".join(plan_table(value))
+    sound, malformed = sound_facts(value)
+    return "\n".join([*device_table(sound), *(printable(malformed[host]) for host in sorted(malformed))])
 
 
 class FilterModule:

@@ -55,7 +55,7 @@ def _object(value: str) -> Json:
     """A JSON object of the verbose information; an empty one when it is something else."""
     try:
         found = json.loads(value or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import stat
 import time
 import typing as t
 
@@ -98,8 +99,12 @@ def failed_build(names: t.Iterable[t.Tuple[str, str]], base: str = "/var/lib/dkm
     for name, version in names:
         path = "%s/%s/%s/build/make.log" % (base, name, version)
         try:
-            with open(path, "rb") as handle:
-                handle.seek(max(0, os.fstat(handle.fileno()).st_size - 65536))
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            with os.fdopen(descriptor, "rb") as handle:
+                status = os.fstat(descriptor)
+                if not stat.S_ISREG(status.st_mode):
+                    continue
+                handle.seek(max(0, status.st_size - 65536))
                 lines = handle.read().decode("utf-8", "replace").splitlines()
         except OSError:
             continue

@@ -37,6 +37,8 @@ __all__ = [
 # Attributes that a new file must not take over: signatures of the old content (security/integrity in the kernel).
 _OF_CONTENT = ("security.ima", "security.evm")
 _ACL = "system.posix_acl_access"
+# No file that is read to be changed is nearly as large.
+_MOST = 16 << 20
 
 
 def digest(data: t.Optional[bytes]) -> t.Optional[str]:
@@ -55,8 +57,8 @@ def named(path: str, *aliases: str) -> t.Iterator[None]:
         raise OSError(exc.errno, exc.strerror, path) from exc
 
 
-def read(path: str) -> t.Optional[bytes]:
-    """Content of a file; None when there is none. OSError when it is no regular file, or cannot be read."""
+def read(path: str, most: t.Optional[int] = _MOST) -> t.Optional[bytes]:
+    """Content of a file; None when there is none. OSError when it is no regular file, cannot be read, or has more bytes than most."""
     try:
         # a pipe that nobody writes to must not hold us
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -68,7 +70,10 @@ def read(path: str) -> t.Optional[bytes]:
         os.close(handle)
         raise OSError(errno.EINVAL, "Is a directory" if stat.S_ISDIR(mode) else "Is no regular file", path)
     with os.fdopen(handle, "rb") as stream, named(path):
-        return stream.read()
+        data = stream.read() if most is None else stream.read(most + 1)
+    if most is not None and len(data) > most:
+        raise OSError(errno.EFBIG, "Is larger than %d MiB" % (most >> 20), path)
+    return data
 
 
 def sync_directory(path: str) -> None:

@@ -227,10 +227,10 @@ class Kube:
             )
             try:
                 status: t.Any = json.loads(text)
-            except ValueError:
+            except (ValueError, RecursionError):
                 status = text
             raise KubeError(without_password(explain(int(exc.status), status, doing)), int(exc.status)) from exc
-        except ValueError as exc:
+        except (ValueError, RecursionError) as exc:
             raise Unreachable("cannot %s: %s answered with something else than JSON" % (doing, self.server)) from exc
 
     def _no_answer(self, doing: str, reason: str) -> Unreachable:

@@ -209,7 +209,7 @@ def _run_base() -> str:
 def _state(run_dir: str) -> Json:
     """What start_servers() noted: boot, and pid, start, port and output of each server. Nobody where that was cut off."""
     state: Json = {"boot": "", "servers": []}
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, RecursionError):
         state.update(json.loads(_text(os.path.join(run_dir, _STATE)) or "{}"))
     return state
 

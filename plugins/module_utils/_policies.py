@@ -252,7 +252,7 @@ def owned(items: t.Iterable[Json], policy: t.Mapping[str, t.Any]) -> t.Optional[
 def _same_config(text: t.Any, other: t.Any) -> bool:
     try:
         return bool(json.loads(str(text)) == json.loads(str(other)))
-    except ValueError:
+    except (ValueError, RecursionError):
         return bool(text == other)
 
 

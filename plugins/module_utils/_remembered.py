@@ -10,6 +10,8 @@ import json
 import os
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._files import read
+
 __all__ = ["DRIVER_PACKAGES", "DRIVER_PROOF", "STATE", "RememberedError", "forget", "recall", "remember"]
 
 STATE = "/var/lib/fabric.rdma"
@@ -58,10 +60,13 @@ def remember(path: str, value: t.Mapping[str, t.Any]) -> None:
 def recall(path: str) -> t.Optional[t.Dict[str, t.Any]]:
     """What was remembered; None when nothing was. RememberedError for a file that is not ours."""
     try:
-        with open(path, "rb") as handle:
-            value = json.loads(handle.read(16 << 20).decode("utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
+        data = read(path)
+    except OSError as exc:
+        raise RememberedError("%s is damaged (%s); look at it and remove it" % (path, exc.strerror)) from exc
+    if data is None:
         return None
+    try:
+        value = json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as exc:
         raise RememberedError("%s is damaged (%s); look at it and remove it" % (path, exc)) from exc
     if not isinstance(value, dict) or value.get("version") != _VERSION:

@@ -164,7 +164,7 @@ def comparable(item: t.Optional[t.Mapping[str, t.Any]]) -> t.Optional[Json]:
 def _unfolded(text: t.Any) -> t.Any:
     try:
         return json.loads(text)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         return text
 
 

@@ -281,7 +281,7 @@ def _running(tree: Tree, socket: str) -> t.Optional[Json]:
     """What the running daemon answered over CRI, or None when it was not asked."""
     try:
         found = json.loads(tree.answer("cri", socket) or "null")
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(found, dict):
         return None

@@ -863,6 +863,7 @@ def plan_groups(
     facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]],
     groups: t.Mapping[str, t.Mapping[str, t.Any]],
     cached: t.Optional[t.Mapping[str, t.Optional[str]]] = None,
+    malformed: t.Optional[t.Mapping[str, str]] = None,
 ) -> Json:
     """The plan of several groups: {schema, groups: {name: plan}, cluster, warnings}.
 
@@ -872,8 +873,10 @@ def plan_groups(
     PlanError for a host in two groups.
 
     cached: hosts whose facts are not of this run, with the time when they were gathered (None when nobody knows); they stand in
-    cached of their group, too.
+    cached of their group, too. malformed: hosts whose facts cannot be used, with a sentence on each. Their group is planned
+    without them, and has the sentence among its errors; one that has no other host is not planned.
     """
+    broken = malformed or {}
     owner: t.Dict[str, str] = {}
     plans: t.Dict[str, Json] = {}
     functions: t.Dict[str, t.Sequence[Function]] = {}
@@ -895,7 +898,8 @@ def plan_groups(
         except PlanError as exc:
             plans[group] = _unplanned(group, groups[group], str(exc))
             continue
-        missing = sorted(host for host in hosts if host not in facts_by_host)
+        missing = sorted(host for host in hosts if host not in facts_by_host and host not in broken)
+        wrong = [broken[host] for host in sorted(hosts) if host in broken]
         if missing:
             reason = "group %s: no facts of %s (%d of %d hosts); discover the whole group, or use a fact cache" % (
                 group,
@@ -904,16 +908,22 @@ def plan_groups(
                 len(hosts),
             )
             plans[group] = _unplanned(group, groups[group], reason)
+            plans[group]["errors"] += wrong
+            continue
+        if len(wrong) == len(hosts):
+            plans[group] = _unplanned(group, groups[group], "group %s: no facts that can be used" % group)
+            plans[group]["errors"] += wrong
             continue
         try:
-            plans[group], own = _plan_group(
-                group, {host: facts_by_host[host] for host in hosts}, groups[group], sorted(groups)
-            )
+            sound = {host: facts_by_host[host] for host in hosts if host not in broken}
+            plans[group], own = _plan_group(group, sound, groups[group], sorted(groups))
+            plans[group]["errors"] += wrong
             functions.update(own)
         except PlanError as exc:
             plans[group] = _unplanned(group, groups[group], str(exc))
+            plans[group]["errors"] += wrong
     for group, plan in plans.items():
-        own_hosts = [host for host in sorted(owner) if owner[host] == group]
+        own_hosts = [host for host in sorted(owner) if owner[host] == group and host not in broken]
         plan["warnings"].extend(_twins(facts_by_host, own_hosts) if plan["planned"] else [])
     warnings = _cached_in_words(cached or {})
     for one, other in _same_machines(facts_by_host, owner):
@@ -934,4 +944,9 @@ def plan_groups(
     for host in sorted(set(cached or ()) & set(owner)):
         plans[owner[host]]["cached"][host] = (cached or {})[host]
     cluster = _cluster(plans, groups, functions, facts_by_host)
+    if broken and cluster["config"]:
+        reason = "not known: %s; a configuration that reaches the whole cluster must know all of it" % _some(
+            sorted(broken)
+        )
+        cluster = {**cluster, "config": None, "selectors": {}, "errors": [*cluster["errors"], reason]}
     return {"schema": PLAN_SCHEMA, "groups": plans, "cluster": cluster, "warnings": warnings}

@@ -872,6 +872,10 @@ def storage_needs(
     }
 
 
+def _mapping(value: t.Any) -> t.Mapping[str, t.Any]:
+    return value if isinstance(value, t.Mapping) else {}
+
+
 def duplicate_initiators(facts_by_host: t.Mapping[str, Facts]) -> t.List[Json]:
     """Initiator names that several hosts have: [{name, hosts, keeper: host or None, regenerate: [host], refused: [host]}].
 
@@ -883,11 +887,13 @@ def duplicate_initiators(facts_by_host: t.Mapping[str, Facts]) -> t.List[Json]:
     hosts: t.Dict[str, t.List[str]] = {}
     sessions: t.Dict[str, bool] = {}
     for host in sorted(facts_by_host):
-        iscsi = (facts_by_host[host].get("storage") or {}).get("iscsi") or {}
+        # a host whose facts make no sense is not prepared, and keeps no other from it
+        storage = _mapping(_mapping(facts_by_host[host]).get("storage"))
+        iscsi = _mapping(storage.get("iscsi"))
         name = iscsi.get("initiator_name")
         # names are compared without regard to case (RFC 3722)
-        if name and not iscsi.get("generate_name"):
-            hosts.setdefault(str(name).lower(), []).append(host)
+        if name and isinstance(name, str) and not iscsi.get("generate_name"):
+            hosts.setdefault(name.lower(), []).append(host)
             sessions[host] = bool(iscsi.get("sessions"))
     found = []
     for name, sharing in sorted(hosts.items()):

@@ -64,7 +64,7 @@ class Transaction:
             return {}
         try:
             state = json.loads(data.decode("utf-8"))
-        except ValueError as exc:
+        except (ValueError, RecursionError) as exc:
             raise TransactionError("%s is not JSON: %s" % (path, exc)) from exc
         if not isinstance(state, dict) or state.get("version") != _VERSION:
             raise TransactionError(

@@ -56,6 +56,9 @@ _MAX_FILE_BYTES = 8 * 1024 * 1024
 _MAX_CAPTURE_BYTES = 64 * 1024 * 1024
 _MAX_CAPTURE_ENTRIES = 200_000
 
+# include/uapi/linux/limits.h, PATH_MAX
+_MAX_PATH = 4096
+
 
 class TreeError(Exception):
     """A root or capture that cannot be used; the text is for the user."""
@@ -73,7 +76,8 @@ class Tree:
     """Read-only view of a node's file system below a root.
 
     Every method takes an absolute path of the node and answers with a value or with nothing: a file that is missing,
-    unreadable, not regular or gone between two calls is C(None), a directory of that sort has no names.
+    unreadable, not regular or gone between two calls is C(None), a directory of that sort has no names. TreeError only for a
+    directory of a capture that has more names than a whole capture may.
     """
 
     def __init__(self) -> None:
@@ -281,9 +285,12 @@ class DirectoryTree(Tree):
 
     def _children(self, path: str) -> t.List[str]:
         try:
-            return os.listdir(self._root + path)
+            names = os.listdir(self._root + path)
         except (OSError, ValueError):
             return []
+        if self._root and len(names) > _MAX_CAPTURE_ENTRIES:
+            raise _too_large(self._root + path)
+        return names
 
     def answer(self, question: str, path: str) -> t.Optional[str]:
         if self._root:
@@ -292,14 +299,19 @@ class DirectoryTree(Tree):
 
 
 class MemoryTree(Tree):
-    """A capture that was read into memory; parents of its entries are implied."""
+    """A capture that was read into memory; parents of its entries are implied.
 
-    def __init__(self, entries: t.Mapping[str, Entry]) -> None:
+    TreeError, with the source, where that makes more than a capture may have.
+    """
+
+    def __init__(self, entries: t.Mapping[str, Entry], source: str = "capture") -> None:
         super().__init__()
         self._entries: t.Dict[str, Entry] = {"/": Entry("d")}
         self._names: t.Dict[str, t.List[str]] = {"/": []}
         for path, entry in entries.items():
             self._add("/" + path.strip("/"), entry)
+            if len(self._entries) > _MAX_CAPTURE_ENTRIES:
+                raise _too_large(source)
 
     def _add(self, path: str, entry: Entry) -> None:
         while path != "/":
@@ -428,7 +440,8 @@ def dump_archive(entries: t.Mapping[str, Entry]) -> bytes:
 
 def load_listing(text: str, source: str) -> t.Dict[str, Entry]:
     """Entries by path from the text form; raises TreeError naming the source and line."""
-    lines = text.split("\n")
+    # more lines than a capture has are not taken apart
+    lines = text.split("\n", 2 * _MAX_CAPTURE_ENTRIES)
     if lines[0].rstrip() != CAPTURE_HEADER:
         raise TreeError("%s: not a capture: the first line is not '%s'" % (source, CAPTURE_HEADER))
     entries: t.Dict[str, Entry] = {}
@@ -444,13 +457,21 @@ def load_listing(text: str, source: str) -> t.Dict[str, Entry]:
                 "%s, line %d: expected 'd PATH', 'f PATH JSON' or 'l PATH TARGET', found '%.60s'"
                 % (source, number, line)
             )
+        if len(path) > _MAX_PATH:
+            raise TreeError(
+                "%s, line %d: a path of %d characters; no system has one of more than %d"
+                % (source, number, len(path), _MAX_PATH)
+            )
+        if len(entries) >= _MAX_CAPTURE_ENTRIES or number > 2 * _MAX_CAPTURE_ENTRIES:
+            raise _too_large(source)
         if kind == "f":
             try:
                 content = json.loads(value)
                 entries[path] = Entry("f", content.encode("utf-8", "surrogateescape"))
-            except (ValueError, AttributeError) as exc:
+            except (ValueError, AttributeError, RecursionError) as exc:
+                reason = "it is nested too deeply" if isinstance(exc, RecursionError) else str(exc)
                 raise TreeError(
-                    "%s, line %d: the content of %s is not a JSON string: %s" % (source, number, name, exc)
+                    "%s, line %d: the content of %s is not a JSON string: %s" % (source, number, name, reason)
                 ) from exc
         else:
             entries[path] = Entry(kind, target=value.replace("%0A", "\n").replace("%25", "%") if kind == "l" else "")
@@ -477,26 +498,45 @@ def _uncompressed(blob: bytes, source: str) -> bytes:
     return blob
 
 
+class _Member(tarfile.TarInfo):
+    """The next member after one of negative size is the one before it: older versions of tarfile read them for ever."""
+
+    @classmethod
+    def frombuf(cls, buf: t.Any, encoding: str, errors: str) -> "_Member":
+        found = super().frombuf(buf, encoding, errors)
+        if found.size < 0:
+            raise tarfile.ReadError("member '%.60s' has a negative size" % found.name)
+        return found
+
+
 def load_archive(blob: bytes, source: str) -> t.Dict[str, Entry]:
     """Entries by path from a tar archive (plain or compressed), read in memory: nothing is unpacked anywhere.
 
-    Members with ``..`` in their name, hard links and devices are refused; the sizes are bounded, so that a hostile archive
-    costs a clear error and not the memory of the host.
+    Members with ``..`` in their name, hard links and devices are refused; numbers, sizes and lengths are bounded, so that a
+    hostile archive costs a clear error, and neither the memory of the host nor its time.
     """
     entries: t.Dict[str, Entry] = {}
     total = 0
     try:
-        with tarfile.open(fileobj=io.BytesIO(_uncompressed(blob, source)), mode="r:") as archive:
-            for member in archive:
+        with tarfile.open(fileobj=io.BytesIO(_uncompressed(blob, source)), mode="r:", tarinfo=_Member) as archive:
+            for count, member in enumerate(archive):
+                # an extended header may say another size than its member
+                if member.size < 0:
+                    raise TreeError("%s: member '%.60s' has a negative size" % (source, member.name))
+                # a sparse member is larger than what it takes up in the archive
+                total += member.size
+                if count >= _MAX_CAPTURE_ENTRIES or total > _MAX_CAPTURE_BYTES:
+                    raise _too_large(source)
                 parts = [part for part in member.name.split("/") if part not in ("", ".")]
                 if not parts:
                     continue
                 if ".." in parts:
                     raise TreeError("%s: member '%s' leads out of the archive" % (source, member.name))
-                # a sparse member is larger than what it takes up in the archive
-                total += member.size
-                if len(entries) >= _MAX_CAPTURE_ENTRIES or total > _MAX_CAPTURE_BYTES:
-                    raise _too_large(source)
+                if len(member.name) > _MAX_PATH:
+                    raise TreeError(
+                        "%s: a member's name has %d characters; no system has a path of more than %d"
+                        % (source, len(member.name), _MAX_PATH)
+                    )
                 path = "/" + "/".join(parts)
                 if member.isdir():
                     entries[path] = Entry("d")
@@ -524,15 +564,13 @@ def open_tree(root: str, ask: t.Optional[t.Callable[[str, str], t.Optional[str]]
     """
     if os.path.isdir(root):
         return DirectoryTree(root, ask)
-    if os.path.exists(root) and not os.path.isfile(root):
-        # a pipe would hang the read
-        raise TreeError("root '%s' is neither a directory nor a capture file" % root)
     try:
         # a pipe would make us wait for ever
-        if not stat.S_ISREG(os.stat(root).st_mode):
-            raise TreeError("root '%s' is neither a directory nor a capture file" % root)
-        with open(root, "rb") as handle:
-            blob = handle.read(_MAX_CAPTURE_BYTES + 1)
+        handle = os.open(root, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with os.fdopen(handle, "rb") as stream:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise TreeError("root '%s' is neither a directory nor a capture file" % root)
+            blob = stream.read(_MAX_CAPTURE_BYTES + 1)
     except OSError as exc:
         raise TreeError(
             "root '%s' cannot be read: %s (expected a directory or a capture file)" % (root, exc.strerror)
@@ -540,5 +578,5 @@ def open_tree(root: str, ask: t.Optional[t.Callable[[str, str], t.Optional[str]]
     if len(blob) > _MAX_CAPTURE_BYTES:
         raise TreeError("root '%s' is larger than %d MiB: this is not a capture" % (root, _MAX_CAPTURE_BYTES >> 20))
     if blob.startswith(CAPTURE_HEADER.encode()):
-        return MemoryTree(load_listing(blob.decode("utf-8", "surrogateescape"), root))
-    return MemoryTree(load_archive(blob, root))
+        return MemoryTree(load_listing(blob.decode("utf-8", "surrogateescape"), root), root)
+    return MemoryTree(load_archive(blob, root), root)

@@ -87,16 +87,13 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._anonymize import anonymize
 from ansible_collections.fabric.rdma.plugins.module_utils._facts import record
+from ansible_collections.fabric.rdma.plugins.module_utils._files import read
 from ansible_collections.fabric.rdma.plugins.module_utils._live import live_answers
 from ansible_collections.fabric.rdma.plugins.module_utils._tree import TreeError, dump_archive, dump_listing, open_tree
 
 
 def read_or_none(path: str) -> t.Optional[bytes]:
-    try:
-        with open(path, "rb") as handle:
-            return handle.read()
-    except FileNotFoundError:
-        return None
+    return read(path, None)
 
 
 def main() -> None:

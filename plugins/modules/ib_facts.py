@@ -232,9 +232,10 @@ def main() -> None:
     asked = module.params["gather_subset"]
     try:
         tree = open_tree(module.params["root"], live_answers(run))
+        facts = gather(tree, SUBSETS if "all" in asked else asked)
     except TreeError as exc:
         module.fail_json(msg=str(exc))
-    module.exit_json(changed=False, ansible_facts={"rdma": gather(tree, SUBSETS if "all" in asked else asked)})
+    module.exit_json(changed=False, ansible_facts={"rdma": facts})
 
 
 if __name__ == "__main__":

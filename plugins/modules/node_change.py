@@ -85,16 +85,9 @@ from ansible_collections.fabric.rdma.plugins.module_utils._change import (
     open_change,
     snapshot,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._files import read
 
 Json = t.Dict[str, t.Any]
-
-
-def read(path: str) -> t.Optional[bytes]:
-    try:
-        with open(path, "rb") as handle:
-            return handle.read()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
 
 
 def sync(path: str) -> None:

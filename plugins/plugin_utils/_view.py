@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
 import re
 import typing as t
@@ -16,21 +18,30 @@ from ansible_collections.fabric.rdma.plugins.module_utils._departures import (
     removal_in_words,
     slice_in_words,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._files import read
+from ansible_collections.fabric.rdma.plugins.module_utils._schema import Checker
 from ansible_collections.fabric.rdma.plugins.module_utils._selectors import PlanError, usable_ports, validate_wishes
 from ansible_collections.fabric.rdma.plugins.module_utils._wishes import foreign_facts
 
 __all__ = [
     "GATHERED",
+    "NEWER",
+    "PlainError",
     "Plainer",
     "ViewError",
+    "checked_facts",
     "cluster_view",
+    "foreign_hosts",
     "foreign_in_words",
     "found_departures",
+    "malformed_in_words",
     "merged_facts",
     "merged_plan",
     "refused_in_words",
+    "sound_facts",
     "timeless",
     "unusable_hosts",
+    "without_devices",
 ]
 
 _WISHES = {
@@ -45,27 +56,56 @@ GATHERED = "gathered"
 _GATHERED = ("__discover_gathered", "__discover_replayed")
 
 
+# What facts of earlier versions lack, which a fact cache may have; who reads it does without.
+NEWER = (
+    "nvidia.peer_memory",
+    "nvidia.peermem_kernels",
+    "ofed.packages",
+    "ofed.proof",
+    "runtime.containerd.running.handlers",
+)
+# The schema of the facts has 9 levels.
+_DEEPEST = 60
+# 200 virtual functions make 30,000.
+_MOST_PARTS = 500_000
+
+
 class ViewError(Exception):
     """An inventory that makes no sense; the text is for the user."""
+
+
+class PlainError(ValueError):
+    """A value that is nested too deeply, or has too many parts; the text is for the user."""
 
 
 class Plainer:
     """Plain dictionaries, lists and scalars out of whatever the templating engine of this ansible-core hands over.
 
     Equal parts are one object: hosts of a group are much alike, and the facts of thousands would not fit into memory otherwise.
-    So nobody may change what comes out.
+    So nobody may change what comes out. PlainError for what no inventory and no node has.
     """
 
     def __init__(self) -> None:
         self._seen: t.Dict[t.Any, t.Any] = {}
+        self._left = 0
 
     def __call__(self, value: t.Any) -> t.Any:
+        self._left = _MOST_PARTS
+        return self._plain(value, _DEEPEST)
+
+    def _plain(self, value: t.Any, depth: int) -> t.Any:
+        if isinstance(value, (t.Mapping, list, tuple)):
+            self._left -= len(value)
+            if depth == 0 or self._left < 0:
+                raise PlainError(
+                    "has more than %d parts" % _MOST_PARTS if depth else "is nested more than %d levels deep" % _DEEPEST
+                )
         if isinstance(value, t.Mapping):
-            own = {self._scalar(str(key)): self(item) for key, item in value.items()}
+            own = {self._scalar(str(key)): self._plain(item, depth - 1) for key, item in value.items()}
             # what is in it stays in there, so that its address stands for it
             return self._seen.setdefault((dict, *(part for key, item in own.items() for part in (key, id(item)))), own)
         if isinstance(value, (list, tuple)):
-            items = [self(item) for item in value]
+            items = [self._plain(item, depth - 1) for item in value]
             return self._seen.setdefault((list, *map(id, items)), items)
         if isinstance(value, bool) or value is None:
             return value
@@ -104,15 +144,89 @@ def foreign_in_words(host: str, names: t.Sequence[str]) -> str:
     )
 
 
+def foreign_hosts(hostvars: t.Mapping[str, t.Any], hosts: t.Iterable[str]) -> t.List[str]:
+    """What is said of those hosts whose facts would set variables of this collection."""
+    found = {host: foreign_facts(_facts_of(hostvars[host])) for host in dict.fromkeys(hosts) if host in hostvars}
+    return [foreign_in_words(host, names) for host, names in found.items() if names]
+
+
+def _facts_of(variables: t.Mapping[str, t.Any]) -> t.Mapping[str, t.Any]:
+    """All facts of a host, whatever a fact cache has in their place."""
+    known = variables.get("ansible_facts")
+    return known if isinstance(known, t.Mapping) else {}
+
+
+# --- the form of facts ------------------------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=1)
+def _checker() -> Checker:
+    path = Path(__file__).resolve().parents[2] / "docs" / "facts.schema.json"
+    return Checker(json.loads(path.read_text(encoding="utf-8")), NEWER)
+
+
+def malformed_in_words(host: str, problems: t.Sequence[str]) -> str:
+    """What is said of a host whose facts have not the form that they have to have."""
+    return (
+        "host %s: its facts cannot be used (%s): they are damaged, of another version of the collection, or made by somebody else; "
+        "discover it again" % (host, "; ".join(problems))
+    )
+
+
+def checked_facts(
+    found: t.Any, plain: t.Optional[Plainer] = None, seen: t.Optional[t.Set[t.Tuple[int, int]]] = None
+) -> t.Tuple[t.Any, t.Optional[str], t.List[str]]:
+    """(facts of a host as plain values, the time when they were gathered, what is wrong with them, with which they are not to be used).
+
+    plain, seen: kept from host to host, so that equal parts are looked at once.
+    """
+    try:
+        facts, when = timeless((plain or Plainer())(found))
+    except PlainError as exc:
+        return None, None, ["the fact rdma %s" % exc]
+    return facts, when, _checker().problems(facts, seen if plain is not None else None)
+
+
+def sound_facts(facts_by_host: t.Mapping[str, t.Any]) -> t.Tuple[t.Dict[str, t.Any], t.Dict[str, str]]:
+    """(facts by host as plain values, a sentence on each host whose facts cannot be used)."""
+    plain = Plainer()
+    seen: t.Set[t.Tuple[int, int]] = set()
+    sound: t.Dict[str, t.Any] = {}
+    malformed: t.Dict[str, str] = {}
+    for host, found in facts_by_host.items():
+        facts, _when, problems = checked_facts(found, plain, seen)
+        if problems:
+            malformed[str(host)] = malformed_in_words(str(host), problems)
+        else:
+            sound[str(host)] = facts
+    return sound, malformed
+
+
+def without_devices(facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]]) -> t.Dict[str, str]:
+    """A sentence on each host whose facts do not tell of devices."""
+    return {
+        host: malformed_in_words(host, ["devices is missing"])
+        for host, facts in facts_by_host.items()
+        if "devices" not in facts
+    }
+
+
 def cluster_view(
-    hostvars: t.Mapping[str, t.Any], groups: t.Mapping[str, t.Sequence[str]], names: t.Sequence[str]
+    hostvars: t.Mapping[str, t.Any],
+    groups: t.Mapping[str, t.Sequence[str]],
+    names: t.Sequence[str],
+    run: t.Iterable[str] = (),
 ) -> t.Dict[str, t.Any]:
-    """{groups: {name: {hosts, resource, want, strategy, rails, replayed}}, facts: {host: facts}, without_facts: [group], unseen, cached}.
+    """{groups: {name: {hosts, resource, want, strategy, rails, replayed}}, facts: {host: facts}, without_facts: [group], unseen, cached, malformed}.
 
     A group of which no host has facts (a run with --limit, or all are unreachable) is not in groups, but in without_facts,
     and in unseen with what it would have in groups. cached has the hosts whose facts the role discover did not gather in this
     run, with the time when they were gathered (None where nobody knows): they come from a fact cache. Hosts of one group must agree in
     their wishes: a wish is a group's, and a host with another one would silently be planned with its neighbour's.
+
+    malformed has the hosts whose facts have not the form of docs/facts.schema.json, each with a sentence that names host and field.
+    These are not in facts, and cost no other host anything. run: hosts that variables of this run may come from; none of them may
+    have facts that are variables of ours.
     """
     unknown = [name for name in names if name not in groups]
     if unknown:
@@ -121,24 +235,35 @@ def cluster_view(
             % (", ".join(unknown), ", ".join(sorted(groups)))
         )
     view: t.Dict[str, t.Any] = {"groups": {}, "facts": {}, "without_facts": [], "unseen": {}, "cached": {}}
+    view["malformed"] = {}
     plain = Plainer()
+    seen: t.Set[t.Tuple[int, int]] = set()
+    foreign = foreign_hosts(hostvars, set(run) - {host for name in names for host in groups[name]})
+    if foreign:
+        raise ViewError(foreign[0])
     for name in names:
         hosts = sorted(groups[name])
         facts: t.Dict[str, t.Any] = {}
         wishes: t.Dict[str, t.Any] = {}
         replayed: t.List[str] = []
+        malformed: t.Dict[str, str] = {}
         differing: t.Dict[str, str] = {}
         for host in hosts:
             # once a host, and one host at a time: each look into hostvars puts all variables of the host together
             own = hostvars[host]
-            known = own.get("ansible_facts") or {}
-            foreign = foreign_facts(known)
-            if foreign:
-                raise ViewError(foreign_in_words(host, foreign))
+            known = _facts_of(own)
+            variables = foreign_facts(known)
+            if variables:
+                raise ViewError(foreign_in_words(host, variables))
             found = known.get("rdma")
-            if found:
-                facts[host], when = timeless(plain(found))
-                if not any("ansible_facts" in (own.get(result) or {}) for result in _GATHERED):
+            # none at all is what a host has that was not discovered
+            if found is not None and found != {}:
+                own_facts, when, problems = checked_facts(found, plain, seen)
+                if problems:
+                    malformed[host] = malformed_in_words(host, problems)
+                else:
+                    facts[host] = own_facts
+                if not problems and not any("ansible_facts" in (own.get(result) or {}) for result in _GATHERED):
                     view["cached"][host] = when
             for key, variable in _WISHES.items():
                 value = plain(own.get(variable))
@@ -146,7 +271,7 @@ def cluster_view(
                     differing.setdefault(variable, host)
             if own.get("rdma_capture"):
                 replayed.append(host)
-        if differing and facts:
+        if differing and (facts or malformed):
             variable, host = next(iter(differing.items()))
             raise ViewError(
                 "group %s: %s differs between hosts %s and %s; set it for the group, not for a host"
@@ -157,6 +282,7 @@ def cluster_view(
             view["without_facts"].append(name)
         view["groups" if facts else "unseen"][name] = {"hosts": hosts, **wishes, "replayed": replayed}
         view["facts"].update(facts)
+        view["malformed"].update(malformed)
     return view
 
 
@@ -173,8 +299,11 @@ def refused_in_words(refused: t.Sequence[t.Mapping[str, t.Any]]) -> str:
 
 
 def unusable_hosts(view: t.Mapping[str, t.Any]) -> t.Dict[str, str]:
-    """What was found, by name of those hosts of a view that have facts and no port that their group wants."""
-    unusable = {}
+    """What was found, by name of those hosts of a view that have facts and no port that their group wants.
+
+    Also the hosts whose facts cannot be used, with what is wrong with them.
+    """
+    unusable = dict(view.get("malformed") or {})
     for name, group in view["groups"].items():
         # not the resource: a host can be looked at before its group has one
         try:
@@ -195,14 +324,16 @@ def unusable_hosts(view: t.Mapping[str, t.Any]) -> t.Dict[str, str]:
 def _saved(path: str, sort: str) -> t.Dict[str, t.Any]:
     """The document of an earlier run, empty when there is none. One that cannot be read is left where it is."""
     try:
-        document = json.loads(Path(path).read_bytes().decode("utf-8", "surrogateescape"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as exc:
+        # as large as the cluster makes it
+        data = read(path, None)
+        document = {} if data is None else json.loads(data.decode("utf-8", "surrogateescape"))
+    except (OSError, ValueError, RecursionError) as exc:
         raise ViewError(
             "%s cannot be read as the %s of an earlier run (%s); put it right, or move it away to start without it. "
-            "Nothing was written." % (path, sort, exc)
+            "Nothing was written." % (path, sort, "it is nested too deeply" if isinstance(exc, RecursionError) else exc)
         ) from exc
+    if data is None:
+        return {}
     valid = isinstance(document, dict)
     if valid and sort == "plan":
         groups = document.get("groups")
@@ -237,7 +368,13 @@ def merged_facts(seen: t.Mapping[str, t.Any], path: str, removed: t.Collection[s
     """Facts by host: those of this run, and those that the file of an earlier one has of hosts that nobody takes out."""
     gone = set(removed)
     kept = {host: facts for host, facts in _saved(path, "facts").items() if host not in gone}
-    return {**kept, **{host: timeless(facts)[0] for host, facts in _plain(seen).items()}}
+    plain = Plainer()
+    new = {}
+    for host, facts in seen.items():
+        # what no file can hold keeps no other host from being written
+        with contextlib.suppress(PlainError):
+            new[str(host)] = timeless(plain(facts))[0]
+    return {**kept, **new}
 
 
 def _without(entry: t.Mapping[str, t.Any], gone: t.Collection[str]) -> t.Dict[str, t.Any]:

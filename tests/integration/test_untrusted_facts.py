@@ -203,3 +203,69 @@ def test_a_template_in_any_leaf_of_the_facts_is_not_evaluated(
     assert not lost, said
     assert len(json.loads((tmp_path / "output" / "plan.json").read_text())["groups"]) > 30, said
     assert "touch" in (tmp_path / "output" / "report.html").read_text(), said
+
+
+# --- facts that would be variables ---------------------------------------------------------------------------------------
+
+# What a node that somebody else controls would like to wish. It would also have this run look elsewhere than at itself.
+FOREIGN = {
+    "rdma_rollout": {"method": "render", "image": "registry.example/evil:1"},
+    "rdma_groups": ["good"],
+    "ofed_kubeconfig": "/nowhere/evil",
+    "__wishes_checked": {"skipped": False},
+    "__discover_failure": {"state": "failed", "message": "x"},
+}
+RETURN = """
+from ansible.plugins.action import ActionBase
+
+
+class ActionModule(ActionBase):
+    def run(self, tmp=None, task_vars=None):
+        return {"changed": False, "ansible_facts": dict(self._task.args["facts"])}
+"""
+
+
+@pytest.mark.parametrize("whose", ["user", "oldest_user"])
+@pytest.mark.parametrize(
+    ("way", "playbook"),
+    [
+        ("cache", "site"),
+        ("cache", "plan"),
+        *(("module", name) for name in ("site", "discover", "plan", "prepare", "verify", "report", "capture")),
+    ],
+)
+def test_facts_that_are_variables_of_ours_end_the_run(
+    whose: str, way: str, playbook: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """With Ansible's defaults, whatever module the facts come from, and before a wish of such a host is used."""
+    user: User = request.getfixturevalue(whose)
+    assert "ANSIBLE_CONFIG" not in user.env
+    hostile = {**FOREIGN, "rdma_output_dir": str(tmp_path / "evil")}
+    groups: dict[str, t.Any] = {
+        # the first host of all, of which Ansible takes the variables of what is done once
+        "bad": {"hosts": {"a-bad": {"rdma_capture": str(CAPTURES / "ib-v100-1.capture")}}},
+        "good": {"hosts": {"good": {"rdma_capture": str(CAPTURES / "ib-v100-2.capture")}}},
+    }
+    for name, group in groups.items():
+        group["vars"] = {"rdma_resource": {"name": f"rdma_{name}"}}
+    variables = {"rdma_groups": ["bad", "good"], "rdma_output_dir": str(tmp_path / "output")}
+    (tmp_path / "hosts.json").write_text(json.dumps({"rdma": {"children": groups, "vars": variables}}))
+    first = {"hosts": "a-bad", "gather_facts": False, "tasks": [{"foreign": {"facts": hostile}}]}
+    stage = {"ansible.builtin.import_playbook": f"fabric.rdma.{playbook}"}
+    (tmp_path / "action_plugins").mkdir()
+    (tmp_path / "action_plugins" / "foreign.py").write_text(RETURN)
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([first, stage] if way == "module" else [stage], sort_keys=False))
+    if way == "cache":
+        cache = {"ANSIBLE_CACHE_PLUGIN": "jsonfile", "ANSIBLE_CACHE_PLUGIN_CONNECTION": str(tmp_path / "cache")}
+        user = user._replace(env=user.env | cache)
+        # an earlier run of anything, in the form in which this version of ansible-core keeps facts
+        (tmp_path / "earlier.yml").write_text(yaml.safe_dump([first]))
+        user.run("ansible-playbook", str(tmp_path / "earlier.yml"), "-i", str(tmp_path / "hosts.json"))
+        assert any("evil:1" in path.read_text() for path in (tmp_path / "cache").iterdir())
+    done = user.run("ansible-playbook", str(tmp_path / "play.yml"), "-i", str(tmp_path / "hosts.json"), check=False)
+    said = " ".join((done.stdout + done.stderr).split())
+    assert done.returncode == 2, said
+    assert "host a-bad has facts named __discover_failure, __wishes_checked, ofed_kubeconfig, rdma_groups" in said
+    assert not (tmp_path / "evil").exists(), said
+    assert not (tmp_path / "output").exists(), said
+    assert "evil:1" not in said

@@ -11,9 +11,10 @@ import io
 import lzma
 import os
 import re
+import signal
 import tarfile
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -328,6 +329,14 @@ def test_what_discovery_looked_at_is_enough_to_discover_the_same(capture: Path) 
             "x, line 2: the content of a is not a JSON string: 'int' object has no attribute 'encode'",
         ),
         (
+            f"{CAPTURE_HEADER}\nf a {'[' * 100_000}\n",
+            "x, line 2: the content of a is not a JSON string: it is nested too deeply",
+        ),
+        (
+            f"{CAPTURE_HEADER}\nd {'a/' * 2048}b\n",
+            "x, line 2: a path of 4098 characters; no system has one of more than 4096",
+        ),
+        (
             f'{CAPTURE_HEADER}\nf a "\\ud800"\n',
             "x, line 2: the content of a is not a JSON string: "
             "'utf-8' codec can't encode character '\\ud800' in position 0: surrogates not allowed",
@@ -377,6 +386,96 @@ def test_too_many_entries_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     message = "x: more than 64 MiB or 3 entries: this is not a capture"
     with pytest.raises(TreeError, match=f"^{re.escape(message)}$"):
         load_archive(archive(*members), "x")
+
+
+def of_size(name: str, size: int) -> bytes:
+    """The header of a file of any size, also a negative one, which tarfile writes only by hand (base-256 of GNU)."""
+    header = bytearray(tarfile.TarInfo(name).tobuf(tarfile.GNU_FORMAT))
+    header[124:136] = size.to_bytes(12, "big", signed=True)
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    return bytes(header)
+
+
+def of_extended_size(name: str, size: int) -> bytes:
+    """The same with the size in an extended header (POSIX.1-2001)."""
+    info = tarfile.TarInfo(name)
+    info.pax_headers = {"size": str(size)}
+    return info.tobuf(tarfile.PAX_FORMAT)
+
+
+@contextlib.contextmanager
+def at_most(seconds: int) -> Iterator[None]:
+    """A call that never returns is a failure, and not a run that never ends."""
+
+    def late(_number: int, _frame: object) -> None:
+        # no Exception, which a reader may take for a damaged archive
+        pytest.fail(f"still at work after {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("make", [of_size, of_extended_size])
+@pytest.mark.parametrize("size", [-1, -511, -512, -1024, -1536, -2048, -(1 << 40)])
+@pytest.mark.parametrize("name", ["b", "."])
+def test_a_member_of_negative_size_is_refused(make: Callable[[str, int], bytes], size: int, name: str) -> None:
+    """Its end is before its beginning: tarfile reads the same member again, for ever."""
+    plain = of_size("a", 0) + make(name, size) + bytes(1024)
+    for blob in (plain, gzip.compress(plain, 1)):
+        with (
+            at_most(60),
+            pytest.raises(TreeError, match=r"^x: (not a readable tar archive: .*|.* has a negative size.*)$"),
+        ):
+            load_archive(blob, "x")
+
+
+def test_members_of_one_name_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_tree, "_MAX_CAPTURE_ENTRIES", 3)
+    for name in ("a", "."):
+        with pytest.raises(TreeError, match="more than 64 MiB or 3 entries"):
+            load_archive(archive(*[(name, tarfile.REGTYPE, "", 0)] * 4), "x")
+
+
+def test_a_listing_of_a_million_entries_is_refused_at_once() -> None:
+    text = f"{CAPTURE_HEADER}\n" + "".join(f"d x{number}\n" for number in range(1_000_000))
+    assert len(text) > 7 << 20
+    message = "x: more than 64 MiB or 200000 entries: this is not a capture"
+    with at_most(60), pytest.raises(TreeError, match=f"^{re.escape(message)}$"):
+        load_listing(text, "x")
+
+
+def test_a_directory_of_too_many_entries_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for number in range(4):
+        (tmp_path / str(number)).mkdir()
+    assert len(DirectoryTree(str(tmp_path)).names("/")) == 4
+    monkeypatch.setattr(_tree, "_MAX_CAPTURE_ENTRIES", 3)
+    message = f"{tmp_path}/: more than 64 MiB or 3 entries: this is not a capture"
+    with pytest.raises(TreeError, match=f"^{re.escape(message)}$"):
+        DirectoryTree(str(tmp_path)).names("/")
+    # a live node has as many processes as it has
+    assert DirectoryTree("/").names("/proc")
+
+
+@pytest.mark.parametrize("form", ["listing", "archive"])
+def test_directories_that_paths_imply_are_entries_too(
+    form: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(_tree, "_MAX_CAPTURE_ENTRIES", 12)
+    names = [f"{number}/b/c/d" for number in range(4)]
+    blob = archive(*[(name, tarfile.DIRTYPE, "", 0) for name in names])
+    if form == "listing":
+        blob = "\n".join([CAPTURE_HEADER, *(f"d {name}" for name in names)]).encode()
+    path = tmp_path / "capture"
+    path.write_bytes(blob)
+    message = f"{path}: more than 64 MiB or 12 entries: this is not a capture"
+    with pytest.raises(TreeError, match=f"^{re.escape(message)}$"):
+        open_tree(str(path))
 
 
 @pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])

@@ -28,7 +28,7 @@ class Number(int):
     pass
 
 
-FACTS = {"schema": 1, "devices": []}
+FACTS = {"schema": 1, "devices": [], "warnings": []}
 
 
 def host(facts: Any = None, **variables: Any) -> dict[str, Any]:
@@ -70,14 +70,15 @@ def test_a_view() -> None:
             "empty": {"hosts": [], "resource": None, "want": None, "strategy": None, "rails": None, "replayed": []},
         },
         "cached": {"b": None},
+        "malformed": {},
     }
 
 
 def test_values_are_plain() -> None:
-    facts = {Text("k"): [Text("v"), Number(3), (True, None, 1.5)], "path": re.compile("x").pattern}
+    facts = {**FACTS, Text("k"): [Text("v"), Number(3), (True, None, 1.5)], "path": re.compile("x").pattern}
     view = cluster_view({"a": host(facts)}, {"g": ["a"]}, ["g"])
     found = view["facts"]["a"]
-    assert found == {"k": ["v", 3, [True, None, 1.5]], "path": "x"}
+    assert found == {**FACTS, "k": ["v", 3, [True, None, 1.5]], "path": "x"}
     values = [*found, *found["k"][:2], *found["k"][2]]
     assert {type(value) for value in values} == {str, int, bool, type(None), float}
 
@@ -86,14 +87,14 @@ def test_equal_parts_of_hosts_are_one_object_and_nothing_else_is() -> None:
     """Thousands of hosts fit into memory; what only compares equal (1, 1.0, True) keeps its type."""
     odd = [1, 1.0, True, 0, False, None, "1", [1], [1.0], {"a": 1}, {"a": True}, {}, []]
     hostvars = {
-        name: host({"devices": [{"name": "mlx5_0", "guid": name}], "same": {"x": ["y", 2.5]}, "odd": odd})
+        name: host({**FACTS, "cards": [{"name": "mlx5_0", "guid": name}], "same": {"x": ["y", 2.5]}, "odd": odd})
         for name in ("a", "b")
     }
     facts = cluster_view(hostvars, {"g": ["a", "b"]}, ["g"])["facts"]
     assert facts == {name: hostvars[name]["ansible_facts"]["rdma"] for name in ("a", "b")}
     assert repr(facts["a"]["odd"]) == repr(odd)
     assert facts["a"]["same"] is facts["b"]["same"]
-    assert facts["a"]["devices"] is not facts["b"]["devices"]
+    assert facts["a"]["cards"] is not facts["b"]["cards"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,61 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: rdma_foreign
+short_description: Find hosts whose facts would set variables of this collection
+version_added: "0.1.0"
+description:
+  - Ansible makes variables of facts by default, and these go over those of the inventory. A node that somebody else controls can
+    return facts of any name from any module, also into a fact cache.
+  - No host is connected to.
+positional: hosts
+options:
+  _input:
+    description: The variable C(hostvars).
+    type: dict
+    required: true
+  hosts:
+    description: The hosts to look at, usually the variable C(ansible_play_hosts_all).
+    type: list
+    elements: str
+    required: true
+author:
+  - fabric.rdma contributors
+"""
+
+EXAMPLES = r"""
+- name: Insist that no node makes wishes
+  ansible.builtin.assert:
+    that: hostvars | fabric.rdma.rdma_foreign(ansible_play_hosts_all) | length == 0
+  run_once: true
+"""
+
+RETURN = r"""
+_value:
+  description: A sentence for each such host, with the names of the facts. Empty when all is well.
+  type: list
+  elements: str
+"""
+
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import foreign_hosts
+
+
+def rdma_foreign(hostvars: t.Any, hosts: t.Any) -> t.List[str]:
+    if not isinstance(hostvars, t.Mapping):
+        raise AnsibleFilterError("fabric.rdma.rdma_foreign expects hostvars, found %s" % type(hostvars).__name__)
+    if isinstance(hosts, str) or not isinstance(hosts, t.Sequence):
+        raise AnsibleFilterError("fabric.rdma.rdma_foreign expects a list of hosts, found %r" % (hosts,))
+    return foreign_hosts(hostvars, [str(host) for host in hosts])
+
+
+class FilterModule:
+    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+        return {"rdma_foreign": rdma_foreign}

@@ -1,0 +1,239 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A host whose facts have not the form that they have to have costs that host, named with the field, and nobody else."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.fabric.rdma.plugins.module_utils._tree import open_tree
+from ansible_collections.fabric.rdma.plugins.plugin_utils import _view
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import NEWER, checked_facts, cluster_view
+from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, facts_of, schema
+
+Json = dict[str, Any]
+Place = tuple[Any, ...]
+
+MISSING = object()
+ODD = [None, 7, -1, True, "x", "\0" * 200_000, [], {}, [None], {"x": None}, 10**400, MISSING]
+# Two hosts that are alike, and one of another group.
+GOOD = ("ib-a100-1", "ib-a100-2", "roce-rails-1")
+
+
+@functools.cache
+def captured(name: str) -> str:
+    return json.dumps(facts_of(open_tree(str(CAPTURES / f"{name}.capture"))))
+
+
+def filter_named(name: str) -> Callable[..., Any]:
+    module = importlib.import_module(f"ansible_collections.fabric.rdma.plugins.filter.{name}")
+    found: Callable[..., Any] = module.FilterModule().filters()[name]
+    return found
+
+
+def places(value: Any, way: Place = ()) -> Iterator[Place]:
+    """The way to every field; of the items of a list, the first stands for all."""
+    items: Any = value.items() if isinstance(value, dict) else enumerate(value[:1]) if isinstance(value, list) else ()
+    for key, item in items:
+        yield (*way, key)
+        yield from places(item, (*way, key))
+
+
+def mutated(facts: Json, place: Place, value: Any) -> Json:
+    inner: Any = facts
+    for key in place[:-1]:
+        inner = inner[key]
+    if value is MISSING:
+        del inner[place[-1]]
+    else:
+        inner[place[-1]] = value
+    return facts
+
+
+def field(place: Place) -> str:
+    """How a field is called for the user."""
+    return re.sub(r"^\.", "", "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in place))
+
+
+WISHES: dict[str, Json] = {
+    "a100": {"rdma_resource": {"name": "rdma_a100"}},
+    "rails": {
+        "rdma_resource": {"name": "shared"},
+        "rdma_want": {"link_layer": "Ethernet", "min_rate_gbps": 100},
+        "rdma_rails": True,
+    },
+}
+GROUPS = {"a100": ["bad", "ib-a100-1", "ib-a100-2"], "rails": ["roce-rails-1"]}
+RAILS = {"a100": ["ib-a100-1", "ib-a100-2"], "rails": ["bad", "roce-rails-1"]}
+
+
+def hostvars(groups: dict[str, list[str]], bad: Any) -> Json:
+    return {
+        host: {"ansible_facts": {"rdma": bad if host == "bad" else json.loads(captured(host))}, **WISHES[name]}
+        for name, hosts in groups.items()
+        for host in hosts
+    }
+
+
+def planned(groups: dict[str, list[str]], bad: Any) -> tuple[Json, Json]:
+    """(view, plan) of hosts of which one is bad."""
+    view = filter_named("rdma_view")(hostvars(groups, bad), groups, list(groups))
+    return view, filter_named("rdma_selectors")(view)
+
+
+def of_others(plan: Json) -> Any:
+    """What a plan has for the hosts that are not bad."""
+    found = {}
+    for name, entry in plan["groups"].items():
+        found[name] = {
+            "planned": entry["planned"],
+            "classes": [
+                {key: each[key] for key in ("name", "selectors", "config", "pools")} for each in entry["classes"]
+            ],
+            **{
+                key: {host: rows for host, rows in entry[key].items() if host != "bad"}
+                for key in ("wanted", "environment")
+            },
+            "hosts": sorted({host for each in entry["classes"] for host in each["hosts"]} - {"bad"}),
+            "rails": {host: rows for host, rows in entry["rails"].items() if host != "bad"},
+        }
+    return found
+
+
+@functools.cache
+def without_bad(name: str) -> Any:
+    groups = {"plain": GROUPS, "rails": RAILS}[name]
+    return of_others(
+        planned({key: [host for host in hosts if host != "bad"] for key, hosts in groups.items()}, None)[1]
+    )
+
+
+def is_valid(facts: Json, place: Place) -> bool:
+    """By the real library for JSON Schema, of the part that was changed."""
+    keys = {"schema", "warnings", place[0]}
+    return bool(schema().is_valid({key: facts[key] for key in keys if key in facts}))
+
+
+@pytest.mark.parametrize("name", ["plain", "rails"])
+def test_any_field_may_be_anything(name: str) -> None:
+    """One field after the other, each with everything odd. What is not refused is planned with, and some of what is refused."""
+    groups, like = {"plain": (GROUPS, "ib-a100-1"), "rails": (RAILS, "roce-rails-1")}[name]
+    [own] = [group for group, hosts in groups.items() if "bad" in hosts]
+    refused = 0
+    cases = [(place, value) for place in places(json.loads(captured(like))) for value in ODD]
+    for number, (place, value) in enumerate(cases):
+        bad = mutated(json.loads(captured(like)), place, value)
+        problems = "; ".join(checked_facts(bad)[2])
+        if problems:
+            refused += 1
+            assert field(place) in problems, (place, value)
+        elif not is_valid(bad, place):
+            # keys that facts of earlier versions lack may be missing
+            assert value is MISSING, (place, value)
+            assert field(place) in NEWER
+        if (problems and number % 97) or (not problems and place[0] not in ("devices", "gpus", "kernel", "management")):
+            continue
+        view, plan = planned(groups, bad)
+        unusable = filter_named("rdma_unusable")(view)
+        filter_named("rdma_pairs")(view, ["bad", *GOOD])
+        table = filter_named("rdma_table")({"bad": bad})
+        if problems:
+            [error] = [error for error in plan["groups"][own]["errors"] if error.startswith("host bad: ")]
+            assert problems in error
+            assert (unusable["bad"], list(view["malformed"])) == (error, ["bad"])
+            assert "host bad: " in table
+            assert of_others(plan) == without_bad(name), (place, value)
+    assert refused > len(cases) / 2
+
+
+@pytest.mark.parametrize(
+    "facts", [[], "x", 3, True, {"schema": 2, "devices": [], "warnings": []}, {"schema": 1, "warnings": []}]
+)
+def test_facts_that_are_no_facts(facts: Any) -> None:
+    view, plan = planned(GROUPS, facts)
+    assert [
+        error for error in plan["groups"]["a100"]["errors"] if error.startswith("host bad: its facts cannot be used")
+    ]
+    assert plan["groups"]["a100"]["planned"]
+    assert plan["groups"]["rails"]["planned"]
+    assert plan["cluster"]["config"] is None
+    assert filter_named("rdma_selectors")(view["facts"] | {"bad": facts}, view["groups"])["groups"]["a100"]["planned"]
+
+
+def test_a_group_with_nothing_else_is_not_planned() -> None:
+    plan = planned({"a100": ["bad"], "rails": ["roce-rails-1"]}, {"schema": 1, "devices": 3, "warnings": []})[1]
+    assert not plan["groups"]["a100"]["planned"]
+    assert "host bad: its facts cannot be used (devices is 3; expected a list)" in plan["groups"]["a100"]["errors"][1]
+    assert plan["groups"]["rails"]["planned"]
+
+
+def test_facts_that_are_nested_or_long_beyond_all_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _view._MOST_PARTS < 1_000_000
+    monkeypatch.setattr(_view, "_MOST_PARTS", 20_000)
+    deep: Any = []
+    for _level in range(500):
+        deep = [deep]
+    for facts, words in (
+        (deep, "is nested more than 60 levels deep"),
+        ([[0] * 1000] * 30, "has more than 20000 parts"),
+    ):
+        bad = {**json.loads(captured("ib-a100-1")), "more": facts}
+        plan = planned(GROUPS, bad)[1]
+        [error] = [error for error in plan["groups"]["a100"]["errors"] if error.startswith("host bad: ")]
+        assert words in error
+        assert plan["groups"]["a100"]["planned"]
+        assert "host bad" in filter_named("rdma_table")({"bad": bad})
+        assert filter_named("rdma_merged_facts")({"bad": bad, "good": {}}, "/nowhere/facts.json") == {"good": {}}
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {"rdma_resource": {"name": "no good"}},
+        {"rdma_resource": {"name": None}},
+        {"rdma_resource": [1]},
+        {"rdma_want": {"state": "x"}},
+        {"rdma_want": 3},
+        {"rdma_selector_strategy": 5},
+        {"rdma_rails": 7},
+    ],
+)
+def test_an_invalid_wish_of_one_group_costs_that_group(wish: Json) -> None:
+    own = hostvars(GROUPS, json.loads(captured("ib-a100-1")))
+    good = filter_named("rdma_selectors")(cluster_view(own, GROUPS, list(GROUPS)))
+    for host in GROUPS["a100"]:
+        own[host].update(wish)
+    view = filter_named("rdma_view")(own, GROUPS, list(GROUPS))
+    plan = filter_named("rdma_selectors")(view)
+    assert not plan["groups"]["a100"]["planned"]
+    assert next(iter(wish)) in plan["groups"]["a100"]["errors"][0]
+    assert plan["groups"]["rails"] == good["groups"]["rails"]
+    if "rdma_want" not in wish:
+        # traffic needs no resource
+        assert filter_named("rdma_unusable")(view) == {}
+        assert set(filter_named("rdma_pairs")(view, ["bad", *GOOD])["untested"]) == {"a100", "rails"}
+
+
+def test_needs_of_a_malformed_host_are_an_error_with_its_name() -> None:
+    bad = mutated(json.loads(captured("ib-a100-1")), ("kernel", "modules"), 3)
+    message = "host bad: its facts cannot be used (kernel.modules is 3; expected a dictionary)"
+    with pytest.raises(AnsibleFilterError, match=f"^{re.escape(message)}"):
+        filter_named("rdma_needs")(bad, host="bad")
+
+
+def test_initiator_names_of_malformed_hosts_are_not_compared() -> None:
+    facts = json.loads(captured("ib-a100-1"))
+    own: Json = {name: {"ansible_facts": {"rdma": json.loads(captured("ib-a100-1"))}} for name in ("a", "b")}
+    same = filter_named("rdma_initiator_duplicates")(own, ["a", "b"])
+    for value in (3, [1], {"iscsi": None}, {**facts["storage"], "iscsi": {"initiator_name": ["x"]}}):
+        own["bad"] = {"ansible_facts": {"rdma": {**facts, "storage": value}}}
+        assert filter_named("rdma_initiator_duplicates")(own, ["a", "b", "bad"]) == same

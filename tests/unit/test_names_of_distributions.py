@@ -1,0 +1,99 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a node calls its distribution is looked up in a fixed table, and is never a part of a path on the controller."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pytest
+import yaml
+
+from ansible_collections.fabric.rdma.plugins.module_utils import _manifests
+
+ROLES = Path(__file__).resolve().parents[2] / "roles"
+# Roles that read names of packages by distribution.
+NAMES = sorted(path.parents[1] for path in ROLES.glob("*/tasks/names.yml"))
+EVIL: list[Any] = [
+    "../../tmp/evil",
+    "/tmp/evil",
+    "Debian/../../../tmp/evil",
+    "Debian.yml",
+    "debian",
+    "Debian\n",
+    "",
+    None,
+    7,
+    "{{ '/tmp/evil' }}",
+    "\0",
+]
+
+
+def tasks(role: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = yaml.safe_load((role / "tasks" / "names.yml").read_text())
+    return found
+
+
+def rendered(template: str, family: Any) -> str:
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False)
+    return environment.from_string(template).render(ansible_facts={"os_family": family})
+
+
+def test_there_are_such_roles() -> None:
+    assert {role.name for role in NAMES} >= {"ofed", "storage_prereqs"}
+
+
+@pytest.mark.parametrize("role", NAMES, ids=lambda role: role.name)
+@pytest.mark.parametrize("family", EVIL, ids=repr)
+def test_no_path_is_made_of_it(role: Path, family: Any) -> None:
+    [check] = [task["ansible.builtin.assert"]["that"] for task in tasks(role) if "ansible.builtin.assert" in task]
+    assert rendered("{{ %s }}" % check, family) == "False"
+    [included] = [
+        task["ansible.builtin.include_vars"]["file"] for task in tasks(role) if "ansible.builtin.include_vars" in task
+    ]
+    with pytest.raises(jinja2.UndefinedError):
+        rendered(included, family)
+
+
+@pytest.mark.parametrize("role", NAMES, ids=lambda role: role.name)
+@pytest.mark.parametrize("family", ["Debian", "RedHat", "Suse"])
+def test_the_names_of_known_ones_are_there(role: Path, family: str) -> None:
+    [check] = [task["ansible.builtin.assert"]["that"] for task in tasks(role) if "ansible.builtin.assert" in task]
+    assert rendered("{{ %s }}" % check, family) == "True"
+    [included] = [
+        task["ansible.builtin.include_vars"]["file"] for task in tasks(role) if "ansible.builtin.include_vars" in task
+    ]
+    assert (role / "vars" / rendered(included, family)).is_file()
+
+
+@pytest.mark.parametrize(
+    "path", sorted(ROLES.glob("*/tasks/*.yml")), ids=lambda path: f"{path.parents[1].name}-{path.stem}"
+)
+def test_no_file_of_the_controller_is_named_by_a_fact(path: Path) -> None:
+    """include_vars, include_tasks, template and copy: none takes a name from facts, but by a table in braces."""
+
+    def every(value: Any) -> list[dict[str, Any]]:
+        if isinstance(value, list):
+            return [found for item in value for found in every(item)]
+        if not isinstance(value, dict):
+            return []
+        return [value, *(found for key in ("block", "rescue", "always") for found in every(value.get(key)))]
+
+    for task in every(yaml.safe_load(path.read_text())):
+        for action in ("include_vars", "include_tasks", "import_tasks", "include_role", "template", "copy"):
+            given = task.get(f"ansible.builtin.{action}")
+            values = [given] if isinstance(given, str) else [(given or {}).get(key) for key in ("file", "name", "src")]
+            for value in values:
+                words = str(value).replace(" ", "")
+                assert "ansible_facts" not in words or words.startswith("{{{'"), (task["name"], value)
+                assert "ansible_distribution" not in words
+                assert "ansible_os_family" not in words
+
+
+@pytest.mark.parametrize("name", [*EVIL[:7], "k0s/../../x"], ids=repr)
+def test_no_directory_of_the_kubelet_is_made_of_it(name: str) -> None:
+    settings = {"kubelet_root": "auto", "distributions": {"a": name, "b": name}}
+    assert _manifests._kubelet_root({"name": "c", "hosts": ["a", "b"]}, settings) == "/var/lib/kubelet"
