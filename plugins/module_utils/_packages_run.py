@@ -18,6 +18,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._packages import (
     File,
     Snapshot,
     add_changes,
+    bare_name,
     changes_between,
     is_stack_package,
     parse_dpkg_query,
@@ -417,8 +418,8 @@ class Record:
             if removed and plan.install:
                 _done(errors, self._manager.change, plan.install, [])
         with _noted(errors):
-            back = {name for name, _version in plan.install}
-            self._manager.mark(plan.holds, [name for name in self._automatic if name in back])
+            back = {bare_name(name) for name, _version in plan.install}
+            self._manager.mark(plan.holds, [name for name in self._automatic if bare_name(name) in back])
         restored, left = undone(changes, self._manager.snapshot())
         self.forget()
         # what the plan left says why

@@ -129,6 +129,23 @@ def test_a_full_disk_is_no_end_of_the_undoing(tmp_path: Path, small: Small, monk
     assert (directory / "sources").read_text(encoding="ascii") == "theirs"
 
 
+def test_what_nobody_asked_for_is_marked_so_again(
+    tmp_path: Path, small: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """dpkg tells the architecture of a package that may be there for several, apt-mark does not."""
+    path = str(tmp_path / "packages.json")
+    small.packages = {"libibverbs1:amd64": "1", "rdma-core": "1", "theirs": "1"}
+    small.offers = {("libibverbs1:amd64", "1"), ("rdma-core", "1")}
+    monkeypatch.setattr(small, "automatic", lambda: ["libibverbs1", "theirs"])
+    marked: list[str] = []
+    monkeypatch.setattr(small, "mark", lambda _holds, automatic: marked.extend(automatic))
+    Record(small, path).open()
+    small.packages = {"libibverbs1:amd64": "2", "rdma-core": "2", "theirs": "1"}
+    Record(small, path).close()
+    assert Record(small, path).undo().complete
+    assert marked == ["libibverbs1"]
+
+
 def test_what_others_need_is_no_failure(tmp_path: Path, small: Small) -> None:
     path = str(tmp_path / "packages.json")
     change(small, path)
