@@ -253,7 +253,11 @@ def _unlike(facts: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any]) -> t.Opti
     packages = ofed.get("packages")
     if packages is None:
         return "%s, and the host does not tell its packages" % unlike
-    for name, pattern in map(split_wish, wish.get("packages") or ["doca-ofed"]):
+    wanted = [split_wish(entry) for entry in wish.get("packages") or ["doca-ofed"]]
+    if not any(name in packages or is_stack_package(name) for name, _pattern in wanted):
+        # names that the facts never have say nothing of the release
+        wanted = [("doca-ofed", None)]
+    for name, pattern in wanted:
         has = packages.get(name)
         # of packages that the facts do not have, the package manager knows
         if has is None and is_stack_package(name):

@@ -400,6 +400,15 @@ def test_the_ports_that_a_proof_asks_for() -> None:
         ),
         ({"version": "2.9.1", "packages": ["rdma-core=*"]}, {"rdma-core": "2410mlnx54-1.2410114"}, None),
         ({"version": "2.9.1"}, None, "the host does not tell its packages"),
+        # of packages that facts never have, the release tells
+        (
+            {"version": "2.9.3", "packages": ["acme-rdma=2.9.3*"]},
+            {"doca-ofed": "2.9.1-1"},
+            "doca-ofed is 2.9.1-1, not of",
+        ),
+        ({"version": "2.9.1", "packages": ["acme-rdma=2.9.1*"]}, {"doca-ofed": "2.9.1-1"}, None),
+        ({"version": "2.9.1", "packages": ["acme-rdma=2.9.1*"]}, {}, "doca-ofed is not installed"),
+        ({"version": "2.9.1", "packages": ["acme-rdma", "doca-ofed"]}, {"doca-ofed": "2.9.1-1"}, None),
     ],
 )
 def test_what_is_installed_is_compared_exactly(
