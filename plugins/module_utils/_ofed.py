@@ -339,6 +339,8 @@ def _inbox_needs(facts: t.Mapping[str, t.Any], infiniband: bool) -> Json:
 
 
 def _release_of(proof: t.Mapping[str, t.Any]) -> str:
+    if proof["method"] is None:
+        return "the driver"
     return "%s %s" % (_NAMES.get(proof["method"], proof["method"]), proof["release"])
 
 
@@ -358,7 +360,12 @@ def _driver_needs(facts: t.Mapping[str, t.Any], wish: Json, infiniband: bool) ->
             "%s is installed, but not built for kernel %s" % (installed_release(facts), facts["kernel"]["release"])
         )
     proof = None if driver or half else facts["ofed"].get("proof")
-    pending = None if driver or half else driver_pending(facts)
+    # what a run that was killed has not done (an initramfs, a proof) shows nowhere else
+    cut = bool(proof and not proof.get("installed", True))
+    if proof and cut:
+        reasons.append("the installation of %s never came to its end" % _release_of(proof))
+        proof = None
+    pending = None if driver or half or cut else driver_pending(facts)
     if proof and not proof["booted"]:
         pending = pending or "%s is installed and not yet proved" % _release_of(proof)
     activate = pending is not None and wish["activate"] != "none"
@@ -368,7 +375,7 @@ def _driver_needs(facts: t.Mapping[str, t.Any], wish: Json, infiniband: bool) ->
     if pending and activate:
         reasons.append(pending)
     modules: t.List[str] = []
-    if not (driver or half or pending):
+    if not (driver or half or cut or pending):
         # modules of one stack cannot be loaded into the other's ib_core
         modules, more = _modules(facts, infiniband, [])
         reasons += more
@@ -377,7 +384,7 @@ def _driver_needs(facts: t.Mapping[str, t.Any], wish: Json, infiniband: bool) ->
         "reasons": reasons,
         "packages": False,
         "modules": modules,
-        "driver": driver or half,
+        "driver": driver or half or cut,
         "activate": activate,
         "pending": pending,
         "prove": prove,
@@ -389,9 +396,9 @@ def ofed_needs(facts: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any], link_l
     """What the role ofed has to do on a host: {needed, reasons, packages, modules}.
 
     packages: the distribution's user space is to be installed; modules: to load and to persist. For the methods doca and mlnx_iso
-    also driver (the stack is to be installed), activate (it is there, but the kernel does not run it, and the wish says how that
-    may be changed), pending (in words; None when the kernel runs what is on disk and that is proved), prove (a boot has brought what an
-    earlier run installed, and nobody has judged it yet) and warnings.
+    also driver (the stack is to be installed, or to be installed again since a run was killed in that), activate (it is there, but
+    the kernel does not run it, and the wish says how that may be changed), pending (in words; None when the kernel runs what is on
+    disk and that is proved), prove (a boot has brought what an earlier run installed, and nobody has judged it yet) and warnings.
 
     facts: ansible_facts.rdma with the subsets devices and kernel. OfedError for a wish that cannot be fulfilled there.
     """

@@ -374,6 +374,15 @@ class Record:
             self._window = None
             self._save()
 
+    def before(self) -> t.Dict[str, str]:
+        """Versions by name of what undo() goes back to: what was there before the first change that is remembered."""
+        packages = dict((self._window or self._manager.snapshot()).packages)
+        for name, (old, _new) in self._changes.get("packages", {}).items():
+            packages.pop(name, None)
+            if old is not None:
+                packages[name] = old
+        return packages
+
     def forget(self) -> bool:
         return forget(self._path)
 

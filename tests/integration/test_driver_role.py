@@ -48,6 +48,9 @@ print(json.dumps({"changed": False, **said[min(count, len(said)) - 1]}))
 """
 
 INBOX = gather(open_tree(str(CAPTURES / "ib-v100-1.capture")))
+WORKS = json.loads(json.dumps(INBOX))
+WORKS["ofed"] |= {"flavour": "doca", "version": "24.10-1.1.4.0", "packages": {"doca-ofed": "2.9.1-1"}}
+WORKS["ofed"]["mlx5_core"] = {"path_kind": "updates", "version": "24.10-1.1.4"}
 WISH = {
     "ofed_method": "doca",
     "ofed_version": "2.9.1",
@@ -127,6 +130,29 @@ def node(user: User, tmp_path: Path) -> Node:
 
 DOES_NOT_INSTALL = {"name": "Fill the disk", "ansible.builtin.fail": {"msg": "dpkg: no space left"}}
 INSTALLS = {"name": "Install", "ansible.builtin.debug": {"msg": "installed"}}
+
+
+def test_a_proof_is_due_before_anything_is_installed(node: Node) -> None:
+    """And until it is done, with the way back kept for as long: a run may be killed anywhere."""
+    proof = {"method": "doca", "release": "2.9.1", "installed": True, "booted": False, "devices": []}
+    node.answers["ib_facts"] += [{"ansible_facts": {"rdma": WORKS | {"ofed": {**WORKS["ofed"], "proof": proof}}}}]
+    node.answers["ib_facts"] += [{"ansible_facts": {"rdma": WORKS}}]
+    (node.collection / "roles" / "ofed" / "tasks" / "activate.yml").write_text("[]")
+    said = node.play(INSTALLS, ofed_activate="reload", ofed_log_window=0)
+    assert "failed=0" in said
+    states = [call for call in node.calls() if call.startswith(("driver_proof", "driver_packages"))]
+    assert states == [
+        "driver_packages checked",
+        "driver_proof",
+        "driver_packages opened",
+        "driver_packages closed",
+        "driver_proof",
+        "driver_packages forgotten",
+        "driver_proof done",
+    ]
+    calls = [json.loads(line) for line in (node.directory / "calls").read_text().splitlines()]
+    due = [given for name, given in calls if name == "driver_proof" and "version" in given]
+    assert [given.get("installed", True) for given in due] == [False, True]
 
 
 def test_a_log_that_finds_no_room_keeps_nothing_from_being_put_back(node: Node) -> None:

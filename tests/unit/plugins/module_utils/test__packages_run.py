@@ -170,7 +170,10 @@ def test_a_run_that_was_killed_in_its_change(tmp_path: Path, small: Small) -> No
     path = str(tmp_path / "packages.json")
     Record(small, path).open()
     small.packages.update({"doca-ofed": "1", "theirs": "1"})
+    assert Record(small, path).before() == {"core": "1", "other": "1"}
     Record(small, path).open()
+    # what it goes back to is what was there before the run that was killed, and what others did
+    assert Record(small, path).before() == {"core": "1", "other": "1", "theirs": "1"}
     outcome = Record(small, path).undo()
     assert outcome.restored == ["doca-ofed is out"]
     assert small.packages == {"core": "1", "other": "1", "theirs": "1"}
