@@ -203,3 +203,47 @@ def test_a_node_on_which_everything_fails_tells_the_first_reason(node: Node) -> 
         in said
     )
     assert "What it is now cannot be told: No space left on device." in said
+
+
+# What nobody wishes for, so that the role ofed is all that there is to do.
+NOTHING_ELSE = {
+    "rdma_memlock": {"enabled": False},
+    "rdma_gpudirect": "none",
+    "rdma_storage": {"iscsi": False, "nfs": False, "dm_crypt": False, "multipath": False, "path": ""},
+}
+
+
+@pytest.mark.parametrize("what", ["roles", "prepare"])
+def test_facts_of_a_cache_decide_nothing(node: Node, what: str) -> None:
+    """Yesterday the driver was there. It is not any more."""
+    roles = {"n1": "ofed", "n2": "storage_prereqs", "n3": "nvidia_peermem"}
+    local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "ansible_become": False}
+    wishes = {**NOTHING_ELSE, "rdma_ofed": {name.removeprefix("ofed_"): value for name, value in WISH.items()}}
+    hosts = dict.fromkeys(roles if what == "roles" else ["n1"], local)
+    groups = {"rdma": {"children": {"a": {"hosts": hosts, "vars": wishes}}, "vars": {"rdma_groups": ["a"]}}}
+    (node.directory / "hosts.json").write_text(json.dumps(groups))
+    (node.directory / "answers.json").write_text(json.dumps(node.answers))
+    (node.collection / "roles" / "ofed" / "tasks" / "doca.yml").write_text(json.dumps([INSTALLS]))
+    cache = node.directory / "cache"
+    cache.mkdir()
+    for host in hosts:
+        (cache / host).write_text(json.dumps({"rdma": WORKS}))
+    plays = [
+        {
+            "hosts": host,
+            "gather_facts": False,
+            "tasks": [{"ansible.builtin.include_role": {"name": f"fabric.rdma.{role}"}}],
+        }
+        for host, role in roles.items()
+    ]
+    (node.directory / "play.yml").write_text(json.dumps(plays))
+    env = {
+        "ANSIBLE_CACHE_PLUGIN": "ansible.builtin.jsonfile",
+        "ANSIBLE_CACHE_PLUGIN_CONNECTION": str(cache),
+    }
+    playbook = str(node.directory / "play.yml") if what == "roles" else "fabric.rdma.prepare"
+    user = node.user._replace(env=node.user.env | env)
+    done = user.run("ansible-playbook", "--check", "-i", str(node.directory / "hosts.json"), playbook, check=False)
+    calls = node.calls()
+    assert calls.count("ib_facts") >= len(hosts), done.stdout
+    assert "driver_gate" in calls, done.stdout
