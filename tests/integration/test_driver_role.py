@@ -222,12 +222,18 @@ def test_facts_of_a_cache_decide_nothing(node: Node, what: str) -> None:
     hosts = dict.fromkeys(roles if what == "roles" else ["n1"], local)
     groups = {"rdma": {"children": {"a": {"hosts": hosts, "vars": wishes}}, "vars": {"rdma_groups": ["a"]}}}
     (node.directory / "hosts.json").write_text(json.dumps(groups))
-    (node.directory / "answers.json").write_text(json.dumps(node.answers))
     (node.collection / "roles" / "ofed" / "tasks" / "doca.yml").write_text(json.dumps([INSTALLS]))
-    cache = node.directory / "cache"
-    cache.mkdir()
-    for host in hosts:
-        (cache / host).write_text(json.dumps({"rdma": WORKS}))
+    env = {
+        "ANSIBLE_CACHE_PLUGIN": "ansible.builtin.jsonfile",
+        "ANSIBLE_CACHE_PLUGIN_CONNECTION": str(node.directory / "cache"),
+    }
+    user = node.user._replace(env=node.user.env | env)
+    inventory = ("-i", str(node.directory / "hosts.json"))
+    answers = node.directory / "answers.json"
+    answers.write_text(json.dumps({"ib_facts": [{"ansible_facts": {"rdma": WORKS}}]}))
+    user.run("ansible", *inventory, "all", "-m", "fabric.rdma.ib_facts")
+    (node.directory / "calls").write_text("")
+    answers.write_text(json.dumps(node.answers))
     plays = [
         {
             "hosts": host,
@@ -237,13 +243,8 @@ def test_facts_of_a_cache_decide_nothing(node: Node, what: str) -> None:
         for host, role in roles.items()
     ]
     (node.directory / "play.yml").write_text(json.dumps(plays))
-    env = {
-        "ANSIBLE_CACHE_PLUGIN": "ansible.builtin.jsonfile",
-        "ANSIBLE_CACHE_PLUGIN_CONNECTION": str(cache),
-    }
     playbook = str(node.directory / "play.yml") if what == "roles" else "fabric.rdma.prepare"
-    user = node.user._replace(env=node.user.env | env)
-    done = user.run("ansible-playbook", "--check", "-i", str(node.directory / "hosts.json"), playbook, check=False)
+    done = user.run("ansible-playbook", "--check", *inventory, playbook, check=False)
     calls = node.calls()
     assert calls.count("ib_facts") >= len(hosts), done.stdout
     assert "driver_gate" in calls, done.stdout
