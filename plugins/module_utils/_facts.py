@@ -27,7 +27,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._packages import (
     is_stack_package,
     parse_dpkg_status,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._remembered import DRIVER_PROOF
+from ansible_collections.fabric.rdma.plugins.module_utils._remembered import DRIVER_PACKAGES, DRIVER_PROOF
 from ansible_collections.fabric.rdma.plugins.module_utils._runtime import read_limits, read_runtime, settled
 from ansible_collections.fabric.rdma.plugins.module_utils._storage import STORAGE_MODULES, excerpt, read_storage
 from ansible_collections.fabric.rdma.plugins.module_utils._tree import Entry, Recorder, Tree
@@ -209,15 +209,21 @@ def _stack_packages(tree: Tree) -> t.Optional[t.Dict[str, str]]:
 
 
 def _proof(tree: Tree, warnings: t.List[str]) -> t.Optional[Facts]:
-    """What driver_proof remembered: a driver that was to work from the next boot on, and whether that boot was."""
+    """What driver_proof remembered: a driver that nobody has proved yet, and whether the node has booted since.
+
+    A change of the packages that was neither proved nor undone is one, too, of which nobody knows what it was to be.
+    """
+    unfinished: Facts = {"method": None, "release": None, "installed": False, "booted": False, "devices": []}
+    unknown = unfinished if tree.exists(DRIVER_PACKAGES) else None
     text = tree.text(DRIVER_PROOF)
     if text is None:
-        return None
+        return unknown
     try:
         value = json.loads(text)
         return {
             "method": str(value["method"]),
             "release": str(value["release"]),
+            "installed": value.get("installed", True) is not False,
             "booted": value["boot_id"] != tree.text("/proc/sys/kernel/random/boot_id"),
             "devices": [
                 {
@@ -230,7 +236,7 @@ def _proof(tree: Tree, warnings: t.List[str]) -> t.Optional[Facts]:
         }
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as exc:
         warnings.append("%s makes no sense (%s: %.60s)" % (DRIVER_PROOF, type(exc).__name__, exc))
-        return None
+        return unknown
 
 
 def _ofed(tree: Tree, files: t.Dict[str, str], warnings: t.List[str]) -> Facts:

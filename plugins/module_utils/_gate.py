@@ -16,34 +16,13 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.module_utils._facts import gather, netdevs_below
 from ansible_collections.fabric.rdma.plugins.module_utils._models import model_name
 from ansible_collections.fabric.rdma.plugins.module_utils._ofed import OfedError, check_cards
+from ansible_collections.fabric.rdma.plugins.module_utils._reasons import REASONS, unknown_reasons
 from ansible_collections.fabric.rdma.plugins.module_utils._tree import Tree
 
 __all__ = ["REASONS", "Asked", "Reason", "gate", "parse_overrides", "route_netdev", "ssh_netdevs"]
 
 Address = t.Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
 Network = t.Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
-
-# Every reason there is, in the order in which they are told, with what to do about it.
-REASONS: t.Dict[str, str] = {
-    "unsupported_card": "choose another release, or take the card out",
-    "installed_stack": "remove it first (ofed_uninstall.sh --force, then reboot)",
-    "driver_container": "take the node out of the driver container's node selector (Network Operator: ofedDriver), wait until its Pod "
-    "is gone, then remove what is left of it",
-    "default_route": "use ofed_activate: reboot, or give the node a management network on another card",
-    "ssh_path": "use ofed_activate: reboot, or connect over another card",
-    "storage_mounts": "use ofed_activate: reboot, or unmount it",
-    "rdma_storage": "use ofed_activate: reboot, or unmount it and disconnect it; where the system itself is on it, change the driver in the "
-    "image that it boots",
-    "storage_modules": "unload them (modprobe -r), or use ofed_activate: reboot",
-    "rdma_in_use": "end these programs (drain the node), or use ofed_activate: reboot",
-    "not_drained": "give ofed_kubeconfig, so that the role drains the node, or drain it by hand",
-    "disk_space": "make room: a driver that is built on the node needs it, and a full disk leaves half a driver",
-    "kernel_headers": "install the headers of this very kernel (Debian, Ubuntu: linux-headers-RELEASE, RHEL: kernel-devel-RELEASE), or "
-    "boot a kernel whose headers there are",
-    # the role asks the package manager itself, once nothing else speaks against the change
-    "no_way_back": "name a repository that has these versions",
-    "secure_boot": "enroll the key that DKMS signs with (mokutil --import, then reboot and confirm at the console), or turn Secure Boot off",
-}
 
 # Drivers that a vendor stack replaces, as sysfs names them at a netdev (sub-functions: mlx5_core.sf).
 _DRIVERS = re.compile(r"mlx[45]_(core|en)\b")
@@ -105,9 +84,9 @@ class Reason(t.NamedTuple):
 def parse_overrides(names: t.Iterable[str]) -> t.List[str]:
     """Names of reasons that the operator overrides; OfedError when one is not the name of a reason."""
     wanted = list(names)
-    unknown = [name for name in wanted if name not in REASONS]
+    unknown = unknown_reasons("ofed_override", wanted, REASONS)
     if unknown:
-        raise OfedError("ofed_override has no reason %s; there are %s" % (", ".join(unknown), ", ".join(REASONS)))
+        raise OfedError(unknown)
     return wanted
 
 

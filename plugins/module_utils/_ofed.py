@@ -253,7 +253,11 @@ def _unlike(facts: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any]) -> t.Opti
     packages = ofed.get("packages")
     if packages is None:
         return "%s, and the host does not tell its packages" % unlike
-    for name, pattern in map(split_wish, wish.get("packages") or ["doca-ofed"]):
+    wanted = [split_wish(entry) for entry in wish.get("packages") or ["doca-ofed"]]
+    if not any(name in packages or is_stack_package(name) for name, _pattern in wanted):
+        # names that the facts never have say nothing of the release
+        wanted = [("doca-ofed", None)]
+    for name, pattern in wanted:
         has = packages.get(name)
         # of packages that the facts do not have, the package manager knows
         if has is None and is_stack_package(name):
@@ -335,6 +339,8 @@ def _inbox_needs(facts: t.Mapping[str, t.Any], infiniband: bool) -> Json:
 
 
 def _release_of(proof: t.Mapping[str, t.Any]) -> str:
+    if proof["method"] is None:
+        return "the driver"
     return "%s %s" % (_NAMES.get(proof["method"], proof["method"]), proof["release"])
 
 
@@ -354,7 +360,12 @@ def _driver_needs(facts: t.Mapping[str, t.Any], wish: Json, infiniband: bool) ->
             "%s is installed, but not built for kernel %s" % (installed_release(facts), facts["kernel"]["release"])
         )
     proof = None if driver or half else facts["ofed"].get("proof")
-    pending = None if driver or half else driver_pending(facts)
+    # what a run that was killed has not done (an initramfs, a proof) shows nowhere else
+    cut = bool(proof and not proof.get("installed", True))
+    if proof and cut:
+        reasons.append("the installation of %s never came to its end" % _release_of(proof))
+        proof = None
+    pending = None if driver or half or cut else driver_pending(facts)
     if proof and not proof["booted"]:
         pending = pending or "%s is installed and not yet proved" % _release_of(proof)
     activate = pending is not None and wish["activate"] != "none"
@@ -364,7 +375,7 @@ def _driver_needs(facts: t.Mapping[str, t.Any], wish: Json, infiniband: bool) ->
     if pending and activate:
         reasons.append(pending)
     modules: t.List[str] = []
-    if not (driver or half or pending):
+    if not (driver or half or cut or pending):
         # modules of one stack cannot be loaded into the other's ib_core
         modules, more = _modules(facts, infiniband, [])
         reasons += more
@@ -373,7 +384,7 @@ def _driver_needs(facts: t.Mapping[str, t.Any], wish: Json, infiniband: bool) ->
         "reasons": reasons,
         "packages": False,
         "modules": modules,
-        "driver": driver or half,
+        "driver": driver or half or cut,
         "activate": activate,
         "pending": pending,
         "prove": prove,
@@ -385,9 +396,9 @@ def ofed_needs(facts: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any], link_l
     """What the role ofed has to do on a host: {needed, reasons, packages, modules}.
 
     packages: the distribution's user space is to be installed; modules: to load and to persist. For the methods doca and mlnx_iso
-    also driver (the stack is to be installed), activate (it is there, but the kernel does not run it, and the wish says how that
-    may be changed), pending (in words; None when the kernel runs what is on disk and that is proved), prove (a boot has brought what an
-    earlier run installed, and nobody has judged it yet) and warnings.
+    also driver (the stack is to be installed, or to be installed again since a run was killed in that), activate (it is there, but
+    the kernel does not run it, and the wish says how that may be changed), pending (in words; None when the kernel runs what is on
+    disk and that is proved), prove (a boot has brought what an earlier run installed, and nobody has judged it yet) and warnings.
 
     facts: ansible_facts.rdma with the subsets devices and kernel. OfedError for a wish that cannot be fulfilled there.
     """

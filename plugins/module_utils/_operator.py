@@ -29,6 +29,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._manifests import (
     rollout_scope,
     scoped_classes,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._reasons import DRIVER_REASONS, unknown_reasons
 from ansible_collections.fabric.rdma.plugins.module_utils._wishes import unknown_keys
 
 __all__ = [
@@ -261,15 +262,6 @@ _DRIVER_KEYS = (
 # Variables of the driver's container that unload what mounts and other drivers stand on (docs/mofed-container-env-vars.md).
 _DANGEROUS_ENV = ("ENABLE_NFSRDMA", "UNLOAD_STORAGE_MODULES", "UNLOAD_THIRD_PARTY_RDMA_MODULES")
 
-# Why the operator's driver must not come to a host, with what to do about it. The first three are reasons of driver_gate, too.
-DRIVER_REASONS: t.Dict[str, str] = {
-    "default_route": "give the node a management network on another card",
-    "rdma_storage": "unmount it and disconnect it; the driver's container would take it away under the mount",
-    "installed_stack": "remove it from the host, or leave rdma_rollout.ofed_driver out: the host has a driver already",
-    "host_driver": "set rdma_ofed: {method: none} for the group: one of the two sees to the driver, not both",
-    "dangerous_env": "leave the variable out",
-}
-
 
 def _known(where: str, given: t.Any, keys: t.Iterable[str]) -> Json:
     if not isinstance(given, t.Mapping):
@@ -327,12 +319,9 @@ def _driver_wish(settings: t.Mapping[str, t.Any]) -> t.Optional[Json]:
     for key in ("override", "groups"):
         if not isinstance(wish.get(key) or [], (list, tuple)):
             raise ManifestError("rdma_rollout.ofed_driver.%s is %r; expected a list of names" % (key, wish[key]))
-    unknown = sorted(set(wish.get("override") or []) - set(DRIVER_REASONS))
+    unknown = unknown_reasons("rdma_rollout.ofed_driver.override", wish.get("override") or [], DRIVER_REASONS)
     if unknown:
-        raise ManifestError(
-            "rdma_rollout.ofed_driver.override has no reason %s; there are %s"
-            % (", ".join(unknown), ", ".join(DRIVER_REASONS))
-        )
+        raise ManifestError(unknown)
     if not isinstance(wish.get("env") or {}, t.Mapping):
         raise ManifestError(
             "rdma_rollout.ofed_driver.env is %r; expected a dictionary of variables and values" % (wish["env"],)

@@ -16,6 +16,7 @@ __all__ = [
     "Snapshot",
     "Undo",
     "add_changes",
+    "bare_name",
     "changes_between",
     "dpkg_stack",
     "is_stack_package",
@@ -148,7 +149,7 @@ def add_changes(first: Changes, then: Changes) -> Changes:
     return sums
 
 
-def _bare(name: str) -> str:
+def bare_name(name: str) -> str:
     """A name without the architecture that dpkg writes behind it."""
     return name.partition(":")[0]
 
@@ -164,7 +165,7 @@ def _needed(
         going = {name for name in remove if name not in kept}
         there: t.Dict[str, t.Set[str]] = {}
         for name in needs:
-            for what in (_bare(name), *provides.get(name, ())):
+            for what in (bare_name(name), *provides.get(name, ())):
                 there.setdefault(what, set()).add(name)
         found: t.Dict[str, str] = {}
         for name in sorted(set(needs) - going):
@@ -239,11 +240,11 @@ def undone(changes: Changes, now: Snapshot) -> t.Tuple[t.List[str], t.List[str]]
 
 def no_way_back(installed: t.Mapping[str, str], offered: t.Collection[t.Tuple[str, str]]) -> t.List[str]:
     """Packages of the stack, with their versions, that no repository of the node offers: who replaces them cannot put them back."""
-    known = {(_bare(name), version) for name, version in offered}
+    known = {(bare_name(name), version) for name, version in offered}
     return [
         "%s %s" % (name, version)
         for name, version in sorted(installed.items())
-        if is_stack_package(name) and (_bare(name), version.partition(" ")[0]) not in known
+        if is_stack_package(name) and (bare_name(name), version.partition(" ")[0]) not in known
     ]
 
 

@@ -18,6 +18,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._packages import (
     File,
     Snapshot,
     add_changes,
+    bare_name,
     changes_between,
     is_stack_package,
     parse_dpkg_query,
@@ -301,6 +302,25 @@ class Outcome(t.NamedTuple):
     complete: bool
 
 
+@contextlib.contextmanager
+def _noted(errors: t.List[str]) -> t.Iterator[None]:
+    """What goes wrong inside is a sentence more in a list."""
+    try:
+        yield
+    except PackagesError as exc:
+        errors.append(str(exc))
+    except OSError as exc:
+        errors.append("%s: %s" % (exc.filename, exc.strerror))
+
+
+def _done(errors: t.List[str], action: t.Callable[..., None], *arguments: t.Any) -> bool:
+    """Whether an action came to its end."""
+    before = len(errors)
+    with _noted(errors):
+        action(*arguments)
+    return len(errors) == before
+
+
 class Record:
     """What a change of the driver did to the packages of a node: remembered there until the driver is proved.
 
@@ -347,13 +367,21 @@ class Record:
         self._window = self._manager.snapshot()
         self._save()
 
-    def close(self) -> Changes:
-        """A change has ended, well or not. What was changed since the first one that is remembered."""
+    def close(self) -> None:
+        """A change has ended, well or not."""
         if self._window is not None:
             self._changes = add_changes(self._changes, changes_between(self._window, self._manager.snapshot()))
             self._window = None
             self._save()
-        return self._changes
+
+    def before(self) -> t.Dict[str, str]:
+        """Versions by name of what undo() goes back to: what was there before the first change that is remembered."""
+        packages = dict((self._window or self._manager.snapshot()).packages)
+        for name, (old, _new) in self._changes.get("packages", {}).items():
+            packages.pop(name, None)
+            if old is not None:
+                packages[name] = old
+        return packages
 
     def forget(self) -> bool:
         return forget(self._path)
@@ -377,33 +405,39 @@ class Record:
         return Outcome(texts + ["%s is back" % path for path in plan.files], plan.left, True)
 
     def undo(self) -> Outcome:
-        """Puts back what the changes found, and forgets it."""
-        changes = self.close()
+        """Puts back what the changes found, and forgets it.
+
+        What fails on the way keeps nothing else from being put back: on a full disk, what is removed makes the room for the rest.
+        """
+        errors: t.List[str] = []
+        with _noted(errors):
+            self.close()
+        changes = self._changes
         now = self._manager.snapshot()
         plan = plan_undo(changes, now, *self._manager.needs())
-        errors = []
-        self._manager.put_files(plan.files)
-        try:
+        files = dict(plan.files)
+        self._put(files, errors)
+        with _noted(errors):
             if plan.install and plan.files:
                 self._manager.refresh()
-        except PackagesError as exc:
-            errors.append(str(exc))
-        try:
-            self._manager.change(plan.install, plan.remove)
-        except PackagesError as exc:
-            errors.append(str(exc))
-            try:
-                # a mixture of two stacks is worse than one that is not there
-                self._manager.change([], plan.remove)
-            except PackagesError as other:
-                errors.append(str(other))
-        try:
-            back = {name for name, _version in plan.install}
-            self._manager.mark(plan.holds, [name for name in self._automatic if name in back])
-        except PackagesError as exc:
-            errors.append(str(exc))
+        if not _done(errors, self._manager.change, plan.install, plan.remove):
+            # a mixture of two stacks is worse than one that is not there
+            removed = _done(errors, self._manager.change, [], plan.remove)
+            self._put(files, errors)
+            if removed and plan.install:
+                _done(errors, self._manager.change, plan.install, [])
+        with _noted(errors):
+            back = {bare_name(name) for name, _version in plan.install}
+            self._manager.mark(plan.holds, [name for name in self._automatic if bare_name(name) in back])
         restored, left = undone(changes, self._manager.snapshot())
         self.forget()
         # what the plan left says why
         told = [text for text in left if not any(text.split(" ")[0] == why.split(" ")[0] for why in plan.left)]
-        return Outcome(restored, plan.left + told + (errors if told else []), not told)
+        return Outcome(restored, plan.left + told + (list(dict.fromkeys(errors)) if told else []), not told)
+
+    def _put(self, files: t.Dict[str, t.Optional[File]], errors: t.List[str]) -> None:
+        """Puts files back, and keeps in `files` those for which there is no room."""
+        for path in list(files):
+            with _noted(errors):
+                self._manager.put_files({path: files[path]})
+                del files[path]

@@ -13,6 +13,14 @@ import difflib
 import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._reasons import (
+    DRIVER_REASONS,
+    REASONS,
+    nearest,
+    unknown_reasons,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._waves import MAX_LEVELS
+
 __all__ = [
     "CLUSTER_WIDE",
     "OF_A_GROUP",
@@ -47,16 +55,6 @@ _MOST_SHARES = 10000
 # rdma_rails: true
 _RAIL_NAMES = "{name}_gpu{rail}"
 _MOST_RAILS = 99
-
-
-def nearest(name: t.Any, known: t.Collection[str]) -> str:
-    """``; did you mean state?`` where something that is known is near enough, else nothing."""
-    if not isinstance(name, str) or len(name) > _SHOWN:
-        return ""
-    found = difflib.get_close_matches(name.lower(), sorted(known), 1, 0.6)
-    # of names that are as near, and of what differs in capitals only
-    found = [each for each in known if each.lower() == name.lower()] or found
-    return "; did you mean %s?" % found[0] if found else ""
 
 
 def _shown(value: t.Any) -> str:
@@ -152,6 +150,10 @@ def _waves(where: str, value: t.Any) -> t.List[str]:
     steps = value if isinstance(value, (list, tuple)) else [value]
     if not steps:
         return _wrong(where, value, "at least one wave")
+    if len(steps) > MAX_LEVELS:
+        return _wrong(
+            where, value, "at most %d waves, of which the last is repeated until no node is left" % MAX_LEVELS
+        )
     found = [problem for step in steps for problem in _share(where, step)]
     return found[:1]
 
@@ -172,6 +174,17 @@ def _optional(each: Check) -> Check:
 
 _names = _listing(_name, "a list of names")
 _strings = _listing(_text, "a list of strings")
+
+
+def _reasons(reasons: t.Collection[str]) -> Check:
+    """A list of names of reasons that do not count."""
+
+    def check(where: str, value: t.Any) -> t.List[str]:
+        wrong = _names(where, value)
+        unknown = None if wrong else unknown_reasons(where, value, reasons)
+        return [unknown] if unknown else wrong
+
+    return check
 
 
 def _some_of(*options: str) -> Check:
@@ -336,7 +349,7 @@ _ROLLOUT_OF: t.Dict[str, t.Dict[str, Check]] = {
             force_precompiled=_truth,
             groups=_names,
             image=_name,
-            override=_names,
+            override=_reasons(DRIVER_REASONS),
             repo_config=_name,
             repository=_name,
             upgrade_policy=_dictionary,
@@ -399,7 +412,7 @@ OF_A_GROUP: t.Dict[str, Check] = {
         key=_optional(_secret),
         key_checksum=_optional(_text),
         method=_choice("none", "inbox", "doca", "mlnx_iso"),
-        override=_names,
+        override=_reasons(REASONS),
         packages=_names,
         repository=_optional(_secret),
         version=_optional(_release),

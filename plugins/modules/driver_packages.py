@@ -28,7 +28,8 @@ attributes:
 options:
   state:
     description:
-      - V(checked) tells which packages of the RDMA stack could not be put back, since no repository has their version.
+      - V(checked) tells which packages of the RDMA stack could not be put back, since no repository has their version. Where a change
+        is remembered already, those from before it count.
       - V(opened) is to be asked for right before a change, V(closed) right after it. There may be several changes.
       - V(restored) puts back what was there before the first of them.
       - V(forgotten) ends it, when the driver is proved.
@@ -104,7 +105,8 @@ Json = t.Dict[str, t.Any]
 
 
 def check(manager: Manager, check_mode: bool) -> t.List[str]:
-    installed = manager.snapshot().packages
+    # a driver that was never proved is not what a failure goes back to
+    installed = Record(manager).before()
     names = sorted(name for name in installed if is_stack_package(name))
     if not names:
         return []

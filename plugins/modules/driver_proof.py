@@ -10,8 +10,9 @@ module: driver_proof
 short_description: Remember that a driver has still to be proved
 version_added: "0.1.0"
 description:
-  - A driver that is installed and not yet in the kernel cannot be proved. This remembers on the node that it has to be, and which
-    ports were Active with the driver before it, in C(/var/lib/fabric.rdma/driver-proof.json).
+  - A driver that is installed and not yet in the kernel cannot be proved, and neither can one whose installation was killed. This
+    remembers on the node that it has to be, and which ports were Active with the driver before it, in
+    C(/var/lib/fabric.rdma/driver-proof.json).
   - M(fabric.rdma.ib_facts) tells of it in C(ofed.proof), and whether the node has booted since.
 extends_documentation_fragment:
   - fabric.rdma.attributes
@@ -40,6 +41,12 @@ options:
       - Facts of the node from before the change, with the subset C(devices). Needed with O(state=due).
       - A proof that is due already, and for which no port was Active in these facts, keeps its ports.
     type: dict
+  installed:
+    description:
+      - Whether the installation has come to its end, and what was built is right. V(false) is to be remembered before it begins, so
+        that what a run leaves that is killed in it is installed again, and proved.
+    type: bool
+    default: true
 author:
   - fabric.rdma contributors (!UNKNOWN)
 """
@@ -59,7 +66,8 @@ proof:
   type: dict
   sample:
     method: doca
-    version: 2.9.1
+    release: 2.9.1
+    installed: true
     boot_id: 5b0a1c0e-8a5f-4c8e-9d3f-0a6b1f2c3d4e
     devices: [{name: mlx5_0, pci: "0000:3b:00.0", ports: [{number: 1, state: Active, phys_state: LinkUp}]}]
 """
@@ -85,6 +93,7 @@ def main() -> None:
             "method": {"type": "str", "choices": ["doca", "mlnx_iso"]},
             "version": {"type": "str"},
             "facts": {"type": "dict"},
+            "installed": {"type": "bool", "default": True},
         },
         required_if=[("state", "due", ("method", "version", "facts"))],
         supports_check_mode=True,
@@ -103,6 +112,7 @@ def main() -> None:
                 "version": 1,
                 "method": params["method"],
                 "release": params["version"],
+                "installed": params["installed"],
                 "boot_id": boot_id,
                 "devices": devices,
             }

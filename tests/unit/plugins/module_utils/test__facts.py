@@ -315,7 +315,22 @@ def test_a_proof_that_is_due(boot_id: str) -> None:
     machine.file("/proc/sys/kernel/random/boot_id", f"{boot_id}\n")
     machine.file("/var/lib/fabric.rdma/driver-proof.json", json.dumps(PROOF))
     expected = {key: PROOF[key] for key in ("method", "release", "devices")}
-    assert facts_of(machine)["ofed"]["proof"] == {**expected, "booted": boot_id == "two"}
+    assert facts_of(machine)["ofed"]["proof"] == {**expected, "installed": True, "booted": boot_id == "two"}
+
+
+@pytest.mark.parametrize("proof", [None, "nonsense", json.dumps({**PROOF, "installed": False})])
+def test_a_change_that_never_came_to_its_end(proof: str | None) -> None:
+    """What the packages were is nothing that facts or captures tell."""
+    machine = node()
+    machine.file("/var/lib/fabric.rdma/driver-packages.json", "secret")
+    if proof is not None:
+        machine.file("/var/lib/fabric.rdma/driver-proof.json", proof)
+    facts = facts_of(machine)
+    assert facts["ofed"]["proof"]["installed"] is False
+    assert facts["ofed"]["proof"]["release"] == ("2.9.1" if proof and proof.startswith("{") else None)
+    recorded = record(machine.tree())
+    assert facts_of(MemoryTree(recorded)) == facts
+    assert "secret" not in str(recorded)
 
 
 @pytest.mark.parametrize(

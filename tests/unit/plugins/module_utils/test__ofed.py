@@ -352,11 +352,30 @@ INSTALLED = "DOCA 2.9.1 is installed and not yet proved"
 )
 def test_needs_of_a_proof(stack: dict[str, Any], booted: bool, activate: str, expected: dict[str, Any]) -> None:
     facts = node(**{**DOCA_OFED, **stack})
-    facts["ofed"]["proof"] = {"method": "doca", "release": "2.9.1", "booted": booted, "devices": []}
+    facts["ofed"]["proof"] = {"method": "doca", "release": "2.9.1", "installed": True, "booted": booted, "devices": []}
     needs = ofed_needs(checked(facts), {**DOCA, "activate": activate}, "InfiniBand")
     nothing = {"driver": False, "activate": False, "prove": False, "pending": None}
     expected = {**nothing, **expected}
     assert {key: needs[key] for key in expected} == expected
+
+
+@pytest.mark.parametrize("activate", ["none", "reload", "reboot"])
+@pytest.mark.parametrize(
+    ("method", "booted", "what"),
+    [("doca", False, "DOCA 2.9.1"), ("doca", True, "DOCA 2.9.1"), (None, False, "the driver")],
+)
+def test_an_installation_that_was_killed_is_done_again(
+    activate: str, method: str | None, booted: bool, what: str
+) -> None:
+    """dpkg comes to its end alone; an initramfs and a proof that are missing show nowhere else."""
+    facts = node(**DOCA_OFED)
+    release = None if method is None else "2.9.1"
+    proof = {"method": method, "release": release, "installed": False, "booted": booted, "devices": []}
+    facts["ofed"]["proof"] = proof
+    needs = ofed_needs(checked(facts), {**DOCA, "activate": activate}, "InfiniBand")
+    expected = {"driver": True, "activate": False, "prove": False, "pending": None}
+    assert {key: needs[key] for key in expected} == expected
+    assert needs["reasons"] == [f"the installation of {what} never came to its end"]
 
 
 def test_the_ports_that_a_proof_asks_for() -> None:
@@ -400,6 +419,15 @@ def test_the_ports_that_a_proof_asks_for() -> None:
         ),
         ({"version": "2.9.1", "packages": ["rdma-core=*"]}, {"rdma-core": "2410mlnx54-1.2410114"}, None),
         ({"version": "2.9.1"}, None, "the host does not tell its packages"),
+        # of packages that facts never have, the release tells
+        (
+            {"version": "2.9.3", "packages": ["acme-rdma=2.9.3*"]},
+            {"doca-ofed": "2.9.1-1"},
+            "doca-ofed is 2.9.1-1, not of",
+        ),
+        ({"version": "2.9.1", "packages": ["acme-rdma=2.9.1*"]}, {"doca-ofed": "2.9.1-1"}, None),
+        ({"version": "2.9.1", "packages": ["acme-rdma=2.9.1*"]}, {}, "doca-ofed is not installed"),
+        ({"version": "2.9.1", "packages": ["acme-rdma", "doca-ofed"]}, {"doca-ofed": "2.9.1-1"}, None),
     ],
 )
 def test_what_is_installed_is_compared_exactly(

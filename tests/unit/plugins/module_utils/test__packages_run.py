@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from ansible_collections.fabric.rdma.plugins.module_utils import _packages_run
 from ansible_collections.fabric.rdma.plugins.module_utils._packages import File, Snapshot
 from ansible_collections.fabric.rdma.plugins.module_utils._packages_run import (
     Apt,
@@ -99,6 +101,51 @@ def test_what_cannot_be_put_back_is_told_with_the_reason(tmp_path: Path, small: 
     assert "doca-ofed" not in small.packages, "the new driver goes all the same"
 
 
+def test_a_full_disk_is_no_end_of_the_undoing(tmp_path: Path, small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither notes nor files nor packages find room before something is removed."""
+    path = str(tmp_path / "packages.json")
+    directory = Path(small.paths[0])
+    (directory / "sources").write_text("theirs", encoding="ascii")
+    Record(small, path).open()
+    small.packages.update({"core": "2", "doca-ofed": "1"})
+    (directory / "sources").write_text("ours", encoding="ascii")
+    put, install = small.put_files, small.change
+
+    def full(name: str = path) -> None:
+        if "doca-ofed" in small.packages:
+            raise OSError(errno.ENOSPC, "No space left on device", name)
+
+    def change_packages(wanted: Sequence[tuple[str, str]], remove: Sequence[str]) -> None:
+        if wanted and "doca-ofed" in small.packages:
+            raise PackagesError("apt-get install: E: You don't have enough free space")
+        install(wanted, remove)
+
+    monkeypatch.setattr(_packages_run, "remember", lambda name, _value: full(name))
+    monkeypatch.setattr(small, "put_files", lambda files: (full(next(iter(files))), put(files)))
+    monkeypatch.setattr(small, "change", change_packages)
+    outcome = Record(small, path).undo()
+    assert outcome == (["core is 1", "doca-ofed is out", f"{directory}/sources is back"], [], True)
+    assert small.packages == {"core": "1", "other": "1"}
+    assert (directory / "sources").read_text(encoding="ascii") == "theirs"
+
+
+def test_what_nobody_asked_for_is_marked_so_again(
+    tmp_path: Path, small: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """dpkg tells the architecture of a package that may be there for several, apt-mark does not."""
+    path = str(tmp_path / "packages.json")
+    small.packages = {"libibverbs1:amd64": "1", "rdma-core": "1", "theirs": "1"}
+    small.offers = {("libibverbs1:amd64", "1"), ("rdma-core", "1")}
+    monkeypatch.setattr(small, "automatic", lambda: ["libibverbs1", "theirs"])
+    marked: list[str] = []
+    monkeypatch.setattr(small, "mark", lambda _holds, automatic: marked.extend(automatic))
+    Record(small, path).open()
+    small.packages = {"libibverbs1:amd64": "2", "rdma-core": "2", "theirs": "1"}
+    Record(small, path).close()
+    assert Record(small, path).undo().complete
+    assert marked == ["libibverbs1"]
+
+
 def test_what_others_need_is_no_failure(tmp_path: Path, small: Small) -> None:
     path = str(tmp_path / "packages.json")
     change(small, path)
@@ -123,7 +170,10 @@ def test_a_run_that_was_killed_in_its_change(tmp_path: Path, small: Small) -> No
     path = str(tmp_path / "packages.json")
     Record(small, path).open()
     small.packages.update({"doca-ofed": "1", "theirs": "1"})
+    assert Record(small, path).before() == {"core": "1", "other": "1"}
     Record(small, path).open()
+    # what it goes back to is what was there before the run that was killed, and what others did
+    assert Record(small, path).before() == {"core": "1", "other": "1", "theirs": "1"}
     outcome = Record(small, path).undo()
     assert outcome.restored == ["doca-ofed is out"]
     assert small.packages == {"core": "1", "other": "1", "theirs": "1"}
