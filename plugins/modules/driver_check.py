@@ -121,7 +121,7 @@ Json = t.Dict[str, t.Any]
 
 def output(module: AnsibleModule, *argv: str) -> t.Optional[str]:
     """What a program prints, None when it is not there or fails."""
-    program = module.get_bin_path(argv[0], required=False, opt_dirs=["/usr/sbin", "/sbin"])
+    program = module.get_bin_path(argv[0])
     if program is None:
         return None
     status, text, _dummy = module.run_command([program, *argv[1:]], environ_update={"LC_ALL": "C"})
@@ -154,7 +154,7 @@ def look_at_initramfs(module: AnsibleModule, name: str, kernel: str, driver: Jso
     """An initramfs that holds another driver than the disk loads that one at boot, before the disk is there."""
 
     def has(program: str) -> bool:
-        return module.get_bin_path(program, required=False, opt_dirs=["/usr/sbin", "/sbin"]) is not None
+        return module.get_bin_path(program) is not None
 
     found = initramfs_of(kernel, os.path.exists, has)
     if found is None:
