@@ -225,13 +225,13 @@ class ActionModule(ActionBase):
 """
 
 
-@pytest.mark.parametrize("whose", ["user", "oldest_user"])
 @pytest.mark.parametrize(
-    ("way", "playbook"),
+    ("whose", "way", "playbook"),
     [
-        ("cache", "site"),
-        ("cache", "plan"),
-        *(("module", name) for name in ("site", "discover", "plan", "prepare", "verify", "report", "capture")),
+        *(("user", "cache", name) for name in ("site", "plan")),
+        *(("user", "module", name) for name in ("discover", "plan", "prepare", "report", "capture")),
+        ("oldest_user", "cache", "plan"),
+        ("oldest_user", "module", "report"),
     ],
 )
 def test_facts_that_are_variables_of_ours_end_the_run(

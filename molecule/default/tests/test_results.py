@@ -1,14 +1,13 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What site.yml wrote on the controller: facts, plan, evidence, report; also when ansible-runner runs it."""
+"""What site.yml wrote on the controller: facts, plan, evidence, report."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
-import sys
 import typing as t
 from pathlib import Path
 
@@ -111,23 +110,3 @@ def test_a_base_runtime_spec_from_the_containerd_of_the_node() -> None:
         assert result["changed"] is changed
         assert result["rlimits"] == [{"type": "RLIMIT_MEMLOCK", "hard": 2**64 - 1, "soft": 2**64 - 1}]
         assert result["drift"] == []
-
-
-def test_site_under_runner(tmp_path: Path) -> None:
-    """The demo's inventory in a private data directory: the artifacts hold report and evidence."""
-    artifacts = tmp_path / "artifacts" / "site"
-    (tmp_path / "env").mkdir()
-    settings = {
-        "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".collections"),
-        "FABRIC_RDMA_LAB": os.environ["FABRIC_RDMA_LAB"],
-    }
-    (tmp_path / "env" / "envvars").write_text(yaml.safe_dump(settings))
-    (tmp_path / "env" / "extravars").write_text(yaml.safe_dump({"rdma_output_dir": str(artifacts / "rdma")}))
-    command = [str(Path(sys.executable).parent / "ansible-runner"), "run", str(tmp_path), "--ident", "site", "--quiet"]
-    command += ["--playbook", "fabric.rdma.site", "--inventory", str(ROOT / "inventories" / "demo")]
-    env = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
-    done = subprocess.run(command, cwd=tmp_path, env=env, stdin=subprocess.DEVNULL, check=False)
-    output = artifacts / "stdout"
-    assert done.returncode == 0, output.read_text()[-6000:] if output.exists() else "ansible-runner did not start"
-    check_evidence(artifacts / "rdma")
-    assert "lab1" in (artifacts / "rdma" / "report.html").read_text()

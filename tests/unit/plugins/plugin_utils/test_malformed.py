@@ -140,7 +140,10 @@ def test_any_field_may_be_anything(name: str) -> None:
             # keys that facts of earlier versions lack may be missing
             assert value is MISSING, (place, value)
             assert field(place) in NEWER
-        if (problems and number % 97) or (not problems and place[0] not in ("devices", "gpus", "kernel", "management")):
+        # a plan takes some milliseconds, and there are thousands of cases
+        if number % (97 if problems else 3) or not (
+            problems or place[0] in ("devices", "gpus", "kernel", "management")
+        ):
             continue
         view, plan = planned(groups, bad)
         unusable = filter_named("rdma_unusable")(view)
