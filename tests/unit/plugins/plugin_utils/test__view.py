@@ -157,6 +157,9 @@ def test_facts_are_merged(tmp_path: Path) -> None:
     assert merged_facts({"a": {"new": 1}}, str(path)) == everybody, "what an inventory lacks may only not be seen"
     del everybody["gone"]
     assert merged_facts({"a": {"new": 1}}, str(path), ["gone"]) == everybody
+    # of a node that was changed in this run, they were gathered before its change ended
+    open_change = {"since": "2026-01-01T00:00:00Z", "roles": ["ofed"]}
+    assert merged_facts({"a": {"new": 1, "change": open_change}}, str(path), ["gone"]) == everybody
 
 
 def planned(*classes: str, **more: Any) -> dict[str, Any]:
