@@ -30,7 +30,7 @@ demo: .venv/.complete ## Boot two RDMA nodes, run site.yml on them, show what th
 	@tools/demo
 
 .PHONY: test
-test: .venv/.complete ## Run what CI runs: lint, sanity, unit, integration, molecule (not: kubernetes, benchmark)
+test: .venv/.complete ## Run what CI runs: lint, sanity, unit, integration, molecule (not: driver, kubernetes, benchmark)
 	@tools/test lint+sanity unit integration molecule
 
 .PHONY: lint
@@ -57,6 +57,10 @@ sanity: .venv/.complete ## Run ansible-test sanity, and check the code of the no
 integration: .venv/.complete ## Build the collection, install it elsewhere, run it there and under ansible-runner
 	@python -m pytest -q -n 2 -m integration tests/integration $(ARGS)
 
+.PHONY: driver
+driver: .venv/.complete ## Run the scenario driver: driver stacks that DKMS really builds on an emulated node (half an hour and more)
+	@SCENARIOS=driver tools/molecule $(ARGS)
+
 .PHONY: kubernetes
 kubernetes: .venv/.complete ## Run the scenario kubernetes: a real control plane (built once, 5 to 15 minutes, then cached)
 	@SCENARIOS=kubernetes tools/molecule $(ARGS)
@@ -66,7 +70,7 @@ cluster: .venv/.complete ## Open a shell with KUBECONFIG for such a control plan
 	@python tests/cluster/cluster.py run -- bash
 
 .PHONY: molecule
-molecule: .venv/.complete ## Run the scenarios with nodes (default, driver, runtimes, waves) from create to destroy
+molecule: .venv/.complete ## Run the scenarios with nodes (default, runtimes, waves) from create to destroy
 	@tools/molecule $(ARGS)
 
 .PHONY: lab
