@@ -186,8 +186,12 @@ class Checker:
 def _scalar(schema: t.Mapping[str, t.Any]) -> t.Callable[[t.Any], bool]:
     """Whether a value has the type that is asked for, and what else can be said without a look into it."""
     if "enum" in schema or "const" in schema:
-        options = [(type(each), each) for each in schema.get("enum", [schema.get("const")])]
-        return lambda value: not isinstance(value, (dict, list, tuple)) and (type(value), value) in options
+        options = schema.get("enum", [schema.get("const")])
+        # True is 1 to Python; a text may be of a class of Ansible's own
+        return lambda value: (
+            not isinstance(value, (dict, list, tuple))
+            and any(value == each and isinstance(value, bool) == isinstance(each, bool) for each in options)
+        )
     types = {schema["type"]} if isinstance(schema["type"], str) else set(schema["type"])
     # "$" also matches before a newline at the end
     pattern = re.compile(re.sub(r"\$\Z", r"\\Z", schema["pattern"])) if "pattern" in schema else None

@@ -139,3 +139,21 @@ def test_a_keyword_that_nobody_checks_is_an_error() -> None:
     message = "the schema has maxLength, which nobody here checks"
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         Checker({"type": "object", "properties": {"a": {"type": "string", "maxLength": 3}}})
+
+
+class Text(str):
+    """What versions of Ansible before 2.19 make of a text that no template may be in."""
+
+    __slots__ = ()
+
+
+def test_texts_of_ansible_are_texts() -> None:
+    def wrapped(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {Text(key): wrapped(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [wrapped(item) for item in value]
+        return Text(value) if isinstance(value, str) else value
+
+    for facts in CAPTURED:
+        assert CHECKER.problems(wrapped(facts)) == []
