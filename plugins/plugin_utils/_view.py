@@ -375,7 +375,9 @@ def merged_facts(seen: t.Mapping[str, t.Any], path: str, removed: t.Collection[s
         with contextlib.suppress(PlainError):
             own = timeless(plain(facts))[0]
             # a change that was still open when they were gathered: of this run, or for the next one to find on the node itself
-            new[str(host)] = {key: part for key, part in own.items() if key != "change"} if isinstance(own, dict) else own
+            new[str(host)] = (
+                {key: part for key, part in own.items() if key != "change"} if isinstance(own, dict) else own
+            )
     return {**kept, **new}
 
 
