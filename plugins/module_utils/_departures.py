@@ -85,8 +85,8 @@ def slice_in_words(variables: t.Mapping[str, t.Any]) -> t.Optional[str]:
         return None
     number = found.get("number")
     return (
-        "this run is %s of a sliced job (%s): it sees its own hosts only, and a plan is for all of them. Set the number of slices of the "
-        "job template to 1; Ansible works on many hosts at the same time by itself (forks)"
+        "this run is %s of a sliced job (%s): it sees its own hosts only; a plan, and the waves of a rollout, are for all of them. Set "
+        "the number of slices of the job template to 1; Ansible works on many hosts at the same time by itself (forks)"
         % (
             "slice %s of %s" % (str(number[1])[:9], count) if number else "one of %s slices" % count,
             ", ".join(pair[0] for pair in (number, (name, count)) if pair),

@@ -11,6 +11,7 @@ from ansible.errors import AnsibleError
 from jinja2.exceptions import UndefinedError
 
 from ansible_collections.fabric.rdma.plugins.module_utils import _manifests, _operator
+from ansible_collections.fabric.rdma.plugins.module_utils._departures import slice_in_words
 from ansible_collections.fabric.rdma.plugins.module_utils._memlock import MemlockError, parse_wish
 from ansible_collections.fabric.rdma.plugins.module_utils._ofed import OfedError, check_wish
 from ansible_collections.fabric.rdma.plugins.module_utils._wishes import (
@@ -128,7 +129,8 @@ def inventory_problems(
 
     hosts: those that the run is for. plans: also what only a plan needs (rdma_groups, rdma_resource). given: values of
     CLUSTER_WIDE variables that the run reads elsewhere than from its hosts, such as from a play. Nothing is read from a host but its
-    variables, and the names of its facts.
+    variables, and the names of its facts. Where nothing is planned, a slice of a sliced job is wrong by itself: a node that fails in
+    one slice would stop no other.
     """
     plain, finder = Plainer(), _Finder()
     found: t.List[str] = []
@@ -140,6 +142,10 @@ def inventory_problems(
         names = _value(hostvars[hosts[0]], "rdma_groups", plain)
     if names is None and plans:
         found.append(_FOR_A_PLAN)
+    # found_departures() tells a plan of it, with the hosts that it would lose
+    sliced = slice_in_words(hostvars[hosts[0]]) if hosts and not plans else None
+    if sliced:
+        found.append(sliced)
     asked = [] if names is None or _wide_problems("rdma_groups", names) else [str(name) for name in names]
     for name in asked:
         if name not in groups:

@@ -116,6 +116,14 @@ def test_what_only_a_plan_asks_for() -> None:
     )
 
 
+def test_nodes_are_not_prepared_in_slices() -> None:
+    """Each would have waves of its own."""
+    variables = hostvars()
+    variables["a1"].update(awx_job_slice_number=1, awx_job_slice_count=2)
+    [found] = inventory_problems(variables, GROUPS, ["a1"], False)
+    assert found.startswith("this run is slice 1 of 2 of a sliced job (awx_job_slice_number, awx_job_slice_count)")
+
+
 def test_a_variable_that_cannot_be_read() -> None:
     class Broken(dict[str, t.Any]):
         def __getitem__(self, key: str) -> t.Any:
