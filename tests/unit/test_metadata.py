@@ -533,7 +533,7 @@ def test_a_role_that_changes_nodes_passes_the_gate(role: str) -> None:
         return
     assert set(states) == {"begin", "end"}
     for task, state in zip(gates, states, strict=True):
-        assert task["register"] == f"__{role}_{ {'begin': 'begun', 'end': 'ended'}[state] }"
+        assert task["register"] == {"begin": f"__{role}_begun", "end": f"__{role}_ended"}[state]
         assert task["when"] == "__prepare_turn is not defined"
 
 
