@@ -171,6 +171,8 @@ def end_of_site(user: User, directory: Path) -> Path:
         "when": "facts_of is defined",
     }
     first = {"hosts": "rdma", "gather_facts": False, "tasks": [gather]}
+    # they include what lies beside them
+    (directory / "tasks").symlink_to(user.collection / "playbooks" / "tasks")
     path = directory / "end.yml"
     path.write_text(yaml.safe_dump([first, *plays], sort_keys=False))
     return path
