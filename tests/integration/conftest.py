@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.fabric.rdma.tests.integration.stand_ins import Node, stand_in
+
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 
@@ -107,3 +109,9 @@ def oldest_core() -> Path:
 def oldest_user(user: User, oldest_core: Path) -> User:
     """The same home directory, used with the oldest supported ansible-core."""
     return user._replace(bin=oldest_core, env=user.env | {"PATH": f"{oldest_core}:{os.environ['PATH']}"})
+
+
+@pytest.fixture
+def node(user: User, tmp_path: Path) -> Node:
+    """The collection of a user, with stand-ins for its modules."""
+    return stand_in(user, tmp_path)

@@ -10,124 +10,22 @@ the modules do on a node, the scenario driver shows.
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 import typing as t
-from pathlib import Path
 
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.module_utils._facts import gather
-from ansible_collections.fabric.rdma.plugins.module_utils._tree import open_tree
+from ansible_collections.fabric.rdma.tests.integration.stand_ins import BUILT, INBOX, WISH
 
 if t.TYPE_CHECKING:
-    from conftest import User
+    from ansible_collections.fabric.rdma.tests.integration.stand_ins import Node
 
 pytestmark = pytest.mark.integration
 
-CAPTURES = Path(__file__).resolve().parents[1] / "captures"
-
-# answers.json: {module: [what it returns, ..., the last one again and again]}
-STAND_IN = """#!/usr/bin/python
-# WANT_JSON
-import json, pathlib, sys
-
-there = pathlib.Path("@THERE@")
-with open(sys.argv[1]) as handle:
-    given = json.load(handle)
-name = given["_ansible_module_name"].rpartition(".")[2]
-arguments = {key: value for key, value in given.items() if not key.startswith("_ansible") and key != "facts"}
-with open(there / "calls", "a") as handle:
-    handle.write(json.dumps([name, arguments]) + "\\n")
-answers = json.loads((there / "answers.json").read_text())
-said = answers.get("%s %s" % (name, arguments.get("state")), answers.get(name, [{}]))
-key = "%s %s" % (name, arguments.get("state"))
-calls = [json.loads(line) for line in (there / "calls").read_text().splitlines()]
-count = sum(1 for call in calls if call[0] == name and (key not in answers or call[1].get("state") == arguments.get("state")))
-print(json.dumps({"changed": False, **said[min(count, len(said)) - 1]}))
-"""
-
-INBOX = gather(open_tree(str(CAPTURES / "ib-v100-1.capture")))
 WORKS = json.loads(json.dumps(INBOX))
 WORKS["ofed"] |= {"flavour": "doca", "version": "24.10-1.1.4.0", "packages": {"doca-ofed": "2.9.1-1"}}
 WORKS["ofed"]["mlx5_core"] = {"path_kind": "updates", "version": "24.10-1.1.4"}
-WISH = {
-    "ofed_method": "doca",
-    "ofed_version": "2.9.1",
-    "ofed_repository": "file:/srv/doca/",
-    "ofed_key": "/srv/key.asc",
-    "ofed_activate": "none",
-}
 FAILS = {"failed": True, "msg": "No space left on device"}
-BUILT = {"kernel": "6.1.0", "build_log": None, "problems": [], "driver": {"path": "updates/x.ko", "pending": False}}
-BUILT["initramfs"] = {"stale": False, "rebuild": []}
-RESTORED = {"found": True, "restored": ["doca-ofed is out"], "left": [], "complete": True}
-
-
-class Node(t.NamedTuple):
-    """One host, and what its stand-ins say."""
-
-    user: User
-    directory: Path
-    answers: dict[str, list[dict[str, t.Any]]]
-
-    def play(self, install: dict[str, t.Any], **variables: t.Any) -> str:
-        """What a run of the role says, on one line; install: the task that stands for the installation."""
-        (self.directory / "answers.json").write_text(json.dumps(self.answers))
-        tasks = self.collection / "roles" / "ofed" / "tasks"
-        (tasks / "doca.yml").write_text(json.dumps([install]))
-        local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-        (self.directory / "hosts.json").write_text(json.dumps({"all": {"hosts": {"n1": local}}}))
-        play = {
-            "hosts": "all",
-            "gather_facts": False,
-            "tasks": [{"ansible.builtin.include_role": {"name": "fabric.rdma.ofed"}}],
-            # nothing of this machine is written
-            "vars": {
-                "__ofed_kept_log": str(self.directory / "kept.log"),
-                "__ofed_staged_log": str(self.directory / "staged.log"),
-                **WISH,
-                **variables,
-            },
-        }
-        (self.directory / "play.yml").write_text(json.dumps([play]))
-        extra = json.dumps({name: value for name, value in play["vars"].items() if name.startswith("__")})
-        arguments = ["-i", str(self.directory / "hosts.json"), "-e", extra, str(self.directory / "play.yml")]
-        done = self.user.run("ansible-playbook", *arguments, check=False)
-        return " ".join((done.stdout + done.stderr).split())
-
-    @property
-    def collection(self) -> Path:
-        return self.user.collection
-
-    def calls(self) -> list[str]:
-        """Modules in the order in which they were called, with their states."""
-        lines = (self.directory / "calls").read_text().splitlines()
-        return [" ".join(filter(None, (name, given.get("state")))) for name, given in map(json.loads, lines)]
-
-
-@pytest.fixture
-def node(user: User, tmp_path: Path) -> Node:
-    """The collection of a user, with stand-ins for its modules."""
-    collections = tmp_path / "collections"
-    there = collections / "ansible_collections"
-    shutil.copytree(user.collection, there / "fabric" / "rdma")
-    for other in user.collection.parents[1].iterdir():
-        if other.name != "fabric":
-            (there / other.name).symlink_to(other)
-    for module in (there / "fabric" / "rdma" / "plugins" / "modules").glob("*.py"):
-        module.write_text(STAND_IN.replace("@THERE@", str(tmp_path)))
-    env = user.env | {"ANSIBLE_COLLECTIONS_PATH": str(collections)}
-    answers: dict[str, list[dict[str, t.Any]]] = {
-        "ib_facts": [{"ansible_facts": {"rdma": INBOX}}],
-        "driver_gate": [{"blocked": [], "refusals": []}],
-        "driver_packages checked": [{"no_way_back": []}],
-        "driver_packages restored": [RESTORED],
-        "driver_check": [BUILT],
-    }
-    return Node(user._replace(env=env, collections=collections), tmp_path, answers)
-
-
 DOES_NOT_INSTALL = {"name": "Fill the disk", "ansible.builtin.fail": {"msg": "dpkg: no space left"}}
 INSTALLS = {"name": "Install", "ansible.builtin.debug": {"msg": "installed"}}
 

@@ -158,10 +158,11 @@ def test_a_plan_that_cannot_be_made(user: User, tmp_path: Path) -> None:
     assert "rendered" in conclusion
 
 
-def end_of_site(user: User, directory: Path) -> Path:
-    """What site.yml does after the nodes are prepared; hosts with facts_of get them from that capture and count as live."""
+def end_of_site(user: User, directory: Path, begin: str = "Plan", *then: dict[str, t.Any]) -> Path:
+    """What site.yml does after the nodes are prepared, begin: the first play of it; hosts with facts_of get them from that capture and
+    count as live. then: what happens to the hosts, with the controller among them, after that."""
     plays = yaml.safe_load((user.collection / "playbooks" / "site.yml").read_text())
-    plays = plays[next(number for number, play in enumerate(plays) if play["name"] == "Plan") :]
+    plays = plays[next(number for number, play in enumerate(plays) if play["name"] == begin) :]
     for play in plays:
         for key in [key for key in play if key.endswith("import_playbook")]:
             play[key] = "fabric.rdma." + play[key].removesuffix(".yml")
@@ -171,10 +172,11 @@ def end_of_site(user: User, directory: Path) -> Path:
         "when": "facts_of is defined",
     }
     first = {"hosts": "rdma", "gather_facts": False, "tasks": [gather]}
+    second = {"hosts": ["rdma", "localhost"], "gather_facts": False, "tasks": list(then)}
     # they include what lies beside them
     (directory / "tasks").symlink_to(user.collection / "playbooks" / "tasks")
     path = directory / "end.yml"
-    path.write_text(yaml.safe_dump([first, *plays], sort_keys=False))
+    path.write_text(yaml.safe_dump([first, second, *plays], sort_keys=False))
     return path
 
 
@@ -213,3 +215,20 @@ def test_nodes_that_are_gone_when_traffic_is_to_move(user: User, tmp_path: Path)
     assert done.returncode == 2, done.stdout
     assert "n2 could not be reached" in said(done).partition("PLAY [Conclude]")[2]
     assert "n2 could not be reached" in (tmp_path / "output" / "report.html").read_text()
+
+
+@pytest.mark.parametrize("who", ["n1", "all"])
+def test_hosts_that_drop_out_for_an_error_that_nobody_foresaw(who: str, user: User, tmp_path: Path) -> None:
+    """Ansible leaves them out of later plays: they are planned and reported all the same, and the run fails for them."""
+    inventory = write_inventory(tmp_path, {"fabric": live(), "good": replayed("ib-v100-2")})
+    condition = "inventory_hostname != 'localhost'" if who == "all" else f"inventory_hostname == '{who}'"
+    error = {"ansible.builtin.fail": {"msg": "nobody foresaw it"}, "when": condition}
+    end = end_of_site(user, tmp_path, "Have every host in what follows", error)
+    done = user.run("ansible-playbook", str(end), "-i", str(inventory), check=False)
+    assert done.returncode == 2, done.stdout
+    conclusion = said(done).partition("PLAY [Conclude]")[2]
+    names = ["ib-v100-2", "n1", "n2"] if who == "all" else ["n1"]
+    told = conclusion.partition("Out of the run, for an error that the output has where it happened: ")[2]
+    assert sorted(told.partition(".")[0].split(", ")) == names
+    assert sorted(json.loads((tmp_path / "output" / "plan.json").read_text())["groups"]) == ["fabric", "good"]
+    assert "n1" in (tmp_path / "output" / "report.html").read_text()

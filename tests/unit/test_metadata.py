@@ -510,17 +510,33 @@ def test_plays_are_linear_whatever_the_site_prefers(path: Path) -> None:
     }
 
 
+def flat(tasks: t.Iterable[dict[str, t.Any]]) -> t.Iterator[dict[str, t.Any]]:
+    """Every task, also those of plays and in blocks."""
+    for task in tasks:
+        yield task
+        for section in ("tasks", "block", "rescue", "always"):
+            yield from flat(task.get(section, ()))
+
+
 def tasks_of(role: str) -> t.Iterator[dict[str, t.Any]]:
     """Every task of a role, also those in blocks."""
-
-    def flat(tasks: t.Iterable[dict[str, t.Any]]) -> t.Iterator[dict[str, t.Any]]:
-        for task in tasks:
-            yield task
-            for section in ("block", "rescue", "always"):
-                yield from flat(task.get(section, ()))
-
     for path in sorted((ROOT / "roles" / role / "tasks").glob("*.yml")):
         yield from flat(yaml.safe_load(path.read_text()) or ())
+
+
+def test_what_differs_between_hosts_is_included_without_a_loop() -> None:
+    """Side by side, what a loop includes runs in the order in which it first comes up at any host: a host's own order is lost."""
+    paths = [*(ROOT / "playbooks").rglob("*.yml"), *(ROOT / "roles").glob("*/tasks/*.yml")]
+    loops = {
+        (str(path.relative_to(ROOT)), task["loop"])
+        for path in paths
+        for task in flat(yaml.safe_load(path.read_text()) or ())
+        if "loop" in task and {"ansible.builtin.include_tasks", "ansible.builtin.include_role"} & set(task)
+    }
+    turns = {("playbooks/prepare.yml", f"{{{{ __prepare_own[{level}] | default([]) }}}}") for level in range(8)}
+    rounds = "{{ range(__verify_pairs.rounds | length) | list if inventory_hostname in __verify_pairs.jobs else [] }}"
+    # turns of one level may be taken in any order, and a host has one; the rounds are the same for all that have any
+    assert loops == turns | {("roles/verify/tasks/main.yml", rounds)}
 
 
 @pytest.mark.parametrize("role", ROLES)

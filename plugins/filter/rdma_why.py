@@ -1,0 +1,67 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: rdma_why
+short_description: Tell in one line why a task failed
+version_added: "0.1.0"
+description:
+  - Takes what a task has returned, of a loop what the first item that failed has returned, and of that the message, or what the
+    program wrote.
+options:
+  _input:
+    description: The result, as C(ansible_failed_result) has it in a C(rescue) section.
+    type: raw
+    required: true
+author:
+  - fabric.rdma contributors
+"""
+
+EXAMPLES = r"""
+- name: Keep why it failed
+  ansible.builtin.set_fact:
+    why: "{{ ansible_failed_result | fabric.rdma.rdma_why }}"
+"""
+
+RETURN = r"""
+_value:
+  description: One line of at most 2000 characters. Empty when the task said nothing.
+  type: str
+  sample: No package matching 'doca-ofed' is available
+"""
+
+import typing as t
+
+from ansible.utils.unsafe_proxy import wrap_var
+
+_LONGEST = 2000
+
+
+def _failed_item(result: t.Mapping[str, t.Any]) -> t.Mapping[str, t.Any]:
+    items = result.get("results")
+    for item in items if isinstance(items, (list, tuple)) else ():
+        if isinstance(item, t.Mapping) and (item.get("failed") or item.get("unreachable")):
+            return item
+    return result
+
+
+def rdma_why(result: t.Any) -> str:
+    """One line out of the result of a failed task, whatever its form."""
+    if not isinstance(result, t.Mapping):
+        return ""
+    item = _failed_item(result)
+    for known in (item, result):
+        for key in ("msg", "stderr", "module_stderr", "stdout"):
+            text = " ".join(str(known.get(key) or "").split())
+            if text:
+                # a node may have said it
+                return t.cast(str, wrap_var(text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."))
+    return ""
+
+
+class FilterModule:
+    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+        return {"rdma_why": rdma_why}

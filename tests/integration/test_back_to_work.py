@@ -1,0 +1,130 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""When prepare puts a node back to work and when it says that its change has ended: with stand-ins for the roles and the modules.
+
+What the roles do with a node of a real cluster, tests/cluster/test_drain.py shows.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import typing as t
+
+import pytest
+
+from ansible_collections.fabric.rdma.tests.integration.stand_ins import stand_in
+
+if t.TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import User
+
+pytestmark = pytest.mark.integration
+
+SINCE = "2026-01-31T12:00:00Z"
+
+
+class Case(t.NamedTuple):
+    """A change, and what follows from it."""
+
+    roles: list[str]
+    # what the driver's role has found, and the role that fails
+    healthy: bool | None
+    fails: str | None
+    back: bool
+    ended: bool
+    earlier: bool = False
+    # the cluster does not answer
+    dark: bool = False
+
+
+MEMLOCK = ["containerd_memlock"]
+BOTH = ["ofed", "containerd_memlock"]
+CASES = {
+    "not about the driver": Case(MEMLOCK, None, None, back=False, ended=True),
+    "not about the driver, failed": Case(MEMLOCK, None, "containerd_memlock", back=False, ended=True),
+    "left open by an earlier run": Case(MEMLOCK, None, None, back=True, ended=True, earlier=True),
+    "left open by an earlier run, failed": Case(
+        MEMLOCK, None, "containerd_memlock", back=True, ended=True, earlier=True
+    ),
+    "nothing left to do but to end it": Case([], None, None, back=True, ended=True, earlier=True),
+    "driver": Case(BOTH, True, None, back=True, ended=True),
+    "driver, then something else failed": Case(BOTH, True, "containerd_memlock", back=True, ended=True),
+    "driver refused": Case(BOTH, None, "ofed", back=False, ended=True),
+    "driver refused after half a change": Case(BOTH, None, "ofed", back=False, ended=False, earlier=True),
+    "driver failed and was put back": Case(BOTH, True, "ofed", back=True, ended=True),
+    "driver failed and was not put back": Case(BOTH, False, "ofed", back=False, ended=False),
+    "what was put back was half a change": Case(BOTH, True, "ofed", back=False, ended=False, earlier=True),
+    "driver came after half a change": Case(BOTH, True, None, back=True, ended=True, earlier=True),
+    "nobody to ask": Case(BOTH, True, None, back=False, ended=False, dark=True),
+    "driver failed, nobody to ask": Case(BOTH, True, "ofed", back=False, ended=False, dark=True),
+    "nobody to ask, and nothing to be asked": Case(MEMLOCK, None, None, back=False, ended=True, dark=True),
+}
+
+
+HEALTHY = {"ansible.builtin.set_fact": {"__ofed_healthy": "{{ healthy }}"}, "when": "healthy is not none"}
+FAIL = {"ansible.builtin.fail": {"msg": "it does not work"}}
+UNCORDON = [
+    {"ansible.builtin.fail": {"msg": "the cluster does not answer"}, "when": "dark"},
+    {"ansible.builtin.file": {"path": "{{ there }}/back", "state": "touch", "mode": "0644"}, "when": "__ofed_healthy"},
+]
+
+
+@pytest.fixture(scope="module")
+def changed(user: User, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory for each case, with what was called, and what was done and said last."""
+    node = stand_in(user, tmp_path_factory.mktemp("nodes"))
+    roles = node.collection / "roles"
+    (roles / "ofed" / "tasks" / "uncordon.yml").write_text(json.dumps(UNCORDON))
+    for role, found in (("ofed", [HEALTHY]), ("containerd_memlock", [])):
+        tasks = [*found, {**FAIL, "when": f"fails == '{role}'"}]
+        (roles / role / "tasks" / "main.yml").write_text(json.dumps(tasks))
+    hosts = {}
+    for name, case in CASES.items():
+        there = node.directory / name
+        there.mkdir()
+        interrupted = {"since": SINCE, "roles": BOTH} if case.earlier else None
+        begun = {"node_change begun": [{"before": {"devices": []}, "interrupted": interrupted}]}
+        (there / "answers.json").write_text(json.dumps(node.answers | begun))
+        hosts[name.replace(" ", "-").replace(",", "")] = {
+            "ansible_connection": "local",
+            "ansible_python_interpreter": sys.executable,
+            "rdma_kubeconfig": "/nowhere",
+            "there": str(there),
+            "name": name,
+            "__prepare_roles": case.roles,
+            "__prepare_away": "ofed" in case.roles,
+            "__prepare_lost": [],
+            "__prepare_decision": {},
+            **{key: value for key, value in case._asdict().items() if key in ("healthy", "fails", "dark")},
+        }
+    last = {"content": "{{ __prepare_outcome }}", "dest": "{{ there }}/outcome", "mode": "0644"}
+    tasks = [
+        {"fabric.rdma.ib_facts": {}},
+        {"ansible.builtin.include_tasks": str(node.collection / "playbooks" / "tasks" / "change.yml")},
+        {"ansible.builtin.copy": last},
+    ]
+    play = {"hosts": "all", "gather_facts": False, "environment": {"STAND_IN": "{{ name }}"}, "tasks": tasks}
+    (node.directory / "hosts.json").write_text(json.dumps({"all": {"hosts": hosts}}))
+    (node.directory / "play.yml").write_text(json.dumps([play]))
+    node.user.run("ansible-playbook", "-i", str(node.directory / "hosts.json"), str(node.directory / "play.yml"))
+    return node.directory
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_back_to_work(name: str, changed: Path) -> None:
+    case = CASES[name]
+    outcome = json.loads((changed / name / "outcome").read_text())
+    calls = [json.loads(line) for line in (changed / name / "calls").read_text().splitlines()]
+    assert (changed / name / "back").exists() is case.back
+    assert any(module == "node_change" and given["state"] == "ended" for module, given in calls) is case.ended
+    failed = case.fails is not None or not (case.back or case.ended)
+    assert outcome["state"] == ("failed" if failed else "finished")
+    if case.fails:
+        assert outcome["message"].startswith("it does not work")
+    if case.earlier and not case.ended:
+        assert f"An earlier change of it, begun {SINCE}, never came to its end" in outcome["message"]
+    if failed and case.dark:
+        assert outcome["message"].endswith("which the next run does: the cluster does not answer")
