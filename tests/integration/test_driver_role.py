@@ -156,6 +156,14 @@ def test_a_proof_is_due_before_anything_is_installed(node: Node) -> None:
     assert [given.get("installed", True) for given in due] == [False, True]
 
 
+def test_no_proof_is_due_of_what_was_never_begun(node: Node) -> None:
+    node.answers["driver_packages opened"] = [FAILS]
+    node.answers["driver_packages restored"] = [{"found": False, "restored": [], "left": [], "complete": True}]
+    node.play(INSTALLS)
+    states = [call for call in node.calls() if call.startswith(("driver_proof", "driver_packages"))]
+    assert states[-3:] == ["driver_packages opened", "driver_packages restored", "driver_proof done"]
+
+
 def test_a_log_that_finds_no_room_keeps_nothing_from_being_put_back(node: Node) -> None:
     log = node.directory / "make.log"
     log.write_text("gcc: no space left\n")
