@@ -30,7 +30,9 @@ options:
     type: dict
     default: {}
   allow_unusable:
-    description: Roll groups out without their hosts that have no usable port.
+    description:
+      - Roll groups out without their hosts that have no usable port.
+      - A group with hosts whose facts cannot be used stays as it is all the same.
     type: bool
     default: false
 author:

@@ -31,7 +31,7 @@ options:
   _input:
     description:
       - Facts by host, as P(fabric.rdma.ib_facts#module) returns them in the key C(rdma). A group is planned without those of
-        its hosts whose facts have another form, and names them with the field in C(errors).
+        its hosts whose facts have another form, names them with the field in C(malformed) and C(errors), and is not rolled out.
       - Without O(groups), the value of P(fabric.rdma.rdma_view#filter), which has both.
     type: dict
     required: true
@@ -83,8 +83,8 @@ _value:
     - The plan. C(groups) has for each group its C(resource), the C(resources) one by one with their C(rail), whether it is
       C(planned), its C(classes), C(wanted) ports by host, C(rails) by host (C(rail), C(resource), C(gpus), C(devices)),
       C(exclusions) with their reasons, C(cached) hosts whose facts are not of this run with the time when they were
-      gathered, C(environment) for workloads by host (C(NCCL_IB_HCA), C(UCX_NET_DEVICES)), C(warnings)
-      and C(errors).
+      gathered, C(malformed) hosts whose facts cannot be used with what is wrong with them, C(environment) for workloads by host
+      (C(NCCL_IB_HCA), C(UCX_NET_DEVICES)), C(warnings) and C(errors).
     - A class has a C(name), C(hosts), C(selectors) (with rails, those of all of them), C(matched_later) (what they would match,
       too, if it came), C(pools) (C(resource), C(rail), C(selectors)), C(config) for the plugin's config.json, C(matches) by host,
       C(reason) (why it is not one with the other classes of the group) and C(sriov) (C(config) with the C(resourceList) of the

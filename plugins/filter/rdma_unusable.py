@@ -12,7 +12,8 @@ description:
   - Judges the ports of all hosts at once, each by the wish of its group, without asking what the device plugin sees.
 options:
   _input:
-    description: The value of P(fabric.rdma.rdma_view#filter). Hosts without facts are left out.
+    description:
+      - The value of P(fabric.rdma.rdma_view#filter). Hosts without facts are left out, those whose facts cannot be used are not.
     type: dict
     required: true
 author:
@@ -29,7 +30,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: What was found instead, as one sentence, by name of each host without a usable port.
+  description:
+    - What was found instead, as one sentence, by name of each host without a usable port.
+    - Of a host whose facts cannot be used, what is wrong with them, beginning with C(host NAME).
   type: dict
 """
 

@@ -318,11 +318,12 @@ def rollout_scope(
 ) -> t.Tuple[Json, t.List[str]]:
     """(the plan with planned: False on every group that stays as it is, the values of GROUP_LABEL that stay).
 
-    What stays: groups of the inventory that this run did not plan, and, unless allow_unusable, those of which it found hosts
-    without any usable port: a switch that is down for an hour must not take the resource from its nodes.
+    What stays: groups of the inventory that this run did not plan, those with hosts whose facts cannot be used (nobody knows what
+    these hosts have), and, unless allow_unusable, those of which it found hosts without any usable port: a switch that is down for
+    an hour must not take the resource from its nodes.
     """
     groups = plan["groups"]
-    halted = {name for name in groups if not groups[name].get("planned", True)}
+    halted = {name for name in groups if not groups[name].get("planned", True) or groups[name].get("malformed")}
     if not allow_unusable:
         halted |= {name for name in groups if groups[name].get("errors")}
     kept = halted | (set(inventory_groups) - set(groups))

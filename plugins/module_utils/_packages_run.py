@@ -12,6 +12,7 @@ import re
 import stat
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._files import put, stage, unlink
 from ansible_collections.fabric.rdma.plugins.module_utils._packages import (
     DPKG_QUERY,
     Changes,
@@ -83,17 +84,16 @@ class Manager:
     def put_files(self, files: t.Mapping[str, t.Optional[File]]) -> None:
         for path, file in files.items():
             if file is None:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(path)
+                unlink(path)
                 continue
             temporary = os.path.join(os.path.dirname(path), ".fabric-rdma-%d.tmp" % os.getpid())
-            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(base64.b64decode(file.data))
-                stream.flush()
-                os.fchmod(stream.fileno(), file.mode)
-                os.fsync(stream.fileno())
-            os.replace(temporary, path)
+            try:
+                stage(temporary, base64.b64decode(file.data), name=path, mode=file.mode)
+                put(temporary, path)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    unlink(temporary)
+                raise
 
     def snapshot(self) -> Snapshot:
         raise NotImplementedError
@@ -367,11 +367,17 @@ class Record:
         self._window = self._manager.snapshot()
         self._save()
 
+    def _end(self) -> bool:
+        """What a change did until now is counted; whether there was one."""
+        if self._window is None:
+            return False
+        self._changes = add_changes(self._changes, changes_between(self._window, self._manager.snapshot()))
+        self._window = None
+        return True
+
     def close(self) -> None:
         """A change has ended, well or not."""
-        if self._window is not None:
-            self._changes = add_changes(self._changes, changes_between(self._window, self._manager.snapshot()))
-            self._window = None
+        if self._end():
             self._save()
 
     def before(self) -> t.Dict[str, str]:
@@ -410,8 +416,10 @@ class Record:
         What fails on the way keeps nothing else from being put back: on a full disk, what is removed makes the room for the rest.
         """
         errors: t.List[str] = []
-        with _noted(errors):
-            self.close()
+        # who cannot look at what there is does not know what was changed: that is no reason to forget it
+        if self._end():
+            with _noted(errors):
+                self._save()
         changes = self._changes
         now = self._manager.snapshot()
         plan = plan_undo(changes, now, *self._manager.needs())
@@ -426,6 +434,8 @@ class Record:
             self._put(files, errors)
             if removed and plan.install:
                 _done(errors, self._manager.change, plan.install, [])
+        # whatever became of the packages, there may be room by now
+        self._put(files, errors)
         with _noted(errors):
             back = {bare_name(name) for name, _version in plan.install}
             self._manager.mark(plan.holds, [name for name in self._automatic if bare_name(name) in back])

@@ -682,6 +682,7 @@ def _plan_group(
         "planned": True,
         "kept": None,
         "cached": {},
+        "malformed": {},
         "classes": classes,
         "wanted": wanted,
         "rails": {host: _rails_of(own, by_rail, facts_by_host[host]) for host, own in hosts.items() if own.rails},
@@ -742,6 +743,7 @@ def _unplanned(group: str, wishes: t.Mapping[str, t.Any], reason: str) -> Json:
         "planned": False,
         "kept": None,
         "cached": {},
+        "malformed": {},
         "classes": [],
         "wanted": {},
         "rails": {},
@@ -874,7 +876,7 @@ def plan_groups(
 
     cached: hosts whose facts are not of this run, with the time when they were gathered (None when nobody knows); they stand in
     cached of their group, too. malformed: hosts whose facts cannot be used, with a sentence on each. Their group is planned
-    without them, and has the sentence among its errors; one that has no other host is not planned.
+    without them, has them in malformed, too, and the sentences before its other errors; one that has no other host is not planned.
     """
     broken = malformed or {}
     owner: t.Dict[str, str] = {}
@@ -917,7 +919,7 @@ def plan_groups(
         try:
             sound = {host: facts_by_host[host] for host in hosts if host not in broken}
             plans[group], own = _plan_group(group, sound, groups[group], sorted(groups))
-            plans[group]["errors"] += wrong
+            plans[group]["errors"] = wrong + plans[group]["errors"]
             functions.update(own)
         except PlanError as exc:
             plans[group] = _unplanned(group, groups[group], str(exc))
@@ -943,6 +945,8 @@ def plan_groups(
     warnings += _shared_names(plans)
     for host in sorted(set(cached or ()) & set(owner)):
         plans[owner[host]]["cached"][host] = (cached or {})[host]
+    for host in sorted(set(broken) & set(owner)):
+        plans[owner[host]]["malformed"][host] = broken[host]
     cluster = _cluster(plans, groups, functions, facts_by_host)
     if broken and cluster["config"]:
         reason = "not known: %s; a configuration that reaches the whole cluster must know all of it" % _some(

@@ -62,6 +62,7 @@ NEWER = (
     "nvidia.peermem_kernels",
     "ofed.packages",
     "ofed.proof",
+    "ofed.proof.installed",
     "runtime.containerd.running.handlers",
 )
 # The schema of the facts has 9 levels.
@@ -384,7 +385,7 @@ def merged_facts(seen: t.Mapping[str, t.Any], path: str, removed: t.Collection[s
 def _without(entry: t.Mapping[str, t.Any], gone: t.Collection[str]) -> t.Dict[str, t.Any]:
     """The plan of a group without some hosts. Classes that have no other go."""
     left = dict(entry)
-    for key in ("wanted", "rails", "environment"):
+    for key in ("malformed", "wanted", "rails", "environment"):
         left[key] = {host: value for host, value in (entry.get(key) or {}).items() if host not in gone}
     left["exclusions"] = [row for row in entry.get("exclusions") or [] if row.get("host") not in gone]
     left["classes"] = [
@@ -430,7 +431,8 @@ def merged_plan(
             }
         elif not merged[name]["planned"] and entry["classes"]:
             kept = "from an earlier run: this one could not plan it"
-            merged[name] = {**entry, "planned": False, "kept": kept, "errors": merged[name]["errors"]}
+            own = {key: merged[name][key] for key in ("malformed", "errors") if key in merged[name]}
+            merged[name] = {**entry, "planned": False, "kept": kept, **own}
     whole = {**_plain(plan), "groups": dict(sorted(merged.items()))}
     whole.update(removed=gone, remove=sorted(str(name) for name in remove))
     whole["warnings"] = [*removal_in_words(gone), *whole["warnings"]]

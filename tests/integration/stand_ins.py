@@ -30,6 +30,7 @@ with open(sys.argv[1]) as handle:
     given = json.load(handle)
 name = given["_ansible_module_name"].rpartition(".")[2]
 arguments = {key: value for key, value in given.items() if not key.startswith("_ansible") and key != "facts"}
+arguments["tmp"] = given["_ansible_remote_tmp"]
 with open(there / "calls", "a") as handle:
     handle.write(json.dumps([name, arguments]) + "\\n")
 answers = json.loads((there / "answers.json").read_text())

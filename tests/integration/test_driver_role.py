@@ -53,6 +53,14 @@ def test_a_proof_is_due_before_anything_is_installed(node: Node) -> None:
     assert [given.get("installed", True) for given in due] == [False, True]
 
 
+def test_no_proof_is_due_of_what_was_never_begun(node: Node) -> None:
+    node.answers["driver_packages opened"] = [FAILS]
+    node.answers["driver_packages restored"] = [{"found": False, "restored": [], "left": [], "complete": True}]
+    node.play(INSTALLS)
+    states = [call for call in node.calls() if call.startswith(("driver_proof", "driver_packages"))]
+    assert states[-3:] == ["driver_packages opened", "driver_packages restored", "driver_proof done"]
+
+
 def test_a_log_that_finds_no_room_keeps_nothing_from_being_put_back(node: Node) -> None:
     log = node.directory / "make.log"
     log.write_text("gcc: no space left\n")
@@ -117,7 +125,9 @@ def test_facts_of_a_cache_decide_nothing(node: Node, what: str) -> None:
     roles = {"n1": "ofed", "n2": "storage_prereqs", "n3": "nvidia_peermem"}
     local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "ansible_become": False}
     wishes = {**NOTHING_ELSE, "rdma_ofed": {name.removeprefix("ofed_"): value for name, value in WISH.items()}}
-    hosts = dict.fromkeys(roles if what == "roles" else ["n1"], local)
+    # what a module is told of its host is the directory for its files there
+    names = roles if what == "roles" else ["n1"]
+    hosts = {name: {**local, "ansible_remote_tmp": str(node.directory / name)} for name in names}
     groups = {"rdma": {"children": {"a": {"hosts": hosts, "vars": wishes}}, "vars": {"rdma_groups": ["a"]}}}
     (node.directory / "hosts.json").write_text(json.dumps(groups))
     (node.collection / "roles" / "ofed" / "tasks" / "doca.yml").write_text(json.dumps([INSTALLS]))
@@ -143,6 +153,8 @@ def test_facts_of_a_cache_decide_nothing(node: Node, what: str) -> None:
     (node.directory / "play.yml").write_text(json.dumps(plays))
     playbook = str(node.directory / "play.yml") if what == "roles" else "fabric.rdma.prepare"
     done = user.run("ansible-playbook", "--check", *inventory, playbook, check=False)
-    calls = node.calls()
-    assert calls.count("ib_facts") >= len(hosts), done.stdout
-    assert "driver_gate" in calls, done.stdout
+    asked: dict[str, set[str]] = {}
+    for name, given in map(json.loads, (node.directory / "calls").read_text().splitlines()):
+        asked.setdefault(name, set()).add(Path(given["tmp"]).name)
+    assert asked.get("ib_facts") == set(hosts), done.stdout
+    assert asked.get("driver_gate") == {"n1"}, done.stdout

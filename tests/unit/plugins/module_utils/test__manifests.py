@@ -225,6 +225,14 @@ def test_a_group_with_hosts_that_lost_their_ports_stays_as_it_is() -> None:
     assert rollout_request(value, SETTINGS, allow_unusable=True)["nodes"] == {"a1": "a", "b1": "b"}
 
 
+def test_a_group_with_hosts_whose_facts_cannot_be_used_stays_as_it_is_whatever_is_allowed() -> None:
+    value = plan(a=[pools("a", "a1")], b=[pools("b", "b1")])
+    value["groups"]["b"].update(malformed={"b2": "host b2: its facts cannot be used"}, errors=["host b2: ..."])
+    for allow in (False, True):
+        kept = rollout_request(value, SETTINGS, allow_unusable=allow)
+        assert (kept["keep"], kept["nodes"]) == (["b"], {"a1": "a"})
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -230,6 +230,12 @@ def test_a_group_that_stays_as_it_is() -> None:
     with pytest.raises(ManifestError, match=r"group v100 is not planned \(v2 has no usable port\)"):
         operator_request(value, {"version": "26.1.0"})
     assert len(operator_request(value, {"version": "26.1.0"}, allow_unusable=True)["classes"]) == 3
+    # nobody knows what hosts have whose facts cannot be used
+    wrong = "host v3: its facts cannot be used (devices is 3; expected a list)"
+    value["groups"]["v100"].update(malformed={"v3": wrong}, errors=[wrong, "v2 has no usable port"])
+    assert operator_request(value, {"version": "26.4.0"}, allow_unusable=True)["keep"] == ["v100"]
+    with pytest.raises(ManifestError, match=r"group v100 is not planned \(host v3: its facts cannot be used"):
+        operator_request(value, {"version": "26.1.0"}, allow_unusable=True)
 
 
 def test_where_the_kubelet_is_elsewhere() -> None:

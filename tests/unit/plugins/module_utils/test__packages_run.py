@@ -129,6 +129,77 @@ def test_a_full_disk_is_no_end_of_the_undoing(tmp_path: Path, small: Small, monk
     assert (directory / "sources").read_text(encoding="ascii") == "theirs"
 
 
+@pytest.mark.parametrize("removes", [True, False])
+def test_files_find_room_once_packages_are_gone(
+    tmp_path: Path, small: Small, monkeypatch: pytest.MonkeyPatch, removes: bool
+) -> None:
+    """Also when the packages go at the first attempt, when they do not go at all, and somebody else makes the room."""
+    path = str(tmp_path / "packages.json")
+    change(small, path)
+    put, install, calls = small.put_files, small.change, []
+
+    def put_files(files: dict[str, File | None]) -> None:
+        if not calls:
+            raise OSError(errno.ENOSPC, "No space left on device", next(iter(files)))
+        put(files)
+
+    def change_packages(wanted: Sequence[tuple[str, str]], remove: Sequence[str]) -> None:
+        calls.append(remove)
+        if not removes:
+            raise PackagesError("apt-get install: E: no")
+        install(wanted, remove)
+
+    monkeypatch.setattr(small, "put_files", put_files)
+    monkeypatch.setattr(small, "change", change_packages)
+    outcome = Record(small, path).undo()
+    assert os.listdir(small.paths[0]) == []
+    assert f"{small.paths[0]}pin is out" in outcome.restored
+    assert outcome.complete == removes
+
+
+def test_files_find_room_where_no_package_was_changed(
+    tmp_path: Path, small: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "packages.json")
+    pin = Path(small.paths[0]) / "pin"
+    Record(small, path).open()
+    pin.write_text("1001", encoding="ascii")
+    Record(small, path).close()
+    put, calls = small.put_files, []
+
+    def put_files(files: dict[str, File | None]) -> None:
+        calls.append(files)
+        if len(calls) == 1:
+            raise OSError(errno.ENOSPC, "No space left on device", next(iter(files)))
+        put(files)
+
+    monkeypatch.setattr(small, "put_files", put_files)
+    assert Record(small, path).undo() == ([f"{pin} is out"], [], True)
+    assert not pin.exists()
+
+
+def test_what_cannot_be_looked_at_is_not_forgotten(
+    tmp_path: Path, small: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a look at what there is, nobody knows what the change did; a later run may."""
+    path = str(tmp_path / "packages.json")
+    Record(small, path).open()
+    small.packages.update({"core": "2", "doca-ofed": "1"})
+    look, answers = small.snapshot, [PackagesError("dpkg-query: busy")]
+
+    def snapshot() -> Snapshot:
+        if answers:
+            raise answers.pop()
+        return look()
+
+    monkeypatch.setattr(small, "snapshot", snapshot)
+    with pytest.raises(PackagesError, match=r"^dpkg-query: busy$"):
+        Record(small, path).undo()
+    assert Record(small, path).found
+    assert Record(small, path).undo().restored == ["core is 1", "doca-ofed is out"]
+    assert small.packages == {"core": "1", "other": "1"}
+
+
 def test_what_nobody_asked_for_is_marked_so_again(
     tmp_path: Path, small: Small, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,6 +267,22 @@ def test_files_are_put_back_with_their_modes(tmp_path: Path, small: Small) -> No
     (directory / "old").unlink()
     small.put_files({**before, f"{directory}/new": None})
     assert small.files() == before
+
+
+@pytest.mark.parametrize("call", ["fsync", "fchmod", "replace"])
+def test_a_file_that_finds_no_room_is_named_and_leaves_nothing(
+    small: Small, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    path = f"{small.paths[0]}sources"
+
+    def full(*_arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, call, full)
+    with pytest.raises(OSError, match="No space left on device") as caught:
+        small.put_files({path: File("eA==", 0o644)})
+    assert caught.value.filename == path
+    assert os.listdir(small.paths[0]) == []
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "[]", '{"version": 2}', "[" * 100000])

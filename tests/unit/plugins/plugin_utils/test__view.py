@@ -183,6 +183,13 @@ def test_plans_are_merged(tmp_path: Path) -> None:
         "new": failed,
         "other": planned("o", planned=False, kept="from an earlier run: rdma_groups of this one does not name it"),
     }
+    # what is wrong with facts is of this run
+    wrong = {"failed": {**failed, "malformed": {"n": "now"}}}
+    path.write_text(json.dumps({"groups": {"failed": planned("f", malformed={"m": "then"})}}))
+    assert merged_plan({"groups": wrong, "warnings": []}, str(path), names)["groups"]["failed"]["malformed"] == {
+        "n": "now"
+    }
+    path.write_text(json.dumps({"schema": 1, "groups": old, "warnings": ["old"]}))
     # a configuration for the whole cluster would not know of what was kept
     cluster = {"config": {"configList": []}, "selectors": {"r": {}}, "errors": [], "alternative": None, "hosts": 1}
     whole = merged_plan({**fresh, "cluster": cluster}, str(path), names)["cluster"]
@@ -203,6 +210,7 @@ def test_hosts_that_are_taken_out_leave_what_is_kept(tmp_path: Path) -> None:
         {"name": "gone", "hosts": ["b"], "matches": {"b": [2]}},
     ]
     entry = planned(wanted=rows, rails=rows, environment=rows, exclusions=[{"host": "a"}, {"host": "b"}])
+    entry["malformed"] = dict.fromkeys("ab", "3")
     path.write_text(json.dumps({"groups": {"other": {**entry, "classes": classes}}}))
     merged = merged_plan({"groups": {}, "warnings": ["w"]}, str(path), ["other"], {"b": "other"}, ["b"])
     assert merged["removed"] == {"b": "other"}
@@ -211,6 +219,7 @@ def test_hosts_that_are_taken_out_leave_what_is_kept(tmp_path: Path) -> None:
     left = merged["groups"]["other"]
     assert left["classes"] == [{"name": "both", "hosts": ["a"], "matches": {"a": [1]}}]
     assert left["exclusions"] == [{"host": "a"}]
+    assert left["malformed"] == {"a": "3"}
     assert left["wanted"] == left["rails"] == left["environment"] == {"a": [1]}
 
 

@@ -12,13 +12,18 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import jinja2
 import pytest
+import yaml
 from ansible.errors import AnsibleFilterError
+from ansible.plugins.filter import core, mathstuff
+from ansible.plugins.test import core as tests
+from jinja2.nativetypes import NativeEnvironment
 
 from ansible_collections.fabric.rdma.plugins.module_utils._tree import open_tree
 from ansible_collections.fabric.rdma.plugins.plugin_utils import _view
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import NEWER, checked_facts, cluster_view
-from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, facts_of, schema
+from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, ROOT, facts_of, schema
 
 Json = dict[str, Any]
 Place = tuple[Any, ...]
@@ -152,6 +157,7 @@ def test_any_field_may_be_anything(name: str) -> None:
         if problems:
             [error] = [error for error in plan["groups"][own]["errors"] if error.startswith("host bad: ")]
             assert problems in error
+            assert plan["groups"][own]["malformed"] == {"bad": error}
             assert (unusable["bad"], list(view["malformed"])) == (error, ["bad"])
             assert "host bad: " in table
             assert of_others(plan) == without_bad(name), (place, value)
@@ -175,8 +181,114 @@ def test_facts_that_are_no_facts(facts: Any) -> None:
     assert filter_named("rdma_selectors")(view["facts"] | {"bad": facts}, view["groups"])["groups"]["a100"]["planned"]
 
 
+@pytest.mark.parametrize("key", NEWER)
+def test_facts_of_an_earlier_version_are_used(key: str) -> None:
+    """A fact cache has what an earlier version found: of a key that came later, nothing."""
+    facts = json.loads(captured("ib-a100-1"))
+    proof: Json = {"method": "doca", "release": "2.9.1", "installed": True, "booted": False, "devices": []}
+    facts["ofed"]["proof"] = proof
+    place = tuple(key.split("."))
+    assert checked_facts(mutated(facts, place, MISSING))[2] == []
+    last = facts
+    for part in place[:-1]:
+        last = last[part]
+    assert place[-1] not in last
+
+
+def test_facts_of_a_proof_that_does_not_tell_whether_it_was_installed() -> None:
+    facts = json.loads(captured("ib-a100-1"))
+    facts["ofed"]["proof"] = {"method": "doca", "release": "2.9.1", "booted": True, "devices": []}
+    assert checked_facts(facts)[2] == []
+    filter_named("rdma_needs")(facts, {"method": "none"}, gpudirect="none", host="n")
+
+
+def test_a_group_with_a_malformed_host_is_not_rolled_out() -> None:
+    """Whatever its user allows: nobody knows what the host has, so nobody takes it from there."""
+    plan = planned(GROUPS, {"schema": 1, "devices": 3, "warnings": []})[1]
+    group = plan["groups"]["a100"]
+    assert (group["planned"], list(group["malformed"])) == (True, ["bad"])
+    assert group["errors"][0] == group["malformed"]["bad"]
+    assert plan["groups"]["rails"]["malformed"] == {}
+    settings = {"namespace": "kube-system", "image": "plugin:v1", "priority_class": "x", "kubelet_root": "/k"}
+    settings |= {"tolerations": [], "resources": {}}
+    for allow in (False, True):
+        request = filter_named("rdma_rollout")(plan, settings, GROUPS, allow)
+        assert (request["keep"], list(request["nodes"])) == (["a100"], ["roce-rails-1"])
+
+
+def insisted(plan: Json, allow: bool) -> str:
+    """What the role plan fails with at its end, empty when it does not."""
+    tasks = yaml.safe_load((ROOT / "roles" / "plan" / "tasks" / "insist.yml").read_text())
+    names = {"plan_result": plan, "plan_allow_unusable": allow, "plan_output_dir": "out", "rdma_groups": list(GROUPS)}
+    return failure(tasks[0], names)
+
+
+def listed(lazy: Callable[..., Any]) -> Callable[..., Any]:
+    """A filter that gives a list where Jinja's own gives a generator, as Ansible has it."""
+    return functools.wraps(lazy)(lambda *arguments, **options: list(lazy(*arguments, **options)))
+
+
+def failure(task: Json, values: Json) -> str:
+    """What an assertion among tasks fails with, empty when it does not."""
+    environments = (NativeEnvironment(), jinja2.Environment(autoescape=False))
+    for environment in environments:
+        for plugins in (core.FilterModule, mathstuff.FilterModule):
+            environment.filters.update(plugins().filters())
+        for name in ("map", "select", "reject", "selectattr", "rejectattr"):
+            environment.filters[name] = listed(environment.filters[name])
+        environment.tests.update(tests.TestModule().tests())
+        for name in ("rdma_view", "rdma_unusable"):
+            environment.filters[f"fabric.rdma.{name}"] = filter_named(name)
+    # a variable is there once all that it is made from is
+    left = dict(task["vars"])
+    while left:
+        for name, text in list(left.items()):
+            if not any(other in text for other in left if other != name):
+                values = {**values, name: environments[0].from_string(text.strip()).render(values)}
+                del left[name]
+    assertion = task["ansible.builtin.assert"]
+    good = environments[0].from_string("{{ %s }}" % assertion["that"]).render(values)
+    return "" if good else environments[1].from_string(assertion["fail_msg"]).render(values)
+
+
+def test_a_discovered_host_with_malformed_facts_is_no_host_without_a_usable_port() -> None:
+    tasks = yaml.safe_load((ROOT / "roles" / "discover" / "tasks" / "show.yml").read_text())
+    [task] = [task for task in tasks if task["name"] == "Insist on a usable port"]
+    bad = {"schema": 1, "devices": 3, "warnings": []}
+    values: Json = {"groups": GROUPS, "rdma_groups": list(GROUPS)}
+    values |= {"hostvars": hostvars(GROUPS, bad), "__discover_seen": ["bad", *GOOD]}
+    said = failure(task, values)
+    assert said.startswith(
+        "1 of 4 hosts have facts that cannot be used. host bad: its facts cannot be used (devices is 3; "
+    )
+    assert said.endswith("discover it again. ")
+    assert "usable port" not in said
+    assert "unusable" not in said
+    values["hostvars"]["ib-a100-1"]["ansible_facts"]["rdma"]["devices"] = []
+    said = failure(task, values)
+    assert "ib-a100-1 has no usable port. Found: no RDMA device at all. Correct rdma_want" in said
+    assert "bad has no usable port" not in said
+    assert failure(task, {**values, "__discover_seen": ["ib-a100-2"]}) == ""
+
+
+def test_a_malformed_host_is_no_host_without_a_usable_port() -> None:
+    plan = planned(GROUPS, {"schema": 1, "devices": 3, "warnings": []})[1]
+    [error] = plan["groups"]["a100"]["errors"]
+    assert error.endswith("discover it again")
+    for allow in (False, True):
+        said = insisted(plan, allow)
+        assert error in said
+        assert "unusable" not in said
+    plan["groups"]["rails"]["errors"] = ["host roce-rails-1 has no usable port (x)"]
+    assert "Plan: 1 not as wanted. host bad: " in insisted(plan, True)
+    said = insisted(plan, False)
+    assert "Plan: 2 not as wanted. host bad: " in said
+    assert "Set rdma_allow_unusable" in said
+
+
 def test_a_group_with_nothing_else_is_not_planned() -> None:
     plan = planned({"a100": ["bad"], "rails": ["roce-rails-1"]}, {"schema": 1, "devices": 3, "warnings": []})[1]
+    assert list(plan["groups"]["a100"]["malformed"]) == ["bad"]
     assert not plan["groups"]["a100"]["planned"]
     assert "host bad: its facts cannot be used (devices is 3; expected a list)" in plan["groups"]["a100"]["errors"][1]
     assert plan["groups"]["rails"]["planned"]

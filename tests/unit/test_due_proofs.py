@@ -1,0 +1,48 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""When a failed change of the driver forgets that a proof is due, as the tasks of the role ofed say it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from jinja2.nativetypes import NativeEnvironment
+
+TASKS = Path(__file__).resolve().parents[2] / "roles" / "ofed" / "tasks"
+
+
+@pytest.mark.parametrize(
+    ("needs", "installed", "found", "forgets"),
+    [
+        # what was changed is undone
+        ("driver", True, True, True),
+        # the proof of an earlier run, whose packages are put back
+        ("prove", False, True, True),
+        # its opening failed, so that nothing was installed: the proof that became due before it is of nothing
+        ("driver", False, False, True),
+        # somebody forgot what the installation did: what is there now is not proved
+        ("driver", True, False, False),
+        # of an earlier run's driver, which stays and has just failed
+        ("prove", False, False, False),
+        ("activate", False, False, False),
+    ],
+)
+def test_which_proof_is_forgotten(needs: str, installed: bool, found: bool, forgets: bool) -> None:
+    environment = NativeEnvironment()
+    driver = yaml.safe_load((TASKS / "driver.yml").read_text())
+    [change] = [task for task in driver if task["name"] == "driver | Change it, or leave the node as it was"]
+    values = {"__ofed_needs": {name: name == needs for name in ("driver", "prove", "activate")}}
+    begun = {
+        name: environment.from_string(str(value)).render(values)
+        for name, value in change["block"][0]["ansible.builtin.set_fact"].items()
+    }
+    [forget] = [
+        task
+        for task in yaml.safe_load((TASKS / "restore.yml").read_text())
+        if task["name"] == "restore | Forget that a proof was due"
+    ]
+    values = {**begun, "__ofed_installed": installed, "__ofed_restored": {"found": found}}
+    assert environment.from_string("{{ %s }}" % forget["when"]).render(values) is forgets
