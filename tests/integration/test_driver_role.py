@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import sys
 import typing as t
+from pathlib import Path
 
 import pytest
 
