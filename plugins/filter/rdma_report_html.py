@@ -55,6 +55,11 @@ options:
   outcomes:
     description: What became of the nodes that were prepared, as P(fabric.rdma.rdma_outcomes#filter) returns it.
     type: dict
+  failures:
+    description: Sentences on steps of this run that failed as a whole, such as the plan. They come before everything else.
+    type: list
+    elements: str
+    default: []
 seealso:
   - plugin: fabric.rdma.rdma_report_summary
     plugin_type: filter
@@ -95,12 +100,13 @@ def rdma_report_html(
     earlier: t.Any = (),
     expected: t.Any = (),
     outcomes: t.Any = None,
+    failures: t.Any = (),
 ) -> str:
     try:
         # What nodes say is in it: never to be templated, wherever the text is kept.
         return t.cast(
             str,
-            wrap_var(render_html(build(facts, plan, evidence, groups, title, generated, earlier, expected, outcomes))),
+            wrap_var(render_html(build(facts, plan, evidence, groups, title, generated, earlier, expected, outcomes, failures))),
         )
     except ReportError as exc:
         raise AnsibleFilterError("fabric.rdma.rdma_report_html: %s" % exc) from exc

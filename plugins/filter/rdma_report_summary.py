@@ -45,6 +45,11 @@ options:
   outcomes:
     description: What became of the nodes that were prepared, as P(fabric.rdma.rdma_outcomes#filter) returns it.
     type: dict
+  failures:
+    description: Sentences on steps of this run that failed as a whole, such as the plan. They come before everything else.
+    type: list
+    elements: str
+    default: []
 seealso:
   - plugin: fabric.rdma.rdma_report_html
     plugin_type: filter
@@ -80,6 +85,7 @@ def rdma_report_summary(
     earlier: t.Any = (),
     expected: t.Any = (),
     outcomes: t.Any = None,
+    failures: t.Any = (),
 ) -> str:
     try:
         # What nodes say is in it: never to be templated, wherever the text is kept.
@@ -87,7 +93,7 @@ def rdma_report_summary(
             str,
             wrap_var(
                 render_summary(
-                    build(facts, plan, evidence, groups, earlier=earlier, expected=expected, outcomes=outcomes)
+                    build(facts, plan, evidence, groups, earlier=earlier, expected=expected, outcomes=outcomes, failures=failures)
                 )
             ),
         )

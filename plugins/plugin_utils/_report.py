@@ -755,7 +755,7 @@ def _readiness(groups: list[Json], unproved: list[Json]) -> str:
     )
 
 
-def _verdict(groups: list[Json], notes: list[Json], fallen: t.Collection[str] = ()) -> Json:
+def _verdict(groups: list[Json], notes: list[Json], fallen: t.Collection[str] = (), failed: bool = False) -> Json:
     bad = [group for group in groups if group["state"] == "bad"]
     if not groups:
         return {"state": "warn", "text": "No RDMA group to report on", "detail": "Set rdma_groups in the inventory."}
@@ -782,6 +782,9 @@ def _verdict(groups: list[Json], notes: list[Json], fallen: t.Collection[str] = 
             ", ".join(list(fallen)[:4]) + (" and others" if len(fallen) > 4 else ""),
             "; " + text[:1].lower() + text[1:] if bad else "",
         )
+        state = "bad"
+    elif failed:
+        text = "The run did not do all of its work; " + text[:1].lower() + text[1:]
         state = "bad"
     nodes, ready = (sum(group[key] for group in groups) for key in ("hosts", "ready"))
     return {
@@ -831,13 +834,14 @@ def build(
     earlier: t.Any = (),
     expected: t.Any = (),
     outcomes: t.Any = None,
+    failures: t.Any = (),
 ) -> Json:
     """The model that the page and the summary show: plain text and numbers, all of it passed through clean().
 
     facts by host; the plan (groups by name) or nothing; evidence documents of this run (schema 1); hosts by group. earlier:
     evidence files as pairs of their stat (path, mtime in seconds) and their text, for groups without evidence of this run;
-    expected: hosts that were to be measured in this run; outcomes: what became of the nodes that were prepared (schema 1). Raises
-    ReportError when one of these documents has another shape. Missing parts are shown as missing.
+    expected: hosts that were to be measured in this run; outcomes: what became of the nodes that were prepared (schema 1); failures:
+    sentences on steps of this run that failed as a whole, which come before everything else. Raises ReportError when one of these documents has another shape. Missing parts are shown as missing.
     """
     for what, value in (("facts", facts), ("plan", plan), ("groups", groups), ("outcomes", outcomes)):
         if value is not None and not isinstance(value, t.Mapping):
@@ -876,6 +880,7 @@ def build(
             )
         )
     fallen, nodes = _fallen(outcomes)
+    failed = [{"state": "bad", "text": clean(text)} for text in _list(failures) if text]
     notes = [{"state": "warn", "text": clean(text)} for text in _list(_map(plan).get("warnings"))] + left
     total = {
         key: sum(view[key] for view in views)
@@ -885,7 +890,8 @@ def build(
         "title": clean(title, 120),
         "generated": clean(generated, 60),
         "states": _STATES,
-        "verdict": _verdict(views, notes, fallen),
+        "verdict": _verdict(views, notes, fallen, bool(failed)),
+        "failures": failed[:_MAX_MESSAGES],
         "nodes": nodes[:_MAX_NODES],
         "more_nodes": max(0, len(nodes) - _MAX_NODES),
         "notes": notes[:_MAX_MESSAGES],
@@ -947,7 +953,7 @@ def render_summary(model: Json) -> str:
             for row in rows
         ]
     notes = (
-        [(item["state"], item["text"]) for item in model["nodes"]]
+        [(item["state"], item["text"]) for item in model["failures"] + model["nodes"]]
         + [(item["state"], "%s: %s" % (group["name"], item["text"])) for group in groups for item in group["problems"]]
         + [(item["state"], item["text"]) for item in model["notes"]]
     )

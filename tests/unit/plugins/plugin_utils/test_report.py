@@ -624,3 +624,15 @@ def test_filters(sample: dict[str, Any], render: Any) -> None:
         render(arguments[0], {"schema": 9}, *arguments[2:])
     with pytest.raises(AnsibleFilterError, match="evidence: expected a list"):
         render(*arguments[:2], {"schema": 1}, arguments[3])
+
+
+def test_what_failed_for_more_than_a_node_comes_first() -> None:
+    failure = "The plan failed: <b>no</b> room"
+    model = build({}, {}, [], {"a": ["n1"]}, failures=[failure, ""])
+    assert model["verdict"]["state"] == "bad"
+    assert model["verdict"]["text"].startswith("The run did not do all of its work; ")
+    page = render_html(model)
+    assert "What failed for more than a node" in page
+    assert "The plan failed: &lt;b&gt;no&lt;/b&gt; room" in page
+    assert render_summary(model).partition("✕  The plan failed")[2]
+    assert "What failed for more than a node" not in render_html(build({}, {}, [], {"a": ["n1"]}))
