@@ -106,7 +106,11 @@ def rdma_report_html(
         # What nodes say is in it: never to be templated, wherever the text is kept.
         return t.cast(
             str,
-            wrap_var(render_html(build(facts, plan, evidence, groups, title, generated, earlier, expected, outcomes, failures))),
+            wrap_var(
+                render_html(
+                    build(facts, plan, evidence, groups, title, generated, earlier, expected, outcomes, failures)
+                )
+            ),
         )
     except ReportError as exc:
         raise AnsibleFilterError("fabric.rdma.rdma_report_html: %s" % exc) from exc

@@ -93,7 +93,16 @@ def rdma_report_summary(
             str,
             wrap_var(
                 render_summary(
-                    build(facts, plan, evidence, groups, earlier=earlier, expected=expected, outcomes=outcomes, failures=failures)
+                    build(
+                        facts,
+                        plan,
+                        evidence,
+                        groups,
+                        earlier=earlier,
+                        expected=expected,
+                        outcomes=outcomes,
+                        failures=failures,
+                    )
                 )
             ),
         )
