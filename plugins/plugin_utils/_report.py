@@ -841,8 +841,8 @@ def build(
     facts by host; the plan (groups by name) or nothing; evidence documents of this run (schema 1); hosts by group. earlier:
     evidence files as pairs of their stat (path, mtime in seconds) and their text, for groups without evidence of this run;
     expected: hosts that were to be measured in this run; outcomes: what became of the nodes that were prepared (schema 1); failures:
-    sentences on steps of this run that failed as a whole, which come before everything else. Raises ReportError when one of these documents has another shape.
-    Missing parts are shown as missing.
+    sentences on steps of this run that failed as a whole, which come before everything else. Raises ReportError when one of these
+    documents has another shape. Missing parts are shown as missing.
     """
     for what, value in (("facts", facts), ("plan", plan), ("groups", groups), ("outcomes", outcomes)):
         if value is not None and not isinstance(value, t.Mapping):
