@@ -30,7 +30,7 @@ demo: .venv/.complete ## Boot two RDMA nodes, run site.yml on them, show what th
 	@tools/demo
 
 .PHONY: test
-test: .venv/.complete ## Run what CI runs: lint, sanity, unit, integration, molecule (not: driver, kubernetes, benchmark)
+test: .venv/.complete ## Run what CI runs: lint, sanity, unit, integration, molecule (not: driver, kubernetes, judges, benchmark)
 	@tools/test lint+sanity unit integration molecule
 
 .PHONY: lint
@@ -64,6 +64,10 @@ driver: .venv/.complete ## Run the scenario driver: driver stacks that DKMS real
 .PHONY: kubernetes
 kubernetes: .venv/.complete ## Run the scenario kubernetes: a real control plane (built once, 5 to 15 minutes, then cached)
 	@SCENARIOS=kubernetes tools/molecule $(ARGS)
+
+.PHONY: judges
+judges: .venv/.complete ## Compare plans of random clusters with what the device plugins' own code offers (built once, 1 to 5 minutes)
+	@python -m pytest -q -s -m judges tests/judges $(ARGS)
 
 .PHONY: cluster
 cluster: .venv/.complete ## Open a shell with KUBECONFIG for such a control plane; it ends with the shell

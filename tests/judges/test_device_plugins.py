@@ -1,0 +1,199 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Random clusters as trees of files: what the plan says is what the device plugins' own code offers.
+
+The trees are read twice: by ib_facts, from whose facts the plan is made, and by the code of both plugins (tests/judges), each
+with the configuration that the plan has for it. What netlink tells on a node is taken from the tree; default routes are not
+there. The SR-IOV plugin is the last version that there is as a Go module, of between 3.5.1 and 3.6.0.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import random
+import sys
+import typing as t
+from collections import Counter
+
+import pytest
+
+from ansible_collections.fabric.rdma.plugins.module_utils._selectors import plan_groups
+from ansible_collections.fabric.rdma.tests.unit.machines import ROOT, Machine, facts_of
+
+Json = dict[str, t.Any]
+
+CLUSTERS = int(os.environ.get("FABRIC_RDMA_JUDGED_CLUSTERS", "400"))
+SEED = int(os.environ.get("FABRIC_RDMA_JUDGED_SEED", "1"))
+# of each plugin, so that a generator that makes nothing but refusals does not pass
+FEWEST = 100
+
+pytestmark = pytest.mark.judges
+
+
+def load_judges() -> t.Any:
+    spec = importlib.util.spec_from_file_location("device_plugin_judges", ROOT / "tests" / "judges" / "judges.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def a_function(machine: Machine, rng: random.Random, index: int, model: str) -> None:
+    """A function of a card, with what it may lack, and virtual functions below it."""
+    bus = f"0000:{16 + index:02x}:00"
+    infiniband = rng.random() < 0.5
+    vendor = rng.choice(["0x15b3"] * 5 + ["0x8086"])
+    values = {
+        "vendor": vendor,
+        "device": model,
+        "class": rng.choice(["0x020000", "0x020700", "0x020700", "0x020000", "0x068000"]),
+        "driver": rng.choice(["mlx5_core"] * 6 + ["irdma", None]),
+    }
+    numbers = {"sriov_totalvfs": 4, "sriov_numvfs": rng.choice([0, 0, 0, 1])} if rng.random() < 0.6 else {}
+    function = machine.function(f"{bus}.0", **values, **numbers)
+    a_device(machine, rng, function, f"mlx5_{index}", f"rdt{index}p0", infiniband)
+    if numbers.get("sriov_numvfs"):
+        switchdev = rng.random() < 0.5
+        if switchdev and machine.entries.get(f"/sys/class/net/rdt{index}p0"):
+            machine.files(f"{function}/net/rdt{index}p0", phys_switch_id="ab12", phys_port_name=f"p{index}")
+            machine.netdev(f"rda{index}r0", function, phys_switch_id="ab12", phys_port_name=f"pf{index}vf0")
+        virtual = machine.function(f"{bus}.2", **{**values, "device": "0x101e"})
+        machine.link(f"{virtual}/physfn", function)
+        machine.link(f"{function}/virtfn0", virtual)
+        a_device(machine, rng, virtual, f"mlx5_{index}v", f"rdt{index}v0", infiniband)
+    elif rng.random() < 0.1:
+        lag(machine, f"{bus}.1", f"rdt{index}p1", values)
+
+
+def a_device(
+    machine: Machine, rng: random.Random, function: str, name: str, netdev: str, infiniband: bool, whole: bool = False
+) -> None:
+    """The RDMA device of a function, its port and its netdev, or some of that, unless it is to be whole."""
+    codes = (machine.entries[f"{function}/{key}"].data.decode().strip()[2:] for key in ("vendor", "device", "class"))
+    vendor, device, kind = (code.upper() for code in codes)
+    # ghw takes vendor, device and class from there
+    machine.files(
+        function,
+        modalias=f"pci:v0000{vendor}d0000{device}sv00000000sd00000000bc{kind[:2]}sc{kind[2:4]}i{kind[4:]}",
+        revision="0x00",
+    )
+    if whole or rng.random() < 0.9:
+        hca = machine.hca(name, function, nodes=whole or rng.random() < 0.9)
+        for number in range(1, rng.choice([1, 1, 1, 2]) + 1):
+            machine.port(
+                hca,
+                number,
+                link_layer="InfiniBand" if infiniband else "Ethernet",
+                state=rng.choice(["4: ACTIVE"] * 4 + ["1: DOWN"]),
+                rate=rng.choice(["100 Gb/sec (4X EDR)", "10 Gb/sec (1X QDR)"]),
+            )
+    if whole or rng.random() < 0.85:
+        machine.netdev(netdev, function, type=32 if infiniband else 1)
+        if rng.random() < 0.1:
+            # the first name in the order of bytes counts
+            machine.netdev("rdA" + netdev[3:], function, type=32 if infiniband else 1)
+
+
+def lag(machine: Machine, pci: str, netdev: str, values: Json) -> None:
+    """The second function of a card, that has lost its device to a LAG."""
+    second = machine.function(pci, **values)
+    machine.files(second, modalias="pci:v000015B3d00001017sv00000000sd00000000bc02sc00i00", revision="0x00")
+    machine.netdev(netdev, second)
+
+
+def a_machine(rng: random.Random, models: list[str]) -> Machine:
+    machine = Machine()
+    machine.directory("/sys/class/net")
+    machine.directory("/sys/bus/pci/devices")
+    for index, model in enumerate(models):
+        a_function(machine, rng, index, model)
+    return machine
+
+
+def wishes(rng: random.Random, hosts: list[str], name: str) -> Json:
+    want: Json = {
+        "link_layer": rng.choice(["InfiniBand", "Ethernet"]),
+        "state": rng.choice(["Active", "Active", "any"]),
+        "kinds": rng.choice([["pf"], ["pf"], ["pf", "vf"], ["vf"]]),
+        "exclude": rng.choice([[], [], ["mlx5_0"], ["rdt1p0"]]),
+    }
+    return {
+        "hosts": hosts,
+        "resource": {"name": name},
+        "want": want,
+        "strategy": rng.choice(["auto"] * 4 + ["ifnames"]),
+    }
+
+
+def test_a_wrong_configuration_is_found() -> None:
+    """The judges go by what the configuration says, and by what the tree has."""
+    machine = Machine()
+    machine.directory("/sys/class/net")
+    rng = random.Random(1)
+    for bus, name, model in (("10", "mlx5_0", "0x1017"), ("20", "mlx5_1", "0x101b")):
+        function = machine.function(f"0000:{bus}:00.0", vendor="0x15b3", device=model, **{"class": "0x020700"})
+        a_device(machine, rng, function, name, f"rdt{bus}p0", infiniband=True, whole=True)
+
+    def offered(judges: t.Any, tree: t.Any, model: str) -> Json:
+        shared = {"configList": [{"resourceName": "r", "rdmaHcaMax": 63, "selectors": {"deviceIDs": [model]}}]}
+        sriov = {
+            "resourceList": [
+                {"resourceName": "r", "deviceType": "netDevice", "selectors": {"devices": [model], "isRdma": True}}
+            ]
+        }
+        found: Json = judges.offers(tree, shared, sriov)
+        return found
+
+    with load_judges().judges() as judges:
+        tree = judges.tree(machine.entries)
+        for model, pcis in (("1017", ["0000:10:00.0"]), ("101b", ["0000:20:00.0"]), ("1021", [])):
+            assert offered(judges, tree, model) == {"shared": {"r": pcis}, "sriov": {"r": pcis}}
+
+
+def test_the_plugins_offer_what_the_plan_says() -> None:
+    compared: Counter[str] = Counter()
+    wrong: list[str] = []
+    with load_judges().judges() as judges:
+        for number in range(CLUSTERS):
+            rng = random.Random(f"{SEED}.{number}")
+            machines: dict[str, Machine] = {}
+            groups: Json = {}
+            for group in range(rng.choice([1, 1, 2])):
+                models = [rng.choice(["0x1017", "0x101b", "0x1021"]) for _card in range(rng.randint(1, 4))]
+                own = {f"g{group}n{host}": a_machine(rng, models) for host in range(rng.randint(1, 3))}
+                machines.update(own)
+                groups[f"g{group}"] = wishes(rng, list(own), f"r{group}")
+            facts = {host: facts_of(machine) for host, machine in machines.items()}
+            trees = {host: judges.tree(machine.entries) for host, machine in machines.items()}
+            plan = plan_groups(facts, groups)
+            everything: dict[str, dict[str, set[str]]] = {host: {} for host in machines}
+            for group, entry in plan["groups"].items():
+                resource = groups[group]["resource"]["name"]
+                for own_class in entry["classes"]:
+                    for host in own_class["hosts"]:
+                        expected = {resource: {row["pci"] for row in own_class["matches"][host]}}
+                        everything[host].update(expected)
+                        sriov = own_class["sriov"]["config"]
+                        if not str(own_class["sriov"]["versions"]).startswith("3.5.1"):
+                            sriov = None
+                        found = judges.offers(trees[host], own_class["config"], sriov)
+                        for plugin, config in (("shared", own_class["config"]), ("sriov", sriov)):
+                            if config:
+                                compared[plugin] += 1
+                                offered = {name: set(pcis) for name, pcis in found[plugin].items()}
+                                if offered != expected:
+                                    wrong.append(f"{number} {host} {plugin}: {config} offers {offered}, not {expected}")
+            cluster = plan["cluster"]["config"]
+            for host in machines if cluster else ():
+                compared["cluster"] += 1
+                found = judges.offers(trees[host], cluster)["shared"]
+                offered = {name: set(pcis) for name, pcis in found.items() if pcis}
+                if offered != everything[host]:
+                    wrong.append(f"{number} {host} cluster: {cluster} offers {offered}, not {everything[host]}")
+    print(f"\ndevice plugins: {sum(compared.values())} configurations compared {dict(compared)}, {len(wrong)} wrong")
+    assert not wrong, "\n".join(wrong[:10])
+    assert min(compared[plugin] for plugin in ("shared", "sriov", "cluster")) >= FEWEST, compared
