@@ -39,7 +39,7 @@ AWAY = "rdma.fabric/away"
 
 def away(site: Site, name: str = "v100-1") -> str | None:
     """What the label of a node that is away says; None for one that is not."""
-    labels: dict[str, str] = site.node(name)["metadata"]["labels"]
+    labels: dict[str, str] = site.node(name)["metadata"].get("labels", {})
     return labels.get(AWAY)
 
 
