@@ -800,7 +800,9 @@ def _findings(
     storage = facts["storage"]
     found: t.List[_Finding] = []
     if wanted["iscsi"]:
-        mine = [entry for entry in duplicates if host in entry["hosts"]]
+        # a name that it has no more was that of a clone
+        now = str(storage["iscsi"]["initiator_name"] or "").lower()
+        mine = [entry for entry in duplicates if host in entry["hosts"] and entry["name"].lower() == now]
         found += _check_iscsi(storage, mine[0] if mine else None, host)
         found += _check_multipath(storage, wanted)
     if wanted["nfs"]:

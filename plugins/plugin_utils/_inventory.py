@@ -17,6 +17,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._ofed import OfedError
 from ansible_collections.fabric.rdma.plugins.module_utils._wishes import (
     CLUSTER_WIDE,
     OF_A_GROUP,
+    OF_A_RUN,
     PLANNED,
     foreign_facts,
     misspelt,
@@ -180,8 +181,11 @@ def inventory_problems(
                 seen[name] = misspelt([name])
             if seen[name]:
                 finder.add(group, host, seen[name])
-        for variable in CLUSTER_WIDE:
+        for variable in (*CLUSTER_WIDE, *OF_A_RUN):
             value = _value(own, variable, plain)
+            if variable in OF_A_RUN and isinstance(value, _Unreadable):
+                # the role that reads it says so
+                continue
             first, same = wide.setdefault(variable, (host, value))
             if same != value and first and variable not in differing:
                 differing.add(variable)
@@ -207,8 +211,9 @@ def inventory_problems(
                     "group %s: %s differs between hosts %s and %s; set it for the group, not for a host"
                     % (group, variable, first, host)
                 )
-    for variable, (_host, value) in wide.items():
-        found += _wide_problems(variable, value)
+    for variable in CLUSTER_WIDE:
+        if variable in wide:
+            found += _wide_problems(variable, wide[variable][1])
     for name, wishes in planned.items():
         own = {key: wishes[variable][1] for key, variable in _PLANNER_KEYS.items()}
         if own["resource"] is None and not plans:

@@ -152,10 +152,14 @@ def test_facts_of_a_cache_decide_nothing(node: Node, what: str) -> None:
         for host, role in roles.items()
     ]
     (node.directory / "play.yml").write_text(json.dumps(plays))
-    playbook = str(node.directory / "play.yml") if what == "roles" else "fabric.rdma.prepare"
-    done = user.run("ansible-playbook", "--check", *inventory, playbook, check=False)
+    twice = node.directory / "twice.yml"
+    twice.write_text(json.dumps([{"ansible.builtin.import_playbook": "fabric.rdma.prepare"}] * 2))
+    playbook = node.directory / "play.yml" if what == "roles" else twice
+    done = user.run("ansible-playbook", "--check", *inventory, str(playbook), check=False)
     asked: dict[str, set[str]] = {}
     for name, given in map(json.loads, (node.directory / "calls").read_text().splitlines()):
         asked.setdefault(name, set()).add(Path(given["tmp"]).name)
     assert asked.get("ib_facts") == set(hosts), done.stdout
     assert asked.get("driver_gate") == {"n1"}, done.stdout
+    # its nodes would take their turns again, outside of the waves of the second
+    assert ("Nodes have been prepared in this run: n1. Prepare all" in done.stdout) is (what == "prepare"), done.stdout

@@ -19,6 +19,7 @@ import pytest
 import yaml
 
 from ansible_collections.fabric.rdma.plugins.module_utils._waves import ROLES as CHANGING
+from ansible_collections.fabric.rdma.plugins.module_utils._wishes import OF_A_RUN
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = re.compile(r"^[a-z][a-z0-9_]*$")
@@ -526,6 +527,10 @@ def test_plays_are_linear_whatever_the_site_prefers(path: Path) -> None:
     }
 
 
+# It begins with nodes that are not there yet.
+OTHER_ROLES = ["lab"]
+
+
 def flat(tasks: t.Iterable[dict[str, t.Any]]) -> t.Iterator[dict[str, t.Any]]:
     """Every task, also those of plays and in blocks."""
     for task in tasks:
@@ -538,6 +543,15 @@ def tasks_of(role: str) -> t.Iterator[dict[str, t.Any]]:
     """Every task of a role, also those in blocks."""
     for path in sorted((ROOT / "roles" / role / "tasks").glob("*.yml")):
         yield from flat(yaml.safe_load(path.read_text()) or ())
+
+
+def test_variables_that_are_read_once_are_known() -> None:
+    """What a role reads once for all hosts must not differ between them; the wishes are checked for it."""
+    once = {"device_plugin", "discover", "network_operator", "plan", "report", "verify"}
+    assert set(ROLES) - set(CHANGING) - once == set(OTHER_ROLES)
+    of_a_host = {"verify_address", "verify_first_port", "discover_gather_subset"}
+    names = {name for role in once for name in load(f"roles/{role}/defaults/main.yml")}
+    assert sorted(names - of_a_host) == list(OF_A_RUN)
 
 
 def test_what_differs_between_hosts_is_included_without_a_loop() -> None:
@@ -566,7 +580,7 @@ def test_a_role_that_changes_nodes_passes_the_gate(role: str) -> None:
     assert set(states) == {"begin", "end"}
     for task, state in zip(gates, states, strict=True):
         assert task["register"] == {"begin": f"__{role}_begun", "end": f"__{role}_ended"}[state]
-        assert task["when"] == "__prepare_turn is not defined"
+        assert task["when"] == "__prepare_waves is not defined"
 
 
 def test_the_gate_knows_every_role_that_is_called_for_a_node() -> None:

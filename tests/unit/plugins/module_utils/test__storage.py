@@ -703,6 +703,8 @@ def test_the_first_host_keeps_the_name() -> None:
     assert needs["initiator"] == {"taken": [NAME]}
     assert needs["reasons"] == [f"InitiatorName {NAME} is also that of a, c"]
     assert storage_needs(hosts["d"], {}, found, "d")["needed"] is False
+    # what was found before it got a name of its own
+    assert storage_needs(host("iqn.new"), {}, found, "b")["needed"] is False
 
 
 def test_the_host_with_sessions_keeps_the_name() -> None:

@@ -53,6 +53,7 @@ def test_all_groups_at_once_whatever_the_run_is_for() -> None:
             "group a: rdma_want differs between hosts a1 and a2; set it for the group, not for",
         ),
         ({"b1": {"rdma_rollout": {}}}, "rdma_rollout differs between hosts a1 and b1: it is read once for all"),
+        ({"a": {"verify_min_gbps": 95}}, "verify_min_gbps differs between hosts a1 and b1: it is read once for all"),
         ({"a": {"rdma_storge": {}}}, "group a: nobody reads the variable rdma_storge; did you mean rdma_storage?"),
         ({"a1": {"rdma_oefd": {}}}, "group a, host a1: nobody reads the variable rdma_oefd; did you mean rdma_ofed?"),
         (
