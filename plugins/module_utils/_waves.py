@@ -184,7 +184,7 @@ _REMEDIES = {
         "When it is meant to be as it is now, remove /var/lib/fabric.rdma/change.json there"
     ),
     "lost": "look at its console and bring it back, then run again: the next run begins with it and compares it with what it was before",
-    "unreachable": "see that it answers ssh, or take it out of the run with --limit, then run again",
+    "unreachable": "see that it answers ssh, or take it out of the run (--limit 'all,localhost,!NAME'), then run again",
     "held": "nothing was done there: it gets its turn when the others are well",
 }
 

@@ -105,6 +105,24 @@ def test_what_is_not_taken(name: str, arguments: tuple[Any, ...], message: str) 
         filter_named(name)(*arguments)
 
 
+@pytest.mark.parametrize(
+    ("result", "why"),
+    [
+        ({"msg": " no\n  space "}, "no space"),
+        ({"msg": "", "stderr": "dpkg: error\n"}, "dpkg: error"),
+        # of a loop, the first item that failed, not what Ansible says of the loop
+        ({"msg": "One or more items failed", "results": [{"msg": "ok"}, {"failed": True, "msg": "b"}]}, "b"),
+        ({"msg": "All items completed", "results": [{"unreachable": True, "msg": "gone"}]}, "gone"),
+        ({"msg": "x", "results": "y"}, "x"),
+        ({"msg": "z" * 5000}, "z" * 1997 + "..."),
+        ({}, ""),
+        (None, ""),
+    ],
+)
+def test_why_a_task_failed(result: Any, why: str) -> None:
+    assert filter_named("rdma_why")(result) == why
+
+
 def test_from_facts_to_objects() -> None:
     plan = filter_named("rdma_selectors")({"n": FACTS}, GROUPS)
     objects = filter_named("rdma_manifests")(plan, SETTINGS)
