@@ -442,7 +442,7 @@ CLUSTER_WIDE: t.Dict[str, Check] = {
 }
 
 # Variables of roles that are read once for all hosts, too. Checked by the roles; here, that no host has a value of its own. Not among
-# them: verify_address and verify_first_port, discover_gather_subset, and all of the roles that change nodes.
+# them: verify_address and verify_first_port, discover_gather_subset, report_generated (a time), and all of the roles that change nodes.
 OF_A_RUN = (
     "device_plugin_allow_unusable",
     "device_plugin_cdi",
@@ -490,7 +490,6 @@ OF_A_RUN = (
     "plan_insist",
     "plan_output_dir",
     "plan_remove",
-    "report_generated",
     "report_output_dir",
     "report_title",
     "verify_bandwidth_bytes",

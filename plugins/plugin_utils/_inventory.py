@@ -163,6 +163,7 @@ def inventory_problems(
         if twice:
             found.append("host %s is in two RDMA groups, %s and %s; put it in one" % (twice[0], owner[twice[0]], name))
     everyone = [*owner, *hosts]
+    running = set(hosts)
     planned: t.Dict[str, t.Dict[str, t.Tuple[str, t.Any]]] = {}
     methods: t.Dict[str, t.Set[str]] = {name: set() for name in finder.hosts}
     # values of many hosts are one object: each is looked at once
@@ -182,6 +183,8 @@ def inventory_problems(
             if seen[name]:
                 finder.add(group, host, seen[name])
         for variable in (*CLUSTER_WIDE, *OF_A_RUN):
+            if variable in OF_A_RUN and host not in running:
+                continue
             value = _value(own, variable, plain)
             if variable in OF_A_RUN and isinstance(value, _Unreadable):
                 # the role that reads it says so

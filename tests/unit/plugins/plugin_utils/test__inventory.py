@@ -53,7 +53,6 @@ def test_all_groups_at_once_whatever_the_run_is_for() -> None:
             "group a: rdma_want differs between hosts a1 and a2; set it for the group, not for",
         ),
         ({"b1": {"rdma_rollout": {}}}, "rdma_rollout differs between hosts a1 and b1: it is read once for all"),
-        ({"a": {"verify_min_gbps": 95}}, "verify_min_gbps differs between hosts a1 and b1: it is read once for all"),
         ({"a": {"rdma_storge": {}}}, "group a: nobody reads the variable rdma_storge; did you mean rdma_storage?"),
         ({"a1": {"rdma_oefd": {}}}, "group a, host a1: nobody reads the variable rdma_oefd; did you mean rdma_ofed?"),
         (
@@ -145,3 +144,11 @@ def test_ten_thousand_hosts_with_the_same_wishes_are_looked_at_once(monkeypatch:
     own = {"rdma_groups": ["g"], "rdma_resource": {"name": "x"}, "rdma_want": {"state": "any"}}
     assert inventory_problems({host: dict(own) for host in hosts}, {"g": hosts}, hosts, True) == []
     assert len(calls) < 50
+
+
+def test_what_a_role_reads_once_is_one_for_all_hosts_of_the_run() -> None:
+    floor = {"a": {"verify_min_gbps": 180}, "b": {"verify_min_gbps": 80, "report_generated": "today"}}
+    (found,) = wrong(hosts=["a1", "b1"], **floor)
+    assert found.startswith("verify_min_gbps differs between hosts a1 and b1: it is read once for all")
+    # each group with a run of its own
+    assert wrong(hosts=["a1", "a2"], **floor) == wrong(hosts=["b1"], **floor) == []
