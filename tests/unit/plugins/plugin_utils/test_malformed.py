@@ -259,7 +259,7 @@ def test_a_discovered_host_with_malformed_facts_is_no_host_without_a_usable_port
     values |= {"hostvars": hostvars(GROUPS, bad), "__discover_seen": ["bad", *GOOD]}
     said = failure(task, values)
     assert said.startswith(
-        "1 of 4 hosts have facts that cannot be used. host bad: its facts cannot be used (devices is 3; "
+        "Looked at 4 hosts. 1 of 4 hosts have facts that cannot be used. host bad: its facts cannot be used (devices is 3; "
     )
     assert said.endswith("discover it again. ")
     assert "usable port" not in said
