@@ -1,25 +1,22 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The device plugins' own code as judges of a plan: built once from their Go modules, cached.
-
-usage: judges.py build        build the program, print where it is
-"""
+"""The device plugins' own code as judges of a plan: built once from their Go modules, cached."""
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from ansible_collections.fabric.rdma.tests.cluster import cluster
 
 HERE = Path(__file__).resolve().parent
 PCI_IDS = (
@@ -29,20 +26,8 @@ PCI_IDS = (
 Json = dict[str, Any]
 
 
-def _cluster() -> Any:
-    """The module that finds or gets a Go for the control plane of the tests."""
-    spec = importlib.util.spec_from_file_location("judges_cluster", HERE.parent / "cluster" / "cluster.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 def program() -> Path:
     """The judges' program, built when it is not in the cache."""
-    cluster = _cluster()
     key = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in ("go.mod", "go.sum", "main.go")))
     place = cluster.cache_directory() / "judges" / key.hexdigest()[:12]
     found = place / "judges"
@@ -138,9 +123,3 @@ def judges() -> Iterator[Judges]:
                 process.kill()
     finally:
         shutil.rmtree(scratch)
-
-
-if __name__ == "__main__":
-    if sys.argv[1:] != ["build"]:
-        sys.exit(str(__doc__))
-    print(program())

@@ -10,17 +10,16 @@ there. The SR-IOV plugin is the last version that there is as a Go module, of be
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import random
-import sys
 import typing as t
 from collections import Counter
 
 import pytest
 
 from ansible_collections.fabric.rdma.plugins.module_utils._selectors import plan_groups
-from ansible_collections.fabric.rdma.tests.unit.machines import ROOT, Machine, facts_of
+from ansible_collections.fabric.rdma.tests.judges.judges import judges as running
+from ansible_collections.fabric.rdma.tests.unit.machines import Machine, facts_of
 
 Json = dict[str, t.Any]
 
@@ -30,16 +29,6 @@ SEED = int(os.environ.get("FABRIC_RDMA_JUDGED_SEED", "1"))
 FEWEST = 100
 
 pytestmark = pytest.mark.judges
-
-
-def load_judges() -> t.Any:
-    spec = importlib.util.spec_from_file_location("device_plugin_judges", ROOT / "tests" / "judges" / "judges.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def a_function(machine: Machine, rng: random.Random, index: int, model: str) -> None:
@@ -148,7 +137,7 @@ def test_a_wrong_configuration_is_found() -> None:
         found: Json = judges.offers(tree, shared, sriov)
         return found
 
-    with load_judges().judges() as judges:
+    with running() as judges:
         tree = judges.tree(machine.entries)
         for model, pcis in (("1017", ["0000:10:00.0"]), ("101b", ["0000:20:00.0"]), ("1021", [])):
             assert offered(judges, tree, model) == {"shared": {"r": pcis}, "sriov": {"r": pcis}}
@@ -157,7 +146,7 @@ def test_a_wrong_configuration_is_found() -> None:
 def test_the_plugins_offer_what_the_plan_says() -> None:
     compared: Counter[str] = Counter()
     wrong: list[str] = []
-    with load_judges().judges() as judges:
+    with running() as judges:
         for number in range(CLUSTERS):
             rng = random.Random(f"{SEED}.{number}")
             machines: dict[str, Machine] = {}
