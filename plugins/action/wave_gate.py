@@ -12,7 +12,7 @@ import typing as t
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.fabric.rdma.plugins.module_utils._waves import ROLES, open_changes
+from ansible_collections.fabric.rdma.plugins.module_utils._waves import ROLES, gone, refusals
 
 
 class ActionModule(ActionBase):
@@ -29,19 +29,31 @@ class ActionModule(ActionBase):
         _unused, args = self.validate_argument_spec(argument_spec=spec)
         variables = task_vars or {}
         if args["state"] == "begin":
-            alive = set(variables.get("ansible_play_hosts", ()))
-            gone = [host for host in variables.get("ansible_play_hosts_all", ()) if host not in alive]
-            known = {}
-            for host in gone:
-                own = variables["hostvars"][host]
-                known[str(host)] = {
-                    role: (own.get("__%s_begun" % role), own.get("__%s_ended" % role)) for role in ROLES
-                }
-            reasons = open_changes(known)
+            reasons = refusals(self._left(variables))
             if reasons:
                 raise AnsibleActionFail(
-                    "%s is not changed, and nothing was done there: %s. Look at what failed there, put it right, then run again."
+                    "%s is left as it is: %s. Look at what happened there, put it right, then run again."
                     % (variables.get("inventory_hostname"), "; ".join(reasons))
                 )
         result.update(changed=False, at=time.time())
         return result
+
+    def _left(self, variables: dict[str, t.Any]) -> dict[str, dict[str, t.Any]]:
+        """The hosts that have left the play, and what each role did there."""
+        everyone, there = variables["ansible_play_hosts_all"], variables["ansible_play_hosts"]
+        if len(there) == len(everyone):
+            return {}
+        hostvars = variables["hostvars"]
+        left = gone(
+            everyone,
+            there,
+            # the whole wave: no variable tells of those that have left it
+            wave=[host.name for host in hostvars._inventory.get_hosts()],
+            running=variables["ansible_current_hosts"],
+            failed=variables["ansible_failed_hosts"],
+            in_order=self._task.get_play().order in (None, "inventory"),
+        )
+        for host, one in left.items():
+            own = hostvars[host]
+            one["changes"] = {role: (own.get("__%s_begun" % role), own.get("__%s_ended" % role)) for role in ROLES}
+        return left

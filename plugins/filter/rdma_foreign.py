@@ -15,14 +15,15 @@ description:
 positional: hosts
 options:
   _input:
-    description: The variable C(hostvars).
+    description: The variable C(hostvars); for the host of the task alone, C(ansible_facts).
     type: dict
     required: true
   hosts:
-    description: The hosts to look at, usually the variable C(ansible_play_hosts_all).
+    description:
+      - The hosts to look at, usually the variable C(ansible_play_hosts_all).
+      - Not given, the facts of the input are looked at, whatever name the host says it has.
     type: list
     elements: str
-    required: true
 author:
   - fabric.rdma contributors
 """
@@ -32,6 +33,10 @@ EXAMPLES = r"""
   ansible.builtin.assert:
     that: hostvars | fabric.rdma.rdma_foreign(ansible_play_hosts_all) | length == 0
   run_once: true
+
+- name: Insist that this node makes none, before a file of the controller goes to it
+  ansible.builtin.assert:
+    that: ansible_facts | fabric.rdma.rdma_foreign | length == 0
 """
 
 RETURN = r"""
@@ -45,12 +50,14 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.plugin_utils._view import foreign_hosts
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import foreign_hosts, foreign_of_host
 
 
-def rdma_foreign(hostvars: t.Any, hosts: t.Any) -> t.List[str]:
+def rdma_foreign(hostvars: t.Any, hosts: t.Any = None) -> t.List[str]:
     if not isinstance(hostvars, t.Mapping):
         raise AnsibleFilterError("fabric.rdma.rdma_foreign expects hostvars, found %s" % type(hostvars).__name__)
+    if hosts is None:
+        return foreign_of_host(hostvars)
     if isinstance(hosts, str) or not isinstance(hosts, t.Sequence):
         raise AnsibleFilterError("fabric.rdma.rdma_foreign expects a list of hosts, found %r" % (hosts,))
     return foreign_hosts(hostvars, [str(host) for host in hosts])

@@ -13,8 +13,9 @@ description:
     two hosts with one name end each other's sessions.
   - The host with open sessions keeps the name. Where none has any, it is the first host by name. The order in which hosts are
     treated makes no difference.
+  - With O(fresh), a name that a fact cache has of a host is not compared, since the host may have another one by now.
   - Hosts without facts or with facts that cannot be used, and hosts that are replayed from a capture (C(rdma_capture)), are not compared.
-positional: hosts
+positional: hosts, fresh
 options:
   _input:
     description: The variable C(hostvars).
@@ -25,6 +26,10 @@ options:
     type: list
     elements: str
     required: true
+  fresh:
+    description: Compare only hosts that the role P(fabric.rdma.discover#role) has looked at in this run.
+    type: bool
+    default: false
 author:
   - fabric.rdma contributors
 """
@@ -57,9 +62,10 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._storage import duplicate_initiators
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import seen_in_this_run
 
 
-def rdma_initiator_duplicates(hostvars: t.Any, hosts: t.Any) -> t.List[t.Dict[str, t.Any]]:
+def rdma_initiator_duplicates(hostvars: t.Any, hosts: t.Any, fresh: bool = False) -> t.List[t.Dict[str, t.Any]]:
     if not isinstance(hostvars, t.Mapping):
         raise AnsibleFilterError(
             "fabric.rdma.rdma_initiator_duplicates expects hostvars, found %s" % type(hostvars).__name__
@@ -71,7 +77,7 @@ def rdma_initiator_duplicates(hostvars: t.Any, hosts: t.Any) -> t.List[t.Dict[st
     facts = {}
     for host in hosts:
         variables = hostvars[host]
-        if "rdma_capture" not in variables:
+        if "rdma_capture" not in variables and (not fresh or seen_in_this_run(variables)):
             facts[str(host)] = (variables.get("ansible_facts") or {}).get("rdma") or {}
     return duplicate_initiators(facts)
 

@@ -39,11 +39,14 @@ _value:
 
 import typing as t
 
+from ansible.utils.unsafe_proxy import wrap_var
+
 from ansible_collections.fabric.rdma.plugins.module_utils._kube import redacted
 
 
 def rdma_redacted(message: t.Any, values: t.Any = None) -> str:
-    return redacted(str(message), values)
+    # a node may have said it
+    return t.cast(str, wrap_var(redacted(str(message), values)))
 
 
 class FilterModule:

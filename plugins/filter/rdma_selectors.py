@@ -26,7 +26,7 @@ description:
   - A group for which even that is not possible, or of which facts of some hosts are missing or partial, has C(planned) false and says
     why in C(errors), with a counter-example (host, device, why). The other groups are planned.
   - Says for each device or port that is left out on which host and why.
-positional: groups
+positional: groups, earlier
 options:
   _input:
     description:
@@ -46,6 +46,12 @@ options:
       - C(rails) is V(false) (the default), V(true) for resources named C({name}_gpu{rail}), or another pattern of names, in
         which C({name}) stands for the name of C(resource), C({rail}) for the number of the rail, from 1.
     type: dict
+  earlier:
+    description:
+      - The file on the controller with the plan of an earlier run, which need not exist. Classes keep the names that they have there
+        while their selectors get or lose values only, so that a new card relabels no node.
+      - Without it, a class is named after its selectors.
+    type: path
 author:
   - fabric.rdma contributors
 """
@@ -74,7 +80,7 @@ EXAMPLES = r"""
 
 - name: Plan all groups of the inventory
   ansible.builtin.set_fact:
-    plan: "{{ hostvars | fabric.rdma.rdma_view(groups, rdma_groups) | fabric.rdma.rdma_selectors }}"
+    plan: "{{ hostvars | fabric.rdma.rdma_view(groups, rdma_groups) | fabric.rdma.rdma_selectors(earlier='/srv/rdma/plan.json') }}"
 """
 
 RETURN = r"""
@@ -100,10 +106,15 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._selectors import PlanError, plan_groups
-from ansible_collections.fabric.rdma.plugins.plugin_utils._view import sound_facts, without_devices
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import (
+    ViewError,
+    earlier_classes,
+    sound_facts,
+    without_devices,
+)
 
 
-def rdma_selectors(facts_by_host: t.Any, groups: t.Any = None) -> t.Dict[str, t.Any]:
+def rdma_selectors(facts_by_host: t.Any, groups: t.Any = None, earlier: t.Optional[str] = None) -> t.Dict[str, t.Any]:
     cached: t.Mapping[str, t.Optional[str]] = {}
     malformed: t.Dict[str, str] = {}
     viewed = False
@@ -121,8 +132,8 @@ def rdma_selectors(facts_by_host: t.Any, groups: t.Any = None) -> t.Dict[str, t.
     # facts that were gathered in part tell nothing that can be planned with
     malformed.update(without_devices(facts_by_host))
     try:
-        return plan_groups(facts_by_host, groups, cached, malformed)
-    except PlanError as exc:
+        return plan_groups(facts_by_host, groups, cached, malformed, earlier_classes(str(earlier)) if earlier else None)
+    except (PlanError, ViewError) as exc:
         raise AnsibleFilterError(str(exc)) from exc
 
 

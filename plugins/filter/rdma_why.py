@@ -37,6 +37,8 @@ import typing as t
 
 from ansible.utils.unsafe_proxy import wrap_var
 
+from ansible_collections.fabric.rdma.plugins.module_utils._kube import without_password
+
 _LONGEST = 2000
 
 
@@ -55,7 +57,8 @@ def rdma_why(result: t.Any) -> str:
     item = _failed_item(result)
     for known in (item, result):
         for key in ("msg", "stderr", "module_stderr", "stdout"):
-            text = " ".join(str(known.get(key) or "").split())
+            # before it is cut, as half of an address is none any more
+            text = without_password(" ".join(str(known.get(key) or "").split()))
             if text:
                 # a node may have said it
                 return t.cast(str, wrap_var(text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."))

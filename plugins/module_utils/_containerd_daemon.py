@@ -77,7 +77,7 @@ class Node:
 
     def __init__(self, command: t.Callable[[t.List[str]], t.Tuple[int, str, str]], scratch: str) -> None:
         self.command = command
-        # a private directory for files that are never loaded by the daemon
+        # a directory in memory, for files without a name that are never loaded by the daemon
         self.scratch = scratch
 
     def step(self, name: str) -> None:

@@ -15,9 +15,11 @@ Json = t.Dict[str, t.Any]
 # How many hosts a sentence names.
 _NAMED = 10
 
-# What AWX and the automation controller call the slice that a job is (job_slice_count of a job, with the prefixes awx_ and tower_
-# that variables of a job have there).
+# How whoever starts a slice says so.
 _SLICE = re.compile(r"(?:awx_|tower_)?job_slice_(?P<what>count|number)")
+# AWX (awx/main/models, awx_meta_vars() and create_unified_job()) does not: a sliced job is a workflow that has the name of its job
+# template, and all that a slice of it can see is that.
+_MAKERS = ("awx", "tower")
 
 
 def _planned(entry: t.Mapping[str, t.Any]) -> t.Set[str]:
@@ -72,24 +74,47 @@ def _by_group(hosts: t.Mapping[str, t.Optional[str]]) -> t.List[str]:
     ]
 
 
+def _slice(variables: t.Mapping[str, t.Any]) -> t.Optional[t.Tuple[str, t.List[str]]]:
+    """(which slice a run is, the variables that say so), None when it is none."""
+    found: t.Dict[str, t.Tuple[str, t.Any]] = {}
+    for name in sorted(str(name) for name in variables if _SLICE.fullmatch(str(name))):
+        found.setdefault(t.cast("t.Match[str]", _SLICE.fullmatch(name)).group("what"), (name, variables[name]))
+    if "count" in found:
+        name, count = found["count"]
+        if not re.fullmatch(r"[0-9]{1,9}", str(count)) or int(str(count)) <= 1:
+            return None
+        number = found.get("number")
+        which = (
+            "slice %s of %s of a sliced job" % (str(number[1])[:9], count)
+            if number
+            else "one of %s slices of a sliced job" % count
+        )
+        return which, [pair[0] for pair in (number, (name, count)) if pair]
+    for maker in _MAKERS:
+        workflow, template = maker + "_workflow_job_name", maker + "_job_template_name"
+        if workflow in variables and variables[workflow] == variables.get(template):
+            return "a slice of a sliced job", [workflow, template]
+    return None
+
+
 def slice_in_words(variables: t.Mapping[str, t.Any]) -> t.Optional[str]:
     """That a run is a slice of a sliced job, with the variables that say so; None when it is none.
 
     AWX gives each slice an inventory that has its hosts only.
     """
-    found: t.Dict[str, t.Tuple[str, t.Any]] = {}
-    for name in sorted(str(name) for name in variables if _SLICE.fullmatch(str(name))):
-        found.setdefault(t.cast("t.Match[str]", _SLICE.fullmatch(name)).group("what"), (name, variables[name]))
-    name, count = found.get("count", ("", None))
-    if not re.fullmatch(r"[0-9]{1,9}", str(count)) or int(str(count)) <= 1:
+    found = _slice(variables)
+    if found is None:
         return None
-    number = found.get("number")
+    which, names = found
     return (
-        "this run is %s of a sliced job (%s): it sees its own hosts only; a plan, and the waves of a rollout, are for all of them. Set "
-        "the number of slices of the job template to 1; Ansible works on many hosts at the same time by itself (forks)"
+        "this run is %s (%s): it sees its own hosts only; a plan, and the waves of a rollout, are for all of them. Set the number of "
+        "slices of the job template to 1; Ansible works on many hosts at the same time by itself (forks)%s"
         % (
-            "slice %s of %s" % (str(number[1])[:9], count) if number else "one of %s slices" % count,
-            ", ".join(pair[0] for pair in (number, (name, count)) if pair),
+            which,
+            ", ".join(names),
+            ""
+            if "count" in names[-1]
+            else ". A workflow that has the name of its job template looks the same: give it another one",
         )
     )
 

@@ -133,12 +133,14 @@ class Initramfs(t.NamedTuple):
 def initramfs_of(kernel: str, exists: t.Callable[[str], bool], has: t.Callable[[str], bool]) -> t.Optional[Initramfs]:
     """The initramfs of a kernel release. exists: a path is there; has: a program is.
 
-    Debian's name for it says nothing of who makes it: dracut takes the place of initramfs-tools, and the name stays.
+    Debian's name for it says nothing of who makes it: dracut takes the place of initramfs-tools, and the name stays. So does lsinitramfs,
+    which is in a package of its own.
     """
     for path in ("/boot/initrd.img-" + kernel, "/boot/initramfs-%s.img" % kernel):
         if not exists(path):
             continue
-        if path.startswith("/boot/initrd") and (has("lsinitramfs") or not has("lsinitrd")):
+        tools = has("lsinitramfs") and has("update-initramfs")
+        if path.startswith("/boot/initrd") and (tools or not has("lsinitrd")):
             return Initramfs(path, ["lsinitramfs", path], ["update-initramfs", "-u", "-k", kernel])
         return Initramfs(path, ["lsinitrd", path], ["dracut", "--force", path, kernel])
     return None

@@ -133,22 +133,37 @@ def _like(source: str, target: str) -> None:
     os.chmod(target, stat.S_IMODE(status.st_mode))
 
 
+def _give(handle: int, owner: t.Tuple[int, int]) -> None:
+    """An owner for a file, where it has another one."""
+    status = os.fstat(handle)
+    if (status.st_uid, status.st_gid) != owner:
+        os.fchown(handle, *owner)
+
+
 def stage(
-    temporary: str, data: bytes, *, name: t.Optional[str] = None, like: t.Optional[str] = None, mode: int = 0o644
+    temporary: str,
+    data: bytes,
+    *,
+    name: t.Optional[str] = None,
+    like: t.Optional[str] = None,
+    mode: t.Optional[int] = None,
+    owner: t.Optional[t.Tuple[int, int]] = None,
 ) -> None:
     """A file under a temporary name, on the disk when this returns. like: the file whose owner, mode and so on it gets.
 
-    name: what errors call it.
+    mode, owner: what it gets in place of those of `like`; without, 0644 and us. name: what errors call it.
     """
     with named(name or temporary, temporary):
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         with os.fdopen(os.open(temporary, flags, 0o600), "wb") as stream:
             stream.write(data)
             stream.flush()
-            if like is None:
-                os.fchmod(stream.fileno(), mode)
-            else:
+            if like is not None:
                 _like(like, temporary)
+            if owner is not None:
+                _give(stream.fileno(), owner)
+            if like is None or mode is not None:
+                os.fchmod(stream.fileno(), 0o644 if mode is None else mode)
             os.fsync(stream.fileno())
 
 
@@ -159,15 +174,23 @@ def put(temporary: str, path: str) -> None:
     sync_directory(os.path.dirname(path))
 
 
-def replace(path: str, data: bytes, before: t.Optional[bytes], mode: int = 0o644) -> None:
+def replace(
+    path: str,
+    data: bytes,
+    before: t.Optional[bytes],
+    mode: int = 0o644,
+    exactly: t.Optional[t.Tuple[int, t.Tuple[int, int]]] = None,
+) -> None:
     """Writes a file. before: its content when the change was planned, None when it was not there; mode: that of a new one.
 
-    OSError when it is not any more what it was.
+    exactly: mode and owner that it gets, whatever it has. OSError when it is not any more what it was.
     """
     real = os.path.realpath(path)
     temporary = os.path.join(os.path.dirname(real), ".fabric-rdma-%d.tmp" % os.getpid())
     try:
-        stage(temporary, data, name=path, like=None if before is None else real, mode=mode)
+        like = None if before is None else real
+        wanted, owner = exactly or (mode if like is None else None, None)
+        stage(temporary, data, name=path, like=like, mode=wanted, owner=owner)
         if read(real) != before:
             raise OSError(
                 errno.EBUSY, "somebody else changed it in this moment, and it was left alone; run again", path

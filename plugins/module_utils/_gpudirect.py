@@ -157,7 +157,8 @@ def read_nvidia(
 
 
 def _numbers(text: t.Optional[str]) -> t.Tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", (text or "").partition("-")[0])[:3])
+    """The first numbers of a version. No version has more than nine digits in one, and Python refuses to read very long ones."""
+    return tuple(int(part[:9]) for part in re.findall(r"\d+", (text or "").partition("-")[0])[:3])
 
 
 def _problem(cause: str, remedy: str) -> t.Dict[str, str]:
@@ -232,7 +233,15 @@ def _dmabuf_problems(host: _Host) -> t.List[t.Dict[str, str]]:
                 "kernel %s is older than 5.12, the first with DMA-BUF for RDMA" % host.release, "install a newer kernel"
             )
         )
-    if host.driver and _numbers(host.driver)[0] < _DMABUF_DRIVER:
+    branch = _numbers(host.driver)[:1]
+    if host.driver and not branch:
+        problems.append(
+            _problem(
+                "the version of the loaded NVIDIA driver is %.60s, which tells no branch" % host.driver,
+                "look at /sys/module/nvidia/version, and install a driver of NVIDIA's",
+            )
+        )
+    elif branch and branch[0] < _DMABUF_DRIVER:
         problems.append(
             _problem(
                 "driver %s is older than 515, the first with DMA-BUF" % host.driver, "install a newer driver branch"
@@ -245,7 +254,7 @@ def _peermem_problems(host: _Host) -> t.List[t.Dict[str, str]]:
     if host.modules["nvidia_peermem"]["loaded"]:
         return []
     problems = _no_driver(host)
-    if host.modules["nv_peer_mem"]["loaded"]:
+    if host.modules.get("nv_peer_mem", {}).get("loaded"):
         problems.append(
             _problem(
                 "nv_peer_mem, the ancestor of nvidia_peermem, is loaded: both register under the same name",

@@ -139,9 +139,13 @@ class Rollout:
 
     def insist(self, known: t.Collection[str], remove: t.Collection[str]) -> None:
         """Raises KubeError when a node would lose its label that this run neither knows nor is told to take out."""
-        strays = lost_labels(self._old_labels, self.labels, self._groups, known, remove)
+        strays = self.strays(known, remove)
         if strays:
             raise KubeError("Nothing was changed. " + strays_in_words(strays))
+
+    def strays(self, known: t.Collection[str], remove: t.Collection[str]) -> t.Dict[str, str]:
+        """{node: class} of the nodes that would lose their label, and that this run neither knows nor is told to take out."""
+        return lost_labels(self._old_labels, self.labels, self._groups, known, remove)
 
     def _look_for_strangers(self) -> None:
         """Objects of our names that are not ours, which nothing is done to without a word."""

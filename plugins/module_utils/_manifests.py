@@ -29,6 +29,7 @@ __all__ = [
     "label_scope",
     "label_scripts",
     "namespace_object",
+    "node_scope",
     "plan_manifests",
     "rendered_classes",
     "rollout_request",
@@ -407,13 +408,24 @@ def label_scope(
     known: hosts of groups that this run has planned; when they are in no class any more, the plan says why. remove: what is taken out
     on purpose. inventory: groups with their hosts.
     """
-    names = settings.get("node_names") or {}
     hosts = {host for name in plan["groups"] for host in inventory.get(name, ())}
-    asked = {str(name) for name in plan.get("remove") or []}
-    gone = {*asked, *(plan.get("removed") or {})}
+    return node_scope(hosts, plan.get("remove") or (), settings.get("node_names") or {}, plan.get("removed") or ())
+
+
+def node_scope(
+    hosts: t.Iterable[str], remove: t.Iterable[str], names: t.Mapping[str, str], removed: t.Iterable[str] = ()
+) -> t.Dict[str, t.List[str]]:
+    """{known: nodes of hosts, remove: nodes and values of GROUP_LABEL}.
+
+    remove: hosts and groups that are taken out on purpose; removed: further hosts that are. names: nodes of hosts that are called
+    otherwise.
+    """
+    asked = {str(name) for name in remove}
     return {
         "known": sorted({str(names.get(host, host)) for host in hosts}),
-        "remove": sorted({str(names.get(host, host)) for host in gone} | {group_value(name) for name in asked}),
+        "remove": sorted(
+            {str(names.get(host, host)) for host in {*asked, *removed}} | {group_value(name) for name in asked}
+        ),
     }
 
 

@@ -17,6 +17,7 @@ import difflib
 import fcntl
 import os
 import re
+import tempfile
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils import _containerd
@@ -146,10 +147,20 @@ class _Run:
     # --- the whole --------------------------------------------------------------------------------------------------
 
     def run(self) -> Json:
+        if not self.check_mode:
+            self.transaction.tidy()
         died = self.transaction.unfinished()
         if died:
             self._recover(died)
-        daemon = read_daemon(self.node)
+        try:
+            daemon = read_daemon(self.node)
+        except MemlockError as exc:
+            if not (died and self.check_mode):
+                raise
+            raise MemlockError(
+                "a run that began at %s was killed, and left this: %s. A run without check mode puts back what was, and "
+                "restarts containerd" % (died["since"], exc)
+            ) from exc
         self._refuse(daemon)
         try:
             dump = self._merged(daemon, {}) if self.overlay else self._dump(daemon, daemon.config_path)
@@ -371,27 +382,22 @@ class _Run:
     def _merged(self, daemon: Daemon, written: t.Mapping[str, bytes]) -> str:
         """The configuration as the daemon would merge it with these files in their places.
 
-        It is given copies. They lie in a directory of our own, and the main one names the others one by one: nothing is
-        written where the daemon looks for files.
+        It is given copies without a name, and the main one lists the others one by one: nothing is written where the daemon
+        looks for files.
         """
 
         def read(path: str) -> t.Optional[str]:
             return written[path].decode("utf-8") if path in written else self._text(path)
 
         files = self._load(daemon, read, [path for path in written if path.endswith(".toml")])
-        copies = []
-        for number, file in enumerate(files[1:]):
-            copy = os.path.join(self.node.scratch, "%03d.toml" % number)
-            _private(copy, _without_imports(file.text))
-            copies.append(copy)
-        candidate = os.path.join(self.node.scratch, "candidate.toml")
-        root = _without_imports(files[0].text) if files else ""
-        _private(candidate, set_value(root, ["imports"], copies) if copies else root)
-        try:
-            return self._dump(daemon, candidate)
-        finally:
-            for copy in [*copies, candidate]:
-                os.unlink(copy)
+        with contextlib.ExitStack() as stack:
+
+            def copy(text: str) -> str:
+                return stack.enter_context(_unnamed(self.node.scratch, text))
+
+            copies = [copy(_without_imports(file.text)) for file in files[1:]]
+            root = _without_imports(files[0].text) if files else ""
+            return self._dump(daemon, copy(set_value(root, ["imports"], copies) if copies else root))
 
     @staticmethod
     def _compare(before: str, after: str, wanted: t.Mapping[str, str]) -> None:
@@ -715,11 +721,14 @@ def _last_line(text: str) -> str:
     return lines[-1] if lines else "it does not say why"
 
 
-def _private(path: str, text: str) -> None:
-    """A file that only we can read: it may hold registry credentials."""
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with named(path), os.fdopen(handle, "wb") as stream:
-        stream.write(text.encode("utf-8"))
+@contextlib.contextmanager
+def _unnamed(directory: str, text: str) -> t.Iterator[str]:
+    """Where programs find a file that has no name: it may hold registry credentials, and is gone when this process is."""
+    with tempfile.TemporaryFile(dir=directory) as stream:
+        with named(directory):
+            stream.write(text.encode("utf-8"))
+            stream.flush()
+        yield "/proc/%d/fd/%d" % (os.getpid(), stream.fileno())
 
 
 def _without_imports(text: str) -> str:

@@ -22,6 +22,7 @@ __all__ = [
     "is_stack_package",
     "no_way_back",
     "of_release",
+    "of_the_driver",
     "parse_dpkg_query",
     "parse_dpkg_status",
     "plan_undo",
@@ -92,10 +93,11 @@ def of_release(version: str, pattern: t.Optional[str], release: str) -> bool:
 
 
 class File(t.NamedTuple):
-    """Content (base64) and mode of a file; as a pair in JSON."""
+    """Content (base64), mode and owner (user, group) of a file; a list in JSON. Records of earlier versions have no owner."""
 
     data: str
     mode: int
+    owner: t.Tuple[int, int] = (0, 0)
 
 
 class Snapshot(t.NamedTuple):
@@ -154,6 +156,57 @@ def bare_name(name: str) -> str:
     return name.partition(":")[0]
 
 
+def _givers(
+    needs: t.Mapping[str, t.Sequence[t.Collection[str]]], provides: t.Mapping[str, t.Collection[str]]
+) -> t.Dict[str, t.Set[str]]:
+    """Installed packages by what each can be needed as."""
+    there: t.Dict[str, t.Set[str]] = {}
+    for name in needs:
+        for what in (bare_name(name), *provides.get(name, ())):
+            there.setdefault(what, set()).add(name)
+    return there
+
+
+def of_the_driver(
+    changes: Changes,
+    known: t.Collection[str],
+    wished: t.Collection[str],
+    needs: t.Mapping[str, t.Sequence[t.Collection[str]]],
+    provides: t.Mapping[str, t.Collection[str]],
+    automatic: t.Optional[t.Collection[str]],
+) -> t.Tuple[Changes, t.Dict[str, str]]:
+    """(what a change of the driver did, why each other package is not of it) among all that happened meanwhile.
+
+    Others may install packages at the same time. Of the driver are packages of the stack, those that are wished by name, those
+    that are known to be of it, and what these need and was changed with them, unless somebody asked for it by name. A package
+    that is gone is of it, because nobody can say any more who was in its way. automatic: names that nobody asked for; None where
+    the package manager does not tell.
+    """
+    changed = changes.get("packages", {})
+    there = _givers(needs, provides)
+    asked_for_by_us = {name for wish in wished for name in there.get(wish, {wish})}
+    sure = {name for name in changed if is_stack_package(name) or name in known or name in asked_for_by_us}
+    reached = set(sure)
+    ahead = sorted(sure)
+    while ahead:
+        # not by way of what was not changed, which had all that it needs before
+        for group in needs.get(ahead.pop(), ()):
+            more = {other for what in group for other in there.get(what, ())} & set(changed) - reached
+            reached |= more
+            ahead += sorted(more)
+    nobodys = None if automatic is None else {bare_name(name) for name in automatic}
+    own: t.Dict[str, t.List[t.Any]] = {}
+    others: t.Dict[str, str] = {}
+    for name, (old, new) in changed.items():
+        if name not in reached and new is not None:
+            others[name] = "it came beside the driver, which does not need it"
+        elif name not in sure and old is None and nobodys is not None and bare_name(name) not in nobodys:
+            others[name] = "somebody asked for it by name"
+        else:
+            own[name] = [old, new]
+    return {**changes, "packages": own}, others
+
+
 def _needed(
     remove: t.Collection[str],
     needs: t.Mapping[str, t.Sequence[t.Collection[str]]],
@@ -161,12 +214,9 @@ def _needed(
 ) -> t.Dict[str, str]:
     """Packages that cannot be removed, and which one that stays needs each, directly or not."""
     kept: t.Dict[str, str] = {}
+    there = _givers(needs, provides)
     while True:
         going = {name for name in remove if name not in kept}
-        there: t.Dict[str, t.Set[str]] = {}
-        for name in needs:
-            for what in (bare_name(name), *provides.get(name, ())):
-                there.setdefault(what, set()).add(name)
         found: t.Dict[str, str] = {}
         for name in sorted(set(needs) - going):
             for group in needs[name]:

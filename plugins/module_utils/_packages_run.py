@@ -12,7 +12,7 @@ import re
 import stat
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._files import put, stage, unlink
+from ansible_collections.fabric.rdma.plugins.module_utils._files import read, replace, sync_directory, unlink
 from ansible_collections.fabric.rdma.plugins.module_utils._packages import (
     DPKG_QUERY,
     Changes,
@@ -22,8 +22,10 @@ from ansible_collections.fabric.rdma.plugins.module_utils._packages import (
     bare_name,
     changes_between,
     is_stack_package,
+    of_the_driver,
     parse_dpkg_query,
     plan_undo,
+    split_wish,
     undone,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._remembered import DRIVER_PACKAGES, forget, recall, remember
@@ -42,8 +44,9 @@ class PackagesError(Exception):
 
 
 def _said(output: str, error: str) -> str:
-    """The lines that tell why, of what a package manager prints."""
-    lines = [line.strip() for line in (error + "\n" + output).splitlines() if line.strip()]
+    """The lines that tell why, of what a package manager prints, without passwords of repositories."""
+    text = re.sub(r"://[^/?#\s]*@", "://", error + "\n" + output)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = [line for line in lines if re.match(r"(E:|Error|error)", line)]
     return "; ".join((told or lines)[:3])[:600]
 
@@ -78,22 +81,17 @@ class Manager:
                     if stat.S_ISREG(status.st_mode) and status.st_size <= _MAX_FILE:
                         with open(name, "rb") as handle:
                             data = base64.b64encode(handle.read()).decode("ascii")
-                        found[name] = File(data, stat.S_IMODE(status.st_mode))
+                        found[name] = File(data, stat.S_IMODE(status.st_mode), (status.st_uid, status.st_gid))
         return found
 
     def put_files(self, files: t.Mapping[str, t.Optional[File]]) -> None:
         for path, file in files.items():
             if file is None:
                 unlink(path)
-                continue
-            temporary = os.path.join(os.path.dirname(path), ".fabric-rdma-%d.tmp" % os.getpid())
-            try:
-                stage(temporary, base64.b64decode(file.data), name=path, mode=file.mode)
-                put(temporary, path)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    unlink(temporary)
-                raise
+                with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                    sync_directory(os.path.dirname(path))
+            else:
+                replace(path, base64.b64decode(file.data), read(path), exactly=(file.mode, file.owner))
 
     def snapshot(self) -> Snapshot:
         raise NotImplementedError
@@ -102,8 +100,8 @@ class Manager:
         """(what each installed package needs, what each provides)."""
         raise NotImplementedError
 
-    def automatic(self) -> t.List[str]:
-        """Packages that nobody asked for by name."""
+    def automatic(self) -> t.Optional[t.List[str]]:
+        """Packages that nobody asked for by name; None where nobody tells."""
         raise NotImplementedError
 
     def offered(self, names: t.Sequence[str]) -> t.List[t.Tuple[str, str]]:
@@ -138,7 +136,7 @@ class Apt(Manager):
         _packages, _holds, needs, provides = self._query()
         return needs, provides
 
-    def automatic(self) -> t.List[str]:
+    def automatic(self) -> t.Optional[t.List[str]]:
         return self._output("apt-mark", "showauto").split()
 
     def offered(self, names: t.Sequence[str]) -> t.List[t.Tuple[str, str]]:
@@ -210,8 +208,8 @@ class Dnf(Manager):
             provides[key] = sorted(set(given.split()))
         return needs, provides
 
-    def automatic(self) -> t.List[str]:
-        return []
+    def automatic(self) -> t.Optional[t.List[str]]:
+        return None
 
     def offered(self, names: t.Sequence[str]) -> t.List[t.Tuple[str, str]]:
         text = self._output(
@@ -291,7 +289,10 @@ def _as_json(snapshot: Snapshot) -> t.Dict[str, t.Any]:
 
 
 def _file(value: t.Any) -> t.Optional[File]:
-    return None if value is None else File(str(value[0]), int(value[1]))
+    if value is None:
+        return None
+    user, group = value[2] if len(value) > 2 else (0, 0)
+    return File(str(value[0]), int(value[1]), (int(user), int(group)))
 
 
 class Outcome(t.NamedTuple):
@@ -324,7 +325,8 @@ def _done(errors: t.List[str], action: t.Callable[..., None], *arguments: t.Any)
 class Record:
     """What a change of the driver did to the packages of a node: remembered there until the driver is proved.
 
-    It is told when a change begins and ends (open, close); what others do before and after that is not counted.
+    It is told when a change begins and ends (open, close); what others do before and after that is not counted, nor are the packages
+    that they change meanwhile.
     """
 
     def __init__(self, manager: Manager, path: str = DRIVER_PACKAGES) -> None:
@@ -336,12 +338,15 @@ class Record:
         self._automatic: t.List[str] = state.get("automatic", [])
         self._window: t.Optional[Snapshot] = None
         self._changes: Changes = state.get("changes", {})
+        self._wished: t.List[str] = state.get("wished", [])
+        # packages that others changed meanwhile, and how that is known
+        self._others: t.Dict[str, str] = state.get("others", {})
         # JSON has no tuples
         files = self._changes.get("files", {})
         files.update({name: [_file(one) for one in pair] for name, pair in files.items()})
         window = state.get("window")
         if window:
-            paths = {name: File(*one) for name, one in window["files"].items()}
+            paths = {name: t.cast(File, _file(one)) for name, one in window["files"].items()}
             self._window = Snapshot(window["packages"], window["holds"], paths)
 
     def _save(self) -> None:
@@ -350,12 +355,14 @@ class Record:
             {
                 "automatic": self._automatic,
                 "changes": self._changes,
+                "others": self._others,
+                "wished": self._wished,
                 "window": None if self._window is None else _as_json(self._window),
             },
         )
 
-    def open(self) -> None:
-        """A change begins."""
+    def open(self, wished: t.Iterable[str] = ()) -> None:
+        """A change begins. wished: packages that it asks for by name, such as ``mlnx-tools=24.10*``."""
         if self._window is not None:
             # A run was killed in it, who knows when: only what nobody else changes is its doing.
             found = changes_between(self._window, self._manager.snapshot())
@@ -363,7 +370,8 @@ class Record:
             found["files"] = {path: pair for path, pair in found["files"].items() if "/fabric-rdma-" in path}
             self._changes = add_changes(self._changes, found)
         if not self.found:
-            self._automatic = self._manager.automatic()
+            self._automatic = self._manager.automatic() or []
+        self._wished = sorted({*self._wished, *(split_wish(entry)[0] for entry in wished)})
         self._window = self._manager.snapshot()
         self._save()
 
@@ -371,9 +379,21 @@ class Record:
         """What a change did until now is counted; whether there was one."""
         if self._window is None:
             return False
-        self._changes = add_changes(self._changes, changes_between(self._window, self._manager.snapshot()))
+        found = changes_between(self._window, self._manager.snapshot())
+        known = self._changes.get("packages", {})
+        found, others = of_the_driver(found, known, self._wished, *self._manager.needs(), self._manager.automatic())
+        self._changes = add_changes(self._changes, found)
+        self._others.update(others)
         self._window = None
         return True
+
+    def _left(self, now: Snapshot) -> t.List[str]:
+        """What others changed meanwhile, in words."""
+        return [
+            "%s %s stays, since %s" % (name, now.packages[name], why)
+            for name, why in sorted(self._others.items())
+            if name in now.packages and name not in self._changes.get("packages", {})
+        ]
 
     def close(self) -> None:
         """A change has ended, well or not."""
@@ -406,9 +426,10 @@ class Record:
 
     def predict(self) -> Outcome:
         """What undo() would say if all went well."""
-        plan = plan_undo(self._changes, self._manager.snapshot(), *self._manager.needs())
+        now = self._manager.snapshot()
+        plan = plan_undo(self._changes, now, *self._manager.needs())
         texts = ["%s is out" % name for name in plan.remove] + ["%s is %s" % pair for pair in plan.install]
-        return Outcome(texts + ["%s is back" % path for path in plan.files], plan.left, True)
+        return Outcome(texts + ["%s is back" % path for path in plan.files], plan.left + self._left(now), True)
 
     def undo(self) -> Outcome:
         """Puts back what the changes found, and forgets it.
@@ -443,7 +464,9 @@ class Record:
         self.forget()
         # what the plan left says why
         told = [text for text in left if not any(text.split(" ")[0] == why.split(" ")[0] for why in plan.left)]
-        return Outcome(restored, plan.left + told + (list(dict.fromkeys(errors)) if told else []), not told)
+        return Outcome(
+            restored, plan.left + self._left(now) + told + (list(dict.fromkeys(errors)) if told else []), not told
+        )
 
     def _put(self, files: t.Dict[str, t.Optional[File]], errors: t.List[str]) -> None:
         """Puts files back, and keeps in `files` those for which there is no room."""

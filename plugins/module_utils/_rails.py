@@ -26,62 +26,10 @@ class Rail(t.NamedTuple):
     functions: t.Tuple[str, ...]
 
 
-def _address(pci: str) -> t.Tuple[int, ...]:
-    domain, bus, rest = pci.split(":")
-    device, _dot, function = rest.partition(".")
-    return int(domain, 16), int(bus, 16), int(device, 16), int(function, 16)
-
-
-def _common(one: t.Sequence[str], other: t.Sequence[str]) -> int:
-    """How many bridges two functions have in common, from the root port down."""
-    depth = 0
-    for mine, theirs in zip(one, other):
-        if mine != theirs:
-            break
-        depth += 1
-    return depth
-
-
-def _nearest(bridges: t.Sequence[str], others: t.Mapping[str, t.Sequence[str]]) -> t.Set[str]:
-    """Addresses of the others with the most bridges in common with these, none where nobody has any."""
-    depths = {pci: _common(bridges, theirs) for pci, theirs in others.items()}
-    deepest = max(depths.values(), default=0)
-    return {pci for pci, depth in depths.items() if depth == deepest} if deepest else set()
-
-
-def _switches(
-    gpus: t.Mapping[str, t.Sequence[str]], functions: t.Mapping[str, t.Sequence[str]]
-) -> t.List[t.Tuple[t.List[str], t.List[str]]]:
-    """[(GPUs, functions)] that are under one switch, by the order of the GPUs; each GPU is in one of them.
-
-    They belong together when each is nearest to the other. A function next to the uplink of all GPUs has none that is
-    nearest to it in return; and when the HCA of a GPU is gone, the HCAs of other GPUs are nearest to it, but not it to them.
-    """
-    near_gpu = {pci: _nearest(bridges, functions) for pci, bridges in gpus.items()}
-    near_function = {pci: _nearest(bridges, gpus) for pci, bridges in functions.items()}
-    found: t.List[t.Tuple[t.List[str], t.List[str]]] = []
-    seen: t.Set[str] = set()
-    for gpu in sorted(gpus, key=_address):
-        if gpu in seen:
-            continue
-        mine = {pci for pci in near_gpu[gpu] if gpu in near_function[pci]}
-        group = {gpu}
-        for pci in mine:
-            group |= {other for other in near_function[pci] if pci in near_gpu[other]}
-        if not mine:
-            # the others that have lost the same: under the same switch, where each is at a port of its own
-            switch = gpus[gpu][:-1]
-            group |= {
-                other
-                for other in gpus
-                if other not in seen
-                and switch
-                and gpus[other][:-1] == switch
-                and not any(other in near_function[pci] for pci in near_gpu[other])
-            }
-        seen |= group
-        found.append((sorted(group, key=_address), sorted(mine, key=_address)))
-    return found
+# Where something is on a host, from the root port down: the number of the root port, {device, function} of each bridge below
+# it, and those of the thing itself. No number of a bus and no domain is in it: the firmware deals these out anew when a card
+# goes, and other hosts have others, while a port of a switch has the same device and function wherever it is.
+Place = t.Tuple[t.Tuple[int, ...], ...]
 
 
 class Host(t.NamedTuple):
@@ -89,6 +37,132 @@ class Host(t.NamedTuple):
 
     gpus: t.Dict[str, t.Sequence[str]]
     functions: t.Dict[str, t.Sequence[str]]
+
+
+class _Tree(t.NamedTuple):
+    """Where the GPUs of a host are and the functions that share a root port with one, each in the order of its addresses."""
+
+    gpus: t.Tuple[Place, ...]
+    functions: t.Tuple[Place, ...]
+
+
+class _Seen(t.NamedTuple):
+    """A host's tree, and the addresses of what is at its places."""
+
+    tree: _Tree
+    gpus: t.Tuple[str, ...]
+    functions: t.Tuple[str, ...]
+
+
+# [(GPUs by their index, places of the functions)] of each rail by its number
+_Pairs = t.List[t.Tuple[t.List[int], t.List[Place]]]
+
+
+def _address(pci: str) -> t.Tuple[int, ...]:
+    domain, bus, rest = pci.split(":")
+    device, _dot, function = rest.partition(".")
+    return int(domain, 16), int(bus, 16), int(device, 16), int(function, 16)
+
+
+def _see(host: Host, busses: bool) -> _Seen:
+    """What a host has, and where. busses: with the number of the bus in each place.
+
+    Root ports are counted by the GPUs below them, which are all there: one that leads to none has no rail, and is not counted.
+    """
+    gpus = sorted(host.gpus, key=_address)
+    roots: t.Dict[str, int] = {}
+    for pci in gpus:
+        roots.setdefault((*host.gpus[pci], pci)[0], len(roots))
+    functions = sorted(
+        (pci for pci, bridges in host.functions.items() if roots.keys() & set(bridges[:1])), key=_address
+    )
+
+    def place(bridges: t.Sequence[str], pci: str) -> Place:
+        way = (*bridges, pci)
+        # what is on a bus itself has a lower address than what is behind the bridges of this bus
+        below = [(int(bridge != pci), *_address(bridge)[1 if busses else 2 :]) for bridge in way[1:]]
+        return ((roots[way[0]],), *below)
+
+    return _Seen(
+        _Tree(
+            tuple(place(host.gpus[pci], pci) for pci in gpus),
+            tuple(place(host.functions[pci], pci) for pci in functions),
+        ),
+        tuple(gpus),
+        tuple(functions),
+    )
+
+
+def _see_all(hosts: t.Mapping[str, Host]) -> t.Dict[str, _Seen]:
+    """What each host has; hosts with the same addresses are looked at once.
+
+    Functions on several busses below one port, as many virtual functions are, may have the same device and function; then the
+    busses tell them apart, on all hosts.
+    """
+    raw = {
+        name: tuple(
+            tuple(sorted((pci, tuple(bridges)) for pci, bridges in part.items()))
+            for part in (host.gpus, host.functions)
+        )
+        for name, host in hosts.items()
+    }
+    first: t.Dict[t.Any, str] = {}
+    for name in sorted(hosts):
+        first.setdefault(raw[name], name)
+    for busses in (False, True):
+        seen = {key: _see(hosts[name], busses) for key, name in first.items()}
+        if all(len(set(part)) == len(part) for own in seen.values() for part in own.tree):
+            break
+    return {name: seen[raw[name]] for name in hosts}
+
+
+def _nearest(ones: t.Sequence[Place], others: t.Sequence[Place]) -> t.List[t.FrozenSet[int]]:
+    """For each place, the indexes of the others with the most bridges in common from the root port down; none where nobody has any."""
+    below: t.Dict[Place, t.Set[int]] = {}
+    for index, place in enumerate(others):
+        for depth in range(1, len(place)):
+            below.setdefault(place[:depth], set()).add(index)
+    # one object for all that have the same: a node may have hundreds under one switch
+    frozen = {bridges: frozenset(found) for bridges, found in below.items()}
+    nothing: t.FrozenSet[int] = frozenset()
+    return [
+        next(
+            (frozen[key] for key in (place[:depth] for depth in range(len(place) - 1, 0, -1)) if key in frozen), nothing
+        )
+        for place in ones
+    ]
+
+
+def _switches(tree: _Tree) -> t.List[t.Tuple[t.List[int], t.List[int]]]:
+    """[(GPUs, functions)] that are under one switch, as indexes, by the order of the GPUs; each GPU is in one of them.
+
+    They belong together when each is nearest to the other. A function next to the uplink of all GPUs has none that is
+    nearest to it in return; and when the HCA of a GPU is gone, the HCAs of other GPUs are nearest to it, but not it to them.
+    """
+    near_gpu, near_function = _nearest(tree.gpus, tree.functions), _nearest(tree.functions, tree.gpus)
+    found: t.List[t.Tuple[t.List[int], t.List[int]]] = []
+    seen: t.Set[int] = set()
+    for gpu in range(len(tree.gpus)):
+        if gpu in seen:
+            continue
+        mine = {index for index in near_gpu[gpu] if gpu in near_function[index]}
+        group = {gpu}
+        for index in mine:
+            group |= {other for other in near_function[index] if index in near_gpu[other]}
+        if not mine:
+            # the others that have lost the same: under the same switch, where each is at a port of its own
+            switch = tree.gpus[gpu][:-2]
+            group |= {
+                other
+                for other in range(len(tree.gpus))
+                if other not in seen
+                and switch
+                and tree.gpus[other][:-2] == switch
+                and not any(other in near_function[index] for index in near_gpu[other])
+            }
+        seen |= group
+        found.append((sorted(group), sorted(mine)))
+    return found
 
 
 def rail_host(host: str, facts: Json, candidates: t.Collection[str]) -> Host:
@@ -106,154 +180,224 @@ def rail_host(host: str, facts: Json, candidates: t.Collection[str]) -> Host:
     return Host(gpus, functions)
 
 
-def _pairs(name: str, host: Host) -> t.List[t.Tuple[t.List[str], t.List[str]]]:
-    """[(GPUs, functions)] of each rail by its number. RailError when what is under a switch makes no rails."""
-    position = {pci: index for index, pci in enumerate(sorted(host.gpus, key=_address), 1)}
-    switches = _switches(host.gpus, host.functions)
-    shares = {len(cards) // len(own) for cards, own in switches if own}
-    shared = shares.pop() if len(shares) == 1 else 1
-    pairs: t.List[t.Tuple[t.List[str], t.List[str]]] = []
+class _Together(t.NamedTuple):
+    """What hosts with the same GPUs have together, and how it is called in an error."""
+
+    hosts: str
+    tree: _Tree
+    # addresses by place
+    gpus: t.Dict[Place, str]
+    functions: t.Dict[Place, str]
+
+    def words(self, cards: t.Sequence[int], own: t.Sequence[int]) -> t.Tuple[int, str, int, str]:
+        """(how many GPUs, their addresses, how many functions, theirs), of indexes."""
+        return (
+            len(cards),
+            ", ".join(self.gpus[self.tree.gpus[index]] for index in cards),
+            len(own),
+            ", ".join(self.functions[self.tree.functions[index]] for index in own),
+        )
+
+
+_WHAT_TO_DO = (
+    "where an HCA is missing, put the host into a group with one that has them all; "
+    "otherwise take the HCAs that are no part of a rail out with rdma_want.exclude"
+)
+
+
+def _pairs(together: _Together) -> _Pairs:
+    """Each rail by its number. RailError when what is under a switch makes no rails, or some of it is missing."""
+    switches = _switches(together.tree)
+    _check_alike(together, switches)
+    pairs: t.List[t.Tuple[t.List[int], t.List[int]]] = []
+    unknown: t.List[t.List[int]] = []
     for cards, own in switches:
         if not own:
-            # as many rails as there would be, by what the other switches have
-            step = shared if shared and len(cards) % shared == 0 else 1
-            pairs += [(cards[at : at + step], []) for at in range(0, len(cards), step)]
+            step = _lost_step(cards, switches)
+            if step is None:
+                unknown.append(cards)
+            pairs += [(cards[at : at + (step or 1)], []) for at in range(0, len(cards), step or 1)]
         elif len(cards) % len(own) == 0:
             step = len(cards) // len(own)
-            pairs += [(cards[at * step : (at + 1) * step], [pci]) for at, pci in enumerate(own)]
+            pairs += [(cards[at * step : (at + 1) * step], [index]) for at, index in enumerate(own)]
         elif len(own) % len(cards) == 0:
             step = len(own) // len(cards)
             pairs += [([gpu], own[at * step : (at + 1) * step]) for at, gpu in enumerate(cards)]
         else:
             raise RailError(
-                "host %s: %d GPUs (%s) and %d HCAs (%s) are under one PCIe switch, which makes no rails; "
-                "take the HCAs that are no part of a rail out with rdma_want.exclude"
-                % (name, len(cards), ", ".join(cards), len(own), ", ".join(own))
+                "%s: %d GPUs (%s) and %d HCAs (%s) are under one PCIe switch, which makes no rails; %s"
+                % (together.hosts, *together.words(cards, own), _WHAT_TO_DO)
             )
-    pairs.sort(key=lambda pair: position[pair[0][0]])
-    return pairs
+    pairs.sort()
+    for cards in unknown:
+        # nothing that comes before can be shifted by it
+        if any(own and gpus > cards for gpus, own in pairs):
+            raise RailError(
+                "%s: %d GPUs (%s) are under a PCIe switch without an HCA, and how many rails they have cannot be known; put the "
+                "host into a group with one that has them all" % (together.hosts, *together.words(cards, [])[:2])
+            )
+    return [(cards, [together.tree.functions[index] for index in own]) for cards, own in pairs]
 
 
-def _whole(hosts: t.Mapping[str, Host]) -> t.Optional[Host]:
-    """What hosts with the same GPUs have together; None when one address is in two places."""
-    functions: t.Dict[str, t.Sequence[str]] = {}
-    for name in sorted(hosts):
-        for pci, bridges in hosts[name].functions.items():
-            if functions.setdefault(pci, bridges) != bridges:
-                return None
-    return Host(next(iter(hosts.values())).gpus, functions)
+def _check_alike(together: _Together, switches: t.Sequence[t.Tuple[t.List[int], t.List[int]]]) -> None:
+    """RailError when a switch has fewer HCAs than another of as many GPUs: which of its rails has none cannot be known.
+
+    A single GPU has one rail, however many HCAs are left of it.
+    """
+    most: t.Dict[int, t.Tuple[t.List[int], t.List[int]]] = {}
+    for cards, own in switches:
+        if len(own) > len(most.get(len(cards), ((), ()))[1]):
+            most[len(cards)] = (cards, own)
+    for cards, own in switches:
+        if len(cards) > 1 and own and len(own) < len(most[len(cards)][1]):
+            raise RailError(
+                "%s: %d GPUs (%s) have %d HCAs (%s) under their PCIe switch, but %d GPUs (%s) have %d (%s), so which rail has "
+                "none cannot be known; %s"
+                % (together.hosts, *together.words(*most[len(cards)]), *together.words(cards, own), _WHAT_TO_DO)
+            )
+
+
+def _lost_step(
+    cards: t.Sequence[int], switches: t.Sequence[t.Tuple[t.Sequence[int], t.Sequence[int]]]
+) -> t.Optional[int]:
+    """How many GPUs each rail has under a switch without HCAs, by what other switches have; None when these do not say it."""
+    shares = {max(1, len(theirs) // len(own)) for theirs, own in switches if own and len(theirs) == len(cards)}
+    shares = shares or {max(1, len(theirs) // len(own)) for theirs, own in switches if own}
+    share = shares.pop() if len(shares) == 1 else len(cards) + 1
+    return 1 if len(cards) == 1 else share if len(cards) % share == 0 else None
+
+
+class _Family(t.NamedTuple):
+    """Trees that have their rails by what they have together."""
+
+    trees: t.List[_Tree]
+    pairs: _Pairs
+    tree: _Tree
+
+
+def _together(names: t.Sequence[str], seen: t.Mapping[str, _Seen], functions: t.Sequence[Place]) -> _Together:
+    """The GPUs of hosts that have the same, and functions that one of them has."""
+    gpus: t.Dict[Place, str] = {}
+    found: t.Dict[Place, str] = {}
+    for name in names:
+        own = seen[name]
+        gpus = gpus or dict(zip(own.tree.gpus, own.gpus))
+        for place, pci in zip(own.tree.functions, own.functions):
+            found.setdefault(place, pci)
+    words = "host %s" % names[0]
+    if len(names) > 1:
+        words = "hosts %s and %s%s together" % (names[0], names[1], " and others" if len(names) > 2 else "")
+    return _Together(words, _Tree(seen[names[0]].tree.gpus, tuple(functions)), gpus, found)
+
+
+def _families(trees: t.Mapping[_Tree, str], seen: t.Mapping[str, _Seen]) -> t.List[_Family]:
+    """Rails of hosts that have the same GPUs at the same places; trees has the first host of each. RailError as _pairs().
+
+    What a host has lost, the others know: the one that has all that they have together, or else all of them.
+    """
+    places = {place for tree in trees for place in tree.functions}
+    whole = [name for tree, name in trees.items() if len(tree.functions) == len(places)]
+    if whole:
+        together = _together(whole[:1], seen, seen[whole[0]].tree.functions)
+        return [_Family(list(trees), _pairs(together), together.tree)]
+    alone = _whole_alone(trees, seen)
+    if alone:
+        return alone
+    together = _together(list(trees.values()), seen, sorted(places))
+    if any(tuple(sorted(tree.functions)) != tree.functions for tree in trees):
+        raise RailError(
+            "%s: none has all HCAs, and their addresses are in another order than the ports of the PCIe switches, so which rail "
+            "has none cannot be known; put the hosts into a group with one that has them all" % together.hosts
+        )
+    return [_Family(list(trees), _pairs(together), together.tree)]
+
+
+def _whole_alone(trees: t.Mapping[_Tree, str], seen: t.Mapping[str, _Seen]) -> t.List[_Family]:
+    """The trees, each for itself, when each is whole and has the same rails as the others, with HCAs in other slots; or none."""
+    found: t.List[_Family] = []
+    for tree, name in trees.items():
+        try:
+            found.append(_Family([tree], _pairs(_together([name], seen, tree.functions)), tree))
+        except RailError:
+            return []
+    rails = {tuple((tuple(cards), len(functions)) for cards, functions in own.pairs) for own in found}
+    return found if len(rails) == 1 and all(functions for own in found for _cards, functions in own.pairs) else []
+
+
+def _functions(pairs: _Pairs) -> int:
+    return sum(len(functions) for _cards, functions in pairs)
 
 
 def group_rails(hosts: t.Mapping[str, Host]) -> t.Dict[str, t.List[Rail]]:
     """Rails of the hosts of a group, by number.
 
     Under a switch with as many functions as GPUs, each function has a GPU; a function that several GPUs share is one rail, and
-    several functions of one GPU are one rail. RailError where neither can be.
+    several functions of one GPU are one rail. RailError where neither can be, and where it cannot be known which rail of a host
+    has lost its functions.
 
-    What a host has lost, the others know: hosts with the same GPUs at the same places are numbered by what they have together.
-    A rail of which a host has no function has none there, and shifts no other.
+    What a host has lost, the others know: hosts with the same GPUs at the same places are numbered by what they have together,
+    whatever the addresses. A rail of which a host has no function has none there, and shifts no other.
     """
-    makes: t.Dict[t.Tuple[t.Any, ...], t.Dict[str, Host]] = {}
+    seen = _see_all(hosts)
+    makes: t.Dict[t.Tuple[Place, ...], t.Dict[_Tree, str]] = {}
     for name in sorted(hosts):
-        key = tuple((pci, tuple(bridges)) for pci, bridges in sorted(hosts[name].gpus.items()))
-        makes.setdefault(key, {})[name] = hosts[name]
-    found: t.Dict[str, t.List[Rail]] = {}
-    for alike in makes.values():
-        found.update(_make_rails(alike))
-    # a host of which the addresses are others, as they are after a card has gone, has lost what the most complete one has
-    reference = found[min(found, key=lambda name: (-_functions(found[name]), name))] if found else []
-    return {
-        name: (_functions(own) < _functions(reference) and _fitted(hosts[name], reference)) or own
-        for name, own in found.items()
-    }
+        makes.setdefault(seen[name].tree.gpus, {}).setdefault(seen[name].tree, name)
+    families: t.List[_Family] = []
+    refused: t.List[t.Tuple[t.Dict[_Tree, str], RailError]] = []
+    for trees in makes.values():
+        try:
+            families += _families(trees, seen)
+        except RailError as exc:
+            refused.append((trees, exc))
+    # hosts of which the GPUs are at other places have lost what the most complete ones have
+    reference = max((own.pairs for own in families), key=_functions, default=[])
+    pairs: t.Dict[_Tree, _Pairs] = {}
+    for own in families:
+        numbered = (_functions(own.pairs) < _functions(reference) and _fitted(own.tree, reference)) or own.pairs
+        pairs.update(dict.fromkeys(own.trees, numbered))
+    for trees, error in refused:
+        for tree in trees:
+            fitted = _fitted(tree, reference)
+            if fitted is None:
+                raise error
+            pairs[tree] = fitted
+    return {name: _rails(own, pairs[own.tree]) for name, own in seen.items()}
 
 
-def _functions(rails: t.Sequence[Rail]) -> int:
-    return sum(len(rail.functions) for rail in rails)
-
-
-def _fitted(host: Host, reference: t.Sequence[Rail]) -> t.Optional[t.List[Rail]]:
-    """The rails of a host by those of another, None where it cannot be known which of them have lost their functions.
+def _fitted(tree: _Tree, reference: _Pairs) -> t.Optional[_Pairs]:
+    """The rails of a tree by those of another, None where it cannot be known which of them have lost their functions.
 
     It is known under a switch that has lost all or nothing.
     """
-    ordered = sorted(host.gpus, key=_address)
-    functions: t.Dict[int, t.Tuple[str, ...]] = {}
-    for cards, own in _switches(host.gpus, host.functions):
-        numbers = {ordered.index(gpu) + 1 for gpu in cards}
-        here = [rail for rail in reference if numbers & set(rail.gpus)]
-        if numbers != {gpu for rail in here for gpu in rail.gpus} or len(own) not in (0, _functions(here)):
+    functions: t.Dict[int, t.List[Place]] = {}
+    for cards, indexes in _switches(tree):
+        own = [tree.functions[index] for index in indexes]
+        here = [number for number, (gpus, _places) in enumerate(reference) if set(gpus) & set(cards)]
+        expected = [reference[number] for number in here]
+        if set(cards) != {gpu for gpus, _places in expected for gpu in gpus}:
             return None
-        for rail in here:
-            functions[rail.number] = tuple(own[: len(rail.functions)])
-            own = own[len(rail.functions) :]
+        if own and len(own) != _functions(expected):
+            return None
+        for number in here:
+            count = len(reference[number][1])
+            functions[number], own = own[:count], own[count:]
     if len(functions) != len(reference):
         return None
+    return [(cards, functions[number]) for number, (cards, _places) in enumerate(reference)]
+
+
+def _rails(seen: _Seen, pairs: _Pairs) -> t.List[Rail]:
+    """The rails of a host, with its own addresses."""
+    functions = dict(zip(seen.tree.functions, seen.functions))
     return [
-        Rail(rail.number, rail.gpus, tuple(ordered[gpu - 1] for gpu in rail.gpus), functions[rail.number])
-        for rail in reference
+        Rail(
+            number,
+            tuple(gpu + 1 for gpu in cards),
+            tuple(seen.gpus[gpu] for gpu in cards),
+            tuple(functions[place] for place in places if place in functions),
+        )
+        for number, (cards, places) in enumerate(pairs, 1)
     ]
-
-
-_Sort = t.FrozenSet[t.Tuple[str, t.Tuple[str, ...]]]
-
-
-def _sort(host: Host) -> _Sort:
-    """What hosts with the same GPUs may differ in."""
-    return frozenset((pci, tuple(bridges)) for pci, bridges in host.functions.items())
-
-
-def _make_rails(alike: t.Mapping[str, Host]) -> t.Dict[str, t.List[Rail]]:
-    """Rails of hosts that have the same GPUs at the same places."""
-    # hosts that have the same functions, too, are looked at once
-    sorts: t.Dict[_Sort, t.List[str]] = {}
-    for name, host in alike.items():
-        sorts.setdefault(_sort(host), []).append(name)
-    first = {own: names[0] for own, names in sorts.items()}
-    whole = _whole({name: alike[name] for name in first.values()})
-    pairs = None
-    if whole is not None and len(sorts) > 1:
-        try:
-            pairs = _pairs("", whole)
-        except RailError:
-            # they have more together than any of them can have had
-            pairs = None
-        if pairs is not None and _sort(whole) not in sorts and _other_makes(alike, first, pairs):
-            pairs = None
-    rails: t.Dict[str, t.List[Rail]] = {}
-    for names in sorts.values():
-        host = alike[names[0]]
-        position = {pci: index for index, pci in enumerate(sorted(host.gpus, key=_address), 1)}
-        mine = [
-            Rail(
-                number,
-                tuple(position[gpu] for gpu in cards),
-                tuple(cards),
-                tuple(pci for pci in functions if pci in host.functions),
-            )
-            for number, (cards, functions) in enumerate(pairs or _pairs(names[0], host), 1)
-        ]
-        for name in names:
-            rails[name] = list(mine)
-    return rails
-
-
-def _other_makes(
-    alike: t.Mapping[str, Host],
-    first: t.Mapping[_Sort, str],
-    pairs: t.Sequence[t.Tuple[t.Sequence[str], t.Sequence[str]]],
-) -> bool:
-    """Whether hosts, none of which has all that they have together, are whole each for itself, with HCAs in other slots."""
-    numbers = set()
-    for own, name in first.items():
-        try:
-            alone = _pairs(name, alike[name])
-        except RailError:
-            return False
-        if len(alone) != len(pairs) and not all(functions for _cards, functions in alone):
-            return False
-        numbers.add((len(own), tuple(tuple(cards) for cards, _functions in alone)))
-    return len(numbers) == 1
 
 
 def _words(rail: Rail) -> str:

@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._files import read
+from ansible_collections.fabric.rdma.plugins.module_utils._files import make_directories, read, replace, sync_directory
 
 __all__ = ["DRIVER_PACKAGES", "DRIVER_PROOF", "STATE", "RememberedError", "forget", "recall", "remember"]
 
@@ -29,32 +28,12 @@ class RememberedError(Exception):
     """A file that cannot be used; the text is for the user."""
 
 
-def _sync(path: str) -> None:
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def remember(path: str, value: t.Mapping[str, t.Any]) -> None:
     """Writes a file as a whole or not at all; on the disk when this returns. OSError with the path."""
-    directory = os.path.dirname(path)
-    os.makedirs(directory, mode=0o755, exist_ok=True)
-    temporary = "%s.%d.new" % (path, os.getpid())
-    try:
-        # it may name repositories with passwords
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with os.fdopen(handle, "wb") as stream:
-            stream.write((json.dumps({**value, "version": _VERSION}, sort_keys=True) + "\n").encode("utf-8"))
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, path)
-    except OSError as exc:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise OSError(exc.errno, exc.strerror, path) from exc
-    _sync(directory)
+    make_directories(os.path.dirname(path))
+    data = (json.dumps({**value, "version": _VERSION}, sort_keys=True) + "\n").encode("utf-8")
+    # it may name repositories with passwords
+    replace(path, data, read(path), mode=0o600)
 
 
 def recall(path: str) -> t.Optional[t.Dict[str, t.Any]]:
@@ -80,5 +59,5 @@ def forget(path: str) -> bool:
         os.unlink(path)
     except (FileNotFoundError, NotADirectoryError):
         return False
-    _sync(os.path.dirname(path))
+    sync_directory(os.path.dirname(path))
     return True

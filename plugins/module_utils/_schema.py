@@ -32,8 +32,10 @@ _KNOWN = _NOTES | {
     "type",
     "properties",
     "required",
+    "dependentRequired",
     "additionalProperties",
     "items",
+    "maxItems",
     "pattern",
     "minimum",
     "exclusiveMinimum",
@@ -93,13 +95,16 @@ def _words(schema: t.Mapping[str, t.Any]) -> str:
 class Checker:
     """A schema, made ready for many documents."""
 
-    def __init__(self, schema: t.Mapping[str, t.Any], optional: t.Collection[str] = ()) -> None:
-        """optional: keys that need not be there although the schema asks for them, such as ``ofed.proof``.
+    def __init__(
+        self, schema: t.Mapping[str, t.Any], optional: t.Collection[str] = (), most: int = _MOST_ITEMS
+    ) -> None:
+        """optional: keys that need not be there although the schema asks for them, such as ``ofed.proof``. most: entries of anything.
 
         ValueError for a keyword that would not be looked at.
         """
         self._count = 0
         self._optional = frozenset(optional)
+        self._most = most
         self._check = self._compiled(schema, "")
 
     def problems(self, value: t.Any, seen: t.Optional[t.Set[t.Tuple[int, int]]] = None) -> t.List[str]:
@@ -125,6 +130,8 @@ class Checker:
         inside = where + "." if where else ""
         properties = {name: self._compiled(each, inside + name) for name, each in schema.get("properties", {}).items()}
         required = [name for name in schema.get("required", ()) if inside + name not in self._optional]
+        dependent: t.Mapping[str, t.Sequence[str]] = schema.get("dependentRequired", {})
+        most = min(schema.get("maxItems", self._most), self._most)
         more = schema.get("additionalProperties")
         rest = self._compiled(more, where) if isinstance(more, dict) else None
 
@@ -140,12 +147,12 @@ class Checker:
             if not scalar(value):
                 found.append("%s is %s; expected %s" % (place or "it", _shown(value), expected))
                 return False
-            if len(value) > _MOST_ITEMS:
-                found.append("%s has %d entries; expected at most %d" % (place or "it", len(value), _MOST_ITEMS))
+            if len(value) > most:
+                found.append("%s has %d entries; expected at most %d" % (place or "it", len(value), most))
                 return False
             right = True
             if isinstance(value, dict):
-                for name in required:
+                for name in [*required, *(other for one in dependent if one in value for other in dependent[one])]:
                     if name not in value:
                         found.append("%s is missing" % (place + "." + name if place else name))
                         right = False

@@ -10,11 +10,9 @@ a function matches when, for every kind of selector that is given, its value is 
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._class_names import class_names
 from ansible_collections.fabric.rdma.plugins.module_utils._rails import (
     Rail,
     RailError,
@@ -224,41 +222,7 @@ _EXCLUSIVE = (
     "the RDMA network namespace mode is exclusive, and the shared device plugin does not start in it (set it to shared: "
     "rdma system set netns shared, and options ib_core netns_mode=1 for the next boot)"
 )
-# How a class is called after what it selects by; the names of interfaces speak for themselves.
-_KIND_WORDS = {"vendors": "vendor", "deviceIDs": "device", "drivers": "driver", "linkTypes": "link"}
 _SOFTWARE = "software"
-_SLUG_LIMIT = 24
-
-
-def _of_another(group: str, name: str, others: t.Iterable[str]) -> bool:
-    """Whether the name of a class could be that of a class of another group, as Kubernetes writes them: gpu-eth0 beside gpu."""
-
-    def plain(text: str) -> str:
-        return re.sub("[^a-z0-9-]+", "-", text.lower())
-
-    return any(
-        len(other) > len(group) and other != group and plain(name).startswith(plain(other) + "-") for other in others
-    )
-
-
-def _class_name(group: str, selectors: t.Mapping[str, t.List[str]], others: t.Iterable[str] = ()) -> str:
-    """``ib-a100-ibp33s0``, ``gb200-device-1021``: the group and what the class selects by, never more and never less.
-
-    The nodes of a class carry its name in a label, so it must not change because another class appears or goes: it depends
-    on the selectors of this class alone. Other selectors have another name.
-    """
-    kind = next(iter(selectors))
-    slug = "-".join(([_KIND_WORDS[kind]] if kind in _KIND_WORDS else []) + selectors[kind])
-    # A name that is no label as it is, that says only half of the selectors, or that is made of names of interfaces which
-    # could be read in another way, too, could be that of another class.
-    ambiguous = kind == "ifNames" and (
-        any("-" in name for name in selectors[kind]) or selectors[kind][0] in (*_KIND_WORDS.values(), _SOFTWARE)
-    )
-    if len(selectors) > 1 or ambiguous or not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", slug) or len(slug) > _SLUG_LIMIT:
-        slug = hashlib.sha256(json.dumps(selectors, sort_keys=True).encode()).hexdigest()[:8]
-    elif _of_another(group, "%s-%s" % (group, slug), others):
-        slug = hashlib.sha256(json.dumps([group, selectors], sort_keys=True).encode()).hexdigest()[:8]
-    return "%s-%s" % (group, slug)
 
 
 def _config(pools: t.Mapping[str, Json], selectors: t.Mapping[str, Selectors]) -> Json:
@@ -319,7 +283,7 @@ def _visible_ports(facts: t.Mapping[str, t.Any], want: Json) -> t.Tuple[t.List[J
         if device["plugin"]["visible"] or device["kind"] == "software":
             keep.append(row)
         else:
-            reason = "invisible to the plugin: %s" % device["plugin"]["reason"]
+            reason = "invisible to the plugin: %s" % (device["plugin"]["reason"] or "unknown")
             refused.append({"device": row["device"], "port": row["port"], "netdev": row["netdev"], "reason": reason})
     return keep, refused
 
@@ -353,10 +317,11 @@ def _on_rails(hosts: t.Dict[str, _Host], facts_by_host: t.Mapping[str, t.Mapping
         own.rails.extend(rails[host])
         netdevs[host] = {device["pci"]: device["plugin"]["if_name"] for device in facts["devices"] if device["pci"]}
         functions = {pci for rail in own.rails for pci in rail.functions}
-        for row in [row for row in own.wanted if row["pci"] not in functions]:
-            own.wanted.remove(row)
-            reason = "on no rail: no GPU is under the PCIe switch that it is under"
-            own.refused.append({**{key: row[key] for key in ("device", "port", "netdev")}, "reason": reason})
+        reason = "on no rail: no GPU is under the PCIe switch that it is under"
+        for row in own.wanted:
+            if row["pci"] not in functions:
+                own.refused.append({**{key: row[key] for key in ("device", "port", "netdev")}, "reason": reason})
+        own.wanted[:] = [row for row in own.wanted if row["pci"] in functions]
     check_rails({host: own.rails for host, own in hosts.items()}, netdevs)
 
 
@@ -454,14 +419,12 @@ def _matches(
 
 
 def _class(
-    group: str,
     hosts: t.List[str],
     functions: t.Mapping[str, t.Sequence[Function]],
     selectors: t.Mapping[str, Selectors],
     pools: t.Mapping[str, Json],
-    others: t.Iterable[str],
 ) -> Json:
-    """A class of the plan. Where it has rails, selectors are those of all of them together, and pools has them one by one."""
+    """A class of the plan, still without its name. Where it has rails, selectors are those of all of them together, and pools has them one by one."""
     rails = {pool: pools[pool]["rail"] for pool in pools}
     together: Selectors = {}
     for kind in SHARED.kinds:
@@ -469,14 +432,8 @@ def _class(
         if values:
             together[kind] = sorted(values)
     ordered = [pool for pool in pools if pool in selectors]
-    railed = any(rails[pool] is not None for pool in ordered)
-    if railed:
-        text = json.dumps([[pool, selectors[pool]] for pool in ordered], sort_keys=True)
-        name = "%s-rails-%s" % (group, hashlib.sha256(text.encode()).hexdigest()[:8])
-    else:
-        name = _class_name(group, together, others)
     return {
-        "name": name,
+        "name": "",
         "hosts": hosts,
         "selectors": together,
         "matched_later": sorted({words for own in selectors.values() for words in SHARED.matched_later(own)}),
@@ -573,9 +530,10 @@ def _plan_group(
     group: str,
     facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]],
     wishes: t.Mapping[str, t.Any],
-    others: t.Iterable[str] = (),
+    others: t.Collection[str] = (),
+    earlier: t.Sequence[t.Mapping[str, t.Any]] = (),
 ) -> t.Tuple[Json, t.Dict[str, t.List[Function]]]:
-    """(plan, functions of every host, also of those on which nothing is wanted). others: names of all groups."""
+    """(plan, functions of every host, also of those on which nothing is wanted). others: names of all groups; earlier: classes."""
     checked = validate_wishes(group, wishes)
     resource, want, pattern = checked["resource"], checked["want"], checked["rails"]
     _check_facts(group, facts_by_host)
@@ -634,7 +592,9 @@ def _plan_group(
         place = {alone: functions[alone]}
         reason = explain(SHARED, place, strategy, named=pattern is not None)
         raise PlanError("group %s: no selectors are exact: %s%s" % (group, reason, _unnamed(place, infiniband)))
-    classes = [_class(group, names, functions, selectors, pools, others) for names, selectors in split]
+    classes = [_class(names, functions, selectors, pools) for names, selectors in split]
+    for entry, name in zip(classes, class_names(group, classes, earlier, others)):
+        entry["name"] = name
     classes.sort(key=lambda entry: str(entry["name"]))
     if len(classes) > 1:
         _add_reasons(classes, functions)
@@ -866,6 +826,7 @@ def plan_groups(
     groups: t.Mapping[str, t.Mapping[str, t.Any]],
     cached: t.Optional[t.Mapping[str, t.Optional[str]]] = None,
     malformed: t.Optional[t.Mapping[str, str]] = None,
+    earlier: t.Optional[t.Mapping[str, t.Sequence[t.Mapping[str, t.Any]]]] = None,
 ) -> Json:
     """The plan of several groups: {schema, groups: {name: plan}, cluster, warnings}.
 
@@ -877,6 +838,8 @@ def plan_groups(
     cached: hosts whose facts are not of this run, with the time when they were gathered (None when nobody knows); they stand in
     cached of their group, too. malformed: hosts whose facts cannot be used, with a sentence on each. Their group is planned
     without them, has them in malformed, too, and the sentences before its other errors; one that has no other host is not planned.
+
+    earlier: classes by group, as a plan of an earlier run has them. A class that is one of them still keeps its name (class_names()).
     """
     broken = malformed or {}
     owner: t.Dict[str, str] = {}
@@ -918,7 +881,9 @@ def plan_groups(
             continue
         try:
             sound = {host: facts_by_host[host] for host in hosts if host not in broken}
-            plans[group], own = _plan_group(group, sound, groups[group], sorted(groups))
+            plans[group], own = _plan_group(
+                group, sound, groups[group], sorted(groups), (earlier or {}).get(group) or ()
+            )
             plans[group]["errors"] = wrong + plans[group]["errors"]
             functions.update(own)
         except PlanError as exc:

@@ -707,8 +707,13 @@ def _wanted_modules(wish: Json) -> t.List[str]:
 
 def _check_modules(facts: Facts, wish: Json) -> t.Iterator[_Finding]:
     for name in _wanted_modules(wish):
-        state = facts["kernel"]["modules"][name]
-        if not state["available"]:
+        # facts of earlier versions have it not
+        state = facts["kernel"]["modules"].get(name)
+        if state is None:
+            yield _Finding(
+                "modules", "error", "It is not known whether module %s is loaded" % name, "discover the host again"
+            )
+        elif not state["available"]:
             yield _Finding(
                 "modules",
                 "error",

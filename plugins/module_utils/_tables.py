@@ -174,7 +174,7 @@ def _view(device: t.Mapping[str, t.Any], netdevs: str) -> str:
     """The netlink type, with the interface where it is another one than the port's (a bond's first member)."""
     view = device["plugin"]
     if not view["visible"]:
-        return "no: %s" % view["reason"].partition(":")[0]
+        return "no: %s" % (view["reason"] or "unknown").partition(":")[0]
     if not view["if_name"]:
         return "no netdev"
     return str(view["link_type"]) if view["if_name"] == netdevs else "%s %s" % (view["link_type"], view["if_name"])
@@ -259,6 +259,12 @@ def plan_table(plan: t.Mapping[str, t.Any]) -> t.List[str]:
     for entry in plan["classes"]:
         rows += _class_rows(entry, hosts_label([short(host, domain) for host in entry["hosts"]]))
     lines += table(("CLASS", "ON", "SELECTS", "BY"), rows) if rows else []
+    for entry in plan["classes"]:
+        # a plan of an earlier version does not tell
+        if entry.get("matched_later"):
+            lines += _paragraph(
+                "%s would also match, if it came: %s" % (entry["name"], ", ".join(entry["matched_later"]))
+            )
     left_out = _exclusion_lines(plan, domain)
     lines += ["", *left_out] if rows and left_out else left_out
     if plan.get("cached"):

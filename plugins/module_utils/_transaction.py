@@ -31,6 +31,8 @@ __all__ = ["Overtaken", "Transaction", "TransactionError"]
 Json = t.Dict[str, t.Any]
 
 _VERSION = 1
+# What a note is called while it is written.
+_UNFINISHED = ".new"
 
 
 # Digest of files by real path, None for one that was not there.
@@ -75,7 +77,7 @@ class Transaction:
 
     def _save(self, path: str, state: Json) -> None:
         os.makedirs(self._directory, mode=0o700, exist_ok=True)
-        temporary = path + ".new"
+        temporary = path + _UNFINISHED
         data = (json.dumps({**state, "version": _VERSION}, indent=2) + "\n").encode("utf-8")
         try:
             stage(temporary, data, name=path, mode=0o600)
@@ -83,6 +85,12 @@ class Transaction:
         except BaseException:
             unlink(temporary)
             raise
+
+    def tidy(self) -> None:
+        """Removes notes that a run was writing when it was killed: they never got their names, and say nothing."""
+        for path in (self._journal + _UNFINISHED, self._record + _UNFINISHED):
+            if os.path.lexists(path):
+                unlink(path)
 
     def unfinished(self) -> Json:
         """The note of a run that died before its end, with the key since; empty when there is none."""
@@ -205,8 +213,13 @@ class Transaction:
                 theirs.append(read(path) or b"")
                 left.append(
                     "%s was changed by somebody else since %s and stays as it is; the file from before is %s"
-                    % (path, self._state["since"], entry["backup"] or "none")
+                    % (path, self._state["since"], entry["backup"] if self._is_copied(entry) else "none")
                 )
+            if entry["backup"] and current == entry["before"] and not self._is_copied(entry):
+                # killed before it was written, or while that was done
+                unlink(entry["backup"])
+                with contextlib.suppress(OSError):
+                    os.rmdir(os.path.dirname(entry["backup"]))
             unlink(entry["staged"])
             for made in reversed(entry["made"]):
                 # somebody else may have put something there
@@ -214,6 +227,11 @@ class Transaction:
                     os.rmdir(made)
             self._step("restored %s" % path)
         return left
+
+    @staticmethod
+    def _is_copied(entry: Json) -> bool:
+        """Whether the old file is kept, and is whole."""
+        return entry["backup"] is not None and digest(read(entry["backup"])) == entry["before"]
 
     def finish(self, record: t.Optional[Json] = None) -> t.Optional[str]:
         """The end of a change or of its undoing: the journal goes. A record is kept for last(); why not, if it cannot be.

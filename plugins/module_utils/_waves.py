@@ -18,10 +18,11 @@ __all__ = [
     "MAX_LEVELS",
     "ROLES",
     "WavesError",
-    "open_changes",
+    "gone",
     "outcome_lines",
     "outcomes",
     "plan_turns",
+    "refusals",
     "share",
     "stops",
     "told",
@@ -233,21 +234,75 @@ def outcome_lines(document: t.Mapping[str, t.Any]) -> t.List[str]:
     return lines
 
 
-def open_changes(hosts: t.Mapping[str, t.Mapping[str, t.Tuple[t.Any, t.Any]]]) -> t.List[str]:
-    """Which hosts that have failed or been lost left a change unfinished, in words.
+def gone(
+    everyone: t.Sequence[str],
+    there: t.Collection[str],
+    wave: t.Collection[str],
+    running: t.Collection[str],
+    failed: t.Collection[str],
+    in_order: bool,
+) -> t.Dict[str, Json]:
+    """The hosts that have left a play, by name: {wave, how}, for refusals().
 
-    hosts: by name and role what the action wave_gate returned at the begin and at the end of the change, {at: seconds}; None, or
-    something without `at`, where it did not come so far.
+    everyone: all hosts of the play. there: those that have not left it, of any wave; a host that its user ended (end_host) is back
+    when the next wave begins. wave: the hosts of the wave that is under way. running, failed: those of them that Ansible counts as
+    such; as running it counts also those that were ended, and those that fail in a block with ``always``.
+
+    wave: earlier, own or later than the one that is under way. in_order: whether waves are taken in the order of everyone; if not,
+    all but its own are called earlier ones. how: failed, lost, or None where Ansible does not tell.
     """
+    alive, own = set(there), set(wave)
+    first = next((number for number, host in enumerate(everyone) if host in own), 0)
+    left: t.Dict[str, Json] = {}
+    for number, host in enumerate(everyone):
+        if host in alive:
+            continue
+        if host in own:
+            how = "failed" if host in failed else None if host in running else "lost"
+            left[host] = {"wave": "own", "how": how}
+        else:
+            left[host] = {"wave": "later" if in_order and number > first else "earlier", "how": None}
+    return left
 
-    def when(result: t.Any) -> float:
-        at = result.get("at") if isinstance(result, t.Mapping) else None
-        return float(at) if isinstance(at, (int, float)) else 0.0
 
-    return [
-        "%s began the change of the role %s and did not come to a good end (it failed, or does not answer any more)"
-        % (host, role)
-        for host in sorted(hosts)
-        for role, (begun, ended) in hosts[host].items()
-        if when(begun) > when(ended)
-    ]
+_HOW = {"failed": "failed", "lost": "was lost"}
+_MAX_REASONS = 8
+
+
+def refusals(left: t.Mapping[str, t.Mapping[str, t.Any]]) -> t.List[str]:
+    """Why a role must not begin to change a host, in words; an empty list lets it.
+
+    left: the hosts that have left the play, by name {wave, how, changes}; wave and how as gone() tells them. changes: by role what
+    the action wave_gate returned at the begin and at the end of its change, {at: seconds}; None, or something without `at`, where
+    it did not come so far.
+
+    What was changed in this run has to be well, and every host of an earlier wave, whether it was changed or not. Not counted is
+    one that ended a role well and left the wave that is under way without a word: its user may have ended it.
+    """
+    reasons: t.List[str] = []
+    held: t.List[str] = []
+    for host in sorted(left):
+        one = left[host]
+        changes = one["changes"]
+        begun = {role: _when(begin) for role, (begin, _end) in changes.items() if _when(begin)}
+        ended = {role: _when(end) for role, (_begin, end) in changes.items() if _when(end)}
+        unfinished = [role for role in begun if begun[role] > ended.get(role, 0)]
+        how = _HOW.get(one["how"], "failed or was lost")
+        if unfinished:
+            reasons.append("%s %s in the middle of the role %s" % (host, how, unfinished[0]))
+        elif any(isinstance(begin, t.Mapping) and begin.get("failed") for begin, _end in changes.values()):
+            held.append(host)
+        elif begun and (one["wave"] != "own" or one["how"]):
+            last = max(begun, key=lambda role: begun[role])
+            reasons.append("%s %s after the role %s" % (host, how, last))
+        elif not begun and one["wave"] == "earlier":
+            reasons.append("%s, of an earlier wave, %s before a role changed it" % (host, how))
+    if held and not reasons:
+        reasons = ["%s was held back" % host for host in held]
+    more = len(reasons) - _MAX_REASONS
+    return reasons[:_MAX_REASONS] + (["and %d more" % more] if more > 0 else [])
+
+
+def _when(result: t.Any) -> float:
+    at = result.get("at") if isinstance(result, t.Mapping) else None
+    return float(at) if isinstance(at, (int, float)) else 0.0

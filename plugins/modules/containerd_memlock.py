@@ -146,7 +146,6 @@ drift:
   sample: ["/etc/containerd/fabric-rdma-from-cri-base.json: linux.maskedPaths"]
 """
 
-import tempfile
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
@@ -176,9 +175,7 @@ def main() -> None:
 
     wish = {key: module.params[key] for key in ("method", "handlers", "soft", "hard")}
     try:
-        # in memory: what lies there are copies of a configuration, which may hold credentials
-        with tempfile.TemporaryDirectory(prefix="fabric-rdma-", dir="/run") as scratch:
-            result = lift(Node(command, scratch), parse_wish(wish), module.check_mode, module.params["timeout"])
+        result = lift(Node(command, "/run"), parse_wish(wish), module.check_mode, module.params["timeout"])
     except MemlockError as exc:
         module.fail_json(msg=str(exc))
     except OSError as exc:

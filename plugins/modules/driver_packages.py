@@ -12,6 +12,8 @@ version_added: "0.1.0"
 description:
   - Remembers what a change does to packages, to holds, and to the files that name repositories and pins, and undoes exactly
     that, by version. What others change before, after or since is left alone, and what their packages need stays.
+  - So do packages that others install while the change goes on. Those of the RDMA stack, those of O(packages) and what these need are the
+    change's, unless apt has it that somebody asked for one by name.
   - What is remembered lies in C(/var/lib/fabric.rdma) until it is undone or forgotten, so that a later run can undo it, too.
   - Knows apt, dnf and zypper. With dnf, holds are the file of its plugin C(versionlock), with zypper its locks.
 extends_documentation_fragment:
@@ -36,6 +38,12 @@ options:
     type: str
     choices: [checked, opened, closed, restored, forgotten]
     required: true
+  packages:
+    description:
+      - With O(state=opened), packages that the change asks for by name. A version behind C(=) is not looked at.
+    type: list
+    elements: str
+    default: []
   manager:
     description: Package manager of the node. By default the one that is there.
     type: str
@@ -118,7 +126,7 @@ def check(manager: Manager, check_mode: bool) -> t.List[str]:
     return missing
 
 
-def act(manager: Manager, state: str, check_mode: bool) -> Json:
+def act(manager: Manager, state: str, check_mode: bool, packages: t.Sequence[str] = ()) -> Json:
     if state == "checked":
         return {"changed": False, "no_way_back": check(manager, check_mode)}
     record = Record(manager)
@@ -128,8 +136,10 @@ def act(manager: Manager, state: str, check_mode: bool) -> Json:
         outcome = record.predict() if check_mode else record.undo()
         after = before if check_mode else record.now()
         result.update(outcome._asdict(), changed=bool(outcome.restored), diff={"before": before, "after": after})
+    elif state == "opened" and not check_mode:
+        record.open(packages)
     elif not check_mode:
-        {"opened": record.open, "closed": record.close, "forgotten": record.forget}[state]()
+        {"closed": record.close, "forgotten": record.forget}[state]()
     return result
 
 
@@ -141,6 +151,7 @@ def main() -> None:
                 "choices": ["checked", "opened", "closed", "restored", "forgotten"],
                 "required": True,
             },
+            "packages": {"type": "list", "elements": "str", "default": []},
             "manager": {"type": "str", "choices": ["apt", "dnf", "zypper"]},
             "lock_timeout": {"type": "int", "default": 300},
         },
@@ -154,7 +165,7 @@ def main() -> None:
 
     try:
         manager = find_manager(run, module.params["lock_timeout"], module.params["manager"])
-        result = act(manager, module.params["state"], module.check_mode)
+        result = act(manager, module.params["state"], module.check_mode, module.params["packages"])
     except (PackagesError, RememberedError) as exc:
         module.fail_json(msg=str(exc))
     except OSError as exc:

@@ -72,7 +72,6 @@ interrupted:
 """
 
 import os
-import tempfile
 import time
 import typing as t
 
@@ -85,30 +84,15 @@ from ansible_collections.fabric.rdma.plugins.module_utils._change import (
     open_change,
     snapshot,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._files import read
+from ansible_collections.fabric.rdma.plugins.module_utils._files import (
+    make_directories,
+    read,
+    replace,
+    sync_directory,
+    unlink,
+)
 
 Json = t.Dict[str, t.Any]
-
-
-def sync(path: str) -> None:
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def write(module: AnsibleModule, path: str, data: bytes) -> None:
-    directory = os.path.dirname(path)
-    os.makedirs(directory, mode=0o755, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=".change.", dir=directory)
-    module.add_cleanup_file(temporary)
-    with os.fdopen(handle, "wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-    module.atomic_move(temporary, path)
-    sync(directory)
 
 
 def begin(module: AnsibleModule, found: t.Optional[bytes]) -> Json:
@@ -119,14 +103,15 @@ def begin(module: AnsibleModule, found: t.Optional[bytes]) -> Json:
         before, since = earlier["before"] or before, earlier["since"] or since
     wanted = dump_mark(since, module.params["roles"], before)
     if wanted != found and not module.check_mode:
-        write(module, module.params["path"], wanted)
+        make_directories(os.path.dirname(module.params["path"]))
+        replace(module.params["path"], wanted, found)
     return {"changed": wanted != found, "before": before}
 
 
 def end(module: AnsibleModule, found: t.Optional[bytes]) -> Json:
     if found is not None and not module.check_mode:
-        os.unlink(module.params["path"])
-        sync(os.path.dirname(module.params["path"]))
+        unlink(module.params["path"])
+        sync_directory(os.path.dirname(module.params["path"]))
     return {"changed": found is not None}
 
 

@@ -10,8 +10,16 @@ module: wave_gate
 short_description: Begin no change of a node after one that came to no good end
 version_added: "0.1.0"
 description:
-  - Roles that change nodes say with it where a change begins and where it has come to a good end. A change does not begin while a
-    host of the same play has begun one that never ended, because a task of it failed or the host does not answer any more.
+  - Roles that change nodes say with it where a change begins and where it has come to a good end. A change does not begin when a
+    host has left the play, since a task failed there or it does not answer any more, that a role has changed in this run, or that
+    is of an earlier wave (a batch of C(serial)), changed or not.
+  - A host that left before it was changed does not stop the others of its own wave, so that without waves nobody waits for it.
+    One that left in an earlier play of the run stops the waves after its own, and those before it, too, if it was changed. To go on
+    without such a host, take it out of the run with C(--limit).
+  - A host that its user ends with C(end_host) stops nobody. In its own wave, one that fails between two roles in a block with an
+    C(always) section looks the same, and stops the later waves only.
+  - In a play with another C(order) than that of the inventory, hosts that left before they were changed count as those of an earlier
+    wave, whenever their turn would be.
   - Does not rely on C(max_fail_percentage), which counts neither hosts that become unreachable nor those that fail in a block with
     an C(always) section. Works with any strategy, and between the batches of C(serial).
   - Runs on the controller, and connects to no host. The roles of this collection use it; the playbook C(prepare)

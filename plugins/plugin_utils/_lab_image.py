@@ -129,6 +129,8 @@ OFFLINE_PACKAGES = [
     "dnf",
     "python3-dnf",
     "rpm",
+    # takes the place of initramfs-tools
+    "dracut",
     # the whole content of a container
     "busybox-static",
 ]

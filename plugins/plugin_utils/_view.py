@@ -31,13 +31,16 @@ __all__ = [
     "ViewError",
     "checked_facts",
     "cluster_view",
+    "earlier_classes",
     "foreign_hosts",
     "foreign_in_words",
+    "foreign_of_host",
     "found_departures",
     "malformed_in_words",
     "merged_facts",
     "merged_plan",
     "refused_in_words",
+    "seen_in_this_run",
     "sound_facts",
     "timeless",
     "unusable_hosts",
@@ -58,6 +61,10 @@ _GATHERED = ("__discover_gathered", "__discover_replayed")
 
 # What facts of earlier versions lack, which a fact cache may have; who reads it does without.
 NEWER = (
+    "kernel.modules.dm_crypt",
+    "kernel.modules.iscsi_tcp",
+    "kernel.modules.nfs",
+    "kernel.modules.nv_peer_mem",
     "nvidia.peer_memory",
     "nvidia.peermem_kernels",
     "ofed.packages",
@@ -137,18 +144,29 @@ def timeless(facts: t.Any) -> t.Tuple[t.Any, t.Optional[str]]:
 
 
 def foreign_in_words(host: str, names: t.Sequence[str]) -> str:
-    """What is said of a host whose facts would set variables of this collection."""
+    """What is said of a host whose facts would set variables of this collection; host: "" where it is the host of the task."""
     return (
-        "host %s has facts named %s, which are variables of fabric.rdma: wishes come from the inventory, never from a node. Find out "
+        "%s has facts named %s, which are variables of fabric.rdma or of Ansible: wishes come from the inventory, never from a node. Find out "
         "which module gave them (the host may be in wrong hands), and clear the fact cache of the host"
-        % (host, ", ".join(names[:5]) + (", ..." if len(names) > 5 else ""))
+        % ("host " + host if host else "this host", ", ".join(names[:5]) + (", ..." if len(names) > 5 else ""))
     )
+
+
+def foreign_of_host(facts: t.Mapping[str, t.Any]) -> t.List[str]:
+    """The same of the host of a task, by its facts alone: a fact may call it by the name of another."""
+    names = foreign_facts(facts)
+    return [foreign_in_words("", names)] if names else []
 
 
 def foreign_hosts(hostvars: t.Mapping[str, t.Any], hosts: t.Iterable[str]) -> t.List[str]:
     """What is said of those hosts whose facts would set variables of this collection."""
     found = {host: foreign_facts(_facts_of(hostvars[host])) for host in dict.fromkeys(hosts) if host in hostvars}
     return [foreign_in_words(host, names) for host, names in found.items() if names]
+
+
+def seen_in_this_run(variables: t.Mapping[str, t.Any]) -> bool:
+    """Whether the facts of a host are of this run; others are from a fact cache, or of an earlier step."""
+    return any("ansible_facts" in (variables.get(result) or {}) for result in _GATHERED)
 
 
 def _facts_of(variables: t.Mapping[str, t.Any]) -> t.Mapping[str, t.Any]:
@@ -264,7 +282,7 @@ def cluster_view(
                     malformed[host] = malformed_in_words(host, problems)
                 else:
                     facts[host] = own_facts
-                if not problems and not any("ansible_facts" in (own.get(result) or {}) for result in _GATHERED):
+                if not problems and not seen_in_this_run(own):
                     view["cached"][host] = when
             for key, variable in _WISHES.items():
                 value = plain(own.get(variable))
@@ -322,6 +340,64 @@ def unusable_hosts(view: t.Mapping[str, t.Any]) -> t.Dict[str, str]:
 # --- what earlier runs left -------------------------------------------------------------------------------------------
 
 
+_TEXTS = {"type": "array", "items": {"type": "string"}}
+_SELECTORS = {"type": "object", "additionalProperties": _TEXTS}
+_BY_HOST = {"type": ["object", "null"]}
+# What steps of this run ask of the plan of an earlier one. Those of earlier versions have no pools.
+_PLANNED = {
+    "type": "object",
+    "properties": {
+        "groups": {
+            "type": "object",
+            "additionalProperties": {
+                "type": "object",
+                "properties": {
+                    "classes": {
+                        "type": "array",
+                        "items": {
+                            "type": "object",
+                            "properties": {
+                                "name": {"type": "string"},
+                                "hosts": _TEXTS,
+                                "selectors": _SELECTORS,
+                                "matches": _BY_HOST,
+                                "pools": {
+                                    "type": ["array", "null"],
+                                    "items": {
+                                        "type": "object",
+                                        "properties": {
+                                            "resource": {"type": "string"},
+                                            "rail": {"type": ["integer", "null"]},
+                                            "selectors": _SELECTORS,
+                                        },
+                                        "required": ["resource", "rail", "selectors"],
+                                    },
+                                },
+                            },
+                            "required": ["name", "hosts"],
+                        },
+                    },
+                    "exclusions": {"type": ["array", "null"], "items": {"type": "object"}},
+                    "malformed": _BY_HOST,
+                    "wanted": _BY_HOST,
+                    "rails": _BY_HOST,
+                    "environment": _BY_HOST,
+                },
+                "required": ["classes"],
+            },
+        }
+    },
+    "required": ["groups"],
+}
+
+
+def _unreadable(path: str, sort: str, why: str) -> ViewError:
+    return ViewError(
+        "%s cannot be read as the %s of an earlier run (%s); put it right, or move it away to start without it. "
+        "Nothing was written." % (path, sort, why)
+    )
+
+
 def _saved(path: str, sort: str) -> t.Dict[str, t.Any]:
     """The document of an earlier run, empty when there is none. One that cannot be read is left where it is."""
     try:
@@ -329,22 +405,17 @@ def _saved(path: str, sort: str) -> t.Dict[str, t.Any]:
         data = read(path, None)
         document = {} if data is None else json.loads(data.decode("utf-8", "surrogateescape"))
     except (OSError, ValueError, RecursionError) as exc:
-        raise ViewError(
-            "%s cannot be read as the %s of an earlier run (%s); put it right, or move it away to start without it. "
-            "Nothing was written." % (path, sort, "it is nested too deeply" if isinstance(exc, RecursionError) else exc)
-        ) from exc
+        why = "it is nested too deeply" if isinstance(exc, RecursionError) else str(exc)
+        raise _unreadable(path, sort, why) from exc
     if data is None:
         return {}
-    valid = isinstance(document, dict)
-    if valid and sort == "plan":
-        groups = document.get("groups")
-        valid = isinstance(groups, dict) and all(
-            isinstance(entry, dict) and isinstance(entry.get("classes"), list) for entry in groups.values()
-        )
-    if not valid:
-        raise ViewError(
-            "%s is not the %s of an earlier run; move it away to start without it. Nothing was written." % (path, sort)
-        )
+    if not isinstance(document, dict):
+        raise _unreadable(path, sort, "it is no dictionary")
+    if sort == "plan":
+        # as large as the cluster makes it, here too
+        problems = Checker(_PLANNED, most=_MOST_PARTS * 100).problems(document)
+        if problems:
+            raise _unreadable(path, sort, "; ".join(problems))
     return t.cast(t.Dict[str, t.Any], document)
 
 
@@ -398,6 +469,12 @@ def _without(entry: t.Mapping[str, t.Any], gone: t.Collection[str]) -> t.Dict[st
         if set(each["hosts"]) - set(gone)
     ]
     return left
+
+
+def earlier_classes(path: str) -> t.Dict[str, t.List[t.Dict[str, t.Any]]]:
+    """{group: classes} of the plan that an earlier run left in a file."""
+    groups = _saved(path, "plan").get("groups", {})
+    return {name: entry["classes"] for name, entry in groups.items() if entry.get("classes")}
 
 
 def merged_plan(

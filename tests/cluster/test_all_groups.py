@@ -5,10 +5,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import typing as t
 
 import pytest
+
+from ansible_collections.fabric.rdma.plugins.module_utils._kube import KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._kube_rollout import Rollout
 
 if t.TYPE_CHECKING:
     from conftest import Site
@@ -92,14 +96,31 @@ def test_what_is_gone_goes_and_what_is_not_ours_stays(converged: Site) -> None:
     del converged.groups["gb200"]
     # nothing goes by accident: the files of earlier runs know the hosts, and so do their nodes
     output = " ".join(converged.run("rollout", fails=True).split())
-    assert "a100-2 of group ib-a100; gb200-1, gb200-2 of group gb200" in output
+    assert "gb200-1, gb200-2 of group gb200; a100-2 of group ib-a100" in output
     (converged.directory / "output").rename(converged.directory / "elsewhere")
-    output = " ".join(converged.run("rollout", fails=True).split())
-    assert "Nothing was changed. 3 nodes have the label rdma.fabric/class" in output
-    assert "a100-2 (class ib-a100-ibp33s0), gb200-1 (class gb200-device-1021), gb200-2" in output
+    lost = "3 nodes have the label rdma.fabric/class"
+    # no program of that name: who is refused installs nothing
+    operator = {
+        **converged.rollout,
+        "engine": "network_operator",
+        "operator_version": "26.4.1",
+        "helm": {"binary": "/no"},
+    }
+    for playbook, rollout in (("site", {"method": "apply"}), ("rollout", {}), ("rollout", operator)):
+        given = json.dumps({"rdma_rollout": {**converged.rollout, **rollout}})
+        output = " ".join(converged.run(playbook, "-e", given, fails=True).split())
+        assert lost in output
+        assert "a100-2 (class ib-a100-ibp33s0), gb200-1 (class gb200-device-1021), gb200-2" in output
+        assert "Nothing was written or changed." in output
+        assert "Gather the facts" not in output
+        assert not (converged.directory / "output").exists()
+    # whoever rolls out without the playbooks is refused, too
+    rollout = Rollout(converged.kube)
+    rollout.look([], {}, [])
+    with pytest.raises(KubeError, match=f"^Nothing was changed. {lost}"):
+        rollout.insist(["v100-1", "v100-2", "a100-1", "a100-3", "rail-1", "rail-2"], [])
     assert converged.objects() == before
     assert converged.classes() == CLASSES
-    (converged.directory / "output").rename(converged.directory / "partly")
     (converged.directory / "elsewhere").rename(converged.directory / "output")
     # said by host and by group; the diff of a check shows who leaves
     converged.rollout["remove"] = ["a100-2", "gb200"]

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.fabric.rdma.plugins.module_utils._ofed import active_ports
 from ansible_collections.fabric.rdma.tests.integration.stand_ins import BUILT, INBOX, WISH
 
 if t.TYPE_CHECKING:
@@ -29,6 +30,15 @@ WORKS["ofed"]["mlx5_core"] = {"path_kind": "updates", "version": "24.10-1.1.4"}
 FAILS = {"failed": True, "msg": "No space left on device"}
 DOES_NOT_INSTALL = {"name": "Fill the disk", "ansible.builtin.fail": {"msg": "dpkg: no space left"}}
 INSTALLS = {"name": "Install", "ansible.builtin.debug": {"msg": "installed"}}
+
+
+def due(*, booted: bool = True, state: str = "Active") -> dict[str, t.Any]:
+    """What ib_facts says of a node with a driver that is installed and not yet proved; state: that of its first port, Active before."""
+    rdma = json.loads(json.dumps(WORKS))
+    proof = {"method": "doca", "release": "2.9.1", "installed": True, "booted": booted}
+    rdma["ofed"]["proof"] = {**proof, "devices": active_ports(INBOX)}
+    rdma["devices"][0]["ports"][0]["state"] = state
+    return {"ansible_facts": {"rdma": rdma}}
 
 
 def test_a_proof_is_due_before_anything_is_installed(node: Node) -> None:
@@ -60,6 +70,74 @@ def test_no_proof_is_due_of_what_was_never_begun(node: Node) -> None:
     node.play(INSTALLS)
     states = [call for call in node.calls() if call.startswith(("driver_proof", "driver_packages"))]
     assert states[-3:] == ["driver_packages opened", "driver_packages restored", "driver_proof done"]
+
+
+def test_no_way_back_is_a_reason_not_to_begin(node: Node) -> None:
+    node.answers["driver_packages checked"] = [{"no_way_back": ["rdma-core 44.0-2"]}]
+    said = node.play(INSTALLS)
+    assert (
+        "n1: the driver stays as it is. no_way_back: after a failure, rdma-core 44.0-2 could not be put back, since no "
+        "repository of the node has this version (name one that has). Who knows better overrides it by its name, "
+        "ofed_override: [no_way_back]." in said
+    )
+    assert node.calls() == ["ib_facts", "driver_gate", "driver_packages checked"]
+
+
+def test_who_knows_better_goes_without_a_way_back(node: Node) -> None:
+    node.answers["driver_packages checked"] = [{"no_way_back": ["rdma-core 44.0-2"]}]
+    node.answers["ib_facts"] += [due(booted=False)]
+    said = node.play(INSTALLS, ofed_override=["no_way_back"])
+    assert "failed=0" in said
+    states = [call for call in node.calls() if call.startswith("driver_packages")]
+    assert states == ["driver_packages checked", "driver_packages opened", "driver_packages closed"]
+
+
+def test_the_first_run_after_a_boot_does_the_proof(node: Node) -> None:
+    """And nothing else: the driver is in the kernel already."""
+    node.answers["ib_facts"] = [due(), due(), {"ansible_facts": {"rdma": WORKS}}]
+    said = node.play(DOES_NOT_INSTALL, ofed_log_window=7, ofed_log_limit=9)
+    assert "failed=0" in said
+    # and, as after any change, a last look at the host
+    proof = ["driver_check", "ib_facts", "driver_packages forgotten", "driver_proof done", "ib_facts"]
+    assert node.calls() == ["ib_facts", *proof, "ib_facts"]
+    calls = dict(json.loads(line) for line in (node.directory / "calls").read_text().splitlines())
+    assert (calls["driver_check"]["log_window"], calls["driver_check"]["log_limit"]) == (7, 9)
+
+
+FLOODS = "the kernel's log grows by 118 records a second (limit: 20), most often with 'mlx5_core: N'"
+
+
+@pytest.mark.parametrize(
+    ("check", "port", "task", "reason"),
+    [
+        ({"problems": [FLOODS]}, "Active", "Insist on the new driver and a quiet log", FLOODS),
+        (
+            {"driver": {"path": "updates/x.ko", "pending": True}},
+            "Active",
+            "Insist on the new driver and a quiet log",
+            "the kernel runs another driver than updates/x.ko",
+        ),
+        (
+            {},
+            "Down",
+            "Insist that no port and no service was lost",
+            "port 1 was Active and is Down (phys state LinkUp)",
+        ),
+    ],
+    ids=["log", "driver", "port"],
+)
+def test_a_driver_that_fails_its_proof_after_a_boot_stays(
+    node: Node, check: dict[str, t.Any], port: str, task: str, reason: str
+) -> None:
+    """This run has changed nothing, so there is nothing to be put back; the proof is due as before."""
+    node.answers["ib_facts"] = [due(state=port)]
+    node.answers["driver_check"] = [{**BUILT, **check}]
+    said = node.play(DOES_NOT_INSTALL)
+    assert f'n1: doca 2.9.1, which an earlier run installed, fails its proof at "judge | {task}": ' in said
+    assert (
+        f"{reason}. Nothing was changed. With ofed_activate: reboot, the role puts back the packages of before" in said
+    )
+    assert set(node.calls()) == {"ib_facts", "driver_check"}
 
 
 def test_a_log_that_finds_no_room_keeps_nothing_from_being_put_back(node: Node) -> None:
@@ -130,6 +208,8 @@ def test_facts_of_a_cache_decide_nothing(node: Node, what: str) -> None:
     names = roles if what == "roles" else ["n1"]
     hosts = {name: {**local, "ansible_remote_tmp": str(node.directory / name)} for name in names}
     groups = {"rdma": {"children": {"a": {"hosts": hosts, "vars": wishes}}, "vars": {"rdma_groups": ["a"]}}}
+    # not in the run; yesterday it had the initiator name that the others have
+    groups["elsewhere"] = {"hosts": {"n0": local}}
     (node.directory / "hosts.json").write_text(json.dumps(groups))
     (node.collection / "roles" / "ofed" / "tasks" / "doca.yml").write_text(json.dumps([INSTALLS]))
     env = {
@@ -139,15 +219,27 @@ def test_facts_of_a_cache_decide_nothing(node: Node, what: str) -> None:
     user = node.user._replace(env=node.user.env | env)
     inventory = ("-i", str(node.directory / "hosts.json"))
     answers = node.directory / "answers.json"
-    answers.write_text(json.dumps({"ib_facts": [{"ansible_facts": {"rdma": WORKS}}]}))
+    storage = {
+        **WORKS["storage"],
+        "iscsi": {**WORKS["storage"]["iscsi"], "initiator_name": "iqn.2026-01.com.example:a"},
+    }
+    answers.write_text(json.dumps({"ib_facts": [{"ansible_facts": {"rdma": {**WORKS, "storage": storage}}}]}))
     user.run("ansible", *inventory, "all", "-m", "fabric.rdma.ib_facts")
     (node.directory / "calls").write_text("")
+    node.answers["ib_facts"] = [{"ansible_facts": {"rdma": {**INBOX, "storage": storage}}}]
     answers.write_text(json.dumps(node.answers))
     plays = [
         {
             "hosts": host,
             "gather_facts": False,
-            "tasks": [{"ansible.builtin.include_role": {"name": f"fabric.rdma.{role}"}}],
+            "tasks": [
+                {"ansible.builtin.include_role": {"name": f"fabric.rdma.{role}"}},
+                {
+                    "ansible.builtin.debug": {
+                        "msg": "{{ __storage_prereqs_duplicates | default([]) | map(attribute='hosts') }}"
+                    }
+                },
+            ],
         }
         for host, role in roles.items()
     ]
@@ -161,5 +253,7 @@ def test_facts_of_a_cache_decide_nothing(node: Node, what: str) -> None:
         asked.setdefault(name, set()).add(Path(given["tmp"]).name)
     assert asked.get("ib_facts") == set(hosts), done.stdout
     assert asked.get("driver_gate") == {"n1"}, done.stdout
+    if what == "roles":
+        assert '"msg": [ [ "n1", "n2" ] ]' in " ".join(done.stdout.split()), done.stdout
     # its nodes would take their turns again, outside of the waves of the second
     assert ("Nodes have been prepared in this run: n1. Prepare all" in done.stdout) is (what == "prepare"), done.stdout

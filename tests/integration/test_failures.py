@@ -92,8 +92,11 @@ def test_an_inventory_without_hosts(user: User, tmp_path: Path) -> None:
     assert "The inventory has no hosts that match rdma." in said(done)
 
 
-def test_a_host_that_fails_on_the_way(user: User, tmp_path: Path) -> None:
-    """Its capture cannot be read: that fails the host at once, and the others go on to the report."""
+@pytest.mark.parametrize("whose", ["user", "oldest_user"])
+def test_a_host_that_fails_on_the_way(whose: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """Its capture cannot be read: that fails the host at once, and the others go on to the report. On a site where one ends a play."""
+    user: User = request.getfixturevalue(whose)
+    user = user._replace(env=user.env | {"ANSIBLE_ANY_ERRORS_FATAL": "true"})
     groups = {"good": replayed("ib-v100-1", "ib-v100-2"), "lost": replayed("ib-a100-1", "nowhere")}
     inventory = write_inventory(tmp_path, groups)
     done = user.run("ansible-playbook", "fabric.rdma.site", "-i", str(inventory), check=False)

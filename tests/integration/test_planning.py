@@ -109,6 +109,11 @@ def test_what_a_run_does_not_plan_stays(site: Site) -> None:
     assert "set rdma_groups to the groups that you want planned" in said
     assert site.load("plan.json") == first
 
+    # a class keeps the name that an earlier run gave it
+    text = json.dumps(first).replace("a100-ibp161s0", "a100-ibp161")
+    (site.output / "plan.json").write_text(text)
+    first = json.loads(text)
+    a100 = {name.replace("ibp161s0", "ibp161") for name in a100}
     site.play("plan", "--limit", "a100", "-e", json.dumps({"rdma_groups": ["a100"]}))
     second = site.load("plan.json")
     assert sorted(second["groups"]) == ["a100", "v100"]
@@ -139,7 +144,7 @@ def test_what_a_run_does_not_plan_stays(site: Site) -> None:
     assert plan["removed"] == {"a2": "a100", "v1": "v100", "v2": "v100"}
     assert sorted(plan["groups"]) == ["a100"]
     assert sorted(site.load("facts.json")) == ["a1"]
-    assert site.rendered("a100") == {name for name in a100 if "ibp161s0" in name}
+    assert site.rendered("a100") == {name for name in a100 if "ibp161" in name}
     assert site.rendered("v100") == {"mine-daemonset.yaml"}
 
 
@@ -161,9 +166,9 @@ def test_a_plan_never_shrinks_by_accident(site: Site) -> None:
         assert "3 hosts that earlier runs know are not in the RDMA groups of this inventory" in said
         assert "a1, a2 of group a100; v2 of group v100" in said
         assert "rdma_rollout.remove: [a1, a2, v2]" in said
-    slices = {"awx_job_slice_number": 2, "awx_job_slice_count": 3}
+    slices = {"awx_workflow_job_name": "rollout", "awx_job_template_name": "rollout"}
     said = refused("rollout", "-e", json.dumps(slices))
-    assert "This run is slice 2 of 3 of a sliced job (awx_job_slice_number, awx_job_slice_count)" in said
+    assert "This run is a slice of a sliced job (awx_workflow_job_name, awx_job_template_name)" in said
     # also where earlier runs have left nothing, and where a role is used alone
     (site.directory / "role.yml").write_text("- hosts: rdma\n  gather_facts: false\n  roles: [fabric.rdma.plan]\n")
     command = ("ansible-playbook", "role.yml", "-i", "hosts.json")
@@ -171,7 +176,7 @@ def test_a_plan_never_shrinks_by_accident(site: Site) -> None:
     done = alone.run(
         *command, "-e", json.dumps({**slices, "rdma_output_dir": str(site.directory / "new")}), check=False
     )
-    assert "slice 2 of 3" in done.stdout
+    assert "is a slice of a sliced job" in done.stdout
     assert not (site.directory / "new").exists()
     # one that is to go has to be out of the inventory
     site.write({"v100": V100, "a100": {"a1": "ib-a100-1"}}, rdma_rollout={"remove": ["a2", "v2"]})

@@ -1,19 +1,22 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is secret in the wishes for the Network Operator is in no output, however much of it is asked for."""
+"""What is secret in the wishes is in no output, however much of it is asked for."""
 
 from __future__ import annotations
 
+import json
 import typing as t
 from pathlib import Path
 
 import pytest
 import yaml
 
+from ansible_collections.fabric.rdma.tests.integration.stand_ins import interpreter
 from ansible_collections.fabric.rdma.tests.integration.test_failures import replayed, write_inventory
 
 if t.TYPE_CHECKING:
+    from ansible_collections.fabric.rdma.tests.integration.stand_ins import Node
     from conftest import User
 
 pytestmark = pytest.mark.integration
@@ -63,7 +66,106 @@ def test_values_and_addresses_of_the_chart(user: User, tmp_path: Path, method: s
         assert written.stat().st_mode & 0o777 == 0o600
     else:
         assert done.returncode == 2, said
+        assert "It is not known which nodes earlier rollouts have labelled: " in said
         assert "Insist that Helm has done it: " in said, said[-2000:]
         assert "https://charts.example/stable" in said, "the cause is told all the same"
     assert SECRET not in said
     assert PASSWORD not in said
+
+
+# --- the repository of the driver ----------------------------------------------------------------------------------------
+
+REPOSITORY = f"https://admin:{PASSWORD}@repository.example/doca"
+FAMILIES = {"apt": "Debian", "dnf": "RedHat"}
+
+
+def written(node: Node, manager: str) -> Path:
+    """Where the role of this test's collection writes the repository: nothing of this machine is changed."""
+    top = node.directory / "etc"
+    (top / "apt" / "preferences.d").mkdir(parents=True)
+    for name in ("apt/sources.list.d", "yum.repos.d", "pki/rpm-gpg"):
+        (top / name).mkdir(parents=True)
+    role = node.collection / "roles" / "ofed"
+    for path in [*role.glob("tasks/*.yml"), *role.glob("vars/*.yml")]:
+        text = path.read_text().replace("/etc/apt/", f"{top}/apt/").replace("/etc/pki/", f"{top}/pki/")
+        path.write_text(
+            text.replace(
+                "    name: fabric-rdma-ofed\n", f"    name: fabric-rdma-ofed\n    reposdir: {top}/yum.repos.d\n"
+            )
+        )
+    name = "apt/sources.list.d/fabric-rdma-ofed.sources" if manager == "apt" else "yum.repos.d/fabric-rdma-ofed.repo"
+    return top / name
+
+
+def ofed(
+    node: Node, manager: str, *options: str, user: User | None = None, key_real: bool = False, **wish: t.Any
+) -> str:
+    """What a run of the role says, with a package manager that fails and quotes the repository."""
+    quotes = {"failed": True, "rc": 1, "msg": f"E: Failed to fetch {wish['repository']}/Packages"}
+    facts = {"ansible_os_family": FAMILIES[manager], "ansible_pkg_mgr": manager, "ansible_distribution": "x"}
+    setup = {"ansible_facts": facts}
+    answers = {"": {"real": {}}, manager: quotes, "package": {}, "rpm_key": {}, "setup": setup}
+    if not key_real:
+        answers["get_url"] = {}
+    (node.directory / "answers.json").write_text(json.dumps(node.answers))
+    host = interpreter(node.directory / "node", answers)
+    (node.directory / "hosts.json").write_text(json.dumps({"all": {"hosts": {"n1": host}}}))
+    wish = {"method": "doca", "version": "2.9.1", "key_checksum": "sha256:0", "activate": "none", **wish}
+    # nothing of this machine is written
+    logs = {f"__ofed_{name}_log": str(node.directory / f"{name}.log") for name in ("kept", "staged")}
+    play = {
+        "hosts": "all",
+        "gather_facts": False,
+        "tasks": [{"ansible.builtin.include_role": {"name": "fabric.rdma.ofed"}}],
+        "vars": {"rdma_ofed": wish},
+    }
+    (node.directory / "play.yml").write_text(json.dumps([play]))
+    inventory = str(node.directory / "hosts.json")
+    command = ["-i", inventory, "-e", json.dumps(logs), *options, str(node.directory / "play.yml")]
+    done = (user or node.user).run("ansible-playbook", *command, check=False)
+    return " ".join((done.stdout + done.stderr).replace('\\"', '"').split())
+
+
+@pytest.mark.parametrize(("whose", "manager"), [("user", "apt"), ("user", "dnf"), ("oldest_user", "apt")])
+def test_the_password_of_a_repository(node: Node, whose: str, manager: str, request: pytest.FixtureRequest) -> None:
+    """Of its address, and of that of its key. It has to be on the node, where nobody but root reads it."""
+    core = request.getfixturevalue(whose)
+    user = node.user._replace(bin=core.bin, env={**node.user.env, "PATH": core.env["PATH"]})
+    source = written(node, manager)
+    wish: dict[str, t.Any] = {"repository": REPOSITORY, "key": f"https://admin:{PASSWORD}@repository.example/key.asc"}
+    checked = ofed(node, manager, "--check", "--diff", "-vvv", user=user, **wish)
+    assert not source.exists()
+    assert PASSWORD not in checked
+    assert "from https://repository.example/doca" in checked
+    said = ofed(node, manager, "--diff", "-vvv", user=user, **wish)
+    assert f"admin:{PASSWORD}@repository.example/doca" in source.read_text()
+    assert source.stat().st_mode & 0o777 == 0o600
+    assert PASSWORD not in said
+    assert "Failed to fetch https://repository.example/doca/Packages" in said, "the cause is told all the same"
+    assert "What was done: put back" in said
+
+
+@pytest.mark.parametrize("whose", ["user", "oldest_user"])
+def test_the_password_of_a_key_that_is_not_there(node: Node, whose: str, request: pytest.FixtureRequest) -> None:
+    core = request.getfixturevalue(whose)
+    user = node.user._replace(bin=core.bin, env={**node.user.env, "PATH": core.env["PATH"]})
+    written(node, "apt")
+    wish: dict[str, t.Any] = {
+        "repository": "https://repository.example/doca",
+        "key": f"http://admin:{PASSWORD}@127.0.0.1:9/key.asc",
+    }
+    said = ofed(node, "apt", "--diff", "-vvv", user=user, key_real=True, **wish)
+    assert PASSWORD not in said
+    assert 'failed at "key | Fetch the key of the repository"' in said
+
+
+def test_a_repository_without_a_password_is_shown(node: Node) -> None:
+    source = written(node, "apt")
+    wish: dict[str, t.Any] = {
+        "repository": "https://repository.example/doca",
+        "key": "https://repository.example/key.asc",
+    }
+    said = ofed(node, "apt", "--diff", **wish)
+    assert source.stat().st_mode & 0o777 == 0o644
+    assert "+URIs: https://repository.example/doca" in said
+    assert 'failed at "apt | Install the release"' in said

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ansible_collections.fabric.rdma.tests.integration.stand_ins import BUILT, INBOX, RESTORED, interpreter
+
 if t.TYPE_CHECKING:
     from conftest import User
 
@@ -269,3 +271,156 @@ def test_facts_that_are_variables_of_ours_end_the_run(
     assert not (tmp_path / "evil").exists(), said
     assert not (tmp_path / "output").exists(), said
     assert "evil:1" not in said
+
+
+# --- facts that come in the middle of a run ------------------------------------------------------------------------------
+
+WORK = {"changed": True, "stale_containers": [{"namespace": "default", "pod": "web", "container": "c"}], "pods": []}
+# What the role ofed comes by on its way to an installation. Nothing of this machine is changed.
+OFED = {
+    "": {},
+    "ib_facts": {"ansible_facts": {"rdma": INBOX}},
+    "setup": {"ansible_facts": {"ansible_os_family": "Debian", "ansible_pkg_mgr": "apt", "ansible_distribution": "x"}},
+    "driver_gate": {"blocked": [], "refusals": []},
+    "driver_packages": {"no_way_back": [], **RESTORED},
+    "driver_check": BUILT,
+}
+
+
+def run_on_evil_node(
+    user: User, directory: Path, run: dict[str, t.Any], answers: dict[str, t.Any], **variables: t.Any
+) -> str:
+    """What a run says, on one line; run: a play, or a playbook to import."""
+    bad = {**interpreter(directory / "bad", answers), "ansible_become": False}
+    inventory = {"rdma": {"hosts": {"bad": bad}, "vars": {"rdma_output_dir": str(directory / "output"), **variables}}}
+    # a host whose facts are well, for one that calls itself by its name
+    inventory["good"] = {"hosts": {"good": {}}}
+    (directory / "hosts.json").write_text(json.dumps(inventory))
+    (directory / "play.yml").write_text(yaml.safe_dump([run]))
+    done = user.run("ansible-playbook", "-i", str(directory / "hosts.json"), str(directory / "play.yml"), check=False)
+    return " ".join((done.stdout + done.stderr).split())
+
+
+def role(name: str) -> dict[str, t.Any]:
+    return {"hosts": "rdma", "gather_facts": False, "tasks": [{"ansible.builtin.include_role": {"name": name}}]}
+
+
+@pytest.mark.parametrize(
+    ("whose", "more"), [("user", {}), ("user", {"inventory_hostname": "good"}), ("oldest_user", {})]
+)
+def test_a_node_names_no_cluster_and_no_pods(
+    whose: str, more: dict[str, t.Any], request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """A kubeconfig may name a program, which would be run on the controller."""
+    kubeconfig = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "users": [
+            {
+                "name": "u",
+                "user": {
+                    "exec": {
+                        "apiVersion": "client.authentication.k8s.io/v1",
+                        "command": "touch",
+                        "args": [str(tmp_path / "run")],
+                        "interactiveMode": "Never",
+                    }
+                },
+            }
+        ],
+    }
+    facts = {"containerd_memlock_restart_pods": ["default/web"], "containerd_memlock_kubeconfig": kubeconfig, **more}
+    said = run_on_evil_node(
+        request.getfixturevalue(whose),
+        tmp_path,
+        role("fabric.rdma.containerd_memlock"),
+        {"containerd_memlock": {**WORK, "ansible_facts": facts}},
+    )
+    assert not (tmp_path / "run").exists(), said
+    assert "pods | Delete those" not in said
+    assert "has facts named containerd_memlock_kubeconfig, containerd_memlock_restart_pods" in said
+
+
+@pytest.mark.parametrize("role_name", ["containerd_memlock", "nvidia_peermem", "ofed", "storage_prereqs"])
+def test_a_role_does_nothing_for_a_node_that_makes_wishes(role_name: str, user: User, tmp_path: Path) -> None:
+    """Also where it gathers no facts, as they are there."""
+    facts = {"rdma": INBOX, f"{role_name}_x": 1}
+    play = role(f"fabric.rdma.{role_name}")
+    play["tasks"].insert(0, {"ansible.builtin.setup": {}})
+    # as after a play that has discovered
+    discovered = {"__discover_gathered": {"ansible_facts": {}}}
+    answers = {"": {"failed": True, "msg": "the node was asked"}, "setup": {"ansible_facts": facts}}
+    said = run_on_evil_node(user, tmp_path, play, answers, **discovered)
+    assert f"this host has facts named {role_name}_x" in said
+    assert "the node was asked" not in said
+
+
+@pytest.mark.parametrize(
+    ("whose", "module", "fact"),
+    [
+        ("user", "driver_proof", "ofed_method"),
+        ("oldest_user", "driver_proof", "ofed_method"),
+        ("user", "file", "ofed_key"),
+        ("user", "get_url", "ofed_key"),
+        ("user", "ib_facts", "ofed_key"),
+    ],
+)
+def test_a_node_names_no_file_of_the_controller(
+    whose: str, module: str, fact: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """Neither one that is included and evaluated, nor one that is sent to it, whichever module says so."""
+    secret = tmp_path / "secret"
+    secret.write_text("hunter2-of-the-controller")
+    (tmp_path / "secret.yml").write_text(
+        json.dumps(
+            [
+                {
+                    "ansible.builtin.debug": {
+                        "msg": "{{ lookup('ansible.builtin.pipe', 'touch %s') }}" % (tmp_path / "run")
+                    }
+                }
+            ]
+        )
+    )
+    answers = {**OFED, "stat": {"stat": {"exists": False}}}
+    answers[module] = {**answers.get(module, {})}
+    answers[module]["ansible_facts"] = {**answers[module].get("ansible_facts", {}), fact: str(secret)}
+    said = run_on_evil_node(
+        request.getfixturevalue(whose),
+        tmp_path,
+        role("fabric.rdma.ofed"),
+        answers,
+        rdma_ofed={
+            "method": "doca",
+            "version": "2.9.1",
+            "repository": "https://repository.example/doca",
+            "key": "https://repository.example/key.asc",
+            "key_checksum": "sha256:0",
+        },
+    )
+    assert not (tmp_path / "run").exists(), said
+    seen = tmp_path / "bad" / "seen"
+    assert not seen.exists() or "hunter2" not in seen.read_text(), said
+    if module == "ib_facts":
+        # of its answer nothing but the facts that it is for is taken
+        assert "apt | Install the release" in said
+    else:
+        assert f"has facts named {fact}" in said
+
+
+@pytest.mark.parametrize(("module", "fact"), [("tempfile", "rdma_output_dir"), ("capture", "inventory_hostname")])
+def test_a_node_says_not_where_its_archive_goes(module: str, fact: str, user: User, tmp_path: Path) -> None:
+    stolen = str(tmp_path / "stolen")
+    said = run_on_evil_node(
+        user,
+        tmp_path,
+        {"ansible.builtin.import_playbook": "fabric.rdma.capture"},
+        {module: {"real": {fact: stolen if fact == "rdma_output_dir" else f"../../{Path(stolen).name}/x"}}},
+    )
+    assert not (tmp_path / "stolen").exists(), said
+    assert f"this host has facts named {fact}" in said
+    assert "PLAY [Capture]" in said
+    assert not list(tmp_path.rglob("*.tar.gz"))

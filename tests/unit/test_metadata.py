@@ -308,8 +308,9 @@ def test_a_fault_says_where_only_a_longer_run_proves_it(row: t.Any) -> None:
     """`make test` leaves these scenarios out."""
     places = {FAULTS.locate(name).relative_to(ROOT).parts[:2] for name, _test in FAULTS.references(row)}
     line = FAULTS.PAGE.read_text().splitlines()[row.number - 1]
-    for scenario in ("driver", "kubernetes"):
-        assert (f"(`make {scenario}`)" in line) == (places == {("molecule", scenario)})
+    longer = {"driver": {("molecule", "driver")}, "kubernetes": {("molecule", "kubernetes"), ("tests", "cluster")}}
+    for scenario, own in longer.items():
+        assert (f"(`make {scenario}`)" in line) == (bool(places) and places <= own)
 
 
 ROW = "| fault | it ends well | {} |"
@@ -520,10 +521,11 @@ def test_templates_read_no_key_by_the_name_of_a_method() -> None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "playbooks").glob("*.yml")), ids=lambda path: path.stem)
 def test_plays_are_linear_whatever_the_site_prefers(path: Path) -> None:
-    """Decisions for all hosts are made once, and what is added to the inventory is there for the next task."""
+    """Decisions for all hosts are made once, and what is added to the inventory is there for the next task. A failed host ends no play."""
     plays = [play for play in yaml.safe_load(path.read_text()) if "hosts" in play]
-    assert {play["name"]: play.get("strategy") for play in plays} == {
-        play["name"]: "ansible.builtin.linear" for play in plays
+    pinned = {"strategy": "ansible.builtin.linear", "any_errors_fatal": False}
+    assert {play["name"]: {key: play.get(key) for key in pinned} for play in plays} == {
+        play["name"]: pinned for play in plays
     }
 
 
@@ -581,6 +583,13 @@ def test_a_role_that_changes_nodes_passes_the_gate(role: str) -> None:
     for task, state in zip(gates, states, strict=True):
         assert task["register"] == {"begin": f"__{role}_begun", "end": f"__{role}_ended"}[state]
         assert task["when"] == "__prepare_waves is not defined"
+
+
+def test_modules_for_boot_have_one_writer() -> None:
+    """community.general.modprobe with "persistent" writes a file of modules-load.d anew, whatever somebody else has in it."""
+    loads = [task for role in ROLES for task in tasks_of(role) if "community.general.modprobe" in task]
+    assert loads
+    assert not [task["name"] for task in loads if "persistent" in task["community.general.modprobe"]]
 
 
 def test_the_gate_knows_every_role_that_is_called_for_a_node() -> None:

@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -121,6 +123,27 @@ def test_what_is_not_taken(name: str, arguments: tuple[Any, ...], message: str) 
 )
 def test_why_a_task_failed(result: Any, why: str) -> None:
     assert filter_named("rdma_why")(result) == why
+
+
+def test_a_reason_has_no_password_in_it_also_where_it_is_cut() -> None:
+    said = {"msg": "x" * 1980 + " https://admin:hunter2-and-more@host/doca"}
+    assert "hunter2" not in filter_named("rdma_why")(said)
+    assert filter_named("rdma_why")({"msg": "E: https://admin:hunter2@host/doca"}) == "E: https://host/doca"
+
+
+def test_what_is_redacted_is_still_no_template() -> None:
+    assert type(filter_named("rdma_redacted")("{{ 1 }}")) is type(filter_named("rdma_why")({"msg": "x"}))
+
+
+def test_classes_keep_the_names_of_an_earlier_plan(tmp_path: Path) -> None:
+    plan = filter_named("rdma_selectors")({"n": FACTS}, GROUPS)
+    saved = tmp_path / "plan.json"
+    saved.write_text(json.dumps(plan).replace("ib-a100-ibp161s0", "ib-a100-first"))
+    later = filter_named("rdma_selectors")({"n": FACTS}, GROUPS, str(saved))
+    assert [entry["name"] for entry in later["groups"]["ib-a100"]["classes"]] == ["ib-a100-first"]
+    saved.write_text("{")
+    with pytest.raises(AnsibleFilterError, match=re.escape(str(saved))):
+        filter_named("rdma_selectors")({"n": FACTS}, GROUPS, str(saved))
 
 
 def test_from_facts_to_objects() -> None:

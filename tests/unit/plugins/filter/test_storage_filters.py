@@ -64,6 +64,19 @@ def test_hosts_that_are_compared() -> None:
     assert (found["hosts"], found["keeper"]) == (["n1", "n2"], "n1")
 
 
+def test_names_of_a_fact_cache_are_not_compared() -> None:
+    seen = {"__discover_gathered": {"ansible_facts": {}}}
+    hostvars = {
+        "cached": host("iqn.x"),
+        "n1": host("iqn.x", **seen),
+        "lost": host("iqn.x", __discover_gathered={"msg": ""}),
+    }
+    assert rdma_initiator_duplicates(hostvars, list(hostvars), fresh=True) == []
+    hostvars["n2"] = host("iqn.x", **seen)
+    (found,) = rdma_initiator_duplicates(hostvars, list(hostvars), fresh=True)
+    assert (found["hosts"], found["regenerate"]) == (["n1", "n2"], ["n2"])
+
+
 @pytest.mark.parametrize(
     ("hostvars", "hosts", "message"),
     [

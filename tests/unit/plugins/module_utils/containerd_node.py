@@ -19,13 +19,17 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import pytest
 
 from ansible_collections.fabric.rdma.molecule.shared import pace
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd_daemon import Node
+from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils.processes import Ask, Killed, apart, watch
+
+T = TypeVar("T")
 
 GENERATIONS = ("1.6", "1.7", "2")
 # What a process may lock that nobody has given more to; systemd's default is 8 MiB.
@@ -98,12 +102,8 @@ class Layout(NamedTuple):
 PLAIN = Layout("containerd.service", "plain", "", "etc/config.toml", "c.sock", ("--config", "ROOT/etc/config.toml"))
 
 
-class Killed(BaseException):
-    """Nobody catches it, as nobody catches SIGKILL."""
-
-
 class Machine(Node):
-    """A node with one containerd. Steps can be killed, and any command be answered by a test."""
+    """A node with one containerd. Runs can be killed, and any command be answered by a test."""
 
     def __init__(self, root: Path, directory: str, config: str, layout: Layout = PLAIN) -> None:
         super().__init__(self._command, str(root / "scratch"))
@@ -136,17 +136,53 @@ class Machine(Node):
         self.loaded = LOW
         self.starts = 0
         self.steps: list[str] = []
-        self.kill_at: int | None = None
+        # how a process of its own asks this one
+        self.ask: Ask | None = None
+        # what the unit checks before each start
+        self.may_start: Callable[[], bool] = lambda: True
         self.answers: dict[str, tuple[int, str, str]] = {}
         self.properties: dict[str, str] = {}
         self.may_raise = True
+
+    def apart(self, work: Callable[[], T], at: str | None = None, occurrence: int = 1) -> T:
+        """Does something in a process of its own, as Ansible runs a module. The daemon stays a child of this one, as it is one of systemd.
+
+        at: where the process gets SIGKILL, as a pattern of a step, a command, or a change of the file system (os.rename OLD NEW), all
+        without directories: after the step, before the command or the change. Killed, then; systemd does what it was told, though.
+        """
+        seen = 0
+
+        def answer(kind: str, text: str) -> Any:
+            nonlocal seen
+            if kind == "step":
+                self.steps.append(text)
+            if at is not None and re.fullmatch(at, " ".join(map(os.path.basename, text.split()))):
+                seen += 1
+                if seen == occurrence:
+                    raise Killed(text)
+            if kind == "pids":
+                return self.pids()
+            return self._systemctl(text.split()[1:]) if kind == "systemctl" else None
+
+        def watched(ask: Ask) -> T:
+            self.ask = ask
+            watch(lambda what: ask("change", what))
+            return work()
+
+        try:
+            return apart(watched, answer)
+        except Killed as exc:
+            line = str(exc).split()
+            if line[0] == "systemctl":
+                self._systemctl(line[1:])
+            raise
 
     # --- seams --------------------------------------------------------------------------------------------------------
 
     def step(self, name: str) -> None:
         self.steps.append(name)
-        if self.kill_at == len(self.steps):
-            raise Killed(name)
+        if self.ask:
+            self.ask("step", name)
 
     def sleep(self, seconds: float) -> None:
         # a daemon of a test that is well now stays so
@@ -156,6 +192,9 @@ class Machine(Node):
         return self.may_raise
 
     def pids(self) -> list[int]:
+        if self.ask:
+            found: list[int] = self.ask("pids", "")
+            return found
         if not self.process or self.process.poll() is not None:
             return []
         main = self.process.pid
@@ -175,6 +214,10 @@ class Machine(Node):
         for pattern, answer in self.answers.items():
             if re.search(pattern, line):
                 return answer
+        if self.ask:
+            told: tuple[int, str, str] | None = self.ask(arguments[0], line)
+            if told:
+                return told
         if arguments[0] == "systemctl":
             return self._systemctl(arguments[1:])
         if arguments[0] == "journalctl":
@@ -214,6 +257,8 @@ class Machine(Node):
     def start(self) -> bool:
         """As a unit of the type notify: it has started when it listens, and has not when it ends before."""
         self.starts += 1
+        if not self.may_start():
+            return False
         if self.layout.generated:
             self.config.write_text(self.generated)
         arguments = [argument.replace("ROOT", str(self.root)) for argument in self.layout.arguments]

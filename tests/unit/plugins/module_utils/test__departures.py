@@ -79,6 +79,28 @@ def test_words() -> None:
     assert removal_in_words({"b1": "b"}) == ["taken out on purpose (rdma_rollout.remove): b1 of group b"]
 
 
+# What AWX gives a job, and a slice: a sliced job is a workflow that has the name of its job template.
+AWX = {
+    f"{maker}_{name}": value
+    for maker in ("awx", "tower")
+    for name, value in {
+        "job_id": 12,
+        "job_launch_type": "manual",
+        "job_template_id": 9,
+        "job_template_name": "prepare",
+        "project_revision": "1c4b",
+        "inventory_name": "gpus",
+        "user_name": "admin",
+    }.items()
+}
+SLICE = {
+    **AWX,
+    **{f"{maker}_job_launch_type": "workflow" for maker in ("awx", "tower")},
+    **{f"{maker}_workflow_job_id": 11 for maker in ("awx", "tower")},
+    **{f"{maker}_workflow_job_name": "prepare" for maker in ("awx", "tower")},
+}
+
+
 @pytest.mark.parametrize(
     ("variables", "words"),
     [
@@ -95,6 +117,11 @@ def test_words() -> None:
             {"job_slice_count": 2, "job_slice_number": 1},
             "slice 1 of 2 of a sliced job (job_slice_number, job_slice_count)",
         ),
+        (AWX, None),
+        (SLICE, "a slice of a sliced job (awx_workflow_job_name, awx_job_template_name)"),
+        ({**SLICE, "awx_workflow_job_name": "nightly", "tower_workflow_job_name": "nightly"}, None),
+        # whoever knows better says so
+        ({**SLICE, "job_slice_count": 1}, None),
     ],
 )
 def test_slices_of_a_job(variables: dict[str, t.Any], words: str | None) -> None:

@@ -211,8 +211,14 @@ def test_a_log_that_cannot_be_read(tmp_path: Path) -> None:
         # Debian with dracut in the place of initramfs-tools
         ("/boot/initrd.img-6.1", {"lsinitrd", "dracut"}, "dracut --force /boot/initrd.img-6.1 6.1"),
         ("/boot/initrd.img-6.1", {"lsinitrd", "dracut", "update-initramfs"}, "dracut --force /boot/initrd.img-6.1 6.1"),
+        # what initramfs-tools leaves there when dracut takes its place
+        ("/boot/initrd.img-6.1", {"lsinitrd", "dracut", "lsinitramfs"}, "dracut --force /boot/initrd.img-6.1 6.1"),
         # dracut as a mere program beside them
-        ("/boot/initrd.img-6.1", {"lsinitramfs", "lsinitrd", "dracut"}, "update-initramfs -u -k 6.1"),
+        (
+            "/boot/initrd.img-6.1",
+            {"lsinitramfs", "update-initramfs", "lsinitrd", "dracut"},
+            "update-initramfs -u -k 6.1",
+        ),
         ("/boot/initramfs-6.1.img", {"lsinitrd", "dracut"}, "dracut --force /boot/initramfs-6.1.img 6.1"),
         ("/boot/initramfs-5.0.img", {"lsinitrd", "dracut"}, None),
     ],

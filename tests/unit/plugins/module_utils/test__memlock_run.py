@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import re
@@ -18,7 +19,7 @@ import pytest
 
 from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.plugins.module_utils import _memlock_run
-from ansible_collections.fabric.rdma.plugins.module_utils._containerd_daemon import check_cri
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd_daemon import check_cri, cri_status
 from ansible_collections.fabric.rdma.plugins.module_utils._memlock import MemlockError, parse_wish
 from ansible_collections.fabric.rdma.plugins.module_utils._memlock_run import lift
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils.containerd_node import (
@@ -27,9 +28,9 @@ from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils.containerd_
     GENERATIONS,
     HIGH,
     LOW,
-    Killed,
     Machine,
 )
+from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils.processes import Killed
 
 LIMIT = {"soft": HIGH, "hard": HIGH}
 ENTRY = {"type": "RLIMIT_MEMLOCK", **LIMIT}
@@ -47,6 +48,16 @@ def run(machine: Machine, check: bool = False, **wish: Any) -> dict[str, Any]:
 
 def rlimits(machine: Machine, name: str = SPEC) -> Any:
     return json.loads(machine.files()[name])["process"]["rlimits"]
+
+
+def notes(machine: Machine) -> dict[str, bytes]:
+    """What runs keep, by its path without the name of the run."""
+    top = Path(machine.state_directory)
+    return {
+        re.sub(r"^\d.*/", "", str(path.relative_to(top))): path.read_bytes()
+        for path in top.rglob("*")
+        if path.is_file()
+    }
 
 
 # containerd 1.x knows no version 3 of its configuration
@@ -216,11 +227,19 @@ def test_files_with_which_the_next_start_would_be_worse(start: Start, method: st
     assert (machine.files(), machine.starts) == (before, 1)
 
 
-def test_no_containerd(start: Start) -> None:
+@pytest.mark.parametrize("method", ["spec", "limit"])
+def test_no_containerd(start: Start, method: str) -> None:
+    """As with CRI-O, which is told what to do instead."""
     machine = start()
     machine.stop()
-    with pytest.raises(MemlockError, match=r"^no containerd that serves Kubernetes runs here"):
-        run(machine)
+    before = machine.files()
+    for check in (True, False):
+        with pytest.raises(
+            MemlockError,
+            match=r"^no containerd that serves Kubernetes runs here.* for CRI-O default_ulimits in crio\.conf\.d",
+        ):
+            run(machine, check, method=method)
+    assert (machine.files(), list(notes(machine)), machine.starts, machine.pids()) == (before, ["lock"], 1, [])
 
 
 def test_an_edit_that_would_change_something_else(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -326,46 +345,185 @@ def test_the_old_configuration_that_is_ill_too(start: Start) -> None:
 
 # --- killed -----------------------------------------------------------------------------------------------------------
 
-
-def test_killed_between_any_two_steps(start: Start) -> None:
-    """After each the next run predicts what it then does, and ends where one that was never disturbed ends."""
-    undisturbed = start()
-    run(undisturbed)
-    wanted = {name: data.replace(str(undisturbed.root).encode(), b"ROOT") for name, data in undisturbed.files().items()}
-    names = undisturbed.steps
-    assert names[:3] == ["planned", "journal", "staged"]
-    assert names[-3:] == ["healthy", "finished", "recorded"]
-    for number in range(1, len(names) + 1):
-        machine = start()
-        before = machine.files()
-        machine.kill_at = number
-        with pytest.raises(Killed):
-            run(machine)
-        machine.kill_at = None
-        predicted = run(machine, check=True)
-        result = run(machine)
-        last = names[number - 1] in ("finished", "recorded")
-        noted = not last and names[number - 1] != "planned"
-        assert (result["changed"], result["recovered"]) == (not last, noted), names[number - 1]
-        for key in ("changed", "files", "diff", "recovered"):
-            assert predicted[key] == result[key], names[number - 1]
-        found = {name: data.replace(str(machine.root).encode(), b"ROOT") for name, data in machine.files().items()}
-        assert found == wanted, names[number - 1]
-        assert not last or before != machine.files()
-        assert run(machine)["changed"] is False
-        machine.stop()
+STEPS = (
+    "planned",
+    "journal",
+    "staged",
+    "written fabric-rdma-base.json",
+    "written config.toml",
+    "written 90-fabric-rdma-memlock.conf",
+    "reloaded",
+    "proved",
+    "restarted",
+    "healthy",
+    "finished",
+    "recorded",
+)
+# The second reading of a configuration is that of the candidate.
+MERGES = "containerd .*config dump"
+RELOADS, RESTARTS = (f"systemctl {words}" for words in ("daemon-reload", "restart containerd.service"))
+RESTORED = tuple(f"restored {step.partition(' ')[2]}" for step in reversed(STEPS) if step.startswith("written "))
+# Those of the way back from a start that fails, which is that of the first restart.
+BACK = (*((step, 1) for step in RESTORED), ("undone", 1), ("restarted", 2), ("healthy", 1), ("finished", 1))
+Files = dict[str, bytes]
 
 
-def test_killed_with_a_daemon_that_is_down(start: Start) -> None:
-    machine = start()
-    machine.kill_at = 7
+def fresh(machine: Machine, check: bool = False, **wish: Any) -> dict[str, Any]:
+    """A run in a process of its own."""
+    return machine.apart(lambda: run(machine, check, **wish))
+
+
+def kill(machine: Machine, at: str, occurrence: int = 1) -> None:
+    """A run that gets SIGKILL."""
     with pytest.raises(Killed):
-        run(machine)
-    machine.kill_at = None
+        machine.apart(lambda: run(machine), at, occurrence)
+
+
+def relative(machine: Machine) -> Files:
+    return {name: data.replace(str(machine.root).encode(), b"ROOT") for name, data in machine.files().items()}
+
+
+def healthy(machine: Machine) -> bool:
+    return check_cri(machine, os.path.join(machine.directory, "ctr"), machine.address) is None
+
+
+def assert_nothing_is_left(machine: Machine, before: Files) -> None:
+    """No file that nobody needs, no lock, no journal; every copy is of the state before the first run, and containerd is healthy."""
+    found = notes(machine)
+    assert set(found) <= {"lock", "last.json", "1-config.toml"}
+    assert found.get("1-config.toml", before["etc/config.toml"]) == before["etc/config.toml"]
+    assert not [name for name in machine.files() if ".fabric-rdma-" in name]
+    assert not list((machine.root / "scratch").iterdir())
+    with open(os.path.join(machine.state_directory, "lock")) as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    assert healthy(machine)
+
+
+@pytest.fixture(scope="module")
+def ends() -> dict[str, Files]:
+    """The files after a run that nobody has disturbed, by generation."""
+    return {}
+
+
+@pytest.fixture
+def undisturbed(start: Start, generation: str, ends: dict[str, Files]) -> Files:
+    """Those of this generation."""
+    if generation not in ends:
+        machine = start()
+        fresh(machine)
+        assert tuple(" ".join(map(os.path.basename, name.split())) for name in machine.steps) == STEPS
+        ends[generation] = relative(machine)
+        machine.stop()
+    return ends[generation]
+
+
+def assert_done(machine: Machine, before: Files, undisturbed: Files, changed: bool, recovered: bool) -> None:
+    """The next run ends where one that nobody has disturbed ends, and the one after it has nothing to do."""
+    result = fresh(machine)
+    assert (result["changed"], result["recovered"]) == (changed, recovered)
+    assert relative(machine) == undisturbed
+    assert_nothing_is_left(machine, before)
+    if changed:
+        assert Path(result["backups"][str(machine.config)]).read_bytes() == before["etc/config.toml"]
+    assert {handler["memlock"]["hard"] for handler in result["handlers"].values()} == {HIGH}
+    assert result["daemon"]["memlock"] == LIMIT
+    again = fresh(machine)
+    assert (again["changed"], again["recovered"], again["handlers"]) == (False, False, result["handlers"])
+
+
+@pytest.mark.parametrize(
+    ("at", "occurrence"),
+    [*((step, 1) for step in STEPS), (MERGES, 2), (RELOADS, 1), (RESTARTS, 1)],
+    ids=[*STEPS, "candidate", "reloading", "restarting"],
+)
+def test_killed_between_any_two_steps(start: Start, undisturbed: Files, at: str, occurrence: int) -> None:
+    """The node works; the next run predicts what it then does, and ends where one that was never disturbed ends."""
+    machine = start()
+    before = machine.files()
+    kill(machine, at, occurrence)
+    assert healthy(machine)
+    left, starts = (machine.files(), notes(machine)), machine.starts
+    predicted = fresh(machine, check=True)
+    assert ((machine.files(), notes(machine)), machine.starts) == (left, starts)
+    done = at in ("finished", "recorded")
+    assert (predicted["changed"], predicted["recovered"]) == (not done, not done and "journal.json" in left[1])
+    assert predicted["files"] == (
+        [] if done else [str(machine.root / name) for name in (SPEC, "etc/config.toml", DROP_IN)]
+    )
+    assert_done(machine, before, undisturbed, predicted["changed"], predicted["recovered"])
+
+
+@pytest.mark.parametrize("at", STEPS[3:6])
+def test_killed_and_containerd_is_restarted_by_somebody_else(start: Start, undisturbed: Files, at: str) -> None:
+    """It comes up with what was left there, whatever part of the change that is."""
+    machine = start()
+    before = machine.files()
+    kill(machine, at)
+    for words in (RELOADS, RESTARTS):
+        assert machine.command(words.split())[0] == 0
+    assert healthy(machine)
+    assert_done(machine, before, undisturbed, True, True)
+
+
+def does_not_start(machine: Machine) -> None:
+    """Something keeps the unit from starting as long as our specification is there."""
+    machine.may_start = lambda: not (machine.root / SPEC).exists()
+
+
+@pytest.mark.parametrize(("at", "occurrence"), BACK, ids=[step for step, _number in BACK])
+def test_killed_on_the_way_back(start: Start, undisturbed: Files, at: str, occurrence: int) -> None:
+    """containerd did not start, and what puts the old files back is killed, too."""
+    machine = start()
+    before = machine.files()
+    does_not_start(machine)
+    kill(machine, at, occurrence)
+    back = at == "finished"
+    machine.may_start = lambda: True
+    assert back == ("journal.json" not in notes(machine))
+    if back:
+        assert machine.files() == before
+        assert_nothing_is_left(machine, before)
+    assert_done(machine, before, undisturbed, True, not back)
+
+
+def test_killed_over_and_over_again(start: Start) -> None:
+    """containerd is down, and runs that put it right are killed one step later each; one that is not fails as the first one would have."""
+    machine = start()
+    before, handlers = machine.files(), cri_status(machine, machine.address)["handlers"]
+    does_not_start(machine)
+    kill(machine, "restarted")
+    assert not healthy(machine)
+    with pytest.raises(
+        MemlockError, match=r"^a run that began at .* was killed, and left this: no containerd .* without check mode"
+    ):
+        fresh(machine, check=True)
+    for at in (*RESTORED, "recovered", RESTARTS, "restarted", "healthy", "planned"):
+        machine.stop()
+        kill(machine, at)
+    assert (machine.files(), healthy(machine)) == (before, True)
+    with pytest.raises(
+        MemlockError, match=r"^containerd does not start: .*The old configuration is back and containerd healthy"
+    ):
+        fresh(machine)
+    assert (machine.files(), cri_status(machine, machine.address)["handlers"]) == (before, handlers)
+    assert_nothing_is_left(machine, before)
+
+
+def test_killed_with_a_daemon_that_is_down(start: Start, undisturbed: Files) -> None:
+    machine = start()
+    before = machine.files()
+    kill(machine, "reloaded")
     machine.stop()
-    result = run(machine)
-    assert (result["changed"], result["recovered"]) == (True, True)
-    assert run(machine)["changed"] is False
+    assert_done(machine, before, undisturbed, True, True)
+
+
+def test_killed_while_it_notes_what_it_did(start: Start, undisturbed: Files) -> None:
+    """All is done: the next run has nothing to do but to remove what was half written."""
+    machine = start()
+    before = machine.files()
+    kill(machine, "os.rename last.json.new last.json")
+    assert "last.json.new" in notes(machine)
+    assert_done(machine, before, undisturbed, False, False)
 
 
 def test_restarted_when_files_are_newer_than_the_daemon(start: Start) -> None:

@@ -35,7 +35,8 @@ class Small(Manager):
         self.packages = dict(packages)
         self.offers = {("core", "1"), ("core", "2")}
         self.held: set[str] = set()
-        self.wanted: dict[str, list[list[str]]] = {}
+        self.wanted: dict[str, list[list[str]]] = {"doca-ofed": [["core"]]}
+        self.marks: list[str] | None = None
 
     def snapshot(self) -> Snapshot:
         return Snapshot(dict(self.packages), sorted(self.held), self.files())
@@ -43,8 +44,8 @@ class Small(Manager):
     def needs(self) -> tuple[dict[str, list[list[str]]], dict[str, list[str]]]:
         return {name: self.wanted.get(name, []) for name in self.packages}, {}
 
-    def automatic(self) -> list[str]:
-        return []
+    def automatic(self) -> list[str] | None:
+        return self.marks
 
     def refresh(self) -> None:
         pass
@@ -250,6 +251,65 @@ def test_a_run_that_was_killed_in_its_change(tmp_path: Path, small: Small) -> No
     assert small.packages == {"core": "1", "other": "1", "theirs": "1"}
 
 
+def test_what_others_install_during_the_change_stays(tmp_path: Path, small: Small) -> None:
+    """A package manager waits for another one, after the change was opened. What the driver needs is of the change."""
+    path = str(tmp_path / "packages.json")
+    small.wanted = {"doca-ofed": [["dkms", "nothing"]], "dkms": [["gcc"]], "mail": [["gcc"]], "other": [["mta"]]}
+    small.wanted["gcc"] = [["core"]]
+    small.marks = ["dkms", "gcc", "libpq"]
+    Record(small, path).open()
+    # theirs: with what it needs, another version of what was there, and what might be needed by what was there
+    small.packages.update(postgresql="15", libpq="15", other="2", mta="1")
+    small.packages.update({"doca-ofed": "1", "dkms": "3", "gcc": "12", "core": "2"})
+    Record(small, path).close()
+    stays = "stays, since it came beside the driver, which does not need it"
+    left = [f"libpq 15 {stays}", f"mta 1 {stays}", f"other 2 {stays}", f"postgresql 15 {stays}"]
+    assert Record(small, path).predict().left == left
+    outcome = Record(small, path).undo()
+    assert outcome == (["core is 1", "dkms is out", "doca-ofed is out", "gcc is out"], left, True)
+    assert small.packages == {"core": "1", "other": "2", "postgresql": "15", "libpq": "15", "mta": "1"}
+
+
+def test_what_others_install_stays_also_when_the_change_was_not_closed(tmp_path: Path, small: Small) -> None:
+    path = str(tmp_path / "packages.json")
+    Record(small, path).open()
+    small.packages.update({"doca-ofed": "1", "postgresql": "15"})
+    outcome = Record(small, path).undo()
+    assert outcome.restored == ["doca-ofed is out"]
+    assert outcome.left == ["postgresql 15 stays, since it came beside the driver, which does not need it"]
+    assert outcome.complete
+    assert "postgresql" in small.packages
+
+
+def test_what_somebody_asked_for_by_name_stays(tmp_path: Path, small: Small) -> None:
+    """Where the package manager knows it; what the wish names was asked for by us."""
+    path = str(tmp_path / "packages.json")
+    small.wanted = {"doca-ofed": [["dkms"], ["gcc"]]}
+    small.marks = ["gcc"]
+    Record(small, path).open(["tools=1.*"])
+    small.packages.update({"doca-ofed": "1", "dkms:amd64": "3", "gcc:amd64": "12", "tools": "1"})
+    Record(small, path).close()
+    outcome = Record(small, path).undo()
+    assert outcome.restored == ["doca-ofed is out", "gcc:amd64 is out", "tools is out"]
+    assert outcome.left == ["dkms:amd64 3 stays, since somebody asked for it by name"]
+    assert outcome.complete
+    assert small.packages == {"core": "1", "other": "1", "dkms:amd64": "3"}
+
+
+def test_what_came_beside_one_change_and_is_needed_by_the_next(tmp_path: Path, small: Small) -> None:
+    """It was there when the second one began."""
+    path = str(tmp_path / "packages.json")
+    small.wanted = {"doca-ofed": [["dkms"]]}
+    Record(small, path).open()
+    small.packages["dkms"] = "3"
+    Record(small, path).close()
+    Record(small, path).open()
+    small.packages["doca-ofed"] = "1"
+    Record(small, path).close()
+    assert Record(small, path).undo().restored == ["doca-ofed is out"]
+    assert small.packages == {"core": "1", "other": "1", "dkms": "3"}
+
+
 def test_only_one_change_is_forgotten(tmp_path: Path, small: Small) -> None:
     path = str(tmp_path / "packages.json")
     change(small, path)
@@ -258,15 +318,35 @@ def test_only_one_change_is_forgotten(tmp_path: Path, small: Small) -> None:
     assert small.packages["core"] == "2"
 
 
-def test_files_are_put_back_with_their_modes(tmp_path: Path, small: Small) -> None:
+def test_files_are_put_back_with_their_owners_and_modes(tmp_path: Path, small: Small) -> None:
     directory = Path(small.paths[0])
     (directory / "old").write_bytes(b"\xff1")
     (directory / "old").chmod(0o640)
+    if os.geteuid() == 0:
+        os.chown(directory / "old", 12, 34)
+    owner = (directory / "old").stat()
     before = small.files()
-    assert before == {f"{directory}/old": File("/zE=", 0o640)}
+    assert before == {f"{directory}/old": File("/zE=", 0o640, (owner.st_uid, owner.st_gid))}
     (directory / "old").unlink()
     small.put_files({**before, f"{directory}/new": None})
     assert small.files() == before
+    # also when it is there with another mode
+    (directory / "old").chmod(0o600)
+    (directory / "old").write_bytes(b"2")
+    small.put_files(before)
+    assert small.files() == before
+
+
+def test_a_record_of_an_earlier_version_has_no_owners(tmp_path: Path, small: Small) -> None:
+    """They were root's, as all files of a package manager are."""
+    path = str(tmp_path / "packages.json")
+    pin = f"{small.paths[0]}pin"
+    remember(path, {"changes": {"files": {pin: [["b2xk", 0o644], ["bmV3", 0o644]]}}, "window": None})
+    (Path(pin)).write_text("new", encoding="ascii")
+    outcome = Record(small, path).undo()
+    if os.geteuid() == 0:
+        assert outcome.restored == [f"{pin} is back"]
+        assert Path(pin).read_text(encoding="ascii") == "old"
 
 
 @pytest.mark.parametrize("call", ["fsync", "fchmod", "replace"])
@@ -329,6 +409,12 @@ def test_a_package_manager_that_fails_says_why() -> None:
     apt = Apt(lambda _command: (100, "Reading\n", "W: x\nE: Could not get lock /var/lib/dpkg/lock-frontend\n"), 0)
     with pytest.raises(PackagesError, match=r"^apt-get install: E: Could not get lock /var/lib/dpkg/lock-frontend$"):
         apt.change([("a", "1")], [])
+
+
+def test_it_says_so_without_the_password_of_a_repository() -> None:
+    dnf = Dnf(lambda _command: (1, "", "Error: Failed to download https://admin:hunter2@host/doca/repomd.xml\n"), 0)
+    with pytest.raises(PackagesError, match=r": Error: Failed to download https://host/doca/repomd.xml$"):
+        dnf.snapshot()
 
 
 def test_what_rpm_has() -> None:

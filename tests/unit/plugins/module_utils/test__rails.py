@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import copy
+import functools
+import itertools
 import re
 from typing import Any
 
@@ -14,6 +16,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._facts import gather
+from ansible_collections.fabric.rdma.plugins.module_utils._rails import RailError, check_rails, group_rails, rail_host
 from ansible_collections.fabric.rdma.plugins.module_utils._selectors import PlanError, plan_group, plan_groups
 from ansible_collections.fabric.rdma.plugins.module_utils._tree import open_tree
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, checked
@@ -107,7 +110,8 @@ def truth(switches: list[tuple[int, int]]) -> list[tuple[list[str], list[str]]]:
     return rails
 
 
-SWITCHES = st.lists(st.sampled_from([(1, 1), (2, 2), (2, 1), (1, 2), (4, 2), (8, 8)]), min_size=1, max_size=4)
+# no two of them have as many GPUs but several, and other HCAs: one of them would lack some
+SWITCHES = st.lists(st.sampled_from([(1, 1), (2, 2), (3, 1), (1, 2), (4, 2), (8, 8)]), min_size=1, max_size=4)
 
 
 @st.composite
@@ -191,6 +195,247 @@ def test_a_dead_hca_shifts_no_rail(shape: tuple[int, int], ports: bool) -> None:
             for host in entry["hosts"]:
                 for row in entry["matches"][host]:
                     assert row["if_name"] in rails[row["rail"] - 1][1]
+
+
+# What is at the devices of a bus: "gpu", the name of an HCA's netdev, or the bus of a bridge.
+Bus = dict[int, Any]
+
+# How the addresses of a host may come about: the domain, the first bus, the device of the first root port, and whether a port
+# without an HCA has a bus all the same.
+WAYS: dict[str, Json] = {
+    "same": {},
+    "domain": {"domain": 1},
+    "busses": {"first": 0x21},
+    "renumbered": {"spare": False},
+    "slot": {"slot": 4, "spare": False},
+}
+
+
+def enumerated(
+    roots: list[Bus], gone: set[str] = frozenset(), domain: int = 0, first: int = 0, slot: int = 0, spare: bool = True
+) -> Json:
+    """A host whose busses are numbered depth-first, as the firmware does it."""
+    devices: list[Json] = []
+    gpus: list[Json] = []
+    bus = itertools.count(first)
+
+    def left(node: Any) -> bool:
+        return any(left(below) for below in node.values()) if isinstance(node, dict) else node not in gone
+
+    def visit(children: Bus, number: int, above: list[str], shift: int = 0) -> None:
+        for device, node in sorted(children.items()):
+            pci = f"{domain:04x}:{number:02x}:{device + shift:02x}.0"
+            if isinstance(node, dict):
+                if spare or left(node):
+                    visit(node, next(bus), [*above, pci])
+            elif node == "gpu":
+                gpu = {"pci": pci, "bridges": above, "vendor": "10de", "device": None, "numa_node": None}
+                gpus.append({**gpu, "nearest": []})
+            elif node not in gone:
+                devices.append(hca(len(devices), pci, above, node))
+
+    for root in roots:
+        visit(root, next(bus), [], slot)
+    return checked({"schema": 1, "devices": devices, "gpus": gpus, "warnings": []})
+
+
+def switch(at: int, shape: tuple[int, int], ports: bool) -> Bus:
+    """The bus below a root port that leads to the switch of this number; the HCAs come first, so that the GPUs move with them."""
+    cards, nics = shape
+    things = {nic: f"eth{at}_{nic}" for nic in range(nics)} | {16 + card: "gpu" for card in range(cards)}
+    return {0: {port: {0: thing} for port, thing in things.items()} if ports else things}
+
+
+@functools.cache
+def planned_rails(shape: tuple[int, int], count: int) -> dict[str, int]:
+    """The rail of each netdev."""
+    rails = truth([shape] * count)
+    return {name: number for number, (_gpus, names) in enumerate(rails, 1) for name in names}
+
+
+@pytest.mark.parametrize("hosts", [1, 2, 5])
+@pytest.mark.parametrize("ports", [True, False])
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("shape", [(1, 1), (2, 1), (2, 2), (4, 2), (8, 8)])
+def test_a_dead_hca_shifts_no_rail_whatever_the_addresses(
+    shape: tuple[int, int], way: str, ports: bool, hosts: int
+) -> None:
+    """Each HCA is dead in turn; the other hosts have theirs, at the same addresses or at others."""
+    count = 2 if shape == (8, 8) else 3
+    roots = [{1 + at: switch(at, shape, ports)} for at in range(count)]
+    expected = planned_rails(shape, count)
+    others = {f"b{at}": enumerated(roots, **[WAYS["same"], WAYS["busses"]][at % 2]) for at in range(hosts - 1)}
+    for dead in expected:
+        facts = {"a": enumerated(roots, {dead}, **WAYS[way]), **others}
+        if hosts == 1 and shape[1] > 1:
+            # nobody knows which one is missing
+            with pytest.raises(
+                PlanError, match=r"^group g: host a: .* so which rail has none cannot be known; .*exclude"
+            ):
+                plan_group("g", facts, WISHES)
+            continue
+        plan = plan_group("g", facts, WISHES)
+        for host, rows in plan["rails"].items():
+            names = {device["name"]: device["plugin"]["if_name"] for device in facts[host]["devices"]}
+            found = {names[device]: row["rail"] for row in rows for device in row["devices"]}
+            assert found == {name: rail for name, rail in expected.items() if host != "a" or name != dead}
+            assert len(rows) == len(truth([shape] * count))
+
+
+def test_the_only_hca_of_a_host_is_known_to_be_missing() -> None:
+    """Two GPUs share the one HCA of the host: it has one rail, which has none."""
+    roots = [{1: switch(0, (2, 1), True)}]
+    facts = {"a": enumerated(roots, {"eth0_0"}, **WAYS["slot"]), "b": enumerated(roots)}
+    rails = plan_group("g", facts, WISHES)["rails"]
+    assert [(row["rail"], len(row["gpus"]), row["devices"]) for row in rails["a"]] == [(1, 2, [])]
+
+
+def test_gpus_at_other_ports_are_compared_by_their_switches() -> None:
+    """Another make: a switch that has lost all is known, one that has lost some is not."""
+    whole = [{1 + at: switch(at, (4, 2), True)} for at in range(3)]
+    other = [{1 + at: {1: switch(at, (4, 2), True)[0]}} for at in range(3)]
+    facts = {"a": enumerated(other, {"eth1_0", "eth1_1"}), "b": enumerated(whole)}
+    rows = plan_group("g", facts, WISHES)["rails"]["a"]
+    assert [(row["rail"], len(row["devices"])) for row in rows] == [(1, 1), (2, 1), (3, 0), (4, 0), (5, 1), (6, 1)]
+    facts["a"] = enumerated(other, {"eth1_0"})
+    with pytest.raises(PlanError, match=r"host a: .* cannot be known"):
+        plan_group("g", facts, WISHES)
+
+
+def test_a_switch_without_hcas_is_not_guessed() -> None:
+    """Four GPUs may have one rail or four: two other switches have it so and so. What comes before is not shifted."""
+    shapes = [(3, 1), (4, 0), (2, 2)]
+    roots = [{1 + at: switch(at, shape, True)} for at, shape in enumerate(shapes)]
+    with pytest.raises(
+        PlanError, match=r"host a: 4 GPUs .* without an HCA, and how many rails they have cannot be known"
+    ):
+        plan_group("g", {"a": enumerated(roots)}, WISHES)
+    roots = [{1 + at: switch(at, shape, True)} for at, shape in enumerate([(3, 1), (2, 2), (4, 0)])]
+    rows = plan_group("g", {"a": enumerated(roots)}, WISHES)["rails"]["a"]
+    assert [len(row["devices"]) for row in rows] == [1, 1, 1, 0, 0, 0, 0]
+
+
+def test_hosts_that_have_all_hcas_only_together() -> None:
+    """With addresses that do not ascend with the ports, the order of HCAs that no host has together is not known."""
+    roots = [{1 + at: switch(at, (4, 4), True)} for at in range(2)]
+    facts = {"a": enumerated(roots, {"eth0_0"}), "b": enumerated(roots, {"eth1_3"}, **WAYS["renumbered"])}
+    rails = plan_group("g", facts, WISHES)["rails"]
+    assert [[len(row["devices"]) for row in rails[host]] for host in "ab"] == [[0, *[1] * 7], [*[1] * 7, 0]]
+    for one, two in itertools.pairwise(facts["a"]["devices"][:2]):
+        one["pci"], two["pci"] = two["pci"], one["pci"]
+    with pytest.raises(
+        PlanError, match="hosts a and b together: none has all HCAs, and their addresses are in another"
+    ):
+        plan_group("g", facts, WISHES)
+
+
+def test_virtual_functions_on_several_busses_are_told_apart_by_these() -> None:
+    """Two functions below one port with the same device and function."""
+    facts = {
+        host: enumerated([{1: switch(0, (2, 1), True)}], **WAYS[way]) for host, way in (("a", "same"), ("b", "domain"))
+    }
+    for own in facts.values():
+        [device] = own["devices"]
+        own["devices"].append(hca(1, device["pci"][:5] + "7f" + device["pci"][7:], device["bridges"], "eth9"))
+    rails = plan_group("g", facts, WISHES)["rails"]
+    assert [row["devices"] for row in rails["a"]] == [row["devices"] for row in rails["b"]] == [["mlx5_0"], ["mlx5_1"]]
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> tuple[list[tuple[int, int]], list[Bus], bool]:
+    """Switches of (GPUs, HCAs), the root busses that lead to them, and whether an HCA is beside them."""
+    kinds = draw(st.sampled_from([[(1, 1), (2, 2), (8, 8)], [(2, 1), (4, 2)], [(1, 2), (2, 4)]]))
+    shapes = draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=4))
+    devices = st.integers(0, 31)
+    roots: list[Bus] = [{}]
+    upper: Bus | None = None
+    beside = draw(st.booleans())
+    for at, (cards, nics) in enumerate(shapes):
+        places = draw(st.lists(devices, min_size=cards + nics, max_size=cards + nics, unique=True))
+        things = draw(st.permutations(["gpu"] * cards + ["hca"] * nics))
+        names = (f"eth{at}_{nic}" for nic in range(nics))
+        below: Bus = {}
+        # the names follow the ports
+        for port, thing in zip(sorted(places), things, strict=True):
+            leaf: Bus = {0: next(names) if thing == "hca" else "gpu"}
+            below[port] = {0: {draw(devices): leaf}} if thing == "hca" and draw(st.booleans()) else leaf
+        where = draw(st.sampled_from(["root bus", "root port", "switch"]))
+        if where == "root bus":
+            roots.append({})
+        if where == "switch" and upper is not None:
+            upper[max(upper) + 1] = {0: below}
+            continue
+        root = roots[-1]
+        upper = {0: {0: below}}
+        if beside:
+            upper[31] = {0: f"beside{at}"}
+        root[max(root, default=0) + 1] = {0: upper}
+    return shapes, [root for root in roots if root], beside
+
+
+@settings(max_examples=80)
+@given(trees(), st.data())
+def test_rails_are_right_or_refused(tree: Any, data: st.DataObject) -> None:
+    """Whatever is dead on which host, and whatever addresses the hosts have."""
+    shapes, roots, beside = tree
+    expected: dict[str, int] = {}
+    number = 0
+    for at, (cards, nics) in enumerate(shapes):
+        count = min(cards, nics)
+        expected |= {f"eth{at}_{nic}": number + 1 + nic * count // nics for nic in range(nics)}
+        number += count
+    hosts = data.draw(st.integers(1, 4))
+    single = data.draw(st.booleans())
+    most = 1 if single else len(expected)
+    gone = [data.draw(st.sets(st.sampled_from(sorted(expected)), max_size=most)) for _host in range(hosts)]
+    complete = data.draw(st.booleans()) or beside
+    if complete:
+        gone.insert(data.draw(st.integers(0, hosts)), set())
+    facts = {
+        f"n{at}": enumerated(roots, lost, **WAYS[data.draw(st.sampled_from(sorted(WAYS)))])
+        for at, lost in enumerate(gone)
+    }
+    if not complete:
+        # hosts that look whole, or that have lost the same under all switches, may be another make
+        assume(all(full(shapes, shape, set.intersection(*gone)) for shape in shapes))
+        assume(not all(len(counts(shapes, shape, lost)) == 1 for lost in gone for shape in shapes))
+    seen = {host: rail_host(host, own, {device["pci"] for device in own["devices"]}) for host, own in facts.items()}
+    names = {
+        host: {device["pci"]: device["plugin"]["if_name"] for device in own["devices"]} for host, own in facts.items()
+    }
+    rails, reason = numbered(seen, names)
+    if rails is None:
+        assert re.match(r"hosts? n\d|rails differ between hosts n\d and n\d: ", reason)
+        # a rail of several HCAs has to have as many everywhere
+        assert not (complete and single and all(nics <= cards for cards, nics in shapes))
+        return
+    for at, lost in enumerate(gone):
+        own = names[f"n{at}"]
+        found = {own[pci]: rail.number for rail in rails[f"n{at}"] for pci in rail.functions}
+        assert found == {name: rail for name, rail in expected.items() if name not in lost}
+        assert len(rails[f"n{at}"]) == number
+
+
+def numbered(hosts: Json, names: dict[str, dict[str, str]]) -> tuple[Json | None, str]:
+    """(rails, "") or (None, why they are refused)."""
+    try:
+        rails = group_rails(hosts)
+        check_rails(rails, names)
+    except RailError as exc:
+        return None, str(exc)
+    return rails, ""
+
+
+def counts(shapes: list[tuple[int, int]], shape: tuple[int, int], lost: set[str]) -> set[int]:
+    """How many HCAs are left under the switches of a shape."""
+    return {
+        sum(f"eth{at}_{nic}" not in lost for nic in range(shape[1])) for at, own in enumerate(shapes) if own == shape
+    }
+
+
+def full(shapes: list[tuple[int, int]], shape: tuple[int, int], lost: set[str]) -> bool:
+    """Whether a switch of a shape is left that has all."""
+    return shape[1] in counts(shapes, shape, lost)
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (2, 1), (4, 2)])

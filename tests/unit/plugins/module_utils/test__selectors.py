@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from ansible_collections.fabric.rdma.plugins.module_utils._facts import gather, record
 from ansible_collections.fabric.rdma.plugins.module_utils._selectors import (
     PlanError,
-    _class_name,
     plan_group,
     plan_groups,
     usable_ports,
@@ -686,23 +685,16 @@ def test_class_names_stay_when_hosts_come_and_go() -> None:
     assert selectors(alone).items() < selectors(few).items()
 
 
-@pytest.mark.parametrize(
-    ("chosen", "name"),
-    [
-        ({"vendors": ["15b3"]}, "g-vendor-15b3"),
-        ({"linkTypes": ["infiniband"]}, "g-link-infiniband"),
-        ({"ifNames": ["ib0", "ib1"]}, "g-ib0-ib1"),
-        ({"drivers": ["mlx5_core"]}, None),
-        ({"vendors": ["15b3"], "linkTypes": ["ether"]}, None),
-        ({"ifNames": ["ib0-ib1"]}, None),
-        ({"ifNames": ["vendor", "15b3"]}, None),
-        ({"ifNames": ["software"]}, None),
-        ({"ifNames": [f"ibp{number}s0" for number in range(8)]}, None),
-    ],
-)
-def test_names_of_classes(chosen: dict[str, list[str]], name: str | None) -> None:
-    found = _class_name("g", chosen)
-    assert found == name or (name is None and re.fullmatch("g-[0-9a-f]{8}", found))
+def test_a_new_card_relabels_no_node() -> None:
+    groups = {"g": {**group("a", "b", "c"), "want": {"link_layer": "Ethernet"}}}
+    facts = {name: ports_of("eth0", "", ids) for name, ids in (("a", "0x1017"), ("b", "0x1017"), ("c", "0x101b"))}
+    first = plan_groups({**facts, "c": facts["a"]}, groups)
+    assert list(selectors(first["groups"]["g"])) == ["g-device-1017"]
+    later = plan_groups(facts, groups, earlier={"g": first["groups"]["g"]["classes"]})
+    assert selectors(later["groups"]["g"]) == {"g-device-1017": {"deviceIDs": ["1017", "101b"]}}
+    # nobody who plans for the first time knows of it
+    alone = plan_groups(facts, groups)
+    assert "g-device-1017" not in selectors(alone["groups"]["g"])
 
 
 @pytest.mark.parametrize("other", ["gpu-eth0", "gpu_eth0", "GPU-eth0"])

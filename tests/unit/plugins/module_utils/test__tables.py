@@ -201,6 +201,19 @@ def test_rails_have_a_line_each() -> None:
     assert max(len(line) for line in lines) <= WIDTH
 
 
+def test_what_a_class_would_match_later_has_a_line() -> None:
+    own = plan("ib-a100-1")
+    before = plan_table(own)
+    assert [entry["matched_later"] for entry in own["classes"]] == [[]]
+    assert not [line for line in before if "match" in line]
+    own["classes"][0]["matched_later"] = ["a virtual function", "a card of another model"]
+    said = "ib-a100-ibp161s0 would also match, if it came: a virtual function, a card of another model"
+    assert [line for line in plan_table(own) if line not in before] == [said]
+    # a plan of an earlier version does not tell
+    del own["classes"][0]["matched_later"]
+    assert plan_table(own) == before
+
+
 def test_a_plan_of_errors_only() -> None:
     lines = plan_table(plan("no-rdma"))
     assert lines == ["", "error: host no-rdma has no usable port (no RDMA device)"]

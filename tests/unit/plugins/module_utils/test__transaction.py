@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,12 @@ import pytest
 from ansible_collections.fabric.rdma.plugins.module_utils import _transaction
 from ansible_collections.fabric.rdma.plugins.module_utils._files import digest
 from ansible_collections.fabric.rdma.plugins.module_utils._transaction import Overtaken, Transaction, TransactionError
+from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils.processes import (
+    Ask,
+    Killed,
+    apart,
+    killed_before_change,
+)
 
 CHANGES = (
     ("etc/new.json", b"spec"),
@@ -25,27 +33,23 @@ CHANGES = (
 )
 
 
-class Killed(BaseException):
-    """Nobody catches it, as nobody catches SIGKILL."""
-
-
 class Steps:
-    """Counts the steps, and kills at one of them."""
+    """Counts the steps."""
 
-    def __init__(self, last: int | None = None) -> None:
+    def __init__(self) -> None:
         self.names: list[str] = []
-        self.last = last
 
     def __call__(self, name: str) -> None:
         self.names.append(name)
-        if self.last == len(self.names):
-            raise Killed
 
 
-def tree(root: Path) -> dict[str, tuple[int, bytes]]:
-    """Everything below a directory but our own notes: mode and content by name."""
+def tree(root: Path) -> dict[str, tuple[Any, ...]]:
+    """Everything below a directory but our own notes: mode, and of a file time and content, by name."""
     return {
-        str(path.relative_to(root)): (path.stat().st_mode, path.read_bytes() if path.is_file() else b"")
+        str(path.relative_to(root)): (
+            path.stat().st_mode,
+            *((path.stat().st_mtime_ns, path.read_bytes()) if path.is_file() else ()),
+        )
         for path in sorted(root.rglob("*"))
         if "state" not in path.parts
     }
@@ -53,14 +57,16 @@ def tree(root: Path) -> dict[str, tuple[int, bytes]]:
 
 def prepare(root: Path) -> None:
     """Two files that are there, one behind a link and one with a mode of its own, one new, one in a new directory."""
-    (root / "etc").mkdir()
+    (root / "etc").mkdir(parents=True)
     (root / "etc/config.toml").write_bytes(b"old")
     (root / "etc/config.toml").chmod(0o600)
     (root / "etc/real.toml").write_bytes(b"real")
     (root / "etc/link.toml").symlink_to("real.toml")
+    for name in ("config.toml", "real.toml"):
+        os.utime(root / "etc" / name, (1e9, 1e9))
 
 
-def change(root: Path, steps: Steps) -> Transaction:
+def change(root: Path, steps: Callable[[str], None]) -> Transaction:
     transaction = Transaction(str(root / "state"), steps)
     transaction.begin([(str(root / name), data) for name, data in CHANGES], {"unit": "x"}, {})
     transaction.apply()
@@ -99,44 +105,96 @@ def test_a_change_from_begin_to_end(tmp_path: Path) -> None:
     ]
 
 
-def test_killed_anywhere_the_next_one_undoes_it(tmp_path: Path) -> None:
-    count = 0
-    for number in range(1, 20):
-        root = tmp_path / str(number)
-        root.mkdir()
-        prepare(root)
-        before = tree(root)
-        modified = (root / "etc/config.toml").stat().st_mtime
+def interrupted(root: Path, last: str) -> None:
+    """A change that is killed after it has written a file."""
+
+    def step(ask: Ask) -> None:
+        change(root, ask)
+
+    def answer(name: str) -> None:
+        if name == f"written {os.path.realpath(root / last)}":
+            raise Killed
+
+    with pytest.raises(Killed):
+        apart(step, answer)
+
+
+def undo(root: Path) -> None:
+    transaction = Transaction(str(root / "state"), Steps())
+    transaction.tidy()
+    assert transaction.undo() == []
+    transaction.finish()
+
+
+def kept(root: Path) -> set[tuple[str, bytes]]:
+    """The notes and copies that are there, without the names of the runs."""
+    return {(path.name, path.read_bytes()) for path in (root / "state").rglob("*") if path.is_file()}
+
+
+def kills(prepared: Callable[[int], Callable[[], object]]) -> Iterator[int]:
+    """Work that is killed before its first change of the file system, before its second one, and so on, until it comes to its end."""
+    for number in itertools.count(1):
+        work = prepared(number)
         try:
-            change(root, Steps(number)).finish()
+            killed_before_change(number, work)
         except Killed:
-            count += 1
+            yield number
         else:
-            break
-        # and the undoing is killed in each place, too
-        for second in range(1, 20):
-            transaction = Transaction(str(root / "state"), Steps(second))
-            try:
-                assert transaction.undo() == []
-                transaction.finish()
-            except Killed:
-                continue
-            break
-        if number == 8:
-            # it had come to its end already
-            assert (root / "etc/config.toml").read_bytes() == b"new"
+            return
+
+
+def test_killed_anywhere_the_next_one_undoes_it(tmp_path: Path) -> None:
+    """Before each change of the file system, and the undoing before each of its own."""
+
+    def prepared(number: int) -> Callable[[], object]:
+        root = tmp_path / str(number)
+        prepare(root)
+        return lambda: change(root, Steps()).finish({"kept": 1})
+
+    prepare(tmp_path / "before")
+    done, undone = [], []
+    for number in kills(prepared):
+        root = tmp_path / str(number)
+        done.append((root / "etc/unit.d/a/drop2.conf").exists() and not (root / "state/journal.json").exists())
+        undone.append(len(list(kills(lambda _second, root=root: lambda: undo(root)))))
+        if done[-1]:
+            assert {name: (root / name).read_bytes() for name, _data in CHANGES} == dict(CHANGES)
+            assert not list(root.rglob(".fabric*"))
         else:
-            assert tree(root) == before
-            assert (root / "etc/config.toml").stat().st_mtime == modified
-        assert Transaction(str(root / "state"), Steps()).unfinished() == {}
-    # journal, staged, five files, finished
-    assert count == 8
+            assert tree(root) == tree(tmp_path / "before")
+        assert kept(root) - {("last.json", b'{\n  "kept": 1,\n  "version": 1\n}\n')} <= {
+            ("1-config.toml", b"old"),
+            ("2-real.toml", b"real"),
+        }
+    # once the journal is gone, all that is left to do is to note what was done
+    assert done == sorted(done)
+    assert 0 < sum(done) < 10
+    assert (len(done) > 40, max(undone) > 10) == (True, True)
+
+
+def test_only_a_whole_copy_is_named(tmp_path: Path) -> None:
+    """Killed before each change of the file system; then somebody else edits a file, and is told where the one from before is."""
+
+    def prepared(number: int) -> Callable[[], object]:
+        root = tmp_path / str(number)
+        prepare(root)
+        return lambda: change(root, Steps())
+
+    named = set()
+    for number in kills(prepared):
+        root = tmp_path / str(number)
+        (root / "etc/config.toml").write_bytes(b"theirs")
+        for said in Transaction(str(root / "state"), Steps()).undo():
+            copy = said.rpartition(" ")[2]
+            named.add(copy != "none")
+            assert copy == "none" or Path(copy).read_bytes() == b"old"
+        assert (root / "etc/config.toml").read_bytes() == b"theirs"
+    assert named == {False, True}
 
 
 def test_what_somebody_else_wrote_meanwhile_stays(tmp_path: Path) -> None:
     prepare(tmp_path)
-    with pytest.raises(Killed):
-        change(tmp_path, Steps(5))
+    interrupted(tmp_path, "etc/link.toml")
     (tmp_path / "etc/config.toml").write_bytes(b"theirs")
     left = Transaction(str(tmp_path / "state"), Steps()).undo()
     assert len(left) == 1
@@ -222,8 +280,7 @@ def test_what_changed_since_it_was_read_is_not_overwritten(tmp_path: Path, name:
 def test_a_new_file_that_their_edit_names_stays(tmp_path: Path) -> None:
     """Somebody adds a comment to what we wrote, and our change is taken back: their file must not name one that is gone."""
     prepare(tmp_path)
-    with pytest.raises(Killed):
-        change(tmp_path, Steps(5))
+    interrupted(tmp_path, "etc/link.toml")
     (tmp_path / "etc/config.toml").write_text(f"spec = '{tmp_path}/etc/new.json' # theirs\n")
     left = Transaction(str(tmp_path / "state"), Steps()).undo()
     assert left[1:] == [f"{tmp_path}/etc/new.json is new and stays, since that file names it"]

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._waves import (
     WavesError,
-    open_changes,
+    gone,
     outcome_lines,
     outcomes,
     plan_turns,
+    refusals,
     share,
     stops,
 )
@@ -190,11 +191,76 @@ def test_a_damaged_document_is_no_traceback(one: dict[str, t.Any]) -> None:
     assert len(outcome_lines({"hosts": {"a": one}})) <= 1
 
 
-def test_a_change_that_never_ended_is_named() -> None:
-    known = {
-        "a": {"ofed": ({"at": 5.0}, {"at": 6.0}), "storage_prereqs": ({"at": 7.0}, None)},
-        "b": {"ofed": (None, None)},
-        "c": {"ofed": ({"skipped": True}, {"skipped": True})},
+FIVE = ["n1", "n2", "n3", "n4", "n5"]
+
+
+def test_who_has_left_a_play_is_of_an_earlier_wave_or_of_a_later_one() -> None:
+    left = gone(FIVE, there=["n3"], wave=["n2", "n3"], running=["n3"], failed=[], in_order=True)
+    assert {host: one["wave"] for host, one in left.items()} == {
+        "n1": "earlier",
+        "n2": "own",
+        "n4": "later",
+        "n5": "later",
     }
-    (reason,) = open_changes(known)
-    assert reason.startswith("a began the change of the role storage_prereqs")
+    # those of other waves Ansible does not tell of
+    assert {host for host, one in left.items() if one["how"]} == {"n2"}
+
+
+def test_where_waves_are_in_no_known_order_all_that_have_left_are_of_earlier_ones() -> None:
+    left = gone(FIVE, there=["n3"], wave=["n2", "n3"], running=["n3"], failed=[], in_order=False)
+    assert {host for host, one in left.items() if one["wave"] == "earlier"} == {"n1", "n4", "n5"}
+
+
+def test_how_a_host_of_the_same_wave_has_left() -> None:
+    left = gone(FIVE, there=["n5"], wave=FIVE, running=["n1", "n4", "n5"], failed=["n2"], in_order=True)
+    assert {host: one["how"] for host, one in left.items()} == {"n1": None, "n2": "failed", "n3": "lost", "n4": None}
+
+
+BEGUN, ENDED = {"at": 5.0}, {"at": 6.0}
+SKIPPED = {"skipped": True}
+REFUSED = {"failed": True, "msg": "n1 was lost"}
+
+
+@pytest.mark.parametrize("how", [None, "failed", "lost"])
+@pytest.mark.parametrize("wave", ["earlier", "own", "later"])
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        (
+            {"ofed": (BEGUN, ENDED), "storage_prereqs": ({"at": 7.0}, None)},
+            " in the middle of the role storage_prereqs",
+        ),
+        # a second time
+        ({"ofed": ({"at": 7.0}, ENDED)}, " in the middle of the role ofed"),
+        ({"storage_prereqs": ({"at": 1}, {"at": 2}), "ofed": (BEGUN, ENDED)}, " after the role ofed"),
+        ({"ofed": (None, None), "storage_prereqs": (SKIPPED, SKIPPED)}, " before a role changed it"),
+        ({}, " before a role changed it"),
+    ],
+)
+def test_why_a_host_that_left_its_play_stops_the_others(
+    changes: dict[str, t.Any], reason: str, wave: str, how: str | None
+) -> None:
+    found = refusals({"a": {"wave": wave, "how": how, "changes": changes}})
+    said = {None: "failed or was lost", "failed": "failed", "lost": "was lost"}[how]
+    if "before" in reason:
+        assert found == ([f"a, of an earlier wave, {said}{reason}"] if wave == "earlier" else [])
+    elif "after" in reason and (wave, how) == ("own", None):
+        # its user may have ended it there
+        assert found == []
+    else:
+        assert found == [f"a {said}{reason}"]
+
+
+def test_a_host_that_was_held_back_is_no_reason_beside_the_one_it_waits_for() -> None:
+    held = {"wave": "earlier", "how": None, "changes": {"ofed": (BEGUN, ENDED), "storage_prereqs": (REFUSED, None)}}
+    lost = {"wave": "earlier", "how": None, "changes": {"ofed": (BEGUN, ENDED)}}
+    assert refusals({"a": held, "b": lost}) == ["b failed or was lost after the role ofed"]
+    assert refusals({"a": held}) == ["a was held back"]
+
+
+def test_not_more_reasons_are_told_than_anybody_reads() -> None:
+    lost = {"wave": "earlier", "how": None, "changes": {"ofed": (BEGUN, ENDED)}}
+    found = refusals({f"n{number:02}": lost for number in range(20)})
+    assert len(found) == 9
+    assert found[0].startswith("n00 ")
+    assert found[-1] == "and 12 more"

@@ -157,6 +157,12 @@ def test_facts_that_would_be_variables() -> None:
     assert foreign_facts(names + evil) == sorted(evil)
     prefixes = [path.name for path in (ROOT / "roles").iterdir() if path.is_dir()]
     assert foreign_facts([f"{name}_x" for name in prefixes]) == sorted(f"{name}_x" for name in prefixes)
+    texts = [path.read_text() for top in ("playbooks", "roles") for path in (ROOT / top).rglob("*.yml")]
+    private = {name for text in texts for name in re.findall(r"\b__[a-z]\w+", text)}
+    assert len(private) > 100
+    assert foreign_facts(private) == sorted(private)
+    magic = ["group_names", "inventory_dir", "inventory_hostname", "omit", "role_path"]
+    assert foreign_facts(magic) == magic
 
 
 # --- what the documentation says ---------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""driver_gate and driver_check run for real, as a process on this machine."""
+"""driver_gate, driver_check and driver_packages run for real, as a process on this machine."""
 
 from __future__ import annotations
 
@@ -86,3 +86,48 @@ def test_dkms_as_it_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert [(build["name"], build["state"]) for build in result["dkms"]] == [("mlnx-ofed-kernel", "installed")]
     assert result["driver"]["path"] == "updates/dkms/mlx5_core.ko"
     assert result["driver"]["kind"] == "updates"
+
+
+STATUS = """\
+Package: {name}
+Status: install ok installed
+Maintainer: fabric.rdma contributors <nobody@example.org>
+Architecture: all
+Version: {version}
+Description: stand-in
+
+"""
+APT = """\
+Dir::State "{0}/state";
+Dir::State::status "{0}/dpkg/status";
+Dir::Cache "{0}/cache";
+Dir::Log "{0}/log";
+Dir::Etc "{0}/etc";
+"""
+
+
+@pytest.fixture
+def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository, and what apt and dpkg of this machine know: three packages, and that there is a repository, but not its content."""
+    for name in ("dpkg/info", "etc", "state/lists/partial", "cache/archives/partial", "log", "repository"):
+        (tmp_path / name).mkdir(parents=True)
+    installed = {"rdma-core": "44.0-2", "libibverbs1": "44.0-2", "bash": "5.2"}
+    (tmp_path / "dpkg/status").write_text("".join(STATUS.format(name=n, version=v) for n, v in installed.items()))
+    offered = [("rdma-core", "44.0-3"), ("libibverbs1", "44.0-2")]
+    stanza = "Package: {0}\nVersion: {1}\nArchitecture: all\nFilename: {0}.deb\nSize: 1\nSHA256: " + 64 * "0" + "\n\n"
+    (tmp_path / "repository/Packages").write_text("".join(stanza.format(*pair) for pair in offered))
+    (tmp_path / "etc/sources.list").write_text(f"deb [trusted=yes] file:{tmp_path}/repository ./\n")
+    (tmp_path / "apt.conf").write_text(APT.format(tmp_path))
+    monkeypatch.setenv("APT_CONFIG", str(tmp_path / "apt.conf"))
+    monkeypatch.setenv("DPKG_ADMINDIR", str(tmp_path / "dpkg"))
+    return tmp_path
+
+
+def test_versions_that_cannot_be_put_back_are_named(packages: Path) -> None:
+    """After a look at what the repositories have now, which check mode does not take."""
+    arguments = {"state": "checked", "manager": "apt"}
+    unknown = ["libibverbs1 44.0-2", "rdma-core 44.0-2"]
+    assert run("driver_packages", True, **arguments) == {"changed": False, "no_way_back": unknown}
+    assert run("driver_packages", **arguments) == {"changed": False, "no_way_back": ["rdma-core 44.0-2"]}
+    (packages / "etc/sources.list").write_text("")
+    assert run("driver_packages", **arguments)["no_way_back"] == unknown

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import struct
@@ -22,13 +23,14 @@ LOADED = "printk"
 
 
 class Writer(NamedTuple):
-    """before: a file that it has to change; call: runs it."""
+    """before: a file that it has to change; backs_up: whether it leaves a copy beside it, which it tells."""
 
     module: str
     name: str
     before: str
     prelude: str
     arguments: Callable[[Path], dict[str, Any]]
+    backs_up: bool = True
 
 
 WRITERS = {
@@ -81,6 +83,42 @@ WRITERS = {
             "sys.exit()\n",
             lambda path: {},
         ),
+        Writer(
+            "driver_packages",
+            "their.sources",
+            "theirs\n",
+            # how it puts a file back: the rest of it needs a package manager
+            "import json, sys\n"
+            "from ansible_collections.fabric.rdma.plugins.module_utils import _packages, _packages_run\n"
+            "manager = _packages_run.Manager(None, 0)\n"
+            "manager.paths = ('DIRECTORY/their.sources',)\n"
+            "file = manager.files().get(manager.paths[0]) or _packages.File('', 0o644)\n"
+            "try:\n"
+            f"    manager.put_files({{manager.paths[0]: file._replace(data={base64.b64encode(b'new').decode()!r})}})\n"
+            "    print(json.dumps({'changed': True}))\n"
+            "except OSError as exc:\n"
+            "    print(json.dumps({'failed': True, 'msg': '%s: %s' % (exc.filename, exc.strerror)}))\n"
+            "sys.exit()\n",
+            lambda path: {},
+            backs_up=False,
+        ),
+        Writer(
+            "driver_proof",
+            "driver-proof.json",
+            json.dumps({"version": 1, "devices": []}),
+            "import ansible_collections.fabric.rdma.plugins.module_utils._remembered as remembered\n"
+            "remembered.DRIVER_PROOF = 'DIRECTORY/driver-proof.json'\n",
+            lambda path: {"method": "doca", "version": "2.9.1", "facts": {"devices": []}},
+            backs_up=False,
+        ),
+        Writer(
+            "node_change",
+            "change.json",
+            json.dumps({"version": 1, "since": "then", "roles": [], "before": {"devices": []}}),
+            "",
+            lambda path: {"path": str(path), "state": "begun", "before": {"devices": []}, "roles": ["ofed"]},
+            backs_up=False,
+        ),
     )
 }
 
@@ -114,7 +152,8 @@ def test_a_link_stays_a_link(writer: Writer, tmp_path: Path) -> None:
     assert result["changed"] is True
     assert os.readlink(path) == f"elsewhere/{writer.name}"
     assert real.read_text() != writer.before
-    assert Path(result["backup_file"]).read_text() == writer.before
+    if writer.backs_up:
+        assert Path(result["backup_file"]).read_text() == writer.before
 
 
 def access_list() -> bytes:
@@ -133,7 +172,7 @@ def test_owner_mode_and_access_list_stay(writer: Writer, tmp_path: Path) -> None
     os.setxattr(path, "user.kept", b"yes")
     before = path.stat()
     result = call(writer, path)
-    for file in (path, Path(result["backup_file"])):
+    for file in (path, *([Path(result["backup_file"])] if writer.backs_up else [])):
         after = file.stat()
         assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
         assert os.getxattr(file, "system.posix_acl_access") == access_list()

@@ -97,7 +97,7 @@ def test_all_groups_at_once_whatever_the_run_is_for() -> None:
         ),
         (
             {"b1": {"ansible_facts": {"rdma": {}, "rdma_rollout": {"image": "evil"}}}},
-            "host b1 has facts named rdma_rollout, which are variables of fabric.rdma: wishes come from the inventory",
+            "host b1 has facts named rdma_rollout, which are variables of fabric.rdma or of Ansible: wishes come from the inventory",
         ),
     ],
 )

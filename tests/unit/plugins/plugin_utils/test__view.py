@@ -13,6 +13,7 @@ import pytest
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import (
     ViewError,
     cluster_view,
+    earlier_classes,
     found_departures,
     merged_facts,
     merged_plan,
@@ -163,7 +164,8 @@ def test_facts_are_merged(tmp_path: Path) -> None:
 
 
 def planned(*classes: str, **more: Any) -> dict[str, Any]:
-    return {"planned": True, "kept": None, "classes": [{"name": name} for name in classes], "errors": [], **more}
+    own = [{"name": name, "hosts": [name]} for name in classes]
+    return {"planned": True, "kept": None, "classes": own, "errors": [], **more}
 
 
 def test_plans_are_merged(tmp_path: Path) -> None:
@@ -179,7 +181,11 @@ def test_plans_are_merged(tmp_path: Path) -> None:
     assert merged["warnings"] == []
     assert merged["groups"] == {
         "now": planned("n2"),
-        "failed": {**failed, "classes": [{"name": "f"}], "kept": "from an earlier run: this one could not plan it"},
+        "failed": {
+            **failed,
+            "classes": planned("f")["classes"],
+            "kept": "from an earlier run: this one could not plan it",
+        },
         "new": failed,
         "other": planned("o", planned=False, kept="from an earlier run: rdma_groups of this one does not name it"),
     }
@@ -224,7 +230,9 @@ def test_hosts_that_are_taken_out_leave_what_is_kept(tmp_path: Path) -> None:
 
 
 def test_what_earlier_runs_left_is_found(tmp_path: Path) -> None:
-    (tmp_path / "plan.json").write_text(json.dumps({"groups": {"g": planned() | {"classes": [{"hosts": ["a", "b"]}]}}}))
+    (tmp_path / "plan.json").write_text(
+        json.dumps({"groups": {"g": planned() | {"classes": [{"name": "x", "hosts": ["a", "b"]}]}}})
+    )
     (tmp_path / "facts.json").write_text(json.dumps({"a": {}, "c": {}}))
     found = found_departures(str(tmp_path), {"g": ["a"]}, ["g"], ["b"], {})
     assert found["missing"] == {"c": None}
@@ -245,8 +253,64 @@ def test_a_damaged_file_is_an_error_and_stays(content: bytes, tmp_path: Path) ->
         merged_plan({"groups": {}}, str(path), [])
 
 
-@pytest.mark.parametrize("document", [{}, {"groups": []}, {"groups": {"g": 1}}, {"groups": {"g": {}}}])
-def test_a_plan_that_is_none(document: Any, tmp_path: Path) -> None:
+POOL: dict[str, Any] = {"resource": "r", "rail": 1, "selectors": {"deviceIDs": ["101b"]}}
+CLASS: dict[str, Any] = {"name": "g-x", "hosts": ["a"], "selectors": {}, "pools": [POOL]}
+
+
+def of_classes(*classes: Any) -> dict[str, Any]:
+    return {"groups": {"g": {"classes": list(classes)}}}
+
+
+@pytest.mark.parametrize(
+    ("document", "why"),
+    [
+        ({}, "groups is missing"),
+        ({"groups": []}, "groups is a list; expected a dictionary"),
+        ({"groups": {"g": 1}}, "groups.g is 1; expected a dictionary"),
+        ({"groups": {"g": {}}}, "groups.g.classes is missing"),
+        (of_classes(1), "groups.g.classes[0] is 1; expected a dictionary"),
+        (of_classes({"name": "g-x"}), "groups.g.classes[0].hosts is missing"),
+        (of_classes({**CLASS, "hosts": 3}), "groups.g.classes[0].hosts is 3; expected a list"),
+        (of_classes({**CLASS, "hosts": [{}]}), "groups.g.classes[0].hosts[0] is a dictionary; expected a text"),
+        (of_classes({**CLASS, "name": None}), "groups.g.classes[0].name is None; expected a text"),
+        (of_classes({**CLASS, "matches": 1}), "groups.g.classes[0].matches is 1; expected a dictionary or nothing"),
+        (of_classes({**CLASS, "pools": [1]}), "groups.g.classes[0].pools[0] is 1; expected a dictionary"),
+        (
+            of_classes(CLASS, {**CLASS, "pools": [{key: POOL[key] for key in ("resource", "selectors")}]}),
+            "groups.g.classes[1].pools[0].rail is missing",
+        ),
+        (
+            of_classes({**CLASS, "pools": [{**POOL, "selectors": {"deviceIDs": [[]]}}]}),
+            "groups.g.classes[0].pools[0].selectors.deviceIDs[0] is a list; expected a text",
+        ),
+        (
+            {"groups": {"g": {"classes": [CLASS], "exclusions": [1]}}},
+            "groups.g.exclusions[0] is 1; expected a dictionary",
+        ),
+        (
+            {"groups": {"g": {"classes": [CLASS], "wanted": [1]}}},
+            "groups.g.wanted is a list; expected a dictionary or nothing",
+        ),
+    ],
+)
+def test_a_damaged_plan_of_an_earlier_run_is_an_error_with_its_path(document: Any, why: str, tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(document))
+    message = f"{path} cannot be read as the plan of an earlier run ({why}); put it right, or move it away to start without it. "
+    for ask in (
+        lambda: merged_plan({"groups": {}, "warnings": []}, str(path), ["g"], {"a": "g"}),
+        lambda: earlier_classes(str(path)),
+        lambda: found_departures(str(tmp_path), {"g": ["a"]}, ["g"], [], {}),
+    ):
+        with pytest.raises(ViewError, match=f"^{re.escape(message)}Nothing was written"):
+            ask()
+    assert json.loads(path.read_text()) == document
+
+
+def test_a_plan_of_a_large_cluster_is_read(tmp_path: Path) -> None:
+    """It may have more hosts and exclusions than any node has of anything."""
+    hosts = [f"n{number}" for number in range(25_000)]
+    document = of_classes({**CLASS, "hosts": hosts}, {"name": "g-old", "hosts": []})
+    document["groups"]["g"]["exclusions"] = [{"host": host} for host in hosts]
     (tmp_path / "plan.json").write_text(json.dumps(document))
-    with pytest.raises(ViewError, match="is not the plan of an earlier run"):
-        merged_plan({"groups": {}}, str(tmp_path / "plan.json"), ["g"])
+    assert earlier_classes(str(tmp_path / "plan.json")) == {"g": document["groups"]["g"]["classes"]}

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import json
 import re
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,16 +22,21 @@ from ansible.plugins.filter import core, mathstuff
 from ansible.plugins.test import core as tests
 from jinja2.nativetypes import NativeEnvironment
 
+from ansible_collections.fabric.rdma.plugins.module_utils._needs import NeedsError, host_needs, worse
+from ansible_collections.fabric.rdma.plugins.module_utils._rails import group_rails, rail_host
+from ansible_collections.fabric.rdma.plugins.module_utils._storage import storage_checks
+from ansible_collections.fabric.rdma.plugins.module_utils._tables import device_table
 from ansible_collections.fabric.rdma.plugins.module_utils._tree import open_tree
 from ansible_collections.fabric.rdma.plugins.plugin_utils import _view
-from ansible_collections.fabric.rdma.plugins.plugin_utils._view import NEWER, checked_facts, cluster_view
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report import build, render_html
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import NEWER, Plainer, checked_facts, cluster_view
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, ROOT, facts_of, schema
 
 Json = dict[str, Any]
 Place = tuple[Any, ...]
 
 MISSING = object()
-ODD = [None, 7, -1, True, "x", "\0" * 200_000, [], {}, [None], {"x": None}, 10**400, MISSING]
+ODD = [None, 7, -1, True, False, "x", "\0" * 200_000, [], {}, [None], {"x": None}, 10**400, MISSING]
 # Two hosts that are alike, and one of another group.
 GOOD = ("ib-a100-1", "ib-a100-2", "roce-rails-1")
 
@@ -124,20 +131,53 @@ def without_bad(name: str) -> Any:
 
 def is_valid(facts: Json, place: Place) -> bool:
     """By the real library for JSON Schema, of the part that was changed."""
-    keys = {"schema", "warnings", place[0]}
+    keys = {"schema", "warnings", "kernel", "ofed", place[0]}
     return bool(schema().is_valid({key: facts[key] for key in keys if key in facts}))
+
+
+def test_a_module_that_facts_of_an_earlier_version_lack_is_discovered_again() -> None:
+    facts = mutated(json.loads(captured("ib-a100-1")), ("kernel", "modules", "nfs"), MISSING)
+    found = filter_named("rdma_storage")(facts, {})["blocked"]
+    assert "It is not known whether module nfs is loaded: discover the host again" in found
+
+
+def everything_made_of(facts: Json, before: Json) -> None:
+    """All that the facts of a host are asked for on its own behalf. A wish may be refused, in words."""
+    device_table({"bad": facts})
+    worse(facts, before)
+    worse(before, facts)
+    if "kernel" not in facts:
+        return
+    if "storage" in facts:
+        storage_checks(facts, {"dm_crypt": True}, [], "bad")
+    doca = {"method": "doca", "version": "2.9.1", "repository": "https://h/doca/2.9.1/", "key": "/k"}
+    for ofed, gpudirect in (
+        ({"method": "inbox"}, "auto"),
+        (doca, "peermem"),
+        ({"method": "mlnx_iso", "version": "24.10", "iso": "/i"}, "dmabuf"),
+    ):
+        # each role on its own, so that none hides what the next one would stumble over
+        for subset in ("storage", "runtime", "nvidia"):
+            own = {key: part for key, part in facts.items() if key not in {"storage", "runtime", "nvidia"} - {subset}}
+            with contextlib.suppress(NeedsError):
+                host_needs(own, {"ofed": ofed, "gpudirect": gpudirect, "storage": {"dm_crypt": True}})
 
 
 @pytest.mark.parametrize("name", ["plain", "rails"])
 def test_any_field_may_be_anything(name: str) -> None:
-    """One field after the other, each with everything odd. What is not refused is planned with, and some of what is refused."""
+    """One field after the other, each with everything odd. What is not refused is used everywhere, and some of what is refused."""
     groups, like = {"plain": (GROUPS, "ib-a100-1"), "rails": (RAILS, "roce-rails-1")}[name]
     [own] = [group for group, hosts in groups.items() if "bad" in hosts]
     refused, accepted = 0, 0
-    cases = [(place, value) for place in places(json.loads(captured(like))) for value in ODD]
+    before = json.loads(captured(like))
+    whole = filter_named("rdma_view")(hostvars(groups, before), groups, list(groups))
+    # equal parts are looked at once, as in a view of many hosts
+    plain, seen = Plainer(), set[tuple[int, int]]()
+    cases = [(place, value) for place in places(before) for value in ODD]
     for number, (place, value) in enumerate(cases):
         bad = mutated(json.loads(captured(like)), place, value)
-        problems = "; ".join(checked_facts(bad)[2])
+        facts, _when, found = checked_facts(bad, plain, seen)
+        problems = "; ".join(found)
         if problems:
             refused += 1
             assert field(place) in problems, (place, value)
@@ -145,26 +185,103 @@ def test_any_field_may_be_anything(name: str) -> None:
             # keys that facts of earlier versions lack may be missing
             assert value is MISSING, (place, value)
             assert field(place) in NEWER
-        # a plan takes some milliseconds, and there are thousands of cases
-        if number % (97 if problems else 3) or not (
-            problems or place[0] in ("devices", "gpus", "kernel", "management")
-        ):
-            continue
-        view, plan = planned(groups, bad)
-        unusable = filter_named("rdma_unusable")(view)
-        filter_named("rdma_pairs")(view, ["bad", *GOOD])
-        table = filter_named("rdma_table")({"bad": bad})
-        if problems:
+        if not problems:
+            accepted += 1
+            everything_made_of(facts, before)
+            view = {**whole, "facts": {**whole["facts"], "bad": facts}}
+            plan = filter_named("rdma_selectors")(view)
+            filter_named("rdma_unusable")(view)
+            filter_named("rdma_pairs")(view, ["bad", *GOOD])
+            render_html(build({"bad": facts}, plan, [], groups))
+        # a view takes some milliseconds, and there are thousands of cases
+        elif number % 97 == 0:
+            view, plan = planned(groups, bad)
+            unusable = filter_named("rdma_unusable")(view)
+            filter_named("rdma_pairs")(view, ["bad", *GOOD])
             [error] = [error for error in plan["groups"][own]["errors"] if error.startswith("host bad: ")]
             assert problems in error
             assert plan["groups"][own]["malformed"] == {"bad": error}
             assert (unusable["bad"], list(view["malformed"])) == (error, ["bad"])
-            assert "host bad: " in table
+            assert "host bad: " in filter_named("rdma_table")({"bad": bad})
             assert of_others(plan) == without_bad(name), (place, value)
-        else:
-            accepted += 1
     assert refused > len(cases) / 2
-    assert accepted > 20
+    assert accepted > 300
+
+
+def test_any_text_may_be_a_very_long_number() -> None:
+    """Python refuses to read numbers of more than 4300 digits."""
+    for like in ("ib-a100-1", "roce-rails-1"):
+        before = json.loads(captured(like))
+        count = 0
+        for place in places(before):
+            facts, _when, problems = checked_facts(mutated(json.loads(captured(like)), place, "9" * 5_000))
+            if not problems:
+                count += 1
+                everything_made_of(facts, before)
+        assert count > 20
+
+
+def test_a_device_that_is_invisible_for_no_reason() -> None:
+    facts = json.loads(captured("ib-a100-1"))
+    facts["devices"][0]["plugin"].update(visible=False, reason=None)
+    assert " no: unknown" in filter_named("rdma_table")({"bad": facts})
+
+
+@pytest.mark.parametrize(
+    ("place", "problem"),
+    [
+        (("ofed",), "ofed is missing"),
+        (("kernel", "modules", "mlx5_core"), "kernel.modules.mlx5_core is missing"),
+        (("storage", "programs", "cryptsetup"), "storage.programs.cryptsetup is missing"),
+    ],
+)
+def test_what_roles_ask_for_is_there(place: Place, problem: str) -> None:
+    assert checked_facts(mutated(json.loads(captured("ib-a100-1")), place, MISSING))[2] == [problem]
+
+
+def crowded(devices: int, gpus: int, switches: int) -> Json:
+    """A host with that many devices and GPUs, evenly under some switches."""
+    facts: Json = json.loads(captured("roce-rails-1"))
+    device, gpu = facts["devices"][0], facts["gpus"][0]
+    roots = [f"0000:{bus:02x}:01.0" for bus in range(switches)]
+
+    def address(domain: int, number: int) -> str:
+        return f"{domain:04x}:{number // 256:02x}:{number // 8 % 32:02x}.{number % 8}"
+
+    facts["devices"], facts["gpus"] = [], []
+    for number in range(devices):
+        own = {"name": f"m{number}", "pci": address(1, number), "node_guid": f"{number:016x}"}
+        bridges = [roots[number % switches], address(3, number)]
+        plugin = {**device["plugin"], "if_name": f"e{number}"}
+        facts["devices"].append({**device, **own, "bridges": bridges, "plugin": plugin})
+    for number in range(gpus):
+        bridges = [roots[number % switches], address(4, number)]
+        facts["gpus"].append({**gpu, "pci": address(2, number), "bridges": bridges, "nearest": []})
+    return facts
+
+
+@pytest.mark.parametrize("switches", [1, 128])
+def test_as_many_devices_and_gpus_as_may_be_have_rails(switches: int) -> None:
+    """They are not compared each with each: four times as many cost four times as much, not sixteen times."""
+
+    def cost(devices: int, gpus: int) -> float:
+        crowd = crowded(devices, gpus, switches)
+        candidates = {device["pci"] for device in crowd["devices"]}
+        start = time.process_time()
+        rails = group_rails({"crowd": rail_host("crowd", crowd, candidates)})["crowd"]
+        spent = time.process_time() - start
+        assert len(rails) == gpus
+        return spent
+
+    assert cost(2_048, 512) < 10 * cost(512, 128)
+
+
+def test_more_devices_or_gpus_than_any_node_has_are_refused() -> None:
+    for devices, gpus, problem in (
+        (2_049, 1, "devices has 2049 entries; expected at most 2048"),
+        (1, 513, "gpus has 513 entries; expected at most 512"),
+    ):
+        assert checked_facts(crowded(devices, gpus, 1))[2] == [problem]
 
 
 @pytest.mark.parametrize(
@@ -193,6 +310,7 @@ def test_facts_of_an_earlier_version_are_used(key: str) -> None:
     for part in place[:-1]:
         last = last[part]
     assert place[-1] not in last
+    everything_made_of(facts, facts)
 
 
 def test_facts_of_a_proof_that_does_not_tell_whether_it_was_installed() -> None:

@@ -1,0 +1,142 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the classes of a group are called. Private. Pure.
+
+The nodes of a class carry its name in a label, and its DaemonSet is named after it: a class that gets another name takes the
+plugin from all its nodes and brings it back. So a class is named once, after what it selects by then, and keeps its name while it
+can be recognised in the plan of an earlier run.
+"""
+
+from __future__ import annotations
+
+import collections
+import hashlib
+import itertools
+import json
+import re
+import typing as t
+
+__all__ = ["class_names"]
+
+Json = t.Mapping[str, t.Any]
+# Selectors by rail; None is the rail of a class without rails.
+_Pools = t.Dict[t.Optional[int], t.Dict[str, t.FrozenSet[str]]]
+
+# The names of interfaces speak for themselves.
+_KIND_WORDS = {"vendors": "vendor", "deviceIDs": "device", "drivers": "driver", "linkTypes": "link"}
+# Names that no class with selectors has.
+_RESERVED = ("software", "rails")
+_SLUG_LIMIT = 24
+
+
+def _of_another(group: str, name: str, others: t.Iterable[str]) -> bool:
+    """Whether the name of a class could be that of a class of another group, as Kubernetes writes them: gpu-eth0 beside gpu."""
+
+    def plain(text: str) -> str:
+        return re.sub("[^a-z0-9-]+", "-", text.lower())
+
+    return any(
+        len(other) > len(group) and other != group and plain(name).startswith(plain(other) + "-") for other in others
+    )
+
+
+def _checksum(value: t.Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def _fresh(group: str, entry: Json, others: t.Collection[str]) -> str:
+    """The name of a class that nobody knows: ``ib-a100-ibp33s0``, ``gb200-device-1021``, ``roce-rails-1c4b…``.
+
+    It depends on the selectors of this class alone, so that other classes may appear and go.
+    """
+    selectors: t.Mapping[str, t.List[str]] = entry["selectors"]
+    if any(row["rail"] is not None for row in entry["pools"]):
+        return "%s-rails-%s" % (group, _checksum([[row["resource"], row["selectors"]] for row in entry["pools"]]))
+    kind = next(iter(selectors))
+    slug = "-".join(([_KIND_WORDS[kind]] if kind in _KIND_WORDS else []) + selectors[kind])
+    # A name that is no label as it is, that says only half of the selectors, or that is made of names of interfaces which
+    # could be read in another way, too, could be that of another class.
+    ambiguous = kind == "ifNames" and (
+        any("-" in name for name in selectors[kind]) or selectors[kind][0] in (*_KIND_WORDS.values(), *_RESERVED)
+    )
+    if len(selectors) > 1 or ambiguous or not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", slug) or len(slug) > _SLUG_LIMIT:
+        slug = _checksum(selectors)
+    elif _of_another(group, "%s-%s" % (group, slug), others):
+        slug = _checksum([group, selectors])
+    return "%s-%s" % (group, slug)
+
+
+def _pools(entry: Json) -> _Pools:
+    return {
+        row["rail"]: {kind: frozenset(values) for kind, values in row["selectors"].items()} for row in entry["pools"]
+    }
+
+
+def _key(pools: _Pools) -> t.FrozenSet[t.Any]:
+    return frozenset((rail, frozenset(own.items())) for rail, own in pools.items())
+
+
+def _grown(one: _Pools, other: _Pools) -> bool:
+    """Whether two classes could be one whose selectors have got or lost values: none has a value in place of another."""
+    rails = set(one) & set(other)
+    for rail in rails:
+        kinds = set(one[rail]) & set(other[rail])
+        if not kinds or not all(
+            one[rail][kind] <= other[rail][kind] or one[rail][kind] >= other[rail][kind] for kind in kinds
+        ):
+            return False
+    return bool(rails)
+
+
+def class_names(
+    group: str, classes: t.Sequence[Json], earlier: t.Sequence[Json] = (), others: t.Collection[str] = ()
+) -> t.List[str]:
+    """A name for each class, which no other has.
+
+    classes, earlier: as in a plan (hosts, selectors, pools: [{resource, rail, selectors}]), earlier with the names that they had.
+    others: the names of all groups.
+
+    A class with the selectors of an earlier one has its name. Of the rest, one whose selectors have got or lost values since keeps
+    the name of the earlier class that it has the most hosts in common with. All others are named after their selectors.
+    """
+    known = {
+        str(entry["name"]): entry
+        for entry in earlier
+        if entry.get("pools")
+        and str(entry["name"]).startswith(group + "-")
+        and not _of_another(group, str(entry["name"]), others)
+    }
+    before = {name: _pools(entry) for name, entry in known.items()}
+    by_selectors = {_key(own): name for name, own in sorted(before.items(), reverse=True)}
+    owners = {host: name for name, entry in known.items() for host in entry["hosts"]}
+    names: t.Dict[int, str] = {}
+    taken: t.Set[str] = set()
+
+    def call(index: int, name: str) -> None:
+        names[index] = name
+        taken.add(name)
+
+    pools = [_pools(entry) for entry in classes]
+    for index, own in enumerate(pools):
+        same = by_selectors.get(_key(own))
+        if same is not None and same not in taken:
+            call(index, same)
+    pairs = []
+    for index, entry in enumerate(classes):
+        if index not in names:
+            shared = collections.Counter(owners[host] for host in entry["hosts"] if host in owners)
+            pairs += [(-count, name, index) for name, count in shared.items() if _grown(pools[index], before[name])]
+    for _count, name, index in sorted(pairs):
+        if index not in names and name not in taken:
+            call(index, name)
+    for index, entry in enumerate(classes):
+        if index not in names:
+            name = _fresh(group, entry, others)
+            # a class that was called so keeps its name, though it selects by more now
+            for number in itertools.count():
+                if name not in taken:
+                    break
+                name = "%s-%s" % (group, _checksum([group, entry["selectors"], number]))
+            call(index, name)
+    return [names[index] for index in range(len(classes))]

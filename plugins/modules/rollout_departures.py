@@ -1,0 +1,111 @@
+#!/usr/bin/python
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: rollout_departures
+short_description: Insist that this inventory has the nodes of earlier rollouts
+version_added: "0.1.0"
+description:
+  - Looks for nodes with the label C(rdma.fabric/class) that a rollout of this inventory would take it from, because no host of the
+    inventory is behind them. The inventory may be a slice of a sliced job, or a copy that lacks some hosts. Fails with their names,
+    unless O(remove) takes them out on purpose.
+  - M(fabric.rdma.rollout) insists on the same before it changes the cluster. This module asks before the nodes are prepared.
+  - Where the cluster cannot be asked, warns. C(rollout) asks again.
+extends_documentation_fragment:
+  - fabric.rdma.attributes
+  - fabric.rdma.kubernetes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+    details:
+      - Changes nothing.
+  idempotent:
+    support: full
+options:
+  hosts:
+    description: Hosts of the RDMA groups that the run plans.
+    type: list
+    elements: str
+    required: true
+  keep:
+    description: Groups of the inventory that the run does not plan, and of which everything stays as it is.
+    type: list
+    elements: str
+    default: []
+  remove:
+    description: Hosts and groups that are taken out on purpose.
+    type: list
+    elements: str
+    default: []
+  node_names:
+    description: Names of nodes whose host is called otherwise, by host.
+    type: dict
+    default: {}
+  inventory:
+    description: The name of the inventory, as in C(rdma_rollout.inventory).
+    type: str
+    default: default
+seealso:
+  - module: fabric.rdma.rollout
+author:
+  - fabric.rdma contributors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: Insist on the nodes of earlier rollouts
+  fabric.rdma.rollout_departures:
+    kubeconfig: /etc/kubernetes/admin.conf
+    hosts: "{{ groups['ib-a100'] }}"
+  delegate_to: localhost
+  run_once: true
+"""
+
+RETURN = r"""
+strays:
+  description: Classes of the nodes that no host of the inventory is behind, by node.
+  returned: always
+  type: dict
+  sample: {}
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.fabric.rdma.plugins.module_utils._kube import CONNECTION_OPTIONS, Kube, KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._kube_rollout import Rollout
+from ansible_collections.fabric.rdma.plugins.module_utils._manifests import group_value, inventory_value, node_scope
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout import strays_in_words
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            **CONNECTION_OPTIONS,
+            "hosts": {"type": "list", "elements": "str", "required": True},
+            "keep": {"type": "list", "elements": "str", "default": []},
+            "remove": {"type": "list", "elements": "str", "default": []},
+            "node_names": {"type": "dict", "default": {}},
+            "inventory": {"type": "str", "default": "default"},
+        },
+        supports_check_mode=True,
+    )
+    given = module.params
+    try:
+        rollout = Rollout(Kube(given["kubeconfig"], given["context"]), inventory=inventory_value(given))
+        rollout.look([], {}, [group_value(name) for name in given["keep"]])
+    except KubeError as exc:
+        module.warn("It is not known which nodes earlier rollouts have labelled: %s. The rollout asks again." % exc)
+        module.exit_json(changed=False, strays={})
+    strays = rollout.strays(**node_scope(given["hosts"], given["remove"], given["node_names"]))
+    if strays:
+        module.fail_json(msg=strays_in_words(strays) + " Nothing was written or changed.", strays=strays)
+    module.exit_json(changed=False, strays=strays)
+
+
+if __name__ == "__main__":
+    main()
