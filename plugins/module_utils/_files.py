@@ -17,6 +17,7 @@ import contextlib
 import errno
 import hashlib
 import os
+import re
 import stat
 import time
 import typing as t
@@ -39,6 +40,8 @@ _OF_CONTENT = ("security.ima", "security.evm")
 _ACL = "system.posix_acl_access"
 # No file that is read to be changed is nearly as large.
 _MOST = 16 << 20
+# A file that is not whole yet, with the process that writes it.
+_UNFINISHED = re.compile(r"[.]fabric-rdma-([0-9]+)[.]tmp")
 
 
 def digest(data: t.Optional[bytes]) -> t.Optional[str]:
@@ -174,6 +177,17 @@ def put(temporary: str, path: str) -> None:
     sync_directory(os.path.dirname(path))
 
 
+def _unfinished(directory: str) -> str:
+    """A name for a file that is not whole yet. What a killed process has left under such a name is removed."""
+    for name in os.listdir(directory):
+        found = _UNFINISHED.fullmatch(name)
+        if found and not os.path.exists("/proc/" + found.group(1)):
+            # what cannot be removed is in nobody's way
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(directory, name))
+    return os.path.join(directory, ".fabric-rdma-%d.tmp" % os.getpid())
+
+
 def replace(
     path: str,
     data: bytes,
@@ -186,7 +200,8 @@ def replace(
     exactly: mode and owner that it gets, whatever it has. OSError when it is not any more what it was.
     """
     real = os.path.realpath(path)
-    temporary = os.path.join(os.path.dirname(real), ".fabric-rdma-%d.tmp" % os.getpid())
+    with named(path, os.path.dirname(real)):
+        temporary = _unfinished(os.path.dirname(real))
     try:
         like = None if before is None else real
         wanted, owner = exactly or (mode if like is None else None, None)
@@ -205,10 +220,11 @@ def back_up(path: str, data: bytes) -> str:
     """Keeps the content of a file beside it, under a name with the time, with its owner, mode and so on; the name."""
     real = os.path.realpath(path)
     kept = "%s.%d.%s~" % (real, os.getpid(), time.strftime("%Y-%m-%d@%H:%M:%S"))
+    temporary = _unfinished(os.path.dirname(real))
     try:
-        stage(kept, data, like=real)
-        sync_directory(os.path.dirname(kept))
+        stage(temporary, data, name=kept, like=real)
+        put(temporary, kept)
     except BaseException:
-        unlink(kept)
+        unlink(temporary)
         raise
     return kept

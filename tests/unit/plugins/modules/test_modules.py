@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -23,7 +24,7 @@ CAPTURE = CAPTURES / "ib-a100-1.capture"
 
 
 def run(module: str, check: bool = False, prelude: str = "", **arguments: Any) -> dict[str, Any]:
-    """What a module prints. prelude: code that its process runs first, to put faults in its way."""
+    """What a module prints, or {"killed": True}. prelude: code that its process runs first, to put faults in its way."""
     given = {"ANSIBLE_MODULE_ARGS": {**arguments, "_ansible_check_mode": check, "_ansible_remote_tmp": "/tmp"}}
     # ansible-core 2.19 and newer want to know how the arguments are encoded
     bootstrap = (
@@ -53,6 +54,8 @@ def run(module: str, check: bool = False, prelude: str = "", **arguments: Any) -
         timeout=limit(120),
         env={**os.environ, "PYTHONPATH": str(ROOT / ".collections")},
     )
+    if done.returncode == -signal.SIGKILL:
+        return {"killed": True}
     assert done.stdout, done.stderr
     result: dict[str, Any] = json.loads(done.stdout)
     # what exit_json() says of a file is not the module's own

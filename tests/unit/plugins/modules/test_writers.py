@@ -259,6 +259,48 @@ def test_a_disk_that_is_full_at_any_write(writer: Writer, tmp_path: Path) -> Non
     assert any(str(path) + ":" in message or str(path) + " cannot" in message for message in messages)
 
 
+KILLED = """
+import itertools as _itertools, os as _os, sys as _sys
+_changes = _itertools.count(1)
+def _hook(event, words):
+    # Python tells of each before it does it
+    writes = event == 'open' and (words[2] or 0) & (_os.O_WRONLY | _os.O_RDWR | _os.O_CREAT)
+    if writes or event in ('os.chmod', 'os.chown', 'os.mkdir', 'os.remove', 'os.rename', 'os.setxattr', 'os.truncate'):
+        if str(words[0]).startswith('DIRECTORY') and next(_changes) == NUMBER:
+            _os.kill(_os.getpid(), 9)
+_sys.addaudithook(_hook)
+"""
+
+
+# a transaction of several files has notes of its own, and is undone: test__transaction.py
+@pytest.mark.parametrize(
+    "writer", [one for one in WRITERS.values() if one.module != "containerd_memlock"], ids=lambda one: one.module
+)
+def test_what_a_killed_run_has_left_goes(writer: Writer, tmp_path: Path) -> None:
+    """The file is the old one or the new one, a copy is whole, and the next run leaves nothing else."""
+    path = prepared(writer, tmp_path)
+    assert call(writer, path)["changed"] is True
+    # a name that is made up is another one each time
+    length = path.stat().st_size
+    for number in range(1, 30):
+        for left in names(tmp_path):
+            (tmp_path / left).unlink()
+        path.write_text(writer.before)
+        result = call(writer, path, KILLED.replace("NUMBER", str(number)))
+        if "killed" not in result:
+            break
+        assert path.read_text() == writer.before or path.stat().st_size == length
+        path.write_text(writer.before)
+        assert call(writer, path)["changed"] is True
+        assert path.stat().st_size == length
+        copies = [name for name in names(tmp_path) if name != writer.name]
+        assert all(name.endswith("~") for name in copies)
+        assert {(tmp_path / name).read_text() for name in copies} <= {writer.before}
+    else:
+        pytest.fail("it never ends")
+    assert number > 3
+
+
 OVERTAKEN = """
 import ansible_collections.fabric.rdma.plugins.module_utils._files as _files
 _stage = _files.stage
