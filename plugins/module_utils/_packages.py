@@ -41,6 +41,8 @@ _STACK = re.compile(
 )
 
 _NUMBERS = re.compile(r"\d+\.\d+\.\d+$")
+# Files of repositories, pins and keys that this collection or an installer of the vendor's writes, and no package has.
+_DRIVER_FILE = re.compile(r"/fabric-rdma-[^/]*$|/[^/]*(bluefield|doca|mellanox|mlnx|ofed)[^/]*$", re.IGNORECASE)
 
 
 def is_stack_package(name: str) -> bool:
@@ -174,13 +176,17 @@ def of_the_driver(
     needs: t.Mapping[str, t.Sequence[t.Collection[str]]],
     provides: t.Mapping[str, t.Collection[str]],
     automatic: t.Optional[t.Collection[str]],
+    owners: t.Mapping[str, t.Collection[str]],
 ) -> t.Tuple[Changes, t.Dict[str, str]]:
-    """(what a change of the driver did, why each other package is not of it) among all that happened meanwhile.
+    """(what a change of the driver did, why each other package, hold or file is not of it) among all that happened meanwhile.
 
     Others may install packages at the same time. Of the driver are packages of the stack, those that are wished by name, those
     that are known to be of it, and what these need and was changed with them, unless somebody asked for it by name. A package
     that is gone is of it, because nobody can say any more who was in its way. automatic: names that nobody asked for; None where
     the package manager does not tell.
+
+    Others may hold packages and write sources and pins, too. Of the driver are holds of what is of it, and files that it is named in,
+    that belong to a package of it (owners: packages by path), or that are gone.
     """
     changed = changes.get("packages", {})
     there = _givers(needs, provides)
@@ -204,7 +210,19 @@ def of_the_driver(
             others[name] = "somebody asked for it by name"
         else:
             own[name] = [old, new]
-    return {**changes, "packages": own}, others
+    holds: t.Dict[str, t.List[t.Any]] = {}
+    for name, pair in changes.get("holds", {}).items():
+        if name in reached or is_stack_package(name):
+            holds[name] = pair
+        else:
+            others.setdefault(name, "somebody else %s it meanwhile" % ("holds" if pair[1] else "released"))
+    files: t.Dict[str, t.List[t.Any]] = {}
+    for path, pair in changes.get("files", {}).items():
+        if pair[1] is None or _DRIVER_FILE.search(path) or set(owners.get(path, ())) & set(own):
+            files[path] = pair
+        else:
+            others[path] = "it is of somebody else, who wrote it meanwhile"
+    return {"packages": own, "holds": holds, "files": files}, others
 
 
 def _needed(

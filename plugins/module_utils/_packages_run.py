@@ -104,6 +104,10 @@ class Manager:
         """Packages that nobody asked for by name; None where nobody tells."""
         raise NotImplementedError
 
+    def owners(self, paths: t.Sequence[str]) -> t.Dict[str, t.List[str]]:
+        """Packages by the path of a file that they have installed."""
+        raise NotImplementedError
+
     def offered(self, names: t.Sequence[str]) -> t.List[t.Tuple[str, str]]:
         """(name, version) of what the node's repositories have of some packages, as far as the node knows."""
         raise NotImplementedError
@@ -138,6 +142,12 @@ class Apt(Manager):
 
     def automatic(self) -> t.Optional[t.List[str]]:
         return self._output("apt-mark", "showauto").split()
+
+    def owners(self, paths: t.Sequence[str]) -> t.Dict[str, t.List[str]]:
+        # "name, other:amd64: path"; it ends with 1 where there is no package for one of them, and says so
+        _status, output, _error = self._run(["dpkg-query", "--search", *paths])
+        rows = [line.rpartition(": ") for line in output.splitlines()]
+        return {path: names.split(", ") for names, _colon, path in rows}
 
     def offered(self, names: t.Sequence[str]) -> t.List[t.Tuple[str, str]]:
         # "name | version | source"; what only dpkg knows is not there
@@ -210,6 +220,14 @@ class Dnf(Manager):
 
     def automatic(self) -> t.Optional[t.List[str]]:
         return None
+
+    def owners(self, paths: t.Sequence[str]) -> t.Dict[str, t.List[str]]:
+        found: t.Dict[str, t.List[str]] = {}
+        for path in paths:
+            status, output, _error = self._run(["rpm", "-qf", "--queryformat", "%{NAME}.%{ARCH}\n", path])
+            if status == 0:
+                found[path] = output.split()
+        return found
 
     def offered(self, names: t.Sequence[str]) -> t.List[t.Tuple[str, str]]:
         text = self._output(
@@ -325,8 +343,8 @@ def _done(errors: t.List[str], action: t.Callable[..., None], *arguments: t.Any)
 class Record:
     """What a change of the driver did to the packages of a node: remembered there until the driver is proved.
 
-    It is told when a change begins and ends (open, close); what others do before and after that is not counted, nor are the packages
-    that they change meanwhile.
+    It is told when a change begins and ends (open, close); what others do before and after that is not counted, nor are the packages,
+    holds and files that they change meanwhile.
     """
 
     def __init__(self, manager: Manager, path: str = DRIVER_PACKAGES) -> None:
@@ -339,7 +357,7 @@ class Record:
         self._window: t.Optional[Snapshot] = None
         self._changes: Changes = state.get("changes", {})
         self._wished: t.List[str] = state.get("wished", [])
-        # packages that others changed meanwhile, and how that is known
+        # packages and files that others changed meanwhile, and how that is known
         self._others: t.Dict[str, str] = state.get("others", {})
         # JSON has no tuples
         files = self._changes.get("files", {})
@@ -381,7 +399,11 @@ class Record:
             return False
         found = changes_between(self._window, self._manager.snapshot())
         known = self._changes.get("packages", {})
-        found, others = of_the_driver(found, known, self._wished, *self._manager.needs(), self._manager.automatic())
+        there = [path for path, (_old, new) in found["files"].items() if new is not None]
+        owners = self._manager.owners(there) if there else {}
+        found, others = of_the_driver(
+            found, known, self._wished, *self._manager.needs(), self._manager.automatic(), owners
+        )
         self._changes = add_changes(self._changes, found)
         self._others.update(others)
         self._window = None
@@ -390,9 +412,11 @@ class Record:
     def _left(self, now: Snapshot) -> t.List[str]:
         """What others changed meanwhile, in words."""
         return [
-            "%s %s stays, since %s" % (name, now.packages[name], why)
+            "%s stays, since %s" % (" ".join(word for word in (name, now.packages.get(name)) if word), why)
             for name, why in sorted(self._others.items())
-            if name in now.packages and name not in self._changes.get("packages", {})
+            if (name in now.packages or name in now.files)
+            and name not in self._changes.get("packages", {})
+            and name not in self._changes.get("files", {})
         ]
 
     def close(self) -> None:

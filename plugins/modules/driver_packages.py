@@ -13,7 +13,7 @@ description:
   - Remembers what a change does to packages, to holds, and to the files that name repositories and pins, and undoes exactly
     that, by version. What others change before, after or since is left alone, and what their packages need stays.
   - So do packages that others install while the change goes on. Those of the RDMA stack, those of O(packages) and what these need are the
-    change's, unless apt has it that somebody asked for one by name.
+    change's, unless apt has it that somebody asked for one by name. Sources, pins and holds that others write meanwhile stay as well.
   - What is remembered lies in C(/var/lib/fabric.rdma) until it is undone or forgotten, so that a later run can undo it, too.
   - Knows apt, dnf and zypper. With dnf, holds are the file of its plugin C(versionlock), with zypper its locks.
 extends_documentation_fragment:

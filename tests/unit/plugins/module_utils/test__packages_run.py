@@ -47,6 +47,9 @@ class Small(Manager):
     def automatic(self) -> list[str] | None:
         return self.marks
 
+    def owners(self, paths: Sequence[str]) -> dict[str, list[str]]:
+        return {path: [os.path.basename(path).partition(".")[0]] for path in paths if path.endswith(".packaged")}
+
     def refresh(self) -> None:
         pass
 
@@ -74,7 +77,7 @@ def change(manager: Small, path: str) -> None:
     Record(manager, path).open()
     manager.packages.update({"core": "2", "doca-ofed": "1"})
     manager.held = set()
-    (Path(manager.paths[0]) / "pin").write_text("1001", encoding="ascii")
+    (Path(manager.paths[0]) / "fabric-rdma-pin").write_text("1001", encoding="ascii")
     Record(manager, path).close()
     manager.packages.update(theirs="1", other="2")
 
@@ -82,9 +85,17 @@ def change(manager: Small, path: str) -> None:
 def test_what_was_changed_is_undone_by_a_later_run(tmp_path: Path, small: Small) -> None:
     path = str(tmp_path / "state" / "packages.json")
     change(small, path)
-    assert Record(small, path).predict().restored == ["doca-ofed is out", "core is 1", f"{small.paths[0]}pin is back"]
+    assert Record(small, path).predict().restored == [
+        "doca-ofed is out",
+        "core is 1",
+        f"{small.paths[0]}fabric-rdma-pin is back",
+    ]
     outcome = Record(small, path).undo()
-    assert outcome == (["core is 1", "doca-ofed is out", "core is held", f"{small.paths[0]}pin is out"], [], True)
+    assert outcome == (
+        ["core is 1", "doca-ofed is out", "core is held", f"{small.paths[0]}fabric-rdma-pin is out"],
+        [],
+        True,
+    )
     assert small.packages == {"core": "1", "other": "2", "theirs": "1"}
     assert small.held == {"core"}
     assert os.listdir(small.paths[0]) == []
@@ -106,10 +117,10 @@ def test_a_full_disk_is_no_end_of_the_undoing(tmp_path: Path, small: Small, monk
     """Neither notes nor files nor packages find room before something is removed."""
     path = str(tmp_path / "packages.json")
     directory = Path(small.paths[0])
-    (directory / "sources").write_text("theirs", encoding="ascii")
+    (directory / "fabric-rdma-sources").write_text("theirs", encoding="ascii")
     Record(small, path).open()
     small.packages.update({"core": "2", "doca-ofed": "1"})
-    (directory / "sources").write_text("ours", encoding="ascii")
+    (directory / "fabric-rdma-sources").write_text("ours", encoding="ascii")
     put, install = small.put_files, small.change
 
     def full(name: str = path) -> None:
@@ -125,9 +136,9 @@ def test_a_full_disk_is_no_end_of_the_undoing(tmp_path: Path, small: Small, monk
     monkeypatch.setattr(small, "put_files", lambda files: (full(next(iter(files))), put(files)))
     monkeypatch.setattr(small, "change", change_packages)
     outcome = Record(small, path).undo()
-    assert outcome == (["core is 1", "doca-ofed is out", f"{directory}/sources is back"], [], True)
+    assert outcome == (["core is 1", "doca-ofed is out", f"{directory}/fabric-rdma-sources is back"], [], True)
     assert small.packages == {"core": "1", "other": "1"}
-    assert (directory / "sources").read_text(encoding="ascii") == "theirs"
+    assert (directory / "fabric-rdma-sources").read_text(encoding="ascii") == "theirs"
 
 
 @pytest.mark.parametrize("removes", [True, False])
@@ -154,7 +165,7 @@ def test_files_find_room_once_packages_are_gone(
     monkeypatch.setattr(small, "change", change_packages)
     outcome = Record(small, path).undo()
     assert os.listdir(small.paths[0]) == []
-    assert f"{small.paths[0]}pin is out" in outcome.restored
+    assert f"{small.paths[0]}fabric-rdma-pin is out" in outcome.restored
     assert outcome.complete == removes
 
 
@@ -162,7 +173,7 @@ def test_files_find_room_where_no_package_was_changed(
     tmp_path: Path, small: Small, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = str(tmp_path / "packages.json")
-    pin = Path(small.paths[0]) / "pin"
+    pin = Path(small.paths[0]) / "fabric-rdma-pin"
     Record(small, path).open()
     pin.write_text("1001", encoding="ascii")
     Record(small, path).close()
@@ -296,6 +307,55 @@ def test_what_somebody_asked_for_by_name_stays(tmp_path: Path, small: Small) -> 
     assert small.packages == {"core": "1", "other": "1", "dkms:amd64": "3"}
 
 
+def test_sources_pins_and_holds_of_others_stay(tmp_path: Path, small: Small) -> None:
+    """Also those that they write while the driver is being installed."""
+    path = str(tmp_path / "packages.json")
+    directory = Path(small.paths[0])
+    for name in ("preferences", "gone.list"):
+        (directory / name).write_text("before", encoding="ascii")
+    small.held = {"other"}
+    Record(small, path).open()
+    small.packages.update({"doca-ofed": "1", "theirs": "1"})
+    small.held = {"doca-ofed", "theirs"}
+    for name in ("preferences", "kubernetes.list", "theirs.packaged"):
+        (directory / name).write_text("of somebody else", encoding="ascii")
+    for name in ("fabric-rdma-ofed.pref", "RPM-GPG-KEY-Mellanox", "doca.list", "doca-ofed.packaged"):
+        (directory / name).write_text("the driver's", encoding="ascii")
+    (directory / "gone.list").unlink()
+    Record(small, path).close()
+    outcome = Record(small, path).undo()
+    stays = "stays, since it is of somebody else, who wrote it meanwhile"
+    assert outcome.left == [
+        f"{directory}/kubernetes.list {stays}",
+        f"{directory}/preferences {stays}",
+        f"{directory}/theirs.packaged {stays}",
+        "other 1 stays, since somebody else released it meanwhile",
+        "theirs 1 stays, since it came beside the driver, which does not need it",
+    ]
+    assert outcome.complete
+    assert small.held == {"theirs"}
+    assert sorted(os.listdir(directory)) == ["gone.list", "kubernetes.list", "preferences", "theirs.packaged"]
+    assert (directory / "preferences").read_text(encoding="ascii") == "of somebody else"
+
+
+def test_who_a_file_is_of() -> None:
+    """As dpkg-query and rpm tell it; a file of nobody is an error of theirs, which is none here."""
+    said = (
+        1,
+        "doca-host, diversion:amd64: /etc/apt/a.list\n",
+        "dpkg-query: no path found matching pattern /etc/apt/b.list\n",
+    )
+    assert Apt(lambda _command: said, 0).owners(["/etc/apt/a.list", "/etc/apt/b.list"]) == {
+        "/etc/apt/a.list": ["doca-host", "diversion:amd64"]
+    }
+
+    def rpm(command: list[str]) -> tuple[int, str, str]:
+        mine = command[-1].endswith("a.repo")
+        return (0, "doca-host.noarch\n", "") if mine else (1, f"file {command[-1]} is not owned by any package\n", "")
+
+    assert Dnf(rpm, 0).owners(["/etc/a.repo", "/etc/b.repo"]) == {"/etc/a.repo": ["doca-host.noarch"]}
+
+
 def test_what_came_beside_one_change_and_is_needed_by_the_next(tmp_path: Path, small: Small) -> None:
     """It was there when the second one began."""
     path = str(tmp_path / "packages.json")
@@ -340,7 +400,7 @@ def test_files_are_put_back_with_their_owners_and_modes(tmp_path: Path, small: S
 def test_a_record_of_an_earlier_version_has_no_owners(tmp_path: Path, small: Small) -> None:
     """They were root's, as all files of a package manager are."""
     path = str(tmp_path / "packages.json")
-    pin = f"{small.paths[0]}pin"
+    pin = f"{small.paths[0]}fabric-rdma-pin"
     remember(path, {"changes": {"files": {pin: [["b2xk", 0o644], ["bmV3", 0o644]]}}, "window": None})
     (Path(pin)).write_text("new", encoding="ascii")
     outcome = Record(small, path).undo()
