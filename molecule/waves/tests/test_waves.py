@@ -158,7 +158,7 @@ def test_a_machine_that_is_gone_during_its_change(site: Site) -> None:
 
 def test_a_controller_that_is_killed_and_started_again(site: Site) -> None:
     site.on("lab2", "fault", "wait")
-    process = site.start("prepare")
+    process = site.start("site")
     end = time.monotonic() + pace.limit(600)
     while site.look("lab2")["lab2"]["began"] == "0":
         assert process.poll() is None, process.communicate()[0]
@@ -175,8 +175,19 @@ def test_a_controller_that_is_killed_and_started_again(site: Site) -> None:
     left = [name for name, seen in site.look().items() if name == "lab2" or seen["driver"] == "no"]
     assert left in (["lab2", *THIRD], [*SECOND, *THIRD])
 
-    result = site.run("prepare", rdma_max_unavailable=2)
-    assert result.code == 0, result.output
+    # no report tells of a node that would be left as it is
+    assert not (site.directory / "output" / "report.html").exists()
+
+    result = site.run("site", rdma_max_unavailable=2)
+    assert set(result.states().values()) == {"finished"}, result.output
+    # they have no cards, and that is all that the report has against them
+    wrong = [
+        line for line in (result.directory / "summary.txt").read_text().splitlines() if re.match(r"\S  nodes:", line)
+    ]
+    assert wrong[0] == "✕  nodes: 5 hosts: each has no usable port (no RDMA device)"
+    assert not [line for line in wrong[1:] if line.startswith("✕")]
+    assert "ofed" not in result.text("summary.txt")
+    assert result.code != 0
     # with one node again: the one that was interrupted goes back to work before any other leaves
     assert result.watch.events[0] == ("back", "lab2")
     assert sorted(name for name in result.watch.drained if name != "lab2") == left[1:]
