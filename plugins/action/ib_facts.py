@@ -11,6 +11,7 @@ from datetime import datetime, timezone
 
 from ansible.plugins.action import ActionBase
 
+from ansible_collections.fabric.rdma.plugins.module_utils._change import snapshot
 from ansible_collections.fabric.rdma.plugins.module_utils._wishes import foreign_facts
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import GATHERED, foreign_in_words
 
@@ -30,7 +31,16 @@ class ActionModule(ActionBase):
         foreign = foreign_facts(variables.get("ansible_facts") or {})
         if foreign:
             return {**result, "failed": True, "msg": foreign_in_words(host, foreign)}
-        result.update(self._execute_module(module_name="fabric.rdma.ib_facts", task_vars=task_vars))
+        arguments = dict(self._task.args)
+        if arguments.get("before") and isinstance(arguments["before"], dict):
+            # of all the facts only what two states are compared by goes to the node
+            try:
+                arguments["before"] = snapshot(arguments["before"])
+            except (AttributeError, KeyError, TypeError) as exc:
+                return {**result, "failed": True, "msg": "before holds no facts of ib_facts: %r" % exc}
+        result.update(
+            self._execute_module(module_name="fabric.rdma.ib_facts", module_args=arguments, task_vars=task_vars)
+        )
         facts = result.pop("ansible_facts", None) or {}
         if result.get("failed") or result.get("unreachable"):
             return result

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a node remembers of a change until it has come to its end. Private to the collection. Pure.
+"""What a node remembers of a change until it has come to its end, and whether it is worse after it. Private. Pure.
 
 The state before a change lies in the memory of the controller, and is gone when that is killed. A copy on the node outlives
 it: the next run begins with this node, and compares it with what it was before the change that never ended.
@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import typing as t
 
-__all__ = ["PATH", "dump_mark", "load_mark", "open_change", "snapshot"]
+__all__ = ["PATH", "dump_mark", "load_mark", "lost_ports", "open_change", "snapshot", "worse"]
 
 Json = t.Dict[str, t.Any]
 
@@ -28,7 +28,9 @@ def snapshot(facts: t.Mapping[str, t.Any]) -> Json:
             {
                 "name": device["name"],
                 "pci": device["pci"],
-                "ports": [{key: port[key] for key in ("number", "state", "phys_state")} for port in device["ports"]],
+                "ports": [
+                    {key: port.get(key) for key in ("number", "state", "phys_state")} for port in device["ports"]
+                ],
             }
             for device in facts.get("devices") or []
         ]
@@ -75,3 +77,55 @@ def open_change(data: t.Optional[bytes]) -> t.Optional[Json]:
     """What the facts tell of it: {since, roles}; None when no change is open."""
     mark = load_mark(data)
     return None if mark is None else {"since": mark["since"], "roles": mark["roles"]}
+
+
+def worse(before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any]) -> t.List[str]:
+    """What a host had before a change and has not after it, in words: ports, services, a container runtime that is ready.
+
+    Both are ansible_facts.rdma; a subset that one of them lacks is not compared.
+    """
+    lost = lost_ports(before, after) if "devices" in after else []
+    if "runtime" not in before or "runtime" not in after:
+        return lost
+    then, now = before["runtime"], after["runtime"]
+    for name, ran in sorted(then["services"].items()):
+        if ran and not now["services"].get(name):
+            lost.append("%s ran and does not run any more" % name)
+    ready = ((then["containerd"] or {}).get("running") or {}).get("ready")
+    running = (now["containerd"] or {}).get("running")
+    if ready and now["services"].get("containerd") and running is not None and not running.get("ready"):
+        lost.append(
+            "the container runtime was ready and is not: %s" % (running.get("error") or "RuntimeReady is false")
+        )
+    return lost
+
+
+def lost_ports(before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any]) -> t.List[str]:
+    """Ports that were Active and are not any more, in words: the test that a change did not make a node worse.
+
+    Both are ansible_facts.rdma with the subset devices. Devices are told by PCI address, since a driver may rename them;
+    software devices by name.
+    """
+
+    def active(
+        facts: t.Mapping[str, t.Any],
+    ) -> t.Dict[t.Tuple[str, int], t.Tuple[str, t.Optional[str], t.Optional[str]]]:
+        return {
+            (device["pci"] or device["name"], port["number"]): (device["name"], port["state"], port.get("phys_state"))
+            for device in facts.get("devices", [])
+            for port in device["ports"]
+        }
+
+    now = active(after)
+    lost = []
+    for key, (name, state, _dummy) in sorted(active(before).items()):
+        if state != "Active":
+            continue
+        there = now.get(key)
+        if there is None:
+            lost.append("%s (%s) port %d was Active and is gone" % (name, key[0], key[1]))
+        elif there[1] != "Active":
+            lost.append(
+                "%s (%s) port %d was Active and is %s (phys state %s)" % (name, key[0], key[1], there[1], there[2])
+            )
+    return lost

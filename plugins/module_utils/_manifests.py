@@ -20,6 +20,7 @@ __all__ = [
     "MANAGED_BY",
     "POD_SECURITY",
     "ManifestError",
+    "check_places",
     "check_settings",
     "class_labels",
     "class_resources",
@@ -64,6 +65,8 @@ _NAME_LIMIT = 63
 # What a node may be called (k8s.io/apimachinery/pkg/util/validation, IsDNS1123Subdomain). Nothing in it means anything to a shell.
 _NODE_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*")
 _NODE_NAME_LIMIT = 253
+# What a namespace may be called (IsDNS1123Label).
+_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
 
 Json = t.Dict[str, t.Any]
 
@@ -141,8 +144,31 @@ def _image(settings: t.Mapping[str, t.Any]) -> str:
 
 def check_settings(wish: t.Mapping[str, t.Any]) -> None:
     """ManifestError for what no object can have of rdma_rollout, as far as that can be said without a plan."""
-    if wish.get("image"):
-        _image({"image": wish["image"], "image_digest": wish.get("image_digest")})
+    # a digest alone is that of the default image
+    if wish.get("image") or wish.get("image_digest"):
+        _image({"image": wish.get("image") or "default:1", "image_digest": wish.get("image_digest")})
+    root = str(wish.get("kubelet_root") or "auto")
+    if root != "auto" and not root.startswith("/"):
+        raise ManifestError("rdma_rollout.kubelet_root is '%s'; expected an absolute path, or auto" % root)
+    check_places(wish)
+
+
+def check_places(wish: t.Mapping[str, t.Any]) -> None:
+    """ManifestError for a namespace or a node that no cluster can have, or one node for two hosts, in rdma_rollout."""
+    namespace = str(wish.get("namespace") or "default")
+    if len(namespace) > _NAME_LIMIT or not _LABEL.fullmatch(namespace):
+        raise ManifestError(
+            "rdma_rollout.namespace is '%s'; expected at most %d small letters, digits and hyphens"
+            % (namespace, _NAME_LIMIT)
+        )
+    hosts: t.Dict[str, str] = {}
+    for host, name in sorted((wish.get("node_names") or {}).items(), key=str):
+        node = str(name)
+        if not _is_node_name(node):
+            raise ManifestError("rdma_rollout.node_names: host %s: '%s' cannot be the name of a node" % (host, node))
+        if node in hosts:
+            raise ManifestError("rdma_rollout.node_names: hosts %s and %s are both node %s" % (hosts[node], host, node))
+        hosts[node] = str(host)
 
 
 def _kubelet_root(entry: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any]) -> str:

@@ -12,7 +12,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._memlock import Memloc
 from ansible_collections.fabric.rdma.plugins.module_utils._ofed import OfedError, ofed_needs
 from ansible_collections.fabric.rdma.plugins.module_utils._storage import StorageError, storage_needs
 
-__all__ = ["NeedsError", "host_needs", "lost_ports", "worse"]
+__all__ = ["NeedsError", "host_needs"]
 
 Json = t.Dict[str, t.Any]
 
@@ -49,55 +49,3 @@ def host_needs(facts: t.Mapping[str, t.Any], wishes: t.Mapping[str, t.Any]) -> J
         # another driver may bring the symbol; the role decides again with the facts of then
         peermem.update(needed=True, reasons=["the driver stack comes first", *peermem["reasons"]])
     return needs
-
-
-def worse(before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any]) -> t.List[str]:
-    """What a host had before a change and has not after it, in words: ports, services, a container runtime that is ready.
-
-    Both are ansible_facts.rdma; a subset that one of them lacks is not compared.
-    """
-    lost = lost_ports(before, after) if "devices" in after else []
-    if "runtime" not in before or "runtime" not in after:
-        return lost
-    then, now = before["runtime"], after["runtime"]
-    for name, ran in sorted(then["services"].items()):
-        if ran and not now["services"].get(name):
-            lost.append("%s ran and does not run any more" % name)
-    ready = ((then["containerd"] or {}).get("running") or {}).get("ready")
-    running = (now["containerd"] or {}).get("running")
-    if ready and now["services"].get("containerd") and running is not None and not running.get("ready"):
-        lost.append(
-            "the container runtime was ready and is not: %s" % (running.get("error") or "RuntimeReady is false")
-        )
-    return lost
-
-
-def lost_ports(before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any]) -> t.List[str]:
-    """Ports that were Active and are not any more, in words: the test that a change did not make a node worse.
-
-    Both are ansible_facts.rdma with the subset devices. Devices are told by PCI address, since a driver may rename them;
-    software devices by name.
-    """
-
-    def active(
-        facts: t.Mapping[str, t.Any],
-    ) -> t.Dict[t.Tuple[str, int], t.Tuple[str, t.Optional[str], t.Optional[str]]]:
-        return {
-            (device["pci"] or device["name"], port["number"]): (device["name"], port["state"], port.get("phys_state"))
-            for device in facts.get("devices", [])
-            for port in device["ports"]
-        }
-
-    now = active(after)
-    lost = []
-    for key, (name, state, _dummy) in sorted(active(before).items()):
-        if state != "Active":
-            continue
-        there = now.get(key)
-        if there is None:
-            lost.append("%s (%s) port %d was Active and is gone" % (name, key[0], key[1]))
-        elif there[1] != "Active":
-            lost.append(
-                "%s (%s) port %d was Active and is %s (phys state %s)" % (name, key[0], key[1], there[1], there[2])
-            )
-    return lost

@@ -197,6 +197,11 @@ def check_wish(wish: t.Mapping[str, t.Any]) -> Json:
             "rdma_ofed.version is %s, which is the OFED inside a DOCA release; method doca wants the release itself, such as 2.9.1"
             % version
         )
+    if method == "mlnx_iso" and release[0] < 4:
+        raise OfedError(
+            "rdma_ofed.version is %s, which is a DOCA release; method mlnx_iso wants that of MLNX_OFED, such as 24.10-1.1.4.0"
+            % version
+        )
     if method == "doca":
         _check_source(wish, version)
     if method == "mlnx_iso" and not re.match(r"/", str(wish["iso"])):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import base64
 import fnmatch
 import re
 import typing as t
@@ -42,6 +43,7 @@ _STACK = re.compile(
 
 _NUMBERS = re.compile(r"\d+\.\d+\.\d+$")
 # Files of repositories, pins and keys that this collection or an installer of the vendor's writes, and no package has.
+_LOCKS = re.compile(r"/(versionlock[.](list|toml)|locks)$")
 _DRIVER_FILE = re.compile(r"/fabric-rdma-[^/]*$|/[^/]*(bluefield|doca|mellanox|mlnx|ofed)[^/]*$", re.IGNORECASE)
 
 
@@ -169,6 +171,15 @@ def _givers(
     return there
 
 
+def _locks_stack(path: str, pair: t.Sequence[t.Optional[File]]) -> bool:
+    """Whether in a file of dnf's or zypper's that holds packages at their versions, lines that name the stack were changed."""
+    if not _LOCKS.search(path):
+        return False
+    before, after = (set(base64.b64decode(file.data).splitlines()) if file else set() for file in pair)
+    words = re.findall(r"[A-Za-z][A-Za-z0-9+._-]*", b" ".join(before ^ after).decode("utf-8", "replace"))
+    return any(is_stack_package(word) for word in words)
+
+
 def of_the_driver(
     changes: Changes,
     known: t.Collection[str],
@@ -186,7 +197,7 @@ def of_the_driver(
     the package manager does not tell.
 
     Others may hold packages and write sources and pins, too. Of the driver are holds of what is of it, and files that it is named in,
-    that belong to a package of it (owners: packages by path), or that are gone.
+    that belong to a package of it (owners: packages by path), that hold packages of the stack, or that are gone.
     """
     changed = changes.get("packages", {})
     there = _givers(needs, provides)
@@ -218,7 +229,12 @@ def of_the_driver(
             others.setdefault(name, "somebody else %s it meanwhile" % ("holds" if pair[1] else "released"))
     files: t.Dict[str, t.List[t.Any]] = {}
     for path, pair in changes.get("files", {}).items():
-        if pair[1] is None or _DRIVER_FILE.search(path) or set(owners.get(path, ())) & set(own):
+        if (
+            pair[1] is None
+            or _DRIVER_FILE.search(path)
+            or set(owners.get(path, ())) & set(own)
+            or _locks_stack(path, pair)
+        ):
             files[path] = pair
         else:
             others[path] = "it is of somebody else, who wrote it meanwhile"

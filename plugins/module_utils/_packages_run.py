@@ -190,7 +190,13 @@ class Apt(Manager):
 class Dnf(Manager):
     """The family of RHEL. A package that may be there more than once (a kernel, a key) is known by its whole name."""
 
-    paths: t.Tuple[str, ...] = ("/etc/yum.repos.d/", "/etc/dnf/plugins/versionlock.list", "/etc/pki/rpm-gpg/")
+    paths: t.Tuple[str, ...] = (
+        "/etc/yum.repos.d/",
+        "/etc/dnf/plugins/versionlock.list",
+        # of dnf5
+        "/etc/dnf/versionlock.toml",
+        "/etc/pki/rpm-gpg/",
+    )
 
     _FORMAT = "%{NAME}\\t%{ARCH}\\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\\t[%{REQUIRES} ]\\t[%{PROVIDES} ]\\n"
 

@@ -115,8 +115,12 @@ def _name(where: str, value: t.Any) -> t.List[str]:
 
 
 def _release(where: str, value: t.Any) -> t.List[str]:
-    # YAML makes a number of 2.9
-    if isinstance(value, (str, int, float)) and not isinstance(value, bool):
+    if isinstance(value, float):
+        return [
+            "%s is the number %r; put it in quotes, since YAML takes 24.10 and 24.1 for the same number"
+            % (where, value)
+        ]
+    if isinstance(value, (str, int)) and not isinstance(value, bool):
         return []
     return _wrong(where, value, "a release such as 2.9.1")
 
@@ -442,7 +446,8 @@ CLUSTER_WIDE: t.Dict[str, Check] = {
 }
 
 # Variables of roles that are read once for all hosts, too. Checked by the roles; here, that no host has a value of its own. Not among
-# them: verify_address and verify_first_port, discover_gather_subset, report_generated (a time), and all of the roles that change nodes.
+# them: verify_address and verify_first_port, discover_gather_subset and what discover waits for, report_generated (a time), and all of the
+# roles that change nodes.
 OF_A_RUN = (
     "device_plugin_allow_unusable",
     "device_plugin_cdi",

@@ -15,7 +15,7 @@ description:
   - So do packages that others install while the change goes on. Those of the RDMA stack, those of O(packages) and what these need are the
     change's, unless apt has it that somebody asked for one by name. Sources, pins and holds that others write meanwhile stay as well.
   - What is remembered lies in C(/var/lib/fabric.rdma) until it is undone or forgotten, so that a later run can undo it, too.
-  - Knows apt, dnf and zypper. With dnf, holds are the file of its plugin C(versionlock), with zypper its locks.
+  - Knows apt, dnf and zypper. With dnf, holds are the file of C(versionlock), with zypper its locks.
 extends_documentation_fragment:
   - fabric.rdma.attributes
 attributes:

@@ -44,6 +44,17 @@ options:
       - A file is taken for a capture, either a tar archive (plain or compressed) or the text form. It is read in place.
     type: path
     default: /
+  before:
+    description:
+      - Facts C(rdma) of the node from before a change of it. A port of InfiniBand is not Active before a subnet manager has been there, and
+        a kubelet takes its time after a boot; so the module looks again and again until what was there is there again.
+      - That it is not there in the end is no error of this module. P(fabric.rdma.rdma_worse#filter) tells what was lost.
+    type: dict
+    version_added: "0.1.0"
+  wait_timeout:
+    description: Seconds to wait for what O(before) has. In check mode nothing is waited for.
+    type: int
+    default: 120
 author:
   - fabric.rdma contributors (!UNKNOWN)
 """
@@ -59,6 +70,10 @@ EXAMPLES = r"""
   loop_control:
     label: "{{ item.0.name }}"
   when: item.1.state == 'Active'
+
+- name: Look at the node after a change, once its ports had time to come back
+  fabric.rdma.ib_facts:
+    before: "{{ rdma_before_the_change }}"
 
 - name: Replay a support bundle on the controller
   fabric.rdma.ib_facts:
@@ -207,10 +222,12 @@ ansible_facts:
           sample: []
 """
 
+import time
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.fabric.rdma.plugins.module_utils._change import worse
 from ansible_collections.fabric.rdma.plugins.module_utils._facts import SUBSETS, gather
 from ansible_collections.fabric.rdma.plugins.module_utils._live import live_answers
 from ansible_collections.fabric.rdma.plugins.module_utils._tree import TreeError, open_tree
@@ -221,6 +238,8 @@ def main() -> None:
         argument_spec={
             "gather_subset": {"type": "list", "elements": "str", "choices": ["all", *SUBSETS], "default": ["all"]},
             "root": {"type": "path", "default": "/"},
+            "before": {"type": "dict"},
+            "wait_timeout": {"type": "int", "default": 120},
         },
         supports_check_mode=True,
     )
@@ -230,11 +249,21 @@ def main() -> None:
         return int(status), str(output), str(error)
 
     asked = module.params["gather_subset"]
+    before = {} if module.check_mode else module.params["before"] or {}
+    end = time.monotonic() + module.params["wait_timeout"]
     try:
-        tree = open_tree(module.params["root"], live_answers(run))
-        facts = gather(tree, SUBSETS if "all" in asked else asked)
+        while True:
+            tree = open_tree(module.params["root"], live_answers(run))
+            facts = gather(tree, SUBSETS if "all" in asked else asked)
+            if not before or not worse(before, facts) or time.monotonic() >= end:
+                break
+            time.sleep(1)
     except TreeError as exc:
         module.fail_json(msg=str(exc))
+    except (AttributeError, KeyError, TypeError) as exc:
+        if not before:
+            raise
+        module.fail_json(msg="before holds no facts of this module: %r" % exc)
     module.exit_json(changed=False, ansible_facts={"rdma": facts})
 
 

@@ -111,6 +111,7 @@ def _rollout_problems(wish: t.Any, methods: t.Mapping[str, t.Collection[str]]) -
         return []
     try:
         if wish.get("engine") == "network_operator":
+            _manifests.check_places(wish)
             _operator.check_settings(wish, methods)
         else:
             _manifests.check_settings(wish)

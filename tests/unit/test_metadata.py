@@ -551,7 +551,8 @@ def test_variables_that_are_read_once_are_known() -> None:
     """What a role reads once for all hosts must not differ between them; the wishes are checked for it."""
     once = {"device_plugin", "discover", "network_operator", "plan", "report", "verify"}
     assert set(ROLES) - set(CHANGING) - once == set(OTHER_ROLES)
-    of_a_host = {"verify_address", "verify_first_port", "discover_gather_subset", "report_generated"}
+    of_a_host = {"verify_address", "verify_first_port", "report_generated"}
+    of_a_host |= {"discover_gather_subset", "discover_before", "discover_wait_timeout"}
     names = {name for role in once for name in load(f"roles/{role}/defaults/main.yml")}
     assert sorted(names - of_a_host) == list(OF_A_RUN)
 
@@ -580,6 +581,17 @@ def test_a_role_that_changes_nodes_passes_the_gate(role: str) -> None:
         assert states == []
         return
     assert set(states) == {"begin", "end"}
+    # nothing is changed before the first one
+    telling = {"ansible.builtin." + name for name in ("assert", "debug", "include_role", "include_tasks", "set_fact")}
+    directory = ROOT / "roles" / role / "tasks"
+    begins = next(path for path in sorted(directory.glob("*.yml")) if "state: begin" in path.read_text())
+    places = {
+        begins: "state: begin",
+        **({} if begins.stem == "main" else {directory / "main.yml": f"include_tasks: {begins.name}"}),
+    }
+    for path, last in places.items():
+        ahead = list(flat(yaml.safe_load(path.read_text().partition(last)[0].rpartition("- name: ")[0]) or ()))
+        assert not [task["name"] for task in ahead if not telling & set(task)], path.name
     for task, state in zip(gates, states, strict=True):
         assert task["register"] == {"begin": f"__{role}_begun", "end": f"__{role}_ended"}[state]
         assert task["when"] == "__prepare_waves is not defined"

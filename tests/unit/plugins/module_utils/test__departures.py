@@ -120,6 +120,10 @@ SLICE = {
         (AWX, None),
         (SLICE, "a slice of a sliced job (awx_workflow_job_name, awx_job_template_name)"),
         ({**SLICE, "awx_workflow_job_name": "nightly", "tower_workflow_job_name": "nightly"}, None),
+        (
+            {name: value for name, value in SLICE.items() if name.startswith("tower")},
+            "a slice of a sliced job (tower_workflow_job_name, tower_job_template_name)",
+        ),
         # whoever knows better says so
         ({**SLICE, "job_slice_count": 1}, None),
     ],

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.module_utils._needs import NeedsError, host_needs, lost_ports, worse
+from ansible_collections.fabric.rdma.plugins.module_utils._change import lost_ports, worse
+from ansible_collections.fabric.rdma.plugins.module_utils._needs import NeedsError, host_needs
 from ansible_collections.fabric.rdma.plugins.module_utils._tree import open_tree
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, Machine, facts_of
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.fabric.rdma.plugins.module_utils._change import lost_ports
 from ansible_collections.fabric.rdma.plugins.module_utils._models import _MODELS
-from ansible_collections.fabric.rdma.plugins.module_utils._needs import lost_ports
 from ansible_collections.fabric.rdma.plugins.module_utils._ofed import (
     ROWS,
     OfedError,
@@ -438,6 +438,13 @@ def test_what_is_installed_is_compared_exactly(
     )
     assert needs["driver"] == (reason is not None)
     assert not needs["driver"] or reason in needs["reasons"][0]
+
+
+@pytest.mark.parametrize(
+    ("version", "there"), [("24.10", True), ("24.10-1", True), ("24.1", False), ("24.10-1.1.4", True)]
+)
+def test_a_release_of_mlnx_ofed_is_no_other_that_begins_alike(version: str, there: bool) -> None:
+    assert ofed_needs(node(**MLNX), {**ISO, "version": version}, "InfiniBand")["driver"] is not there
 
 
 @pytest.mark.parametrize(

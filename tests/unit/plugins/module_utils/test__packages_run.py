@@ -338,6 +338,30 @@ def test_sources_pins_and_holds_of_others_stay(tmp_path: Path, small: Small) -> 
     assert (directory / "preferences").read_text(encoding="ascii") == "of somebody else"
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "line"),
+    [
+        (Dnf, "versionlock.list", "rdma-core-0:44.0-2.el9.*"),
+        (Dnf, "versionlock.toml", '[[packages]]\nname = "mlnx-tools"'),
+        (Zypper, "locks", "type: package\nsolvable_name: libibverbs1"),
+    ],
+)
+def test_locks_of_the_stack_are_of_the_change(
+    tmp_path: Path, small: Small, kind: type[Dnf], name: str, line: str
+) -> None:
+    """With dnf and zypper they are lines of a file; those of other packages are somebody else's."""
+    assert any(path.endswith(f"/{name}") for path in kind.paths)
+    path = str(tmp_path / "packages.json")
+    locks = Path(small.paths[0]) / name
+    locks.write_text("kernel-5.14\n", encoding="ascii")
+    for more, left in ((line, "kernel-5.14\n"), ("glibc-2.34", "kernel-5.14\nglibc-2.34\n")):
+        Record(small, path).open()
+        locks.write_text(f"kernel-5.14\n{more}\n", encoding="ascii")
+        Record(small, path).close()
+        Record(small, path).undo()
+        assert locks.read_text(encoding="ascii") == left
+
+
 def test_who_a_file_is_of() -> None:
     """As dpkg-query and rpm tell it; a file of nobody is an error of theirs, which is none here."""
     said = (

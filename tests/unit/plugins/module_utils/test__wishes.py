@@ -109,7 +109,7 @@ def test_a_wish_that_makes_no_sense_is_told(variable: str, value: t.Any, wrong: 
         ("rdma_allow_unusable", "yes"),
         ("rdma_memlock", {"handlers": ["all"], "soft": 8388608, "hard": "unlimited"}),
         ("rdma_storage", {"path": None}),
-        ("rdma_ofed", {"method": "doca", "version": 2.9, "repository": None, "key": "x"}),
+        ("rdma_ofed", {"method": "doca", "version": "2.9", "repository": None, "key": "x"}),
         ("rdma_rollout", {"kubeconfig": None, "timeout": "60", "max_unavailable": "10%"}),
         ("rdma_rollout", {"engine": "network_operator", "operator_version": "26.4.1", "ofed_driver": {}}),
         *((variable, None) for variable in VARIABLES),

@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,45 @@ def test_ib_facts_of_names_that_are_no_text(tmp_path: Path) -> None:
     (tmp_path / "odd.tar.gz").write_bytes(dump_archive(machine.entries))
     facts = checked(run("ib_facts", root=str(tmp_path / "odd.tar.gz"))["ansible_facts"]["rdma"])
     assert facts["devices"][0]["netdevs"] == ["eth0", "eth?"]
+
+
+def one_port(path: Path, state: str) -> Path:
+    """A capture of a node with one port in some state, which is there as a whole or not at all."""
+    machine = Machine()
+    machine.port(machine.hca("mlx5_0", machine.function("0000:3b:00.0")), state=state, link_layer="InfiniBand")
+    (path.parent / "next").write_bytes(dump_archive(machine.entries))
+    (path.parent / "next").replace(path)
+    return path
+
+
+def test_ib_facts_waits_for_the_ports_that_were_active(tmp_path: Path) -> None:
+    """After a boot, a port of InfiniBand is Init until a subnet manager has been there."""
+    path = one_port(tmp_path / "node.tar", "4: ACTIVE")
+    before = run("ib_facts", root=str(path))["ansible_facts"]["rdma"]
+    one_port(path, "2: INIT")
+    later = threading.Timer(2, one_port, (path, "4: ACTIVE"))
+    later.start()
+    after = run("ib_facts", root=str(path), before=before)["ansible_facts"]["rdma"]
+    later.join()
+    assert after == before
+
+
+@pytest.mark.parametrize(("before", "check"), [(True, False), (True, True), (False, False)])
+def test_ib_facts_tells_of_a_port_that_does_not_come_back(tmp_path: Path, before: bool, check: bool) -> None:
+    """Which is not for it to judge; and without facts from before, or in check mode, it waits for nothing."""
+    path = one_port(tmp_path / "node.tar", "4: ACTIVE")
+    active = run("ib_facts", root=str(path))["ansible_facts"]["rdma"]
+    one_port(path, "2: INIT")
+    # its process would be ended long before
+    patience = 1 if before and not check else 10**6
+    after = run("ib_facts", check, root=str(path), before=active if before else {}, wait_timeout=patience)
+    assert after["ansible_facts"]["rdma"]["devices"][0]["ports"][0]["state"] == "Init"
+
+
+def test_ib_facts_of_before_that_are_none() -> None:
+    result = run("ib_facts", before={"devices": [{"ports": 5}]})
+    assert result["failed"]
+    assert result["msg"].startswith("before holds no facts of this module: ")
 
 
 @pytest.mark.parametrize("module", ["ib_facts", "capture"])

@@ -70,7 +70,36 @@ def test_all_groups_at_once_whatever_the_run_is_for() -> None:
         ({"a": {"rdma_rails": "{name}-{rail}"}}, "group a: rdma_rails is '{name}-{rail}'; expected"),
         ({"a": {"rdma_ofed": {"method": "doca", "version": "2.9.1"}}}, "group a: rdma_ofed.method doca also needs"),
         ({"a": {"rdma_memlock": {"soft": 2, "hard": 1}}}, "group a: RLIMIT_MEMLOCK: soft 2 is above hard 1"),
+        (
+            {"a": {"rdma_ofed": {"version": 24.10}}},
+            "group a: rdma_ofed.version is the number 24.1; put it in quotes, since YAML takes",
+        ),
+        (
+            {"a": {"rdma_ofed": {"method": "mlnx_iso", "version": "2.9.1", "iso": "/srv/x.iso"}}},
+            "group a: rdma_ofed.version is 2.9.1, which is a DOCA release; method mlnx_iso wants that of MLNX_OFED",
+        ),
         ({"all": {"rdma_rollout": {"image": "x:latest"}}}, "image 'x:latest' is not pinned"),
+        ({"all": {"rdma_rollout": {"image_digest": "x"}}}, "image digest 'x' is not sha256: and 64 hexadecimal digits"),
+        (
+            {"all": {"rdma_rollout": {"kubelet_root": "var/lib"}}},
+            "rdma_rollout.kubelet_root is 'var/lib'; expected an absolute",
+        ),
+        *(
+            ({"all": {"rdma_rollout": {**engine, **wish}}}, expected)
+            for engine in ({}, {"engine": "network_operator", "operator_version": "26.4.1"})
+            for wish, expected in (
+                (
+                    {"namespace": "Kube_System"},
+                    "rdma_rollout.namespace is 'Kube_System'; expected at most 63 small letters",
+                ),
+                ({"namespace": "a" * 64}, f"rdma_rollout.namespace is '{'a' * 64}'; expected at most 63 small letters"),
+                (
+                    {"node_names": {"a1": "Not_A_Node"}},
+                    "rdma_rollout.node_names: host a1: 'Not_A_Node' cannot be the name of",
+                ),
+                ({"node_names": {"a1": "n", "b1": "n"}}, "rdma_rollout.node_names: hosts a1 and b1 are both node n"),
+            )
+        ),
         (
             {"all": {"rdma_rollout": {"engine": "network_operator"}}},
             "rdma_rollout.operator_version is not set",

@@ -22,7 +22,8 @@ from ansible.plugins.filter import core, mathstuff
 from ansible.plugins.test import core as tests
 from jinja2.nativetypes import NativeEnvironment
 
-from ansible_collections.fabric.rdma.plugins.module_utils._needs import NeedsError, host_needs, worse
+from ansible_collections.fabric.rdma.plugins.module_utils._change import worse
+from ansible_collections.fabric.rdma.plugins.module_utils._needs import NeedsError, host_needs
 from ansible_collections.fabric.rdma.plugins.module_utils._rails import group_rails, rail_host
 from ansible_collections.fabric.rdma.plugins.module_utils._storage import storage_checks
 from ansible_collections.fabric.rdma.plugins.module_utils._tables import device_table
