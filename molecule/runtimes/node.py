@@ -4,7 +4,7 @@
 """Runs containerd_memlock on this node in the layouts and with the faults for which a real node is needed, and says what became of it.
 
 Files that are broken, edits of somebody else and the layouts of distributions need none: tests/unit tries them on the same three
-generations of containerd (test_containerd_faults.py, test_containerd_distributions.py, test__memlock_run.py).
+generations of containerd (test_containerd_faults.py, test_containerd_distributions.py, _prepare/test_memlock_apply.py).
 
 Runs on a node of the lab, as root: one process for all cases, since a start of Python and its imports cost seconds under emulation.
 The module itself is run as Ansible runs it, in a child of its own, which can be killed between two of its steps.
@@ -33,7 +33,7 @@ import typing as t
 import containers
 import pace
 
-from ansible_collections.fabric.rdma.plugins.module_utils._cri import Cri, CriError
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.cri import Cri, CriError
 
 ETC = "/etc/containerd"
 CONFIG = ETC + "/config.toml"

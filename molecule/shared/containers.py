@@ -27,8 +27,8 @@ import typing as t
 
 import pace
 
-from ansible_collections.fabric.rdma.plugins.module_utils._cri import Cri
-from ansible_collections.fabric.rdma.plugins.module_utils._grpc import Field, Message, decode, encode, text
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.cri import Cri
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.grpc import Field, Message, decode, encode, text
 
 SOCKET = "/run/containerd/containerd.sock"
 BUSYBOX = "/bin/busybox"

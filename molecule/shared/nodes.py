@@ -44,7 +44,7 @@ def bundle() -> bytes:
     target = "ansible_collections/fabric/rdma/plugins"
     contents = {
         **{f"ansible/module_utils/{path.relative_to(utils)}": path for path in sorted(utils.rglob("*.py"))},
-        **{f"{target}/{path.relative_to(plugins)}": path for path in sorted(plugins.glob("module*/*.py"))},
+        **{f"{target}/{path.relative_to(plugins)}": path for path in sorted(plugins.glob("module*/**/*.py"))},
         **{
             path.name: path
             for path in sorted([*ROOT.glob("molecule/shared/*.py"), *ROOT.glob("molecule/runtimes/*.py")])

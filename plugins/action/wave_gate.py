@@ -12,7 +12,7 @@ import typing as t
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.fabric.rdma.plugins.module_utils._waves import ROLES, gone, refusals
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import ROLES, gone, refusals
 
 
 class ActionModule(ActionBase):

@@ -48,7 +48,7 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 from ansible.utils.unsafe_proxy import wrap_var
 
-from ansible_collections.fabric.rdma.plugins.module_utils._pairs import build_evidence, evidence_table
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.pairs import build_evidence, evidence_table
 
 
 def _own(value: t.Any) -> t.Any:

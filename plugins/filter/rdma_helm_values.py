@@ -39,8 +39,8 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.module_utils._manifests import ManifestError
-from ansible_collections.fabric.rdma.plugins.module_utils._operator import helm_values
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import ManifestError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import helm_values
 
 
 def rdma_helm_values(settings: t.Any) -> t.Dict[str, t.Any]:

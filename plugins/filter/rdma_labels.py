@@ -37,7 +37,7 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.module_utils._manifests import ManifestError, label_scripts
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import ManifestError, label_scripts
 
 
 def rdma_labels(plan: t.Any) -> t.Dict[str, str]:

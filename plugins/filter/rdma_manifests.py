@@ -53,8 +53,8 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.module_utils._manifests import ManifestError, plan_manifests
-from ansible_collections.fabric.rdma.plugins.module_utils._operator import operator_manifests
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import ManifestError, plan_manifests
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import operator_manifests
 
 
 def rdma_manifests(plan: t.Any, settings: t.Any) -> t.Dict[str, t.Any]:

@@ -81,7 +81,7 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.module_utils._needs import NeedsError, host_needs
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.needs import NeedsError, host_needs
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import checked_facts, malformed_in_words
 
 

@@ -53,7 +53,7 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 from ansible.utils.unsafe_proxy import wrap_var
 
-from ansible_collections.fabric.rdma.plugins.module_utils._waves import outcome_lines, outcomes
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import outcome_lines, outcomes
 
 
 def rdma_outcomes(hostvars: t.Any, hosts: t.Any) -> t.Dict[str, t.Any]:

@@ -58,8 +58,9 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.module_utils._pairs import Settings, pair_groups, settings_from
-from ansible_collections.fabric.rdma.plugins.module_utils._selectors import PlanError, usable_ports, validate_wishes
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import PlanError, validate_wishes
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.ports import usable_ports
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.pairs import Settings, pair_groups, settings_from
 
 
 def rdma_pairs(view: t.Any, hosts: t.Any, settings: t.Any = None) -> t.Dict[str, t.Any]:

@@ -47,7 +47,7 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.module_utils._prepared import prepared_table
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.table import prepared_table
 
 
 def rdma_prepared(hostvars: t.Any, hosts: t.Any, check: bool = False) -> str:

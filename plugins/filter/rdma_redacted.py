@@ -41,7 +41,7 @@ import typing as t
 
 from ansible.utils.unsafe_proxy import wrap_var
 
-from ansible_collections.fabric.rdma.plugins.module_utils._kube import redacted
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import redacted
 
 
 def rdma_redacted(message: t.Any, values: t.Any = None) -> str:

@@ -66,12 +66,12 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.module_utils._manifests import (
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import (
     ManifestError,
     label_scope,
     rollout_request,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._operator import operator_request
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import operator_request
 
 
 def rdma_rollout(

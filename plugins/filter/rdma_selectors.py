@@ -105,7 +105,8 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.module_utils._selectors import PlanError, plan_groups
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.cluster import plan_groups
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import PlanError
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import (
     ViewError,
     earlier_classes,

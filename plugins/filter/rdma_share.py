@@ -41,7 +41,7 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.module_utils._waves import WavesError, share
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import WavesError, share
 
 
 def rdma_share(count: t.Any, value: t.Any) -> int:

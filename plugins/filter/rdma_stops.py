@@ -55,7 +55,7 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 from ansible.utils.unsafe_proxy import wrap_var
 
-from ansible_collections.fabric.rdma.plugins.module_utils._waves import stops
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import stops
 
 
 def rdma_stops(hostvars: t.Any, hosts: t.Any, turn: int) -> t.List[str]:

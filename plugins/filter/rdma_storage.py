@@ -67,7 +67,11 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.module_utils._storage import StorageError, storage_checks, storage_needs
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage import (
+    StorageError,
+    storage_checks,
+    storage_needs,
+)
 
 
 def rdma_storage(facts: t.Any, wish: t.Any = None, duplicates: t.Any = (), host: t.Any = None) -> t.Dict[str, t.Any]:

@@ -35,7 +35,7 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.module_utils._storage import storage_table
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage import storage_table
 
 
 def rdma_storage_table(value: t.Any) -> str:

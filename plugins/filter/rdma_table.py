@@ -38,7 +38,9 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.module_utils._tables import device_table, plan_table, printable
+from ansible_collections.fabric.rdma.plugins.module_utils._base.text import printable
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.table import device_table
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.table import plan_table
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import sound_facts
 
 

@@ -64,7 +64,7 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.module_utils._waves import WavesError, plan_turns
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import WavesError, plan_turns
 
 
 def rdma_turns(

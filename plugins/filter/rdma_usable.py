@@ -42,7 +42,8 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.module_utils._selectors import PlanError, usable_ports, validate_wishes
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import PlanError, validate_wishes
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.ports import usable_ports
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import refused_in_words
 
 

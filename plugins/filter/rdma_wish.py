@@ -43,7 +43,8 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.module_utils._wishes import VARIABLES, nearest, problems
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import nearest
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import VARIABLES, problems
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer
 
 

@@ -44,7 +44,7 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.module_utils._change import worse
+from ansible_collections.fabric.rdma.plugins.module_utils._base.change import worse
 
 
 def rdma_worse(before: t.Any, after: t.Any) -> t.List[str]:

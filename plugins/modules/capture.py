@@ -85,11 +85,16 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.fabric.rdma.plugins.module_utils._anonymize import anonymize
-from ansible_collections.fabric.rdma.plugins.module_utils._facts import record
-from ansible_collections.fabric.rdma.plugins.module_utils._files import read
-from ansible_collections.fabric.rdma.plugins.module_utils._live import live_answers
-from ansible_collections.fabric.rdma.plugins.module_utils._tree import TreeError, dump_archive, dump_listing, open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.files import read
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import (
+    TreeError,
+    dump_archive,
+    dump_listing,
+    open_tree,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.anonymize import anonymize
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import record
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.live import live_answers
 
 
 def read_or_none(path: str) -> t.Optional[bytes]:

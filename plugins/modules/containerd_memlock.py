@@ -150,9 +150,9 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.fabric.rdma.plugins.module_utils._containerd_daemon import Node
-from ansible_collections.fabric.rdma.plugins.module_utils._memlock import MemlockError, parse_wish
-from ansible_collections.fabric.rdma.plugins.module_utils._memlock_run import lift
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_apply import lift
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_daemon import Node
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_plan import MemlockError, parse_wish
 
 
 def main() -> None:

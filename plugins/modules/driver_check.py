@@ -106,15 +106,15 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.fabric.rdma.plugins.module_utils._driver import (
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_check import (
     DRIVER_NAMES,
     build_problems,
     failed_build,
     initramfs_holds,
     initramfs_of,
-    measure_log,
     parse_dkms_status,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.kernel_log import measure_log
 
 Json = t.Dict[str, t.Any]
 

@@ -109,9 +109,9 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.fabric.rdma.plugins.module_utils._gate import Asked, gate, parse_overrides
-from ansible_collections.fabric.rdma.plugins.module_utils._ofed import OfedError
-from ansible_collections.fabric.rdma.plugins.module_utils._tree import TreeError, open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import TreeError, open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_choice import OfedError
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_gate import Asked, gate, parse_overrides
 
 # What a build writes: sources, build directory, modules, initramfs. mlnxofedinstall unpacks to /tmp.
 PLACES = ("/usr", "/var", "/lib/modules", "/boot")

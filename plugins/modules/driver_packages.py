@@ -100,14 +100,15 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.fabric.rdma.plugins.module_utils._packages import is_stack_package, no_way_back
-from ansible_collections.fabric.rdma.plugins.module_utils._packages_run import (
+from ansible_collections.fabric.rdma.plugins.module_utils._base.remembered import RememberedError
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.dpkg import is_stack_package
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.packages import no_way_back
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.packages_run import (
     Manager,
     PackagesError,
     Record,
     find_manager,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._remembered import RememberedError
 
 Json = t.Dict[str, t.Any]
 

@@ -76,14 +76,14 @@ import json
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.fabric.rdma.plugins.module_utils._ofed import active_ports
-from ansible_collections.fabric.rdma.plugins.module_utils._remembered import (
+from ansible_collections.fabric.rdma.plugins.module_utils._base.remembered import (
     DRIVER_PROOF,
     RememberedError,
     forget,
     recall,
     remember,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_choice import active_ports
 
 
 def main() -> None:

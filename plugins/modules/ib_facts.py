@@ -227,10 +227,10 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.fabric.rdma.plugins.module_utils._change import worse
-from ansible_collections.fabric.rdma.plugins.module_utils._facts import SUBSETS, gather
-from ansible_collections.fabric.rdma.plugins.module_utils._live import live_answers
-from ansible_collections.fabric.rdma.plugins.module_utils._tree import TreeError, open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.change import worse
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import TreeError, open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import SUBSETS, gather
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.live import live_answers
 
 
 def main() -> None:

@@ -95,8 +95,8 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.fabric.rdma.plugins.module_utils._files import back_up, make_directories, read, replace
-from ansible_collections.fabric.rdma.plugins.module_utils._iscsi import (
+from ansible_collections.fabric.rdma.plugins.module_utils._base.files import back_up, make_directories, read, replace
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.iscsi import (
     INITIATOR_FILE,
     InitiatorError,
     check_name,

@@ -97,12 +97,12 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.fabric.rdma.plugins.module_utils._driver import parse_kmsg
-from ansible_collections.fabric.rdma.plugins.module_utils._facts import persisted
-from ansible_collections.fabric.rdma.plugins.module_utils._files import back_up, make_directories, read, replace
-from ansible_collections.fabric.rdma.plugins.module_utils._gpudirect import explain_modprobe
-from ansible_collections.fabric.rdma.plugins.module_utils._modules_load import DIRECTORIES, with_modules
-from ansible_collections.fabric.rdma.plugins.module_utils._tree import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.files import back_up, make_directories, read, replace
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.boot_modules import persisted
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.kernel_log import parse_kmsg
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.modprobe import explain_modprobe
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.modules_load import DIRECTORIES, with_modules
 
 DIRECTORY = DIRECTORIES[0]
 HIDDEN = list(DIRECTORIES[1:])

@@ -77,14 +77,14 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.fabric.rdma.plugins.module_utils._change import (
+from ansible_collections.fabric.rdma.plugins.module_utils._base.change import (
     PATH,
     dump_mark,
     load_mark,
     open_change,
     snapshot,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._files import (
+from ansible_collections.fabric.rdma.plugins.module_utils._base.files import (
     make_directories,
     read,
     replace,

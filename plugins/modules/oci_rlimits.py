@@ -122,8 +122,8 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.fabric.rdma.plugins.module_utils._files import back_up, read, replace
-from ansible_collections.fabric.rdma.plugins.module_utils._oci import (
+from ansible_collections.fabric.rdma.plugins.module_utils._base.files import back_up, read, replace
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci import (
     SpecError,
     differences,
     dump_spec,

@@ -204,7 +204,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.fabric.rdma.plugins.module_utils._perftest import (
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import (
     PROGRAMS,
     command_line,
     explain,
@@ -212,7 +212,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._perftest import (
     measured,
     timed_out,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._perftest_run import (
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest_run import (
     RunError,
     default_address,
     run_clients,

@@ -149,9 +149,9 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.fabric.rdma.plugins.module_utils._kube import CONNECTION_OPTIONS, Kube, KubeError
-from ansible_collections.fabric.rdma.plugins.module_utils._kube_lease import DURATION, Lease, new_holder
-from ansible_collections.fabric.rdma.plugins.module_utils._kube_rollout import Rollout
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube, KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import DURATION, Lease, new_holder
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.rollout import Rollout
 
 
 class Job:

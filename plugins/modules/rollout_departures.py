@@ -76,10 +76,14 @@ strays:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.fabric.rdma.plugins.module_utils._kube import CONNECTION_OPTIONS, Kube, KubeError
-from ansible_collections.fabric.rdma.plugins.module_utils._kube_rollout import Rollout
-from ansible_collections.fabric.rdma.plugins.module_utils._manifests import group_value, inventory_value, node_scope
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout import strays_in_words
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube, KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import (
+    group_value,
+    inventory_value,
+    node_scope,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import strays_in_words
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.rollout import Rollout
 
 
 def main() -> None:

@@ -67,8 +67,8 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.fabric.rdma.plugins.module_utils._kube import CONNECTION_OPTIONS, Kube, KubeError
-from ansible_collections.fabric.rdma.plugins.module_utils._kube_lease import Lease
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube, KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import Lease
 
 
 def run(module: AnsibleModule) -> t.Dict[str, t.Any]:

@@ -127,9 +127,9 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.fabric.rdma.plugins.module_utils._kube import CONNECTION_OPTIONS, Kube, KubeError
-from ansible_collections.fabric.rdma.plugins.module_utils._kube_lease import LEASE_OPTIONS, Lease
-from ansible_collections.fabric.rdma.plugins.module_utils._kube_rollout import wait_for_class
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube, KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import LEASE_OPTIONS, Lease
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.rollout import wait_for_class
 
 
 def main() -> None:

@@ -77,8 +77,8 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.fabric.rdma.plugins.module_utils._kube import CONNECTION_OPTIONS, Kube, KubeError
-from ansible_collections.fabric.rdma.plugins.module_utils._kube_rollout import Stale
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube, KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.rollout import Stale
 
 
 def run(module: AnsibleModule) -> t.Dict[str, t.Any]:

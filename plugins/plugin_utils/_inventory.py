@@ -10,21 +10,22 @@ import typing as t
 from ansible.errors import AnsibleError
 from jinja2.exceptions import UndefinedError
 
-from ansible_collections.fabric.rdma.plugins.module_utils import _manifests, _operator
-from ansible_collections.fabric.rdma.plugins.module_utils._departures import slice_in_words
-from ansible_collections.fabric.rdma.plugins.module_utils._memlock import MemlockError, parse_wish
-from ansible_collections.fabric.rdma.plugins.module_utils._ofed import OfedError, check_wish
-from ansible_collections.fabric.rdma.plugins.module_utils._wishes import (
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import nearest
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import (
     CLUSTER_WIDE,
     OF_A_GROUP,
     OF_A_RUN,
     PLANNED,
     foreign_facts,
     misspelt,
-    nearest,
     problems,
     with_defaults,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_choice import OfedError, check_wish
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_plan import MemlockError, parse_wish
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout import daemonset as _manifests
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout import operator as _operator
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.departures import slice_in_words
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer, foreign_in_words
 
 __all__ = ["inventory_problems"]

@@ -22,8 +22,8 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
-from ansible_collections.fabric.rdma.plugins.module_utils._tables import alike
-from ansible_collections.fabric.rdma.plugins.module_utils._waves import outcome_lines
+from ansible_collections.fabric.rdma.plugins.module_utils._base.text import alike
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import outcome_lines
 
 __all__ = ["ReportError", "build", "clean", "render_html", "render_summary"]
 

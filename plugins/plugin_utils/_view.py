@@ -12,16 +12,17 @@ import re
 import typing as t
 from pathlib import Path
 
-from ansible_collections.fabric.rdma.plugins.module_utils._departures import (
+from ansible_collections.fabric.rdma.plugins.module_utils._base.files import read
+from ansible_collections.fabric.rdma.plugins.module_utils._base.schema import Checker
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import PlanError, validate_wishes
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.ports import usable_ports
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import foreign_facts
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.departures import (
     departures,
     refusal,
     removal_in_words,
     slice_in_words,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._files import read
-from ansible_collections.fabric.rdma.plugins.module_utils._schema import Checker
-from ansible_collections.fabric.rdma.plugins.module_utils._selectors import PlanError, usable_ports, validate_wishes
-from ansible_collections.fabric.rdma.plugins.module_utils._wishes import foreign_facts
 
 __all__ = [
     "GATHERED",

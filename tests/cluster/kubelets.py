@@ -14,8 +14,8 @@ import json
 import time
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._kube import Kube, KubeError
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout import OWN_SELECTOR
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import OWN_SELECTOR
 
 NODE_ANNOTATION = "rdma.fabric/test-node"
 FUNCTIONS_ANNOTATION = "rdma.fabric/test-functions"

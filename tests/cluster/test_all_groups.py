@@ -11,8 +11,8 @@ import typing as t
 
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.module_utils._kube import KubeError
-from ansible_collections.fabric.rdma.plugins.module_utils._kube_rollout import Rollout
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.rollout import Rollout
 
 if t.TYPE_CHECKING:
     from conftest import Site

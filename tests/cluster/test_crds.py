@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from ansible_collections.fabric.rdma.molecule.shared.pace import limit
-from ansible_collections.fabric.rdma.plugins.module_utils._kube import Kube, KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError
 
 pytestmark = pytest.mark.cluster
 

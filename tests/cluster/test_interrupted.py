@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.module_utils._kube_lease import Lease
-from ansible_collections.fabric.rdma.plugins.module_utils._manifests import rollout_request
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import rollout_request
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import Lease
 from ansible_collections.fabric.rdma.tests.cluster.gate import PATIENCE, Gate
 
 if t.TYPE_CHECKING:

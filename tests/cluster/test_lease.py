@@ -13,8 +13,8 @@ import typing as t
 import pytest
 
 from ansible_collections.fabric.rdma.molecule.shared.pace import limit
-from ansible_collections.fabric.rdma.plugins.module_utils._kube import KubeError
-from ansible_collections.fabric.rdma.plugins.module_utils._kube_lease import Lease
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import Lease
 from ansible_collections.fabric.rdma.tests.cluster.test_interrupted import module
 from ansible_collections.fabric.rdma.tests.cluster.test_ownership import looked, request
 

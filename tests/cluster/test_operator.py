@@ -21,8 +21,8 @@ import pytest
 import yaml
 
 from ansible_collections.fabric.rdma.molecule.shared.pace import limit
-from ansible_collections.fabric.rdma.plugins.module_utils._kube import Kube, KubeError
-from ansible_collections.fabric.rdma.plugins.module_utils._operator import LINES, operator_manifests
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import LINES, operator_manifests
 from ansible_collections.fabric.rdma.tests.cluster import cluster as control_plane
 
 if t.TYPE_CHECKING:

@@ -9,12 +9,9 @@ import typing as t
 
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.module_utils._kube import Kube, KubeError
-from ansible_collections.fabric.rdma.plugins.module_utils._kube_rollout import Rollout
-from ansible_collections.fabric.rdma.plugins.module_utils._manifests import (
-    INVENTORY_LABEL,
-    rollout_request,
-)
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import INVENTORY_LABEL, rollout_request
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.rollout import Rollout
 
 if t.TYPE_CHECKING:
     from conftest import Site

@@ -61,6 +61,11 @@ def tarball(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def user(tarball: Path, tmp_path_factory: pytest.TempPathFactory) -> User:
     """A home directory with the tarball installed."""
     home = tmp_path_factory.mktemp("home")
+    # Who works where files of these names are gets none of them run: Ansible looks there, too.
+    for path in [*ROOT.glob("playbooks/tasks/*.yml"), *ROOT.glob("roles/*/tasks/*.yml")]:
+        for directory in (home, home / "tasks"):
+            directory.mkdir(exist_ok=True)
+            (directory / path.name).write_text("- ansible.builtin.fail: {msg: a file of somebody else}\n")
     collections = home / "collections"
     # What it depends on; our own name in .collections is a link to the checkout.
     shutil.copytree(ROOT / ".collections", collections, ignore=shutil.ignore_patterns("fabric"), symlinks=True)

@@ -11,8 +11,8 @@ import sys
 import typing as t
 from pathlib import Path
 
-from ansible_collections.fabric.rdma.plugins.module_utils._facts import gather
-from ansible_collections.fabric.rdma.plugins.module_utils._tree import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
 
 if t.TYPE_CHECKING:
     from conftest import User

@@ -17,7 +17,7 @@ from collections import Counter
 
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.module_utils._selectors import plan_groups
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.cluster import plan_groups
 from ansible_collections.fabric.rdma.tests.judges.judges import judges as running
 from ansible_collections.fabric.rdma.tests.unit.machines import Machine, facts_of
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.module_utils._facts import gather
-from ansible_collections.fabric.rdma.plugins.module_utils._tree import dump_listing, load_listing, open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import dump_listing, load_listing, open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
 
 CAPTURES = Path(__file__).resolve().parents[1] / "captures"
 NAMES = sorted(path.name.removesuffix(".expected.json") for path in CAPTURES.glob("*.expected.json"))

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.fabric.rdma.plugins.module_utils._waves import ROLES as CHANGING
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import ROLES as CHANGING
 from ansible_collections.fabric.rdma.tests.unit.machines import ROOT
 
 UNKNOWN, OWN, ALL = 0, 1, 2
@@ -131,7 +131,10 @@ class Flow:
         if self._by_variable(name):
             self._use(task, state, once)
         if what == "tasks":
-            files = [self._stack[-1].parent / each for each in re.findall(r": '([\w.-]+)'", name) or [name]]
+            here = self._stack[-1].parent
+            names = re.findall(r": '([\w.-]+)'", name) or [name]
+            # one that is included by an included one is named from the playbook's directory
+            files = [here / each if (here / each).exists() else here.parent / each for each in names]
         else:
             roles = CHANGING if name == "fabric.rdma.{{ prepare_role }}" else [name.removeprefix("fabric.rdma.")]
             files = [ROOT / "roles" / role / "tasks" / f"{given.get('tasks_from', 'main')}.yml" for role in roles]

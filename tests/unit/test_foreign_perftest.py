@@ -12,7 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.module_utils._perftest import BandwidthRow, LatencyRow, Report, parse
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import (
+    BandwidthRow,
+    LatencyRow,
+    Report,
+    parse,
+)
 
 ENOUGH = 0.98
 

@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.fabric.rdma.plugins.module_utils._waves import ROLES as CHANGING
-from ansible_collections.fabric.rdma.plugins.module_utils._wishes import OF_A_RUN
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import OF_A_RUN
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import ROLES as CHANGING
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = re.compile(r"^[a-z][a-z0-9_]*$")
@@ -101,7 +101,7 @@ def test_module_tells_its_attributes(module_docs: dict[str, t.Any], name: str) -
 @pytest.mark.parametrize("path", sorted(str(p.relative_to(ROOT)) for p in ROOT.glob("plugins/*_utils/**/*.py")))
 def test_utils_are_private_and_say_so(path: str) -> None:
     tree = ast.parse((ROOT / path).read_text())
-    assert Path(path).name.startswith("_")
+    assert any(part.startswith("_") for part in Path(path).parts), path
     assert "private" in (ast.get_docstring(tree) or "").lower(), (
         f"{path}: the docstring does not say that it is private"
     )
@@ -366,8 +366,8 @@ def test_runs_are_counted(tmp_path: Path) -> None:
     """As pytest collects them, examples of random tests too; a case on each of its nodes, a task for each item of its loop."""
     page = tmp_path / "page.md"
     proofs = [
-        "`test__grpc.py::test_bytes_that_are_no_message`",
-        "`test__grpc.py::test_any_bytes_are_a_message_or_an_error`",
+        "`_containerd/test_grpc.py::test_bytes_that_are_no_message`",
+        "`_containerd/test_grpc.py::test_any_bytes_are_a_message_or_an_error`",
         "`node.py::restart: CRI in error`, `driver/tasks/peermem.yml::Go through the ways in which it fails`",
         FAULTS.NOT_PROVED,
     ]
@@ -605,6 +605,6 @@ def test_modules_for_boot_have_one_writer() -> None:
 
 
 def test_the_gate_knows_every_role_that_is_called_for_a_node() -> None:
-    source = (ROOT / "plugins" / "module_utils" / "_needs.py").read_text()
+    source = (ROOT / "plugins" / "module_utils" / "_prepare" / "needs.py").read_text()
     called = {role for role in ROLES if f'"{role}"' in source}
     assert called == set(CHANGING)

@@ -12,7 +12,7 @@ import jinja2
 import pytest
 import yaml
 
-from ansible_collections.fabric.rdma.plugins.module_utils import _manifests
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout import daemonset as _manifests
 
 ROLES = Path(__file__).resolve().parents[2] / "roles"
 # Roles that read names of packages by distribution.

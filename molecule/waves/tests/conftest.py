@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT / "molecule" / "shared"))
 import nodes
 import pace
 
-from ansible_collections.fabric.rdma.plugins.module_utils._kube import Kube, KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError
 from ansible_collections.fabric.rdma.tests.cluster.cluster import NODE_ANNOTATION
 
 BIN = Path(sys.executable).parent

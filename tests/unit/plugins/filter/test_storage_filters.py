@@ -14,8 +14,8 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.fabric.rdma.plugins.filter.rdma_initiator_duplicates import rdma_initiator_duplicates
 from ansible_collections.fabric.rdma.plugins.filter.rdma_storage import rdma_storage
 from ansible_collections.fabric.rdma.plugins.filter.rdma_storage_table import rdma_storage_table
-from ansible_collections.fabric.rdma.plugins.module_utils._storage import read_storage
-from ansible_collections.fabric.rdma.plugins.module_utils._tree import MemoryTree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import MemoryTree
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage import read_storage
 
 MODULE = {"loaded": True, "builtin": False, "available": True, "persisted": True}
 FACTS = {

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, TypeVar
 import pytest
 
 from ansible_collections.fabric.rdma.molecule.shared import pace
-from ansible_collections.fabric.rdma.plugins.module_utils._containerd_daemon import Node
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_daemon import Node
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils.processes import Ask, Killed, apart, watch
 
 T = TypeVar("T")

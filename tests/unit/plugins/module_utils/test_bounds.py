@@ -14,16 +14,16 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.module_utils import _files
-from ansible_collections.fabric.rdma.plugins.module_utils._cri import _object
-from ansible_collections.fabric.rdma.plugins.module_utils._driver import failed_build
-from ansible_collections.fabric.rdma.plugins.module_utils._perftest_run import _state
-from ansible_collections.fabric.rdma.plugins.module_utils._policies import _same_config
-from ansible_collections.fabric.rdma.plugins.module_utils._remembered import RememberedError, recall
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout import _unfolded
-from ansible_collections.fabric.rdma.plugins.module_utils._runtime import _running
-from ansible_collections.fabric.rdma.plugins.module_utils._transaction import Transaction, TransactionError
-from ansible_collections.fabric.rdma.plugins.module_utils._tree import Entry, MemoryTree
+from ansible_collections.fabric.rdma.plugins.module_utils._base import files as _files
+from ansible_collections.fabric.rdma.plugins.module_utils._base.remembered import RememberedError, recall
+from ansible_collections.fabric.rdma.plugins.module_utils._base.transaction import Transaction, TransactionError
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Entry, MemoryTree
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.cri import _object
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.runtime import _running
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_check import failed_build
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import _unfolded
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.policies import _same_config
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest_run import _state
 from ansible_collections.fabric.rdma.plugins.modules import capture, node_change
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import (
     ViewError,

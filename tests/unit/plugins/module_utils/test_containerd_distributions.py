@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.fabric.rdma.molecule.shared.pace import limit
-from ansible_collections.fabric.rdma.plugins.module_utils._memlock import MemlockError, parse_wish
-from ansible_collections.fabric.rdma.plugins.module_utils._memlock_run import lift
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_apply import lift
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_plan import MemlockError, parse_wish
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils.containerd_node import (
     CONFIG_2,
     HIGH,

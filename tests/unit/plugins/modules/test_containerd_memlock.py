@@ -13,9 +13,9 @@ from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_modules imp
 
 # A machine without processes: one on which tests are developed may well run a containerd.
 NOBODY = """
-from ansible_collections.fabric.rdma.plugins.module_utils import _containerd_daemon
-_containerd_daemon.Node.proc = "/var/empty"
-_containerd_daemon.Node.pids = lambda self: []
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare import memlock_daemon
+memlock_daemon.Node.proc = "/var/empty"
+memlock_daemon.Node.pids = lambda self: []
 """
 
 

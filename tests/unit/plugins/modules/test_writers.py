@@ -54,7 +54,7 @@ WRITERS = {
             "kernel_module",
             f"{LOADED}.conf",
             "# theirs\nnfs\n",
-            "import ansible_collections.fabric.rdma.plugins.module_utils._modules_load as modules_load\n"
+            "import ansible_collections.fabric.rdma.plugins.module_utils._prepare.modules_load as modules_load\n"
             "modules_load.DIRECTORIES = ('DIRECTORY', 'DIRECTORY/run')\n",
             lambda path: {"name": LOADED},
         ),
@@ -64,7 +64,7 @@ WRITERS = {
             "version = 2\n",
             # its transaction alone: the rest of it needs a containerd
             "import json, sys\n"
-            "from ansible_collections.fabric.rdma.plugins.module_utils import _transaction as transactions, _files as files\n"
+            "from ansible_collections.fabric.rdma.plugins.module_utils._base import files, transaction as transactions\n"
             "transaction = transactions.Transaction('DIRECTORY/state', lambda name: None)\n"
             "try:\n"
             "    planned = {'DIRECTORY/real': files.digest(files.read('DIRECTORY/config.toml'))}\n"
@@ -89,7 +89,7 @@ WRITERS = {
             "theirs\n",
             # how it puts a file back: the rest of it needs a package manager
             "import json, sys\n"
-            "from ansible_collections.fabric.rdma.plugins.module_utils import _packages, _packages_run\n"
+            "from ansible_collections.fabric.rdma.plugins.module_utils._prepare import packages as _packages, packages_run as _packages_run\n"
             "manager = _packages_run.Manager(None, 0)\n"
             "manager.paths = ('DIRECTORY/their.sources',)\n"
             "file = manager.files().get(manager.paths[0]) or _packages.File('', 0o644)\n"
@@ -106,7 +106,7 @@ WRITERS = {
             "driver_proof",
             "driver-proof.json",
             json.dumps({"version": 1, "devices": []}),
-            "import ansible_collections.fabric.rdma.plugins.module_utils._remembered as remembered\n"
+            "import ansible_collections.fabric.rdma.plugins.module_utils._base.remembered as remembered\n"
             "remembered.DRIVER_PROOF = 'DIRECTORY/driver-proof.json'\n",
             lambda path: {"method": "doca", "version": "2.9.1", "facts": {"devices": []}},
             backs_up=False,
@@ -272,7 +272,7 @@ _sys.addaudithook(_hook)
 """
 
 
-# a transaction of several files has notes of its own, and is undone: test__transaction.py
+# a transaction of several files has notes of its own, and is undone: _base/test_transaction.py
 @pytest.mark.parametrize(
     "writer", [one for one in WRITERS.values() if one.module != "containerd_memlock"], ids=lambda one: one.module
 )
@@ -302,7 +302,7 @@ def test_what_a_killed_run_has_left_goes(writer: Writer, tmp_path: Path) -> None
 
 
 OVERTAKEN = """
-import ansible_collections.fabric.rdma.plugins.module_utils._files as _files
+import ansible_collections.fabric.rdma.plugins.module_utils._base.files as _files
 _stage = _files.stage
 def stage(temporary, data, **more):
     _stage(temporary, data, **more)

@@ -22,12 +22,12 @@ from ansible.plugins.filter import core, mathstuff
 from ansible.plugins.test import core as tests
 from jinja2.nativetypes import NativeEnvironment
 
-from ansible_collections.fabric.rdma.plugins.module_utils._change import worse
-from ansible_collections.fabric.rdma.plugins.module_utils._needs import NeedsError, host_needs
-from ansible_collections.fabric.rdma.plugins.module_utils._rails import group_rails, rail_host
-from ansible_collections.fabric.rdma.plugins.module_utils._storage import storage_checks
-from ansible_collections.fabric.rdma.plugins.module_utils._tables import device_table
-from ansible_collections.fabric.rdma.plugins.module_utils._tree import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.change import worse
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.table import device_table
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.rails import group_rails, rail_host
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.needs import NeedsError, host_needs
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage import storage_checks
 from ansible_collections.fabric.rdma.plugins.plugin_utils import _view
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report import build, render_html
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import NEWER, Plainer, checked_facts, cluster_view

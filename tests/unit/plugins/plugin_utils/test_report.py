@@ -23,9 +23,9 @@ from hypothesis import strategies as st
 from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.plugins.filter.rdma_report_html import rdma_report_html
 from ansible_collections.fabric.rdma.plugins.filter.rdma_report_summary import rdma_report_summary
-from ansible_collections.fabric.rdma.plugins.module_utils._facts import gather
-from ansible_collections.fabric.rdma.plugins.module_utils._selectors import plan_group
-from ansible_collections.fabric.rdma.plugins.module_utils._tree import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import plan_group
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report import (
     SUMMARY_WIDTH,
     ReportError,

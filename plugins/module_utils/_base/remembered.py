@@ -1,0 +1,68 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What has to be known of a node in a later run is kept on the node, one JSON file each. Private to the collection."""
+
+from __future__ import annotations
+
+import json
+import os
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.files import (
+    make_directories,
+    read,
+    replace,
+    sync_directory,
+)
+
+__all__ = ["DRIVER_PACKAGES", "DRIVER_PROOF", "STATE", "RememberedError", "forget", "recall", "remember"]
+
+STATE = "/var/lib/fabric.rdma"
+
+# The proof of a driver that works from the next boot on.
+DRIVER_PROOF = STATE + "/driver-proof.json"
+
+# What a change of the driver did to packages, holds and pins, until the driver is proved.
+DRIVER_PACKAGES = STATE + "/driver-packages.json"
+
+_VERSION = 1
+
+
+class RememberedError(Exception):
+    """A file that cannot be used; the text is for the user."""
+
+
+def remember(path: str, value: t.Mapping[str, t.Any]) -> None:
+    """Writes a file as a whole or not at all; on the disk when this returns. OSError with the path."""
+    make_directories(os.path.dirname(path))
+    data = (json.dumps({**value, "version": _VERSION}, sort_keys=True) + "\n").encode("utf-8")
+    # it may name repositories with passwords
+    replace(path, data, read(path), mode=0o600)
+
+
+def recall(path: str) -> t.Optional[t.Dict[str, t.Any]]:
+    """What was remembered; None when nothing was. RememberedError for a file that is not ours."""
+    try:
+        data = read(path)
+    except OSError as exc:
+        raise RememberedError("%s is damaged (%s); look at it and remove it" % (path, exc.strerror)) from exc
+    if data is None:
+        return None
+    try:
+        value = json.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError) as exc:
+        raise RememberedError("%s is damaged (%s); look at it and remove it" % (path, exc)) from exc
+    if not isinstance(value, dict) or value.get("version") != _VERSION:
+        raise RememberedError("%s is of another version of the collection; look at it and remove it" % path)
+    return value
+
+
+def forget(path: str) -> bool:
+    """Whether there was anything to forget."""
+    try:
+        os.unlink(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    sync_directory(os.path.dirname(path))
+    return True

@@ -1,0 +1,23 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The nearest right word. Private to the collection. Pure."""
+
+from __future__ import annotations
+
+import difflib
+import typing as t
+
+__all__ = ["SHOWN", "nearest"]
+
+SHOWN = 80
+
+
+def nearest(name: t.Any, known: t.Collection[str]) -> str:
+    """``; did you mean state?`` where something that is known is near enough, else nothing."""
+    if not isinstance(name, str) or len(name) > SHOWN:
+        return ""
+    found = difflib.get_close_matches(name.lower(), sorted(known), 1, 0.6)
+    # of names that are as near, and of what differs in capitals only
+    found = [each for each in known if each.lower() == name.lower()] or found
+    return "; did you mean %s?" % found[0] if found else ""

@@ -1,0 +1,173 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A capture without the numbers and names that identify a site. Private to the collection. Pure."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Entry
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage import LONGHORN_PATH, anonymous
+
+__all__ = ["anonymize"]
+
+_MAPPED_IPV4 = "0000:0000:0000:0000:0000:ffff:"
+_LINK_LOCAL = "fe80000000000000"
+_NO_LID = (0, 0xFFFF)
+
+
+class _Aliases:
+    """Consistent stand-ins: equal things stay equal, different ones different, in the order of their first appearance."""
+
+    def __init__(self) -> None:
+        self._known: t.Dict[t.Tuple[str, str], int] = {}
+        self._count: t.Dict[str, int] = {}
+
+    def index(self, sort: str, value: str) -> int:
+        key = (sort, value)
+        if key not in self._known:
+            self._count[sort] = self._count.get(sort, 0) + 1
+            self._known[key] = self._count[sort]
+        return self._known[key]
+
+    def guid(self, digits: str) -> str:
+        """16 hex digits for 16 hex digits. 02 marks a locally administered identifier."""
+        return digits if not digits.strip("0") else "020000000000%04x" % self.index("guid", digits)
+
+    def prefix(self, digits: str) -> str:
+        """The upper half of a GID: a network of 2001:db8::/32 (RFC 3849) for one that a site was given."""
+        if digits == _LINK_LOCAL or not digits.strip("0"):
+            return digits
+        return "20010db8%08x" % self.index("prefix", digits)
+
+    def ipv4(self, digits: str) -> str:
+        """8 hex digits for 8: an address of 198.18.0.0/15, which is kept for benchmarks (RFC 2544)."""
+        number = self.index("ipv4", digits)
+        return "c612%02x%02x" % (number >> 8 & 0xFF, number & 0xFF)
+
+    def lid(self, number: int) -> int:
+        return number if number in _NO_LID else self.index("lid", str(number))
+
+
+def _colons(digits: str, width: int) -> str:
+    return ":".join(digits[start : start + width] for start in range(0, len(digits), width))
+
+
+def _gid(text: str, aliases: _Aliases) -> str:
+    if text.startswith(_MAPPED_IPV4):
+        return _MAPPED_IPV4 + _colons(aliases.ipv4(text[len(_MAPPED_IPV4) :].replace(":", "")), 4)
+    digits = text.replace(":", "")
+    return _colons(aliases.prefix(digits[:16]) + aliases.guid(digits[16:]), 4) if len(digits) == 32 else ""
+
+
+def _address(text: str, aliases: _Aliases) -> str:
+    """A MAC address, or the 20 bytes of IPoIB (flags, QPN, subnet prefix, port GUID)."""
+    digits = text.replace(":", "")
+    if len(digits) == 40:
+        return _colons(digits[:8] + aliases.prefix(digits[8:24]) + aliases.guid(digits[24:]), 2)
+    if len(digits) == 12 and digits.strip("0"):
+        return _colons("0200%08x" % aliases.index("mac", digits), 2)
+    return text
+
+
+def _mounts(text: str, aliases: _Aliases) -> str:
+    """Only the mounts that a driver reload could cut, their servers and places under other names."""
+    kept = []
+    for line in text.splitlines():
+        fields = line.split(" ")
+        if len(fields) < 4 or not (fields[2] in ("nfs", "nfs4", "lustre") or fields[0].startswith("/dev/nvme")):
+            continue
+        if fields[2] in ("nfs", "nfs4"):
+            fields[0] = "server%d:/export" % aliases.index("server", fields[0].partition(":")[0])
+        elif fields[2] == "lustre":
+            fields[0] = "server%d@%s" % (
+                aliases.index("server", fields[0]),
+                "o2ib:/fs" if "@o2ib" in fields[0] else "tcp:/fs",
+            )
+        fields[1] = "/mnt/%d" % aliases.index("mount", fields[1])
+        options = [option for option in fields[3].split(",") if option.startswith(("proto=", "vers=", "rw", "ro"))]
+        kept.append(" ".join([*fields[:3], ",".join(options), "0", "0"]))
+    return "".join(line + "\n" for line in kept)
+
+
+def _routes(text: str) -> str:
+    """Only the default routes, without their gateways."""
+    lines = text.splitlines()
+    kept = lines[:1]
+    for line in lines[1:]:
+        fields = line.split()
+        if len(fields) > 7 and fields[1] == "00000000" and fields[7] == "00000000":
+            fields[2] = "00000000"
+            kept.append("\t".join(fields))
+    return "".join(line + "\n" for line in kept)
+
+
+def _routes6(text: str) -> str:
+    kept = []
+    for line in text.splitlines():
+        fields = line.split()
+        if len(fields) > 9 and fields[0] == "0" * 32 and fields[1] == "00":
+            fields[4] = "0" * 32
+            kept.append(" ".join(fields))
+    return "".join(line + "\n" for line in kept)
+
+
+def anonymize(entries: t.Mapping[str, Entry]) -> t.Dict[str, Entry]:
+    """Entries with GUIDs, LIDs, MAC and IP addresses, iSCSI names, servers, mount points and host names replaced.
+
+    Relations survive: the functions of one card still share a system image GUID, an IPoIB address still ends in its port's
+    GUID, two ports with one subnet manager still name the same LID. Names of netdevs, models, firmware and the kernel
+    release are kept; they are what a capture is for.
+    """
+    aliases = _Aliases()
+    result: t.Dict[str, Entry] = {}
+    # the directory of volumes, and where it may lead
+    places = [LONGHORN_PATH]
+    for path, entry in entries.items():
+        if entry.kind == "l" and (LONGHORN_PATH + "/").startswith(path + "/"):
+            places.append(posixpath.normpath(posixpath.join(posixpath.dirname(path), entry.target)))
+    for path in sorted(entries):
+        entry = entries[path]
+        if entry.kind != "f":
+            result[path] = entry
+            continue
+        text = entry.data.decode("utf-8", "replace")
+        line = text.strip("\0 \t\r\n")
+        name = path.rpartition("/")[2]
+        storage = anonymous(path, text, aliases.index, places)
+        if storage is not None:
+            text = storage
+        elif name in ("node_guid", "sys_image_guid"):
+            text = _colons(aliases.guid(line.replace(":", "")), 4) + "\n"
+        elif re.search(r"/gids/\d+$", path):
+            text = _gid(line, aliases) + "\n"
+        elif re.search(r"/net/[^/]+/address$", path):
+            text = _address(line, aliases) + "\n"
+        elif name in ("lid", "sm_lid") and "/ports/" in path:
+            try:
+                text = "0x%x\n" % aliases.lid(int(line, 16))
+            except ValueError:
+                text = "\n"
+        elif name == "node_desc":
+            # the kernel's tools write "HOSTNAME DEVICE" there; Soft-iWARP says what it is
+            text = "Software iWARP stack\n" if line.startswith("Software iWARP") else "host %s\n" % path.split("/")[-2]
+        # /proc/self is a link in the tree of a container's host: /proc/1234/mounts
+        elif re.fullmatch(r"/proc/[^/]+/mounts", path):
+            text = _mounts(text, aliases)
+        elif re.fullmatch(r"/proc/(.+/)?net/route", path):
+            text = _routes(text)
+        elif re.fullmatch(r"/proc/(.+/)?net/ipv6_route", path):
+            text = _routes6(text)
+        elif "/modules-load.d/" in path or path == "/etc/modules":
+            # comments tell who wrote the file, where and by what
+            text = "".join(
+                row.split()[0] + "\n" for row in text.splitlines() if row.strip() and row.strip()[0] not in "#;"
+            )
+        else:
+            result[path] = entry
+            continue
+        result[path] = Entry("f", text.encode("utf-8"))
+    return result

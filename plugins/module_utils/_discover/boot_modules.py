@@ -1,0 +1,32 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kernel modules that a node loads at boot, from files alone. Private to the collection."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
+
+__all__ = ["persisted"]
+
+
+def persisted(tree: Tree) -> t.Set[str]:
+    """Modules that systemd-modules-load(8) or /etc/modules loads at every boot.
+
+    A file in /etc hides its namesake in /run and /usr/lib. What rdma-core lists in /etc/rdma/modules is not counted: it is
+    loaded only when hardware of the right sort appears.
+    """
+    files: t.Dict[str, str] = {}
+    for directory in ("/usr/lib/modules-load.d", "/run/modules-load.d", "/etc/modules-load.d"):
+        for name in tree.names(directory):
+            if name.endswith(".conf"):
+                files[name] = "%s/%s" % (directory, name)
+    found = set()
+    for path in [*files.values(), "/etc/modules"]:
+        for line in (tree.text(path) or "").splitlines():
+            line = line.strip()
+            if line and line[0] not in "#;":
+                found.add(line.split()[0].replace("-", "_"))
+    return found

@@ -1,0 +1,423 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""RDMA devices, their ports, netdevs and what the shared device plugin sees of them. Private to the collection.
+
+All of it is read from sysfs through a L(Tree); the files are those of Documentation/ABI/stable/sysfs-class-infiniband.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.models import (
+    PHYS_STATES,
+    PORT_STATES,
+    is_virtual_function_id,
+    model_name,
+    natural_key,
+    parse_rate,
+    parse_state,
+)
+
+__all__ = ["PCI_FUNCTION", "Facts", "bridges_above", "function_of", "hex_id", "number", "read_devices"]
+
+Facts = t.Dict[str, t.Any]
+
+PCI_FUNCTION = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+_NUMBERS = {10: re.compile(r"-?[0-9]{1,18}"), 16: re.compile(r"(?:0[xX])?[0-9a-fA-F]{1,16}")}
+_PORT = re.compile(r"0|[1-9][0-9]{0,2}")
+_LINK_LAYERS = ("InfiniBand", "Ethernet", "Unknown")
+_SUB_FUNCTION = re.compile(r"mlx5_core\.sf\.\d+")
+# Representors share net/ with their uplink; drivers/net/ethernet/mellanox/mlx5/core/en_rep.c and net/core/devlink name them so.
+_REPRESENTOR = re.compile(r"(c\d+)?pf\d+((vf|sf)\d+)?")
+_SMI = re.compile(r"smi\d+")
+# drivers/pci/pci-sysfs.c, modalias_show(). Old kernels have the last byte in lower case.
+_MODALIAS = re.compile(
+    r"pci:v[0-9A-F]{8}d[0-9A-F]{8}sv[0-9A-F]{8}sd[0-9A-F]{8}bc[0-9A-F]{2}sc[0-9A-F]{2}i[0-9A-Fa-f]{2}"
+)
+# What the driver of an HCA has device IDs for, and no other driver: Mellanox' network controllers (class 02). A Mellanox function
+# of another class is a bridge, a DMA engine or a management function of a BlueField.
+_MELLANOX, _NETWORK = "15b3", 0x02
+
+# include/uapi/linux/if_arp.h; the words are netlink's, which the device plugin compares (Attrs().EncapType).
+_NETDEV_TYPES = {1: "ether", 32: "infiniband", 772: "loopback", 65534: "none"}
+
+# A RoCE table has up to 256 slots, and a read costs about 10 microseconds: the populated ones are at its start.
+_GID_SLOTS = 16
+_EMPTY_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
+_GID = re.compile(r"(?:[0-9a-f]{4}:){7}[0-9a-f]{4}")
+_MAPPED_IPV4 = "0000:0000:0000:0000:0000:ffff:"
+
+# What k8s-rdma-shared-dev-plugin wants of a function (pkg/resources/rdma_device_spec.go, requiredRdmaDevices), with the
+# module that makes it.
+_CHAR_DEVICES = (("uverbs", "ib_uverbs"), ("umad", "ib_umad"), ("rdma_cm", "rdma_ucm"))
+
+
+def number(tree: Tree, path: str, base: int = 10) -> t.Optional[int]:
+    """An integer file, None when it is missing or says something else."""
+    text = tree.text(path) or ""
+    return int(text, base) if _NUMBERS[base].fullmatch(text) else None
+
+
+def hex_id(tree: Tree, path: str) -> t.Optional[str]:
+    """A PCI id file (``0x15b3``) as the selectors want it (``15b3``)."""
+    value = number(tree, path, 16)
+    return None if value is None or value > 0xFFFF else "%04x" % value
+
+
+def function_of(real: t.Optional[str]) -> t.Optional[str]:
+    """The canonical directory of the PCI function that a path lies in, None when it lies in none."""
+    parts = (real or "").split("/")
+    for index in range(len(parts) - 1, 0, -1):
+        if PCI_FUNCTION.fullmatch(parts[index]):
+            return "/".join(parts[: index + 1])
+    return None
+
+
+def bridges_above(function: t.Optional[str]) -> t.List[str]:
+    """PCI addresses of the bridges that a function's canonical directory lies in, from the root port down.
+
+    Two functions with one of them in common are under the same PCIe switch, or behind the same port of the host.
+    """
+    # not the directories above the host bridge, of which virtual machines and Arm boards have several
+    return [part for part in (function or "").split("/")[:-1] if PCI_FUNCTION.fullmatch(part)]
+
+
+def _char_devices(tree: Tree) -> t.Dict[str, t.Set[str]]:
+    """RDMA device names by the sort of character device that they have (rdmamap: GetRdmaCharDevices)."""
+    found: t.Dict[str, t.Set[str]] = {"uverbs": set(), "umad": set()}
+    for directory, prefix in (("/sys/class/infiniband_verbs", "uverbs"), ("/sys/class/infiniband_mad", "umad")):
+        for name in tree.names(directory):
+            if name.startswith(prefix):
+                found[prefix].add(tree.text("%s/%s/ibdev" % (directory, name)) or "")
+    return found
+
+
+class _Node:
+    """What one pass over a tree shares between devices."""
+
+    def __init__(self, tree: Tree, warnings: t.List[str]) -> None:
+        self.tree = tree
+        self.warnings = warnings
+        self.char_devices = _char_devices(tree)
+        self.rdma_cm = tree.exists("/sys/class/misc/rdma_cm")
+        self._netdevs: t.Dict[str, Facts] = {}
+
+    def netdev(self, name: str) -> Facts:
+        """A netdev as the facts have it. Everything is None for one that is only known by name."""
+        if name not in self._netdevs:
+            base = "/sys/class/net/" + name
+            kind = number(self.tree, base + "/type")
+            parent = self.tree.text(base + "/parent") if kind == 32 else None
+            self._netdevs[name] = {
+                "name": name,
+                "type": None if kind is None else _NETDEV_TYPES.get(kind, "type %d" % kind),
+                "operstate": self.tree.text(base + "/operstate"),
+                "mtu": number(self.tree, base + "/mtu"),
+                "master": self.tree.link_name(base + "/master"),
+                "parent": parent or None,
+                "pkey": self.tree.text(base + "/pkey") if parent else None,
+            }
+        return dict(self._netdevs[name])
+
+    def slaves(self, bond: str) -> t.List[str]:
+        return (self.tree.text("/sys/class/net/%s/bonding/slaves" % bond) or "").split()
+
+    def function_netdevs(self, function: str) -> t.List[str]:
+        """Netdevs of a PCI function in byte order, as the plugin lists them (pkg/utils, GetNetNames)."""
+        return self.tree.names(function + "/net")
+
+
+def _lag(node: _Node, device: str, function: str, names: t.List[str]) -> t.Optional[Facts]:
+    """The bond that an RDMA device stands for, None when it stands for its own port only.
+
+    The driver merges the devices of one card's two functions when both netdevs are in one bond; the second function then
+    has no RDMA device (drivers/net/ethernet/mellanox/mlx5/core/lag). Two enslaved netdevs that keep their own RDMA devices
+    are a bond, but no LAG. The name mlx5_bond_0 proves nothing (rename rules), nor does the GID table's netdev, which is the
+    bond in both cases. Representors do not count: their masters are bridges.
+    """
+    bonds = {node.netdev(name)["master"] for name in names} - {None}
+    for bond in sorted(bonds):
+        slaves = node.slaves(bond)
+        members = []
+        merged = False
+        for slave in slaves:
+            other = function_of(node.tree.real("/sys/class/net/%s/device" % slave))
+            members.append({"netdev": slave, "pci": other.rpartition("/")[2] if other else None})
+            same_card = (
+                other is not None and other != function and other.rpartition(".")[0] == function.rpartition(".")[0]
+            )
+            merged = merged or (same_card and not node.tree.names("%s/infiniband" % other))
+        if merged or (not members and "bond" in device):
+            mode = (node.tree.text("/sys/class/net/%s/bonding/mode" % bond) or "").split(" ")[0]
+            return {
+                "netdev": bond,
+                "mode": mode or None,
+                "members": sorted(members, key=lambda member: natural_key(member["netdev"])),
+            }
+    return None
+
+
+def _gids(node: _Node, port: str, link_layer: t.Optional[str]) -> t.List[Facts]:
+    """Populated slots of a port's GID table. An empty slot's attributes cannot be read (EINVAL, core/sysfs.c), its GID is zero."""
+    found = []
+    for index in range(_GID_SLOTS if link_layer == "Ethernet" else 1):
+        gid = node.tree.text("%s/gids/%d" % (port, index))
+        if gid is None:
+            break
+        if gid == _EMPTY_GID or not _GID.fullmatch(gid):
+            continue
+        ipv4 = None
+        if gid.startswith(_MAPPED_IPV4):
+            octets = bytes.fromhex(gid[len(_MAPPED_IPV4) :].replace(":", ""))
+            ipv4 = ".".join(str(octet) for octet in octets)
+        found.append(
+            {
+                "index": index,
+                "gid": gid,
+                "type": node.tree.text("%s/gid_attrs/types/%d" % (port, index)),
+                "netdev": node.tree.text("%s/gid_attrs/ndevs/%d" % (port, index)) or None,
+                "ipv4": ipv4,
+            }
+        )
+    return found
+
+
+def _port_netdevs(
+    node: _Node,
+    device: str,
+    port: int,
+    ports: int,
+    gids: t.List[Facts],
+    link_layer: t.Optional[str],
+    names: t.List[str],
+) -> t.List[str]:
+    """Netdevs of one port: the ladder of ibdev2netdev (mlnx-tools), with the multi-port case first decided by dev_port.
+
+    InfiniBand: the last 8 bytes of GID 0 are those of the IPoIB address. RoCE: the GID table names the netdev. Else dev_port
+    (mlx4: 0 is port 1; dev_id on kernels that lack it), else, with one port, whatever the function has.
+    """
+    if link_layer == "Ethernet":
+        named = {gid["netdev"] for gid in gids if gid["netdev"]} & set(names)
+        if named:
+            return [name for name in names if name in named]
+    elif gids:
+        suffix = gids[0]["gid"][20:].replace(":", "")
+        matching = []
+        for name in names:
+            address = (node.tree.text("/sys/class/net/%s/address" % name) or "").replace(":", "")
+            if len(address) == 40 and address.endswith(suffix):
+                matching.append(name)
+        if matching:
+            return matching
+    if ports == 1:
+        return names
+    here = []
+    for name in names:
+        index = number(node.tree, "/sys/class/net/%s/dev_port" % name)
+        if not index:
+            old = number(node.tree, "/sys/class/net/%s/dev_id" % name, 16)
+            index = index if old is None else old
+        if index == port - 1:
+            here.append(name)
+    return here
+
+
+def _ports(node: _Node, device: str, base: str, names: t.List[str], lag: t.Optional[Facts]) -> t.List[Facts]:
+    numbers = sorted(int(name) for name in node.tree.names(base + "/ports") if _PORT.fullmatch(name))
+    ports = []
+    for port in numbers:
+        here = "%s/ports/%d" % (base, port)
+        text = {key: node.tree.text("%s/%s" % (here, key)) for key in ("link_layer", "state", "phys_state", "rate")}
+        rate = parse_rate(text["rate"]) if text["rate"] else None
+        if text["rate"] and rate is None:
+            node.warnings.append("%s port %d: the rate '%.40s' makes no sense" % (device, port, text["rate"]))
+        link_layer = text["link_layer"] or None
+        if link_layer and link_layer not in _LINK_LAYERS:
+            node.warnings.append("%s port %d: the link layer '%.40s' makes no sense" % (device, port, link_layer))
+            link_layer = None
+        gids = _gids(node, here, link_layer)
+        netdevs = [lag["netdev"]] if lag else _port_netdevs(node, device, port, len(numbers), gids, link_layer, names)
+        ports.append(
+            {
+                "number": port,
+                "link_layer": link_layer,
+                "state": parse_state(text["state"] or "", PORT_STATES),
+                "phys_state": parse_state(text["phys_state"] or "", PHYS_STATES),
+                "rate_gbps": rate.gbps if rate else None,
+                "width": rate.width if rate else None,
+                "speed": rate.speed if rate else None,
+                "lid": number(node.tree, here + "/lid", 16),
+                "sm_lid": number(node.tree, here + "/sm_lid", 16),
+                "gids": gids,
+                "netdevs": [node.netdev(name) for name in netdevs],
+            }
+        )
+    return ports
+
+
+def _plugin_view(node: _Node, device: Facts, function: t.Optional[str], plain: bool) -> Facts:
+    """What k8s-rdma-shared-dev-plugin makes of the function that a device belongs to.
+
+    It starts from PCI functions of class 02 (resources_manager.go), takes the first netdev below the function and its netlink
+    type (pci_net_device.go), and drops a function unless uverbs, umad and rdma_cm nodes exist for its RDMA devices. A bond
+    master is never below a function. Port states do not matter to it.
+    """
+    names = node.function_netdevs(function) if function and plain else []
+    first = names[0] if names else ""
+    link_type = node.netdev(first)["type"] or "" if first else ""
+    reason = None
+    if device["kind"] == "software":
+        reason = "software device: it has no PCI function, and the plugin lists PCI functions only"
+    elif not function:
+        reason = "its PCI function is not visible here, and the plugin lists PCI functions only"
+    elif not plain:
+        reason = "sub-function: the plugin lists PCI functions only"
+    elif device["class"] is not None and not device["class"].startswith("02"):
+        reason = "PCI class %s: the plugin lists network controllers (02) only" % device["class"]
+    elif not device["driver"]:
+        reason = "no driver bound to the PCI function"
+    else:
+        siblings = set(node.tree.names(function + "/infiniband")) | {device["name"]}
+        missing = [
+            (sort, module)
+            for sort, module in _CHAR_DEVICES
+            if (not node.rdma_cm if sort == "rdma_cm" else not siblings & node.char_devices[sort])
+        ]
+        if missing:
+            sorts = [sort for sort, dummy in missing]
+            reason = "%s %s missing: load %s" % (
+                " and ".join([", ".join(sorts[:-1]), sorts[-1]] if len(sorts) > 1 else sorts),
+                "devices" if len(sorts) > 1 else "device",
+                ", ".join(module for dummy, module in missing),
+            )
+    return {"visible": reason is None, "reason": reason, "if_name": first, "link_type": link_type}
+
+
+def _read_device(node: _Node, name: str) -> t.Optional[Facts]:
+    tree = node.tree
+    real = tree.real("/sys/class/infiniband/" + name)
+    if real is None:
+        node.warnings.append(
+            "/sys/class/infiniband/%s leads nowhere: the device is gone or its driver is not loaded" % name
+        )
+        return None
+    parent = tree.text(real + "/parent")
+    description = tree.text(real + "/node_desc") or ""
+    software = None
+    if parent:
+        software = "rdma_rxe"
+    if description.startswith("Software iWARP"):
+        software = "siw"
+    is_software = bool(software) or "/devices/virtual/" in real
+    lower = None if is_software else tree.real(real + "/device") or real
+    function = function_of(lower)
+    vendor = hex_id(tree, function + "/vendor") if function else None
+    device = hex_id(tree, function + "/device") if function else None
+    pf_name = tree.link_name(function + "/physfn") if function else None
+    pf = function_of(tree.real(function + "/physfn")) if function else None
+    sub_function = bool(_SUB_FUNCTION.search(lower or ""))
+    kind = "pf"
+    if is_software:
+        kind = "software"
+    elif _SMI.fullmatch(name):
+        kind = "smi"
+    elif sub_function:
+        kind = "sf"
+    elif pf_name or (vendor and device and is_virtual_function_id(vendor, device)):
+        kind = "vf"
+    model = model_name(vendor, device) if vendor and device else None
+    if kind == "vf" and device == "101e" and pf:
+        above = model_name(hex_id(tree, pf + "/vendor") or "", hex_id(tree, pf + "/device") or "")
+        model = above + " Virtual Function" if above else model
+    # a sub-function's netdev lies under its auxiliary device, not under the function
+    home = lower if sub_function else function
+    names = [parent] if parent else []
+    if home and not parent:
+        names = [
+            netdev
+            for netdev in tree.names(home + "/net")
+            if not _REPRESENTOR.fullmatch(tree.text("/sys/class/net/%s/phys_port_name" % netdev) or "")
+        ]
+    lag = _lag(node, name, function, names) if function and kind == "pf" else None
+    numa = number(tree, function + "/numa_node") if function else None
+    pci_class = (number(tree, function + "/class", 16) or 0) if function else 0
+    total = number(tree, function + "/sriov_totalvfs") if function else None
+    facts: Facts = {
+        "name": name,
+        "kind": kind,
+        "pci": function.rpartition("/")[2] if function else None,
+        "bridges": bridges_above(function),
+        "vendor": vendor,
+        "device": device,
+        "model": model,
+        "class": "%06x" % pci_class if 0 < pci_class <= 0xFFFFFF else None,
+        "driver": software if is_software else (tree.link_name(function + "/driver") if function else None),
+        "numa_node": None if numa is None or numa < 0 else numa,
+        "firmware": tree.text(real + "/fw_ver") or None,
+        "board_id": tree.text(real + "/board_id") or None,
+        "hca_type": tree.text(real + "/hca_type") or None,
+        "node_guid": tree.text(real + "/node_guid") or None,
+        "sys_image_guid": tree.text(real + "/sys_image_guid") or None,
+        "netdevs": names,
+        "lag": lag,
+        # what the function of a sub-function has is its parent's
+        "sriov": {
+            "total": 0 if sub_function else max(total or 0, 0),
+            "vfs": 0 if sub_function else max((number(tree, function + "/sriov_numvfs") if function else None) or 0, 0),
+            "pf": pf_name,
+        },
+        "ports": _ports(node, name, real, names, lag),
+    }
+    facts["plugin"] = _plugin_view(node, facts, function, not sub_function)
+    return facts
+
+
+def _check_modaliases(tree: Tree, warnings: t.List[str]) -> None:
+    """Names PCI devices of which the modalias makes no sense, whatever they are.
+
+    The plugin lists PCI devices through ghw, which takes vendor, device and class from there, by position
+    (pkg/pci/pci_linux.go), and does not get over one that it cannot take apart. A missing file is not told: captures of
+    earlier versions have none.
+    """
+    for pci in tree.names("/sys/bus/pci/devices"):
+        text = tree.text("/sys/bus/pci/devices/%s/modalias" % pci)
+        if text is not None and not _MODALIAS.match(text):
+            warnings.append(
+                "PCI device %s: the modalias '%.60s' makes no sense; the shared device plugin may see no device of this host"
+                % (pci, text)
+            )
+
+
+def _check_drivers(tree: Tree, warnings: t.List[str]) -> None:
+    """Names the HCAs on PCI that have no driver: there is no RDMA device of them, so nothing else tells of them."""
+    for pci in tree.names("/sys/bus/pci/devices"):
+        base = "/sys/bus/pci/devices/" + pci
+        # class and driver are looked at for one vendor's functions only: a node has hundreds
+        if hex_id(tree, base + "/vendor") != _MELLANOX or tree.link_name(base + "/driver") is not None:
+            continue
+        # a virtual function without one waits for whom it is given to
+        if tree.link_name(base + "/physfn") is not None:
+            continue
+        if (number(tree, base + "/class", 16) or 0) >> 16 == _NETWORK:
+            device = hex_id(tree, base + "/device") or ""
+            model = model_name(_MELLANOX, device)
+            warnings.append(
+                "PCI device %s (%s) is a network controller without a driver, so it has no RDMA device: load the driver (mlx5_core), "
+                "or see dmesg for why it did not take it" % (pci, model or "%s:%s" % (_MELLANOX, device))
+            )
+
+
+def read_devices(tree: Tree, warnings: t.List[str]) -> t.List[Facts]:
+    """Every entry of /sys/class/infiniband that exists, naturally sorted, as DESIGN's contract has it.
+
+    Appends to warnings what cannot be resolved or makes no sense. A node without RDMA gives an empty list.
+    """
+    _check_modaliases(tree, warnings)
+    _check_drivers(tree, warnings)
+    node = _Node(tree, warnings)
+    names = sorted(tree.names("/sys/class/infiniband"), key=natural_key)
+    return [device for device in (_read_device(node, name) for name in names) if device is not None]

@@ -1,0 +1,363 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Everything that ib_facts tells of a node, from files alone. Private to the collection."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.change import PATH as CHANGE
+from ansible_collections.fabric.rdma.plugins.module_utils._base.change import open_change
+from ansible_collections.fabric.rdma.plugins.module_utils._base.remembered import DRIVER_PACKAGES, DRIVER_PROOF
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Entry, Recorder, Tree
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.boot_modules import persisted
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.devices import (
+    PCI_FUNCTION,
+    Facts,
+    bridges_above,
+    function_of,
+    hex_id,
+    number,
+    read_devices,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.dpkg import (
+    dpkg_stack,
+    is_stack_package,
+    parse_dpkg_status,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.nvidia import read_nvidia
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.runtime import read_limits, read_runtime, settled
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage import (
+    STORAGE_MODULES,
+    excerpt,
+    read_storage,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.ways import (
+    default_route_netdevs,
+    mounts_over_rdma,
+    netdevs_below,
+)
+
+__all__ = ["MODULES", "SCHEMA", "SUBSETS", "gather", "record"]
+
+# Renaming or removing a fact bumps it (docs/facts.schema.json).
+SCHEMA = 1
+# Kernel modules that some role loads or some decision asks for.
+MODULES = (
+    "ib_core",
+    "ib_ipoib",
+    "ib_umad",
+    "ib_uverbs",
+    "mlx4_core",
+    "mlx4_ib",
+    "mlx5_core",
+    "mlx5_ib",
+    "nv_peer_mem",
+    "nvidia",
+    "nvidia_peermem",
+    "rdma_cm",
+    "rdma_rxe",
+    "rdma_ucm",
+    *STORAGE_MODULES,
+)
+# User-space programs that verification and people need, where distributions put them.
+_TOOLS = ("ib_write_bw", "ib_write_lat", "ibstat", "ibv_devinfo", "rdma")
+_BINARY_DIRECTORIES = ("/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/local/bin", "/usr/local/sbin")
+# Display and compute controllers that count as GPUs: class 0302 and 1200 of anybody, 0300 and 0380 of these vendors (a server's
+# BMC is a 0300, too; AMD's MI100 and its like are 0380).
+_GPU_CLASSES = (0x0302, 0x1200)
+_GPU_VENDORS = {0x0300: ("10de", "1002"), 0x0380: ("10de", "1002")}
+# A reload of one of these takes its netdevs away.
+_RDMA_DRIVERS = ("mlx4_core", "mlx4_en", "mlx5_core", "mlx5e", "irdma", "ice", "bnxt_en", "bnxt_re")
+
+
+def _gpus(tree: Tree, warnings: t.List[str], devices: t.List[Facts]) -> t.List[Facts]:
+    found = []
+    for pci in tree.names("/sys/bus/pci/devices"):
+        base = "/sys/bus/pci/devices/" + pci
+        pci_class = number(tree, base + "/class", 16)
+        kind = (pci_class or 0) >> 8
+        if (kind not in _GPU_CLASSES and kind not in _GPU_VENDORS) or not PCI_FUNCTION.fullmatch(pci):
+            continue
+        vendor = hex_id(tree, base + "/vendor")
+        if vendor not in _GPU_VENDORS.get(kind, (vendor,)):
+            continue
+        numa = number(tree, base + "/numa_node")
+        gpu: Facts = {
+            "pci": pci,
+            "bridges": bridges_above(function_of(tree.real(base))),
+            "vendor": vendor,
+            "device": hex_id(tree, base + "/device"),
+            "numa_node": None if numa is None or numa < 0 else numa,
+        }
+        gpu["nearest"] = _nearest(gpu, devices)
+        found.append(gpu)
+    return found
+
+
+def _nearest(gpu: Facts, devices: t.List[Facts]) -> t.List[str]:
+    """Names of the HCAs with the shortest way to a GPU.
+
+    Way: number of PCI bridges that both have above them, as `nvidia-smi topo -m` counts (a common switch is PIX or PXB).
+    Devices that share nothing but the host bridge are as near as their NUMA node says (NODE), on others not near at all
+    (SYS). On a GB200, where every GPU and HCA has a PCI domain of its own, NUMA is all there is.
+    """
+    best: t.List[str] = []
+    depth = 0
+    for device in devices:
+        if device["pci"] is None or device["kind"] in ("software", "smi", "sf"):
+            continue
+        shared = 0
+        for mine, theirs in zip(gpu["bridges"], device["bridges"]):
+            if mine != theirs:
+                break
+            shared += 1
+        if not shared:
+            continue
+        if shared > depth:
+            best, depth = [], shared
+        if shared == depth:
+            best.append(device["name"])
+    if best or gpu["numa_node"] is None:
+        return best
+    return [
+        device["name"]
+        for device in devices
+        if device["pci"] is not None
+        and device["kind"] not in ("software", "smi", "sf")
+        and device["numa_node"] == gpu["numa_node"]
+    ]
+
+
+def _module_path(listing: bytes, name: str) -> t.Optional[str]:
+    """Path of a module below /lib/modules/RELEASE according to modules.dep, None when it has none (depmod(8)).
+
+    A line is ``PATH: DEPENDENCIES``. bytes.find over half a megabyte takes microseconds; a split into lines, milliseconds.
+    The file's name has the dashes or underscores of the build, the module's name always underscores.
+    """
+    for spelling in (name, name.replace("_", "-")):
+        needle = ("/%s.ko" % spelling).encode()
+        at = listing.find(needle)
+        while at >= 0:
+            start = listing.rfind(b"\n", 0, at) + 1
+            if b":" not in listing[start:at]:
+                return listing[start : at + 256].split(b":", 1)[0].decode("utf-8", "replace")
+            at = listing.find(needle, at + 1)
+    return None
+
+
+def _module_files(tree: Tree, release: t.Optional[str]) -> t.Dict[str, str]:
+    """Paths by name of those MODULES that are on disk for a kernel release."""
+    listing = (tree.read("/lib/modules/%s/modules.dep" % release) or b"") if release else b""
+    paths = ((name, _module_path(listing, name)) for name in MODULES)
+    return {name: path for name, path in paths if path is not None}
+
+
+def _kernel(tree: Tree, files: t.Dict[str, str], release: t.Optional[str]) -> Facts:
+    at_boot = persisted(tree)
+    builtin_list = (tree.read("/lib/modules/%s/modules.builtin" % release) or b"") if release else b""
+    modules = {}
+    for name in MODULES:
+        loaded = tree.exists("/sys/module/" + name)
+        builtin = any(("/%s.ko" % spelling).encode() in builtin_list for spelling in (name, name.replace("_", "-")))
+        # a built-in module has a directory only if it has parameters, and never an initstate (kernel/module/sysfs.c)
+        builtin = builtin or (loaded and not tree.exists("/sys/module/%s/initstate" % name))
+        modules[name] = {
+            "loaded": loaded or builtin,
+            "builtin": builtin,
+            "available": loaded or builtin or name in files,
+            "persisted": builtin or name in at_boot,
+        }
+    shared = tree.text("/sys/module/ib_core/parameters/netns_mode")
+    # a PMD maps (page size / 8) pages: 4096 * 4096 / 8 is 2 MiB, 65536 * 65536 / 8 is 512 MiB
+    huge = number(tree, "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size")
+    page = math.isqrt(huge * 8) if huge and huge > 0 else 0
+    return {
+        "release": release,
+        "page_size": page if page and page & (page - 1) == 0 else None,
+        "rdma_netns": {"Y": "shared", "N": "exclusive"}.get(shared or ""),
+        "modules": modules,
+    }
+
+
+def _stack_packages(tree: Tree) -> t.Optional[t.Dict[str, str]]:
+    """Versions by name of the installed packages of the stack; None where nobody tells."""
+    status = tree.excerpt("/var/lib/dpkg/status", dpkg_stack)
+    listing = None if status else tree.answer("packages", "/usr/bin/rpm")
+    if listing is None:
+        return None if status is None else parse_dpkg_status(status.decode("utf-8", "replace"))
+    words = (line.split(" ") for line in listing.splitlines())
+    return {pair[0]: pair[1] for pair in words if len(pair) == 2 and is_stack_package(pair[0])}
+
+
+def _proof(tree: Tree, warnings: t.List[str]) -> t.Optional[Facts]:
+    """What driver_proof remembered: a driver that nobody has proved yet, and whether the node has booted since.
+
+    A change of the packages that was neither proved nor undone is one, too, of which nobody knows what it was to be.
+    """
+    unfinished: Facts = {"method": None, "release": None, "installed": False, "booted": False, "devices": []}
+    unknown = unfinished if tree.exists(DRIVER_PACKAGES) else None
+    text = tree.text(DRIVER_PROOF)
+    if text is None:
+        return unknown
+    try:
+        value = json.loads(text)
+        return {
+            "method": str(value["method"]),
+            "release": str(value["release"]),
+            "installed": value.get("installed", True) is not False,
+            "booted": value["boot_id"] != tree.text("/proc/sys/kernel/random/boot_id"),
+            "devices": [
+                {
+                    "name": str(device["name"]),
+                    "pci": None if device["pci"] is None else str(device["pci"]),
+                    "ports": [{"number": int(port["number"]), "state": str(port["state"])} for port in device["ports"]],
+                }
+                for device in value["devices"]
+            ],
+        }
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as exc:
+        warnings.append("%s makes no sense (%s: %.60s)" % (DRIVER_PROOF, type(exc).__name__, exc))
+        return unknown
+
+
+def _ofed(tree: Tree, files: t.Dict[str, str], warnings: t.List[str]) -> Facts:
+    """Which driver stack the node has on disk and in the kernel.
+
+    ofed_info is a shell script that prints its own text: the release stands in its first lines (MLNX_OFED_LINUX-..., or
+    OFED-internal-... from DOCA).
+    """
+    script = (tree.read("/usr/bin/ofed_info") or b"")[:4096].decode("utf-8", "replace")
+    found = re.search(r"(MLNX_OFED_LINUX|OFED-internal)-([0-9][0-9A-Za-z.-]*)", script)
+    path = files.get("mlx5_core")
+    path_kind = None if path is None else ("inbox" if path.startswith("kernel/") else "updates")
+    flavour = "inbox"
+    if found and found.group(1) == "MLNX_OFED_LINUX":
+        flavour = "mlnx_ofed"
+    elif found or (tree.exists("/opt/mellanox/doca") and path_kind == "updates"):
+        flavour = "doca"
+    return {
+        "flavour": flavour,
+        "version": found.group(2).rstrip(".-") if found else None,
+        "mlx5_core": {"path_kind": path_kind, "version": tree.text("/sys/module/mlx5_core/version")},
+        # a long list to look through, and nobody asks for the distribution's
+        "packages": None if flavour == "inbox" else _stack_packages(tree),
+        "proof": _proof(tree, warnings),
+        "tools": {
+            name: any(tree.exists("%s/%s" % (directory, name)) for directory in _BINARY_DIRECTORIES) for name in _TOOLS
+        },
+    }
+
+
+def _lower(tree: Tree, name: str) -> t.Set[str]:
+    """A netdev and everything below it."""
+    seen: t.Set[str] = set()
+    todo = [name]
+    while todo:
+        name = todo.pop()
+        if name not in seen:
+            seen.add(name)
+            todo += netdevs_below(tree, name)
+    return seen
+
+
+def _management(tree: Tree, devices: t.List[Facts]) -> Facts:
+    routes = default_route_netdevs(tree)
+    rdma = {name for device in devices if device["kind"] != "software" for name in device["netdevs"]}
+    backed = False
+    for name in routes:
+        for lower in _lower(tree, name):
+            driver = tree.link_name("/sys/class/net/%s/device/driver" % lower)
+            backed = backed or lower in rdma or driver in _RDMA_DRIVERS
+    return {"default_route_netdevs": routes, "rdma_backed": backed, "mounts_over_rdma": mounts_over_rdma(tree)}
+
+
+def record(tree: Tree) -> t.Dict[str, Entry]:
+    """The smallest capture with the same facts: what gather() looks at, and nothing else.
+
+    Of the kernel's module lists only the lines of MODULES are kept: the rest is hundreds of kilobytes that no fact is made of.
+    Of other large files and of those that may hold secrets, too, only the lines that facts are made of are kept.
+    """
+    recorder = Recorder(tree)
+    gather(recorder)
+    entries = settled(recorder.entries)
+    for path, entry in entries.items():
+        if entry.kind == "f":
+            data = excerpt(path, entry.data)
+            if data != entry.data:
+                entries[path] = Entry("f", data)
+        if entry.kind == "f" and re.search(r"/modules/[^/]+/modules\.(dep|builtin)$", path):
+            lines = entry.data.split(b"\n")
+            entries[path] = Entry("f", b"".join(line + b"\n" for line in lines if _own_name(line) in MODULES))
+    return entries
+
+
+def _own_name(line: bytes) -> str:
+    """Name of the module that a line of modules.dep or modules.builtin is about."""
+    name = line.partition(b":")[0].rpartition(b"/")[2].partition(b".ko")[0]
+    return name.decode("utf-8", "replace").replace("-", "_")
+
+
+def _valid_unicode(value: t.Any) -> t.Any:
+    """Facts in which names of files (the kernel allows a netdev any bytes) can be printed and sent as JSON."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, list):
+        return [_valid_unicode(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _valid_unicode(item) for key, item in value.items()}
+    return value
+
+
+# Subsets that a caller may ask for.
+SUBSETS = ("devices", "gpus", "kernel", "limits", "management", "runtime", "storage")
+
+
+def gather(tree: Tree, subsets: t.Iterable[str] = SUBSETS) -> Facts:
+    """The value of ansible_facts.rdma (docs/facts.schema.json) of the node that a tree shows.
+
+    The subset kernel brings ``kernel``, ``ofed`` and, after a change that never ended, ``change``; gpus brings ``gpus`` and
+    ``nvidia``, each other one the key of its name. Sorted, without time stamps of now: the same tree gives the same value, byte
+    for byte in JSON. Raises nothing for whatever a tree holds.
+    """
+    wanted = set(subsets)
+    warnings: t.List[str] = []
+    facts: Facts = {"schema": SCHEMA}
+    devices: t.List[Facts] = []
+    files: t.Dict[str, str] = {}
+    if wanted & {"devices", "gpus", "management"}:
+        devices = read_devices(tree, warnings)
+    if "devices" in wanted:
+        facts["devices"] = devices
+    release: t.Optional[str] = None
+    if wanted & {"gpus", "kernel"}:
+        release = tree.text("/proc/sys/kernel/osrelease") or None
+        if release and not re.fullmatch(r"[\w.+~-]+", release):
+            warnings.append("/proc/sys/kernel/osrelease says '%.60s', which is no kernel release" % release)
+            release = None
+        files = _module_files(tree, release)
+    if "gpus" in wanted:
+        facts["gpus"] = _gpus(tree, warnings, devices)
+        has_gpu = any(gpu["vendor"] == "10de" for gpu in facts["gpus"])
+        vendor_stack = not files.get("ib_core", "kernel/").startswith("kernel/")
+        facts["nvidia"] = read_nvidia(tree, release, "nvidia_peermem" in files, vendor_stack, has_gpu)
+    if "kernel" in wanted:
+        facts["kernel"] = _kernel(tree, files, release)
+        facts["ofed"] = _ofed(tree, files, warnings)
+        change = open_change(tree.read(CHANGE))
+        if change is not None:
+            facts["change"] = change
+    if "management" in wanted:
+        facts["management"] = _management(tree, devices)
+    if "limits" in wanted:
+        facts["limits"] = read_limits(tree)
+    if "runtime" in wanted:
+        facts["runtime"] = read_runtime(tree, warnings)
+    if "storage" in wanted:
+        facts["storage"] = read_storage(tree, warnings)
+    facts["warnings"] = warnings
+    return t.cast(Facts, _valid_unicode(facts))

@@ -1,0 +1,588 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plan of one group: its ports, rails, classes, and a configuration for each that is exact. Private. Pure."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.class_names import class_names
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.ports import (
+    device_refusal,
+    names_of,
+    port_refusal,
+    usable_ports,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.rails import (
+    Rail,
+    RailError,
+    check_rails,
+    group_rails,
+    rail_host,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.solver import (
+    SHARED,
+    Function,
+    Selectors,
+    classes_of,
+    explain,
+    matched,
+    traits_of,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.sriov import sriov_config, sriov_functions
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import rail_name, with_defaults
+
+__all__ = [
+    "PlanError",
+    "configuration",
+    "functions_of",
+    "plan_group",
+    "plan_one",
+    "pools_of",
+    "some_of",
+    "validate_wishes",
+]
+
+# The schema of the facts that this planner reads (docs/facts.schema.json).
+_FACTS_SCHEMA = 1
+_PERIODIC_UPDATE_SECONDS = 300
+Json = t.Dict[str, t.Any]
+
+
+class PlanError(Exception):
+    """Wishes that make no sense, or that no configuration can fulfil; the text is for the user."""
+
+
+def validate_wishes(group: str, wishes: t.Mapping[str, t.Any]) -> Json:
+    """Wishes of a group with their defaults: {resource: {name, prefix, hca_max}, want: {...}, strategy: str, rails: str | None}.
+
+    rails is the pattern of the names of the rails' resources. PlanError names the group, the key, the value and what is allowed; a misspelt key is an error.
+    """
+    if not isinstance(wishes, t.Mapping):
+        raise PlanError("group %s: its wishes are %r; expected a dictionary" % (group, wishes))
+    checked, wrong = with_defaults(wishes)
+    if wrong:
+        raise PlanError("; ".join("group %s: %s" % (group, problem) for problem in wrong))
+    return checked
+
+
+def _idle_exclusions(facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], exclude: t.Sequence[str]) -> t.List[str]:
+    """A sentence for each entry of rdma_want.exclude that no device of any host has for a name."""
+    names: t.Set[str] = set()
+    for facts in facts_by_host.values():
+        names.update(*(names_of(device) for device in facts["devices"]))
+    return [
+        "rdma_want.exclude: %s is no RDMA device, PCI address, netdev or bond of a device on any host of the group, so it "
+        "leaves nothing out" % entry
+        for entry in exclude
+        if entry not in names
+    ]
+
+
+def _unnamed(functions: t.Mapping[str, t.Sequence[Function]], infiniband: t.Mapping[str, t.Set[str]]) -> str:
+    """What to do for InfiniBand functions without a netdev, where that keeps them from being told apart; empty for none."""
+    index = SHARED.kinds.index("ifNames")
+    found = {
+        host: [each.devices[0] for each in own if not each.values[index] and each.pci in infiniband[host]]
+        for host, own in functions.items()
+    }
+    blind = sorted(host for host in found if found[host])
+    if not blind:
+        return ""
+    return (
+        ". InfiniBand devices without a netdev, such as %s of host %s, cannot be selected by linkTypes or ifNames: "
+        "load ib_ipoib on %s" % (found[blind[0]][0], blind[0], some_of(blind))
+    )
+
+
+def functions_of(
+    facts: t.Mapping[str, t.Any], pools: t.Mapping[str, str], wanted: t.List[Json], refused: t.List[Json]
+) -> t.List[Function]:
+    """The functions that the plugin sees on one host, sorted by PCI address. pools: the resource that wants it, by PCI address."""
+    ports: t.Dict[str, t.Set[int]] = {}
+    for row in wanted:
+        if row["pci"]:
+            ports.setdefault(row["pci"], set()).add(row["port"])
+    reasons: t.Dict[str, str] = {}
+    for row in refused:
+        reasons.setdefault(row["device"], row["reason"])
+    found: t.Dict[str, Function] = {}
+    for device in facts["devices"]:
+        pci, view = device["pci"], device["plugin"]
+        if not pci or not view["visible"]:
+            continue
+        found[pci] = Function(
+            values=(
+                device["vendor"] or "",
+                device["device"] or "",
+                device["driver"] or "",
+                view["link_type"],
+                view["if_name"],
+            ),
+            pool=pools.get(pci, ""),
+            pci=pci,
+            devices=(found[pci].devices if pci in found else ()) + (device["name"],),
+            ports=tuple(sorted(ports.get(pci, ()))),
+            why="" if pci in pools else reasons.get(device["name"], ""),
+        )
+    return [found[pci] for pci in sorted(found)]
+
+
+_EXCLUSIVE = (
+    "the RDMA network namespace mode is exclusive, and the shared device plugin does not start in it (set it to shared: "
+    "rdma system set netns shared, and options ib_core netns_mode=1 for the next boot)"
+)
+_SOFTWARE = "software"
+
+
+def configuration(pools: t.Mapping[str, Json], selectors: t.Mapping[str, Selectors]) -> Json:
+    """The plugin's config.json; pools: {resource: {name, prefix, hca_max}} in the order of their entries."""
+    return {
+        "periodicUpdateInterval": _PERIODIC_UPDATE_SECONDS,
+        "configList": [
+            {
+                "resourceName": pools[pool]["name"],
+                "resourcePrefix": pools[pool]["prefix"],
+                "rdmaHcaMax": pools[pool]["hca_max"],
+                "selectors": dict(selectors[pool]),
+            }
+            for pool in pools
+            if pool in selectors
+        ],
+    }
+
+
+def _environment(wanted: t.List[Json]) -> t.Dict[str, str]:
+    """What a workload sets to use exactly these ports; '=' makes NCCL compare whole names, not prefixes."""
+    ports = ["%s:%d" % (row["device"], row["port"]) for row in wanted]
+    return {"NCCL_IB_HCA": "=" + ",".join(ports), "UCX_NET_DEVICES": ",".join(ports)} if ports else {}
+
+
+class _Host(t.NamedTuple):
+    """What one host contributes to the plan of its group."""
+
+    wanted: t.List[Json]
+    refused: t.List[Json]
+    rails: t.List[Rail]
+    warnings: t.List[str]
+
+
+def _check_facts(group: str, facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]]) -> None:
+    """PlanError for facts that are there and cannot be planned with: a port that they do not tell of would be lost silently."""
+    for host in sorted(facts_by_host):
+        facts = facts_by_host[host]
+        if facts.get("schema", _FACTS_SCHEMA) != _FACTS_SCHEMA:
+            raise PlanError(
+                "group %s: the facts of %s have schema %r, this version reads %d: they are of another version; "
+                "run discover again" % (group, host, facts["schema"], _FACTS_SCHEMA)
+            )
+        if "devices" not in facts:
+            raise PlanError(
+                "group %s: the facts of %s are partial: they do not tell of its devices; run discover again, which gathers all"
+                % (group, host)
+            )
+
+
+def _visible_ports(facts: t.Mapping[str, t.Any], want: Json) -> t.Tuple[t.List[Json], t.List[Json]]:
+    """As usable_ports(), but a port that the plugin cannot offer is refused, too."""
+    rows, refused = usable_ports(facts, want)
+    views = {device["name"]: device for device in facts["devices"]}
+    keep: t.List[Json] = []
+    for row in rows:
+        device = views[row["device"]]
+        if device["plugin"]["visible"] or device["kind"] == "software":
+            keep.append(row)
+        else:
+            reason = "invisible to the plugin: %s" % (device["plugin"]["reason"] or "unknown")
+            refused.append({"device": row["device"], "port": row["port"], "netdev": row["netdev"], "reason": reason})
+    return keep, refused
+
+
+def _may_be_on_a_rail(device: t.Mapping[str, t.Any], want: Json) -> bool:
+    """Whether a device is of the sort that the group wants, be its ports up or not: a lost cable must not renumber rails."""
+    patient = {**want, "state": "any", "min_rate_gbps": 0}
+    return (
+        bool(device["pci"])
+        and not device_refusal(device, want)
+        and any(
+            not port_refusal(device, port, patient)
+            and (port["state"] != "Active" or not port_refusal(device, port, want))
+            for port in device["ports"]
+        )
+    )
+
+
+def _on_rails(hosts: t.Dict[str, _Host], facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], want: Json) -> None:
+    """Adds the rails of every host, and takes the ports that are on none from the wanted ones. RailError as group_rails()."""
+    netdevs: t.Dict[str, t.Dict[str, str]] = {}
+    switched = {}
+    for host in sorted(hosts):
+        facts, own = facts_by_host[host], hosts[host]
+        candidates = {device["pci"] for device in facts["devices"] if _may_be_on_a_rail(device, want)}
+        candidates |= {row["pci"] for row in own.wanted if row["pci"]}
+        switched[host] = rail_host(host, facts, candidates)
+    rails = group_rails(switched)
+    for host in sorted(hosts):
+        facts, own = facts_by_host[host], hosts[host]
+        own.rails.extend(rails[host])
+        netdevs[host] = {device["pci"]: device["plugin"]["if_name"] for device in facts["devices"] if device["pci"]}
+        functions = {pci for rail in own.rails for pci in rail.functions}
+        reason = "on no rail: no GPU is under the PCIe switch that it is under"
+        for row in own.wanted:
+            if row["pci"] not in functions:
+                own.refused.append({**{key: row[key] for key in ("device", "port", "netdev")}, "reason": reason})
+        own.wanted[:] = [row for row in own.wanted if row["pci"] in functions]
+    check_rails({host: own.rails for host, own in hosts.items()}, netdevs)
+
+
+def _missing_rails(host: str, own: _Host, facts: t.Mapping[str, t.Any]) -> t.List[str]:
+    """A sentence for each rail of a host that has nothing to offer."""
+    wanted = {row["pci"] for row in own.wanted}
+    names = {device["name"]: device["pci"] for device in facts["devices"]}
+    found = []
+    for rail in own.rails:
+        if not wanted & set(rail.functions):
+            reasons = [
+                "%s: %s" % (row["device"], row["reason"])
+                for row in own.refused
+                if names[row["device"]] in rail.functions
+            ]
+            found.append(
+                "host %s has nothing on rail %d, which is that of GPU %s (%s)"
+                % (
+                    host,
+                    rail.number,
+                    ", ".join(rail.gpu_addresses),
+                    "; ".join(reasons) or "no HCA that the group wants is under its PCIe switch",
+                )
+            )
+    return found
+
+
+def _whole_functions(host: str, functions: t.Sequence[Function], refused: t.Sequence[Json]) -> t.List[str]:
+    """A sentence for each function that brings a port which is not wanted."""
+    found = []
+    for function in functions:
+        lost = sorted(
+            row["port"]
+            for row in refused
+            if function.pool and row["device"] in function.devices and row["port"] not in (None, *function.ports)
+        )
+        if lost:
+            found.append(
+                "host %s: %s comes as a whole, so Pods that get port %s can also use port %s of it, which is not wanted"
+                % (
+                    host,
+                    function.devices[0],
+                    ", ".join(str(port) for port in function.ports),
+                    ", ".join(str(port) for port in lost),
+                )
+            )
+    return found
+
+
+def _routes(host: str, facts: t.Mapping[str, t.Any], wanted: t.Sequence[Json]) -> t.List[str]:
+    """A sentence for each wanted device that carries the default route."""
+    routes = set(facts.get("management", {}).get("default_route_netdevs", []))
+    names = {row["device"] for row in wanted}
+    return [
+        "host %s: %s is wanted and carries the default route (%s)"
+        % (host, device["name"], sorted(routes & names_of(device))[0])
+        for device in facts["devices"]
+        if device["name"] in names and routes & names_of(device)
+    ]
+
+
+def _as_sets(selectors: t.Mapping[str, t.Collection[str]]) -> t.Dict[str, t.AbstractSet[str]]:
+    """The same to look many functions up in: lists of names can be as long as there are hosts."""
+    return {kind: frozenset(values) for kind, values in selectors.items()}
+
+
+def _matches(
+    hosts: t.Sequence[str],
+    functions: t.Mapping[str, t.Sequence[Function]],
+    selectors: t.Mapping[str, Selectors],
+    rails: t.Mapping[str, t.Optional[int]],
+) -> t.Dict[str, t.List[Json]]:
+    """What selectors match on each host, by applying them; by PCI address."""
+    seen: t.Dict[t.Tuple[str, ...], t.List[str]] = {}
+    found: t.Dict[str, t.List[Json]] = {}
+    lists = {pool: _as_sets(own) for pool, own in selectors.items()}
+    for host in hosts:
+        rows = found.setdefault(host, [])
+        for function in functions[host]:
+            if function.values not in seen:
+                seen[function.values] = [pool for pool in lists if matched(SHARED, lists[pool], function.values)]
+            if seen[function.values] != [pool for pool in [function.pool] if pool]:
+                # It never happens: the search has excluded it. A plan that is not exact must not leave this function.
+                raise PlanError(
+                    "host %s: %s (%s) is matched by %s, not by %s"
+                    % (host, function.devices[0], function.pci, seen[function.values], function.pool or "none")
+                )
+            if function.pool:
+                row: Json = {"device": function.devices[0], "pci": function.pci, "if_name": function.values[4]}
+                row["ports"] = list(function.ports)
+                if rails[function.pool] is not None:
+                    row.update({"resource": function.pool, "rail": rails[function.pool]})
+                rows.append(row)
+    return found
+
+
+def _class(
+    hosts: t.List[str],
+    functions: t.Mapping[str, t.Sequence[Function]],
+    selectors: t.Mapping[str, Selectors],
+    pools: t.Mapping[str, Json],
+) -> Json:
+    """A class of the plan, still without its name. Where it has rails, selectors are those of all of them together, and pools has them one by one."""
+    rails = {pool: pools[pool]["rail"] for pool in pools}
+    together: Selectors = {}
+    for kind in SHARED.kinds:
+        values = {value for own in selectors.values() for value in own.get(kind, ())}
+        if values:
+            together[kind] = sorted(values)
+    ordered = [pool for pool in pools if pool in selectors]
+    return {
+        "name": "",
+        "hosts": hosts,
+        "selectors": together,
+        "matched_later": sorted({words for own in selectors.values() for words in SHARED.matched_later(own)}),
+        "pools": [{"resource": pool, "rail": rails[pool], "selectors": selectors[pool]} for pool in ordered],
+        "config": configuration(pools, selectors),
+        "matches": _matches(hosts, functions, selectors, rails),
+        "reason": None,
+        "sriov": {"config": None, "versions": None, "reason": None},
+    }
+
+
+def _add_reasons(classes: t.List[Json], functions: t.Mapping[str, t.Sequence[Function]]) -> None:
+    """Why each of several classes is not one with the others: what its selectors would match where it is not wanted."""
+    # one host for each sort of them
+    examples: t.Dict[str, t.List[str]] = {}
+    for entry in classes:
+        sorts = {traits_of(functions[host]): host for host in reversed(entry["hosts"])}
+        examples[entry["name"]] = sorted(sorts.values())
+    for entry in classes:
+        for other in classes:
+            found = other is not entry and _trespass(entry, other, examples[other["name"]], functions)
+            if found:
+                entry["reason"] = found
+                break
+    for entry in classes:
+        if entry["reason"] is None:
+            entry["reason"] = _other_way(entry, classes, examples, functions)
+
+
+def _other_way(
+    entry: Json,
+    classes: t.Sequence[Json],
+    examples: t.Mapping[str, t.Sequence[str]],
+    functions: t.Mapping[str, t.Sequence[Function]],
+) -> str:
+    """Why a class is not one with the others whose own selectors would match nothing else on them."""
+    for other in classes:
+        found = other is not entry and _trespass(other, entry, examples[entry["name"]], functions)
+        if found:
+            return "for the selectors of class %s: %s" % (other["name"], str(found).replace("its selectors", "they"))
+    for other in classes:
+        if other is not entry:
+            places = {host: functions[host] for row in (entry, other) for host in examples[row["name"]]}
+            found = explain(SHARED, places, named=len(entry["pools"]) > 1)
+            if found:
+                return "with class %s: %s" % (other["name"], found)
+    return "one class with another would need more names of interfaces"
+
+
+def _trespass(
+    entry: Json, other: Json, hosts: t.Sequence[str], functions: t.Mapping[str, t.Sequence[Function]]
+) -> t.Optional[str]:
+    pools = [(pool["resource"], _as_sets(pool["selectors"])) for pool in entry["pools"]]
+    for host in hosts:
+        for function in functions[host]:
+            for resource, selectors in pools:
+                if function.pool != resource and matched(SHARED, selectors, function.values):
+                    return "on host %s of class %s, its selectors would match %s (%s), which %s" % (
+                        host,
+                        other["name"],
+                        function.devices[0],
+                        function.pci,
+                        "belongs to %s there" % function.pool
+                        if function.pool
+                        else "is not wanted there%s" % (" (%s)" % function.why if function.why else ""),
+                    )
+    return None
+
+
+def some_of(hosts: t.Sequence[str]) -> str:
+    return ", ".join(hosts[:3]) + (", ..." if len(hosts) > 3 else "")
+
+
+def pools_of(resource: Json, pattern: t.Optional[str], numbers: t.Iterable[int]) -> t.Dict[str, Json]:
+    """{resource: {name, prefix, hca_max, rail}} of a group, in the order of the plugin's configuration."""
+    if pattern is None:
+        return {"%s/%s" % (resource["prefix"], resource["name"]): {**resource, "rail": None}}
+    names = {number: rail_name(pattern, resource["name"], number) for number in sorted(set(numbers))}
+    return {
+        "%s/%s" % (resource["prefix"], name): {**resource, "name": name, "rail": number}
+        for number, name in names.items()
+    }
+
+
+def plan_group(group: str, facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], wishes: t.Mapping[str, t.Any]) -> Json:
+    """The plan of one group; raises PlanError with a counter-example when no configuration is exact.
+
+    facts_by_host: ansible_facts.rdma of every host of the group. wishes: {resource, want, strategy, rails} as the user wrote them.
+    """
+    return plan_one(group, facts_by_host, wishes)[0]
+
+
+def plan_one(
+    group: str,
+    facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]],
+    wishes: t.Mapping[str, t.Any],
+    others: t.Collection[str] = (),
+    earlier: t.Sequence[t.Mapping[str, t.Any]] = (),
+) -> t.Tuple[Json, t.Dict[str, t.List[Function]]]:
+    """(plan, functions of every host, also of those on which nothing is wanted). others: names of all groups; earlier: classes."""
+    checked = validate_wishes(group, wishes)
+    resource, want, pattern = checked["resource"], checked["want"], checked["rails"]
+    _check_facts(group, facts_by_host)
+    hosts: t.Dict[str, _Host] = {}
+    for host in sorted(facts_by_host):
+        keep, refused = _visible_ports(facts_by_host[host], want)
+        hosts[host] = _Host(keep, refused, [], [])
+    if pattern is not None:
+        try:
+            _on_rails(hosts, facts_by_host, want)
+        except RailError as exc:
+            raise PlanError("group %s: %s" % (group, exc)) from exc
+    pools = pools_of(resource, pattern, (rail.number for own in hosts.values() for rail in own.rails))
+    by_rail = {entry["rail"]: pool for pool, entry in pools.items()}
+    wanted: t.Dict[str, t.List[Json]] = {}
+    exclusions: t.List[Json] = []
+    warnings: t.List[str] = []
+    errors: t.List[str] = []
+    warnings += _idle_exclusions(facts_by_host, want["exclude"])
+    everything: t.Dict[str, t.List[Function]] = {}
+    functions: t.Dict[str, t.List[Function]] = {}
+    bare: t.List[str] = []
+    for host, own in hosts.items():
+        facts = facts_by_host[host]
+        exclusive = facts.get("kernel", {}).get("rdma_netns") == "exclusive"
+        if exclusive:
+            # no class has it: a rollout would wait for a plugin that exits
+            for row in own.wanted:
+                own.refused.append({**{key: row[key] for key in ("device", "port", "netdev")}, "reason": _EXCLUSIVE})
+            own.wanted.clear()
+        exclusions.extend({"host": host, **row} for row in own.refused)
+        if exclusive:
+            errors.append("host %s: %s" % (host, _EXCLUSIVE))
+        rails = {pci: by_rail[rail.number] for rail in own.rails for pci in rail.functions}
+        wants = {
+            row["pci"]: by_rail[None] if pattern is None else rails[row["pci"]] for row in own.wanted if row["pci"]
+        }
+        everything[host] = functions_of(facts, wants, own.wanted, own.refused)
+        if exclusive:
+            continue
+        if not own.wanted:
+            found = "; ".join("%s: %s" % (row["device"], row["reason"]) for row in own.refused) or "no RDMA device"
+            errors.append("host %s has no usable port (%s)" % (host, found))
+            continue
+        wanted[host] = own.wanted
+        errors += _missing_rails(host, own, facts)
+        if any(function.pool for function in everything[host]):
+            functions[host] = everything[host]
+            warnings += _whole_functions(host, functions[host], own.refused) + _routes(host, facts, own.wanted)
+        else:
+            bare.append(host)
+    strategy = checked["strategy"]
+    split, alone = classes_of(SHARED, functions, strategy)
+    infiniband = {host: {row["pci"] for row in wanted[host] if row["link_layer"] == "InfiniBand"} for host in functions}
+    if alone is not None:
+        place = {alone: functions[alone]}
+        reason = explain(SHARED, place, strategy, named=pattern is not None)
+        raise PlanError("group %s: no selectors are exact: %s%s" % (group, reason, _unnamed(place, infiniband)))
+    classes = [_class(names, functions, selectors, pools) for names, selectors in split]
+    for entry, name in zip(classes, class_names(group, classes, earlier, others)):
+        entry["name"] = name
+    classes.sort(key=lambda entry: str(entry["name"]))
+    if len(classes) > 1:
+        _add_reasons(classes, functions)
+        why = explain(SHARED, functions, strategy, named=pattern is not None)
+        warnings.append(
+            "%s. So the group is split into %d classes: %s%s"
+            % (
+                "no single configuration is exact on every host: %s" % why
+                if why
+                else "one configuration would need more names of interfaces than several do",
+                len(classes),
+                "; ".join("%s (%s)" % (entry["name"], some_of(entry["hosts"])) for entry in classes),
+                _unnamed(functions, infiniband),
+            )
+        )
+    for entry in classes:
+        seen = {host: sriov_functions(host, facts_by_host[host], functions[host]) for host in entry["hosts"]}
+        refusals = [text for _found, texts in seen.values() for text in texts]
+        entry["sriov"] = sriov_config({host: found for host, (found, _texts) in seen.items()}, refusals, pools)
+    if bare:
+        warnings.append(
+            "%s: only software devices are wanted; the shared device plugin lists PCI functions only, so there is nothing to advertise"
+            % some_of(bare)
+        )
+        classes.append(
+            {
+                "name": "%s-%s" % (group, _SOFTWARE),
+                "hosts": bare,
+                "selectors": {},
+                "matched_later": [],
+                "pools": [],
+                "config": None,
+                "matches": {},
+                "reason": None,
+                "sriov": {"config": None, "versions": None, "reason": "software devices have no PCI function"},
+            }
+        )
+    if resource["hca_max"] == 0:
+        warnings.append(
+            "rdma_resource.hca_max is 0: the plugin advertises a resource of 0 devices, and no Pod can have one"
+        )
+    plan = {
+        "resource": _shown(resource, pattern),
+        "resources": [{"resource": pool, "rail": entry["rail"]} for pool, entry in pools.items()],
+        "planned": True,
+        "kept": None,
+        "cached": {},
+        "malformed": {},
+        "classes": classes,
+        "wanted": wanted,
+        "rails": {host: _rails_of(own, by_rail, facts_by_host[host]) for host, own in hosts.items() if own.rails},
+        "exclusions": exclusions,
+        "environment": {host: _environment(rows) for host, rows in wanted.items()},
+        "warnings": warnings,
+        "errors": errors,
+    }
+    return plan, everything
+
+
+def _shown(resource: Json, pattern: t.Optional[str]) -> str:
+    name = resource["name"] if pattern is None else pattern.replace("{name}", str(resource["name"]))
+    return "%s/%s" % (resource["prefix"], name)
+
+
+def _rails_of(own: _Host, by_rail: t.Mapping[t.Optional[int], str], facts: t.Mapping[str, t.Any]) -> t.List[Json]:
+    """The rails of a host with what each offers."""
+    wanted = {row["pci"] for row in own.wanted}
+    names: t.Dict[str, t.List[str]] = {}
+    for device in facts["devices"]:
+        if device["pci"] in wanted:
+            names.setdefault(device["pci"], []).append(device["name"])
+    return [
+        {
+            "rail": rail.number,
+            "resource": by_rail[rail.number],
+            "gpus": list(rail.gpu_addresses),
+            "devices": [name for pci in rail.functions for name in names.get(pci, [])],
+        }
+        for rail in own.rails
+    ]

@@ -1,0 +1,106 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which ports of a host a group wants and can use, and why not the others. Private to the collection. Pure."""
+
+from __future__ import annotations
+
+import typing as t
+
+__all__ = ["device_refusal", "names_of", "port_refusal", "usable_ports"]
+
+Json = t.Dict[str, t.Any]
+
+
+def names_of(device: t.Mapping[str, t.Any]) -> t.Set[str]:
+    """Everything under which a user may exclude a device: RDMA name, PCI address, netdevs, bond."""
+    names = {device["name"], device["pci"] or "", *device["netdevs"]}
+    if device["lag"]:
+        names.add(device["lag"]["netdev"])
+    # members of a bond that is no LAG have devices of their own
+    names.update(netdev["master"] for port in device["ports"] for netdev in port["netdevs"] if netdev["master"])
+    return names
+
+
+def _bond_words(device: t.Mapping[str, t.Any], port: t.Mapping[str, t.Any]) -> str:
+    """``Ethernet bond bond0 (active-backup)`` for a LAG, ``Ethernet, enslaved to bond0`` for a member with its own device."""
+    if device["lag"]:
+        mode = device["lag"]["mode"]
+        return "%s bond %s%s" % (port["link_layer"], device["lag"]["netdev"], " (%s)" % mode if mode else "")
+    masters = sorted({netdev["master"] for netdev in port["netdevs"] if netdev["master"]})
+    return "%s, enslaved to %s" % (port["link_layer"], ", ".join(masters)) if masters else str(port["link_layer"])
+
+
+def device_refusal(device: t.Mapping[str, t.Any], want: Json) -> t.Optional[str]:
+    """Why no port of a device is wanted, whatever its state; None when the ports decide."""
+    kind = device["kind"]
+    if kind == "smi":
+        return "management-only device (SMI): it carries no data"
+    if kind not in want["kinds"]:
+        words = {
+            "vf": "virtual function%s" % (" of " + device["sriov"]["pf"] if device["sriov"]["pf"] else ""),
+            "sf": "sub-function",
+            "pf": "physical function",
+            "software": "software device (%s)" % (device["driver"] or "unknown driver"),
+        }
+        return "%s, the group wants kinds %s" % (words[kind], ", ".join(want["kinds"]))
+    excluded = sorted(names_of(device) & set(want["exclude"])) if want["exclude"] else []
+    return "excluded by name (%s)" % ", ".join(excluded) if excluded else None
+
+
+def port_refusal(device: t.Mapping[str, t.Any], port: t.Mapping[str, t.Any], want: Json) -> t.Optional[str]:
+    """Why a port is not wanted, None when it is."""
+    if port["link_layer"] != want["link_layer"]:
+        if port["link_layer"] is None:
+            return "link layer unknown, the group wants %s" % want["link_layer"]
+        return "%s, the group wants %s" % (_bond_words(device, port), want["link_layer"])
+    if want["state"] == "Active" and port["state"] != "Active":
+        return "port is %s (phys state %s), the group wants Active" % (
+            port["state"] or "in an unknown state",
+            port["phys_state"] or "unknown",
+        )
+    rate = port["rate_gbps"]
+    if want["min_rate_gbps"] and (rate is None or rate < want["min_rate_gbps"]):
+        return "%s, the group wants at least %g Gb/s" % (
+            "rate unknown"
+            if rate is None
+            else "%g Gb/s%s" % (rate, " (%s %s)" % (port["width"], port["speed"]) if port["speed"] else ""),
+            want["min_rate_gbps"],
+        )
+    return None
+
+
+def usable_ports(facts: t.Mapping[str, t.Any], want: t.Mapping[str, t.Any]) -> t.Tuple[t.List[Json], t.List[Json]]:
+    """(wanted, refused) ports of one host, not asking what the plugin sees.
+
+    wanted: [{device, port, rate_gbps, link_layer, netdev, pci}]; refused: [{device, port, netdev, reason}], port None when the
+    whole device is refused. want is as validate_wishes() returns it.
+    """
+    wish = dict(want)
+    wanted: t.List[Json] = []
+    refused: t.List[Json] = []
+    for device in facts.get("devices", []):
+        reason = device_refusal(device, wish)
+        if reason or not device["ports"]:
+            netdev = device["netdevs"][0] if device["netdevs"] else None
+            refused.append(
+                {"device": device["name"], "port": None, "netdev": netdev, "reason": reason or "it has no ports"}
+            )
+            continue
+        for port in device["ports"]:
+            netdev = port["netdevs"][0]["name"] if port["netdevs"] else None
+            reason = port_refusal(device, port, wish)
+            if reason:
+                refused.append({"device": device["name"], "port": port["number"], "netdev": netdev, "reason": reason})
+            else:
+                wanted.append(
+                    {
+                        "device": device["name"],
+                        "port": port["number"],
+                        "rate_gbps": port["rate_gbps"],
+                        "link_layer": port["link_layer"],
+                        "netdev": netdev,
+                        "pci": device["pci"],
+                    }
+                )
+    return wanted, refused

@@ -1,0 +1,156 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Configuration of the SR-IOV network device plugin from the same facts and pools. Private. Pure.
+
+The model follows sriov-network-device-plugin (pkg/netdevice, pkg/devices, pkg/utils, pkg/resources/deviceSelectors.go): it lists
+PCI functions of class 02 that have a driver, leaves out those that carry the default route and physical functions that have
+virtual ones, and with isRdma keeps those that have an RDMA device, whatever its character devices. Since 3.5.1 only virtual
+functions have the name of a physical one. What else depends on its version is looked at in each of them:
+
+- since 3.6.0, a virtual function without a netdev has the link type of its physical function;
+- since 3.8.0, a function without an RDMA device counts as one that has, when devlink has ``enable_rdma`` for it. That may be so
+  for the functions of a card that a LAG has left without.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.solver import (
+    SRIOV,
+    Function,
+    explain,
+    search_all,
+    traits_of,
+)
+
+__all__ = ["VERSIONS", "sriov_config", "sriov_functions"]
+
+Json = t.Dict[str, t.Any]
+
+# The versions that see different things, by the first of each.
+VERSIONS = ("3.5.1", "3.6.0", "3.8.0")
+# Which of them one configuration is to be exact for, the more the better and the newer the better.
+_HOLDS = (
+    ("3.5.1 or newer", VERSIONS),
+    ("3.6.0 or newer", VERSIONS[1:]),
+    ("3.8.0 or newer", VERSIONS[2:]),
+    ("3.5.1 to 3.7.0", VERSIONS[:2]),
+)
+
+
+def _refusal(device: t.Mapping[str, t.Any], routes: t.Collection[str]) -> t.Optional[str]:
+    """Why the plugin does not offer the PCI function of a device, None when it does."""
+    if device["kind"] == "sf":
+        return "a sub-function is no PCI function (deviceType auxNetDevice, which is not planned)"
+    if device["class"] is not None and not device["class"].startswith("02"):
+        return "PCI class %s is no network controller" % device["class"]
+    if not device["driver"]:
+        return "it has no driver"
+    if set(device["netdevs"]) & set(routes):
+        return "it carries the default route of the host"
+    if device["kind"] == "pf" and device["sriov"]["vfs"]:
+        return "it has %d virtual functions, which the plugin offers in its place" % device["sriov"]["vfs"]
+    return None
+
+
+def _uplinks(facts: t.Mapping[str, t.Any]) -> t.Dict[str, t.Tuple[str, str]]:
+    """{PCI address: (name, link type)} of physical functions. With representors beside it, it is the uplink's name."""
+    found: t.Dict[str, t.Tuple[str, str]] = {}
+    for row in facts["devices"]:
+        if row["kind"] == "pf" and row["pci"]:
+            found[row["pci"]] = (min(row["netdevs"], default=""), row["plugin"]["link_type"])
+    return found
+
+
+def sriov_functions(
+    host: str, facts: t.Mapping[str, t.Any], functions: t.Sequence[Function]
+) -> t.Tuple[t.Dict[str, t.List[Function]], t.List[str]]:
+    """(functions as each version of this plugin sees them, why it cannot offer some that are wanted).
+
+    functions: those of the shared plugin, of which pool and reason are taken.
+    """
+    routes = (facts.get("management") or {}).get("default_route_netdevs") or ()
+    known = {function.pci: function for function in functions}
+    uplinks = _uplinks(facts)
+    found: t.Dict[str, t.Dict[str, Function]] = {version: {} for version in VERSIONS}
+    refusals: t.List[str] = []
+    legs: t.List[t.Tuple[str, t.Mapping[str, t.Any], str]] = []
+    for device in facts["devices"]:
+        pci = device["pci"]
+        if not pci or pci in found[VERSIONS[0]]:
+            continue
+        shared = known.get(pci)
+        reason = _refusal(device, routes)
+        if device["lag"]:
+            legs += [
+                (member["pci"], device, member["netdev"])
+                for member in device["lag"]["members"]
+                if member["pci"] not in (None, pci)
+            ]
+        if reason:
+            if shared and shared.pool:
+                refusals.append("host %s: %s (%s) is wanted, but %s" % (host, device["name"], pci, reason))
+            continue
+        name, link = uplinks.get(device["sriov"]["pf"], ("", "")) if device["sriov"]["pf"] else ("", "")
+        for version in VERSIONS:
+            own = device["plugin"]["link_type"]
+            if not device["plugin"]["if_name"] and version != VERSIONS[0]:
+                own = link
+            found[version][pci] = Function(
+                values=(device["vendor"] or "", device["device"] or "", device["driver"], own, name, pci),
+                pool=shared.pool if shared else "",
+                pci=pci,
+                devices=(device["name"],),
+                ports=shared.ports if shared else (),
+                why=shared.why if shared else device["plugin"]["reason"] or "",
+            )
+    for pci, device, netdev in legs:
+        if pci in found[VERSIONS[-1]] or netdev in routes:
+            continue
+        found[VERSIONS[-1]][pci] = Function(
+            values=(device["vendor"] or "", device["device"] or "", device["driver"] or "", "ether", "", pci),
+            pool="",
+            pci=pci,
+            devices=(netdev,),
+            ports=(),
+            why="the other leg of %s, which has no RDMA device of its own" % device["lag"]["netdev"],
+        )
+    return {version: [own[pci] for pci in sorted(own)] for version, own in found.items()}, refusals
+
+
+def sriov_config(
+    places: t.Mapping[str, t.Mapping[str, t.Sequence[Function]]],
+    refusals: t.Sequence[str],
+    pools: t.Mapping[str, Json],
+) -> Json:
+    """{config, versions, reason}: the configuration for these hosts and the versions that it holds for, or why none is exact.
+
+    places: functions by host and version of the plugin. pools: {resource: {name, prefix}}.
+    """
+    none: Json = {"config": None, "versions": None}
+    if refusals:
+        return {**none, "reason": refusals[0]}
+    for words, versions in _HOLDS:
+        traits = frozenset().union(*(traits_of(own[version]) for own in places.values() for version in versions))
+        selectors = search_all(SRIOV, traits)
+        if selectors is not None:
+            resources = [
+                {
+                    "resourceName": pools[pool]["name"],
+                    "resourcePrefix": pools[pool]["prefix"],
+                    "deviceType": "netDevice",
+                    # an object: the versions before 3.6.0 take no list of them
+                    "selectors": {**selectors[pool], "isRdma": True},
+                }
+                for pool in pools
+                if pool in selectors
+            ]
+            return {"config": {"resourceList": resources}, "versions": words, "reason": None}
+    newest = {host: own[VERSIONS[-1]] for host, own in places.items()}
+    for host in sorted(newest):
+        reason = explain(SRIOV, {host: newest[host]})
+        if reason:
+            return {**none, "reason": reason}
+    return {**none, "reason": explain(SRIOV, newest)}

@@ -1,0 +1,604 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What an inventory may wish for: every variable with its keys, types and choices, and what goes together. Private. Pure.
+
+One table for all that reads wishes. A problem is a sentence for the user; there is one for each, not only for the first. Values
+are shown but where they may hold a password.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import nearest
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.reasons import DRIVER_REASONS, REASONS, unknown_reasons
+
+__all__ = [
+    "CLUSTER_WIDE",
+    "MAX_LEVELS",
+    "OF_A_GROUP",
+    "OF_A_RUN",
+    "PLANNED",
+    "VARIABLES",
+    "foreign_facts",
+    "misspelt",
+    "nearest",
+    "problems",
+    "rail_name",
+    "unknown_keys",
+    "with_defaults",
+]
+
+# As many entries of rdma_serial as the playbook prepare has steps.
+MAX_LEVELS = 8
+
+Json = t.Dict[str, t.Any]
+# (how the value is called, the value) -> what is wrong with it
+Check = t.Callable[[str, t.Any], t.List[str]]
+
+# As Ansible's filter bool reads them: what comes from the command line is text.
+_TRUTHS = ("true", "yes", "on", "1", "y", "t")
+_FALSEHOODS = ("false", "no", "off", "0", "n", "f")
+_SHOWN = 80
+
+# k8s-rdma-shared-dev-plugin, pkg/resources/resources_manager.go, validResourceName(), and what Kubernetes asks of an extended
+# resource (k8s.io/apimachinery/pkg/util/validation, IsQualifiedName: ends are letters or digits, at most 63 characters; the
+# prefix is a DNS subdomain; pkg/apis/core/v1/helper, IsExtendedResourceName: neither kubernetes.io nor requests.).
+_RESOURCE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9_]{0,61}[a-zA-Z0-9])?")
+_RESOURCE_PREFIX = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*")
+_PREFIX_LIMIT = 253 - len("requests.")
+# The plugin makes a device of each, and sends the list of all to the kubelet, which takes 4 MiB.
+_MOST_SHARES = 10000
+# rdma_rails: true
+_RAIL_NAMES = "{name}_gpu{rail}"
+_MOST_RAILS = 99
+
+
+def _shown(value: t.Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+
+
+def _wrong(where: str, value: t.Any, expected: str) -> t.List[str]:
+    return ["%s is %s; expected %s" % (where, _shown(value), expected)]
+
+
+def unknown_keys(where: str, given: t.Iterable[t.Any], known: t.Iterable[str]) -> t.Optional[str]:
+    """A sentence on the keys that nobody reads, None when there is none."""
+    names = sorted(known)
+    unknown = sorted(str(key) for key in set(given) - set(names))
+    if not unknown:
+        return None
+    hints = [hint for hint in (nearest(key, names) for key in unknown) if hint]
+    shown = ", ".join(key if len(key) <= _SHOWN else key[:_SHOWN] + "..." for key in unknown[:10])
+    return "%s has no key %s; it knows %s%s" % (where, shown, ", ".join(names), hints[0] if hints else "")
+
+
+# --- sorts of values -------------------------------------------------------------------------------------------------
+
+
+def _choice(*options: str) -> Check:
+    def check(where: str, value: t.Any) -> t.List[str]:
+        if isinstance(value, str) and value in options:
+            return []
+        return _wrong(where, value, "one of %s%s" % (", ".join(options), nearest(value, options)))
+
+    return check
+
+
+def _flag(where: str, value: t.Any) -> t.List[str]:
+    return [] if isinstance(value, bool) else _wrong(where, value, "true or false")
+
+
+def _truth(where: str, value: t.Any) -> t.List[str]:
+    """As _flag(), and the words that Ansible takes for it."""
+    if isinstance(value, bool) or value in (0, 1) or str(value).lower() in (*_TRUTHS, *_FALSEHOODS):
+        return []
+    return _wrong(where, value, "true or false")
+
+
+def _text(where: str, value: t.Any) -> t.List[str]:
+    return [] if isinstance(value, str) else _wrong(where, value, "a text")
+
+
+def _secret(where: str, value: t.Any) -> t.List[str]:
+    """A text that may hold a password: it is never shown."""
+    return [] if isinstance(value, str) else ["%s is of type %s; expected a text" % (where, type(value).__name__)]
+
+
+def _name(where: str, value: t.Any) -> t.List[str]:
+    return [] if isinstance(value, str) and value else _wrong(where, value, "a name")
+
+
+def _release(where: str, value: t.Any) -> t.List[str]:
+    if isinstance(value, float):
+        return [
+            "%s is the number %r; put it in quotes, since YAML takes 24.10 and 24.1 for the same number"
+            % (where, value)
+        ]
+    if isinstance(value, (str, int)) and not isinstance(value, bool):
+        return []
+    return _wrong(where, value, "a release such as 2.9.1")
+
+
+def _dictionary(where: str, value: t.Any) -> t.List[str]:
+    if isinstance(value, t.Mapping):
+        return []
+    return ["%s is of type %s; expected a dictionary" % (where, type(value).__name__)]
+
+
+def _number(least: int, most: t.Optional[int], expected: str) -> Check:
+    """A whole number, also as the text that it is when it comes from the command line."""
+
+    def check(where: str, value: t.Any) -> t.List[str]:
+        number = int(value) if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}", value) else value
+        if isinstance(number, bool) or not isinstance(number, int) or number < least or number > (most or number):
+            return _wrong(where, value, expected)
+        return []
+
+    return check
+
+
+def _share(where: str, value: t.Any) -> t.List[str]:
+    """A number of nodes above 0, or a percentage of them up to 100."""
+    match = re.fullmatch(r"([0-9]{1,9})(%?)", str(value)) if not isinstance(value, (bool, float)) else None
+    if match and int(match.group(1)) >= 1 and (not match.group(2) or int(match.group(1)) <= 100):
+        return []
+    return _wrong(where, value, "a number of nodes above 0, or a percentage such as '10%'")
+
+
+def _waves(where: str, value: t.Any) -> t.List[str]:
+    steps = value if isinstance(value, (list, tuple)) else [value]
+    if not steps:
+        return _wrong(where, value, "at least one wave")
+    if len(steps) > MAX_LEVELS:
+        return _wrong(
+            where, value, "at most %d waves, of which the last is repeated until no node is left" % MAX_LEVELS
+        )
+    found = [problem for step in steps for problem in _share(where, step)]
+    return found[:1]
+
+
+def _listing(each: Check, expected: str, least: int = 0) -> Check:
+    def check(where: str, value: t.Any) -> t.List[str]:
+        if isinstance(value, (list, tuple)) and len(value) >= least and not any(each("", item) for item in value):
+            return []
+        return _wrong(where, value, expected)
+
+    return check
+
+
+def _optional(each: Check) -> Check:
+    """None is as good as nothing."""
+    return lambda where, value: [] if value is None else each(where, value)
+
+
+_names = _listing(_name, "a list of names")
+_strings = _listing(_text, "a list of strings")
+
+
+def _reasons(reasons: t.Collection[str]) -> Check:
+    """A list of names of reasons that do not count."""
+
+    def check(where: str, value: t.Any) -> t.List[str]:
+        wrong = _names(where, value)
+        unknown = None if wrong else unknown_reasons(where, value, reasons)
+        return [unknown] if unknown else wrong
+
+    return check
+
+
+def _some_of(*options: str) -> Check:
+    def check(where: str, value: t.Any) -> t.List[str]:
+        wrong = _strings(where, value)
+        if wrong:
+            return wrong
+        unknown = [item for item in value if item not in options]
+        if unknown or not value:
+            hint = nearest(unknown[0], options) if unknown else ""
+            return _wrong(where, value, "some of %s%s" % (", ".join(options), hint))
+        return []
+
+    return check
+
+
+def _keys(**spec: Check) -> Check:
+    """A dictionary with these keys."""
+
+    def check(where: str, value: t.Any) -> t.List[str]:
+        if not isinstance(value, t.Mapping):
+            return _wrong(where, value, "a dictionary")
+        unknown = unknown_keys(where, value, spec)
+        found = [unknown] if unknown else []
+        for key, each in spec.items():
+            if key in value:
+                found += each("%s.%s" % (where, key), value[key])
+        return found
+
+    return check
+
+
+# --- the planner's ---------------------------------------------------------------------------------------------------
+
+
+def _resource_name(where: str, value: t.Any) -> t.List[str]:
+    if isinstance(value, str) and _RESOURCE_NAME.fullmatch(value):
+        return []
+    return _wrong(where, value, "letters, digits and underscores (the plugin refuses anything else), such as rdma_v100")
+
+
+def _resource_prefix(where: str, value: t.Any) -> t.List[str]:
+    if not isinstance(value, str) or len(value) > _PREFIX_LIMIT or not _RESOURCE_PREFIX.fullmatch(value):
+        return _wrong(where, value, "a domain-like prefix, such as rdma")
+    if value.endswith("kubernetes.io") or value.startswith("requests."):
+        return _wrong(
+            where,
+            value,
+            "a prefix that Kubernetes lets others have: none that ends with kubernetes.io or starts with requests.",
+        )
+    return []
+
+
+def _shares(where: str, value: t.Any) -> t.List[str]:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST_SHARES:
+        expected = "an integer from 0 to %d: how many Pods of a node share the devices" % _MOST_SHARES
+        return _wrong(where, value, expected)
+    return []
+
+
+def _rate(where: str, value: t.Any) -> t.List[str]:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
+        return _wrong(where, value, "a number of Gb/s, 0 or more")
+    return []
+
+
+def rail_name(pattern: str, name: str, rail: int) -> str:
+    """The resource of one rail."""
+    return pattern.replace("{name}", name).replace("{rail}", str(rail))
+
+
+_RAILS_EXPECTED = "true, false, or a pattern of names with {rail} in it, such as %s" % _RAIL_NAMES
+
+
+def _rails(where: str, value: t.Any) -> t.List[str]:
+    if isinstance(value, bool) or (isinstance(value, str) and "{rail}" in value):
+        return []
+    return _wrong(where, value, _RAILS_EXPECTED)
+
+
+def _rails_of(name: t.Any, wish: t.Any) -> t.List[str]:
+    """Names of rails are made of the name of the resource: what is wrong with the longest of them."""
+    if wish is None or wish is False or not isinstance(name, str):
+        return []
+    longest = rail_name(_RAIL_NAMES if wish is True else str(wish), name, _MOST_RAILS)
+    if _RESOURCE_NAME.fullmatch(longest):
+        return []
+    made = ", that makes names of letters, digits and underscores, at most 63 (%s is none)" % longest
+    return _wrong("rdma_rails", wish, _RAILS_EXPECTED + made)
+
+
+# --- what nodes are prepared for -------------------------------------------------------------------------------------
+
+
+def _limit(where: str, value: t.Any) -> t.List[str]:
+    if value in ("unlimited", "infinity") or not _number(0, None, "")(where, value):
+        return []
+    if isinstance(value, int) and not isinstance(value, bool) and value >= -1:
+        return []
+    return _wrong(where, value, "a number of bytes, or unlimited")
+
+
+def _handlers(where: str, value: t.Any) -> t.List[str]:
+    if value == "all" or not _listing(_name, "", 1)(where, value):
+        return []
+    return _wrong(where, value, "'all' or a list of names of runtime handlers")
+
+
+def _storage_path(where: str, value: t.Any) -> t.List[str]:
+    if isinstance(value, str) and (not value or value.startswith("/")):
+        return []
+    return _wrong(where, value, "an absolute path, or an empty string to check no directory")
+
+
+# --- how it comes to the cluster -------------------------------------------------------------------------------------
+
+_ENGINES = ("daemonset", "network_operator")
+
+_ROLLOUT: t.Dict[str, Check] = {
+    "method": _choice("apply", "render"),
+    "engine": _choice(*_ENGINES),
+    "kubeconfig": _optional(_text),
+    "context": _optional(_text),
+    "namespace": _name,
+    "image_pull_secrets": _names,
+    "tolerations": _listing(_dictionary, "a list of tolerations"),
+    "resources": _dictionary,
+    "cdi": _truth,
+    "node_names": _dictionary,
+    "force": _truth,
+    "timeout": _number(0, None, "a number of seconds, 0 or more"),
+    "remove": _names,
+    "inventory": _name,
+    "adopt": _truth,
+}
+_ROLLOUT_OF: t.Dict[str, t.Dict[str, Check]] = {
+    "daemonset": {
+        "image": _name,
+        "image_digest": _optional(_text),
+        "kubelet_root": _name,
+        "max_unavailable": _share,
+        "pod_security": _truth,
+        "priority_class": _name,
+    },
+    "network_operator": {
+        "helm": _keys(
+            binary=_text,
+            chart=_secret,
+            install=_truth,
+            nfd=_truth,
+            pod_security=_truth,
+            release=_name,
+            repository=_secret,
+            upgrade_crds=_truth,
+            values=_dictionary,
+            version=_release,
+        ),
+        "node_affinity": _truth,
+        "ofed_driver": _keys(
+            cert_config=_name,
+            env=_dictionary,
+            force_precompiled=_truth,
+            groups=_names,
+            image=_name,
+            override=_reasons(DRIVER_REASONS),
+            repo_config=_name,
+            repository=_name,
+            upgrade_policy=_dictionary,
+            version=_release,
+        ),
+        "operator_version": _release,
+        "policy": _choice("auto", "cluster", "node"),
+        "registry": _optional(_text),
+        "sriov": _names,
+    },
+}
+
+
+def _rollout(where: str, value: t.Any) -> t.List[str]:
+    if not isinstance(value, t.Mapping):
+        return _wrong(where, value, "a dictionary")
+    engine = value.get("engine") or "daemonset"
+    if engine not in _ENGINES:
+        return _ROLLOUT["engine"](where + ".engine", engine)
+    spec = {**_ROLLOUT, **_ROLLOUT_OF[engine]}
+    # a key of the other engine is no typing error
+    beside = [key for other in _ENGINES if other != engine for key in _ROLLOUT_OF[other] if key in value]
+    known = {key: value[key] for key in value if key not in beside}
+    found = _keys(**spec)(where, known)
+    if beside:
+        words = "%s has no key %s with engine: %s; it knows %s"
+        found.append(words % (where, ", ".join(sorted(beside)), engine, ", ".join(sorted(spec))))
+    return found
+
+
+# --- the table -------------------------------------------------------------------------------------------------------
+
+_WANT_KEYS: t.Dict[str, Check] = {
+    "link_layer": _choice("InfiniBand", "Ethernet"),
+    "state": _choice("Active", "any"),
+    "min_rate_gbps": _rate,
+    "kinds": _some_of("pf", "vf", "sf", "software"),
+    "exclude": _strings,
+}
+
+# Wishes of a group, by which it is planned; all its hosts have the same.
+PLANNED: t.Dict[str, Check] = {
+    "rdma_resource": _keys(
+        name=_resource_name,
+        prefix=_resource_prefix,
+        hca_max=_shares,
+    ),
+    "rdma_want": _keys(**_WANT_KEYS),
+    "rdma_selector_strategy": _choice("auto", "ifnames", "device_ids"),
+    "rdma_rails": _rails,
+}
+
+# What nodes are prepared for. As a rule a group's; a host may have its own.
+OF_A_GROUP: t.Dict[str, Check] = {
+    **PLANNED,
+    "rdma_ofed": _keys(
+        activate=_optional(_choice("none", "reload", "reboot")),
+        install_options=_strings,
+        iso=_optional(_text),
+        key=_optional(_secret),
+        key_checksum=_optional(_text),
+        method=_choice("none", "inbox", "doca", "mlnx_iso"),
+        override=_reasons(REASONS),
+        packages=_names,
+        repository=_optional(_secret),
+        version=_optional(_release),
+    ),
+    "rdma_memlock": _keys(
+        enabled=_truth,
+        method=_choice("spec", "limit"),
+        handlers=_handlers,
+        soft=_limit,
+        hard=_limit,
+    ),
+    "rdma_gpudirect": _choice("auto", "peermem", "dmabuf", "none"),
+    "rdma_storage": _keys(iscsi=_flag, nfs=_flag, dm_crypt=_flag, multipath=_flag, path=_optional(_storage_path)),
+    "rdma_kubeconfig": _text,
+}
+
+# Read once for all hosts: a host with another value would silently not count.
+CLUSTER_WIDE: t.Dict[str, Check] = {
+    "rdma_groups": _listing(_name, "a list of groups of the inventory, such as [ib-a100]", 1),
+    "rdma_hosts": _name,
+    "rdma_output_dir": _name,
+    "rdma_rollout": _rollout,
+    "rdma_serial": _waves,
+    "rdma_max_unavailable": _share,
+    "rdma_allow_unusable": _truth,
+}
+
+# Variables of roles that are read once for all hosts, too. Checked by the roles; here, that no host has a value of its own. Not among
+# them: verify_address and verify_first_port, discover_gather_subset and what discover waits for, report_generated (a time), and all of the
+# roles that change nodes.
+OF_A_RUN = (
+    "device_plugin_allow_unusable",
+    "device_plugin_cdi",
+    "device_plugin_context",
+    "device_plugin_engine",
+    "device_plugin_force",
+    "device_plugin_image",
+    "device_plugin_image_digest",
+    "device_plugin_image_pull_secrets",
+    "device_plugin_kubeconfig",
+    "device_plugin_kubelet_root",
+    "device_plugin_max_unavailable",
+    "device_plugin_method",
+    "device_plugin_namespace",
+    "device_plugin_node_names",
+    "device_plugin_output_dir",
+    "device_plugin_pod_security",
+    "device_plugin_priority_class",
+    "device_plugin_resources",
+    "device_plugin_timeout",
+    "device_plugin_tolerations",
+    "discover_allow_unusable",
+    "discover_output_dir",
+    "network_operator_allow_unusable",
+    "network_operator_cdi",
+    "network_operator_context",
+    "network_operator_force",
+    "network_operator_helm",
+    "network_operator_image_pull_secrets",
+    "network_operator_kubeconfig",
+    "network_operator_method",
+    "network_operator_namespace",
+    "network_operator_node_affinity",
+    "network_operator_node_names",
+    "network_operator_ofed_driver",
+    "network_operator_output_dir",
+    "network_operator_policy",
+    "network_operator_registry",
+    "network_operator_resources",
+    "network_operator_sriov",
+    "network_operator_timeout",
+    "network_operator_tolerations",
+    "network_operator_version",
+    "plan_allow_unusable",
+    "plan_insist",
+    "plan_output_dir",
+    "plan_remove",
+    "report_output_dir",
+    "report_title",
+    "verify_bandwidth_bytes",
+    "verify_hardware_max_us",
+    "verify_insist",
+    "verify_iterations",
+    "verify_latency_bytes",
+    "verify_max_us",
+    "verify_min_gbps",
+    "verify_min_share",
+    "verify_output_dir",
+    "verify_qps",
+    "verify_software_iterations",
+    "verify_software_max_us",
+    "verify_software_min_gbps",
+    "verify_tests",
+    "verify_timeout",
+    "verify_topology",
+)
+
+_OTHERS: t.Dict[str, Check] = {
+    "rdma_capture": _name,
+    "rdma_capture_anonymize": _truth,
+    "rdma_capture_text": _truth,
+    "rdma_stale_resources": _names,
+    "rdma_stale_nodes": _names,
+    "rdma_stale_verify": _number(0, None, "a number of seconds, 0 or more"),
+}
+
+VARIABLES: t.Dict[str, Check] = {**CLUSTER_WIDE, **OF_A_GROUP, **_OTHERS}
+
+
+def problems(variable: str, value: t.Any) -> t.List[str]:
+    """What is wrong with the value of a variable, without a look at others. None is a variable that is not set."""
+    return [] if value is None else VARIABLES[variable](variable, value)
+
+
+def misspelt(names: t.Iterable[str]) -> t.List[str]:
+    """A sentence for each variable that nobody reads, but that looks like one of ours.
+
+    One that is like none is the user's own. rdma_ with its letters in another order is taken for ours.
+    """
+    found = []
+    for name in sorted(set(map(str, names)) - set(VARIABLES)):
+        head, _sign, rest = name.partition("_")
+        if not rest or sorted(head.lower()) != ["a", "d", "m", "r"]:
+            continue
+        near = difflib.get_close_matches("rdma_" + rest.lower(), sorted(VARIABLES), 1, 0.8)
+        if near:
+            found.append("nobody reads the variable %s; did you mean %s?" % (name, near[0]))
+    return found
+
+
+_DEFAULTS: t.Dict[str, Json] = {
+    "rdma_resource": {"name": None, "prefix": "rdma", "hca_max": 63},
+    "rdma_want": {"link_layer": "InfiniBand", "state": "Active", "min_rate_gbps": 0, "kinds": ["pf"], "exclude": []},
+}
+
+
+def _filled(variable: str, given: t.Any) -> Json:
+    return {**_DEFAULTS[variable], **(given or {})}
+
+
+def with_defaults(wishes: t.Mapping[str, t.Any]) -> t.Tuple[Json, t.List[str]]:
+    """(wishes of a group with their defaults, what is wrong with them; with that they are not to be used).
+
+    wishes: {resource, want, strategy, rails} as the user wrote them. The result has the same keys; rails is the pattern of the
+    names of the rails' resources, None when there are no rails.
+    """
+    rails = wishes.get("rails")
+    given = wishes.get("resource")
+    if isinstance(given, t.Mapping) and not given.get("name"):
+        # said once, and also where there is no wish at all
+        given = {**given, "name": given.get("name")}
+    found = [
+        *problems("rdma_resource", {"name": None} if given is None else given),
+        *problems("rdma_want", wishes.get("want")),
+        *problems("rdma_selector_strategy", wishes.get("strategy") or None),
+        *problems("rdma_rails", rails),
+    ]
+    if found:
+        return {}, found
+    resource = _filled("rdma_resource", wishes.get("resource"))
+    found = _rails_of(resource["name"], rails)
+    pattern = None if rails is None or rails is False else _RAIL_NAMES if rails is True else rails
+    checked = {
+        "resource": resource,
+        "want": _filled("rdma_want", wishes.get("want")),
+        "strategy": wishes.get("strategy") or "auto",
+        "rails": pattern,
+    }
+    return checked, found
+
+
+# --- facts that would be variables -----------------------------------------------------------------------------------
+
+# Ansible makes variables of the facts of a node, and they go over those of the inventory and the defaults of roles.
+_OWN_NAMES = re.compile(
+    r"(?:ansible_)?(?:__)?(?:rdma|containerd_memlock|device_plugin|discover|lab|network_operator|nvidia_peermem|ofed|plan|prepare"
+    r"|report|site|storage_prereqs|verify|wishes)_\w*|__(?:capture|cleanup|everyone)_\w*"
+    # Ansible's own that facts go over: a host that calls itself another, and what stands for a value that is not given
+    r"|inventory_(?:hostname|hostname_short|dir|file)|group_names|omit|role_name|role_path"
+)
+
+
+def foreign_facts(names: t.Iterable[t.Any]) -> t.List[str]:
+    """Those names of a host's facts that are variables of this collection: no module of ours makes a fact of such a name."""
+    return sorted(str(name) for name in names if _OWN_NAMES.fullmatch(str(name)))

@@ -1,0 +1,137 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How a driver came out: what DKMS built, what the initramfs holds, how fast the kernel's log grows. Private to the collection."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import typing as t
+
+__all__ = [
+    "DRIVER_NAMES",
+    "Build",
+    "Initramfs",
+    "build_problems",
+    "failed_build",
+    "initramfs_holds",
+    "initramfs_of",
+    "parse_dkms_status",
+]
+
+# What the driver itself is called: in the vendor's Debian packages, and in their RPMs. The others (iser, srp, knem, xpmem) are extras.
+DRIVER_NAMES = ("mlnx-ofed-kernel", "mlnx-ofa_kernel")
+_STATUS = re.compile(
+    r"(?P<name>[^\s/,]+)(?:/|, )(?P<version>[^,:]+)(?:, (?P<kernel>[^,:]+), (?P<arch>[^,:]+))?: (?P<state>[a-z-]+)(?P<rest>.*)"
+)
+_STATES = ("added", "built", "installed", "installed-weak", "broken")
+
+
+class Build(t.NamedTuple):
+    """A line of `dkms status`. kernel and arch are None for a module that is only added; note is what stands behind the state."""
+
+    name: str
+    version: str
+    kernel: t.Optional[str]
+    arch: t.Optional[str]
+    state: str
+    note: str
+
+
+def parse_dkms_status(text: str) -> t.List[Build]:
+    """`dkms status` of dkms 2 (``name, version, kernel, arch: state``) and 3 (``name/version, kernel, arch: state``).
+
+    Lines of another form (warnings, errors) are left out.
+    """
+    found = []
+    for line in text.splitlines():
+        match = _STATUS.fullmatch(line.strip())
+        if match and match.group("state") in _STATES:
+            found.append(
+                Build(
+                    match.group("name"),
+                    match.group("version").strip(),
+                    match.group("kernel"),
+                    match.group("arch"),
+                    match.group("state"),
+                    match.group("rest").strip(" ()"),
+                )
+            )
+    return found
+
+
+def build_problems(
+    builds: t.Iterable[Build], kernel: str, names: t.Sequence[str] = DRIVER_NAMES
+) -> t.Tuple[t.List[str], t.List[str]]:
+    """(problems, warnings): modules that DKMS knows and that are not `installed` for a kernel.
+
+    A module that is one of the names is a problem, any other a warning: a driver without knem still drives.
+    """
+    builds = list(builds)
+    problems: t.List[str] = []
+    warnings: t.List[str] = []
+    for module in sorted({(build.name, build.version) for build in builds}):
+        here = [build for build in builds if (build.name, build.version) == module and build.kernel == kernel]
+        if any(build.state.startswith("installed") for build in here):
+            continue
+        # an older version may still be registered for a newer one to have taken its place
+        if any(b.name == module[0] and b.kernel == kernel and b.state.startswith("installed") for b in builds):
+            continue
+        state = here[0].state if here else "not built"
+        text = "DKMS module %s/%s is %s for the running kernel %s" % (*module, state, kernel)
+        (problems if module[0] in names else warnings).append(text)
+    return problems, warnings
+
+
+def failed_build(names: t.Iterable[t.Tuple[str, str]], base: str = "/var/lib/dkms") -> t.Optional[t.Tuple[str, str]]:
+    """(path, first and last line that say error) of the log of a build that did not end well; DKMS removes build/ after a good one."""
+    for name, version in names:
+        path = "%s/%s/%s/build/make.log" % (base, name, version)
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            with os.fdopen(descriptor, "rb") as handle:
+                status = os.fstat(descriptor)
+                if not stat.S_ISREG(status.st_mode):
+                    continue
+                handle.seek(max(0, status.st_size - 65536))
+                lines = handle.read().decode("utf-8", "replace").splitlines()
+        except OSError:
+            continue
+        errors = [line.strip() for line in lines if re.search(r"\berror\b|\*\*\*", line, re.IGNORECASE)]
+        # the first error is the cause, the last says where make gave up
+        told = [*errors[:1], *errors[1:][-1:]] or lines[-1:]
+        return path, " | ".join(told)[:600]
+    return None
+
+
+def initramfs_holds(listing: str, module: str) -> t.Optional[str]:
+    """Path of a module in what lsinitramfs or lsinitrd print (the last word of a line), without what is above the kernel's release."""
+    pattern = r"(?:^|[\s/])lib/modules/[^/\s]+/(\S*/%s\.ko\S*)\s*$" % re.escape(module).replace("_", "[-_]")
+    found = re.search(pattern, listing, re.MULTILINE)
+    return found.group(1) if found else None
+
+
+class Initramfs(t.NamedTuple):
+    """An initramfs, and the commands that list it and make it anew."""
+
+    path: str
+    lister: t.List[str]
+    rebuild: t.List[str]
+
+
+def initramfs_of(kernel: str, exists: t.Callable[[str], bool], has: t.Callable[[str], bool]) -> t.Optional[Initramfs]:
+    """The initramfs of a kernel release. exists: a path is there; has: a program is.
+
+    Debian's name for it says nothing of who makes it: dracut takes the place of initramfs-tools, and the name stays. So does lsinitramfs,
+    which is in a package of its own.
+    """
+    for path in ("/boot/initrd.img-" + kernel, "/boot/initramfs-%s.img" % kernel):
+        if not exists(path):
+            continue
+        tools = has("lsinitramfs") and has("update-initramfs")
+        if path.startswith("/boot/initrd") and (tools or not has("lsinitrd")):
+            return Initramfs(path, ["lsinitramfs", path], ["update-initramfs", "-u", "-k", kernel])
+        return Initramfs(path, ["lsinitrd", path], ["dracut", "--force", path, kernel])
+    return None

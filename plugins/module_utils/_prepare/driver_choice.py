@@ -1,0 +1,417 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which driver stack a host may get, and whether it needs it. Private to the collection. Pure.
+
+The table of cards and releases follows NVIDIA's release notes of MLNX_OFED and of DOCA-Host, whose DOCA-OFED is what
+MLNX_OFED was until 24.10.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.dpkg import is_stack_package
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import problems
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.packages import of_release, split_wish
+
+__all__ = [
+    "ROWS",
+    "OfedError",
+    "Plan",
+    "Row",
+    "active_ports",
+    "check_cards",
+    "check_wish",
+    "driver_pending",
+    "installed_release",
+    "ofed_needs",
+    "ofed_plan",
+    "release_number",
+]
+
+Json = t.Dict[str, t.Any]
+Number = t.Tuple[int, ...]
+
+# The nodes in /dev/infiniband that verbs programs and the device plugin use (rdma-core, Documentation/udev.md).
+_MODULES = ("ib_umad", "ib_uverbs", "rdma_ucm")
+_INFINIBAND_MODULES = ("ib_ipoib",)
+
+_NAMES = {"doca": "DOCA", "mlnx_iso": "MLNX_OFED"}
+
+
+class OfedError(Exception):
+    """A wish that makes no sense, or not for this host; the text is for the user."""
+
+
+class Row(t.NamedTuple):
+    """Cards with the first and last releases that have a driver for them.
+
+    doca and mlnx_ofed are (first, last), None where there is no bound; NO where no release ever had one.
+    """
+
+    models: t.Tuple[str, ...]
+    doca: t.Tuple[t.Optional[Number], t.Optional[Number]]
+    mlnx_ofed: t.Tuple[t.Optional[Number], t.Optional[Number]]
+    text: str
+    remedy: str
+    # the release notes do not settle it: a warning from this DOCA release on
+    unsure_from: t.Optional[Number] = None
+
+
+# A first release that no release reaches.
+_NO = ((10**6,), None)
+_ANY = (None, None)
+
+ROWS: t.Tuple[Row, ...] = (
+    Row(
+        ("ConnectX-3", "ConnectX-3 Pro", "Connect-IB"),
+        _NO,
+        (None, (4, 9)),
+        "MLNX_OFED up to 4.9 LTS only",
+        "use the kernel's own driver (method: inbox), or MLNX_OFED 4.9 with a kernel of its time",
+    ),
+    Row(
+        ("ConnectX-4",),
+        (None, (2, 9)),
+        _ANY,
+        "DOCA up to 2.9 LTS, or MLNX_OFED up to 24.10",
+        "use version 2.9.x (LTS), or the kernel's own driver (method: inbox)",
+    ),
+    Row(
+        ("ConnectX-4 Lx", "ConnectX-5", "ConnectX-5 Ex"),
+        _ANY,
+        _ANY,
+        "DOCA 2.9 LTS for certain; the list of a newer release says whether it has them",
+        "read the list of supported cards of the release, or use 2.9.x (LTS)",
+        unsure_from=(2, 10),
+    ),
+    Row(
+        ("ConnectX-6", "ConnectX-6 Dx", "ConnectX-6 Lx", "ConnectX-7", "BlueField-2"),
+        _ANY,
+        _ANY,
+        "every DOCA, every MLNX_OFED since the card",
+        "",
+    ),
+    Row(("BlueField-3",), _ANY, _NO, "DOCA only, never MLNX_OFED", "use method: doca"),
+    Row(
+        ("ConnectX-8",),
+        ((2, 10), None),
+        _NO,
+        "DOCA from 2.10 on, or the build 2.9.0_CX8; never MLNX_OFED",
+        "use method: doca with version 2.10 or newer",
+    ),
+    # Newer than the last cards of MLNX_OFED (ConnectX-7, BlueField-2).
+    Row(
+        ("ConnectX-9", "ConnectX-10", "BlueField-4"),
+        ((2, 10), None),
+        _NO,
+        "newer than the table: a recent DOCA; never MLNX_OFED",
+        "use method: doca with a release that lists the card",
+        unsure_from=(2, 10),
+    ),
+)
+
+_ROW_OF = {model: row for row in ROWS for model in row.models}
+
+
+class Plan(t.NamedTuple):
+    """Why a wish is not for this host, and what could not be told for certain; sentences that name device and row."""
+
+    refusals: t.List[str]
+    warnings: t.List[str]
+
+
+def release_number(version: str) -> Number:
+    """The first two numbers of a release: 2.9.1 and 2.9.0_CX8 are (2, 9), 24.10-1.1.4.0 is (24, 10). OfedError for no release."""
+    found = re.match(r"(\d{1,4})\.(\d{1,4})(?![\d])", version, re.ASCII)
+    if not found:
+        raise OfedError(
+            "rdma_ofed.version is %r; expected a release such as 2.9.1 (DOCA) or 24.10-1.1.4.0 (MLNX_OFED)" % version
+        )
+    return int(found.group(1)), int(found.group(2))
+
+
+def check_cards(cards: t.Iterable[t.Tuple[str, t.Optional[str]]], method: str, version: str) -> Plan:
+    """What a release would leave without a driver, among cards given as (name for people, model or None)."""
+    refusals: t.List[str] = []
+    warnings: t.List[str] = []
+    if method not in _NAMES:
+        return Plan(refusals, warnings)
+    release, wished = release_number(version), "%s %s" % (_NAMES[method], version)
+    for name, model in cards:
+        plain = (model or "").replace(" Virtual Function", "")
+        row = _ROW_OF.get(plain)
+        if row is None:
+            # not a card of this vendor, a virtual function that does not tell its model, or one that the table lacks
+            if plain.startswith(("ConnectX", "BlueField", "Connect-IB")):
+                warnings.append(
+                    "%s (%s) is not in the table of cards; read the release notes of %s" % (name, plain, wished)
+                )
+            continue
+        first, last = row.doca if method == "doca" else row.mlnx_ofed
+        if method == "doca" and plain == "ConnectX-8" and re.match(r"2\.9\.\d+_CX8", version, re.IGNORECASE):
+            first = None
+        if (first is not None and release < first) or (last is not None and release > last):
+            refusals.append(
+                "%s (%s) would be without a driver under %s: its row says %s; %s"
+                % (name, plain, wished, row.text, row.remedy)
+            )
+        elif method == "doca" and row.unsure_from is not None and release >= row.unsure_from:
+            warnings.append("%s (%s) under %s: its row says %s" % (name, plain, wished, row.text))
+    return Plan(refusals, warnings)
+
+
+def ofed_plan(facts: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any]) -> Plan:
+    """Which of a host's discovered cards the wished release would leave without a driver.
+
+    facts: ansible_facts.rdma with the subset devices. A virtual function on its host counts as the card that it is a part of.
+    """
+    devices = [device for device in facts.get("devices", []) if device["pci"] is not None]
+    models = {device["pci"]: device["model"] for device in devices}
+    cards = []
+    for device in devices:
+        owner = models.get((device.get("sriov") or {}).get("pf"))
+        cards.append(("%s at %s" % (device["name"], device["pci"]), owner or device["model"]))
+    return check_cards(cards, str(wish.get("method") or "none"), str(wish.get("version") or ""))
+
+
+def check_wish(wish: t.Mapping[str, t.Any]) -> Json:
+    """The wish rdma_ofed with its defaults, or OfedError: unknown keys, unknown methods, what a method cannot do without."""
+    wrong = problems("rdma_ofed", wish)
+    if wrong:
+        raise OfedError("; ".join(wrong))
+    method = wish.get("method") or "inbox"
+    result = {**wish, "method": method, "activate": wish.get("activate") or "none"}
+    if method not in _NAMES:
+        return result
+    wanted = ("version", "repository", "key") if method == "doca" else ("version", "iso")
+    missing = [key for key in wanted if not wish.get(key)]
+    if missing:
+        raise OfedError("rdma_ofed.method %s also needs %s" % (method, ", ".join(missing)))
+    version = str(wish["version"])
+    release = release_number(version)
+    # DOCA counts from 1, MLNX_OFED by the year since 20.11: a mix-up would pass every comparison below.
+    if method == "doca" and release[0] >= 20:
+        raise OfedError(
+            "rdma_ofed.version is %s, which is the OFED inside a DOCA release; method doca wants the release itself, such as 2.9.1"
+            % version
+        )
+    if method == "mlnx_iso" and release[0] < 4:
+        raise OfedError(
+            "rdma_ofed.version is %s, which is a DOCA release; method mlnx_iso wants that of MLNX_OFED, such as 24.10-1.1.4.0"
+            % version
+        )
+    if method == "doca":
+        _check_source(wish, version)
+    if method == "mlnx_iso" and not re.match(r"/", str(wish["iso"])):
+        raise OfedError("rdma_ofed.iso is %r; expected an absolute path on the node" % wish["iso"])
+    result["version"] = version
+    return result
+
+
+def _check_source(wish: t.Mapping[str, t.Any], version: str) -> None:
+    """A repository whose content may change under its address, or a key that nobody vouches for, is no source of drivers."""
+    repository, key = str(wish["repository"]), str(wish["key"])
+    if not re.match(r"(https?|file):/", repository):
+        raise OfedError("rdma_ofed.repository is %r; expected an address with http, https or file" % repository)
+    if re.search(r"/latest(/|$)", repository):
+        raise OfedError(
+            "rdma_ofed.repository is %s, whose content changes; name the release, as in .../doca/%s/..."
+            % (repository, version)
+        )
+    named = re.search(r"/doca/(\d[^/]*)", repository)
+    if named and named.group(1) != version:
+        raise OfedError(
+            "rdma_ofed.version is %s, but rdma_ofed.repository is of %s: %s" % (version, named.group(1), repository)
+        )
+    if re.match(r"https?:/", key) and not wish.get("key_checksum"):
+        raise OfedError(
+            "rdma_ofed.key is an address: give rdma_ofed.key_checksum (sha256:...) as well, or the path of a file on the controller"
+        )
+
+
+def installed_release(facts: t.Mapping[str, t.Any]) -> t.Optional[str]:
+    """What the host has, in words; None for the kernel's own driver."""
+    ofed = facts["ofed"]
+    if ofed["flavour"] == "inbox":
+        return None
+    name = "MLNX_OFED" if ofed["flavour"] == "mlnx_ofed" else "DOCA's OFED"
+    return "%s %s" % (name, ofed["version"] or "of an unknown version")
+
+
+def _unlike(facts: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any]) -> t.Optional[str]:
+    """What makes the stack on disk another one than the wished, in words; None when it is the wished one.
+
+    Of MLNX_OFED, ofed_info tells the release. DOCA's names the OFED inside it only, which several releases share; there the packages
+    tell it.
+    """
+    ofed, method, version = facts["ofed"], wish["method"], wish["version"]
+    wished = "%s %s" % (_NAMES[method], version)
+    unlike = "the driver is %s, not %s" % (installed_release(facts) or "the kernel's own", wished)
+    if method == "mlnx_iso":
+        # 24.10 is satisfied by 24.10-1.1.4.0, 24.10-1 not by 24.10-10
+        there = re.match(r"%s(?!\d)" % re.escape(version), ofed["version"] or "")
+        return None if ofed["flavour"] == "mlnx_ofed" and there else unlike
+    if ofed["flavour"] != "doca":
+        return unlike
+    packages = ofed.get("packages")
+    if packages is None:
+        return "%s, and the host does not tell its packages" % unlike
+    wanted = [split_wish(entry) for entry in wish.get("packages") or ["doca-ofed"]]
+    if not any(name in packages or is_stack_package(name) for name, _pattern in wanted):
+        # names that the facts never have say nothing of the release
+        wanted = [("doca-ofed", None)]
+    for name, pattern in wanted:
+        has = packages.get(name)
+        # of packages that the facts do not have, the package manager knows
+        if has is None and is_stack_package(name):
+            return "%s is not installed, which %s brings" % (name, wished)
+        if has is not None and not of_release(has, pattern, version):
+            return "%s is %s, not %s" % (name, has, "of %s" % wished if pattern is None else pattern)
+    return None
+
+
+def driver_pending(facts: t.Mapping[str, t.Any]) -> t.Optional[str]:
+    """Why the loaded mlx5_core is not the one on disk; None when it is, or is not loaded.
+
+    MLNX_OFED's and DOCA's mlx5_core tells the first parts of the release in /sys/module/mlx5_core/version; the kernel's own tells
+    nothing, or what is no release (5.0-0).
+    """
+    ofed = facts["ofed"]
+    if not facts["kernel"]["modules"]["mlx5_core"]["loaded"]:
+        return None
+    loaded = (ofed["mlx5_core"]["version"] or "").partition("-")[0]
+    vendor = re.match(r"[1-9]\d\.\d\d$|4\.9$|5\.[1-9]$", loaded) is not None
+    if ofed["mlx5_core"]["path_kind"] == "updates":
+        wanted = (ofed["version"] or "").partition("-")[0]
+        if not vendor:
+            return "the kernel still runs the mlx5_core that came with it"
+        if wanted and loaded != wanted:
+            return "the kernel still runs mlx5_core %s" % ofed["mlx5_core"]["version"]
+    elif ofed["mlx5_core"]["path_kind"] == "inbox" and vendor:
+        return "the kernel still runs mlx5_core %s, which is no longer installed" % ofed["mlx5_core"]["version"]
+    return None
+
+
+def active_ports(facts: t.Mapping[str, t.Any]) -> t.List[Json]:
+    """The devices of facts with those of their ports that are Active, in the form that lost_ports() takes."""
+    devices = []
+    for device in facts.get("devices", []):
+        ports = [{"number": port["number"], "state": "Active"} for port in device["ports"] if port["state"] == "Active"]
+        if ports:
+            devices.append({"name": device["name"], "pci": device["pci"], "ports": ports})
+    return devices
+
+
+def _modules(
+    facts: t.Mapping[str, t.Any], infiniband: bool, missing: t.Sequence[str]
+) -> t.Tuple[t.List[str], t.List[str]]:
+    """(modules to load and persist, reasons)."""
+    modules: t.List[str] = []
+    reasons: t.List[str] = []
+    for name in _MODULES + (_INFINIBAND_MODULES if infiniband else ()):
+        state = facts["kernel"]["modules"][name]
+        if not state["available"] and not missing:
+            raise OfedError(
+                "kernel module %s is not there for kernel %s; install the modules of this kernel "
+                "(Debian: linux-image, Ubuntu: linux-modules-extra, RHEL: kernel-modules), then run again"
+                % (name, facts["kernel"]["release"])
+            )
+        if not state["loaded"]:
+            reasons.append("%s is not loaded" % name)
+        if not state["persisted"]:
+            reasons.append("%s is not loaded at boot" % name)
+        if not state["loaded"] or not state["persisted"]:
+            modules.append(name)
+    return modules, reasons
+
+
+def _inbox_needs(facts: t.Mapping[str, t.Any], infiniband: bool) -> Json:
+    missing = sorted(name for name, there in facts["ofed"]["tools"].items() if not there)
+    vendor = installed_release(facts)
+    if missing and vendor:
+        # the distribution's rdma-core over the vendor's is a mixture of two stacks
+        raise OfedError(
+            "%s is installed, and %s missing: the packages of the distribution do not go over it; install what is missing from "
+            "the same release and set rdma_ofed {method: none}, or remove it (ofed_uninstall.sh --force, then reboot)"
+            % (vendor, ", ".join(missing) + (" is" if len(missing) == 1 else " are"))
+        )
+    modules, reasons = _modules(facts, infiniband, missing)
+    if missing:
+        reasons.insert(0, "not installed: %s" % ", ".join(missing))
+    return {"needed": bool(reasons), "reasons": reasons, "packages": bool(missing), "modules": modules}
+
+
+def _release_of(proof: t.Mapping[str, t.Any]) -> str:
+    if proof["method"] is None:
+        return "the driver"
+    return "%s %s" % (_NAMES.get(proof["method"], proof["method"]), proof["release"])
+
+
+def _driver_needs(facts: t.Mapping[str, t.Any], wish: Json, infiniband: bool) -> Json:
+    plan = ofed_plan(facts, wish)
+    if plan.refusals:
+        raise OfedError(". ".join(plan.refusals))
+    reasons: t.List[str] = []
+    unlike = _unlike(facts, wish)
+    driver = unlike is not None
+    half = not driver and facts["ofed"]["mlx5_core"]["path_kind"] != "updates"
+    if unlike is not None:
+        reasons.append(unlike)
+    elif half:
+        # typical after an update of the kernel without its headers: the node silently runs half of each stack
+        reasons.append(
+            "%s is installed, but not built for kernel %s" % (installed_release(facts), facts["kernel"]["release"])
+        )
+    proof = None if driver or half else facts["ofed"].get("proof")
+    # what a run that was killed has not done (an initramfs, a proof) shows nowhere else
+    cut = bool(proof and not proof.get("installed", True))
+    if proof and cut:
+        reasons.append("the installation of %s never came to its end" % _release_of(proof))
+        proof = None
+    pending = None if driver or half or cut else driver_pending(facts)
+    if proof and not proof["booted"]:
+        pending = pending or "%s is installed and not yet proved" % _release_of(proof)
+    activate = pending is not None and wish["activate"] != "none"
+    prove = bool(proof and proof["booted"] and not activate)
+    if proof and prove:
+        reasons.append("%s is not yet proved, and the node has booted since it was installed" % _release_of(proof))
+    if pending and activate:
+        reasons.append(pending)
+    modules: t.List[str] = []
+    if not (driver or half or cut or pending):
+        # modules of one stack cannot be loaded into the other's ib_core
+        modules, more = _modules(facts, infiniband, [])
+        reasons += more
+    return {
+        "needed": bool(reasons),
+        "reasons": reasons,
+        "packages": False,
+        "modules": modules,
+        "driver": driver or half or cut,
+        "activate": activate,
+        "pending": pending,
+        "prove": prove,
+        "warnings": plan.warnings,
+    }
+
+
+def ofed_needs(facts: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any], link_layer: str) -> Json:
+    """What the role ofed has to do on a host: {needed, reasons, packages, modules}.
+
+    packages: the distribution's user space is to be installed; modules: to load and to persist. For the methods doca and mlnx_iso
+    also driver (the stack is to be installed, or to be installed again since a run was killed in that), activate (it is there, but
+    the kernel does not run it, and the wish says how that may be changed), pending (in words; None when the kernel runs what is on
+    disk and that is proved), prove (a boot has brought what an earlier run installed, and nobody has judged it yet) and warnings.
+
+    facts: ansible_facts.rdma with the subsets devices and kernel. OfedError for a wish that cannot be fulfilled there.
+    """
+    wish = check_wish(wish)
+    infiniband = link_layer == "InfiniBand"
+    if wish["method"] == "none":
+        return {"needed": False, "reasons": [], "packages": False, "modules": []}
+    if wish["method"] == "inbox":
+        return _inbox_needs(facts, infiniband)
+    return _driver_needs(facts, wish, infiniband)

@@ -1,0 +1,360 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Why the driver of a node must not be changed now. Private to the collection.
+
+Answers from files alone, through the same seam as discovery, so that a capture can be asked as well. What needs a system call
+(free space, who is connected, who holds a device) is handed in.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.models import model_name
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.ways import netdevs_below
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.reasons import REASONS, unknown_reasons
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_choice import OfedError, check_cards
+
+__all__ = ["REASONS", "Asked", "Reason", "gate", "parse_overrides", "route_netdev", "ssh_netdevs"]
+
+Address = t.Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
+Network = t.Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
+
+# Drivers that a vendor stack replaces, as sysfs names them at a netdev (sub-functions: mlx5_core.sf).
+_DRIVERS = re.compile(r"mlx[45]_(core|en)\b")
+
+# openibd does not unload the stack under these, and they hold it even when nothing is mounted.
+_STORAGE_MODULES = ("ib_iser", "ib_isert", "ib_srp", "ib_srpt", "nvme_rdma", "nvmet_rdma", "rpcrdma", "xprtrdma")
+
+_NETWORK_FILE_SYSTEMS = (
+    "nfs",
+    "nfs4",
+    "cifs",
+    "smb3",
+    "ceph",
+    "lustre",
+    "glusterfs",
+    "fuse.glusterfs",
+    "beegfs",
+    "9p",
+    "afs",
+)
+
+# Main process of what makes a machine a node of a cluster.
+_KUBELETS = ("kubelet", "k3s-server", "k3s-agent", "k3s", "rke2", "k0s", "kubelite")
+
+# Public keys that DKMS signs with (dkms 3: /etc/dkms/framework.conf; Ubuntu: update-secureboot-policy).
+_SIGNING_KEYS = ("/var/lib/dkms/mok.pub", "/var/lib/shim-signed/mok/MOK.der")
+
+# Without these a node does not boot; a new driver has to be in its image for that.
+_SYSTEM = re.compile(r"/(boot|etc|lib|lib64|opt|root|sbin|usr|var|var/lib|var/log)?$")
+
+_BLACKLIST = "/etc/modprobe.d/blacklist-ofed-modules.conf"
+_CONTAINER = "/run/mellanox/drivers"
+
+
+class Asked(t.NamedTuple):
+    """What is to be done, and what files do not tell.
+
+    free_mib: path -> (MiB free, MiB wanted). ssh: the words of SSH_CONNECTION (sshd(8)), or None. holders: programs that hold a
+    verbs device open. drained: somebody sees to it that no Pods run.
+    """
+
+    method: str = "doca"
+    version: str = ""
+    activate: str = "none"
+    drained: bool = False
+    ssh: t.Optional[str] = None
+    free_mib: t.Mapping[str, t.Tuple[int, int]] = {}
+    holders: t.Sequence[str] = ()
+
+
+class Reason(t.NamedTuple):
+    """One reason: its name, what was found, what to do."""
+
+    name: str
+    found: str
+    remedy: str
+
+
+def parse_overrides(names: t.Iterable[str]) -> t.List[str]:
+    """Names of reasons that the operator overrides; OfedError when one is not the name of a reason."""
+    wanted = list(names)
+    unknown = unknown_reasons("ofed_override", wanted, REASONS)
+    if unknown:
+        raise OfedError(unknown)
+    return wanted
+
+
+# --- networks ---------------------------------------------------------------------------------------------------------
+
+
+def _address(text: str) -> t.Optional[Address]:
+    try:
+        address = ipaddress.ip_address(text.strip("[]").partition("%")[0])
+    except ValueError:
+        return None
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
+        return address.ipv4_mapped
+    return address
+
+
+def _routes(tree: Tree) -> t.Iterator[t.Tuple[Network, int, str]]:
+    """(destination, metric, netdev) of the main table: /proc/net/route (net/ipv4/fib_trie.c) and /proc/net/ipv6_route.
+
+    Of a route with several next hops, /proc/net/route tells the first.
+    """
+    for line in (tree.text("/proc/net/route") or "").splitlines()[1:]:
+        fields = line.split()
+        try:
+            # in the byte order of the machine, and every machine with these cards is little-endian
+            target, mask = (int.from_bytes(bytes.fromhex(fields[at]), "little") for at in (1, 7))
+            # bit 0: up; a blackhole has the interface "*"
+            if int(fields[3], 16) & 1 and fields[0] != "*":
+                yield ipaddress.IPv4Network((target, bin(mask).count("1"))), int(fields[6]), fields[0]
+        except (IndexError, ValueError):
+            continue
+    for line in (tree.text("/proc/net/ipv6_route") or "").splitlines():
+        fields = line.split()
+        try:
+            # the kernel's own catch-all "unreachable" route points at lo
+            if fields[9] != "lo" and int(fields[8], 16) & 1:
+                network = ipaddress.IPv6Network((int(fields[0], 16), int(fields[1], 16)))
+                yield network, int(fields[5], 16), fields[9]
+        except (IndexError, ValueError):
+            continue
+
+
+def route_netdev(tree: Tree, address: Address) -> t.Optional[str]:
+    """The netdev over which packets to an address leave: longest prefix, then lowest metric. Policy routing is not looked at."""
+    best: t.Optional[t.Tuple[int, int, str]] = None
+    for network, metric, netdev in _routes(tree):
+        if network.version == address.version and address in network:
+            key = (-network.prefixlen, metric, netdev)
+            best = key if best is None or key < best else best
+    return best[2] if best else None
+
+
+def ssh_netdevs(tree: Tree, connection: t.Optional[str]) -> t.Set[str]:
+    """Netdevs that carry an SSH connection, from SSH_CONNECTION ("client port server port"): to the client, and of our address."""
+    words = (connection or "").split()
+    found: t.Set[str] = set()
+    if len(words) != 4:
+        return found
+    for word in (words[0], words[2]):
+        zone = word.partition("%")[2]
+        address = _address(word)
+        netdev = zone or (route_netdev(tree, address) if address and not address.is_loopback else None)
+        if netdev and netdev != "lo":
+            found.add(netdev)
+    return found
+
+
+def _way_over_driver(tree: Tree, name: str) -> t.Optional[str]:
+    """``bond0 -> ens1f0np0 (mlx5_core)`` when a netdev is one of the driver's or stands on one; None otherwise."""
+    seen: t.Set[str] = set()
+    todo = [(name, name)]
+    while todo:
+        here, way = todo.pop(0)
+        if here in seen:
+            continue
+        seen.add(here)
+        driver = tree.link_name("/sys/class/net/%s/device/driver" % here)
+        if driver and _DRIVERS.match(driver):
+            return "%s (%s)" % (way, driver)
+        todo += [(lower, "%s -> %s" % (way, lower)) for lower in netdevs_below(tree, here)]
+    return None
+
+
+# --- storage ----------------------------------------------------------------------------------------------------------
+
+
+def _servers(tree: Tree) -> t.Iterator[t.Tuple[str, str]]:
+    """(what, address) of storage over the network: mounts, iSCSI sessions, NVMe over TCP."""
+    for line in (tree.text("/proc/self/mounts") or "").splitlines():
+        fields = line.split(" ")
+        if len(fields) < 4 or fields[2] not in _NETWORK_FILE_SYSTEMS:
+            continue
+        options = dict(option.partition("=")[::2] for option in fields[3].split(","))
+        what = "%s on %s (%s)" % (fields[0], fields[1], fields[2])
+        # nfs and cifs say addr=; others have addresses, not always with a port, in their source
+        addresses = [options["addr"]] if options.get("addr") else re.findall(r"[0-9A-Fa-f.:]{7,}", fields[0])
+        for address in addresses:
+            yield what, address.split(":")[0] if address.count(":") == 1 else address.rstrip(":")
+    for name in tree.names("/sys/class/iscsi_connection"):
+        address = tree.text("/sys/class/iscsi_connection/%s/address" % name) or tree.text(
+            "/sys/class/iscsi_connection/%s/persistent_address" % name
+        )
+        if address:
+            yield "iSCSI %s to %s" % (name, address), address
+    for name in tree.names("/sys/class/nvme"):
+        if tree.text("/sys/class/nvme/%s/transport" % name) == "tcp":
+            found = re.search(r"traddr=([^,]+)", tree.text("/sys/class/nvme/%s/address" % name) or "")
+            if found:
+                yield "NVMe over TCP %s to %s" % (name, found.group(1)), found.group(1)
+
+
+def _mount_text(mount: t.Mapping[str, str]) -> str:
+    return "%s on %s (%s)" % (mount["source"], mount["target"], mount["via"])
+
+
+def _rdma_storage(tree: Tree, mounts: t.Iterable[t.Mapping[str, str]]) -> t.List[str]:
+    found = [_mount_text(mount) for mount in mounts]
+    for name in tree.names("/sys/class/nvme"):
+        if tree.text("/sys/class/nvme/%s/transport" % name) == "rdma":
+            found.append("NVMe controller %s (nvme-rdma)" % name)
+    for name in tree.names("/sys/class/scsi_host"):
+        kind = tree.text("/sys/class/scsi_host/%s/proc_name" % name)
+        if kind in ("iscsi_iser", "ib_srp"):
+            found.append("SCSI %s (%s)" % (name, kind))
+    return found
+
+
+# --- the reasons ------------------------------------------------------------------------------------------------------
+
+
+def _kubelet(tree: Tree) -> t.Optional[str]:
+    for pid in tree.names("/proc"):
+        if pid.isdigit():
+            name = tree.text("/proc/%s/comm" % pid)
+            if name in _KUBELETS:
+                return name
+    return None
+
+
+def _secure_boot(tree: Tree) -> t.Optional[str]:
+    """Why a module that is built here will not load; None when it will.
+
+    A variable is 4 bytes of attributes and its value (kernel Documentation/filesystems/efivarfs.rst). The shim hands the keys that
+    the owner enrolled to the kernel in MokListRT.
+    """
+    base = "/sys/firmware/efi/efivars"
+    names = tree.names(base)
+    state = next((tree.read("%s/%s" % (base, name)) for name in names if name.startswith("SecureBoot-")), None)
+    if not state or len(state) < 5 or state[4] != 1:
+        return None
+    enrolled = next((tree.read("%s/%s" % (base, name)) for name in names if name.startswith("MokListRT-")), None) or b""
+    keys = [path for path in _SIGNING_KEYS if tree.exists(path)]
+    for path in keys:
+        key = tree.read(path)
+        if key and key in enrolled:
+            return None
+    return "Secure Boot is on, and %s" % (
+        "the key %s is not enrolled" % keys[0] if keys else "there is no key to sign modules with"
+    )
+
+
+def _driver_container(tree: Tree) -> t.Optional[str]:
+    if tree.exists(_CONTAINER + "/.driver-ready"):
+        return "%s/.driver-ready: a driver container runs the driver of this node" % _CONTAINER
+    for line in (tree.text("/proc/self/mounts") or "").splitlines():
+        if (" %s " % _CONTAINER) in line:
+            return "%s is mounted: a driver container runs the driver of this node" % _CONTAINER
+    if tree.exists(_BLACKLIST):
+        return (
+            "%s is left from a driver container that was killed; with it, the node boots without its cards" % _BLACKLIST
+        )
+    return None
+
+
+def _headers(tree: Tree, release: t.Optional[str]) -> t.Optional[str]:
+    base = "/lib/modules/%s/build" % release
+    if release and tree.exists(base + "/Makefile"):
+        return None
+    return "no headers for the running kernel %s (%s/Makefile is not there)" % (release, base)
+
+
+def _installed_stack(flavour: str, asked: Asked) -> t.Optional[str]:
+    """MLNX_OFED has to go before DOCA-Host, which takes it over in place only since 2.6; and never the other way."""
+    if flavour == "mlnx_ofed" and asked.method == "doca":
+        found = re.match(r"(\d+)\.(\d+)", asked.version)
+        if not found or (int(found.group(1)), int(found.group(2))) < (2, 6):
+            return "MLNX_OFED is installed, which DOCA before 2.6 does not take over"
+    if flavour == "doca" and asked.method == "mlnx_iso":
+        return "DOCA-OFED is installed, which MLNX_OFED does not take over"
+    return None
+
+
+def _driverless(tree: Tree, devices: t.Iterable[t.Mapping[str, t.Any]]) -> t.List[t.Tuple[str, t.Optional[str]]]:
+    """Cards without an RDMA device, which facts do not have: (PCI address, model)."""
+    known = {device["pci"] for device in devices}
+    found = []
+    for pci in tree.names("/sys/bus/pci/devices"):
+        ids = [(tree.text("/sys/bus/pci/devices/%s/%s" % (pci, key)) or "")[2:] for key in ("vendor", "device")]
+        if ids[0] == "15b3" and pci not in known and model_name(*ids):
+            found.append((pci, model_name(*ids)))
+    return found
+
+
+def _over_driver(tree: Tree, facts: t.Mapping[str, t.Any], asked: Asked) -> t.Iterator[t.Tuple[str, str]]:
+    """What a reload of the driver would cut off. An installation cuts nothing, and a reboot ends and begins it all in order."""
+    for netdev in facts["management"]["default_route_netdevs"]:
+        way = _way_over_driver(tree, netdev)
+        if way:
+            yield "default_route", "the default route goes over %s" % way
+    for netdev in sorted(ssh_netdevs(tree, asked.ssh)):
+        way = _way_over_driver(tree, netdev)
+        if way:
+            yield "ssh_path", "this very connection goes over %s" % way
+    for what, text in _servers(tree):
+        address = _address(text)
+        route = route_netdev(tree, address) if address else None
+        way = _way_over_driver(tree, route) if route else None
+        if way:
+            yield "storage_mounts", "%s goes over %s" % (what, way)
+    for what in _rdma_storage(tree, facts["management"]["mounts_over_rdma"]):
+        yield "rdma_storage", what
+
+
+def _reload(tree: Tree, asked: Asked) -> t.Iterator[t.Tuple[str, str]]:
+    """What openibd stumbles over: it unloads everything, or breaks off half-way."""
+    loaded = [name for name in _STORAGE_MODULES if tree.exists("/sys/module/" + name)]
+    if loaded:
+        yield "storage_modules", "%s hold the driver" % ", ".join(loaded)
+    if asked.holders:
+        yield "rdma_in_use", "%s use verbs devices" % ", ".join(asked.holders)
+
+
+def _found(tree: Tree, asked: Asked) -> t.Iterator[t.Tuple[str, str]]:
+    facts = gather(tree, ["devices", "kernel", "management"])
+    cards = check_cards(_driverless(tree, facts["devices"]), asked.method, asked.version)
+    for text in cards.refusals:
+        yield "unsupported_card", text
+    for name, single in (
+        ("installed_stack", _installed_stack(facts["ofed"]["flavour"], asked)),
+        ("driver_container", _driver_container(tree)),
+    ):
+        if single:
+            yield name, single
+    if asked.activate == "reload":
+        yield from _over_driver(tree, facts, asked)
+        yield from _reload(tree, asked)
+    else:
+        system = [mount for mount in facts["management"]["mounts_over_rdma"] if _SYSTEM.match(mount["target"])]
+        for mount in system:
+            yield "rdma_storage", _mount_text(mount)
+    kubelet = None if asked.drained else _kubelet(tree)
+    if kubelet:
+        yield "not_drained", "%s runs: the node is in a cluster, and nobody has drained it" % kubelet
+    for path, (free, wanted) in sorted(asked.free_mib.items()):
+        if free < wanted:
+            yield "disk_space", "%d MiB are free under %s, %d are wanted" % (free, path, wanted)
+    for name, single in (
+        ("kernel_headers", _headers(tree, facts["kernel"]["release"])),
+        ("secure_boot", _secure_boot(tree)),
+    ):
+        if single:
+            yield name, single
+
+
+def gate(tree: Tree, asked: Asked) -> t.List[Reason]:
+    """Every reason against a change of the driver of the node that a tree shows, in the order of REASONS."""
+    # two mounts of one server, or one that two lists have, are told once
+    unique = dict.fromkeys(_found(tree, asked))
+    order = list(REASONS)
+    return [Reason(name, found, REASONS[name]) for name, found in sorted(unique, key=lambda pair: order.index(pair[0]))]

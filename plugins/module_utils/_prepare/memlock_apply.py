@@ -1,0 +1,783 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Lifting RLIMIT_MEMLOCK on a node: look, plan, prove, change, restart, check, and put back what was. Private.
+
+The order is what makes it safe. Nothing is written before the daemon's own merge of a candidate configuration shows that
+only the wanted settings differ. A specification is there before the configuration that names it. The daemon is restarted
+only when something changed, or runs with something older than its files. Afterwards its CRI plugin is asked, not systemd: a
+containerd with a specification that it cannot read is "active", and its node is dead. What was is put back when the answer
+is not good, and a run that is killed anywhere leaves a journal, from which the next one does that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import fcntl
+import os
+import re
+import tempfile
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.files import digest, named
+from ansible_collections.fabric.rdma.plugins.module_utils._base.transaction import (
+    Overtaken,
+    Transaction,
+    TransactionError,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd import config as _containerd
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.cri import CriError
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.limits import (
+    Limit,
+    limit_text,
+    parse_limits,
+    parse_unit_limit,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci import UNLIMITED, SpecError, load_spec
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.toml import (
+    Refused,
+    TomlError,
+    parse,
+    remove_value,
+    set_value,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_daemon import (
+    Daemon,
+    Node,
+    check_cri,
+    cri_status,
+    find_daemon,
+    read_daemon,
+    unit_log,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_plan import (
+    MemlockError,
+    SpecPlan,
+    Wish,
+    drop_in,
+    plan_specs,
+    reaches,
+)
+
+__all__ = ["lift"]
+
+Json = t.Dict[str, t.Any]
+
+_DROP_IN = "90-fabric-rdma-memlock.conf"
+_DEFAULT_SOCKET = "/run/containerd/containerd.sock"
+# How long a daemon that looks healthy has to stay so: a plugin that fails late, or a main process that ends at once.
+_SETTLE_SECONDS = 2.0
+_POLL_SECONDS = 0.5
+# /proc/stat gives the time of the boot in whole seconds.
+_START_ERROR_SECONDS = 1.0
+_OLDEST = (1, 6)
+
+# Why the method spec is nothing for a distribution, and what is.
+_NO_SPEC = {
+    "k0s": "k0s merges the CRI part of containerd's configuration by itself",
+    "microk8s": "MicroK8s writes containerd's configuration anew at every start",
+}
+
+# Stands for a directory into which files may be put.
+_OPEN = ".toml"
+
+_GENERATED = {"k3s": "k3s", "rke2": "RKE2"}
+
+
+class _Unhealthy(Exception):
+    """Why the daemon is not as it should be after a restart."""
+
+
+class _Change(t.NamedTuple):
+    """What is to be done. files: (path, content) in the order of writing. specs: base_runtime_spec of the handlers that are
+    concerned, afterwards; wanted: of those whose configuration changes. dump: the configuration before.
+    """
+
+    files: t.List[t.Tuple[str, bytes]]
+    diff: t.List[Json]
+    reload: bool
+    specs: t.Dict[str, str]
+    wanted: t.Dict[str, str]
+    reasons: t.List[str]
+    dump: t.Optional[str]
+    drift: t.List[str]
+
+
+def lift(node: Node, wish: Wish, check_mode: bool, timeout: float) -> Json:
+    """Does it; the result of the module. MemlockError says what is wrong, what was put back, and what to do.
+
+    timeout: seconds that containerd has to become healthy after a restart.
+    """
+    with contextlib.ExitStack() as stack:
+        if not check_mode:
+            stack.enter_context(_lock(node.state_directory))
+        try:
+            return _Run(node, wish, check_mode, timeout).run()
+        except TransactionError as exc:
+            raise MemlockError(str(exc)) from exc
+
+
+@contextlib.contextmanager
+def _lock(directory: str) -> t.Iterator[None]:
+    """One run at a time on a node; the kernel lets go of it when the process ends, however it does."""
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    with open(os.path.join(directory, "lock"), "w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as exc:
+            raise MemlockError("another run changes containerd on this node now; wait until it has ended") from exc
+        yield
+
+
+class _Run:
+    def __init__(self, node: Node, wish: Wish, check_mode: bool, timeout: float) -> None:
+        self.node = node
+        self.wish = wish
+        self.check_mode = check_mode
+        self.timeout = timeout
+        self.transaction = Transaction(node.state_directory, node.step)
+        self.warnings: t.List[str] = []
+        # what a restart takes over besides
+        self.pending: t.List[str] = []
+        # content of files as it will be when an unfinished run has been undone, in check mode
+        self.overlay: t.Dict[str, t.Optional[bytes]] = {}
+        # what the files were that the plan is made from: nothing is written when they are something else by then
+        self.planned: t.Dict[str, t.Optional[str]] = {}
+        self.socket = _DEFAULT_SOCKET
+
+    # --- the whole --------------------------------------------------------------------------------------------------
+
+    def run(self) -> Json:
+        if not self.check_mode:
+            self.transaction.tidy()
+        died = self.transaction.unfinished()
+        if died:
+            self._recover(died)
+        try:
+            daemon = read_daemon(self.node)
+        except MemlockError as exc:
+            if not (died and self.check_mode):
+                raise
+            raise MemlockError(
+                "a run that began at %s was killed, and left this: %s. A run without check mode puts back what was, and "
+                "restarts containerd" % (died["since"], exc)
+            ) from exc
+        self._refuse(daemon)
+        try:
+            dump = self._merged(daemon, {}) if self.overlay else self._dump(daemon, daemon.config_path)
+        except (TomlError, Refused, _containerd.ConfigError) as exc:
+            raise MemlockError(str(exc)) from exc
+        self.socket = daemon.socket or _address(dump) or _DEFAULT_SOCKET
+        broken = check_cri(self.node, daemon.ctr, self.socket)
+        if broken and not (died and self.check_mode):
+            raise MemlockError(
+                "containerd is not healthy, and nothing was changed: %s. Repair that first, then run again" % broken[1]
+            )
+        running = {} if broken else cri_status(self.node, self.socket)["handlers"]
+        change = self._plan(daemon, dump, running)
+        if died:
+            change.reasons.insert(0, "a run that began at %s was killed before its end" % died["since"])
+        restart = bool(change.files or change.reasons)
+        restarted = restart and not self.check_mode
+        if restarted:
+            daemon = self._do(daemon, change)
+        return self._result(daemon, change, restart, restarted, running, bool(died))
+
+    def _recover(self, died: Json) -> None:
+        """Undoes what a run that was killed has left, so that this one starts from the last good configuration."""
+        if self.check_mode:
+            self.overlay = self.transaction.before()
+            return
+        self.warnings += self.transaction.undo()
+        unit = str(died["unit"])
+        self._systemctl("daemon-reload")
+        self.node.step("recovered")
+        try:
+            _pid, found = find_daemon(self.node)
+            broken = check_cri(self.node, str(died["ctr"]), str(died["socket"])) if found == unit else (True, "")
+        except MemlockError as exc:
+            broken = (True, str(exc))
+        if broken:
+            self.socket = str(died["socket"])
+            try:
+                self._restart(unit, str(died["ctr"]), 0, {}, False)
+            except _Unhealthy as exc:
+                raise MemlockError(
+                    "a run that began at %s was killed; its changes are undone, but containerd is not healthy: %s"
+                    % (died["since"], exc)
+                ) from exc
+
+    # --- looking ----------------------------------------------------------------------------------------------------
+
+    def _refuse(self, daemon: Daemon) -> None:
+        """What makes a change unsafe, or without effect."""
+        if daemon.generation < _OLDEST:
+            raise MemlockError("containerd %s is older than 1.6, the oldest that is known here" % daemon.version)
+        if daemon.user_namespace:
+            raise MemlockError(
+                "containerd runs in a user namespace, where no limit can be raised; raise it on the host around it"
+            )
+        if daemon.kill_mode != "process":
+            raise MemlockError(
+                "%s has KillMode=%s: a restart would kill every Pod of the node. Set KillMode=process in the unit, run "
+                "`systemctl daemon-reload`, then run again" % (daemon.unit, daemon.kill_mode or "unknown")
+            )
+        if self.wish.method == "spec" and daemon.distribution in _NO_SPEC:
+            raise MemlockError(
+                "method spec: %s; set rdma_memlock.method to limit for this host" % _NO_SPEC[daemon.distribution]
+            )
+        memlock = daemon.limits.get("memlock")
+        if not reaches(memlock, self.wish.rlimit) and not self.node.can_raise_limits():
+            raise MemlockError(
+                "containerd may lock %s, and the service manager cannot raise that: it lacks CAP_SYS_RESOURCE. Is this "
+                "a container? Raise the limit on the host around it" % limit_text(memlock)
+            )
+
+    def _read(self, path: str) -> t.Optional[bytes]:
+        real = os.path.realpath(path)
+        if real in self.overlay:
+            return self.overlay[real]
+        data = self.node.read(path)
+        self.planned.setdefault(real, digest(data))
+        return data
+
+    def _text(self, path: str) -> t.Optional[str]:
+        data = self._read(path)
+        try:
+            return None if data is None else data.decode("utf-8")
+        except UnicodeDecodeError as exc:
+            raise MemlockError("%s is not UTF-8: %s" % (path, exc)) from exc
+
+    def _glob(self, pattern: str) -> t.List[str]:
+        return [path for path in self.node.glob(pattern) if self._read(path) is not None]
+
+    def _dump(self, daemon: Daemon, path: str) -> str:
+        """The configuration as the daemon merges it. May hold credentials: never returned, never in a message."""
+        # the daemon runs without a file; the dump of 1.x does not
+        alone = daemon.generation < (2, 0) and path == daemon.config_path and self.node.read(path) is None
+        words = ["config", "default"] if alone else ["--config", path, "config", "dump"]
+        status, output, error = self.node.command([daemon.program, *words])
+        if status != 0:
+            # containerd's message holds the place and the reason, not the content
+            raise MemlockError("containerd cannot read %s: %s" % (path, _last_line(error)))
+        return output
+
+    def _fresh(self, daemon: Daemon) -> Json:
+        status, output, error = self.node.command([daemon.ctr, "oci", "spec"])
+        if status != 0:
+            raise MemlockError("`%s oci spec` ended with %d: %s" % (daemon.ctr, status, error.strip()))
+        return load_spec(output.encode("utf-8"), "the output of `%s oci spec`" % daemon.ctr)
+
+    # --- planning ---------------------------------------------------------------------------------------------------
+
+    def _plan(self, daemon: Daemon, dump: str, running: t.Mapping[str, Json]) -> _Change:
+        change = _Change([], [], False, {}, {}, [], None, [])
+        self._refuse_unstartable(daemon, running)
+        if self.wish.method == "spec":
+            try:
+                change = self._plan_spec(daemon, dump, running)
+            except (SpecError, TomlError, Refused, _containerd.ConfigError) as exc:
+                raise MemlockError(str(exc)) from exc
+        return self._plan_limit(daemon, change)
+
+    def _refuse_unstartable(self, daemon: Daemon, running: t.Mapping[str, Json]) -> None:
+        """What is in the files already, and would make the next start worse than the daemon that runs.
+
+        containerd itself starts with all of these; its CRI plugin, or the Pods of the handler, do not.
+        """
+        try:
+            files = self._load(daemon, self._text)
+            handlers = _containerd.effective(files, daemon.generation)
+            default = _containerd.default_handler(files, daemon.generation)
+        except (TomlError, _containerd.ConfigError) as exc:
+            if self.wish.method == "limit":
+                # containerd has read them, its dump says so
+                return
+            raise MemlockError(str(exc)) from exc
+        if default not in handlers:
+            raise MemlockError(
+                "the configuration of containerd (%s) has default_runtime_name %s, and no such runtime handler (it has %s): "
+                "its CRI plugin would not come back from a restart. Name one that is there, then run again"
+                % (daemon.config_path, default, ", ".join(sorted(handlers)) or "none")
+            )
+        bare = sorted(name for name, handler in handlers.items() if not handler.runtime_type and name not in running)
+        if bare or not handlers[default].runtime_type:
+            raise MemlockError(
+                "the runtime handler %s has no runtime_type in the configuration of containerd (%s): no Pod of it would start "
+                'after a restart. Set it (runtime_type = "io.containerd.runc.v2"), or remove the handler, then run again'
+                % (", ".join(bare or [default]), daemon.config_path)
+            )
+
+    def _plan_spec(self, daemon: Daemon, dump: str, running: t.Mapping[str, Json]) -> _Change:
+        files = self._load(daemon, self._text)
+        effective = _containerd.effective(files, daemon.generation)
+        known = sorted(set(effective) | set(running))
+        names = known if self.wish.handlers is None else self.wish.handlers
+        missing = sorted(set(names) - set(known))
+        if missing:
+            raise MemlockError(
+                "containerd has no runtime handler %s; it has %s" % (", ".join(missing), ", ".join(known) or "none")
+            )
+        configured = {name: effective[name].base_runtime_spec if name in effective else None for name in names}
+        directory = os.path.dirname(os.path.realpath(daemon.config_path))
+        specs = plan_specs(configured, self._read, self._fresh(daemon), self.wish.rlimit, directory)
+        if specs.refusals:
+            raise MemlockError("; ".join(specs.refusals))
+        wanted = {name: path for name, path in specs.paths.items() if configured[name] != path}
+        written: t.List[t.Tuple[str, bytes]] = sorted(specs.files.items())
+        diff = [_spec_diff(path, specs) for path in sorted(specs.files)]
+        reasons: t.List[str] = []
+        if wanted:
+            for path, text in self._edits(daemon, files, wanted, dump, running).items():
+                diff.append(_text_diff(path, self._text(path), text))
+                written.append((path, text.encode("utf-8")))
+        self._prove(daemon, dump, dict(written), wanted)
+        if not written:
+            reasons += self._stale(daemon, specs.paths, running)
+        self._note_pending(daemon, files)
+        drift = ["%s: %s" % (path, place) for path, places in sorted(specs.drift.items()) for place in places]
+        return _Change(written, diff, False, specs.paths, wanted, reasons, dump, drift)
+
+    def _load(
+        self, daemon: Daemon, read: t.Callable[[str], t.Optional[str]], new: t.Sequence[str] = ()
+    ) -> t.List[_containerd.ConfigFile]:
+        def glob(pattern: str) -> t.List[str]:
+            created = [path for path in new if _matches(path, pattern)]
+            return sorted({*self._glob(pattern), *created}, key=os.fsencode)
+
+        return _containerd.load(daemon.config_path, read, glob, daemon.generation)
+
+    def _edits(
+        self,
+        daemon: Daemon,
+        files: t.List[_containerd.ConfigFile],
+        wanted: t.Mapping[str, str],
+        dump: str,
+        running: t.Mapping[str, Json],
+    ) -> t.Dict[str, str]:
+        generated = daemon.distribution in _GENERATED
+        if generated:
+            files = _with_open_imports(files)
+        plan = _containerd.plan_edits(files, daemon.generation, wanted, dump, daemon.config_path, running or None)
+        if plan.refusals:
+            raise MemlockError("; ".join(plan.refusals))
+        edits = {**plan.edits, **plan.creates}
+        if generated and daemon.config_path in edits:
+            why = "that file imports no directory for files of others"
+            if any(os.path.basename(file.path) == _OPEN for file in files) and daemon.generation < (2, 0):
+                why = (
+                    "with containerd %s a file beside it would replace all settings of its CRI plugin" % daemon.version
+                )
+            raise MemlockError(
+                "%s writes %s anew at every start, and %s; upgrade to a release with containerd 2 that does (config-v3.toml.d), "
+                "or set rdma_memlock.method to limit for this host"
+                % (_GENERATED[daemon.distribution], daemon.config_path, why)
+            )
+        return dict(sorted(edits.items()))
+
+    def _prove(self, daemon: Daemon, dump: str, written: t.Mapping[str, bytes], wanted: t.Mapping[str, str]) -> None:
+        """MemlockError unless the daemon's merge of copies of its files with the edits in them shows just what is wanted."""
+        if wanted:
+            self._compare(dump, self._merged(daemon, written), wanted)
+
+    def _merged(self, daemon: Daemon, written: t.Mapping[str, bytes]) -> str:
+        """The configuration as the daemon would merge it with these files in their places.
+
+        It is given copies without a name, and the main one lists the others one by one: nothing is written where the daemon
+        looks for files.
+        """
+
+        def read(path: str) -> t.Optional[str]:
+            return written[path].decode("utf-8") if path in written else self._text(path)
+
+        files = self._load(daemon, read, [path for path in written if path.endswith(".toml")])
+        with contextlib.ExitStack() as stack:
+
+            def copy(text: str) -> str:
+                return stack.enter_context(_unnamed(self.node.scratch, text))
+
+            copies = [copy(_without_imports(file.text)) for file in files[1:]]
+            root = _without_imports(files[0].text) if files else ""
+            return self._dump(daemon, copy(set_value(root, ["imports"], copies) if copies else root))
+
+    @staticmethod
+    def _compare(before: str, after: str, wanted: t.Mapping[str, str]) -> None:
+        """MemlockError unless two dumps differ in the wanted settings and in nothing else."""
+        found = {}
+        for key, _old, new in _containerd.dump_difference(before, after):
+            if key.split(".")[0] == "imports":
+                continue
+            handler = _handler_of(key)
+            if handler is None or new != wanted.get(handler):
+                # the key alone: a value may be a credential
+                raise MemlockError(
+                    "the edit would change %s, too, as containerd merges its files. Set "
+                    "base_runtime_spec by hand where that setting is made, or set rdma_memlock.method to limit" % key
+                )
+            found[handler] = new
+        lost = sorted(set(wanted) - set(found))
+        if lost:
+            raise MemlockError(
+                "the edit would have no effect on the runtime handler %s: another file that is loaded later replaces it. "
+                "Set base_runtime_spec there, or set rdma_memlock.method to limit" % ", ".join(lost)
+            )
+
+    def _plan_limit(self, daemon: Daemon, change: _Change) -> _Change:
+        """The drop-in of the unit, and what else hangs on the limit of the daemon itself."""
+        rlimit = self.wish.rlimit
+        memlock = daemon.limits.get("memlock")
+        path = os.path.join(self.node.unit_directory, daemon.unit + ".d", _DROP_IN)
+        ours = self._read(path)
+        # what systemd says of the unit is of before
+        reload = daemon.properties.get("NeedDaemonReload") == "yes" or os.path.realpath(path) in self.overlay
+        unit = None if reload else parse_unit_limit(daemon.properties)
+        files, diff = list(change.files), list(change.diff)
+        written = False
+        wanted = drop_in(rlimit)
+        if ours != wanted and (ours is not None or not (reaches(memlock, rlimit) and reaches(unit, rlimit))):
+            self._refuse_later_drop_in(daemon)
+            files.append((path, wanted))
+            diff.append(_text_diff(path, None if ours is None else ours.decode("utf-8", "replace"), wanted.decode()))
+            written = True
+        if daemon.distribution == "microk8s":
+            written |= self._plan_microk8s(daemon, files, diff)
+        reasons = list(change.reasons)
+        if not written and not reaches(memlock, rlimit):
+            reasons.append(
+                "containerd may lock %s, and its unit gives %s: it was not restarted since"
+                % (limit_text(memlock), limit_text(unit))
+            )
+        return change._replace(files=files, diff=diff, reload=written or reload, reasons=reasons)
+
+    def _refuse_later_drop_in(self, daemon: Daemon) -> None:
+        for path in daemon.properties.get("DropInPaths", "").split():
+            if os.path.basename(path) > _DROP_IN:
+                text = (self._read(path) or b"").decode("utf-8", "replace")
+                if re.search(r"^\s*LimitMEMLOCK\s*=", text, re.MULTILINE):
+                    raise MemlockError("%s sets LimitMEMLOCK after %s would; change or remove it" % (path, _DROP_IN))
+
+    def _plan_microk8s(self, daemon: Daemon, files: t.List[t.Tuple[str, bytes]], diff: t.List[Json]) -> bool:
+        """MicroK8s' own start script sets the limit once more (args/containerd-env: ulimit -l 16384)."""
+        path = os.path.join(os.path.dirname(daemon.config_path), "containerd-env")
+        text = self._text(path)
+        if text is None:
+            return False
+        rlimit = self.wish.rlimit
+        number = "unlimited" if rlimit.hard == UNLIMITED else str(rlimit.hard // 1024)
+        new = re.sub(r"^(\s*ulimit\s+-l\s+)\S+", lambda found: found.group(1) + number, text, flags=re.MULTILINE)
+        if new == text:
+            return False
+        files.append((path, new.encode("utf-8")))
+        diff.append(_text_diff(path, text, new))
+        return True
+
+    def _stale(self, daemon: Daemon, specs: t.Mapping[str, str], running: t.Mapping[str, Json]) -> t.List[str]:
+        """Why the daemon runs with something else than what its files say, though these need no change."""
+        reasons = []
+        for name, path in sorted(specs.items()):
+            now = (running.get(name) or {}).get("base_runtime_spec")
+            if now != path:
+                reasons.append(
+                    "containerd runs the handler %s with %s, its files say %s"
+                    % (name, now or "no base_runtime_spec", path)
+                )
+        for path in sorted(set(specs.values())):
+            if self._newer(daemon, path):
+                reasons.append("%s was changed after containerd had started" % path)
+        return reasons
+
+    def _newer(self, daemon: Daemon, path: str) -> bool:
+        """Whether a file was changed since the daemon started, by what we noted then, else by the times."""
+        last = self.transaction.last()
+        if last.get("daemon") == self._identity(daemon):
+            noted = last.get("files", {}).get(path)
+            if noted is not None and noted == digest(self._read(path)):
+                return False
+        modified = self.node.modified(path)
+        return modified is not None and modified > daemon.started_at + _START_ERROR_SECONDS
+
+    def _identity(self, daemon: Daemon) -> t.List[t.Any]:
+        return [self.node.proc_text("sys/kernel/random/boot_id").strip(), daemon.pid, daemon.started]
+
+    def _note_pending(self, daemon: Daemon, files: t.Sequence[_containerd.ConfigFile]) -> None:
+        for file in files:
+            if self.node.read(file.path) is not None and self._newer(daemon, file.path):
+                self.pending.append(
+                    "%s was changed after containerd had started; a restart takes over that, too" % file.path
+                )
+
+    # --- doing ------------------------------------------------------------------------------------------------------
+
+    def _do(self, daemon: Daemon, change: _Change) -> Daemon:
+        note = {"unit": daemon.unit, "ctr": daemon.ctr, "socket": self.socket}
+        restarted = False
+        self.node.step("planned")
+        try:
+            self.transaction.begin(change.files, note, self.planned)
+            self.transaction.apply()
+            if change.reload:
+                self._systemctl("daemon-reload")
+                self.node.step("reloaded")
+            if change.dump is not None:
+                self._prove_written(daemon, change)
+            restarted = True
+            new = self._restart(daemon.unit, daemon.ctr, daemon.main_pid, change.specs, True)
+        except Overtaken:
+            raise
+        except (_Unhealthy, MemlockError, TransactionError, OSError) as exc:
+            reason = _os_error(exc) if isinstance(exc, OSError) else str(exc)
+            raise self._restore(daemon, reason, change.reload, restarted) from exc
+        paths = sorted({*change.specs.values(), *(path for path, _data in change.files)})
+        paths += [file.path for file in self._load(daemon, self._text)] if change.dump is not None else []
+        files = {path: digest(self.node.read(path)) for path in paths}
+        unkept = self.transaction.finish({"daemon": self._identity(new), "files": files})
+        if unkept:
+            self.warnings.append(
+                "all is done, but it could not be noted (%s); the next run may restart containerd once more for nothing"
+                % unkept
+            )
+        return new
+
+    def _prove_written(self, daemon: Daemon, change: _Change) -> None:
+        """The same proof with the files in their places."""
+        self._compare(change.dump or "", self._dump(daemon, daemon.config_path), change.wanted)
+        self.node.step("proved")
+
+    def _systemctl(self, *arguments: str) -> None:
+        status, _output, error = self.node.command(["systemctl", *arguments])
+        if status != 0:
+            raise MemlockError("`systemctl %s` ended with %d: %s" % (" ".join(arguments), status, error.strip()))
+
+    def _restart(self, unit: str, ctr: str, old: int, specs: t.Mapping[str, str], limits: bool) -> Daemon:
+        status, _output, _error = self.node.command(["systemctl", "restart", unit])
+        self.node.step("restarted")
+        if status != 0:
+            raise _Unhealthy("containerd does not start: %s" % unit_log(self.node, unit))
+        deadline = self.node.clock() + self.timeout
+        healthy: t.Optional[int] = None
+        while True:
+            lasting, reason, daemon = self._look(unit, ctr, old, specs, limits)
+            if daemon is not None:
+                if healthy == daemon.pid:
+                    self.node.step("healthy")
+                    return daemon
+                healthy = daemon.pid
+                self.node.sleep(_SETTLE_SECONDS)
+                continue
+            healthy = None
+            if lasting or self.node.clock() >= deadline:
+                raise _Unhealthy(reason)
+            self.node.sleep(_POLL_SECONDS)
+
+    def _look(
+        self, unit: str, ctr: str, old: int, specs: t.Mapping[str, str], limits: bool
+    ) -> t.Tuple[bool, str, t.Optional[Daemon]]:
+        """(it will not get better, reason, None), or (False, "", the daemon) when all is well."""
+        try:
+            properties = self.node.unit(unit)
+            main_pid = int(properties.get("MainPID") or 0)
+            if properties.get("ActiveState") != "active" or main_pid in (0, old):
+                state = "%s (%s)" % (properties.get("ActiveState"), properties.get("SubState"))
+                log = unit_log(self.node, unit)
+                return properties.get("ActiveState") == "failed", "%s is %s: %s" % (unit, state, log), None
+            broken = check_cri(self.node, ctr, self.socket)
+            if broken:
+                return broken[0], broken[1], None
+            running = cri_status(self.node, self.socket)["handlers"]
+            daemon = read_daemon(self.node)
+        except MemlockError as exc:
+            return False, str(exc), None
+        for name, path in sorted(specs.items()):
+            now = (running.get(name) or {}).get("base_runtime_spec")
+            if now != path:
+                reason = "containerd runs the handler %s with %s instead of %s"
+                return True, reason % (name, now or "no base_runtime_spec", path), None
+        memlock = daemon.limits.get("memlock")
+        if limits and not reaches(memlock, self.wish.rlimit):
+            return True, "containerd may still lock only %s after the restart" % limit_text(memlock), None
+        return False, "", daemon
+
+    def _restore(self, daemon: Daemon, reason: str, reload: bool, restarted: bool) -> MemlockError:
+        """Puts everything back; the error that tells it."""
+        try:
+            left = self.transaction.undo()
+            if reload:
+                self._systemctl("daemon-reload")
+            self.node.step("undone")
+            if restarted:
+                # a daemon that ended over and over again is not started any more otherwise
+                self.node.command(["systemctl", "reset-failed", daemon.unit])
+                self._restart(daemon.unit, daemon.ctr, 0, {}, False)
+            self.transaction.finish()
+        except _Unhealthy as exc:
+            return MemlockError(
+                "%s. The old files are back, but containerd is NOT healthy with them, either: %s. This node needs a look "
+                "now; the next run tries the restart again" % (reason, exc)
+            )
+        except (OSError, TransactionError, MemlockError) as exc:
+            what = _os_error(exc) if isinstance(exc, OSError) else str(exc)
+            return MemlockError(
+                "%s. Putting the old files back did NOT succeed: %s. They are below %s, and the next run tries again"
+                % (reason, what, self.node.state_directory)
+            )
+        done = "The old configuration is back" + (
+            " and containerd healthy with it" if restarted else ", nothing else changed"
+        )
+        return MemlockError(". ".join([reason, done, *left]))
+
+    # --- telling ----------------------------------------------------------------------------------------------------
+
+    def _result(
+        self, daemon: Daemon, change: _Change, restart: bool, restarted: bool, running: t.Mapping[str, Json], died: bool
+    ) -> Json:
+        handlers = cri_status(self.node, self.socket)["handlers"] if restarted else running
+        effective = {}
+        for name in sorted(handlers):
+            path = (
+                change.specs.get(name)
+                if self.check_mode and name in change.specs
+                else handlers[name]["base_runtime_spec"]
+            )
+            effective[name] = {"base_runtime_spec": path, "memlock": self._effective(daemon, change, path)}
+        return {
+            "changed": restart,
+            "restarted": restarted,
+            "recovered": died,
+            "reasons": change.reasons,
+            "files": [path for path, _data in change.files],
+            "backups": self.transaction.backups() if restarted else {},
+            "handlers": effective,
+            "daemon": {
+                "pid": daemon.pid,
+                "unit": daemon.unit,
+                "version": daemon.version,
+                "config": daemon.config_path,
+                "distribution": daemon.distribution,
+                "memlock": _limit(daemon.limits.get("memlock")),
+                "nofile": _limit(daemon.limits.get("nofile")),
+            },
+            "stale_containers": self._stale_containers(),
+            "drift": change.drift,
+            "warnings": self.warnings + (self.pending if restart else []),
+            "diff": change.diff,
+        }
+
+    def _effective(self, daemon: Daemon, change: _Change, path: t.Optional[str]) -> t.Optional[Json]:
+        """What a container that is made now gets."""
+        if path is None:
+            return _limit(daemon.limits.get("memlock"))
+        data = dict(change.files).get(path) or self._read(path)
+        try:
+            entries = load_spec(data or b"", path)["process"].get("rlimits") or []
+        except SpecError:
+            return None
+        found = [(entry["soft"], entry["hard"]) for entry in entries if entry["type"] == self.wish.rlimit.type]
+        return _limit(found[-1] if found else None)
+
+    def _stale_containers(self) -> t.List[Json]:
+        """Running containers that have less than the wish: they keep what they had when they were made."""
+        cri = self.node.cri(self.socket)
+        try:
+            containers = cri.containers()
+            if self.wish.handlers is not None:
+                default = cri.status()["default_handler"]
+                containers = [one for one in containers if (one["handler"] or default) in self.wish.handlers]
+        except CriError as exc:
+            self.warnings.append("the running containers are not known: %s" % exc)
+            return []
+        found = []
+        for container in containers:
+            memlock = parse_limits(self.node.proc_text("%s/limits" % container["pid"])).get("memlock")
+            if memlock is not None and not reaches(memlock, self.wish.rlimit):
+                keys = ("namespace", "pod", "container", "pid")
+                found.append({**{key: container[key] for key in keys}, "memlock": _limit(memlock)})
+        return found
+
+
+# --- small things -----------------------------------------------------------------------------------------------------
+
+
+def _os_error(error: OSError) -> str:
+    # of a rename, the name that was to be replaced
+    return "%s: %s" % (error.filename2 or error.filename, error.strerror)
+
+
+def _limit(limit: t.Optional[Limit]) -> t.Optional[Json]:
+    if limit is None:
+        return None
+    soft, hard = ("unlimited" if value == UNLIMITED else value for value in limit)
+    return {"soft": soft, "hard": hard}
+
+
+def _address(dump: str) -> t.Optional[str]:
+    try:
+        address = (parse(dump).get("grpc") or {}).get("address")
+    except (TomlError, AttributeError):
+        return None
+    return address if isinstance(address, str) and address else None
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "it does not say why"
+
+
+@contextlib.contextmanager
+def _unnamed(directory: str, text: str) -> t.Iterator[str]:
+    """Where programs find a file that has no name: it may hold registry credentials, and is gone when this process is."""
+    with tempfile.TemporaryFile(dir=directory) as stream:
+        with named(directory):
+            stream.write(text.encode("utf-8"))
+            stream.flush()
+        yield "/proc/%d/fd/%d" % (os.getpid(), stream.fileno())
+
+
+def _without_imports(text: str) -> str:
+    return remove_value(text, ["imports"]) if "imports" in parse(text) else text
+
+
+def _with_open_imports(files: t.List[_containerd.ConfigFile]) -> t.List[_containerd.ConfigFile]:
+    """The files, and an empty one in each directory that the main file imports: k3s and RKE2 keep these for others."""
+    found = list(files)
+    for pattern in (files[0].data.get("imports") or []) if files else []:
+        absolute = os.path.normpath(os.path.join(os.path.dirname(files[0].path), pattern))
+        directory, name = os.path.split(absolute)
+        if name == "*.toml" and "*" not in directory:
+            found.append(_containerd.ConfigFile(os.path.join(directory, _OPEN), "", files[0].version, {}))
+    return found
+
+
+def _matches(path: str, pattern: str) -> bool:
+    """Go's filepath.Match for the patterns of imports: a `*` stays within a directory."""
+    expression = "".join({"*": "[^/]*", "?": "[^/]"}.get(char, re.escape(char)) for char in pattern)
+    return re.fullmatch(expression, path) is not None
+
+
+def _handler_of(key: str) -> t.Optional[str]:
+    """The runtime handler whose base_runtime_spec a key of a dump is."""
+    found = re.search(r"\.containerd\.runtimes\.(.+)\.base_runtime_spec$", key)
+    return found.group(1).strip("'\"") if found else None
+
+
+def _text_diff(path: str, before: t.Optional[str], after: str) -> Json:
+    """The lines that change, and no others: a configuration may hold credentials."""
+    old = (before or "").splitlines(keepends=True)
+    new = after.splitlines(keepends=True)
+    gone: t.List[str] = []
+    came: t.List[str] = []
+    for tag, start, end, new_start, new_end in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag != "equal":
+            gone += old[start:end]
+            came += new[new_start:new_end]
+    return {"before_header": path, "after_header": path, "before": "".join(gone), "after": "".join(came)}
+
+
+def _spec_diff(path: str, specs: SpecPlan) -> Json:
+    changes = specs.changes[path]
+    return {
+        "before_header": path,
+        "after_header": path,
+        "before": "".join("%s: %s\n" % (change.type, change.before) for change in changes if change.before),
+        "after": "".join("%s: %s\n" % (change.type, change.after) for change in changes if change.after),
+    }

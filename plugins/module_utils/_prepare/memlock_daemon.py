@@ -1,0 +1,344 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The containerd that serves kubelet on a node: which process, unit, configuration, rights; is it healthy. Private.
+
+Everything about it is asked of the process that runs, or of the programs that lie beside its own: k3s, RKE2 and others
+bring their own containerd, and what is on the PATH or in /etc may belong to nobody.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import time
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.files import read
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.cri import Cri, CriError
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.limits import Limit, parse_limits
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_plan import MemlockError
+
+__all__ = [
+    "CriPlugin",
+    "Daemon",
+    "Node",
+    "check_cri",
+    "cri_plugins",
+    "cri_status",
+    "find_daemon",
+    "read_daemon",
+    "unit_log",
+]
+
+Json = t.Dict[str, t.Any]
+
+_DEFAULT_CONFIG = "/etc/containerd/config.toml"
+
+# include/uapi/linux/capability.h
+_CAP_SYS_RESOURCE = 24
+
+# Units that run a containerd for Kubernetes, and whose they are.
+_DISTRIBUTIONS = {
+    "containerd.service": "plain",
+    "k3s.service": "k3s",
+    "k3s-agent.service": "k3s",
+    "rke2-server.service": "rke2",
+    "rke2-agent.service": "rke2",
+    "k0scontroller.service": "k0s",
+    "k0sworker.service": "k0s",
+    "snap.microk8s.daemon-containerd.service": "microk8s",
+}
+# The containerd of the Docker engine has its CRI plugin switched off.
+_NOT_CRI = ("docker.service",)
+
+_PROPERTIES = (
+    "ActiveState",
+    "SubState",
+    "MainPID",
+    "KillMode",
+    "NeedDaemonReload",
+    "LimitMEMLOCK",
+    "LimitMEMLOCKSoft",
+    "DropInPaths",
+)
+
+
+class Node:
+    """Everything that is outside of this process, in one place, so that tests can stand in for parts of it.
+
+    command: runs a program with arguments: (exit status, output, error output). step: called between any two things that
+    are done, with a name; a place at which a process can be killed.
+    """
+
+    proc = "/proc"
+    unit_directory = "/etc/systemd/system"
+    state_directory = "/var/lib/fabric-rdma/containerd_memlock"
+
+    def __init__(self, command: t.Callable[[t.List[str]], t.Tuple[int, str, str]], scratch: str) -> None:
+        self.command = command
+        # a directory in memory, for files without a name that are never loaded by the daemon
+        self.scratch = scratch
+
+    def step(self, name: str) -> None:
+        """Nothing; for tests."""
+
+    def clock(self) -> float:
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def cri(self, socket_path: str) -> Cri:
+        return Cri(socket_path)
+
+    def read(self, path: str) -> t.Optional[bytes]:
+        """Content of a file; None when there is none. OSError when it is there and cannot be read."""
+        return read(path)
+
+    def glob(self, pattern: str) -> t.List[str]:
+        """Paths that match, sorted by bytes as Go does it; unlike Python's glob, Go's `*` takes a leading dot, too."""
+        head, name = os.path.split(pattern)
+        if glob.has_magic(name) and not glob.has_magic(head):
+            hidden = glob.glob(os.path.join(glob.escape(head), "." + name)) if name[0] in "*?" else []
+            return sorted({*glob.glob(pattern), *hidden}, key=os.fsencode)
+        return sorted(glob.glob(pattern), key=os.fsencode)
+
+    def modified(self, path: str) -> t.Optional[float]:
+        """When a file was changed last, in seconds since 1970."""
+        try:
+            return os.stat(path).st_mtime
+        except OSError:
+            return None
+
+    def proc_text(self, path: str) -> str:
+        """A file below /proc; empty when the process is gone."""
+        try:
+            with open(os.path.join(self.proc, path), "rb") as handle:
+                return handle.read().decode("utf-8", "replace")
+        except OSError:
+            return ""
+
+    def proc_link(self, path: str) -> str:
+        try:
+            return os.readlink(os.path.join(self.proc, path))
+        except OSError:
+            return ""
+
+    def pids(self) -> t.List[int]:
+        return sorted(int(name) for name in os.listdir(self.proc) if name.isdigit())
+
+    def unit(self, name: str) -> t.Dict[str, str]:
+        """Properties of a unit."""
+        status, output, error = self.command(["systemctl", "show", name, "--property", ",".join(_PROPERTIES)])
+        if status != 0:
+            raise MemlockError("`systemctl show %s` ended with %d: %s" % (name, status, error.strip()))
+        return dict(line.split("=", 1) for line in output.splitlines() if "=" in line)
+
+    def can_raise_limits(self) -> bool:
+        """Whether the service manager has CAP_SYS_RESOURCE; without it, systemd passes over LimitMEMLOCK in silence."""
+        return _has_sys_resource(self.proc_text("1/status"))
+
+
+class Daemon(t.NamedTuple):
+    """The process, as it was when it was asked. started is in clock ticks since boot, started_at in seconds since 1970."""
+
+    pid: int
+    started: str
+    started_at: float
+    unit: str
+    main_pid: int
+    distribution: str
+    program: str
+    ctr: str
+    config_path: str
+    socket: t.Optional[str]
+    version: str
+    generation: t.Tuple[int, int]
+    kill_mode: str
+    user_namespace: bool
+    cap_sys_resource: bool
+    limits: t.Dict[str, Limit]
+    properties: t.Dict[str, str]
+
+
+class CriPlugin(t.NamedTuple):
+    """A line of `ctr plugins ls`."""
+
+    type: str
+    id: str
+    status: str
+
+
+def _has_sys_resource(status: str) -> bool:
+    found = re.search(r"^CapEff:\s*([0-9a-f]+)", status, re.MULTILINE)
+    return bool(found and int(found.group(1), 16) >> _CAP_SYS_RESOURCE & 1)
+
+
+def _unit_of(cgroups: str) -> str:
+    """The service in whose control group a process is (proc(5), cgroups(7)); empty for none of the system manager's."""
+    for line in cgroups.splitlines():
+        _number, controllers, path = ([*line.split(":", 2), "", ""])[:3]
+        if controllers in ("", "name=systemd"):
+            parts = path.split("/")
+            # a service of a user, or of a systemd in a container, is further down
+            if "kubepods.slice" in parts or "kubepods" in parts or "user.slice" in parts:
+                return ""
+            services = [part for part in parts if part.endswith(".service")]
+            return services[0] if services else ""
+    return ""
+
+
+def find_daemon(node: Node) -> t.Tuple[int, str]:
+    """(pid, unit) of the containerd that serves CRI; MemlockError when there is none, or not one that is known."""
+    own = node.proc_link("self/ns/pid")
+    found: t.List[t.Tuple[int, str]] = []
+    strange: t.List[str] = []
+    for pid in node.pids():
+        if node.proc_text("%d/comm" % pid).strip() != "containerd" or node.proc_link("%d/ns/pid" % pid) != own:
+            continue
+        unit = _unit_of(node.proc_text("%d/cgroup" % pid))
+        if unit in _DISTRIBUTIONS:
+            # an auxiliary process (`containerd config dump`) is a child of the one that serves
+            if not any(other == unit for _pid, other in found):
+                found.append((pid, unit))
+        elif unit and unit not in _NOT_CRI:
+            strange.append(unit)
+    if len(found) > 1:
+        raise MemlockError("several containerds run: %s; expected one" % ", ".join(unit for _pid, unit in found))
+    if found:
+        return found[0]
+    if strange:
+        raise MemlockError(
+            "containerd is run by %s, which is none of %s; raise the limit as that distribution documents it, or lift it in "
+            "the unit (LimitMEMLOCK=infinity)" % (", ".join(sorted(set(strange))), ", ".join(sorted(_DISTRIBUTIONS)))
+        )
+    raise MemlockError(
+        "no containerd that serves Kubernetes runs here; start it, or set rdma_memlock.enabled to false "
+        "(for the Docker engine set default-ulimits in /etc/docker/daemon.json, for CRI-O default_ulimits in crio.conf.d)"
+    )
+
+
+def _argument(arguments: t.Sequence[str], *names: str) -> t.Optional[str]:
+    """The value of a global flag of containerd: -c X, -c=X, --config X, --config=X."""
+    for index, argument in enumerate(arguments[1:], 1):
+        flag, equals, value = argument.partition("=")
+        if flag in names:
+            if equals:
+                return value
+            return arguments[index + 1] if index + 1 < len(arguments) else None
+    return None
+
+
+def _start(node: Node, pid: int) -> t.Tuple[str, float]:
+    """Start of a process in clock ticks since boot (proc(5), stat, field 22) and in seconds since 1970."""
+    fields = node.proc_text("%d/stat" % pid).rpartition(")")[2].split()
+    booted = re.search(r"^btime (\d+)$", node.proc_text("stat"), re.MULTILINE)
+    if len(fields) < 20 or not booted:
+        raise MemlockError("process %d of containerd is gone; run again" % pid)
+    return fields[19], int(booted.group(1)) + int(fields[19]) / os.sysconf("SC_CLK_TCK")
+
+
+def _version(node: Node, program: str) -> t.Tuple[str, t.Tuple[int, int]]:
+    status, output, error = node.command([program, "--version"])
+    # containerd github.com/containerd/containerd/v2 2.1.9 REVISION; k3s writes v2.1.5-k3s1
+    found = re.search(r"\sv?((\d+)\.(\d+)\.\S+)", output)
+    if status != 0 or not found:
+        raise MemlockError(
+            "`%s --version` ended with %d and gave no version: %s" % (program, status, (error or output).strip())
+        )
+    return found.group(1), (int(found.group(2)), int(found.group(3)))
+
+
+def read_daemon(node: Node) -> Daemon:
+    """The running daemon; MemlockError when there is none."""
+    pid, unit = find_daemon(node)
+    started, started_at = _start(node, pid)
+    arguments = node.proc_text("%d/cmdline" % pid).rstrip("\0").split("\0")
+    # The file of a program that was upgraded meanwhile is another one; what is there now is what starts next.
+    executable = node.proc_link("%d/exe" % pid)
+    if executable.endswith(" (deleted)"):
+        executable = executable[: -len(" (deleted)")]
+    directory = os.path.dirname(executable)
+    # k3s and RKE2 have one program with many names
+    program = os.path.join(directory, "containerd")
+    config_path = _argument(arguments, "-c", "--config") or _DEFAULT_CONFIG
+    if not os.path.isabs(config_path):
+        config_path = os.path.normpath(os.path.join(node.proc_link("%d/cwd" % pid) or "/", config_path))
+    properties = node.unit(unit)
+    version, generation = _version(node, program)
+    return Daemon(
+        pid=pid,
+        started=started,
+        started_at=started_at,
+        unit=unit,
+        main_pid=int(properties.get("MainPID") or 0),
+        distribution=_DISTRIBUTIONS[unit],
+        program=program,
+        ctr=os.path.join(directory, "ctr"),
+        config_path=config_path,
+        socket=_argument(arguments, "-a", "--address"),
+        version=version,
+        generation=generation,
+        kill_mode=properties.get("KillMode", ""),
+        # include/linux/uidgid.h: the initial namespace maps all 2^32-1 numbers to themselves
+        user_namespace=node.proc_text("%d/uid_map" % pid).split() not in ([], ["0", "0", "4294967295"]),
+        cap_sys_resource=_has_sys_resource(node.proc_text("%d/status" % pid)),
+        limits=parse_limits(node.proc_text("%d/limits" % pid)),
+        properties=properties,
+    )
+
+
+def cri_plugins(node: Node, ctr: str, socket_path: str) -> t.List[CriPlugin]:
+    """The plugins that make CRI, with their states, from the daemon; MemlockError when it does not answer."""
+    command = [ctr, "--address", socket_path, "--connect-timeout", "5s", "--timeout", "20s", "plugins", "ls"]
+    status, output, error = node.command(command)
+    if status != 0:
+        raise MemlockError("containerd does not answer: %s" % (error.strip() or output.strip()))
+    found = []
+    for line in output.splitlines():
+        words = line.split()
+        if len(words) >= 3 and (words[1] == "cri" or (words[0] == "io.containerd.cri.v1" and words[1] == "runtime")):
+            found.append(CriPlugin(words[0], words[1], words[-1]))
+    return found
+
+
+def plugin_error(node: Node, ctr: str, socket_path: str, plugin: CriPlugin) -> str:
+    """Why a plugin does not run, in containerd's words."""
+    filters = "id==%s,type==%s" % (plugin.id, plugin.type)
+    _status, output, _error = node.command([ctr, "--address", socket_path, "plugins", "ls", "-d", filters])
+    found = re.search(r"^\s*Message:\s*(.+)$", output, re.MULTILINE)
+    return found.group(1).strip() if found else "containerd does not say why"
+
+
+def check_cri(node: Node, ctr: str, socket_path: str) -> t.Optional[t.Tuple[bool, str]]:
+    """Whether the CRI plugins run: None, or (it stays so, reason). A daemon without them is "active" and runs no Pod."""
+    try:
+        plugins = cri_plugins(node, ctr, socket_path)
+    except MemlockError as exc:
+        return False, str(exc)
+    if not any(plugin.id == "cri" for plugin in plugins):
+        return True, "containerd has no CRI plugin; is it in disabled_plugins?"
+    for plugin in plugins:
+        if plugin.status != "ok":
+            reason = plugin_error(node, ctr, socket_path, plugin)
+            return True, "the plugin %s of %s is in state %s: %s" % (plugin.id, plugin.type, plugin.status, reason)
+    return None
+
+
+def cri_status(node: Node, socket_path: str) -> Json:
+    """The status of the runtime; MemlockError when it does not answer."""
+    try:
+        return node.cri(socket_path).status()
+    except CriError as exc:
+        raise MemlockError("containerd's CRI does not answer: %s" % exc) from exc
+
+
+def unit_log(node: Node, unit: str) -> str:
+    """What a daemon that did not start said last. Only its own error line: the log may hold its configuration."""
+    status, output, _error = node.command(
+        ["journalctl", "--unit", unit, "--lines", "30", "--output", "cat", "--no-pager"]
+    )
+    lines = [line.strip() for line in output.splitlines() if line.startswith("containerd: ")] if status == 0 else []
+    return lines[-1] if lines else "its log says why (journalctl --unit %s)" % unit

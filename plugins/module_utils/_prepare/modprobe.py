@@ -1,0 +1,116 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Why a module for GPUDirect does not load, in words. Private to the collection. Pure."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.nvidia import SYMBOL
+
+__all__ = ["explain_modprobe"]
+
+
+class _Failure(t.NamedTuple):
+    pattern: str
+    cause: str
+    remedy: str
+
+
+_REBUILD = "build the NVIDIA driver anew against the OFED that is there now (`dkms build nvidia/VERSION --force`, `dkms install`)"
+# The first that is found tells; the kernel's log, which says more than an errno, comes before what modprobe prints.
+_LOG = (
+    _Failure(
+        r"disagrees about version of symbol (?P<what>\S+)",
+        "it was built against another version of {what} than the kernel has now, as when OFED was installed anew after it",
+        _REBUILD,
+    ),
+    _Failure(
+        r"Unknown symbol %s" % SYMBOL,
+        "the ib_core that runs does not export %s: it is the kernel's own, or OFED was removed or not yet loaded"
+        % SYMBOL,
+        "install MLNX_OFED or DOCA-OFED and reload it (openibd) or reboot, or use DMA-BUF (rdma_gpudirect: dmabuf)",
+    ),
+    _Failure(
+        r"Unknown symbol (?P<what>\S+)",
+        "a module that it needs does not export {what}: the modules are of different releases",
+        "install driver and OFED of releases that go together, then reboot",
+    ),
+    _Failure(
+        r"version magic '(?P<what>[^']*)' should be '(?P<wanted>[^']*)'",
+        "it was built for another kernel ({what}) than the one that runs ({wanted})",
+        "build the NVIDIA driver for the running kernel (`dkms autoinstall`), or boot the other one",
+    ),
+    _Failure(
+        # not "module verification failed", which a kernel without Secure Boot says of every module from outside and loads it
+        r"Loading of (?:unsigned module|module with \w+ key) is rejected|PKCS#7 signature not signed",
+        "its signature is not trusted by this kernel (Secure Boot)",
+        "enrol the key that signs the modules (`mokutil --import`), or switch Secure Boot off",
+    ),
+    _Failure(
+        r"NVRM: No NVIDIA (?:GPU|graphics adapter|devices)",
+        "the NVIDIA driver finds no GPU that it can drive",
+        "look at `dmesg` for NVRM lines: a GPU that fell off the bus, or one that this driver branch or flavour does not have",
+    ),
+)
+_TEXT = (
+    _Failure(
+        r"Module (?P<what>\S+) not found in directory (?P<wanted>\S+)",
+        "there is no module {what} for the running kernel ({wanted})",
+        "install the NVIDIA driver with nvidia-peermem, after OFED, for this kernel (with DKMS)",
+    ),
+    _Failure(
+        r"Invalid argument",
+        "it was built without peer memory: when the NVIDIA driver was built, OFED's sources were not there",
+        _REBUILD,
+    ),
+    _Failure(
+        r"Unknown symbol",
+        "a symbol that it needs is not in the kernel: the kernel's log names it",
+        "look at `dmesg`; for %s install and load OFED" % SYMBOL,
+    ),
+    _Failure(
+        r"No such device",
+        "the NVIDIA driver that it needs finds no GPU, or none that it can drive",
+        "look at `dmesg` for NVRM lines: a GPU that fell off the bus, or one that this driver branch or flavour does not have",
+    ),
+    _Failure(
+        r"Exec format error|Invalid module format",
+        "it was built for another kernel than the one that runs",
+        "build the NVIDIA driver for the running kernel (`dkms autoinstall`), or boot the other one",
+    ),
+    _Failure(
+        r"Key was rejected by service|Required key not available",
+        "its signature is not trusted by this kernel (Secure Boot)",
+        "enrol the key that signs the modules (`mokutil --import`), or switch Secure Boot off",
+    ),
+    _Failure(
+        r"Device or resource busy|File exists",
+        "another module has registered under its name: nv_peer_mem, its ancestor",
+        "remove nv_peer_mem (nvidia_peermem_remove_legacy: true)",
+    ),
+    _Failure(
+        r"Operation not permitted",
+        "loading modules is forbidden here: no root, a container, or kernel.modules_disabled",
+        "run it with become on the host itself",
+    ),
+)
+
+
+def explain_modprobe(error_text: str, kernel_log_lines: t.Iterable[str] = ()) -> t.Dict[str, str]:
+    """Why modprobe could not load a module: {cause, remedy}, of what it printed and what the kernel logged meanwhile.
+
+    One errno has several causes: EINVAL is a module that was built without peer memory (nvidia-peermem.c, nv_mem_client_init())
+    as well as one whose symbols have other versions (kernel/module/version.c); only the log tells.
+    """
+    log = "\n".join(kernel_log_lines)
+    for failures, text in ((_LOG, log), (_TEXT, error_text)):
+        for failure in failures:
+            found = re.search(failure.pattern, text)
+            if found:
+                words = {key: (value or "").strip() for key, value in found.groupdict().items()}
+                return {"cause": failure.cause.format(**words), "remedy": failure.remedy}
+    last = " ".join(error_text.split())[-200:] or "modprobe gave no reason"
+    return {"cause": last, "remedy": "look at `dmesg` on the host"}

@@ -1,0 +1,51 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a host needs to have changed, decided from its facts alone. Private to the collection. Pure."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_choice import OfedError, ofed_needs
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.gpudirect import GpudirectError, gpudirect_needs
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_plan import MemlockError, memlock_needs
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage import StorageError, storage_needs
+
+__all__ = ["NeedsError", "host_needs"]
+
+Json = t.Dict[str, t.Any]
+
+
+class NeedsError(Exception):
+    """Wishes that make no sense for the host; the text is for the user."""
+
+
+def host_needs(facts: t.Mapping[str, t.Any], wishes: t.Mapping[str, t.Any]) -> Json:
+    """What each preparing role has to do on a host: {role: {needed, reasons, ...}}, in the order in which the roles have to run.
+
+    facts: ansible_facts.rdma with the subset kernel; ``storage_prereqs`` is told with the subset storage, ``containerd_memlock``
+    with runtime, ``nvidia_peermem`` with devices and gpus. wishes: {ofed, link_layer, storage, duplicates, host, memlock,
+    gpudirect}, each as the group has it, all optional. What else is in the value of a role, the function that makes it tells.
+
+    A host for which every `needed` is false is converged: no role has to run on it. NeedsError for a wish that cannot be
+    fulfilled there.
+    """
+    needs: Json = {}
+    try:
+        needs["ofed"] = ofed_needs(facts, wishes.get("ofed") or {}, wishes.get("link_layer") or "InfiniBand")
+        if "storage" in facts:
+            needs["storage_prereqs"] = storage_needs(
+                facts, wishes.get("storage"), wishes.get("duplicates") or (), wishes.get("host")
+            )
+        if "runtime" in facts:
+            needs["containerd_memlock"] = memlock_needs(facts, wishes.get("memlock") or {})
+        if "nvidia" in facts and "devices" in facts:
+            needs["nvidia_peermem"] = gpudirect_needs(facts, wishes.get("gpudirect") or "auto")
+    except (OfedError, StorageError, MemlockError, GpudirectError) as exc:
+        raise NeedsError(str(exc)) from exc
+    peermem = needs.get("nvidia_peermem")
+    if peermem and needs["ofed"].get("driver") and peermem["problems"] and not peermem["managed"]:
+        # another driver may bring the symbol; the role decides again with the facts of then
+        peermem.update(needed=True, reasons=["the driver stack comes first", *peermem["reasons"]])
+    return needs

@@ -1,0 +1,511 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Asks and tells the package manager of a node what _packages decides. Private to the collection."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import re
+import stat
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.files import read, replace, sync_directory, unlink
+from ansible_collections.fabric.rdma.plugins.module_utils._base.remembered import (
+    DRIVER_PACKAGES,
+    forget,
+    recall,
+    remember,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.dpkg import is_stack_package
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.packages import (
+    DPKG_QUERY,
+    Changes,
+    File,
+    Snapshot,
+    add_changes,
+    bare_name,
+    changes_between,
+    of_the_driver,
+    parse_dpkg_query,
+    plan_undo,
+    split_wish,
+    undone,
+)
+
+__all__ = ["Apt", "Dnf", "Manager", "PackagesError", "Record", "find_manager"]
+
+Run = t.Callable[[t.List[str]], t.Tuple[int, str, str]]
+Needs = t.Tuple[t.Dict[str, t.List[t.List[str]]], t.Dict[str, t.List[str]]]
+
+# A file of pins or repositories is a page; a key is two.
+_MAX_FILE = 1 << 20
+
+
+class PackagesError(Exception):
+    """A package manager that does not do what it is told; the text is for the user."""
+
+
+def _said(output: str, error: str) -> str:
+    """The lines that tell why, of what a package manager prints, without passwords of repositories."""
+    text = re.sub(r"://[^/?#\s]*@", "://", error + "\n" + output)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    told = [line for line in lines if re.match(r"(E:|Error|error)", line)]
+    return "; ".join((told or lines)[:3])[:600]
+
+
+class Manager:
+    """What both families have: files, and commands that are insisted on."""
+
+    paths: t.Tuple[str, ...] = ()
+
+    def __init__(self, run: Run, lock_timeout: int) -> None:
+        self._run = run
+        self._lock_timeout = lock_timeout
+
+    def _output(self, *command: str) -> str:
+        status, output, error = self._run(list(command))
+        if status != 0:
+            raise PackagesError("%s: %s" % (" ".join(command[:2]), _said(output, error)))
+        return output
+
+    def files(self) -> t.Dict[str, File]:
+        """The files that name repositories and pins, as they are."""
+        found: t.Dict[str, File] = {}
+        for path in self.paths:
+            names = [path]
+            if path.endswith("/"):
+                names = []
+                with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                    names = [path + name for name in sorted(os.listdir(path))]
+            for name in names:
+                with contextlib.suppress(FileNotFoundError):
+                    status = os.stat(name)
+                    if stat.S_ISREG(status.st_mode) and status.st_size <= _MAX_FILE:
+                        with open(name, "rb") as handle:
+                            data = base64.b64encode(handle.read()).decode("ascii")
+                        found[name] = File(data, stat.S_IMODE(status.st_mode), (status.st_uid, status.st_gid))
+        return found
+
+    def put_files(self, files: t.Mapping[str, t.Optional[File]]) -> None:
+        for path, file in files.items():
+            if file is None:
+                unlink(path)
+                with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                    sync_directory(os.path.dirname(path))
+            else:
+                replace(path, base64.b64decode(file.data), read(path), exactly=(file.mode, file.owner))
+
+    def snapshot(self) -> Snapshot:
+        raise NotImplementedError
+
+    def needs(self) -> Needs:
+        """(what each installed package needs, what each provides)."""
+        raise NotImplementedError
+
+    def automatic(self) -> t.Optional[t.List[str]]:
+        """Packages that nobody asked for by name; None where nobody tells."""
+        raise NotImplementedError
+
+    def owners(self, paths: t.Sequence[str]) -> t.Dict[str, t.List[str]]:
+        """Packages by the path of a file that they have installed."""
+        raise NotImplementedError
+
+    def offered(self, names: t.Sequence[str]) -> t.List[t.Tuple[str, str]]:
+        """(name, version) of what the node's repositories have of some packages, as far as the node knows."""
+        raise NotImplementedError
+
+    def refresh(self) -> None:
+        """Reads what the repositories have now."""
+        raise NotImplementedError
+
+    def change(self, install: t.Sequence[t.Tuple[str, str]], remove: t.Sequence[str]) -> None:
+        """Installs packages at exact versions, lower or higher, and removes others with their configuration."""
+        raise NotImplementedError
+
+    def mark(self, holds: t.Mapping[str, bool], automatic: t.Sequence[str]) -> None:
+        raise NotImplementedError
+
+
+class Apt(Manager):
+    """Debian and Ubuntu."""
+
+    paths = ("/etc/apt/preferences", "/etc/apt/preferences.d/", "/etc/apt/sources.list.d/", "/etc/apt/keyrings/")
+
+    def _query(self) -> t.Any:
+        return parse_dpkg_query(self._output("dpkg-query", "--show", "--showformat=" + DPKG_QUERY))
+
+    def snapshot(self) -> Snapshot:
+        packages, holds, _needs, _provides = self._query()
+        return Snapshot(packages, holds, self.files())
+
+    def needs(self) -> Needs:
+        _packages, _holds, needs, provides = self._query()
+        return needs, provides
+
+    def automatic(self) -> t.Optional[t.List[str]]:
+        return self._output("apt-mark", "showauto").split()
+
+    def owners(self, paths: t.Sequence[str]) -> t.Dict[str, t.List[str]]:
+        # "name, other:amd64: path"; it ends with 1 where there is no package for one of them, and says so
+        _status, output, _error = self._run(["dpkg-query", "--search", *paths])
+        rows = [line.rpartition(": ") for line in output.splitlines()]
+        return {path: names.split(", ") for names, _colon, path in rows}
+
+    def offered(self, names: t.Sequence[str]) -> t.List[t.Tuple[str, str]]:
+        # "name | version | source"; what only dpkg knows is not there
+        rows = [line.split("|") for line in self._output("apt-cache", "madison", *names).splitlines()]
+        return [(row[0].strip(), row[1].strip()) for row in rows if len(row) == 3]
+
+    def refresh(self) -> None:
+        self._output("apt-get", "update", "-o", "DPkg::Lock::Timeout=%d" % self._lock_timeout)
+
+    def change(self, install: t.Sequence[t.Tuple[str, str]], remove: t.Sequence[str]) -> None:
+        wanted = ["%s=%s" % pair for pair in install] + [name + "-" for name in remove]
+        if wanted:
+            self._output(
+                "apt-get",
+                "install",
+                "--yes",
+                "--purge",
+                "--allow-downgrades",
+                "--allow-change-held-packages",
+                "--no-install-recommends",
+                "-o",
+                "DPkg::Lock::Timeout=%d" % self._lock_timeout,
+                "-o",
+                "Dpkg::Options::=--force-confdef",
+                "-o",
+                "Dpkg::Options::=--force-confold",
+                *wanted,
+            )
+
+    def mark(self, holds: t.Mapping[str, bool], automatic: t.Sequence[str]) -> None:
+        for verb, names in (
+            ("hold", [name for name, held in sorted(holds.items()) if held]),
+            ("unhold", [name for name, held in sorted(holds.items()) if not held]),
+            ("auto", sorted(automatic)),
+        ):
+            if names:
+                self._output("apt-mark", verb, *names)
+
+
+class Dnf(Manager):
+    """The family of RHEL. A package that may be there more than once (a kernel, a key) is known by its whole name."""
+
+    paths: t.Tuple[str, ...] = (
+        "/etc/yum.repos.d/",
+        "/etc/dnf/plugins/versionlock.list",
+        # of dnf5
+        "/etc/dnf/versionlock.toml",
+        "/etc/pki/rpm-gpg/",
+    )
+
+    _FORMAT = "%{NAME}\\t%{ARCH}\\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\\t[%{REQUIRES} ]\\t[%{PROVIDES} ]\\n"
+
+    def _rows(self) -> t.Iterator[t.List[str]]:
+        for line in self._output("rpm", "-qa", "--queryformat", self._FORMAT).splitlines():
+            fields = line.split("\t")
+            if len(fields) == 5:
+                name, arch, version = fields[:3]
+                if re.match(r"gpg-pubkey$|kernel($|-)", name):
+                    plain = version.partition(":")[2]
+                    key = "%s-%s" % (name, plain) if name == "gpg-pubkey" else "%s-%s.%s" % (name, plain, arch)
+                else:
+                    key = "%s.%s" % (name, arch)
+                yield [key, version, *fields[3:]]
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot({row[0]: row[1] for row in self._rows()}, [], self.files())
+
+    def needs(self) -> Needs:
+        """Of files and sonames, too: whatever a package requires."""
+        needs: t.Dict[str, t.List[t.List[str]]] = {}
+        provides: t.Dict[str, t.List[str]] = {}
+        for key, _version, wanted, given in self._rows():
+            needs[key] = [[word] for word in sorted(set(wanted.split()))]
+            provides[key] = sorted(set(given.split()))
+        return needs, provides
+
+    def automatic(self) -> t.Optional[t.List[str]]:
+        return None
+
+    def owners(self, paths: t.Sequence[str]) -> t.Dict[str, t.List[str]]:
+        found: t.Dict[str, t.List[str]] = {}
+        for path in paths:
+            status, output, _error = self._run(["rpm", "-qf", "--queryformat", "%{NAME}.%{ARCH}\n", path])
+            if status == 0:
+                found[path] = output.split()
+        return found
+
+    def offered(self, names: t.Sequence[str]) -> t.List[t.Tuple[str, str]]:
+        text = self._output(
+            "dnf",
+            "--quiet",
+            "repoquery",
+            "--showduplicates",
+            "--queryformat",
+            "%{name}.%{arch} %{epoch}:%{version}-%{release}\n",
+            *names,
+        )
+        return [(words[0], words[1]) for words in (line.split() for line in text.splitlines()) if len(words) == 2]
+
+    def refresh(self) -> None:
+        self._output("dnf", "--quiet", "makecache")
+
+    def change(self, install: t.Sequence[t.Tuple[str, str]], remove: t.Sequence[str]) -> None:
+        if install:
+            # NAME-EPOCH:VERSION-RELEASE.ARCH; dnf goes down as well as up to it
+            wanted = [
+                "%s-%s.%s" % (name.rpartition(".")[0], version, name.rpartition(".")[2]) for name, version in install
+            ]
+            self._output("dnf", "--assumeyes", "--allowerasing", "install", *wanted)
+        there = {row[0] for row in self._rows()}
+        gone = [name for name in remove if name in there]
+        if gone:
+            # not dnf, which takes whatever needs them along
+            self._output("rpm", "--erase", "--allmatches", *gone)
+
+    def mark(self, holds: t.Mapping[str, bool], automatic: t.Sequence[str]) -> None:
+        """Holds are in a file, which is put back with the others; nothing is marked again."""
+
+
+class Zypper(Dnf):
+    """SUSE: RPMs with another program above them."""
+
+    paths = ("/etc/zypp/repos.d/", "/etc/zypp/locks")
+
+    def offered(self, names: t.Sequence[str]) -> t.List[t.Tuple[str, str]]:
+        # "S | Name | Type | Version | Arch | Repository"; what is only installed is in "(System Packages)"
+        plain = sorted({name.rpartition(".")[0] for name in names})
+        text = self._output(
+            "zypper", "--no-refresh", "search", "--details", "--match-exact", "--type", "package", *plain
+        )
+        rows = [[field.strip() for field in line.split("|")] for line in text.splitlines()]
+        return [
+            ("%s.%s" % (row[1], row[4]), row[3] if ":" in row[3] else "0:" + row[3])
+            for row in rows
+            if len(row) == 6 and not row[5].startswith("(")
+        ]
+
+    def refresh(self) -> None:
+        self._output("zypper", "--non-interactive", "refresh")
+
+    def change(self, install: t.Sequence[t.Tuple[str, str]], remove: t.Sequence[str]) -> None:
+        wanted = ["%s=%s" % (name, version.partition(":")[2]) for name, version in install]
+        if wanted:
+            self._output("zypper", "--non-interactive", "install", "--oldpackage", "--force-resolution", *wanted)
+        super().change([], remove)
+
+
+def find_manager(run: Run, lock_timeout: int, name: t.Optional[str] = None) -> Manager:
+    """Of the node, or by name."""
+    kinds: t.Tuple[t.Tuple[str, t.Type[Manager], str], ...] = (
+        ("apt", Apt, "/usr/bin/apt-get"),
+        ("dnf", Dnf, "/usr/bin/dnf"),
+        ("zypper", Zypper, "/usr/bin/zypper"),
+    )
+    for manager, kind, program in kinds:
+        if name == manager or (name is None and os.access(program, os.X_OK)):
+            return kind(run, lock_timeout)
+    raise PackagesError("there is neither apt-get nor dnf nor zypper on this node")
+
+
+def _as_json(snapshot: Snapshot) -> t.Dict[str, t.Any]:
+    return {"packages": snapshot.packages, "holds": list(snapshot.holds), "files": snapshot.files}
+
+
+def _file(value: t.Any) -> t.Optional[File]:
+    if value is None:
+        return None
+    user, group = value[2] if len(value) > 2 else (0, 0)
+    return File(str(value[0]), int(value[1]), (int(user), int(group)))
+
+
+class Outcome(t.NamedTuple):
+    """What is as it was before, what is not, in words, and whether all is but for what others changed or need."""
+
+    restored: t.List[str]
+    left: t.List[str]
+    complete: bool
+
+
+@contextlib.contextmanager
+def _noted(errors: t.List[str]) -> t.Iterator[None]:
+    """What goes wrong inside is a sentence more in a list."""
+    try:
+        yield
+    except PackagesError as exc:
+        errors.append(str(exc))
+    except OSError as exc:
+        errors.append("%s: %s" % (exc.filename, exc.strerror))
+
+
+def _done(errors: t.List[str], action: t.Callable[..., None], *arguments: t.Any) -> bool:
+    """Whether an action came to its end."""
+    before = len(errors)
+    with _noted(errors):
+        action(*arguments)
+    return len(errors) == before
+
+
+class Record:
+    """What a change of the driver did to the packages of a node: remembered there until the driver is proved.
+
+    It is told when a change begins and ends (open, close); what others do before and after that is not counted, nor are the packages,
+    holds and files that they change meanwhile.
+    """
+
+    def __init__(self, manager: Manager, path: str = DRIVER_PACKAGES) -> None:
+        self._manager = manager
+        self._path = path
+        state = recall(path)
+        self.found = state is not None
+        state = state or {}
+        self._automatic: t.List[str] = state.get("automatic", [])
+        self._window: t.Optional[Snapshot] = None
+        self._changes: Changes = state.get("changes", {})
+        self._wished: t.List[str] = state.get("wished", [])
+        # packages and files that others changed meanwhile, and how that is known
+        self._others: t.Dict[str, str] = state.get("others", {})
+        # JSON has no tuples
+        files = self._changes.get("files", {})
+        files.update({name: [_file(one) for one in pair] for name, pair in files.items()})
+        window = state.get("window")
+        if window:
+            paths = {name: t.cast(File, _file(one)) for name, one in window["files"].items()}
+            self._window = Snapshot(window["packages"], window["holds"], paths)
+
+    def _save(self) -> None:
+        remember(
+            self._path,
+            {
+                "automatic": self._automatic,
+                "changes": self._changes,
+                "others": self._others,
+                "wished": self._wished,
+                "window": None if self._window is None else _as_json(self._window),
+            },
+        )
+
+    def open(self, wished: t.Iterable[str] = ()) -> None:
+        """A change begins. wished: packages that it asks for by name, such as ``mlnx-tools=24.10*``."""
+        if self._window is not None:
+            # A run was killed in it, who knows when: only what nobody else changes is its doing.
+            found = changes_between(self._window, self._manager.snapshot())
+            found["packages"] = {name: pair for name, pair in found["packages"].items() if is_stack_package(name)}
+            found["files"] = {path: pair for path, pair in found["files"].items() if "/fabric-rdma-" in path}
+            self._changes = add_changes(self._changes, found)
+        if not self.found:
+            self._automatic = self._manager.automatic() or []
+        self._wished = sorted({*self._wished, *(split_wish(entry)[0] for entry in wished)})
+        self._window = self._manager.snapshot()
+        self._save()
+
+    def _end(self) -> bool:
+        """What a change did until now is counted; whether there was one."""
+        if self._window is None:
+            return False
+        found = changes_between(self._window, self._manager.snapshot())
+        known = self._changes.get("packages", {})
+        there = [path for path, (_old, new) in found["files"].items() if new is not None]
+        owners = self._manager.owners(there) if there else {}
+        found, others = of_the_driver(
+            found, known, self._wished, *self._manager.needs(), self._manager.automatic(), owners
+        )
+        self._changes = add_changes(self._changes, found)
+        self._others.update(others)
+        self._window = None
+        return True
+
+    def _left(self, now: Snapshot) -> t.List[str]:
+        """What others changed meanwhile, in words."""
+        return [
+            "%s stays, since %s" % (" ".join(word for word in (name, now.packages.get(name)) if word), why)
+            for name, why in sorted(self._others.items())
+            if (name in now.packages or name in now.files)
+            and name not in self._changes.get("packages", {})
+            and name not in self._changes.get("files", {})
+        ]
+
+    def close(self) -> None:
+        """A change has ended, well or not."""
+        if self._end():
+            self._save()
+
+    def before(self) -> t.Dict[str, str]:
+        """Versions by name of what undo() goes back to: what was there before the first change that is remembered."""
+        packages = dict((self._window or self._manager.snapshot()).packages)
+        for name, (old, _new) in self._changes.get("packages", {}).items():
+            packages.pop(name, None)
+            if old is not None:
+                packages[name] = old
+        return packages
+
+    def forget(self) -> bool:
+        return forget(self._path)
+
+    def now(self) -> str:
+        """What was changed, as it is at this moment, a line each."""
+        changes, now = self._changes, self._manager.snapshot()
+        lines = ["%s %s" % (name, now.packages.get(name, "not there")) for name in sorted(changes.get("packages", {}))]
+        lines += [
+            "%s %s" % (name, "held" if name in now.holds else "not held") for name in sorted(changes.get("holds", {}))
+        ]
+        lines += [
+            "%s %s" % (path, "there" if path in now.files else "not there") for path in sorted(changes.get("files", {}))
+        ]
+        return "".join(line + "\n" for line in lines)
+
+    def predict(self) -> Outcome:
+        """What undo() would say if all went well."""
+        now = self._manager.snapshot()
+        plan = plan_undo(self._changes, now, *self._manager.needs())
+        texts = ["%s is out" % name for name in plan.remove] + ["%s is %s" % pair for pair in plan.install]
+        return Outcome(texts + ["%s is back" % path for path in plan.files], plan.left + self._left(now), True)
+
+    def undo(self) -> Outcome:
+        """Puts back what the changes found, and forgets it.
+
+        What fails on the way keeps nothing else from being put back: on a full disk, what is removed makes the room for the rest.
+        """
+        errors: t.List[str] = []
+        # who cannot look at what there is does not know what was changed: that is no reason to forget it
+        if self._end():
+            with _noted(errors):
+                self._save()
+        changes = self._changes
+        now = self._manager.snapshot()
+        plan = plan_undo(changes, now, *self._manager.needs())
+        files = dict(plan.files)
+        self._put(files, errors)
+        with _noted(errors):
+            if plan.install and plan.files:
+                self._manager.refresh()
+        if not _done(errors, self._manager.change, plan.install, plan.remove):
+            # a mixture of two stacks is worse than one that is not there
+            removed = _done(errors, self._manager.change, [], plan.remove)
+            self._put(files, errors)
+            if removed and plan.install:
+                _done(errors, self._manager.change, plan.install, [])
+        # whatever became of the packages, there may be room by now
+        self._put(files, errors)
+        with _noted(errors):
+            back = {bare_name(name) for name, _version in plan.install}
+            self._manager.mark(plan.holds, [name for name in self._automatic if bare_name(name) in back])
+        restored, left = undone(changes, self._manager.snapshot())
+        self.forget()
+        # what the plan left says why
+        told = [text for text in left if not any(text.split(" ")[0] == why.split(" ")[0] for why in plan.left)]
+        return Outcome(
+            restored, plan.left + self._left(now) + told + (list(dict.fromkeys(errors)) if told else []), not told
+        )
+
+    def _put(self, files: t.Dict[str, t.Optional[File]], errors: t.List[str]) -> None:
+        """Puts files back, and keeps in `files` those for which there is no room."""
+        for path in list(files):
+            with _noted(errors):
+                self._manager.put_files({path: files[path]})
+                del files[path]

@@ -1,0 +1,432 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What Longhorn, iSCSI and NFS volumes need of a node: checks, and what is to be done. Private to the collection. Pure.
+
+Checks have the names, words and severities of ``longhornctl check preflight`` (longhorn/cli,
+pkg/local/preflight/checker.go) where it has such a check.
+"""
+
+from __future__ import annotations
+
+import textwrap
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.text import WIDTH, printable
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage import (
+    LONGHORN_PATH,
+    STORAGE_MODULES,
+    TARGET_MODEL,
+    TARGET_VENDOR,
+    value_at,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import problems
+
+__all__ = ["StorageError", "duplicate_initiators", "storage_checks", "storage_needs", "storage_table"]
+
+Json = t.Dict[str, t.Any]
+Facts = t.Mapping[str, t.Any]
+_PACKAGES: t.Dict[t.Optional[str], t.Dict[str, str]] = {
+    "debian": {"iscsi": "open-iscsi", "nfs": "nfs-common", "dm_crypt": "cryptsetup"},
+    "rhel": {"iscsi": "iscsi-initiator-utils", "nfs": "nfs-utils", "dm_crypt": "cryptsetup"},
+    "suse": {"iscsi": "open-iscsi", "nfs": "nfs-client", "dm_crypt": "cryptsetup"},
+    None: {"iscsi": "open-iscsi", "nfs": "nfs-utils", "dm_crypt": "cryptsetup"},
+}
+_FILE_SYSTEMS = ("ext4", "xfs")
+
+
+class StorageError(Exception):
+    """A wish that makes no sense; the text is for the user."""
+
+
+class _Finding(t.NamedTuple):
+    """One check. fix: the part of storage_needs() that repairs it, None when nothing in this collection does."""
+
+    check: str
+    status: str
+    message: str
+    remedy: t.Optional[str] = None
+    fix: t.Optional[str] = None
+
+
+_WISHES: t.Dict[str, t.Any] = {"iscsi": True, "nfs": True, "dm_crypt": False, "multipath": True, "path": LONGHORN_PATH}
+
+
+def _wish(wish: t.Optional[t.Mapping[str, t.Any]]) -> Json:
+    given = dict(wish or {})
+    wrong = problems("rdma_storage", given)
+    if wrong:
+        raise StorageError("; ".join(wrong))
+    result = {**_WISHES, **given}
+    return {**result, "path": result["path"] or ""}
+
+
+def _check_iscsi(storage: Facts, duplicate: t.Optional[Facts], host: t.Optional[str]) -> t.Iterator[_Finding]:
+    iscsi = storage["iscsi"]
+    if not iscsi["installed"]:
+        return
+    if iscsi["masked"]:
+        yield _Finding(
+            "iscsid",
+            "error",
+            "%s is masked" % " and ".join(iscsi["masked"]),
+            "`systemctl unmask %s` if iSCSI may be used on this host, else rdma_storage.iscsi: false"
+            % " ".join(iscsi["masked"]),
+        )
+    elif iscsi["service"] == "running":
+        yield _Finding("iscsid", "ok", "Service iscsid is running")
+    elif iscsi["service"] == "listening":
+        yield _Finding("iscsid", "ok", "Service iscsid is inactive, but it can still be activated by iscsid.socket")
+    else:
+        yield _Finding(
+            "iscsid",
+            "error",
+            "Neither iscsid.service nor iscsid.socket is running",
+            "`systemctl enable --now iscsid.socket`",
+            "service",
+        )
+    if not iscsi["enabled"] and not iscsi["masked"]:
+        yield _Finding(
+            "iscsid",
+            "warning",
+            "Neither iscsid.service nor iscsid.socket is started at boot",
+            "`systemctl enable iscsid.socket`",
+            "service",
+        )
+    yield from _check_initiator(iscsi, duplicate, host)
+
+
+def _check_initiator(iscsi: Facts, duplicate: t.Optional[Facts], host: t.Optional[str]) -> t.Iterator[_Finding]:
+    name, sessions = iscsi["initiator_name"], [session["target"] or session["name"] for session in iscsi["sessions"]]
+    problem = None
+    if iscsi["initiator_file"] == "unreadable":
+        yield _Finding(
+            "initiator name",
+            "warning",
+            "/etc/iscsi/initiatorname.iscsi cannot be read",
+            "gather the facts as root (become: true)",
+        )
+        return
+    if name is None:
+        problem = "/etc/iscsi/initiatorname.iscsi %s" % (
+            "is missing" if iscsi["initiator_file"] == "missing" else "has no InitiatorName"
+        )
+    elif iscsi["generate_name"]:
+        problem = "/etc/iscsi/initiatorname.iscsi orders a new name at every start (GenerateName=yes)"
+    elif duplicate is not None:
+        others = [other for other in duplicate["hosts"] if other != host]
+        problem = "InitiatorName %s is also that of %s" % (name, ", ".join(others))
+        if host == duplicate["keeper"]:
+            yield _Finding(
+                "initiator name", "warning", problem, "this host keeps it; %s must get others" % ", ".join(others)
+            )
+            return
+    if problem is None:
+        yield _Finding("initiator name", "ok", "InitiatorName is %s" % name)
+    elif sessions:
+        yield _Finding(
+            "initiator name",
+            "error",
+            problem,
+            "a name is not changed under open sessions (%s): drain the node, detach its volumes until `iscsiadm -m session` is "
+            "empty, then run again" % ", ".join(sessions),
+        )
+    else:
+        yield _Finding(
+            "initiator name", "error", problem, "give it a name of its own (`iscsi-iname`), restart iscsid", "initiator"
+        )
+
+
+def _is_longhorns(path: Facts) -> bool:
+    return (path["vendor"], path["model"]) == (TARGET_VENDOR, TARGET_MODEL)
+
+
+def _check_multipath(storage: Facts, wish: Json) -> t.Iterator[_Finding]:
+    multipathd = storage["multipathd"]
+    if multipathd["service"] == "running":
+        message = "multipathd.service is running"
+    elif multipathd["service"] == "listening":
+        message = "multipathd.service is inactive, but it can still be activated by multipathd.socket"
+    else:
+        yield _Finding("multipathd", "ok", "multipathd.service is not running")
+        return
+    if multipathd["blacklists"]:
+        yield _Finding("multipathd", "ok", message + ", and leaves Longhorn's devices alone")
+        return
+    # Longhorn gives a volume one path: several of the same make are somebody's multipath storage
+    used = [
+        entry["name"]
+        for entry in multipathd["maps"]
+        if len(entry["paths"]) > 1 and any(_is_longhorns(path) for path in entry["paths"])
+    ]
+    remedy = 'blacklist { device { vendor "%s" product "%s" } } in its configuration' % (TARGET_VENDOR, TARGET_MODEL)
+    if used:
+        remedy = (
+            "the maps %s have several paths of the make of Longhorn's devices (%s %s): list your storage's wwids in "
+            "blacklist_exceptions, and the make in blacklist, by hand" % (", ".join(used), TARGET_VENDOR, TARGET_MODEL)
+        )
+    elif multipathd["config_dir"] is None:
+        remedy = "/etc/multipath.conf switches drop-ins off (config_dir): add there " + remedy
+    fixable = wish["multipath"] and not used and multipathd["config_dir"] is not None
+    yield _Finding(
+        "multipathd", "warning", message + ", and grabs Longhorn's devices", remedy, "multipath" if fixable else None
+    )
+
+
+def _check_packages(storage: Facts, wish: Json) -> t.Iterator[_Finding]:
+    programs = storage["programs"]
+    names = _PACKAGES.get(storage["family"], _PACKAGES[None])
+    there = {
+        "iscsi": storage["iscsi"]["installed"],
+        "nfs": storage["nfs"]["installed"],
+        "dm_crypt": programs["cryptsetup"] and programs["dmsetup"],
+    }
+    for part, installed in there.items():
+        if not wish[part]:
+            continue
+        if installed:
+            yield _Finding("packages", "ok", "Package %s is installed" % names[part])
+        else:
+            yield _Finding(
+                "packages", "error", "Package %s is not installed" % names[part], "install it", "packages " + part
+            )
+    for name in storage["tools_missing"]:
+        yield _Finding("programs", "error", "Program %s is not there" % name, "install it", "packages tools " + name)
+
+
+def _wanted_modules(wish: Json) -> t.List[str]:
+    modules = {"dm_crypt": wish["dm_crypt"], "iscsi_tcp": wish["iscsi"], "nfs": wish["nfs"]}
+    return [name for name in STORAGE_MODULES if modules[name]]
+
+
+def _check_modules(facts: Facts, wish: Json) -> t.Iterator[_Finding]:
+    for name in _wanted_modules(wish):
+        # facts of earlier versions have it not
+        state = facts["kernel"]["modules"].get(name)
+        if state is None:
+            yield _Finding(
+                "modules", "error", "It is not known whether module %s is loaded" % name, "discover the host again"
+            )
+        elif not state["available"]:
+            yield _Finding(
+                "modules",
+                "error",
+                "Module %s is not there for kernel %s" % (name, facts["kernel"]["release"]),
+                "install the modules of this kernel (Ubuntu: linux-modules-extra, RHEL: kernel-modules, "
+                "SUSE: kernel-default instead of kernel-default-base)",
+            )
+        elif not state["loaded"]:
+            yield _Finding(
+                "modules", "error", "Module %s is not loaded" % name, "`modprobe %s`" % name, "modules " + name
+            )
+        elif not state["persisted"]:
+            yield _Finding(
+                "modules",
+                "warning",
+                "Module %s is loaded, but not at boot" % name,
+                "add it to /etc/modules-load.d",
+                "modules " + name,
+            )
+        else:
+            yield _Finding("modules", "ok", "Module %s is loaded" % name)
+
+
+def _check_nfs(facts: Facts) -> t.Iterator[_Finding]:
+    nfs = facts["storage"]["nfs"]
+    release = facts["kernel"]["release"]
+    if nfs["versions"] is None:
+        yield _Finding(
+            "NFSv4",
+            "warning",
+            "It is not known whether kernel %s supports NFS4" % release,
+            "longhornctl and this check read /boot/config-%s; install it" % release,
+        )
+    elif {"4.1", "4.2"} & set(nfs["versions"]):
+        yield _Finding("NFSv4", "ok", "NFS4 is supported (%s)" % ", ".join(nfs["versions"]))
+    else:
+        yield _Finding(
+            "NFSv4",
+            "error",
+            "NFS4 is not supported: kernel %s has %s" % (release, ", ".join(nfs["versions"]) or "no version of it"),
+            "boot a kernel with CONFIG_NFS_V4_1 or CONFIG_NFS_V4_2, which volumes for several nodes need",
+        )
+    default = nfs["default_version"]
+    if default is not None and default.partition(".")[0] not in ("4", ""):
+        yield _Finding(
+            "NFS default version",
+            "warning",
+            "NFS default version is %s in /etc/nfsmount.conf" % default,
+            "set Defaultvers=4 there, or remove it",
+        )
+
+
+def _check_path(storage: Facts, path: str) -> t.Iterator[_Finding]:
+    kind = value_at(storage["filesystem_of"], path)
+    if kind is None:
+        yield _Finding(
+            "file system", "warning", "The file system of %s is not known" % path, "gather the facts on the node itself"
+        )
+    elif kind in _FILE_SYSTEMS:
+        yield _Finding("file system", "ok", "%s is on %s" % (path, kind))
+    else:
+        yield _Finding(
+            "file system",
+            "error",
+            "%s is on %s" % (path, kind),
+            "mount an ext4 or XFS file system at %s, or set rdma_storage.path to a directory on one" % path,
+        )
+    for where in ("/", path):
+        mode = value_at(storage["mount_propagation"], where)
+        if mode is not None and mode != "shared":
+            yield _Finding(
+                "mount propagation",
+                "error",
+                "The mount of %s is %s: mounts made by Pods do not reach the host" % (where, mode),
+                "`mount --make-rshared %s` now and at boot (systemd does that; look for who undid it)" % where,
+            )
+            return
+    if value_at(storage["mount_propagation"], path) is not None:
+        yield _Finding("mount propagation", "ok", "Mount propagation is enabled")
+
+
+def _findings(
+    facts: Facts,
+    wish: t.Optional[t.Mapping[str, t.Any]],
+    duplicates: t.Sequence[Facts],
+    host: t.Optional[str],
+) -> t.List[_Finding]:
+    wanted = _wish(wish)
+    storage = facts["storage"]
+    found: t.List[_Finding] = []
+    if wanted["iscsi"]:
+        # a name that it has no more was that of a clone
+        now = str(storage["iscsi"]["initiator_name"] or "").lower()
+        mine = [entry for entry in duplicates if host in entry["hosts"] and entry["name"].lower() == now]
+        found += _check_iscsi(storage, mine[0] if mine else None, host)
+        found += _check_multipath(storage, wanted)
+    if wanted["nfs"]:
+        found += _check_nfs(facts)
+    if wanted["iscsi"] or wanted["nfs"] or wanted["dm_crypt"]:
+        found += _check_packages(storage, wanted)
+        found += _check_modules(facts, wanted)
+        if wanted["path"]:
+            found += _check_path(storage, wanted["path"])
+    return found
+
+
+def storage_checks(
+    facts: Facts,
+    wish: t.Optional[t.Mapping[str, t.Any]] = None,
+    duplicates: t.Sequence[Facts] = (),
+    host: t.Optional[str] = None,
+) -> t.List[Json]:
+    """[{check, status: ok|warning|error, message, remedy: text or None}] of a host.
+
+    facts: ansible_facts.rdma with the subsets kernel and storage. wish: rdma_storage (StorageError when it makes no sense).
+    duplicates: the answer of duplicate_initiators() for all hosts, among which this one is called host.
+    """
+    return [
+        {"check": found.check, "status": found.status, "message": found.message, "remedy": found.remedy}
+        for found in _findings(facts, wish, duplicates, host)
+    ]
+
+
+def storage_needs(
+    facts: Facts,
+    wish: t.Optional[t.Mapping[str, t.Any]] = None,
+    duplicates: t.Sequence[Facts] = (),
+    host: t.Optional[str] = None,
+) -> Json:
+    """What has to be done on a host; arguments as of storage_checks().
+
+    ``needed``, ``reasons`` (the messages of what has to be repaired, and of errors that only people can repair), ``blocked``
+    (those errors, with their remedies), ``packages`` (any at all), ``parts`` (of [iscsi, nfs, dm_crypt], those whose packages
+    are missing), ``tools`` (programs that are missing), ``modules`` (to load and persist), ``unit`` (None, or {name, start}: the
+    unit to enable), ``initiator`` (None, or {taken}: a new name is due, none of these), ``multipath`` (a drop-in is due).
+    """
+    findings = _findings(facts, wish, duplicates, host)
+    fixes = {found.fix for found in findings if found.fix}
+    blocked = [found for found in findings if found.status == "error" and found.fix is None]
+    iscsi = facts["storage"]["iscsi"]
+    unit = None
+    if "service" in fixes:
+        # a socket cannot be started beside its running service (systemd.socket(5))
+        sockets = [name for name in iscsi["enabled"] or iscsi["units"] if name.endswith(".socket")]
+        unit = {
+            "name": (sockets or iscsi["enabled"] or ["iscsid.service"])[0],
+            "start": iscsi["service"] not in ("running", "listening"),
+        }
+    modules = sorted(fix.split()[-1] for fix in fixes if fix.startswith("modules "))
+    parts = [part for part in ("iscsi", "nfs", "dm_crypt") if "packages " + part in fixes]
+    tools = sorted(fix.split()[-1] for fix in fixes if fix.startswith("packages tools "))
+    return {
+        "needed": bool(fixes or blocked),
+        "reasons": [found.message for found in findings if found.fix or found in blocked],
+        "blocked": ["%s: %s" % (found.message, found.remedy) for found in blocked],
+        "packages": bool(parts or tools),
+        "parts": parts,
+        "tools": tools,
+        "modules": modules,
+        "unit": unit,
+        "initiator": {"taken": sorted({str(entry["name"]) for entry in duplicates})} if "initiator" in fixes else None,
+        "multipath": "multipath" in fixes,
+    }
+
+
+def _mapping(value: t.Any) -> t.Mapping[str, t.Any]:
+    return value if isinstance(value, t.Mapping) else {}
+
+
+def duplicate_initiators(facts_by_host: t.Mapping[str, Facts]) -> t.List[Json]:
+    """Initiator names that several hosts have: [{name, hosts, keeper: host or None, regenerate: [host], refused: [host]}].
+
+    facts_by_host: ansible_facts.rdma by host; hosts without the subset storage are passed over. The keeper is the host with
+    open sessions, or without any the first by name: whatever order hosts are treated in, and in however many waves, the
+    answer is the same. With sessions on several hosts nobody is the keeper, and those are in refused: to take a name from under
+    a session is to lose its disk. Sorted by name.
+    """
+    hosts: t.Dict[str, t.List[str]] = {}
+    sessions: t.Dict[str, bool] = {}
+    for host in sorted(facts_by_host):
+        # a host whose facts make no sense is not prepared, and keeps no other from it
+        storage = _mapping(_mapping(facts_by_host[host]).get("storage"))
+        iscsi = _mapping(storage.get("iscsi"))
+        name = iscsi.get("initiator_name")
+        # names are compared without regard to case (RFC 3722)
+        if name and isinstance(name, str) and not iscsi.get("generate_name"):
+            hosts.setdefault(name.lower(), []).append(host)
+            sessions[host] = bool(iscsi.get("sessions"))
+    found = []
+    for name, sharing in sorted(hosts.items()):
+        if len(sharing) < 2:
+            continue
+        busy = [host for host in sharing if sessions[host]]
+        keeper = None if len(busy) > 1 else (busy or sharing)[0]
+        found.append(
+            {
+                "name": name,
+                "hosts": sharing,
+                "keeper": keeper,
+                "regenerate": [host for host in sharing if host != keeper and host not in busy],
+                "refused": busy if len(busy) > 1 else [],
+            }
+        )
+    return found
+
+
+def storage_table(results_by_host: t.Mapping[str, t.Mapping[str, t.Any]]) -> t.List[str]:
+    """Lines of at most 100 columns: a host and how many of its checks are in order, below it those that are not, with remedies."""
+    lines: t.List[str] = []
+    for host in sorted(results_by_host):
+        checks = results_by_host[host]["checks"]
+        bad = [check for check in checks if check["status"] != "ok"]
+        head = "%s: %d of %d checks in order" % (printable(host), len(checks) - len(bad), len(checks))
+        lines.append(head if len(head) <= WIDTH else "…" + head[1 - WIDTH :])
+        for check in sorted(bad, key=lambda check: str(check["status"])):
+            words = "%s (%s)" % (check["message"], check["check"])
+            if check["remedy"]:
+                words += ". Remedy: %s" % check["remedy"]
+            lines += textwrap.wrap(
+                printable(words), WIDTH, initial_indent="  %-8s " % check["status"], subsequent_indent=" " * 11
+            )
+    return lines

@@ -1,0 +1,307 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""In which order nodes are changed, and whether the next ones may be. Private to the collection. Pure.
+
+Ansible counts failures in its own way: a host that fails in a block with an ``always`` section and one that becomes unreachable do
+not count for max_fail_percentage, and a batch of which every host fails ends all playbooks of the run, the report with them. So
+nothing here counts failures. Each node says what became of it (``begun``, then ``finished``, ``failed`` or ``worse``), and a turn
+begins only when every node of the turns before has said ``finished``. A node that has begun and says nothing more was lost.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import MAX_LEVELS
+
+__all__ = [
+    "ROLES",
+    "WavesError",
+    "gone",
+    "outcome_lines",
+    "outcomes",
+    "plan_turns",
+    "refusals",
+    "share",
+    "stops",
+    "told",
+]
+
+Json = t.Dict[str, t.Any]
+
+_MAX_MESSAGE = 2000
+_MAX_SAID = 200
+# What ansible-core puts before the message of a module or a filter, by version.
+_PREFIXES = re.compile(
+    r"\A(?:(?:Task|Action|Module) failed: |Finalization of task args for '[^']*' failed: |Error while resolving value for '[^']*': "
+    r"|The filter plugin '[^']*' failed: |Unexpected templating type error .*?: )+"
+)
+
+
+# Those that change nodes, in the order in which they have to run.
+ROLES = ("ofed", "storage_prereqs", "containerd_memlock", "nvidia_peermem")
+
+
+class WavesError(Exception):
+    """A wish about waves that makes no sense; the text is for the user."""
+
+
+def share(value: t.Any, count: int, variable: str) -> int:
+    """How many of count hosts a number (3, "3") or a percentage ("10%") stands for: at least one, percentages rounded down.
+
+    The same as Ansible makes of ``serial`` (ansible.utils.helpers.pct_to_int). WavesError for anything else.
+    """
+    text = str(value).strip()
+    found = re.match(r"([0-9]{1,9})(%?)\Z", text, re.ASCII)
+    if isinstance(value, bool) or not found or int(found.group(1)) < 1:
+        raise WavesError(
+            '%s is %r; expected a number of hosts from 1 on, or a percentage such as "10%%"' % (variable, value)
+        )
+    number = int(found.group(1))
+    if found.group(2) and number > 100:
+        raise WavesError("%s is %r; a percentage is at most 100" % (variable, value))
+    return max(1, number * count // 100) if found.group(2) else number
+
+
+def _levels(serial: t.Any) -> t.List[t.Any]:
+    levels = list(serial) if isinstance(serial, (list, tuple)) else [serial]
+    if not 1 <= len(levels) <= MAX_LEVELS:
+        raise WavesError(
+            "rdma_serial has %d entries; expected 1 to %d, of which the last is repeated until no host is left"
+            % (len(levels), MAX_LEVELS)
+        )
+    return levels
+
+
+def plan_turns(
+    hosts: t.Sequence[str],
+    serial: t.Any,
+    limit: t.Any,
+    total: int,
+    away: t.Collection[str] = (),
+    interrupted: t.Collection[str] = (),
+) -> t.List[Json]:
+    """Turns in the order in which they are taken, each {number, wave, level, hosts}; numbers and waves count from 1, levels from 0.
+
+    hosts: those on which something is to be done, in the order of the inventory. serial: the sizes of the waves, numbers or
+    percentages of these hosts, the last one repeated; a level is the entry of it that a wave comes from. limit: how many of `away`
+    (hosts that are drained or restarted) may be out of work at the same time, a number or a percentage of `total` hosts: a wave with
+    more of them takes several turns. Those of `interrupted`, whose last change never came to its end, come first, so that a run
+    that was killed begins where it was.
+
+    Turns of one level may be taken in any order, those of a lower level come first. WavesError for wishes that make no sense.
+    """
+    # a run that was killed may have left them out of work, whatever is still to be done there
+    away = {*away, *interrupted}
+    levels = _levels(serial)
+    sizes = [share(entry, len(hosts), "rdma_serial") for entry in levels]
+    most = share(limit, total, "rdma_max_unavailable")
+    waiting = [host for host in hosts if host in interrupted] + [host for host in hosts if host not in interrupted]
+    turns: t.List[Json] = []
+    wave = 0
+    while waiting:
+        level = min(wave, len(sizes) - 1)
+        wave += 1
+        now, waiting = waiting[: sizes[level]], waiting[sizes[level] :]
+        leave = [host for host in now if host in away]
+        stay = [host for host in now if host not in away]
+        first, leave = stay + leave[:most], leave[most:]
+        for chosen in (first, *(leave[start : start + most] for start in range(0, len(leave), most))):
+            inside = set(chosen)
+            turns.append(
+                {
+                    "number": len(turns) + 1,
+                    "wave": wave,
+                    "level": level,
+                    # as they stand in the wave
+                    "hosts": [host for host in now if host in inside],
+                }
+            )
+    return turns
+
+
+def told(state: t.Optional[t.Mapping[str, t.Any]], own_turn: bool) -> str:
+    """What became of a host, in one word.
+
+    state: what the host has said last, {state, ...}, None when it has not begun. own_turn: whether its turn is the one that is
+    being taken, in which it may still be at work.
+    """
+    if not state or not state.get("state"):
+        return "waiting"
+    if state.get("state") == "begun" and not own_turn:
+        return "lost"
+    return str(state.get("state"))
+
+
+def stops(hosts: t.Mapping[str, t.Mapping[str, t.Any]], number: int) -> t.List[str]:
+    """Why the turn of a number must not begin, in words; an empty list lets it.
+
+    hosts: by name {turn, level, state}, state as told() takes it. All that has begun must have finished, and everything of a lower
+    level must have begun. What the turn's own hosts have said is not asked.
+    """
+    levels = {int(one["turn"]): int(one["level"]) for one in hosts.values()}
+    own = levels.get(number, 0)
+    reasons: t.List[str] = []
+    held: t.List[str] = []
+    for name in sorted(hosts):
+        one = hosts[name]
+        if int(one["turn"]) == number:
+            continue
+        state = one.get("state") or None
+        word = told(state, False)
+        if word in ("failed", "worse", "lost"):
+            reasons.append(_reason(name, word, state or {}))
+        elif word == "held":
+            held.append(name)
+        elif word == "waiting" and int(one["level"]) < own:
+            reasons.append("%s is of an earlier wave and has not had its turn" % name)
+    if held and not reasons:
+        reasons.append("%s was held back" % ", ".join(held))
+    return reasons
+
+
+def _reason(name: str, word: str, state: t.Mapping[str, t.Any]) -> str:
+    step = " in %s" % state["step"] if state.get("step") else ""
+    if word == "lost":
+        return "%s was lost%s: it does not answer any more" % (name, step)
+    message = _line(state.get("message"))
+    said = ": %s" % message if message else ""
+    return "%s %s%s%s" % (name, {"failed": "failed", "worse": "is worse than before"}[word], step, said)
+
+
+def _line(text: t.Any) -> t.Optional[str]:
+    """What a task has said as one line, without what Ansible puts before it; None for nothing."""
+    line = " ".join(str(text or "").split())[:_MAX_MESSAGE]
+    return _PREFIXES.sub("", line) or None
+
+
+_REMEDIES = {
+    "failed": "put right what the message says and run again: the next run begins with one node",
+    "worse": (
+        "look at its journal and at dmesg and bring back what was lost, then run again: the next run begins with this node. "
+        "When it is meant to be as it is now, remove /var/lib/fabric.rdma/change.json there"
+    ),
+    "lost": "look at its console and bring it back, then run again: the next run begins with it and compares it with what it was before",
+    "unreachable": "see that it answers ssh, or take it out of the run (--limit 'all,localhost,!NAME'), then run again",
+    "held": "nothing was done there: it gets its turn when the others are well",
+}
+
+
+def outcomes(hosts: t.Mapping[str, t.Mapping[str, t.Any]]) -> Json:
+    """What became of every host of a run: {schema: 1, hosts: {name: {state, wave, step, task, message, remedy}}}.
+
+    hosts: by name what they have said last, with the key wave where they had a turn. States: finished, failed, worse, lost, held
+    (not begun, since the run stopped before), unreachable (at the beginning). wave, step, task, message and remedy are None where
+    there is none. Hosts that never had anything to do are not in it.
+    """
+    found: Json = {}
+    for name in sorted(hosts):
+        state = hosts[name]
+        word = told(state, False)
+        if word == "waiting":
+            word = "held"
+        text = {key: _line(state.get(key)) for key in ("step", "task", "message")}
+        if word == "lost":
+            text["message"] = "it does not answer any more since the step %s began" % (text["step"] or "begin")
+        found[name] = {"state": word, "wave": state.get("wave"), **text, "remedy": _REMEDIES.get(word)}
+    return {"schema": 1, "hosts": found}
+
+
+def outcome_lines(document: t.Mapping[str, t.Any]) -> t.List[str]:
+    """A sentence for each host of outcomes() that something is wrong with, and one for all that were held back."""
+    lines: t.List[str] = []
+    held: t.List[str] = []
+    for name, one in sorted(document["hosts"].items()):
+        state = str(one.get("state"))
+        if state == "held":
+            held.append(name)
+        elif state != "finished":
+            where = " in the step %s" % one["step"] if one.get("step") else ""
+            task = " at '%s'" % one["task"] if one.get("task") else ""
+            # short enough for what to do about it to be read, too
+            message = str(one.get("message") or "").rstrip(".")
+            said = ": %s" % (message if len(message) <= _MAX_SAID else message[:_MAX_SAID] + " ...") if message else ""
+            word = {"failed": "failed", "worse": "is worse than before", "lost": "was lost"}.get(
+                state, "is unreachable"
+            )
+            lines.append("%s %s%s%s%s. Remedy: %s." % (name, word, where, task, said, one.get("remedy")))
+    if held:
+        names = ", ".join(held[:8]) + (" and %d more" % (len(held) - 8) if len(held) > 8 else "")
+        lines.append("Held back, and not touched: %s." % names)
+    return lines
+
+
+def gone(
+    everyone: t.Sequence[str],
+    there: t.Collection[str],
+    wave: t.Collection[str],
+    running: t.Collection[str],
+    failed: t.Collection[str],
+    in_order: bool,
+) -> t.Dict[str, Json]:
+    """The hosts that have left a play, by name: {wave, how}, for refusals().
+
+    everyone: all hosts of the play. there: those that have not left it, of any wave; a host that its user ended (end_host) is back
+    when the next wave begins. wave: the hosts of the wave that is under way. running, failed: those of them that Ansible counts as
+    such; as running it counts also those that were ended, and those that fail in a block with ``always``.
+
+    wave: earlier, own or later than the one that is under way. in_order: whether waves are taken in the order of everyone; if not,
+    all but its own are called earlier ones. how: failed, lost, or None where Ansible does not tell.
+    """
+    alive, own = set(there), set(wave)
+    first = next((number for number, host in enumerate(everyone) if host in own), 0)
+    left: t.Dict[str, Json] = {}
+    for number, host in enumerate(everyone):
+        if host in alive:
+            continue
+        if host in own:
+            how = "failed" if host in failed else None if host in running else "lost"
+            left[host] = {"wave": "own", "how": how}
+        else:
+            left[host] = {"wave": "later" if in_order and number > first else "earlier", "how": None}
+    return left
+
+
+_HOW = {"failed": "failed", "lost": "was lost"}
+_MAX_REASONS = 8
+
+
+def refusals(left: t.Mapping[str, t.Mapping[str, t.Any]]) -> t.List[str]:
+    """Why a role must not begin to change a host, in words; an empty list lets it.
+
+    left: the hosts that have left the play, by name {wave, how, changes}; wave and how as gone() tells them. changes: by role what
+    the action wave_gate returned at the begin and at the end of its change, {at: seconds}; None, or something without `at`, where
+    it did not come so far.
+
+    What was changed in this run has to be well, and every host of an earlier wave, whether it was changed or not. Not counted is
+    one that ended a role well and left the wave that is under way without a word: its user may have ended it.
+    """
+    reasons: t.List[str] = []
+    held: t.List[str] = []
+    for host in sorted(left):
+        one = left[host]
+        changes = one["changes"]
+        begun = {role: _when(begin) for role, (begin, _end) in changes.items() if _when(begin)}
+        ended = {role: _when(end) for role, (_begin, end) in changes.items() if _when(end)}
+        unfinished = [role for role in begun if begun[role] > ended.get(role, 0)]
+        how = _HOW.get(one["how"], "failed or was lost")
+        if unfinished:
+            reasons.append("%s %s in the middle of the role %s" % (host, how, unfinished[0]))
+        elif any(isinstance(begin, t.Mapping) and begin.get("failed") for begin, _end in changes.values()):
+            held.append(host)
+        elif begun and (one["wave"] != "own" or one["how"]):
+            last = max(begun, key=lambda role: begun[role])
+            reasons.append("%s %s after the role %s" % (host, how, last))
+        elif not begun and one["wave"] == "earlier":
+            reasons.append("%s, of an earlier wave, %s before a role changed it" % (host, how))
+    if held and not reasons:
+        reasons = ["%s was held back" % host for host in held]
+    more = len(reasons) - _MAX_REASONS
+    return reasons[:_MAX_REASONS] + (["and %d more" % more] if more > 0 else [])
+
+
+def _when(result: t.Any) -> float:
+    at = result.get("at") if isinstance(result, t.Mapping) else None
+    return float(at) if isinstance(at, (int, float)) else 0.0

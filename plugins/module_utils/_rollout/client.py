@@ -1,0 +1,351 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The few requests that a rollout sends to an API server, each refusal as a sentence with a remedy. Private.
+
+Kubeconfigs, their certificates, tokens and login helpers are read by the Python package kubernetes, as modules of kubernetes.core
+do, and requests go through its dynamic client, on which kubernetes.core stands: what is below it (ApiClient.call_api) has had
+three signatures. The modules of kubernetes.core themselves cannot do it: they have no strict field validation for server-side
+apply, no dry run of many objects before the first change, no resourceVersion for what they apply, and no way to a node's status.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import importlib
+import json
+import os
+import re
+import time
+import typing as t
+import urllib.parse
+
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import FIELD_MANAGER, describe, explain
+
+__all__ = ["CONNECTION_OPTIONS", "Kube", "KubeError", "Unreachable", "redacted", "without_password"]
+
+Json = t.Dict[str, t.Any]
+
+# Seconds until a request without an answer is given up.
+TIMEOUT = 60
+# Versions of the Python package kubernetes that are tested, both ends of the range in requirements.txt: from, and below.
+_OLDEST, _BEYOND = (24, 2), (38,)
+_PAGE = 500
+
+# argument_spec of every module that speaks to an API server
+CONNECTION_OPTIONS: Json = {"kubeconfig": {"type": "path"}, "context": {"type": "str"}}
+
+_INSTALL = (
+    "Install the operator that brings it (for mellanox.com: the NVIDIA Network Operator, rdma_rollout.helm: {install: true}), then "
+    "run again"
+)
+_REMEDIES = {
+    "NicNodePolicy": _INSTALL
+    + "; one that is there may be older than 26.4, which brought this kind, or its definitions were not upgraded with it "
+    "(upgradeCRDs of its chart): policy: cluster does without",
+}
+
+
+def without_password(text: str) -> str:
+    """A text in which no address has its user and password any more."""
+    return re.sub(r"://[^/?#\s]*@", "://", text)
+
+
+def _leaves(values: t.Any) -> t.Iterator[str]:
+    if isinstance(values, t.Mapping):
+        for each in values.values():
+            yield from _leaves(each)
+    elif isinstance(values, (list, tuple)):
+        for each in values:
+            yield from _leaves(each)
+    elif values is not None and not isinstance(values, bool):
+        # programs quote a line, or a text as JSON
+        yield from str(values).splitlines()
+        yield json.dumps(str(values))[1:-1]
+
+
+def redacted(text: str, values: t.Any) -> str:
+    """A text without what stands in values, in any depth (their keys are not secret), and without passwords of addresses."""
+    # the longest first: one may be a part of another. What is as short as a number of replicas would leave nothing readable.
+    for secret in sorted({each.strip() for each in _leaves(values)}, key=len, reverse=True):
+        if len(secret) > 3:
+            text = text.replace(secret, "***")
+    return without_password(text)
+
+
+def _base(version: str) -> str:
+    return ("/apis/" if "/" in version else "/api/") + version
+
+
+class KubeError(Exception):
+    """A refusal, with its remedy; the text is for the user."""
+
+    def __init__(self, text: str, code: int = 0) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class Unreachable(KubeError):
+    """Nothing answered, or the answer broke off: what was asked may have been done or not."""
+
+
+def _library(name: str) -> t.Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as exc:
+        raise KubeError(
+            "the Python package kubernetes is missing for %s, which runs this module: %s. Install it there (requirements.txt)"
+            % (os.path.realpath("/proc/self/exe"), exc)
+        ) from exc
+
+
+def _client(kubeconfig: t.Optional[str], context: t.Optional[str]) -> t.Tuple[t.Any, str]:
+    """(client, where its settings come from)."""
+    config = _library("kubernetes.config")
+    path = kubeconfig or os.environ.get("K8S_AUTH_KUBECONFIG") or os.environ.get("KUBECONFIG") or ""
+    chosen = context or os.environ.get("K8S_AUTH_CONTEXT") or None
+    wanted = path or os.path.expanduser("~/.kube/config")
+    how = "Set rdma_rollout.kubeconfig to a file that is there, or KUBECONFIG where Ansible is started"
+    existing = [part for part in wanted.split(os.pathsep) if os.path.exists(os.path.expanduser(part))]
+    if not existing:
+        if not path and os.environ.get("KUBERNETES_SERVICE_HOST"):
+            try:
+                config.load_incluster_config()
+            except config.ConfigException as exc:
+                raise KubeError("in a Pod without a usable ServiceAccount: %s. %s" % (exc, how)) from exc
+            return _library("kubernetes.client").ApiClient(), "the ServiceAccount of this Pod"
+        raise KubeError("no kubeconfig: %s does not exist. %s" % (wanted, how))
+    try:
+        return config.new_client_from_config(config_file=wanted, context=chosen), wanted
+    except config.ConfigException as exc:
+        raise KubeError(without_password("kubeconfig %s: %s. %s" % (wanted, exc, how))) from exc
+    except (OSError, ValueError, KeyError, TypeError) as exc:
+        raise KubeError("kubeconfig %s cannot be read: %s. %s" % (wanted, exc, how)) from exc
+    except Exception as exc:
+        # the package passes on what its YAML reader raises
+        if type(exc).__module__.partition(".")[0] != "yaml":
+            raise
+        # its own text may quote the file
+        mark = getattr(exc, "problem_mark", None)
+        problem = getattr(exc, "problem", None) or "it cannot be read"
+        where = ", line %d" % (mark.line + 1) if mark is not None else ""
+        raise KubeError("kubeconfig %s is no YAML%s: %s. %s" % (wanted, where, problem, how)) from exc
+
+
+def _version_warning(text: str) -> t.Optional[str]:
+    """What to say about a version of the Python package kubernetes that is not tested."""
+    numbers = tuple(int(number) for number in re.findall(r"\d+", text)[:2])
+    if _OLDEST <= numbers < _BEYOND:
+        return None
+    return "the Python package kubernetes is %s; tested are versions from %s to before %s (requirements.txt)" % (
+        text or "of an unknown version",
+        ".".join(map(str, _OLDEST)),
+        ".".join(map(str, _BEYOND)),
+    )
+
+
+def _transport_warning(server: str, verified: bool, source: str) -> t.Optional[str]:
+    """What to say about a connection on which others can listen or answer."""
+    address = urllib.parse.urlsplit(server)
+    if address.scheme == "http" and address.hostname not in ("localhost", "127.0.0.1", "::1"):
+        return (
+            "%s reaches the API server over plain HTTP (%s): credentials and all that is applied can be read and changed"
+            % (
+                source,
+                without_password(server),
+            )
+        )
+    if address.scheme != "http" and not verified:
+        return (
+            "%s skips the verification of the API server's certificate (insecure-skip-tls-verify): anybody on the way can answer for "
+            "%s, and read its credentials. Put the certificate of its authority there instead (certificate-authority-data)"
+            % (source, without_password(server))
+        )
+    return None
+
+
+class Kube:
+    """An API server. Every method raises KubeError. No text that it makes has a password in it."""
+
+    def __init__(self, kubeconfig: t.Optional[str] = None, context: t.Optional[str] = None) -> None:
+        client, self.source = _client(kubeconfig, context)
+        configuration = client.configuration
+        # the package, and urllib3, would ask more often, silently, and hide a server that is going down
+        configuration.retries = False
+        configuration.client_go_retries = False
+        client.rest_client.pool_manager.connection_pool_kw["retries"] = False
+        # what it would look up first, to find its way by names, is looked up here when it is needed
+        self._client = _library("kubernetes.dynamic").DynamicClient(client, discoverer=lambda *_arguments: None)
+        self.server = without_password(str(configuration.host))
+        said = (
+            _version_warning(str(getattr(_library("kubernetes"), "__version__", ""))),
+            _transport_warning(str(configuration.host), bool(configuration.verify_ssl), self.source),
+        )
+        self.warnings = [text for text in said if text]
+        self._kinds: t.Dict[str, t.Dict[str, t.Tuple[str, bool]]] = {}
+        self._ahead = 0.0
+
+    def now(self) -> float:
+        """The time by the clock of the API server, as of its last answer: those of controllers differ."""
+        return time.time() + self._ahead
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        doing: str,
+        query: t.Sequence[t.Tuple[str, str]] = (),
+        body: t.Any = None,
+        content: str = "application/json",
+        accept: str = "application/json",
+    ) -> Json:
+        exceptions = _library("urllib3.exceptions")
+        try:
+            answer = self._client.request(
+                method,
+                path,
+                body=body,
+                query_params=list(query),
+                header_params={"Accept": accept},
+                content_type=content,
+                serialize=False,
+                _request_timeout=TIMEOUT,
+            )
+            said = email.utils.parsedate_tz(answer.headers.get("Date") or "")
+            if said:
+                self._ahead = email.utils.mktime_tz(said) - time.time()
+            return t.cast(Json, json.loads(answer.data))
+        except exceptions.HTTPError as exc:
+            raise self._no_answer(doing, str(getattr(exc, "reason", None) or exc)) from exc
+        except _library("kubernetes.client.exceptions").ApiException as exc:
+            if not exc.status:
+                raise self._no_answer(doing, str(exc.reason)) from exc
+            text = (
+                exc.body.decode("utf-8", "replace")
+                if isinstance(exc.body, bytes)
+                else str(exc.body or exc.reason or "")
+            )
+            try:
+                status: t.Any = json.loads(text)
+            except (ValueError, RecursionError):
+                status = text
+            raise KubeError(without_password(explain(int(exc.status), status, doing)), int(exc.status)) from exc
+        except (ValueError, RecursionError) as exc:
+            raise Unreachable("cannot %s: %s answered with something else than JSON" % (doing, self.server)) from exc
+
+    def _no_answer(self, doing: str, reason: str) -> Unreachable:
+        return Unreachable(
+            "cannot %s: no answer from the API server %s (%s). Look whether it runs and can be reached from here, and whether "
+            "%s is of this cluster; then run again"
+            % (doing, self.server, without_password(" ".join(reason.split()).split(": ", 1)[-1]), self.source)
+        )
+
+    # what there is
+
+    def find(self, path: str, doing: str) -> t.Optional[Json]:
+        """The object at a path, None when there is none."""
+        try:
+            return self.request("GET", path, doing)
+        except KubeError as exc:
+            if exc.code == 404:
+                return None
+            raise
+
+    def list(self, path: str, doing: str, metadata_only: bool = False, **query: str) -> t.List[Json]:
+        """All items of a list, page by page. metadata_only spares the rest, which for nodes is nearly all."""
+        accept = (
+            "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1" if metadata_only else "application/json"
+        )
+        items: t.List[Json] = []
+        token = ""
+        while True:
+            more = [("limit", str(_PAGE)), *sorted(query.items()), *([("continue", token)] if token else [])]
+            page = self.request("GET", path, doing, more, accept=accept)
+            items.extend(page.get("items") or [])
+            token = (page.get("metadata") or {}).get("continue") or ""
+            if not token:
+                return items
+
+    def kinds(self, version: str) -> t.Dict[str, t.Tuple[str, bool]]:
+        """{kind: (what it is called in paths, whether it has a namespace)} of an API version, empty when the cluster has none of it."""
+        if version not in self._kinds:
+            found = self.find(_base(version), "look up " + version) or {}
+            self._kinds[version] = {
+                each["kind"]: (each["name"], bool(each["namespaced"]))
+                for each in found.get("resources") or []
+                if "/" not in each["name"]
+            }
+        return self._kinds[version]
+
+    def path(self, item: t.Mapping[str, t.Any]) -> str:
+        """Where an object lies. The API server says how its kind is called there, and whether it has a namespace."""
+        version, kind = str(item["apiVersion"]), str(item["kind"])
+        known = self.kinds(version)
+        if kind not in known:
+            raise KubeError(
+                "the cluster does not know %s of %s: its CustomResourceDefinition is missing, or has another version. %s"
+                % (kind, version, _REMEDIES.get(kind) or _INSTALL)
+            )
+        plural, namespaced = known[kind]
+        metadata = item["metadata"]
+        place = "/namespaces/%s" % metadata["namespace"] if namespaced else ""
+        return "%s%s/%s/%s" % (_base(version), place, plural, metadata["name"])
+
+    # what changes
+
+    def apply(
+        self,
+        item: t.Mapping[str, t.Any],
+        dry_run: bool,
+        force: bool = False,
+        stand_in: t.Optional[str] = None,
+        seen: t.Optional[t.Mapping[str, t.Any]] = None,
+    ) -> Json:
+        """Server-side apply. An unknown field is an error.
+
+        stand_in: the namespace to try it in while its own is not there. seen: the object as it was looked at; if it is another by now,
+        the API server refuses (409).
+        """
+        query = [
+            ("fieldManager", FIELD_MANAGER),
+            ("fieldValidation", "Strict"),
+            ("force", "true" if force else "false"),
+        ]
+        if dry_run:
+            query.append(("dryRun", "All"))
+        shown = describe(item)
+        if stand_in is not None:
+            item = {**item, "metadata": {**item["metadata"], "namespace": stand_in}}
+        if seen is not None:
+            precise = {key: seen["metadata"][key] for key in ("uid", "resourceVersion")}
+            item = {**item, "metadata": {**item["metadata"], **precise}}
+        # JSON is YAML. The charset keeps newer versions of the package from serialising it a second time.
+        return self.request(
+            "PATCH",
+            self.path(item),
+            "apply " + shown,
+            query,
+            json.dumps(item),
+            "application/apply-patch+yaml; charset=utf-8",
+        )
+
+    def merge(self, path: str, doing: str, body: Json, dry_run: bool) -> Json:
+        """Merge patch: for what is not ours as a whole, and must not be made when it is not there (nodes)."""
+        query = [
+            ("fieldManager", FIELD_MANAGER),
+            ("fieldValidation", "Strict"),
+            *([("dryRun", "All")] if dry_run else []),
+        ]
+        return self.request("PATCH", path, doing, query, body, "application/merge-patch+json")
+
+    def delete(self, item: t.Mapping[str, t.Any], dry_run: bool) -> None:
+        """Delete exactly the object that was looked at: not one that was made in its place, or changed since (409)."""
+        body: Json = {
+            "kind": "DeleteOptions",
+            "apiVersion": "v1",
+            "propagationPolicy": "Background",
+            "preconditions": {key: item["metadata"][key] for key in ("uid", "resourceVersion")},
+        }
+        if dry_run:
+            body["dryRun"] = ["All"]
+        self.request("DELETE", self.path(item), "delete " + describe(item), body=body)

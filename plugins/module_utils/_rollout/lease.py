@@ -1,0 +1,195 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One rollout at a time: a Lease (coordination.k8s.io/v1) that whoever rolls out holds and renews. Private.
+
+One that is not renewed any more, because its holder was killed, expires. All times are those of the API server's clock.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import pwd
+import socket
+import typing as t
+import uuid
+
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import MANAGED_BY
+
+__all__ = ["DURATION", "LEASE_NAME", "LEASE_OPTIONS", "Lease", "expires_in", "new_holder", "under_way"]
+
+Json = t.Dict[str, t.Any]
+
+LEASE_NAME = "fabric-rdma-rollout"
+# Seconds after which a Lease that nobody renews is free. A request may take half of them (_kube.TIMEOUT).
+DURATION = 120
+# argument_spec of modules that go on with a Lease that another one has taken
+LEASE_OPTIONS: Json = {
+    "type": "dict",
+    "options": {
+        "namespace": {"type": "str", "required": True},
+        "holder": {"type": "str", "required": True},
+        "duration": {"type": "int", "default": DURATION},
+    },
+}
+# How often it is tried again when somebody writes the Lease at the same time.
+_TRIES = 5
+
+
+def new_holder() -> str:
+    """A name for this run that says where it is, and that no other has."""
+    try:
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        user = str(os.getuid())
+    return "%s@%s/%s" % (user, socket.gethostname(), uuid.uuid4().hex[:8])
+
+
+def _stamp(seconds: float) -> str:
+    """metav1.MicroTime."""
+    moment = datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _moment(text: t.Any) -> t.Optional[float]:
+    try:
+        moment = datetime.datetime.strptime(str(text)[:19] + "+0000", "%Y-%m-%dT%H:%M:%S%z")
+    except ValueError:
+        return None
+    return moment.timestamp()
+
+
+def expires_in(lease: t.Mapping[str, t.Any], now: float) -> float:
+    """Seconds until a Lease expires, 0 or less when it is free (client-go: one without holder or renewal is)."""
+    spec = lease.get("spec") or {}
+    renewed = _moment(spec.get("renewTime"))
+    if not spec.get("holderIdentity") or renewed is None:
+        return 0
+    return renewed + int(spec.get("leaseDurationSeconds") or 0) - now
+
+
+def _ago(moment: t.Optional[float], now: float) -> str:
+    if moment is None:
+        return "at an unknown time"
+    seconds = max(0, int(now - moment))
+    return "%d s ago" % seconds if seconds < 120 else "%d min ago" % (seconds // 60)
+
+
+def under_way(lease: t.Mapping[str, t.Any], now: float) -> str:
+    """Who rolls out, since when, and what to do when that is not so any more."""
+    spec, metadata = lease.get("spec") or {}, lease["metadata"]
+    return (
+        "Another rollout is under way: Lease %s/%s is held by %s, taken %s, renewed %s. Wait until it has ended, then run again. If it does "
+        "not run any more, its Lease expires in %d s; kubectl -n %s delete lease %s breaks it at once"
+        % (
+            metadata["namespace"],
+            metadata["name"],
+            " ".join(str(spec.get("holderIdentity")).split())[:200],
+            _ago(_moment(spec.get("acquireTime")), now),
+            _ago(_moment(spec.get("renewTime")), now),
+            max(1, int(expires_in(lease, now))),
+            metadata["namespace"],
+            metadata["name"],
+        )
+    )
+
+
+class Lease:
+    """The Lease of the rollouts of a namespace, for one holder. Every method raises KubeError."""
+
+    def __init__(self, kube: Kube, namespace: str, holder: str, duration: int = DURATION) -> None:
+        self.kube, self.namespace, self.holder, self.duration = kube, namespace, holder, duration
+        self._space = "/apis/coordination.k8s.io/v1/namespaces/%s/leases" % namespace
+        self._path = "%s/%s" % (self._space, LEASE_NAME)
+        self._shown = "Lease %s/%s" % (namespace, LEASE_NAME)
+        self._renewed = float("-inf")
+
+    def _find(self) -> t.Optional[Json]:
+        return self.kube.find(self._path, "read " + self._shown)
+
+    def other(self) -> t.Optional[str]:
+        """Words on somebody else who rolls out; None when nobody does."""
+        found = self._find()
+        now = self.kube.now()
+        if found is None or expires_in(found, now) <= 0 or found["spec"]["holderIdentity"] == self.holder:
+            return None
+        return under_way(found, now)
+
+    def _body(self, found: t.Optional[Json]) -> Json:
+        now = self.kube.now()
+        before = (found or {}).get("spec") or {}
+        mine = before.get("holderIdentity") == self.holder
+        labels = {"app.kubernetes.io/managed-by": MANAGED_BY}
+        return {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": found["metadata"] if found else {"name": LEASE_NAME, "labels": labels},
+            "spec": {
+                "holderIdentity": self.holder,
+                "leaseDurationSeconds": self.duration,
+                "acquireTime": before.get("acquireTime") if mine else _stamp(now),
+                "renewTime": _stamp(now),
+                "leaseTransitions": int(before.get("leaseTransitions") or 0) + (found is not None and not mine),
+            },
+        }
+
+    def take(self) -> bool:
+        """Take it, or go on with it. False where its namespace is not there. KubeError while somebody else holds it."""
+        for left in range(_TRIES, -1, -1):
+            found = self._find()
+            now = self.kube.now()
+            if found is not None and found["spec"].get("holderIdentity") != self.holder and expires_in(found, now) > 0:
+                raise KubeError("Nothing was changed. " + under_way(found, now), 409)
+            try:
+                if found is None:
+                    self.kube.request("POST", self._space, "take " + self._shown, body=self._body(None))
+                else:
+                    # with its resourceVersion: of two that find it free, one gets it
+                    self.kube.request("PUT", self._path, "take " + self._shown, body=self._body(found))
+            except KubeError as exc:
+                if exc.code == 404 and found is None:
+                    return False
+                if exc.code not in (404, 409) or not left:
+                    raise
+            else:
+                self._renewed = self.kube.now()
+                return True
+        return False
+
+    def renew(self) -> None:
+        """Renew it where a third of its time has gone. KubeError when it is not ours any more: somebody has broken it."""
+        if self.kube.now() - self._renewed < self.duration / 3:
+            return
+        for left in range(_TRIES, -1, -1):
+            found = self._find()
+            if found is None or found["spec"].get("holderIdentity") != self.holder:
+                whose = "is gone" if found is None else "is held by %s now" % found["spec"].get("holderIdentity")
+                raise KubeError("%s %s: this rollout was told to stop. Run again." % (self._shown, whose), 409)
+            try:
+                self.kube.request("PUT", self._path, "renew " + self._shown, body=self._body(found))
+            except KubeError as exc:
+                if exc.code not in (404, 409) or not left:
+                    raise
+            else:
+                self._renewed = self.kube.now()
+                return
+
+    def release(self, whoever: bool = False, dry_run: bool = False) -> t.Optional[str]:
+        """Give it up, if it is still ours, or whoever holds it. Who held it, None when nobody did that it is taken from."""
+        found = self._find()
+        holder = found["spec"].get("holderIdentity") if found is not None else None
+        if found is None or (holder != self.holder and not whoever):
+            return None
+        if not dry_run:
+            self._remove(found)
+        return str(holder)
+
+    def _remove(self, found: Json) -> None:
+        try:
+            self.kube.delete({**found, "apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}, dry_run=False)
+        except KubeError as exc:
+            # gone, or another's by now
+            if exc.code not in (404, 409):
+                raise

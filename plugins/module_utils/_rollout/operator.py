@@ -1,0 +1,809 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the NVIDIA Network Operator is told about a plan: its policies, its driver, the values of its chart. Private. Pure.
+
+Follows the operator's own sources by release (api/v1alpha1, hack/release.yaml, deployment/network-operator/values.yaml). A policy
+is a NicClusterPolicy, of which there is one in a cluster, or, since 26.4, a NicNodePolicy for each class.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.reasons import DRIVER_REASONS, unknown_reasons
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import unknown_keys
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import (
+    CLASS_LABEL,
+    INVENTORY_LABEL,
+    KUBELET_ROOT,
+    KUBELET_ROOTS,
+    ManifestError,
+    class_labels,
+    class_resources,
+    group_value,
+    inventory_value,
+    namespace_object,
+    rendered_classes,
+    rollout_scope,
+    scoped_classes,
+)
+
+__all__ = [
+    "CLUSTER_POLICY",
+    "DRIVER_REASONS",
+    "GROUPS_ANNOTATION",
+    "LINES",
+    "POLICY_VERSION",
+    "RDMA_SECTION",
+    "SRIOV_SECTION",
+    "Release",
+    "check_settings",
+    "driver_objections",
+    "helm_values",
+    "operator_manifests",
+    "operator_release",
+    "operator_request",
+    "policy_kind",
+    "policy_name",
+    "webhook_objections",
+]
+
+Json = t.Dict[str, t.Any]
+
+POLICY_VERSION = "mellanox.com/v1alpha1"
+# The operator ignores a NicClusterPolicy of any other name (controllers/nicclusterpolicy_controller.go).
+CLUSTER_POLICY = "nic-cluster-policy"
+RDMA_SECTION = "rdmaSharedDevicePlugin"
+SRIOV_SECTION = "sriovDevicePlugin"
+# On the NicClusterPolicy: the groups that its configuration serves, as GROUP_LABEL has them.
+GROUPS_ANNOTATION = "rdma.fabric/groups"
+
+# api/v1alpha1/validator: names of DaemonSets and labels are made from it
+_POLICY_NAME_LIMIT = 30
+
+_NGC = "nvcr.io/nvidia/mellanox"
+_DRIVER_IMAGE = "doca-driver"
+
+
+class _Line(t.NamedTuple):
+    """What differs between releases. Images: (repository, version); None: those of the operator's own release."""
+
+    shared: t.Optional[t.Tuple[str, str]] = None
+    sriov: t.Optional[t.Tuple[str, str]] = None
+    # the driver that a release is tested with, by its last number
+    drivers: t.Mapping[int, str] = {}
+
+
+_OLD_SRIOV = "ghcr.io/k8snetworkplumbingwg"
+LINES: t.Dict[t.Tuple[int, int], _Line] = {
+    (24, 10): _Line(
+        ("ghcr.io/mellanox", "v1.5.2"), (_OLD_SRIOV, "v3.8.0"), {0: "24.10-0.7.0.0-0", 1: "24.10-0.7.0.0-0"}
+    ),
+    (25, 1): _Line(("ghcr.io/mellanox", "v1.5.2"), (_OLD_SRIOV, "v3.9.0"), {0: "25.01-0.6.0.0-0"}),
+    (25, 4): _Line(("ghcr.io/mellanox", "v1.5.3"), (_OLD_SRIOV, "v3.9.0"), {0: "25.04-0.6.1.0-2"}),
+    (25, 7): _Line(drivers={0: "doca3.1.0-25.07-0.9.7.0-0"}),
+    (25, 10): _Line(drivers={0: "doca3.2.0-25.10-1.2.8.0-2"}),
+    (26, 1): _Line(
+        drivers={0: "doca3.3.0-26.01-1.0.0.0-0", 1: "doca3.3.0-26.01-1.0.0.0-4", 2: "doca3.3.0-26.01-1.0.0.0-0"}
+    ),
+    (26, 4): _Line(drivers={0: "doca3.4.0-26.04-0.8.6.0-0", 1: "doca3.4.1-26.04-1.1.0.0-1"}),
+    (26, 7): _Line(),
+}
+_NODE_POLICY_SINCE = (26, 4)
+_GLOBAL_SINCE = (26, 4)
+_NFD_IMAGE_SINCE = (25, 7)
+
+
+class Release(t.NamedTuple):
+    """A release of the operator: '26.4.1', its line (26, 4), its last number."""
+
+    text: str
+    line: t.Tuple[int, int]
+    patch: int
+
+
+def operator_release(version: t.Any) -> Release:
+    """The release that the user names; ManifestError when it is none, or one that is not known here."""
+    known = ", ".join("%d.%d" % line for line in LINES)
+    text = str(version if version is not None else "").strip()
+    if not text:
+        raise ManifestError(
+            "rdma_rollout.operator_version is not set: the release of the Network Operator, such as 26.4.1, decides which fields "
+            "and images there are (lines: %s)" % known
+        )
+    match = re.fullmatch(r"v?(\d+)\.(\d+)\.(\d+)", text)
+    if match is None:
+        raise ManifestError(
+            "rdma_rollout.operator_version is '%s', and has to be a whole release, such as '26.4.1' (lines: %s)"
+            % (text, known)
+        )
+    line = (int(match.group(1)), int(match.group(2)))
+    if line not in LINES:
+        raise ManifestError(
+            "Network Operator %s is %s; known are the lines %s. Choose a release of one of them, or engine: daemonset, which "
+            "needs no operator" % (text, "too old" if line < min(LINES) else "not known here", known)
+        )
+    return Release("%d.%d.%s" % (*line, match.group(3)), line, int(match.group(3)))
+
+
+def policy_kind(release: Release, wish: str) -> str:
+    """NicClusterPolicy or NicNodePolicy. wish: auto, cluster or node."""
+    if wish not in ("auto", "cluster", "node"):
+        raise ManifestError("rdma_rollout.policy is '%s'; there are auto, cluster and node" % wish)
+    able = release.line >= _NODE_POLICY_SINCE
+    if wish == "node" and not able:
+        raise ManifestError(
+            "Network Operator %s has no NicNodePolicy, which came with %d.%d: use policy: cluster, or a newer operator"
+            % (release.text, *_NODE_POLICY_SINCE)
+        )
+    return "NicNodePolicy" if able and wish != "cluster" else "NicClusterPolicy"
+
+
+def policy_name(slug: str) -> str:
+    """The name of a class's NicNodePolicy: at most 30 characters, cut ones end with a hash of the whole."""
+    if len(slug) <= _POLICY_NAME_LIMIT:
+        return slug
+    return slug[: _POLICY_NAME_LIMIT - 9].rstrip("-") + "-" + hashlib.sha256(slug.encode()).hexdigest()[:8]
+
+
+def _config_text(config: t.Mapping[str, t.Any]) -> str:
+    """JSON for the operator, which puts it between apostrophes: one inside would end it."""
+    return json.dumps(config, sort_keys=True).replace("'", "\\u0027")
+
+
+# What the shared device plugin takes where there is none (pkg/resources/resources_manager.go, rdmaHcaResourcePrefix).
+_SHARED_PREFIX = "rdma"
+# api/v1alpha1/validator/nicpolicy_webhook.go, fqdnRegex: the same in every release that is known.
+_WEBHOOK_PREFIX = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\.[a-zA-Z]{2,})+")
+
+
+def _for_webhook(config: t.Mapping[str, t.Any]) -> Json:
+    """A configuration of the shared plugin that the operator's admission webhook takes, too: it refuses the plugin's own default."""
+    return {
+        **config,
+        "configList": [
+            {key: value for key, value in entry.items() if key != "resourcePrefix" or value not in ("", _SHARED_PREFIX)}
+            for entry in config["configList"]
+        ],
+    }
+
+
+def webhook_objections(objects: t.Iterable[t.Mapping[str, t.Any]]) -> t.List[str]:
+    """What the operator's admission webhook, where it is switched on, will refuse in policies, and what to do."""
+    found: t.Dict[str, None] = {}
+    for item in objects:
+        for section, rows in ((RDMA_SECTION, "configList"), (SRIOV_SECTION, "resourceList")):
+            text = (item["spec"].get(section) or {}).get("config")
+            for entry in json.loads(text)[rows] if text else ():
+                prefix = entry.get("resourcePrefix")
+                if prefix is not None and not _WEBHOOK_PREFIX.fullmatch(prefix):
+                    found[
+                        "%s %s: the operator's admission webhook (operator.admissionController, off by default) refuses "
+                        "rdma_resource.prefix %s%s; give the group a dotted one, such as rdma.example.com"
+                        % (
+                            item["kind"],
+                            item["metadata"]["name"],
+                            prefix,
+                            ", and the SR-IOV device plugin has another default" if section == SRIOV_SECTION else "",
+                        )
+                    ] = None
+    return list(found)
+
+
+# --- sections ---------------------------------------------------------------------------------------------------------
+
+
+def _image(release: Release, settings: t.Mapping[str, t.Any], image: str, own: t.Optional[t.Tuple[str, str]]) -> Json:
+    repository, version = own or (_NGC, "network-operator-v" + release.text)
+    return {"image": image, "repository": str(settings.get("registry") or repository), "version": version}
+
+
+def _checked_registry(settings: t.Mapping[str, t.Any]) -> None:
+    registry = str(settings.get("registry") or "")
+    if registry and not re.fullmatch(r"[A-Za-z0-9.\-]+(:\d+)?(/[A-Za-z0-9._\-]+)*", registry):
+        raise ManifestError(
+            "rdma_rollout.registry is '%s'; expected a registry with the path below which the images lie, such as "
+            "mirror.example.com/mellanox, without https:// and without an image" % registry
+        )
+
+
+def _plugin(
+    release: Release, settings: t.Mapping[str, t.Any], section: str, config: t.Mapping[str, t.Any], lean: bool
+) -> Json:
+    """A section for a device plugin. lean: registry and pull secrets stand in spec.global."""
+    line = LINES[release.line]
+    if section == RDMA_SECTION:
+        body = _image(release, settings, "k8s-rdma-shared-dev-plugin", line.shared)
+        container = "rdma-shared-dp"
+    else:
+        body = _image(release, settings, "sriov-network-device-plugin", line.sriov)
+        container = "kube-sriovdp"
+    body["config"] = _config_text(_for_webhook(config) if section == RDMA_SECTION else config)
+    if lean and settings.get("registry"):
+        del body["repository"]
+    if settings.get("image_pull_secrets") and not lean:
+        body["imagePullSecrets"] = list(settings["image_pull_secrets"])
+    if settings.get("cdi"):
+        body["useCdi"] = True
+    if settings.get("resources"):
+        body["containerResources"] = [{"name": container, **settings["resources"]}]
+    return body
+
+
+_UPGRADE_KEYS: t.Dict[str, str] = {
+    "auto_upgrade": "autoUpgrade",
+    "max_parallel_upgrades": "maxParallelUpgrades",
+    "safe_load": "safeLoad",
+}
+_DRAIN_KEYS = {
+    "enable": "enable",
+    "force": "force",
+    "delete_empty_dir": "deleteEmptyDir",
+    "pod_selector": "podSelector",
+    "timeout_seconds": "timeoutSeconds",
+}
+_COMPLETION_KEYS = {"pod_selector": "podSelector", "timeout_seconds": "timeoutSeconds"}
+_DRIVER_KEYS = (
+    "cert_config",
+    "env",
+    "force_precompiled",
+    "groups",
+    "image",
+    "override",
+    "repo_config",
+    "repository",
+    "upgrade_policy",
+    "version",
+)
+# Variables of the driver's container that unload what mounts and other drivers stand on (docs/mofed-container-env-vars.md).
+_DANGEROUS_ENV = ("ENABLE_NFSRDMA", "UNLOAD_STORAGE_MODULES", "UNLOAD_THIRD_PARTY_RDMA_MODULES")
+
+
+def _known(where: str, given: t.Any, keys: t.Iterable[str]) -> Json:
+    if not isinstance(given, t.Mapping):
+        raise ManifestError("%s is %r; expected a dictionary" % (where, given))
+    known = sorted(keys)
+    unknown = unknown_keys(where, given, known)
+    if unknown:
+        raise ManifestError(unknown)
+    return dict(given)
+
+
+def _renamed(where: str, given: t.Any, keys: t.Mapping[str, str]) -> Json:
+    return {keys[key]: value for key, value in _known(where, given, keys).items()}
+
+
+def _upgrade_policy(given: t.Any) -> Json:
+    """As the user says, and careful where nothing is said: no upgrade by itself, one node at a time, no Pod killed with its data."""
+    where = "rdma_rollout.ofed_driver.upgrade_policy"
+    wish = _known(where, given or {}, [*_UPGRADE_KEYS, "drain", "wait_for_completion"])
+    policy: Json = {"autoUpgrade": False, "maxParallelUpgrades": 1, "safeLoad": False}
+    policy.update({_UPGRADE_KEYS[key]: wish[key] for key in _UPGRADE_KEYS if key in wish})
+    for key in ("autoUpgrade", "safeLoad"):
+        if not isinstance(policy[key], bool):
+            raise ManifestError("%s: %s is %r; expected true or false" % (where, key, policy[key]))
+    count = policy["maxParallelUpgrades"]
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise ManifestError(
+            "%s: max_parallel_upgrades is %r; expected 1 or more (0 would reload the driver of all nodes at once)"
+            % (where, count)
+        )
+    if policy["safeLoad"] and not policy["autoUpgrade"]:
+        raise ManifestError(
+            "%s: safe_load needs auto_upgrade: true, with which the operator cordons and drains nodes by itself" % where
+        )
+    policy["drain"] = {
+        "enable": True,
+        "force": False,
+        "deleteEmptyDir": False,
+        "timeoutSeconds": 300,
+        **_renamed(where + ".drain", wish.get("drain") or {}, _DRAIN_KEYS),
+    }
+    if wish.get("wait_for_completion"):
+        policy["waitForCompletion"] = _renamed(
+            where + ".wait_for_completion", wish["wait_for_completion"], _COMPLETION_KEYS
+        )
+    return policy
+
+
+def _driver_wish(settings: t.Mapping[str, t.Any]) -> t.Optional[Json]:
+    """rdma_rollout.ofed_driver, checked; None when nobody asks for the driver."""
+    given = settings.get("ofed_driver")
+    if not given:
+        return None
+    wish = _known("rdma_rollout.ofed_driver", given, _DRIVER_KEYS)
+    for key in ("override", "groups"):
+        if not isinstance(wish.get(key) or [], (list, tuple)):
+            raise ManifestError("rdma_rollout.ofed_driver.%s is %r; expected a list of names" % (key, wish[key]))
+    unknown = unknown_reasons("rdma_rollout.ofed_driver.override", wish.get("override") or [], DRIVER_REASONS)
+    if unknown:
+        raise ManifestError(unknown)
+    if not isinstance(wish.get("env") or {}, t.Mapping):
+        raise ManifestError(
+            "rdma_rollout.ofed_driver.env is %r; expected a dictionary of variables and values" % (wish["env"],)
+        )
+    return wish
+
+
+def _env_text(value: t.Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _driver(release: Release, settings: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any], lean: bool) -> Json:
+    version = wish.get("version") or LINES[release.line].drivers.get(release.patch)
+    if not version:
+        raise ManifestError(
+            "rdma_rollout.ofed_driver.version is not set, and it is not known here which driver Network Operator %s is tested with: "
+            "take it from its release notes (such as doca3.4.1-26.04-1.1.0.0-1)" % release.text
+        )
+    body: Json = {
+        "image": str(wish.get("image") or _DRIVER_IMAGE),
+        "repository": str(wish.get("repository") or settings.get("registry") or _NGC),
+        "version": str(version),
+        "upgradePolicy": _upgrade_policy(wish.get("upgrade_policy")),
+    }
+    if lean and settings.get("registry") and not wish.get("repository"):
+        del body["repository"]
+    if settings.get("image_pull_secrets") and not lean:
+        body["imagePullSecrets"] = list(settings["image_pull_secrets"])
+    if wish.get("env"):
+        body["env"] = [{"name": str(name), "value": _env_text(wish["env"][name])} for name in sorted(wish["env"])]
+    if "force_precompiled" in wish:
+        body["forcePrecompiled"] = bool(wish["force_precompiled"])
+    for key, field in (("repo_config", "repoConfig"), ("cert_config", "certConfig")):
+        if wish.get(key):
+            body[field] = {"name": str(wish[key])}
+    return body
+
+
+def driver_objections(
+    groups: t.Mapping[str, t.Sequence[str]],
+    facts: t.Mapping[str, t.Mapping[str, t.Any]],
+    methods: t.Mapping[str, str],
+    wish: t.Mapping[str, t.Any],
+) -> t.List[str]:
+    """A sentence for each host that speaks against the operator's driver, and for each dangerous variable.
+
+    groups: {group: hosts} that are to get it. facts: ansible_facts.rdma by host. methods: rdma_ofed.method by host. wish:
+    rdma_rollout.ofed_driver; what its override names does not count. A host without facts speaks against it, too: nobody knows
+    what a reload of its driver would cut.
+    """
+    overridden = set(wish.get("override") or [])
+    found: t.List[t.Tuple[str, str]] = []
+    for name in _DANGEROUS_ENV:
+        if _env_text((wish.get("env") or {}).get(name, "")).lower() in ("true", "1", "yes"):
+            found.append(("dangerous_env", "%s unloads modules that mounts and other drivers stand on" % name))
+    for group in sorted(groups):
+        for host in sorted(groups[group]):
+            own = facts.get(host) or {}
+            management = own.get("management")
+            if management is None:
+                raise ManifestError(
+                    "rdma_rollout.ofed_driver: nothing is known of the routes and mounts of host %s: run discover, which gathers all"
+                    % host
+                )
+            if management.get("rdma_backed"):
+                routes = ", ".join(management.get("default_route_netdevs") or [])
+                found.append(
+                    ("default_route", "the default route of host %s (%s) goes over the driver" % (host, routes))
+                )
+            for mount in management.get("mounts_over_rdma") or []:
+                text = "host %s has %s on %s (%s)" % (host, mount["source"], mount["target"], mount["via"])
+                found.append(("rdma_storage", text))
+            flavour = (own.get("ofed") or {}).get("flavour")
+            if flavour in ("mlnx_ofed", "doca"):
+                name = "MLNX_OFED" if flavour == "mlnx_ofed" else "DOCA-OFED"
+                found.append(("installed_stack", "host %s has %s installed" % (host, name)))
+            method = str(methods.get(host) or "inbox")
+            if method != "none":
+                found.append(("host_driver", "rdma_ofed.method of host %s (group %s) is %s" % (host, group, method)))
+    return [
+        "%s: %s (%s)" % (name, text, DRIVER_REASONS[name])
+        for name, text in sorted(found, key=lambda pair: list(DRIVER_REASONS).index(pair[0]))
+        if name not in overridden
+    ]
+
+
+# --- policies ---------------------------------------------------------------------------------------------------------
+
+
+def _common(settings: t.Mapping[str, t.Any]) -> Json:
+    return {"tolerations": list(settings["tolerations"])} if settings.get("tolerations") else {}
+
+
+def _check_kubelets(entry: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any]) -> None:
+    """DaemonSets of the operator mount KUBELET_ROOT and nothing else (its manifests/state-*)."""
+    known = settings.get("distributions") or {}
+    for host in entry["hosts"]:
+        root = KUBELET_ROOTS.get(str(known.get(host)))
+        if root is not None:
+            raise ManifestError(
+                "host %s of class '%s' runs %s, whose kubelet has its directory in %s; DaemonSets of the Network Operator know "
+                "%s only. Use engine: daemonset" % (host, entry["name"], known[host], root, KUBELET_ROOT)
+            )
+
+
+def _sriov_groups(plan: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any]) -> t.Set[str]:
+    wanted = set(settings.get("sriov") or [])
+    unknown = sorted(wanted - set(plan["groups"]))
+    if unknown:
+        raise ManifestError(
+            "rdma_rollout.sriov names %s, which is no group of the plan; there are %s"
+            % (", ".join(unknown), ", ".join(sorted(plan["groups"])))
+        )
+    return wanted
+
+
+def check_settings(wish: t.Mapping[str, t.Any], groups: t.Mapping[str, t.Collection[str]]) -> None:
+    """ManifestError for what cannot be of rdma_rollout, as far as that can be said without a plan.
+
+    groups: the groups that are planned for, each with the values that rdma_ofed.method has on its hosts.
+    """
+    settings = {**wish, "version": wish.get("operator_version")}
+    release = operator_release(settings["version"])
+    helm_values(settings)
+    kind = policy_kind(release, str(wish.get("policy") or "auto"))
+    everyone = {"groups": groups}
+    if _sriov_groups(everyone, settings) and kind == "NicClusterPolicy":
+        raise ManifestError("rdma_rollout.sriov needs NicNodePolicies. %s" % _alternatives(release))
+    driver = _driver_wish(settings)
+    if driver is None:
+        return
+    _upgrade_policy(driver.get("upgrade_policy"))
+    for group in sorted(_named_groups(everyone, driver, groups)):
+        others = sorted(set(groups[group]) - {"none"})
+        if others and "host_driver" not in (driver.get("override") or []):
+            raise ManifestError(
+                "rdma_rollout.ofed_driver and rdma_ofed.method %s of group %s would both see to the driver: %s"
+                % (others[0], group, DRIVER_REASONS["host_driver"])
+            )
+
+
+def _named_groups(plan: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any], default: t.Iterable[str]) -> t.Set[str]:
+    named = set(wish.get("groups") or default)
+    unknown = sorted(named - set(plan["groups"]))
+    if unknown:
+        raise ManifestError(
+            "rdma_rollout.ofed_driver.groups names %s, which is no group of the plan; there are %s"
+            % (", ".join(unknown), ", ".join(sorted(plan["groups"])))
+        )
+    return named
+
+
+def _driver_groups(plan: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any]) -> t.Dict[str, t.List[str]]:
+    """{group: hosts} that get the operator's driver."""
+    wish = _driver_wish(settings)
+    if wish is None:
+        return {}
+    hosts: t.Dict[str, t.List[str]] = {}
+    for _slug, group, entry, _path in rendered_classes(plan):
+        hosts.setdefault(group, []).extend(entry["hosts"])
+    named = _named_groups(plan, wish, hosts)
+    chosen = {group: hosts[group] for group in hosts if group in named}
+    objections = driver_objections(chosen, settings.get("facts") or {}, settings.get("ofed_methods") or {}, wish)
+    if objections:
+        more = " (and %d more)" % (len(objections) - 5) if len(objections) > 5 else ""
+        raise ManifestError(
+            "rdma_rollout.ofed_driver is refused, because loading the operator's driver reloads the one of the node. %s%s. "
+            "rdma_rollout.ofed_driver.override names reasons that do not count" % ("; ".join(objections[:5]), more)
+        )
+    return chosen
+
+
+def _node_policies(plan: t.Mapping[str, t.Any], release: Release, settings: t.Mapping[str, t.Any]) -> t.Dict[str, Json]:
+    sriov, drivers = _sriov_groups(plan, settings), _driver_groups(plan, settings)
+    objects: t.Dict[str, Json] = {}
+    names: t.Dict[str, str] = {}
+    for slug, group, entry, path in rendered_classes(plan):
+        _check_kubelets(entry, settings)
+        name = policy_name(slug)
+        if names.setdefault(name, slug) != slug:
+            raise ManifestError("classes '%s' and '%s' would both be the NicNodePolicy %s" % (names[name], slug, name))
+        spec: Json = {"nodeSelector": {CLASS_LABEL: slug}, **_common(settings)}
+        if group in sriov:
+            spec[SRIOV_SECTION] = _plugin(release, settings, SRIOV_SECTION, _sriov_config(entry), lean=False)
+        else:
+            spec[RDMA_SECTION] = _plugin(release, settings, RDMA_SECTION, entry["config"], lean=False)
+        if group in drivers:
+            spec["ofedDriver"] = _driver(release, settings, _driver_wish(settings) or {}, lean=False)
+        objects[path + "-nicnodepolicy.yaml"] = {
+            "apiVersion": POLICY_VERSION,
+            "kind": "NicNodePolicy",
+            "metadata": {"name": name, "labels": class_labels(slug, group, inventory_value(settings))},
+            "spec": spec,
+        }
+    return objects
+
+
+def _sriov_config(entry: t.Mapping[str, t.Any]) -> Json:
+    found = entry.get("sriov") or {}
+    if not found.get("config"):
+        raise ManifestError(
+            "class '%s' has no configuration of the SR-IOV device plugin: %s. Take its group out of rdma_rollout.sriov"
+            % (entry["name"], found.get("reason") or "the plan has none")
+        )
+    return t.cast(Json, found["config"])
+
+
+def _alternatives(release: Release) -> str:
+    if release.line >= _NODE_POLICY_SINCE:
+        return "policy: node makes a NicNodePolicy for each class, which is exact; so is engine: daemonset"
+    return (
+        "Network Operator %d.%d or later has a NicNodePolicy for each class, which is exact; so is engine: daemonset, which needs "
+        "no operator" % _NODE_POLICY_SINCE
+    )
+
+
+def _cluster_policy(
+    plan: t.Mapping[str, t.Any], release: Release, settings: t.Mapping[str, t.Any]
+) -> t.Dict[str, Json]:
+    """One NicClusterPolicy for all classes. plan: one that no group of which stays as it is (_whole_or_refused)."""
+    rows = list(rendered_classes(plan))
+    if not rows:
+        return {}
+    if _sriov_groups(plan, settings):
+        raise ManifestError(
+            "rdma_rollout.sriov: one configuration of the SR-IOV device plugin for the whole cluster is not planned; %s"
+            % (
+                "use policy: node"
+                if release.line >= _NODE_POLICY_SINCE
+                else "it needs NicNodePolicies, which Network Operator %d.%d brought" % _NODE_POLICY_SINCE
+            )
+        )
+    cluster = plan.get("cluster") or {}
+    if not cluster.get("config"):
+        raise ManifestError(
+            "no one configuration is exact for the whole cluster, which a NicClusterPolicy needs: %s. %s"
+            % ("; ".join(cluster.get("errors") or ["the plan has none"]), _alternatives(release))
+        )
+    for _slug, _group, entry, _path in rows:
+        _check_kubelets(entry, settings)
+    mirrored = bool(settings.get("registry") or settings.get("image_pull_secrets"))
+    lean = release.line >= _GLOBAL_SINCE and mirrored
+    spec: Json = {
+        **_common(settings),
+        RDMA_SECTION: _plugin(release, settings, RDMA_SECTION, cluster["config"], lean),
+    }
+    if settings.get("node_affinity", True):
+        # no other node gets it: the configuration is proved on those of the plan only
+        values = sorted(slug for slug, _group, _entry, _path in rows)
+        term = {"matchExpressions": [{"key": CLASS_LABEL, "operator": "In", "values": values}]}
+        spec["nodeAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    if lean:
+        spec["global"] = {
+            key: value
+            for key, value in (
+                ("repository", settings.get("registry")),
+                ("imagePullSecrets", list(settings.get("image_pull_secrets") or [])),
+            )
+            if value
+        }
+    drivers = _driver_groups(plan, settings)
+    if drivers:
+        left = sorted({group for _slug, group, _entry, _path in rows} - set(drivers))
+        if left:
+            raise ManifestError(
+                "rdma_rollout.ofed_driver.groups leaves out %s, and a NicClusterPolicy brings the driver to all nodes. %s"
+                % (", ".join(left), _alternatives(release))
+            )
+        spec["ofedDriver"] = _driver(release, settings, _driver_wish(settings) or {}, lean)
+    groups = sorted({group_value(group) for _slug, group, _entry, _path in rows})
+    return {
+        "nic-cluster-policy.yaml": {
+            "apiVersion": POLICY_VERSION,
+            "kind": "NicClusterPolicy",
+            # not the label of what is ours: others may have sections of it
+            "metadata": {
+                "name": CLUSTER_POLICY,
+                "annotations": {GROUPS_ANNOTATION: ",".join(groups), INVENTORY_LABEL: inventory_value(settings)},
+            },
+            "spec": spec,
+        }
+    }
+
+
+def _whole_or_refused(plan: t.Mapping[str, t.Any], release: Release) -> None:
+    for name in sorted(plan["groups"]):
+        each = plan["groups"][name]
+        if not each.get("planned", True):
+            raise ManifestError(
+                "group %s is not planned (%s), and a NicClusterPolicy has one configuration for all groups: everything stays as it is. %s"
+                % (name, (each.get("errors") or [each.get("kept") or "no reason given"])[0], _alternatives(release))
+            )
+
+
+def operator_manifests(plan: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any]) -> t.Dict[str, Json]:
+    """Policies by relative path (``GROUP/CLASS-nicnodepolicy.yaml`` or ``nic-cluster-policy.yaml``) for the groups of a plan.
+
+    settings: {version}, and where wanted {policy: auto|cluster|node, registry, image_pull_secrets: [names], tolerations: [...],
+    resources: {requests, limits}, cdi: bool, node_affinity: bool, sriov: [groups], ofed_driver: {...}, distributions: {host: name}}.
+    With ofed_driver, facts ({host: ansible_facts.rdma}) and ofed_methods ({host: rdma_ofed.method}) say whether a host speaks
+    against it. ManifestError for anything that cannot be, with what to do.
+    """
+    release = operator_release(settings.get("version"))
+    _checked_registry(settings)
+    if policy_kind(release, str(settings.get("policy") or "auto")) == "NicNodePolicy":
+        return _node_policies(plan, release, settings)
+    _whole_or_refused(plan, release)
+    return _cluster_policy(plan, release, settings)
+
+
+def _offers(entry: t.Mapping[str, t.Any], section: str, names: t.Mapping[str, str]) -> t.Tuple[Json, Json]:
+    """(resources with their count on every node, and by node where it differs) of a class."""
+    if section == RDMA_SECTION:
+        return class_resources(entry), {}
+    resources = ["%s/%s" % (row["resourcePrefix"], row["resourceName"]) for row in _sriov_config(entry)["resourceList"]]
+    counts: t.Dict[str, t.Dict[str, int]] = {}
+    for host in entry["hosts"]:
+        # one function is one device of the resource; without rails there is one resource, and rows do not name it
+        rows = [row.get("resource") or resources[0] for row in entry["matches"].get(host, [])]
+        counts[str(names.get(host, host))] = {resource: rows.count(resource) for resource in resources}
+    return {}, counts
+
+
+def operator_request(
+    plan: t.Mapping[str, t.Any],
+    settings: t.Mapping[str, t.Any],
+    inventory_groups: t.Iterable[str] = (),
+    allow_unusable: bool = False,
+) -> Json:
+    """What the rollout of a plan by the operator asks of a cluster: {objects, nodes, classes, keep, inventory, place}, as rollout_request().
+
+    And warnings: what its admission webhook will not take.
+    And namespace: the object of the operator's own, whose Pods are privileged; None when the settings name none.
+    A class has {name, group, policy: {kind, name, section, nodes}, nodes, resources, node_resources}: the number of nodes on which
+    the policy's device plugin is to run, None when that is not known, and {node: {resource: count}} where nodes differ.
+    """
+    whole, keep = rollout_scope(plan, inventory_groups, allow_unusable)
+    objects = operator_manifests(whole, settings)
+    names = settings.get("node_names") or {}
+    sriov = set(settings.get("sriov") or [])
+    rows = scoped_classes(whole, names)
+    everywhere = sum(len(nodes) for _slug, _group, _entry, _path, nodes in rows)
+    classes: t.List[Json] = []
+    for slug, group, entry, path, nodes in rows:
+        section = SRIOV_SECTION if group in sriov else RDMA_SECTION
+        resources, by_node = _offers(entry, section, names)
+        own = path + "-nicnodepolicy.yaml" in objects
+        classes.append(
+            {
+                "name": slug,
+                "group": group_value(group),
+                "policy": {
+                    "kind": "NicNodePolicy" if own else "NicClusterPolicy",
+                    "name": policy_name(slug) if own else CLUSTER_POLICY,
+                    "section": section,
+                    "nodes": len(nodes) if own else everywhere if settings.get("node_affinity", True) else None,
+                },
+                "nodes": nodes,
+                "resources": resources,
+                "node_resources": by_node,
+            }
+        )
+    ordered = sorted(objects.values(), key=lambda item: str(item["metadata"]["name"]))
+    return {
+        "objects": ordered,
+        "warnings": webhook_objections(ordered),
+        "nodes": {node: each["name"] for each in classes for node in each["nodes"]},
+        "classes": classes,
+        "keep": keep,
+        "inventory": inventory_value(settings),
+        "place": settings.get("namespace") or "default",
+        "namespace": namespace_object(settings) if settings.get("namespace") else None,
+    }
+
+
+# --- the chart --------------------------------------------------------------------------------------------------------
+
+# Values of the chart that a release knows: since which line, and until which. None: always. What a subchart takes is its own.
+_Span = t.Tuple[t.Optional[t.Tuple[int, int]], t.Optional[t.Tuple[int, int]]]
+_ALWAYS: _Span = (None, None)
+_CHART_KEYS: t.Dict[str, _Span] = {
+    "global": _ALWAYS,
+    "imagePullSecrets": _ALWAYS,
+    "keepNCP": ((26, 7), None),
+    "maintenance-operator-chart": ((25, 1), None),
+    "maintenanceOperator": ((25, 1), None),
+    "nfd": _ALWAYS,
+    "nic-configuration-operator-chart": (None, (25, 7)),
+    "nicConfigurationOperator": (None, (25, 7)),
+    "node-feature-discovery": _ALWAYS,
+    "operator": _ALWAYS,
+    "sriov-network-operator": _ALWAYS,
+    "sriovNetworkOperator": _ALWAYS,
+    "test": _ALWAYS,
+    "upgradeCRDs": _ALWAYS,
+}
+_NESTED_KEYS: t.Dict[str, t.Dict[str, _Span]] = {
+    "nfd": {"enabled": _ALWAYS, "deployNodeFeatureRules": _ALWAYS},
+    "sriovNetworkOperator": {"enabled": _ALWAYS},
+    "nicConfigurationOperator": {"enabled": _ALWAYS},
+    "maintenanceOperator": {"enabled": _ALWAYS},
+    "operator": {
+        "admissionController": _ALWAYS,
+        "affinity": _ALWAYS,
+        "cniBinDirectory": _ALWAYS,
+        "cniNetworkDirectory": ((25, 7), None),
+        "coverage": ((26, 7), None),
+        "fullnameOverride": _ALWAYS,
+        "image": _ALWAYS,
+        "imagePullSecrets": _ALWAYS,
+        "maintenanceOperator": ((25, 4), None),
+        "nameOverride": _ALWAYS,
+        "nodeSelector": _ALWAYS,
+        "ofedDriver": _ALWAYS,
+        "preStopSleepSeconds": ((26, 7), None),
+        "priorityClassName": ((26, 7), None),
+        "repository": _ALWAYS,
+        "resources": _ALWAYS,
+        "tag": _ALWAYS,
+        "terminationGracePeriodSeconds": ((26, 7), None),
+        "tolerations": _ALWAYS,
+        "useDTK": _ALWAYS,
+    },
+}
+
+
+def _within(line: t.Tuple[int, int], span: _Span) -> bool:
+    return (span[0] is None or line >= span[0]) and (span[1] is None or line <= span[1])
+
+
+def _check_values(release: Release, values: t.Any) -> None:
+    where = "rdma_rollout.helm.values"
+    known = [key for key, span in _CHART_KEYS.items() if _within(release.line, span)]
+    for key, value in _known("%s (chart of Network Operator %s)" % (where, release.text), values, known).items():
+        if key in ("upgradeCRDs", "keepNCP"):
+            if not isinstance(value, bool):
+                raise ManifestError("%s.%s is %r; expected true or false" % (where, key, value))
+        elif key == "imagePullSecrets":
+            if not isinstance(value, (list, tuple)) or not all(isinstance(each, str) for each in value):
+                raise ManifestError("%s.%s is %r; expected a list of names of Secrets" % (where, key, value))
+        elif key in _NESTED_KEYS:
+            inner = [name for name, span in _NESTED_KEYS[key].items() if _within(release.line, span)]
+            _known("%s.%s (chart of Network Operator %s)" % (where, key, release.text), value, inner)
+        elif not isinstance(value, t.Mapping):
+            raise ManifestError("%s.%s is %r; expected a dictionary" % (where, key, value))
+
+
+def _merged(base: t.Mapping[str, t.Any], over: t.Mapping[str, t.Any]) -> Json:
+    result = dict(base)
+    for key, value in over.items():
+        both = isinstance(value, t.Mapping) and isinstance(result.get(key), t.Mapping)
+        result[key] = _merged(result[key], value) if both else value
+    return result
+
+
+def helm_values(settings: t.Mapping[str, t.Any]) -> Json:
+    """Values of the operator's chart: what the settings stand for, and over it what the user gives.
+
+    settings: {version}, and where wanted {registry, image_pull_secrets, helm: {nfd: bool, upgrade_crds: bool, values: {...}}}. With
+    nfd: false (another operator brings Node Feature Discovery), the rules that label the nodes with such cards still come.
+    """
+    release = operator_release(settings.get("version"))
+    _checked_registry(settings)
+    helm = settings.get("helm") or {}
+    values: Json = {
+        "nfd": {"enabled": bool(helm.get("nfd", True)), "deployNodeFeatureRules": True},
+        "upgradeCRDs": bool(helm.get("upgrade_crds", True)),
+    }
+    registry, secrets = settings.get("registry"), list(settings.get("image_pull_secrets") or [])
+    discovery: Json = {}
+    if registry:
+        values["operator"] = {
+            "repository": str(registry),
+            "ofedDriver": {"initContainer": {"repository": str(registry)}},
+        }
+        if release.line >= _NFD_IMAGE_SINCE:
+            discovery["image"] = {"repository": "%s/node-feature-discovery" % registry}
+    if secrets:
+        values["imagePullSecrets"] = secrets
+        discovery["imagePullSecrets"] = [{"name": name} for name in secrets]
+    if discovery and values["nfd"]["enabled"]:
+        values["node-feature-discovery"] = discovery
+    given = helm.get("values") or {}
+    _check_values(release, given)
+    return _merged(values, given)

@@ -1,0 +1,666 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A rollout in three steps: look at the cluster, rehearse every change on the server, perform them. Private."""
+
+from __future__ import annotations
+
+import functools
+import time
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError, Unreachable
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import CLASS_LABEL
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import (
+    OWN_SELECTOR,
+    applied_by_us,
+    changed_by,
+    class_groups,
+    class_state,
+    comparable,
+    describe,
+    label_changes,
+    lost_labels,
+    other_managers,
+    pod_security_labels,
+    pod_trouble,
+    removals,
+    same,
+    some,
+    stale_on_node,
+    stranger,
+    strays_in_words,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import POLICY_VERSION
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.policies import (
+    POLICY_KINDS,
+    STATE_LABEL,
+    PolicyConflict,
+    Retreat,
+    cluster_classes,
+    goes_first,
+    in_its_way,
+    named_cluster_policy,
+    node_labels_missing,
+    old_pods,
+    owned,
+    policy_state,
+    retreat,
+    side_effects,
+    state_name,
+    webhook_will_agree,
+)
+
+__all__ = ["Rollout", "Stale", "wait_for_class"]
+
+Json = t.Dict[str, t.Any]
+# What is being done, in words, and how.
+_Step = t.Tuple[str, t.Callable[[], t.Any]]
+
+# Tries the objects of a namespace that does not exist yet: one that every cluster has.
+_STAND_IN = "default"
+
+# How often an object is looked at again that a controller has changed before we could.
+_LOOKS = 5
+
+# How often, and after how many seconds, a webhook is asked again that refuses for what has just gone.
+_WEBHOOK_TRIES, _WEBHOOK_PAUSE = 20, 0.5
+
+
+class Rollout:
+    """look, rehearse, perform: in this order. Only the last one changes anything."""
+
+    def __init__(
+        self, kube: Kube, force: bool = False, inventory: str = "default", adopt: bool = False, place: str = ""
+    ) -> None:
+        """inventory: as in INVENTORY_LABEL. adopt: objects of our names that others have made, or an earlier version, become ours.
+
+        place: the namespace of the Network Operator where its policies are rolled out.
+        """
+        self.kube = kube
+        self.force = force
+        self.inventory = inventory
+        self.adopt = adopt
+        self.place = place
+        self.warnings: t.List[str] = []
+        self.labels: t.Dict[str, t.Optional[str]] = {}
+        self._objects: t.List[Json] = []
+        self._before: t.List[t.Optional[Json]] = []
+        self._after: t.List[Json] = []
+        self._adopted: t.Dict[int, str] = {}
+        self._gone: t.List[Json] = []
+        self._retreats: t.List[Retreat] = []
+        self._cluster_policy: t.Optional[Json] = None
+        self._node_policies: t.List[Json] = []
+        self._groups: t.Dict[str, str] = {}
+        self._opened: t.List[Json] = []
+        self._closed: t.Dict[str, Json] = {}
+        self._left: t.Dict[str, t.Optional[Json]] = {}
+        self._old_labels: t.Dict[str, t.Optional[str]] = {}
+
+    # look
+
+    def look(self, objects: t.Sequence[Json], nodes: t.Mapping[str, str], keep: t.Iterable[str]) -> None:
+        """objects: desired. nodes: {node: class}. keep: groups that are left alone."""
+        self._objects = list(objects)
+        keep = set(keep)
+        self._before = [self.kube.find(self.kube.path(item), "read " + describe(item)) for item in objects]
+        self._look_at_policies(objects)
+        self._look_for_strangers()
+        existing = self._own(objects)
+        self._groups = class_groups(existing)
+        self._gone, warnings = removals(existing, objects, keep, self.inventory, self.adopt)
+        self.warnings += warnings
+        self._look_at_namespaces(existing)
+        ours = self.adopt or not self._cluster_policy or not stranger(self._cluster_policy, self.inventory)
+        try:
+            self._retreats = retreat(self._cluster_policy, objects, keep, self.force, ours)
+            in_its_way(objects, self._node_policies, self._gone)
+        except PolicyConflict as exc:
+            raise KubeError("Nothing was changed. %s." % exc) from exc
+        for item in objects:
+            effects = side_effects(self._cluster_policy, item)
+            if effects and not self.force:
+                raise KubeError("Nothing was changed. %s." % effects)
+        present = self.kube.list("/api/v1/nodes", "list nodes", metadata_only=True)
+        labels = {item["metadata"]["name"]: item["metadata"].get("labels") or {} for item in present}
+        gone = {item["metadata"]["labels"].get("app.kubernetes.io/instance", "") for item in self._gone}
+        if ours and (self._retreats or any(item["kind"] == "NicClusterPolicy" for item in objects)):
+            gone |= cluster_classes(self._cluster_policy)
+        self.labels, missing = label_changes(labels, nodes, gone)
+        if missing:
+            raise KubeError(
+                "%d of %d nodes of the plan are not in the cluster: %s. Hosts of the inventory are taken for nodes of the same "
+                "name: say in rdma_rollout.node_names ({host: node}) how theirs are called, let them join the cluster, or take "
+                "them out of rdma_groups. The cluster %s has: %s"
+                % (len(missing), len(nodes), some(missing), self.kube.server, some(labels) or "no node")
+            )
+        self._old_labels = {name: labels[name].get(CLASS_LABEL) for name in self.labels}
+
+    def insist(self, known: t.Collection[str], remove: t.Collection[str]) -> None:
+        """Raises KubeError when a node would lose its label that this run neither knows nor is told to take out."""
+        strays = self.strays(known, remove)
+        if strays:
+            raise KubeError("Nothing was changed. " + strays_in_words(strays))
+
+    def strays(self, known: t.Collection[str], remove: t.Collection[str]) -> t.Dict[str, str]:
+        """{node: class} of the nodes that would lose their label, and that this run neither knows nor is told to take out."""
+        return lost_labels(self._old_labels, self.labels, self._groups, known, remove)
+
+    def _look_for_strangers(self) -> None:
+        """Objects of our names that are not ours, which nothing is done to without a word."""
+        for index, (item, before) in enumerate(zip(self._objects, self._before)):
+            # a namespace is everybody's; of a NicClusterPolicy, others may have set what they like
+            shared = item["kind"] == "Namespace" or (
+                item["kind"] == "NicClusterPolicy" and before is not None and not applied_by_us(before)
+            )
+            words = None if before is None or shared else stranger({**before, "kind": item["kind"]}, self.inventory)
+            if words is not None:
+                self._adopted[index] = "%s (%s)" % (describe(item), words)
+        if not self._adopted:
+            return
+        named = some(self._adopted.values())
+        if not self.adopt:
+            raise KubeError(
+                "Nothing was changed. %d objects of our names are there already that are not of inventory '%s': %s. If they are to "
+                "become this inventory's, which also means that its rollouts change and delete them, run once with rdma_rollout.adopt: "
+                "true (with --check, the difference shows what that changes). If another inventory rolls out to this cluster, give each "
+                "a name of its own (rdma_rollout.inventory), and groups or namespaces that differ"
+                % (len(self._adopted), self.inventory, named)
+            )
+        self.warnings.append("inventory '%s' takes over %s" % (self.inventory, named))
+
+    def _look_at_policies(self, objects: t.Sequence[Json]) -> None:
+        """Policies of the Network Operator, where the cluster has their kinds. Who rolls out none need not be allowed to see them."""
+        kinds = self.kube.kinds(POLICY_VERSION)
+        try:
+            if "NicClusterPolicy" in kinds:
+                item = named_cluster_policy()
+                self._cluster_policy = self.kube.find(self.kube.path(item), "read " + describe(item))
+            if "NicNodePolicy" in kinds:
+                path = "/apis/%s/%s" % (POLICY_VERSION, kinds["NicNodePolicy"][0])
+                self._node_policies = self.kube.list(path, "list NicNodePolicies")
+        except KubeError as exc:
+            if exc.code != 403 or any(item["kind"] in POLICY_KINDS for item in objects):
+                raise
+            self.warnings.append(
+                "policies of the Network Operator that an earlier rollout has left would not be seen: %s" % exc
+            )
+        for item in self._node_policies:
+            item.update(apiVersion=POLICY_VERSION, kind="NicNodePolicy")
+
+    def _look_at_namespaces(self, existing: t.Sequence[Json]) -> None:
+        """Namespaces that we let have privileged Pods, and that need not any more: nothing of ours stays there, or nobody asks for it."""
+        asked = {item["metadata"]["name"] for item in self._objects if item["kind"] == "Namespace"}
+        if any(item["kind"] in POLICY_KINDS for item in self._objects):
+            # its Pods are privileged, too
+            asked.add(self.place)
+        coming = {item["metadata"].get("namespace") for item in self._objects}
+        leaving = {describe(item) for item in self._gone}
+        staying = {item["metadata"].get("namespace") for item in existing if describe(item) not in leaving}
+        places = {item["metadata"].get("namespace") for item in [*existing, *self._objects]}
+        for name in sorted(place for place in places if place):
+            if name in asked or (name in staying and name not in coming):
+                continue
+            path = "/api/v1/namespaces/" + name
+            found = self.kube.find(path, "read Namespace " + name)
+            if found is not None and pod_security_labels(found):
+                self._opened.append(found)
+
+    def _own(self, objects: t.Sequence[Json]) -> t.List[Json]:
+        """What earlier rollouts have left, wherever it is. ConfigMaps are looked for only where a DaemonSet of ours is or will be."""
+        daemon_sets = self.kube.list("/apis/apps/v1/daemonsets", "list DaemonSets", labelSelector=OWN_SELECTOR)
+        for item in daemon_sets:
+            item.update(apiVersion="apps/v1", kind="DaemonSet")
+        # those of others have not our label, and removals() leaves them alone
+        found = [*daemon_sets, *self._node_policies]
+        places = {item["metadata"].get("namespace") for item in [*daemon_sets, *objects]}
+        for namespace in sorted(place for place in places if place):
+            path = "/api/v1/namespaces/%s/configmaps" % namespace
+            for item in self.kube.list(path, "list ConfigMaps of " + namespace, labelSelector=OWN_SELECTOR):
+                found.append({**item, "apiVersion": "v1", "kind": "ConfigMap"})
+        return found
+
+    # rehearse
+
+    def rehearse(self) -> None:
+        """Dry run on the server of all there is to do. Raises KubeError with every refusal."""
+        refusals = []
+        to_come = {
+            item["metadata"]["name"]
+            for item, before in zip(self._objects, self._before)
+            if item["kind"] == "Namespace" and before is None
+        }
+        for item in self._objects:
+            stand_in = _STAND_IN if item["metadata"].get("namespace") in to_come else None
+            try:
+                after = self.kube.apply(item, dry_run=True, force=self.force, stand_in=stand_in)
+            except Unreachable:
+                raise
+            except KubeError as exc:
+                if not webhook_will_agree(str(exc), self._first()):
+                    refusals.append(str(exc))
+                    continue
+                after = dict(item)
+            if stand_in is not None:
+                after["metadata"]["namespace"] = item["metadata"]["namespace"]
+            self._after.append(after)
+        steps = self._retreat_steps(dry_run=True) + self._node_steps(dry_run=True)
+        for step in steps + self._removal_steps(self._gone, dry_run=True) + self._closing_steps(dry_run=True):
+            try:
+                step[1]()
+            except Unreachable:
+                raise
+            except KubeError as exc:
+                refusals.append(str(exc))
+        if refusals:
+            unique = list(dict.fromkeys(refusals))
+            more = " (and %d more refusals)" % (len(unique) - 3) if len(unique) > 3 else ""
+            raise KubeError("Nothing was changed. " + " | ".join(unique[:3]) + more)
+
+    def _changes(self, index: int) -> bool:
+        before = self._before[index]
+        return before is None or not applied_by_us(before) or comparable(before) != comparable(self._after[index])
+
+    @property
+    def changed(self) -> bool:
+        return bool(
+            self.labels
+            or self._gone
+            or self._retreats
+            or self._opened
+            or any(self._changes(index) for index in range(len(self._objects)))
+        )
+
+    def actions(self) -> t.Dict[str, str]:
+        """What is done with each object."""
+        done = {}
+        for index, item in enumerate(self._objects):
+            what = "created" if self._before[index] is None else "changed" if self._changes(index) else "unchanged"
+            done[describe(item)] = "taken over" if index in self._adopted else what
+        done.update((describe(item), "removed") for item in self._gone)
+        for each in self._retreats:
+            done[describe(each.item)] = "removed" if each.how == "whole" else "given up"
+        done.update((describe(item), "given up") for item in self._opened)
+        return done
+
+    def diff(self) -> t.List[Json]:
+        """One entry an object that changes, and one for all labels: dictionaries, which Ansible shows line by line."""
+        pairs: t.List[t.Tuple[str, t.Any, t.Any]] = [
+            (describe(item), comparable(self._before[index]), comparable(self._after[index]))
+            for index, item in enumerate(self._objects)
+            if self._changes(index)
+        ]
+        # a node that leaves is not just another change
+        for what, leaves in (("label %s of nodes", False), ("label %s of nodes that leave their class", True)):
+            after = {node: value for node, value in self.labels.items() if (value is None) is leaves}
+            if after:
+                before = {node: self._old_labels[node] for node in after}
+                pairs.append((what % CLASS_LABEL, before, {} if leaves else after))
+        pairs += [(describe(item), comparable(item), None) for item in self._gone]
+        for each in self._retreats:
+            pairs.append((describe(each.item), comparable(each.item), self._left.get(each.how)))
+        for item in self._opened:
+            pairs.append((describe(item), comparable(item), comparable(self._closed.get(item["metadata"]["name"]))))
+        return [
+            {
+                "before_header": what,
+                "after_header": what,
+                "before": {} if before is None else before,
+                "after": {} if after is None else after,
+            }
+            for what, before, after in pairs
+        ]
+
+    # perform
+
+    def _precisely(self, seen: Json, step: t.Callable[[Json], t.Any]) -> None:
+        """Do something to an object only while it is the one that was looked at, whatever has become of its status."""
+        named = {key: seen[key] for key in ("apiVersion", "kind", "metadata")}
+        for left in range(_LOOKS, -1, -1):
+            try:
+                step(seen)
+                return
+            except KubeError as exc:
+                if exc.code != 409 or not left:
+                    raise
+                now = self.kube.find(self.kube.path(named), "read " + describe(named))
+                if now is None:
+                    raise KubeError(
+                        "%s was deleted by somebody since it was looked at. Run again." % describe(named), 409
+                    ) from exc
+                now.update(apiVersion=named["apiVersion"], kind=named["kind"])
+                if not same(seen, now):
+                    raise KubeError(
+                        "%s was changed by %s since it was looked at, and is left as it is. See what it is to be, then run again."
+                        % (describe(named), changed_by(seen, now)),
+                        409,
+                    ) from exc
+                seen = now
+
+    def _apply(self, index: int) -> None:
+        item, before = self._objects[index], self._before[index]
+        if before is not None:
+            seen = {**before, "apiVersion": item["apiVersion"], "kind": item["kind"]}
+            self._precisely(seen, lambda now: self.kube.apply(item, dry_run=False, force=self.force, seen=now))
+            return
+        after = self.kube.apply(item, dry_run=False, force=self.force)
+        # server-side apply cannot be told to make something new only
+        others = other_managers(after)
+        if others:
+            raise KubeError(
+                "%s was made by %s at the same time, and has fields of both now. See whose it is to be, then run again."
+                % (describe(item), some(others)),
+                409,
+            )
+
+    def _delete(self, item: Json, dry_run: bool) -> None:
+        try:
+            self._precisely(item, lambda now: self.kube.delete(now, dry_run))
+        except KubeError as exc:
+            if exc.code != 404:
+                raise
+
+    def _node_steps(self, dry_run: bool) -> t.List[_Step]:
+        steps: t.List[_Step] = []
+        for node, value in self.labels.items():
+            doing, body = "label node %s" % node, {"metadata": {"labels": {CLASS_LABEL: value}}}
+            # a merge patch: server-side apply would make a node of that name
+            steps.append((doing, functools.partial(self.kube.merge, "/api/v1/nodes/" + node, doing, body, dry_run)))
+        return steps
+
+    def _removal_steps(self, items: t.Iterable[Json], dry_run: bool) -> t.List[_Step]:
+        return [("delete " + describe(item), functools.partial(self._delete, item, dry_run)) for item in items]
+
+    def _closing_steps(self, dry_run: bool) -> t.List[_Step]:
+        """Take back the labels with which a namespace may have privileged Pods. Those that others have set, too, stay."""
+
+        def perform(seen: Json) -> None:
+            name = seen["metadata"]["name"]
+            bare: Json = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            self._closed[name] = self.kube.apply(bare, dry_run, seen=seen)
+
+        return [
+            (
+                "take our labels of Pod Security from " + describe(item),
+                functools.partial(self._precisely, item, perform),
+            )
+            for item in self._opened
+        ]
+
+    def _first(self) -> t.List[t.Any]:
+        """What has to go before anything comes."""
+        return [*self._retreats, *(item for item in self._gone if goes_first(item, self._objects))]
+
+    def _retreat_steps(self, dry_run: bool) -> t.List[_Step]:
+        """How we leave the NicClusterPolicy. What is left of it is kept for the diff."""
+
+        def perform(each: Retreat) -> None:
+            if each.how == "whole":
+                self._delete(each.item, dry_run)
+                return
+            if each.how == "fields":
+                after = self.kube.apply(named_cluster_policy(), dry_run)
+            else:
+                body: Json = {"spec": dict.fromkeys(each.sections)}
+                after = self.kube.merge(
+                    self.kube.path(each.item), "take %s from it" % describe(each.item), body, dry_run
+                )
+            self._left[each.how] = comparable(after)
+
+        words = {"whole": "delete ", "fields": "give up our part of ", "sections": "take sections from "}
+        return [(words[each.how] + describe(each.item), functools.partial(perform, each)) for each in self._retreats]
+
+    def _patiently(self, step: t.Callable[[], t.Any]) -> None:
+        """The operator's webhook hears a moment later than we do that what was in the way has gone."""
+        for left in range(_WEBHOOK_TRIES, -1, -1):
+            try:
+                step()
+                return
+            except KubeError as exc:
+                if not left or not webhook_will_agree(str(exc), self._first()):
+                    raise
+            time.sleep(_WEBHOOK_PAUSE)
+
+    def make_namespace(self, name: str) -> t.List[str]:
+        """Make a namespace that is among the objects and is not there yet, before all else. What was done, in words."""
+        for index, item in enumerate(self._objects):
+            if item["kind"] == "Namespace" and item["metadata"]["name"] == name and self._before[index] is None:
+                self._apply(index)
+                return ["apply " + describe(item)]
+        return []
+
+    def perform(self, before_each: t.Callable[[], None] = lambda: None, already: t.Sequence[str] = ()) -> None:
+        """Do it: what is in the way, objects, labels, then removals. When one fails nevertheless, the error says what has been done and what not.
+
+        before_each: is called before each change, and stops all of it with a KubeError. already: what was done before that.
+        """
+        early = [item for item in self._gone if goes_first(item, self._objects)]
+        steps = self._retreat_steps(dry_run=False) + self._removal_steps(early, dry_run=False)
+        steps += [
+            ("apply " + describe(item), functools.partial(self._apply, index))
+            for index, item in enumerate(self._objects)
+            if self._changes(index)
+        ]
+        # DaemonSets are there before nodes change classes, so that a node is without a plugin for as short as can be
+        late = [item for item in self._gone if item not in early]
+        steps += self._node_steps(dry_run=False) + self._removal_steps(late, dry_run=False)
+        steps += self._closing_steps(dry_run=False)
+        for number, (_doing, step) in enumerate(steps):
+            try:
+                before_each()
+                self._patiently(step)
+            except KubeError as exc:
+                if number == 0 and not already and not isinstance(exc, Unreachable):
+                    raise KubeError("%s Nothing was changed." % exc, exc.code) from exc
+                # what was asked and not answered may have been done
+                sent = number + isinstance(exc, Unreachable)
+                names = [doing for doing, _step in steps]
+                parts = (
+                    ("Done before that", [*already, *names[:number]] or ["nothing"]),
+                    ("Not known", names[number:sent]),
+                    ("Not done", names[sent:]),
+                )
+                words = ["%s: %s." % (what, some(items)) for what, items in parts if items]
+                text = "%s. %s Run again: what is done is not done twice." % (str(exc).rstrip("."), " ".join(words))
+                raise KubeError(text, exc.code) from exc
+
+
+# --- waiting ---------------------------------------------------------------------------------------------------------
+
+
+def _troubles(kube: Kube, entry: t.Mapping[str, t.Any], daemon_set: t.Optional[Json]) -> t.List[str]:
+    """What the scheduler, the kubelets and the controller say about Pods that are not ready, as far as it may be read."""
+    words: t.List[str] = []
+    if entry.get("policy"):
+        if daemon_set is None:
+            return words
+        entry = {
+            **entry,
+            "namespace": daemon_set["metadata"]["namespace"],
+            "daemon_set": daemon_set["metadata"]["name"],
+        }
+        selector = _selector(daemon_set)
+    else:
+        selector = "%s,app.kubernetes.io/instance=%s" % (OWN_SELECTOR, entry["name"])
+    space = "/api/v1/namespaces/%s" % entry["namespace"]
+    try:
+        pods = kube.list(space + "/pods", "list Pods", labelSelector=selector)
+        words += [trouble for trouble in map(pod_trouble, pods) if trouble][:3]
+        fields = "involvedObject.kind=DaemonSet,involvedObject.name=%s,type=Warning" % entry["daemon_set"]
+        events = kube.list(space + "/events", "list events", fieldSelector=fields)
+        events.sort(key=lambda each: str(each.get("lastTimestamp") or each.get("eventTime") or ""))
+        words += ["%s: %s" % (each.get("reason"), each.get("message")) for each in events[-1:]]
+    except KubeError as exc:
+        words.append("more cannot be told: %s" % exc)
+    return words
+
+
+def _selector(daemon_set: t.Mapping[str, t.Any]) -> str:
+    labels = daemon_set["spec"]["selector"]["matchLabels"]
+    return ",".join("%s=%s" % (key, labels[key]) for key in sorted(labels))
+
+
+def _made_by_operator(
+    kube: Kube, policy: t.Mapping[str, t.Any], nodes: t.Mapping[str, Json], names: t.Sequence[str]
+) -> t.Tuple[t.List[str], t.Optional[Json]]:
+    """(what the operator has not done yet, the DaemonSet that it made for a policy)."""
+    shown, section = "%s %s" % (policy["kind"], policy["name"]), policy["section"]
+    item = {"apiVersion": POLICY_VERSION, "kind": policy["kind"], "metadata": {"name": policy["name"]}}
+    found = kube.find(kube.path(item), "read " + shown)
+    selector = "%s=%s" % (STATE_LABEL, state_name(section))
+    daemon_sets = kube.list("/apis/apps/v1/daemonsets", "list DaemonSets", labelSelector=selector)
+    daemon_set = owned(daemon_sets, found) if found else None
+    config_map = None
+    if daemon_set is not None:
+        space = daemon_set["metadata"]["namespace"]
+        volumes = daemon_set["spec"]["template"]["spec"].get("volumes") or []
+        mounted = next((each["configMap"]["name"] for each in volumes if each.get("configMap")), None)
+        if mounted:
+            path = "/api/v1/namespaces/%s/configmaps/%s" % (space, mounted)
+            config_map = kube.find(path, "read ConfigMap %s/%s" % (space, mounted))
+    reasons = policy_state(found, section, config_map, shown) + node_labels_missing(nodes, names)
+    if daemon_set is not None and config_map is not None:
+        path = "/api/v1/namespaces/%s/pods" % daemon_set["metadata"]["namespace"]
+        pods = kube.list(path, "list Pods", labelSelector=_selector(daemon_set))
+        restart = old_pods(daemon_set, config_map, pods)
+        reasons += [restart] if restart else []
+    return reasons, daemon_set
+
+
+def wait_for_class(
+    kube: Kube,
+    entry: t.Mapping[str, t.Any],
+    timeout: float,
+    interval: float,
+    clock: t.Callable[[], float] = time.monotonic,
+    sleep: t.Callable[[float], None] = time.sleep,
+    between: t.Callable[[], None] = lambda: None,
+) -> t.Tuple[t.List[str], float]:
+    """(what is still not right, seconds waited). An API server that is away for a moment is waited for like everything else."""
+    start = clock()
+    daemon_set: t.Optional[Json] = None
+    while True:
+        try:
+            between()
+            selector = "%s=%s" % (CLASS_LABEL, entry["name"])
+            items = kube.list("/api/v1/nodes", "list nodes", labelSelector=selector)
+            nodes = {item["metadata"]["name"]: item for item in items}
+            if entry.get("policy"):
+                reasons, daemon_set = _made_by_operator(kube, entry["policy"], nodes, entry["nodes"])
+            else:
+                path = "/apis/apps/v1/namespaces/%s/daemonsets/%s" % (entry["namespace"], entry["daemon_set"])
+                reasons, daemon_set = [], kube.find(path, "read DaemonSet %s" % entry["daemon_set"])
+            reasons += class_state(daemon_set, nodes, entry)
+        except KubeError as exc:
+            if not isinstance(exc, Unreachable) and exc.code not in (429, 500, 502, 503, 504):
+                raise
+            reasons = [str(exc)]
+        waited = clock() - start
+        if not reasons:
+            return [], waited
+        if waited + interval > timeout:
+            return reasons + _troubles(kube, entry, daemon_set), waited
+        sleep(interval)
+
+
+# --- stale resources -------------------------------------------------------------------------------------------------
+
+
+class Stale:
+    """Extended resources that nodes still list although nothing advertises them any more."""
+
+    def __init__(self, kube: Kube, resources: t.Sequence[str], nodes: t.Sequence[str]) -> None:
+        self.kube = kube
+        self.resources = list(resources)
+        found = {item["metadata"]["name"]: item for item in kube.list("/api/v1/nodes", "list nodes")}
+        missing = sorted(set(nodes) - set(found))
+        if missing:
+            raise KubeError(
+                "nodes that do not exist: %s. The cluster has: %s" % (some(missing), some(found) or "no node")
+            )
+        self.nodes = {name: found[name] for name in sorted(nodes or found)}
+        self.removable: t.Dict[str, t.List[str]] = {}
+        self.blocked: t.Dict[str, t.Dict[str, str]] = {}
+        for name in self.nodes:
+            self._judge(name)
+
+    def _judge(self, name: str) -> None:
+        self.removable.pop(name, None)
+        self.blocked.pop(name, None)
+        status = self.nodes[name].get("status") or {}
+        listed = {**(status.get("capacity") or {}), **(status.get("allocatable") or {})}
+        wanted = [resource for resource in self.resources if resource in listed]
+        if not wanted:
+            return
+        pods = self.kube.list("/api/v1/pods", "list Pods of node " + name, fieldSelector="spec.nodeName=" + name)
+        for resource in wanted:
+            present, obstacle = stale_on_node(self.nodes[name], pods, resource)
+            if obstacle is not None:
+                self.blocked.setdefault(name, {})[resource] = obstacle
+            elif present:
+                self.removable.setdefault(name, []).append(resource)
+
+    def _patch(self, name: str, dry_run: bool) -> None:
+        gone = dict.fromkeys(self.removable[name])
+        body = {
+            # a node that has reported since it was looked at is looked at again
+            "metadata": {"resourceVersion": self.nodes[name]["metadata"]["resourceVersion"]},
+            "status": {"capacity": gone, "allocatable": gone},
+        }
+        self.kube.merge(
+            "/api/v1/nodes/%s/status" % name, "remove %s from node %s" % (", ".join(gone), name), body, dry_run
+        )
+
+    def _attempt(self, name: str, dry_run: bool) -> None:
+        for left in (3, 2, 1, 0):
+            try:
+                return self._patch(name, dry_run)
+            except KubeError as exc:
+                if exc.code != 409 or not left:
+                    raise
+            self.nodes[name] = self.kube.request("GET", "/api/v1/nodes/" + name, "read node " + name)
+            self._judge(name)
+            if name not in self.removable:
+                return None
+        return None
+
+    def listed(self) -> t.Dict[str, t.Dict[str, t.Any]]:
+        """The resources in question of every node that lists one: {node: {resource: capacity}}."""
+        found = {}
+        for name, node in self.nodes.items():
+            status = node.get("status") or {}
+            counts = {**(status.get("allocatable") or {}), **(status.get("capacity") or {})}
+            mine = {resource: counts[resource] for resource in self.resources if resource in counts}
+            if mine:
+                found[name] = mine
+        return found
+
+    def left(self, before: t.Mapping[str, t.Mapping[str, t.Any]]) -> t.Dict[str, t.Dict[str, t.Any]]:
+        """What of listed() stays."""
+        after = {
+            name: {
+                resource: count for resource, count in counts.items() if resource not in self.removable.get(name, [])
+            }
+            for name, counts in before.items()
+        }
+        return {name: counts for name, counts in after.items() if counts}
+
+    def rehearse(self) -> None:
+        for name in list(self.removable):
+            self._attempt(name, dry_run=True)
+
+    def perform(self) -> None:
+        for name in list(self.removable):
+            self._attempt(name, dry_run=False)
+
+    def returned(self) -> t.Dict[str, t.List[str]]:
+        """Removed resources that a kubelet has put back."""
+        back: t.Dict[str, t.List[str]] = {}
+        for name, resources in self.removable.items():
+            node = self.kube.find("/api/v1/nodes/" + name, "read node " + name) or {}
+            capacity = (node.get("status") or {}).get("capacity") or {}
+            found = [resource for resource in resources if resource in capacity]
+            if found:
+                back[name] = found
+        return back

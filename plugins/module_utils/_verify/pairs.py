@@ -1,0 +1,645 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who measures against whom, and what the measurements prove. Private to the collection. Pure.
+
+A round is a set of pairs without a common host: its pairs run at the same time and share no link, so that none halves
+another's bandwidth. Hosts are paired only inside a fabric, and port by port (rail by rail).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import typing as t
+from dataclasses import dataclass
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.text import (
+    hosts_label,
+    printable,
+    shared_domain,
+    short,
+    table,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import (
+    PROGRAMS,
+    explain,
+    explain_senseless,
+    figure_of,
+    judge_bandwidth,
+    judge_latency,
+    kind_of,
+    measured,
+    timed_out,
+)
+
+__all__ = [
+    "TOPOLOGIES",
+    "End",
+    "Settings",
+    "build_evidence",
+    "evidence_table",
+    "pair_groups",
+    "schedule",
+    "settings_from",
+]
+
+Json = t.Dict[str, t.Any]
+Pair = t.Tuple[str, str]
+
+TOPOLOGIES = ("pairs", "ring", "full")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to measure. Bounds: Gb/s and microseconds; min_gbps and max_us None: by the devices (see floor()).
+
+    timeout: seconds a client may take for one test; forks: how many hosts the controller works on at a time.
+    """
+
+    tests: t.Tuple[str, ...] = ("ib_write_bw", "ib_write_lat")
+    topology: str = "pairs"
+    iterations: int = 5000
+    software_iterations: int = 100
+    bandwidth_bytes: int = 65536
+    latency_bytes: int = 2
+    qps: int = 1
+    min_gbps: t.Optional[float] = None
+    min_share: float = 0.8
+    software_min_gbps: float = 0.001
+    max_us: t.Optional[float] = None
+    hardware_max_us: float = 20.0
+    software_max_us: float = 1000000.0
+    timeout: int = 60
+    forks: int = 5
+
+    def __post_init__(self) -> None:
+        unknown = [test for test in self.tests if test not in PROGRAMS]
+        if unknown:
+            raise ValueError("test %s is unknown; there are %s" % (unknown[0], ", ".join(PROGRAMS)))
+        if self.topology not in TOPOLOGIES:
+            raise ValueError("topology %r is unknown; there are %s" % (self.topology, ", ".join(TOPOLOGIES)))
+        if not 0 <= self.min_share <= 1:
+            raise ValueError("min_share is %g; allowed is 0 to 1" % self.min_share)
+        for key in ("timeout", "forks"):
+            if getattr(self, key) < 1:
+                raise ValueError("%s is %d; allowed is 1 or more" % (key, getattr(self, key)))
+
+
+def settings_from(given: t.Mapping[str, t.Any]) -> Settings:
+    """Settings from variables; None stands for the default. ValueError names an unknown key or a value that makes no sense."""
+    defaults = Settings()
+    values: t.Dict[str, t.Any] = {}
+    for key, value in given.items():
+        if key not in Settings.__dataclass_fields__:
+            raise ValueError("setting %s is unknown; there are %s" % (key, ", ".join(Settings.__dataclass_fields__)))
+        if value is None or (value == "" and key in ("min_gbps", "max_us")):
+            continue
+        try:
+            if key == "tests":
+                values[key] = tuple(str(item) for item in value)
+            elif key == "topology":
+                values[key] = str(value)
+            else:
+                # A bound without a default is a float, too.
+                number = float(value)
+                if not math.isfinite(number):
+                    raise ValueError(value)
+                values[key] = int(value) if isinstance(getattr(defaults, key), int) else number
+        except (OverflowError, TypeError, ValueError):
+            raise ValueError("setting %s is %r, which is not a number" % (key, value)) from None
+    return Settings(**values)
+
+
+@dataclass(frozen=True)
+class End:
+    """One port of one host. fabric: what both ends of a pair must have in common; address: for the exchange, None: unknown."""
+
+    host: str
+    device: str
+    port: int
+    gid_index: t.Optional[int]
+    address: t.Optional[str]
+    rate_gbps: t.Optional[float]
+    software: bool
+    fabric: str
+
+    def facts(self) -> Json:
+        return {
+            "host": self.host,
+            "device": self.device,
+            "port": self.port,
+            "gid_index": self.gid_index,
+            "address": self.address,
+        }
+
+
+def _natural(text: str) -> t.Tuple[t.Tuple[int, int, str], ...]:
+    parts = re.findall(r"\d+|\D+", text)
+    return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts)
+
+
+def _sensible(value: t.Any) -> t.Optional[float]:
+    """A number that can be a rate or a time, None for everything else that a node may say."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e12:
+        return None
+    return float(value)
+
+
+def _plain(value: t.Any) -> t.Optional[str]:
+    return None if value is None else str(value)
+
+
+# --- ends -------------------------------------------------------------------------------------------------------------
+
+
+def _end(host: str, facts: Json, wanted: Json) -> t.Union[End, str]:
+    """The end for a wanted port, or why there is none."""
+    device = next(item for item in facts["devices"] if item["name"] == wanted["device"])
+    port = next(item for item in device["ports"] if item["number"] == wanted["port"])
+    gids = port.get("gids") or []
+    software = device["kind"] == "software"
+    gid_index = address = None
+    if port["state"] != "Active":
+        return "the port is %s, only Active ports carry traffic" % (port["state"] or "in no known state")
+    if wanted["link_layer"] == "Ethernet":
+        usable = [gid for gid in gids if gid["type"] == "RoCE v2" and gid["ipv4"]]
+        if not usable:
+            return "the port has no RoCE v2 GID with an IPv4 address: give %s one" % (wanted["netdev"] or "its netdev")
+        # A port can have several (VLANs); the untagged interface of the port itself is the fabric's.
+        own = [gid for gid in usable if gid["netdev"] == wanted["netdev"]]
+        chosen = min(own or usable, key=lambda gid: int(gid["index"]))
+        gid_index, address = int(chosen["index"]), str(chosen["ipv4"])
+        fabric = "RoCE"
+    else:
+        # Addressed by LID, so no GID index; GID 0 says the subnet (InfiniBand Architecture, 4.1.1).
+        first = next((gid["gid"] for gid in gids if gid["index"] == 0), None)
+        prefix = ":".join(str(first).split(":")[:4]) if first else ""
+        fabric = "%s %s" % (wanted["link_layer"], prefix)
+    return End(
+        host,
+        str(wanted["device"]),
+        int(wanted["port"]),
+        gid_index,
+        address,
+        _sensible(wanted["rate_gbps"]),
+        software,
+        fabric.strip(),
+    )
+
+
+def _ends(
+    hosts: t.Sequence[str], facts: t.Mapping[str, Json], wanted: t.Mapping[str, t.Sequence[Json]]
+) -> t.Tuple[t.Dict[str, t.List[End]], t.List[Json]]:
+    """Ends by host, and the wanted ports that cannot be measured: {host, device, port, reason, defect}."""
+    found: t.Dict[str, t.List[End]] = {}
+    untested: t.List[Json] = []
+    for host in hosts:
+        for row in wanted.get(host, []):
+            end = _end(host, facts[host], row)
+            if isinstance(end, str):
+                untested.append(_untested(host, str(row["device"]), row["port"], end, True))
+            else:
+                found.setdefault(host, []).append(end)
+    # Subnets are told apart only where every InfiniBand port says its own: an unknown one may be any.
+    ends = [end for own in found.values() for end in own]
+    if any(end.fabric == "InfiniBand" for end in ends):
+        found = {
+            host: [End(**{**end.__dict__, "fabric": end.fabric.partition(" ")[0]}) for end in own]
+            for host, own in found.items()
+        }
+    return found, untested
+
+
+def _untested(host: str, device: t.Optional[str], port: t.Any, reason: str, defect: bool) -> Json:
+    return {"host": host, "device": device, "port": port, "reason": reason, "defect": defect}
+
+
+def _rails(client: t.Sequence[End], server: t.Sequence[End]) -> t.List[t.Tuple[End, End]]:
+    """Ports of two hosts in one fabric: those of the same name first, the others in their order."""
+    by_name = {(end.device, end.port): end for end in server}
+    rails = {end: by_name[(end.device, end.port)] for end in client if (end.device, end.port) in by_name}
+    taken = set(rails.values())
+    free = [end for end in server if end not in taken]
+    rails.update(zip([end for end in client if end not in rails], free))
+    # A port without a counterpart is measured against the last one rather than not at all.
+    rails.update({end: server[-1] for end in client if end not in rails})
+    pairs = [(end, rails[end]) for end in client]
+    reached = {peer for _end, peer in pairs}
+    return pairs + [(client[-1], end) for end in server if end not in reached]
+
+
+# --- rounds -----------------------------------------------------------------------------------------------------------
+
+
+def schedule(hosts: t.Sequence[str], topology: str = "pairs") -> t.List[t.List[Pair]]:
+    """Rounds of (client, server) without a common host; every host takes part when there are two or more.
+
+    pairs: each host once, one host of an odd number a second time; full: every two hosts once (circle method);
+    ring: each host once as client and once as server.
+    """
+    names = list(hosts)
+    count = len(names)
+    if count < 2:
+        return []
+    if topology == "full":
+        # One stays, the others move round it; with an odd number, who meets None pauses.
+        circle: t.List[t.Optional[str]] = [*names] if count % 2 == 0 else [*names, None]
+        rounds = []
+        for _turn in range(len(circle) - 1):
+            half = len(circle) // 2
+            facing = zip(circle[:half], reversed(circle[half:]))
+            rounds.append([(one, other) for one, other in facing if one is not None and other is not None])
+            circle = [circle[0], circle[-1], *circle[1:-1]]
+        return rounds
+    if topology == "ring":
+        edges = [(names[index], names[(index + 1) % count]) for index in range(count)]
+        if count % 2 == 0:
+            return [edges[0::2], edges[1::2]]
+        return [edges[0 : count - 1 : 2], edges[1:count:2], [edges[-1]]]
+    rounds = [[(names[index], names[index + 1]) for index in range(0, count - 1, 2)]]
+    if count % 2:
+        rounds.append([(names[-1], names[0])])
+    return rounds
+
+
+def _merge(rounds: t.Sequence[t.Sequence[t.Tuple[Pair, Json]]]) -> t.List[t.Dict[Pair, Json]]:
+    """The rounds of all groups and fabrics as one sequence, no host twice in a round."""
+    merged: t.List[t.Tuple[t.Set[str], t.Dict[Pair, Json]]] = []
+    for one in rounds:
+        for pair, content in one:
+            for used, pairs in merged:
+                if pair in pairs:
+                    pairs[pair]["tests"] += content["tests"]
+                    break
+                if not used & set(pair):
+                    used |= set(pair)
+                    pairs[pair] = content
+                    break
+            else:
+                merged.append((set(pair), {pair: content}))
+    return [pairs for _used, pairs in merged]
+
+
+def floor(test: str, client: End, server: End, settings: Settings) -> t.Tuple[Json, str]:
+    """The bound for a test between two ends, and where it comes from in words."""
+    software = client.software or server.software
+    if kind_of(test) == "latency":
+        if settings.max_us is not None:
+            return {"max_us": settings.max_us}, "as set for all devices"
+        if software:
+            return {"max_us": settings.software_max_us}, "as set for software devices"
+        return {"max_us": settings.hardware_max_us}, "as set for devices in hardware"
+    if settings.min_gbps is not None:
+        return {"min_gbps": settings.min_gbps}, "as set for all devices"
+    if software:
+        # Its rate is a constant of the driver and says nothing about the CPU that does the work.
+        return {"min_gbps": settings.software_min_gbps}, "as set for software devices"
+    rates = [rate for rate in (client.rate_gbps, server.rate_gbps) if rate]
+    if not rates:
+        return {"min_gbps": settings.software_min_gbps}, "the rate of the ports is unknown"
+    # Rounded: 0.8 * 200 shall not read 160.00000000000003.
+    return (
+        {"min_gbps": round(settings.min_share * min(rates), 6)},
+        "%g %% of the port's %g Gb/s" % (settings.min_share * 100, min(rates)),
+    )
+
+
+def _tests(rails: t.Sequence[t.Tuple[End, End]], settings: Settings) -> t.List[Json]:
+    tests = []
+    for client, server in rails:
+        for name in settings.tests:
+            latency = kind_of(name) == "latency"
+            bound, why = floor(name, client, server, settings)
+            tests.append(
+                {
+                    "test": name,
+                    "client": client.facts(),
+                    "server": server.facts(),
+                    "message_bytes": settings.latency_bytes if latency else settings.bandwidth_bytes,
+                    "iterations": settings.software_iterations
+                    if client.software or server.software
+                    else settings.iterations,
+                    "qps": 1 if latency else settings.qps,
+                    "floor": bound,
+                    "floor_reason": why,
+                }
+            )
+    return tests
+
+
+def pair_groups(
+    groups: t.Mapping[str, t.Sequence[str]],
+    facts: t.Mapping[str, Json],
+    wanted: t.Mapping[str, t.Sequence[Json]],
+    settings: Settings,
+) -> Json:
+    """{rounds: [[{group, client, server, tests}]], untested: {group: [...]}, jobs: {host: [job or None for each round]}}.
+
+    groups: hosts by group; wanted: usable ports by host, as the plan has them. A job is what one host does in one round:
+    {role, peer, deadline, tests: [{test, device, port, gid_index, message_bytes, iterations, qps, address}]}.
+    """
+    rounds: t.List[t.List[t.Tuple[Pair, Json]]] = []
+    untested: t.Dict[str, t.List[Json]] = {}
+    for group in sorted(groups):
+        hosts = sorted(groups[group], key=_natural)
+        ends, untested[group] = _ends(hosts, facts, wanted)
+        for host in hosts:
+            if not wanted.get(host):
+                untested[group].append(_untested(host, None, None, "no port of the host is wanted and usable", False))
+        for fabric in sorted({end.fabric for own in ends.values() for end in own}):
+            members = {
+                host: [end for end in ends.get(host, []) if end.fabric == fabric]
+                for host in hosts
+                if any(end.fabric == fabric for end in ends.get(host, []))
+            }
+            planned = schedule(list(members), settings.topology)
+            if not planned:
+                reason = "no other host of this run has a port in its fabric (%s)" % fabric
+                for host, own in members.items():
+                    untested[group] += [_untested(host, end.device, end.port, reason, False) for end in own]
+            for one in planned:
+                rounds.append(
+                    [
+                        (
+                            (a, b),
+                            {
+                                "group": group,
+                                "client": a,
+                                "server": b,
+                                "tests": _tests(_rails(members[a], members[b]), settings),
+                            },
+                        )
+                        for a, b in one
+                    ]
+                )
+    merged = [[pairs[pair] for pair in pairs] for pairs in _merge(rounds)]
+    return {"rounds": merged, "untested": untested, "jobs": _jobs(merged, settings)}
+
+
+def _deadline(pairs: t.Sequence[Json], settings: Settings) -> int:
+    """Seconds after which the servers of a round are surely of no use any more.
+
+    All servers of a round start before its first client does, and the clients run `forks` at a time: the last one's turn
+    comes after all batches before it. A connection or a slow start may cost two minutes in each, and each test is made twice at most.
+    """
+    batches = -(-len(pairs) // settings.forks)
+    longest = max(len(pair["tests"]) for pair in pairs)
+    return batches * (settings.timeout * (2 * longest + 1) + 120)
+
+
+def _jobs(rounds: t.Sequence[t.Sequence[Json]], settings: Settings) -> t.Dict[str, t.List[t.Optional[Json]]]:
+    jobs: t.Dict[str, t.List[t.Optional[Json]]] = {}
+    for index, pairs in enumerate(rounds):
+        deadline = _deadline(pairs, settings)
+        for pair in pairs:
+            for role, other in (("client", "server"), ("server", "client")):
+                tests = [
+                    {
+                        "test": test["test"],
+                        "device": test[role]["device"],
+                        "port": test[role]["port"],
+                        "gid_index": test[role]["gid_index"],
+                        "message_bytes": test["message_bytes"],
+                        "iterations": test["iterations"],
+                        "qps": test["qps"],
+                        "address": test["server"]["address"],
+                    }
+                    for test in pair["tests"]
+                ]
+                own = jobs.setdefault(pair[role], [None] * len(rounds))
+                own[index] = {"role": role, "peer": pair[other], "deadline": deadline, "tests": tests}
+    return jobs
+
+
+# --- evidence ---------------------------------------------------------------------------------------------------------
+
+
+def _entry(test: Json, result: Json, served: Json) -> Json:
+    """One test of the evidence. result: of the client, served: of the server; {} when there is none.
+
+    Both are data from a node: a missing or strange value is an error of the test, never one of this function.
+    """
+    entry: Json = {
+        "test": test["test"],
+        "client": dict(test["client"]),
+        "server": {**test["server"], "address": test["server"]["address"] or _plain(result.get("address"))},
+        "message_bytes": test["message_bytes"],
+        "iterations": test["iterations"],
+        "qps": test["qps"],
+        "mtu_bytes": None,
+        "bandwidth_gbps": None,
+        "message_rate_mpps": None,
+        "latency_us": None,
+        "floor": test["floor"],
+        "verdict": "error",
+        "message": "",
+        "remedy": None,
+    }
+    output = str(result.get("output") or "")
+    found = measured(test["test"], output)
+    for key in ("mtu_bytes", "bandwidth_gbps", "message_rate_mpps", "latency_us"):
+        entry[key] = found[key]
+    if result.get("status") == 0 and found["senseless"]:
+        problem = explain_senseless(found["senseless"])
+        return {**entry, "message": problem.cause, "remedy": problem.remedy}
+    if result.get("status") != 0 or not (found["bandwidth_gbps"] or found["latency_us"]):
+        return {**entry, **_error(result, served, output)}
+    if found["bandwidth_gbps"]:
+        verdict = judge_bandwidth(found["bandwidth_gbps"]["average"], test["floor"]["min_gbps"], test["floor_reason"])
+    else:
+        verdict = judge_latency(_typical(found["latency_us"]), test["floor"]["max_us"], test["floor_reason"])
+    return {**entry, "verdict": verdict.verdict, "message": verdict.message, "remedy": verdict.remedy}
+
+
+def _typical(latency: Json) -> float:
+    return float(latency["average"] if latency["typical"] is None else latency["typical"])
+
+
+def _error(result: Json, served: Json, output: str) -> Json:
+    status = result.get("status")
+    given = result.get("problem") or served.get("problem")
+    if isinstance(given, t.Mapping) and status is None:
+        return {"message": str(given.get("cause")), "remedy": _plain(given.get("remedy"))}
+    # The client knew only its own side; the cause is often in what the server said.
+    other = str(served.get("output") or "")
+    seconds = _sensible(result.get("timeout"))
+    if result.get("timed_out") and seconds:
+        problem = timed_out(seconds, output, other)
+    else:
+        # -255 to 255 are what a process can end with
+        known = isinstance(status, int) and abs(status) < 256
+        problem = explain(output, other, t.cast("int", status) if known else None)
+    side = "" if problem.side == "client" else "the server says: "
+    said = " (%s)" % problem.line if problem.line and problem.line not in problem.cause else ""
+    return {"message": side + problem.cause + said, "remedy": problem.remedy}
+
+
+def _part(value: t.Any, key: str, index: int) -> Json:
+    items = value.get(key) if isinstance(value, t.Mapping) else None
+    if isinstance(items, (list, tuple)) and index < len(items) and isinstance(items[index], t.Mapping):
+        return dict(items[index])
+    return {}
+
+
+def build_evidence(plan: Json, results: t.Mapping[str, t.Any]) -> Json:
+    """{groups: {group: evidence}, failures: [sentence], expected: [hosts that were to be measured]}.
+
+    plan: from pair_groups(); results: {host: [{round, server, client, stop} as the module perftest returned them]}.
+    """
+    by_round: t.Dict[t.Tuple[str, int], Json] = {}
+    for host, rounds in results.items():
+        for one in rounds if isinstance(rounds, (list, tuple)) else []:
+            if isinstance(one, t.Mapping) and isinstance(one.get("round"), int):
+                by_round[(str(host), one["round"])] = dict(one)
+    groups: t.Dict[str, Json] = {
+        group: {"schema": 1, "group": group, "tests": [], "untested": rows} for group, rows in plan["untested"].items()
+    }
+    for number, pairs in enumerate(plan["rounds"]):
+        for pair in pairs:
+            ours = by_round.get((pair["client"], number), {})
+            theirs = by_round.get((pair["server"], number), {})
+            for index, test in enumerate(pair["tests"]):
+                result = _part(ours.get("client"), "results", index)
+                # what was measured again was so on the spare server, and those come after all others
+                place = index + len(pair["tests"]) if result.get("repeated") is True else index
+                served = {
+                    **_part(theirs.get("server"), "results", index),
+                    **_part(theirs.get("stop"), "results", place),
+                }
+                if not result:
+                    result = {"problem": _absent(pair, ours, theirs, served)}
+                groups[pair["group"]]["tests"].append(_entry(test, result, served))
+    failures = []
+    for group in sorted(groups):
+        groups[group]["tests"].sort(key=_order)
+        failures += [_sentence(group, entry) for entry in groups[group]["tests"] if entry["verdict"] != "pass"]
+        failures += [
+            printable(
+                "%s: %s %s port %s was not measured: %s"
+                % (group, row["host"], row["device"], row["port"], row["reason"])
+            )
+            for row in groups[group]["untested"]
+            if row["defect"]
+        ]
+    return {"groups": groups, "failures": failures, "expected": list(plan.get("expected", []))}
+
+
+def _absent(pair: Json, ours: Json, theirs: Json, served: Json) -> t.Optional[Json]:
+    """Why a client has no result at all."""
+    if isinstance(served.get("problem"), t.Mapping):
+        return dict(served["problem"])
+    for host, one, key in ((pair["server"], theirs, "server"), (pair["client"], ours, "client")):
+        answer = one.get(key)
+        if not isinstance(answer, t.Mapping) or answer.get("unreachable"):
+            return {
+                "cause": "%s could not be reached, so nothing was measured" % host,
+                "remedy": "see the messages of this run about %s" % host,
+            }
+        if answer.get("failed"):
+            return {
+                "cause": "%s could not start its side: %s" % (host, answer.get("msg") or "the module failed"),
+                "remedy": "see the messages of this run about %s" % host,
+            }
+    return {"cause": "nothing was measured", "remedy": "see the messages of this run"}
+
+
+def _order(entry: Json) -> t.Tuple[t.Any, ...]:
+    return (
+        _natural(entry["client"]["host"]),
+        _natural(entry["server"]["host"]),
+        _natural(entry["client"]["device"]),
+        entry["client"]["port"],
+        _natural(entry["server"]["device"]),
+        entry["server"]["port"],
+        entry["test"],
+    )
+
+
+def _sentence(group: str, entry: Json) -> str:
+    ends = ["%s %s" % (entry[side]["host"], entry[side]["device"]) for side in ("client", "server")]
+    remedy = ". Remedy: %s" % entry["remedy"] if entry["remedy"] else ""
+    # Names and messages come from nodes and end on a terminal.
+    return printable("%s: %s from %s to %s: %s%s" % (group, entry["test"], *ends, entry["message"], remedy))
+
+
+# Rows of tests that passed: more than this are told as one line for each test.
+_MAX_PASSED = 40
+# Rows of tests that did not pass, the rest is counted.
+_MAX_FAILED = 100
+
+
+def _cells(entry: Json, domain: str) -> t.Tuple[str, ...]:
+    if entry["bandwidth_gbps"]:
+        figure = "%s Gb/s" % figure_of(entry["bandwidth_gbps"]["average"])
+    elif entry["latency_us"]:
+        figure = "%s us" % figure_of(_typical(entry["latency_us"]))
+    else:
+        figure = "-"
+    ends = [
+        "%s %s:%s" % (short(str(entry[side]["host"]), domain), entry[side]["device"], entry[side]["port"])
+        for side in ("client", "server")
+    ]
+    verdict = entry["verdict"] if entry["verdict"] == "pass" else entry["verdict"].upper()
+    return (verdict, entry["test"], figure, _limit(entry), *ends)
+
+
+def _limit(entry: Json) -> str:
+    bound = entry["floor"]
+    return ">= %s" % figure_of(bound["min_gbps"]) if "min_gbps" in bound else "<= %s" % figure_of(bound["max_us"])
+
+
+def _many(entries: t.Sequence[Json]) -> t.Tuple[str, ...]:
+    """One row for many tests of one kind and limit that passed: the span of their figures."""
+    first = entries[0]
+    bandwidth = bool(first["bandwidth_gbps"])
+    figures = sorted(
+        entry["bandwidth_gbps"]["average"] if bandwidth else _typical(entry["latency_us"]) for entry in entries
+    )
+    span = "%s to %s %s" % (figure_of(figures[0]), figure_of(figures[-1]), "Gb/s" if bandwidth else "us")
+    hosts = {side: {str(entry[side]["host"]) for entry in entries} for side in ("client", "server")}
+    return (
+        "pass",
+        first["test"],
+        span,
+        _limit(first),
+        "%d tests, %s" % (len(entries), hosts_label(hosts["client"], 20)),
+        hosts_label(hosts["server"], 20),
+    )
+
+
+def evidence_table(evidence: Json) -> t.List[str]:
+    """The evidence of a group as lines of at most 100 columns: a row a test, and what was not measured.
+
+    What did not pass comes first. Many tests that passed share a row; all of them are in the evidence itself.
+    """
+    tests, untested = evidence["tests"], evidence["untested"]
+    hosts = {str(entry[side]["host"]) for entry in tests for side in ("client", "server")}
+    hosts |= {str(row["host"]) for row in untested}
+    domain = shared_domain(hosts)
+    failed = [entry for entry in tests if entry["verdict"] != "pass"]
+    passed = [entry for entry in tests if entry["verdict"] == "pass"]
+    rows = [_cells(entry, domain) for entry in failed[:_MAX_FAILED]]
+    if len(passed) <= _MAX_PASSED:
+        rows += [_cells(entry, domain) for entry in passed]
+    else:
+        kinds: t.Dict[t.Tuple[str, str], t.List[Json]] = {}
+        for entry in passed:
+            kinds.setdefault((entry["test"], _limit(entry)), []).append(entry)
+        rows += [_many(kinds[kind]) for kind in sorted(kinds)]
+    lines = ["all hosts in %s" % printable(domain[1:]), ""] if domain else []
+    if rows:
+        lines += table(("VERDICT", "TEST", "MEASURED", "WANTED", "CLIENT", "SERVER"), rows)
+    if len(failed) > _MAX_FAILED:
+        lines.append("and %d more that did not pass, in the evidence" % (len(failed) - _MAX_FAILED))
+    left: t.Dict[t.Tuple[str, str], t.List[str]] = {}
+    for row in untested:
+        left.setdefault((_what(row), str(row["reason"])), []).append(short(str(row["host"]), domain))
+    if left:
+        rows_left = [(hosts_label(names), what, reason) for (what, reason), names in left.items()]
+        lines += ([""] if rows else []) + table(("NOT MEASURED", "PORT", "BECAUSE"), rows_left)
+    return lines or ["nothing was measured"]
+
+
+def _what(row: Json) -> str:
+    return "-" if row["device"] is None else "%s:%s" % (row["device"], row["port"])

@@ -1,0 +1,635 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rails: one resource for each GPU and the HCA under the same PCIe switch."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import itertools
+import re
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.cluster import plan_groups
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import PlanError, plan_group
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.rails import (
+    RailError,
+    check_rails,
+    group_rails,
+    rail_host,
+)
+from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, checked
+
+Json = dict[str, Any]
+WISHES = {"resource": {"name": "cx5"}, "want": {"link_layer": "Ethernet"}, "rails": True}
+
+
+def hca(index: int, pci: str, bridges: list[str], netdev: str, state: str = "Active") -> Json:
+    return {
+        "name": f"mlx5_{index}",
+        "kind": "pf",
+        "pci": pci,
+        "bridges": bridges,
+        "vendor": "15b3",
+        "device": "1017",
+        "model": None,
+        "class": "020000",
+        "driver": "mlx5_core",
+        "numa_node": None,
+        "firmware": None,
+        "board_id": None,
+        "hca_type": None,
+        "node_guid": None,
+        "sys_image_guid": None,
+        "netdevs": [netdev],
+        "lag": None,
+        "sriov": {"total": 0, "vfs": 0, "pf": None},
+        "ports": [
+            {
+                "number": 1,
+                "link_layer": "Ethernet",
+                "state": state,
+                "phys_state": "LinkUp",
+                "rate_gbps": 100.0,
+                "width": None,
+                "speed": None,
+                "lid": 0,
+                "sm_lid": 0,
+                "gids": [],
+                "netdevs": [],
+            }
+        ],
+        "plugin": {"visible": True, "reason": None, "if_name": netdev, "link_type": "ether"},
+    }
+
+
+Places = set[tuple[int, int]]
+
+
+def facts_of_switches(
+    switches: list[tuple[int, int]], down: Places = frozenset(), gone: Places = frozenset(), ports: bool = True
+) -> Json:
+    """A host with so many (GPUs, HCAs) under each switch, below one switch more; down and gone are (switch, HCA).
+
+    ports: each device is at a downstream port of its own, as on real switches. Virtual machines have them at one port.
+    """
+    devices, gpus = [], []
+    for at, (cards, nics) in enumerate(switches):
+        above = ("0000:00:01.0", "0000:01:00.0", f"0000:02:{at:02x}.0")
+
+        def bridges(port: int, at: int = at, above: tuple[str, ...] = above) -> list[str]:
+            return [*above, f"0000:{0x80 + at:02x}:00.0", f"0000:{0x90 + at:02x}:{port:02x}.0"] if ports else [*above]
+
+        for card in range(cards):
+            pci = f"0000:{0x10 + 16 * at + card:02x}:00.0"
+            gpu = {"pci": pci, "bridges": bridges(card), "vendor": "10de", "device": None, "numa_node": None}
+            gpus.append({**gpu, "nearest": []})
+        for nic in range(nics):
+            if (at, nic) not in gone:
+                pci = f"0000:{0x18 + 16 * at + nic:02x}:00.0"
+                state = "Down" if (at, nic) in down else "Active"
+                devices.append(hca(len(devices), pci, bridges(16 + nic), f"eth{at}_{nic}", state))
+    return checked({"schema": 1, "devices": devices, "gpus": gpus, "warnings": []})
+
+
+def truth(switches: list[tuple[int, int]]) -> list[tuple[list[str], list[str]]]:
+    """(GPUs, netdevs) of each rail, written down by the sorts of switches that the tests have."""
+    rails = []
+    for at, (cards, nics) in enumerate(switches):
+        addresses = [f"0000:{0x10 + 16 * at + card:02x}:00.0" for card in range(cards)]
+        names = [f"eth{at}_{nic}" for nic in range(nics)]
+        if cards == nics:
+            rails += [([gpu], [name]) for gpu, name in zip(addresses, names, strict=True)]
+        elif nics == 1 or cards == 1:
+            rails.append((addresses, names))
+        elif (cards, nics) == (4, 2):
+            rails += [(addresses[:2], names[:1]), (addresses[2:], names[1:])]
+        else:
+            raise AssertionError
+    return rails
+
+
+# no two of them have as many GPUs but several, and other HCAs: one of them would lack some
+SWITCHES = st.lists(st.sampled_from([(1, 1), (2, 2), (3, 1), (1, 2), (4, 2), (8, 8)]), min_size=1, max_size=4)
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> tuple[list[tuple[int, int]], dict[str, tuple[Places, Places]], bool]:
+    """Switches that all hosts have, and what is down and gone on each host; one host has all."""
+    switches = draw(SWITCHES)
+    places = [(at, nic) for at, (_cards, nics) in enumerate(switches) for nic in range(nics)]
+    lost = st.one_of(st.just(set()), st.sets(st.sampled_from(places)))
+    hosts = draw(st.lists(st.tuples(lost, lost), max_size=3))
+    hosts.insert(draw(st.integers(0, len(hosts))), (draw(lost), set()))
+    return switches, {f"n{index}": both for index, both in enumerate(hosts)}, draw(st.booleans())
+
+
+def offered(facts: Json, config: Json) -> dict[str, list[str]]:
+    """Netdevs that the plugin puts in each pool; the devices here differ by nothing else."""
+    pools: dict[str, list[str]] = {}
+    for entry in config["configList"]:
+        assert entry["resourceName"] not in pools
+        values = entry["selectors"]
+        fixed = {"vendors": "15b3", "deviceIDs": "1017", "drivers": "mlx5_core", "linkTypes": "ether"}
+        assert values
+        pools[entry["resourceName"]] = [
+            device["plugin"]["if_name"]
+            for device in facts["devices"]
+            if all(fixed.get(kind, device["plugin"]["if_name"]) in chosen for kind, chosen in values.items())
+        ]
+    return pools
+
+
+@settings(max_examples=50)
+@given(clusters())
+def test_rails_are_exact_and_a_lost_cable_or_hca_shifts_none(cluster: Any) -> None:
+    switches, hosts, ports = cluster
+    facts = {host: facts_of_switches(switches, down, gone, ports) for host, (down, gone) in hosts.items()}
+    plan = plan_group("g", facts, WISHES)
+    rails = truth(switches)
+    assert plan["resource"] == "rdma/cx5_gpu{rail}"
+    assert plan["resources"] == [
+        {"resource": f"rdma/cx5_gpu{number}", "rail": number} for number in range(1, len(rails) + 1)
+    ]
+    classes = {host: entry for entry in plan["classes"] for host in entry["hosts"]}
+    for host, (down, gone) in hosts.items():
+        assert [row["gpus"] for row in plan["rails"][host]] == [gpus for gpus, _names in rails]
+        lost = {f"eth{at}_{nic}" for at, nic in down | gone}
+        expected = {f"cx5_gpu{number}": set(names) - lost for number, (_gpus, names) in enumerate(rails, 1)}
+        if not any(expected.values()):
+            assert host not in classes
+            assert any(text.startswith(f"host {host} has no usable port") for text in plan["errors"])
+            continue
+        found = offered(facts[host], classes[host]["config"])
+        assert {name: set(names) for name, names in found.items() if names} == {
+            name: names for name, names in expected.items() if names
+        }
+        for name, names in expected.items():
+            number = name.removeprefix("cx5_gpu")
+            told = any(text.startswith(f"host {host} has nothing on rail {number}, ") for text in plan["errors"])
+            assert told == (not names)
+
+
+@pytest.mark.parametrize("ports", [True, False])
+@pytest.mark.parametrize("shape", [(1, 1), (2, 1), (2, 2), (4, 2), (8, 8)])
+def test_a_dead_hca_shifts_no_rail(shape: tuple[int, int], ports: bool) -> None:
+    """Three switches; the first HCA of the second is dead, and that of a host with one switch, which has no other then."""
+    for count, place in ((3, 1), (1, 0)):
+        switches = [shape] * count
+        dead = {(place, 0)}
+        facts = {
+            "a": facts_of_switches(switches, gone=dead, ports=ports),
+            "b": facts_of_switches(switches, ports=ports),
+            "c": facts_of_switches(switches, ports=ports),
+        }
+        plan = plan_group("g", facts, WISHES)
+        rails = truth(switches)
+        lost = next(number for number, (_gpus, names) in enumerate(rails, 1) if names == [f"eth{place}_0"])
+        names = {host: {row["rail"]: row["devices"] for row in plan["rails"][host]} for host in facts}
+        assert list(names["a"]) == list(range(1, len(rails) + 1))
+        assert (names["a"][lost], names["b"] == names["c"]) == ([], True)
+        told = f"host a has nothing on rail {lost}, " if any(names["a"].values()) else "host a has no usable port"
+        assert any(text.startswith(told) for text in plan["errors"])
+        for entry in plan["classes"]:
+            for host in entry["hosts"]:
+                for row in entry["matches"][host]:
+                    assert row["if_name"] in rails[row["rail"] - 1][1]
+
+
+# What is at the devices of a bus: "gpu", the name of an HCA's netdev, or the bus of a bridge.
+Bus = dict[int, Any]
+
+# How the addresses of a host may come about: the domain, the first bus, the device of the first root port, and whether a port
+# without an HCA has a bus all the same.
+WAYS: dict[str, Json] = {
+    "same": {},
+    "domain": {"domain": 1},
+    "busses": {"first": 0x21},
+    "renumbered": {"spare": False},
+    "slot": {"slot": 4, "spare": False},
+}
+
+
+def enumerated(
+    roots: list[Bus], gone: set[str] = frozenset(), domain: int = 0, first: int = 0, slot: int = 0, spare: bool = True
+) -> Json:
+    """A host whose busses are numbered depth-first, as the firmware does it."""
+    devices: list[Json] = []
+    gpus: list[Json] = []
+    bus = itertools.count(first)
+
+    def left(node: Any) -> bool:
+        return any(left(below) for below in node.values()) if isinstance(node, dict) else node not in gone
+
+    def visit(children: Bus, number: int, above: list[str], shift: int = 0) -> None:
+        for device, node in sorted(children.items()):
+            pci = f"{domain:04x}:{number:02x}:{device + shift:02x}.0"
+            if isinstance(node, dict):
+                if spare or left(node):
+                    visit(node, next(bus), [*above, pci])
+            elif node == "gpu":
+                gpu = {"pci": pci, "bridges": above, "vendor": "10de", "device": None, "numa_node": None}
+                gpus.append({**gpu, "nearest": []})
+            elif node not in gone:
+                devices.append(hca(len(devices), pci, above, node))
+
+    for root in roots:
+        visit(root, next(bus), [], slot)
+    return checked({"schema": 1, "devices": devices, "gpus": gpus, "warnings": []})
+
+
+def switch(at: int, shape: tuple[int, int], ports: bool) -> Bus:
+    """The bus below a root port that leads to the switch of this number; the HCAs come first, so that the GPUs move with them."""
+    cards, nics = shape
+    things = {nic: f"eth{at}_{nic}" for nic in range(nics)} | {16 + card: "gpu" for card in range(cards)}
+    return {0: {port: {0: thing} for port, thing in things.items()} if ports else things}
+
+
+@functools.cache
+def planned_rails(shape: tuple[int, int], count: int) -> dict[str, int]:
+    """The rail of each netdev."""
+    rails = truth([shape] * count)
+    return {name: number for number, (_gpus, names) in enumerate(rails, 1) for name in names}
+
+
+@pytest.mark.parametrize("hosts", [1, 2, 5])
+@pytest.mark.parametrize("ports", [True, False])
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("shape", [(1, 1), (2, 1), (2, 2), (4, 2), (8, 8)])
+def test_a_dead_hca_shifts_no_rail_whatever_the_addresses(
+    shape: tuple[int, int], way: str, ports: bool, hosts: int
+) -> None:
+    """Each HCA is dead in turn; the other hosts have theirs, at the same addresses or at others."""
+    count = 2 if shape == (8, 8) else 3
+    roots = [{1 + at: switch(at, shape, ports)} for at in range(count)]
+    expected = planned_rails(shape, count)
+    others = {f"b{at}": enumerated(roots, **[WAYS["same"], WAYS["busses"]][at % 2]) for at in range(hosts - 1)}
+    for dead in expected:
+        facts = {"a": enumerated(roots, {dead}, **WAYS[way]), **others}
+        if hosts == 1 and shape[1] > 1:
+            # nobody knows which one is missing
+            with pytest.raises(
+                PlanError, match=r"^group g: host a: .* so which rail has none cannot be known; .*exclude"
+            ):
+                plan_group("g", facts, WISHES)
+            continue
+        plan = plan_group("g", facts, WISHES)
+        for host, rows in plan["rails"].items():
+            names = {device["name"]: device["plugin"]["if_name"] for device in facts[host]["devices"]}
+            found = {names[device]: row["rail"] for row in rows for device in row["devices"]}
+            assert found == {name: rail for name, rail in expected.items() if host != "a" or name != dead}
+            assert len(rows) == len(truth([shape] * count))
+
+
+def test_the_only_hca_of_a_host_is_known_to_be_missing() -> None:
+    """Two GPUs share the one HCA of the host: it has one rail, which has none."""
+    roots = [{1: switch(0, (2, 1), True)}]
+    facts = {"a": enumerated(roots, {"eth0_0"}, **WAYS["slot"]), "b": enumerated(roots)}
+    rails = plan_group("g", facts, WISHES)["rails"]
+    assert [(row["rail"], len(row["gpus"]), row["devices"]) for row in rails["a"]] == [(1, 2, [])]
+
+
+def test_gpus_at_other_ports_are_compared_by_their_switches() -> None:
+    """Another make: a switch that has lost all is known, one that has lost some is not."""
+    whole = [{1 + at: switch(at, (4, 2), True)} for at in range(3)]
+    other = [{1 + at: {1: switch(at, (4, 2), True)[0]}} for at in range(3)]
+    facts = {"a": enumerated(other, {"eth1_0", "eth1_1"}), "b": enumerated(whole)}
+    rows = plan_group("g", facts, WISHES)["rails"]["a"]
+    assert [(row["rail"], len(row["devices"])) for row in rows] == [(1, 1), (2, 1), (3, 0), (4, 0), (5, 1), (6, 1)]
+    facts["a"] = enumerated(other, {"eth1_0"})
+    with pytest.raises(PlanError, match=r"host a: .* cannot be known"):
+        plan_group("g", facts, WISHES)
+
+
+def test_a_switch_without_hcas_is_not_guessed() -> None:
+    """Four GPUs may have one rail or four: two other switches have it so and so. What comes before is not shifted."""
+    shapes = [(3, 1), (4, 0), (2, 2)]
+    roots = [{1 + at: switch(at, shape, True)} for at, shape in enumerate(shapes)]
+    with pytest.raises(
+        PlanError, match=r"host a: 4 GPUs .* without an HCA, and how many rails they have cannot be known"
+    ):
+        plan_group("g", {"a": enumerated(roots)}, WISHES)
+    roots = [{1 + at: switch(at, shape, True)} for at, shape in enumerate([(3, 1), (2, 2), (4, 0)])]
+    rows = plan_group("g", {"a": enumerated(roots)}, WISHES)["rails"]["a"]
+    assert [len(row["devices"]) for row in rows] == [1, 1, 1, 0, 0, 0, 0]
+
+
+def test_hosts_that_have_all_hcas_only_together() -> None:
+    """With addresses that do not ascend with the ports, the order of HCAs that no host has together is not known."""
+    roots = [{1 + at: switch(at, (4, 4), True)} for at in range(2)]
+    facts = {"a": enumerated(roots, {"eth0_0"}), "b": enumerated(roots, {"eth1_3"}, **WAYS["renumbered"])}
+    rails = plan_group("g", facts, WISHES)["rails"]
+    assert [[len(row["devices"]) for row in rails[host]] for host in "ab"] == [[0, *[1] * 7], [*[1] * 7, 0]]
+    for one, two in itertools.pairwise(facts["a"]["devices"][:2]):
+        one["pci"], two["pci"] = two["pci"], one["pci"]
+    with pytest.raises(
+        PlanError, match="hosts a and b together: none has all HCAs, and their addresses are in another"
+    ):
+        plan_group("g", facts, WISHES)
+
+
+def test_virtual_functions_on_several_busses_are_told_apart_by_these() -> None:
+    """Two functions below one port with the same device and function."""
+    facts = {
+        host: enumerated([{1: switch(0, (2, 1), True)}], **WAYS[way]) for host, way in (("a", "same"), ("b", "domain"))
+    }
+    for own in facts.values():
+        [device] = own["devices"]
+        own["devices"].append(hca(1, device["pci"][:5] + "7f" + device["pci"][7:], device["bridges"], "eth9"))
+    rails = plan_group("g", facts, WISHES)["rails"]
+    assert [row["devices"] for row in rails["a"]] == [row["devices"] for row in rails["b"]] == [["mlx5_0"], ["mlx5_1"]]
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> tuple[list[tuple[int, int]], list[Bus], bool]:
+    """Switches of (GPUs, HCAs), the root busses that lead to them, and whether an HCA is beside them."""
+    kinds = draw(st.sampled_from([[(1, 1), (2, 2), (8, 8)], [(2, 1), (4, 2)], [(1, 2), (2, 4)]]))
+    shapes = draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=4))
+    devices = st.integers(0, 31)
+    roots: list[Bus] = [{}]
+    upper: Bus | None = None
+    beside = draw(st.booleans())
+    for at, (cards, nics) in enumerate(shapes):
+        places = draw(st.lists(devices, min_size=cards + nics, max_size=cards + nics, unique=True))
+        things = draw(st.permutations(["gpu"] * cards + ["hca"] * nics))
+        names = (f"eth{at}_{nic}" for nic in range(nics))
+        below: Bus = {}
+        # the names follow the ports
+        for port, thing in zip(sorted(places), things, strict=True):
+            leaf: Bus = {0: next(names) if thing == "hca" else "gpu"}
+            below[port] = {0: {draw(devices): leaf}} if thing == "hca" and draw(st.booleans()) else leaf
+        where = draw(st.sampled_from(["root bus", "root port", "switch"]))
+        if where == "root bus":
+            roots.append({})
+        if where == "switch" and upper is not None:
+            upper[max(upper) + 1] = {0: below}
+            continue
+        root = roots[-1]
+        upper = {0: {0: below}}
+        if beside:
+            upper[31] = {0: f"beside{at}"}
+        root[max(root, default=0) + 1] = {0: upper}
+    return shapes, [root for root in roots if root], beside
+
+
+@settings(max_examples=80)
+@given(trees(), st.data())
+def test_rails_are_right_or_refused(tree: Any, data: st.DataObject) -> None:
+    """Whatever is dead on which host, and whatever addresses the hosts have."""
+    shapes, roots, beside = tree
+    expected: dict[str, int] = {}
+    number = 0
+    for at, (cards, nics) in enumerate(shapes):
+        count = min(cards, nics)
+        expected |= {f"eth{at}_{nic}": number + 1 + nic * count // nics for nic in range(nics)}
+        number += count
+    hosts = data.draw(st.integers(1, 4))
+    single = data.draw(st.booleans())
+    most = 1 if single else len(expected)
+    gone = [data.draw(st.sets(st.sampled_from(sorted(expected)), max_size=most)) for _host in range(hosts)]
+    complete = data.draw(st.booleans()) or beside
+    if complete:
+        gone.insert(data.draw(st.integers(0, hosts)), set())
+    facts = {
+        f"n{at}": enumerated(roots, lost, **WAYS[data.draw(st.sampled_from(sorted(WAYS)))])
+        for at, lost in enumerate(gone)
+    }
+    if not complete:
+        # hosts that look whole, or that have lost the same under all switches, may be another make
+        assume(all(full(shapes, shape, set.intersection(*gone)) for shape in shapes))
+        assume(not all(len(counts(shapes, shape, lost)) == 1 for lost in gone for shape in shapes))
+    seen = {host: rail_host(host, own, {device["pci"] for device in own["devices"]}) for host, own in facts.items()}
+    names = {
+        host: {device["pci"]: device["plugin"]["if_name"] for device in own["devices"]} for host, own in facts.items()
+    }
+    rails, reason = numbered(seen, names)
+    if rails is None:
+        assert re.match(r"hosts? n\d|rails differ between hosts n\d and n\d: ", reason)
+        # a rail of several HCAs has to have as many everywhere
+        assert not (complete and single and all(nics <= cards for cards, nics in shapes))
+        return
+    for at, lost in enumerate(gone):
+        own = names[f"n{at}"]
+        found = {own[pci]: rail.number for rail in rails[f"n{at}"] for pci in rail.functions}
+        assert found == {name: rail for name, rail in expected.items() if name not in lost}
+        assert len(rails[f"n{at}"]) == number
+
+
+def numbered(hosts: Json, names: dict[str, dict[str, str]]) -> tuple[Json | None, str]:
+    """(rails, "") or (None, why they are refused)."""
+    try:
+        rails = group_rails(hosts)
+        check_rails(rails, names)
+    except RailError as exc:
+        return None, str(exc)
+    return rails, ""
+
+
+def counts(shapes: list[tuple[int, int]], shape: tuple[int, int], lost: set[str]) -> set[int]:
+    """How many HCAs are left under the switches of a shape."""
+    return {
+        sum(f"eth{at}_{nic}" not in lost for nic in range(shape[1])) for at, own in enumerate(shapes) if own == shape
+    }
+
+
+def full(shapes: list[tuple[int, int]], shape: tuple[int, int], lost: set[str]) -> bool:
+    """Whether a switch of a shape is left that has all."""
+    return shape[1] in counts(shapes, shape, lost)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (2, 1), (4, 2)])
+def test_a_switch_without_hcas_is_known_by_hosts_with_other_addresses(shape: tuple[int, int]) -> None:
+    whole = facts_of_switches([shape] * 3)
+    lost = facts_of_switches([shape] * 3, gone={(1, nic) for nic in range(shape[1])})
+    for row in [*lost["devices"], *lost["gpus"]]:
+        row["pci"] = "0001" + row["pci"][4:]
+    plan = plan_group("g", {"a": lost, "b": whole}, WISHES)
+    rails = truth([shape] * 3)
+    empty = [number for number, (_gpus, names) in enumerate(rails, 1) if names[0].startswith("eth1_")]
+    assert [row["rail"] for row in plan["rails"]["a"] if not row["devices"]] == empty
+    assert len(plan["rails"]["a"]) == len(rails)
+
+
+def test_hcas_in_other_slots_are_no_lost_ones() -> None:
+    """Two hosts with one HCA under a switch, in two slots: each is whole, and the HCA is that of both GPUs."""
+    facts = {"a": facts_of_switches([(2, 2)], gone={(0, 0)}), "b": facts_of_switches([(2, 2)], gone={(0, 1)})}
+    facts["b"]["devices"][0]["plugin"]["if_name"] = facts["a"]["devices"][0]["plugin"]["if_name"]
+    plan = plan_group("g", facts, WISHES)
+    assert [row["resource"] for row in plan["resources"]] == ["rdma/cx5_gpu1"]
+
+
+@given(SWITCHES, SWITCHES)
+def test_hosts_that_differ_are_shown(first: list[tuple[int, int]], second: list[tuple[int, int]]) -> None:
+    facts = {"a": facts_of_switches(first), "b": facts_of_switches(second)}
+    # hosts with the same GPUs are of one make, and one of them has lost HCAs
+    assume(first == second or [cards for cards, _nics in first] != [cards for cards, _nics in second])
+    shapes = [[(len(gpus), len(names)) for gpus, names in truth(switches)] for switches in (first, second)]
+    if shapes[0] == shapes[1] and truth(first) == truth(second):
+        plan = plan_group("g", facts, WISHES)
+        assert len(plan["rails"]["a"]) == len(plan["rails"]["b"]) == len(shapes[0])
+        return
+    if shapes[0] == shapes[1] and not clash(first, second):
+        assert len(plan_group("g", facts, WISHES)["rails"]["a"]) == len(shapes[0])
+        return
+    with pytest.raises(PlanError) as caught:
+        plan_group("g", facts, WISHES)
+    found = re.match(r"group g: rails differ between hosts (\w) and (\w): (.*)", str(caught.value))
+    assert found
+    assert {found.group(1), found.group(2)} == {"a", "b"}
+    name = re.search(r"interface (\S+) is on rail (\d+) .* rail (\d+) of", found.group(3))
+    if name:
+        places = {"a": place(first, name.group(1)), "b": place(second, name.group(1))}
+        assert [places[found.group(1)], places[found.group(2)]] == [int(name.group(2)), int(name.group(3))]
+    else:
+        assert shapes[0] != shapes[1]
+
+
+def place(switches: list[tuple[int, int]], netdev: str) -> int | None:
+    """The rail that an interface is on."""
+    return next((number for number, (_gpus, names) in enumerate(truth(switches), 1) if netdev in names), None)
+
+
+def clash(first: list[tuple[int, int]], second: list[tuple[int, int]]) -> bool:
+    """Whether an interface is on different rails."""
+    names = {name for _gpus, own in truth(first) for name in own} & {
+        name for _gpus, own in truth(second) for name in own
+    }
+    return any(place(first, name) != place(second, name) for name in names)
+
+
+def test_a_lost_rail_is_told() -> None:
+    whole, lost = facts_of_switches([(1, 1)] * 8), facts_of_switches([(1, 1)] * 8, gone={(3, 0)})
+    plan = plan_group("g", {"a": whole, "b": lost}, WISHES)
+    assert plan["errors"] == [
+        "host b has nothing on rail 4, which is that of GPU 0000:40:00.0 "
+        "(no HCA that the group wants is under its PCIe switch)"
+    ]
+    [entry] = plan["classes"]
+    assert entry["hosts"] == ["a", "b"]
+    assert [row["rail"] for row in entry["matches"]["b"]] == [1, 2, 3, 5, 6, 7, 8]
+
+
+def test_an_hca_beside_all_switches_is_on_no_rail() -> None:
+    facts = facts_of_switches([(1, 1)] * 2)
+    facts["devices"].append(hca(9, "0000:f0:00.0", ["0000:00:01.0", "0000:01:00.0"], "storage"))
+    facts["devices"].append(hca(10, "0000:f1:00.0", ["0000:80:01.0"], "other"))
+    plan = plan_group("g", {"a": checked(facts)}, WISHES)
+    assert [(row["device"], row["reason"]) for row in plan["exclusions"]] == [
+        ("mlx5_9", "on no rail: no GPU is under the PCIe switch that it is under"),
+        ("mlx5_10", "on no rail: no GPU is under the PCIe switch that it is under"),
+    ]
+    assert (len(plan["resources"]), plan["errors"]) == (2, [])
+    # the four devices look the same but for their names, and the two on no rail are matched by nothing
+    assert {row["if_name"] for row in plan["classes"][0]["matches"]["a"]} == {"eth0_0", "eth1_0"}
+
+
+def test_a_slow_management_port_is_no_part_of_a_rail() -> None:
+    facts = facts_of_switches([(2, 3)])
+    facts["devices"][2]["ports"][0]["rate_gbps"] = 25.0
+    wishes = {**WISHES, "want": {"link_layer": "Ethernet", "min_rate_gbps": 100}}
+    assert [row["devices"] for row in plan_group("g", {"a": facts}, wishes)["rails"]["a"]] == [["mlx5_0"], ["mlx5_1"]]
+
+
+def test_switches_that_make_no_rails() -> None:
+    message = (
+        "group g: host a: 2 GPUs (0000:10:00.0, 0000:11:00.0) and 3 HCAs (0000:18:00.0, 0000:19:00.0, 0000:1a:00.0)"
+    )
+    with pytest.raises(PlanError, match=f"^{re.escape(message)} are under one PCIe switch, .* rdma_want.exclude"):
+        plan_group("g", {"a": facts_of_switches([(2, 3)])}, WISHES)
+
+
+def test_hcas_in_another_order_are_told() -> None:
+    facts = {host: facts_of_switches([(1, 1)] * 2) for host in "ab"}
+    one, two = facts["b"]["devices"]
+    one["pci"], two["pci"] = two["pci"], one["pci"]
+    with pytest.raises(
+        PlanError, match="hosts a and b: by PCI address, the HCAs are those of rails 1, 2 on the one, 2, 1"
+    ):
+        plan_group("g", facts, WISHES)
+
+
+def test_an_interface_on_two_rails_is_told() -> None:
+    facts = {host: facts_of_switches([(1, 1)] * 2) for host in "ab"}
+    for device, name in zip(facts["b"]["devices"], ("eth1_0", "eth0_0"), strict=True):
+        device["plugin"]["if_name"] = name
+    with pytest.raises(
+        PlanError, match="hosts a and b: interface eth1_0 is on rail 2 of the one and on rail 1 of the other"
+    ):
+        plan_group("g", facts, WISHES)
+
+
+@pytest.mark.parametrize("lost", ["gpus", "bridges"])
+def test_facts_without_the_way_over_pci(lost: str) -> None:
+    facts = copy.deepcopy(facts_of_switches([(1, 1)]))
+    for place in [facts] if lost == "gpus" else [*facts["devices"], *facts["gpus"]]:
+        del place[lost]
+    with pytest.raises(
+        PlanError, match=r"group g: host a: its facts do not say which PCIe switches .* run discover again"
+    ):
+        plan_group("g", {"a": facts}, WISHES)
+
+
+def captured(*names: str) -> dict[str, Json]:
+    return {name: checked(gather(open_tree(str(CAPTURES / f"{name}.capture")))) for name in names}
+
+
+def test_the_rails_of_roce_rails() -> None:
+    wishes = {"resource": {"name": "shared_cx5"}, "want": {"link_layer": "Ethernet", "min_rate_gbps": 100}}
+    facts = captured("roce-rails-1", "roce-rails-2")
+    plan = plan_group("roce-rails", facts, {**wishes, "rails": True})
+    [entry] = plan["classes"]
+    assert re.fullmatch("roce-rails-rails-[0-9a-f]{8}", entry["name"])
+    assert [(row["resourceName"], row["selectors"]) for row in entry["config"]["configList"]] == [
+        (f"shared_cx5_gpu{number}", {"ifNames": [f"enp{10 + number}s0f0np0"]}) for number in range(1, 9)
+    ]
+    assert [(row["rail"], row["resource"], row["device"]) for row in entry["matches"]["roce-rails-2"]] == [
+        (number, f"rdma/shared_cx5_gpu{number}", f"mlx5_{number - 1}") for number in range(1, 9)
+    ]
+    assert entry["selectors"] == {"ifNames": [f"enp{number}s0f0np0" for number in range(11, 19)]}
+    assert [row["resourceName"] for row in entry["sriov"]["config"]["resourceList"]] == [
+        f"shared_cx5_gpu{number}" for number in range(1, 9)
+    ]
+    assert plan["environment"]["roce-rails-1"]["NCCL_IB_HCA"].startswith("=mlx5_0:1,mlx5_1:1,")
+    # a name pattern, and the ids of devices that are all the same
+    named = plan_group("roce-rails", facts, {**wishes, "rails": "rail{rail}_{name}"})
+    assert named["resource"] == "rdma/rail{rail}_shared_cx5"
+    assert named["resources"][7] == {"resource": "rdma/rail8_shared_cx5", "rail": 8}
+    message = (
+        "mlx5_0 (0000:0b:00.0) is wanted for rdma/shared_cx5_gpu1 and mlx5_1 (0000:0c:00.0) belongs to "
+        "rdma/shared_cx5_gpu2, but the plugin cannot tell them apart by vendors, deviceIDs, drivers, linkTypes; "
+        "rdma_selector_strategy: auto may tell them apart"
+    )
+    with pytest.raises(PlanError, match=re.escape(message)):
+        plan_group("roce-rails", facts, {**wishes, "rails": True, "strategy": "device_ids"})
+
+
+def test_a_gpu_beside_the_processor_has_no_rail() -> None:
+    plan = plan_group("gb200", captured("gb200-1"), {"resource": {"name": "x"}, "rails": True})
+    assert plan["classes"] == []
+    assert "mlx5_0: on no rail: no GPU is under the PCIe switch that it is under" in plan["errors"][0]
+
+
+def test_rails_are_planned_with_the_other_groups() -> None:
+    facts = {**captured("roce-rails-1", "ib-v100-1"), "dup": facts_of_switches([(1, 1)])}
+    wishes = {"resource": {"name": "shared_cx5"}, "want": {"link_layer": "Ethernet"}, "rails": True}
+    groups = {
+        "roce": {"hosts": ["roce-rails-1"], **wishes},
+        "ib": {"hosts": ["ib-v100-1"], "resource": {"name": "x"}},
+    }
+    cluster = plan_groups({host: facts[host] for host in ("roce-rails-1", "ib-v100-1")}, groups)["cluster"]
+    assert cluster["selectors"]["rdma/x"] == {"deviceIDs": ["1017"], "linkTypes": ["infiniband"]}
+    assert len(cluster["config"]["configList"]) == 9
+    groups["more"] = {"hosts": ["dup"], **WISHES, "resource": {"name": "shared_cx5", "prefix": "other"}}
+    cluster = plan_groups(facts, groups)["cluster"]
+    assert cluster["config"] is None
+    assert cluster["errors"] == [
+        "groups more and roce both have a resource named shared_cx5_gpu1 (other/shared_cx5_gpu1 with hca_max 63, "
+        "rdma/shared_cx5_gpu1 with hca_max 63), and the plugin does not start with two of one name, whatever their prefix"
+    ]

@@ -1,0 +1,213 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every wish that makes no sense is told, with the nearest that does; what has been taken so far still is."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import nearest
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import (
+    OF_A_GROUP,
+    VARIABLES,
+    foreign_facts,
+    misspelt,
+    problems,
+    unknown_keys,
+    with_defaults,
+)
+
+ROOT = Path(__file__).resolve().parents[5]
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "wrong"),
+    [
+        ("rdma_want", {"stat": "x"}, "rdma_want has no key stat; it knows .*, state; did you mean state[?]"),
+        ("rdma_want", {"state": None}, "rdma_want.state is None; expected one of Active, any"),
+        ("rdma_want", {"exclude": "bond0"}, "rdma_want.exclude is 'bond0'; expected a list of strings"),
+        ("rdma_resource", {"prefix": "kubernetes.io"}, ".* none that ends with kubernetes.io or starts with requests."),
+        ("rdma_resource", {"prefix": "requests.example.com"}, ".* none that ends .*"),
+        ("rdma_resource", {"prefix": "x" * 250}, ".*domain-like prefix.*"),
+        ("rdma_resource", {"hca_max": 10**12}, "rdma_resource.hca_max is 10+; expected an integer from 0 to 10000: .*"),
+        ("rdma_selector_strategy", "ifname", ".*; did you mean ifnames[?]"),
+        ("rdma_rails", "rail", "rdma_rails is 'rail'; expected true, false, or a pattern .*"),
+        ("rdma_ofed", {"method": "Doca"}, ".*; did you mean doca[?]"),
+        (
+            "rdma_ofed",
+            {"override": ["disk_space", "kernel_header"]},
+            "rdma_ofed.override has no reason kernel_header; there are unsupported_card, .*; did you mean kernel_headers[?]",
+        ),
+        (
+            "rdma_rollout",
+            {"engine": "network_operator", "ofed_driver": {"override": ["kernel_headers"]}},
+            "rdma_rollout.ofed_driver.override has no reason kernel_headers; there are default_route, .*",
+        ),
+        (
+            "rdma_rollout",
+            {"engine": "network_operator", "ofed_driver": {"override": ["host_drivers"]}},
+            ".*; did you mean host_driver[?]",
+        ),
+        ("rdma_ofed", {"override": "default_route"}, "rdma_ofed.override is 'default_route'; expected a list of names"),
+        ("rdma_ofed", "inbox", "rdma_ofed is 'inbox'; expected a dictionary"),
+        ("rdma_memlock", {"soft": "8G"}, "rdma_memlock.soft is '8G'; expected a number of bytes, or unlimited"),
+        ("rdma_memlock", {"enabled": "maybe"}, "rdma_memlock.enabled is 'maybe'; expected true or false"),
+        ("rdma_gpudirect", "peer_mem", ".*; did you mean peermem[?]"),
+        ("rdma_storage", {"nfs": "no"}, "rdma_storage.nfs is 'no'; expected true or false"),
+        ("rdma_storage", {"path": "data"}, "rdma_storage.path is 'data'; expected an absolute path.*"),
+        ("rdma_groups", "ib-a100", "rdma_groups is 'ib-a100'; expected a list of groups of the inventory.*"),
+        ("rdma_groups", [], "rdma_groups is []; .*".replace("[]", r"\[\]")),
+        ("rdma_serial", [1, "110%"], "rdma_serial is '110%'; expected a number of nodes above 0.*"),
+        ("rdma_serial", [], ".*at least one wave"),
+        (
+            "rdma_serial",
+            [1] * 9,
+            r"rdma_serial is \[1, .*\]; expected at most 8 waves, of which the last is repeated.*",
+        ),
+        ("rdma_max_unavailable", 0, "rdma_max_unavailable is 0; .*"),
+        ("rdma_max_unavailable", True, "rdma_max_unavailable is True; .*"),
+        ("rdma_max_unavailable", 1.5, "rdma_max_unavailable is 1.5; .*"),
+        ("rdma_max_unavailable", "0%", "rdma_max_unavailable is '0%'; .*"),
+        ("rdma_rollout", [], "rdma_rollout is .*; expected a dictionary"),
+        ("rdma_rollout", {"engine": "daemon_set"}, "rdma_rollout.engine .*; did you mean daemonset[?]"),
+        ("rdma_rollout", {"remove": "old"}, "rdma_rollout.remove is 'old'; expected a list of names"),
+        ("rdma_rollout", {"timeout": -1}, "rdma_rollout.timeout is -1; .*"),
+        ("rdma_rollout", {"sriov": ["a"]}, "rdma_rollout has no key sriov with engine: daemonset; it knows .*"),
+        (
+            "rdma_rollout",
+            {"engine": "network_operator", "image": "x:1"},
+            "rdma_rollout has no key image with engine: network_operator; it knows .*",
+        ),
+        (
+            "rdma_rollout",
+            {"engine": "network_operator", "helm": {"valeus": {}}},
+            "rdma_rollout.helm has no key valeus; .*; did you mean values[?]",
+        ),
+    ],
+)
+def test_a_wish_that_makes_no_sense_is_told(variable: str, value: t.Any, wrong: str) -> None:
+    found = problems(variable, value)
+    assert len(found) == 1, found
+    assert re.fullmatch(wrong, found[0]), found
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("rdma_max_unavailable", "2"),
+        ("rdma_max_unavailable", "100%"),
+        ("rdma_serial", "1"),
+        ("rdma_serial", [1, "10%", "100%"]),
+        ("rdma_serial", [1] * 8),
+        ("rdma_ofed", {"override": ["kernel_headers", "no_way_back"]}),
+        ("rdma_allow_unusable", "yes"),
+        ("rdma_memlock", {"handlers": ["all"], "soft": 8388608, "hard": "unlimited"}),
+        ("rdma_storage", {"path": None}),
+        ("rdma_ofed", {"method": "doca", "version": "2.9", "repository": None, "key": "x"}),
+        ("rdma_rollout", {"kubeconfig": None, "timeout": "60", "max_unavailable": "10%"}),
+        ("rdma_rollout", {"engine": "network_operator", "operator_version": "26.4.1", "ofed_driver": {}}),
+        *((variable, None) for variable in VARIABLES),
+    ],
+)
+def test_what_is_taken(variable: str, value: t.Any) -> None:
+    assert problems(variable, value) == []
+
+
+def test_all_that_is_wrong_is_told_at_once() -> None:
+    found = problems("rdma_want", {"lnk": 1, "state": "up", "min_rate_gbps": "9"})
+    assert [text.split(" ")[0] for text in found] == ["rdma_want", "rdma_want.state", "rdma_want.min_rate_gbps"]
+    _checked, found = with_defaults({"want": {"lnk": 1}, "strategy": "x", "rails": 1})
+    assert len(found) == 4, "a resource without a name, too"
+
+
+def test_secrets_are_not_shown() -> None:
+    for key in ("repository", "key"):
+        assert problems("rdma_ofed", {key: ["https://user:secret@x"]}) == [
+            f"rdma_ofed.{key} is of type list; expected a text"
+        ]
+    helm = {"engine": "network_operator", "helm": {"values": "secret", "repository": 5}}
+    assert "secret" not in " ".join(problems("rdma_rollout", helm))
+
+
+def test_what_is_long_is_cut() -> None:
+    assert all(len(text) < 400 for text in problems("rdma_want", {"state": "x" * 10**6, "y" * 10**6: 1}))
+    assert nearest("s" * 10**6, ["state"]) == ""
+    assert len(str(unknown_keys("w", [str(number) for number in range(10**5)], ["a"]))) < 200
+
+
+def test_misspelt_variables() -> None:
+    assert misspelt([*VARIABLES, "rdma_own_helper", "other", "rdma", "ansible_user"]) == []
+    assert misspelt(["rdma_ressource", "rmda_want", "rdma_wants"]) == [
+        "nobody reads the variable rdma_ressource; did you mean rdma_resource?",
+        "nobody reads the variable rdma_wants; did you mean rdma_want?",
+        "nobody reads the variable rmda_want; did you mean rdma_want?",
+    ]
+
+
+def test_facts_that_would_be_variables() -> None:
+    names = ["rdma", "distribution", "os_family", "site", "default_ipv4", "lab", "virtualization_type"]
+    assert foreign_facts(names) == []
+    evil = ["rdma_rollout", "device_plugin_image", "__plan_fresh", "ansible_rdma_want", "ofed_repository"]
+    assert foreign_facts(names + evil) == sorted(evil)
+    prefixes = [path.name for path in (ROOT / "roles").iterdir() if path.is_dir()]
+    assert foreign_facts([f"{name}_x" for name in prefixes]) == sorted(f"{name}_x" for name in prefixes)
+    texts = [path.read_text() for top in ("playbooks", "roles") for path in (ROOT / top).rglob("*.yml")]
+    private = {name for text in texts for name in re.findall(r"\b__[a-z]\w+", text)}
+    assert len(private) > 100
+    assert foreign_facts(private) == sorted(private)
+    magic = ["group_names", "inventory_dir", "inventory_hostname", "omit", "role_path"]
+    assert foreign_facts(magic) == magic
+
+
+# --- what the documentation says ---------------------------------------------------------------------------------------
+
+
+def documented() -> t.Set[str]:
+    """Every ``variable`` and ``variable.key`` that a table of docs/variables.md has."""
+    text = (ROOT / "docs" / "variables.md").read_text()
+    found: t.Set[str] = set()
+    last, section = "", ""
+    for line in text.splitlines():
+        if line.startswith("#"):
+            section = line
+        cell = line.split("|")[1] if line.startswith("| `") else ""
+        for name in re.findall(r"`([\w.]+)`", cell):
+            if name.startswith("rdma_"):
+                last = name.split(".")[0]
+                found.add(name)
+            elif name.startswith("."):
+                found.add(last + name)
+            elif "rdma_rollout" in section:
+                found.add(f"rdma_rollout.{name}")
+    return found
+
+
+def test_documentation_and_checks_know_the_same() -> None:
+    names = documented()
+    assert {name.split(".")[0] for name in names} == set(VARIABLES)
+    for variable in (*OF_A_GROUP, "rdma_rollout"):
+        keys = {name.partition(".")[2] for name in names if name.startswith(variable + ".")}
+        said: t.Set[str] = set()
+        for engine in (
+            ({"engine": "daemonset"}, {"engine": "network_operator"}) if variable == "rdma_rollout" else ({},)
+        ):
+            (text,) = [each for each in problems(variable, {"?": 1, **engine}) if "has no key" in each] or [""]
+            said |= set(text.partition("it knows ")[2].split(", ")) - {""}
+        if "it knows" in text:
+            assert keys == said, variable
+
+
+def test_roles_take_what_is_checked() -> None:
+    """A key that a role reads from a wish, and that nobody checks, would be refused as misspelt."""
+    read: t.Set[str] = set()
+    for path in (ROOT / "roles").glob("*/defaults/main.yml"):
+        for value in (yaml.safe_load(path.read_text()) or {}).values():
+            read |= set(re.findall(r"\b(rdma_[a-z_]+(?:\.[a-z_]+)?)", str(value)))
+    assert {name.split(".")[0] for name in read} <= set(VARIABLES)
+    assert {name for name in read if "." in name} <= documented()

@@ -1,0 +1,229 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare import driver_check as _driver
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_check import (
+    Build,
+    build_problems,
+    failed_build,
+    initramfs_holds,
+    initramfs_of,
+    parse_dkms_status,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.kernel_log import measure_log, parse_kmsg
+
+KERNEL = "5.15.0-60-generic"
+NAME = "mlnx-ofed-kernel"
+VERSION = "24.10.OFED.24.10.0.7.0.1"
+
+# -- DKMS --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "build"),
+    [
+        (f"{NAME}, 5.8, {KERNEL}, x86_64: installed", Build(NAME, "5.8", KERNEL, "x86_64", "installed", "")),
+        (f"{NAME}/{VERSION}, {KERNEL}, x86_64: installed", Build(NAME, VERSION, KERNEL, "x86_64", "installed", "")),
+        (
+            f"{NAME}/{VERSION}, {KERNEL}, x86_64: installed (original_module exists)",
+            Build(NAME, VERSION, KERNEL, "x86_64", "installed", "original_module exists"),
+        ),
+        (
+            f"{NAME}/1, {KERNEL}, x86_64: installed (WARNING! Diff between built and installed module!)",
+            Build(NAME, "1", KERNEL, "x86_64", "installed", "WARNING! Diff between built and installed module!"),
+        ),
+        (
+            "mlnx-ofa_kernel/24.10, 5.14.0-427.el9.x86_64, x86_64: installed-weak from 5.14.0-362.el9.x86_64",
+            Build(
+                "mlnx-ofa_kernel",
+                "24.10",
+                "5.14.0-427.el9.x86_64",
+                "x86_64",
+                "installed-weak",
+                "from 5.14.0-362.el9.x86_64",
+            ),
+        ),
+        (f"{NAME}/1: added", Build(NAME, "1", None, None, "added", "")),
+        (f"{NAME}, 1: added", Build(NAME, "1", None, None, "added", "")),
+        (f"{NAME}/1, {KERNEL}, x86_64: built", Build(NAME, "1", KERNEL, "x86_64", "built", "")),
+        (f"{NAME}/1: broken", Build(NAME, "1", None, None, "broken", "")),
+        ("Error! Could not locate dkms.conf file.", None),
+        ("Deprecated feature: CLEAN (/usr/src/x/dkms.conf)", None),
+        (f"{NAME}/1: somehow", None),
+        ("", None),
+    ],
+)
+def test_parse_dkms_status(line: str, build: Build | None) -> None:
+    assert parse_dkms_status(line + "\n") == ([build] if build else [])
+
+
+@given(st.text())
+def test_parse_dkms_status_of_anything(text: str) -> None:
+    assert all(build.name and build.version for build in parse_dkms_status(text))
+
+
+@pytest.mark.parametrize(
+    ("status", "problems", "warnings"),
+    [
+        ("", [], []),
+        (f"{NAME}/1, {KERNEL}, x86_64: installed", [], []),
+        (f"{NAME}/1, {KERNEL}, x86_64: installed-weak from 5.15.0", [], []),
+        (f"{NAME}/1: added", [f"DKMS module {NAME}/1 is not built for the running kernel {KERNEL}"], []),
+        (f"{NAME}/1, {KERNEL}, x86_64: built", [f"DKMS module {NAME}/1 is built for the running kernel {KERNEL}"], []),
+        # a new kernel whose headers are missing
+        (
+            f"{NAME}/1, 5.15.0-1-generic, x86_64: installed",
+            [f"DKMS module {NAME}/1 is not built for the running kernel {KERNEL}"],
+            [],
+        ),
+        (
+            "mlnx-ofa_kernel/1: added",
+            [f"DKMS module mlnx-ofa_kernel/1 is not built for the running kernel {KERNEL}"],
+            [],
+        ),
+        # an older one that is still registered
+        (f"{NAME}/1: added\n{NAME}/2, {KERNEL}, x86_64: installed", [], []),
+        (
+            f"{NAME}/1, {KERNEL}, x86_64: installed\nknem/1.1: added",
+            [],
+            [f"DKMS module knem/1.1 is not built for the running kernel {KERNEL}"],
+        ),
+    ],
+)
+def test_build_problems(status: str, problems: list[str], warnings: list[str]) -> None:
+    assert build_problems(parse_dkms_status(status), KERNEL) == (problems, warnings)
+
+
+def test_the_log_of_a_build_that_failed(tmp_path: Path) -> None:
+    log = tmp_path / NAME / "1" / "build" / "make.log"
+    assert failed_build([(NAME, "1")], str(tmp_path)) is None
+    log.parent.mkdir(parents=True)
+    log.write_text("make\n" * 100000 + "x.c:1: error: no\nmake: *** [Makefile:7: all] Error 2\nend\n")
+    assert failed_build([("other", "1"), (NAME, "1")], str(tmp_path)) == (
+        str(log),
+        "x.c:1: error: no | make: *** [Makefile:7: all] Error 2",
+    )
+    log.write_text("killed\n")
+    assert failed_build([(NAME, "1")], str(tmp_path)) == (str(log), "killed")
+
+
+@pytest.mark.parametrize(
+    ("listing", "path"),
+    [
+        # lsinitramfs of Debian, with a merged /usr and without; lsinitrd of dracut
+        (
+            "usr/lib/modules/6.1.0-38-amd64/kernel/drivers/net/ethernet/mellanox/mlx5/core/mlx5_core.ko\n",
+            "kernel/drivers/net/ethernet/mellanox/mlx5/core/mlx5_core.ko",
+        ),
+        ("lib/modules/6.1.0/updates/dkms/mlx5_core.ko.xz\n", "updates/dkms/mlx5_core.ko.xz"),
+        (
+            "-rw-r--r--   1 root root 2 Jan  1  1970 usr/lib/modules/5.14.0/extra/mlnx-ofa_kernel/mlx5_core.ko.xz\n",
+            "extra/mlnx-ofa_kernel/mlx5_core.ko.xz",
+        ),
+        ("usr/lib/modules/6.1.0/kernel/drivers/mlx5-core.ko\n", "kernel/drivers/mlx5-core.ko"),
+        ("usr/lib/modules/6.1.0/kernel/drivers/xmlx5_core.ko\n", None),
+        ("usr/lib/modules/6.1.0/kernel/drivers/mlx5_core.conf\n", None),
+        ("", None),
+    ],
+)
+def test_initramfs_holds(listing: str, path: str | None) -> None:
+    assert initramfs_holds("usr/bin/kmod\n" + listing + "usr/lib/x\n", "mlx5_core") == path
+
+
+# -- The kernel's log --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("record", "parsed"),
+    [
+        (b"6,339,5140900,-;NET: Registered protocol family 10\n", (339, "NET: Registered protocol family 10")),
+        (b"30,340,5690716,-;udevd[80]: starting\n SUBSYSTEM=acpi\n", (340, "udevd[80]: starting")),
+        (b"4,1,2,-,caller=T1;x\xff\n", (1, "x�")),
+        (b"4,1,2,-;\n", (1, "")),
+        (b"nonsense\n", None),
+        (b"", None),
+    ],
+)
+def test_parse_kmsg(record: bytes, parsed: tuple[int, str] | None) -> None:
+    assert parse_kmsg(record) == parsed
+
+
+def record(number: int, text: str) -> bytes:
+    return b"6,%d,1,-;%s\n" % (number, text.encode())
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "records", "text"),
+    [
+        ([record(7, "old")], [], 0, ""),
+        ([], [], 0, ""),
+        ([], [record(0, "first")], 1, "first"),
+        ([record(7, "old")], [record(8, "a"), record(9, "at 0x1f"), record(10, "at 0x2e")], 3, "at N"),
+        # overwritten before anybody read them: counted all the same
+        ([record(7, "old")], [errno.EPIPE, record(5000, "flood 5000"), record(5001, "flood 5001")], 4994, "flood N"),
+        ([record(7, "old")], [errno.EINVAL, record(9, "b")], 2, "b"),
+    ],
+)
+def test_measure_log(
+    before: list[bytes | int],
+    after: list[bytes | int],
+    records: int,
+    text: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "kmsg").touch()
+    answers: Iterator[bytes | int] = iter([*before, errno.EAGAIN, *after, errno.EAGAIN])
+
+    def read(_handle: int, _size: int) -> bytes:
+        answer = next(answers)
+        if isinstance(answer, int):
+            raise OSError(answer, os.strerror(answer))
+        return answer
+
+    monkeypatch.setattr(_driver.os, "read", read)
+    growth = measure_log(0.01, str(tmp_path / "kmsg"))
+    assert (growth.records, growth.text) == (records, text)
+    assert growth.seconds >= 0.01
+
+
+def test_a_log_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="kmsg"):
+        measure_log(0, str(tmp_path / "kmsg"))
+
+
+@pytest.mark.parametrize(
+    ("path", "programs", "rebuild"),
+    [
+        ("/boot/initrd.img-6.1", {"lsinitramfs", "update-initramfs"}, "update-initramfs -u -k 6.1"),
+        # Debian with dracut in the place of initramfs-tools
+        ("/boot/initrd.img-6.1", {"lsinitrd", "dracut"}, "dracut --force /boot/initrd.img-6.1 6.1"),
+        ("/boot/initrd.img-6.1", {"lsinitrd", "dracut", "update-initramfs"}, "dracut --force /boot/initrd.img-6.1 6.1"),
+        # what initramfs-tools leaves there when dracut takes its place
+        ("/boot/initrd.img-6.1", {"lsinitrd", "dracut", "lsinitramfs"}, "dracut --force /boot/initrd.img-6.1 6.1"),
+        # dracut as a mere program beside them
+        (
+            "/boot/initrd.img-6.1",
+            {"lsinitramfs", "update-initramfs", "lsinitrd", "dracut"},
+            "update-initramfs -u -k 6.1",
+        ),
+        ("/boot/initramfs-6.1.img", {"lsinitrd", "dracut"}, "dracut --force /boot/initramfs-6.1.img 6.1"),
+        ("/boot/initramfs-5.0.img", {"lsinitrd", "dracut"}, None),
+    ],
+)
+def test_who_makes_the_initramfs(path: str, programs: set[str], rebuild: str | None) -> None:
+    found = initramfs_of("6.1", lambda one: one == path, lambda name: name in programs)
+    assert (found and " ".join(found.rebuild)) == rebuild
+    if found:
+        assert found.lister[1] == found.path == path

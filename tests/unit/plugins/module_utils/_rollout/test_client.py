@@ -1,0 +1,106 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is said about a kubeconfig before anything is asked. What an API server answers is proved by tests/cluster."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout import client as _kube
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import (
+    Kube,
+    KubeError,
+    Unreachable,
+    redacted,
+    without_password,
+)
+
+ROOT = Path(__file__).resolve().parents[5]
+SECRET = "hunter2"
+
+
+def kubeconfig(tmp_path: Path, server: str, **cluster: Any) -> str:
+    named = {"cluster": "c", "user": "u"}
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": server, **cluster}}],
+        "users": [{"name": "u", "user": {"token": SECRET}}],
+        "contexts": [{"name": "x", "context": named}],
+        "current-context": "x",
+    }
+    path = tmp_path / "kubeconfig"
+    path.write_text(json.dumps(config))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("https://admin:hunter2@host:6443/x", "https://host:6443/x"),
+        ("see http://u:p@ss@[::1]:1 and https://b@c", "see http://[::1]:1 and https://c"),
+        ("https://host/a@b", "https://host/a@b"),
+        ("mail me@host", "mail me@host"),
+    ],
+)
+def test_no_address_keeps_its_password(text: str, plain: str) -> None:
+    assert without_password(text) == plain
+
+
+def test_what_was_given_is_not_in_a_message() -> None:
+    given = {"a": ["top secret", {"b": 31337}], "c": True, "d": 'two\nlines "quoted"', "e": "x", "f": None}
+    text = 'top secret! 31337 True two; lines "quoted", {"d": "two\\nlines \\"quoted\\""} x https://u:p@h/'
+    assert redacted(text, given) == '***! *** True two; ***, {"d": "***"} x https://h/'
+
+
+def test_a_password_in_the_address_of_the_server_is_not_told(tmp_path: Path) -> None:
+    # discard: nothing listens
+    kube = Kube(kubeconfig(tmp_path, f"https://admin:{SECRET}@127.0.0.1:9"))
+    with pytest.raises(Unreachable) as refused:
+        kube.find("/api/v1/namespaces", "look")
+    assert "no answer from the API server https://127.0.0.1:9 " in str(refused.value)
+    assert SECRET not in f"{refused.value}{kube.server}{kube.warnings}"
+
+
+def test_a_kubeconfig_that_is_no_yaml_is_not_quoted(tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text(f"users:\n- user: {{token: {SECRET}\nx: [")
+    with pytest.raises(KubeError, match=r"kubeconfig \S+ is no YAML, line \d+: ") as refused:
+        Kube(str(path))
+    assert SECRET not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("server", "cluster", "words"),
+    [
+        (
+            "https://a:b@host",
+            {"insecure-skip-tls-verify": True},
+            "skips the verification of the API server's certificate",
+        ),
+        ("http://a:b@host", {}, r"over plain HTTP \(http://host\)"),
+        ("http://127.0.0.1:8001", {}, None),
+        ("https://host", {}, None),
+    ],
+)
+def test_a_connection_that_others_can_read_is_told(
+    tmp_path: Path, server: str, cluster: dict[str, Any], words: str | None
+) -> None:
+    warnings = Kube(kubeconfig(tmp_path, server, **cluster)).warnings
+    assert len(warnings) == (words is not None)
+    assert not words or re.search(words, warnings[0])
+    assert "a:b" not in str(warnings)
+
+
+def test_a_package_that_is_not_tested_is_told() -> None:
+    assert [
+        _kube._version_warning(text) is None for text in ("24.1.0", "24.2.0", "37.0.2", "38.0.0", "", "snapshot")
+    ] == [*(False, True, True, False, False, False)]
+    (wanted,) = re.findall(r"^kubernetes(.*)$", (ROOT / "requirements.txt").read_text(), re.MULTILINE)
+    assert wanted == ">=%d.%d.0,<%d" % (*_kube._OLDEST, *_kube._BEYOND), "what the module says is what is installed"

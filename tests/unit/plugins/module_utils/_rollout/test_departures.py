@@ -1,0 +1,136 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A host leaves a plan when somebody says so."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.departures import (
+    departures,
+    refusal,
+    removal_in_words,
+    slice_in_words,
+)
+
+PLAN = {
+    "groups": {
+        "a": {"classes": [{"hosts": ["a1", "a2"]}], "wanted": {"a3": []}},
+        "b": {"classes": [{"hosts": ["b1"]}, {"hosts": ["b2"]}]},
+        "never": {"classes": []},
+    }
+}
+WHOLE = {"a": ["a1", "a2", "a3"], "b": ["b1", "b2"]}
+
+
+@pytest.mark.parametrize(
+    ("groups", "names", "missing"),
+    [
+        (WHOLE, ["a", "b"], {}),
+        # more is no less
+        ({**WHOLE, "c": ["c1"]}, ["a", "b", "c"], {}),
+        ({**WHOLE, "a": ["a1"]}, ["a", "b"], {"a2": "a", "a3": "a"}),
+        ({"a": WHOLE["a"]}, ["a"], {"b1": "b", "b2": "b"}),
+        # not planned this time, and there
+        (WHOLE, ["a"], {}),
+        # not planned this time, and a part of it is not there
+        ({**WHOLE, "b": ["b2"]}, ["a"], {"b1": "b"}),
+        # a group with another name, a host in another group
+        ({"a": WHOLE["a"], "new": WHOLE["b"]}, ["a", "new"], {}),
+        ({"a": ["a1", "a2"], "b": ["b1", "b2", "a3"]}, ["a", "b"], {}),
+        # still in the inventory, and in no RDMA group
+        ({**WHOLE, "a": ["a1", "a2"], "all": ["a3"]}, ["a", "b"], {"a3": "a"}),
+        ({}, [], {"a1": "a", "a2": "a", "a3": "a", "b1": "b", "b2": "b"}),
+    ],
+)
+def test_who_is_missing(groups: dict[str, list[str]], names: list[str], missing: dict[str, str]) -> None:
+    assert departures(PLAN, [], groups, names, []) == (missing, {}, [])
+    # and when it is said, by host or by group, nobody is
+    for remove in (list(missing), list(set(missing.values()))):
+        left, removed, _still = departures(PLAN, [], groups, names, remove)
+        assert (left, removed) == ({}, missing)
+
+
+def test_discovered_hosts_count() -> None:
+    assert departures({}, ["a1", "x"], WHOLE, ["a"], []) == ({"x": None}, {}, [])
+    assert departures(PLAN, ["a1", "b1"], {"a": WHOLE["a"]}, ["a"], ["b2"]) == ({"b1": "b"}, {"b2": "b"}, [])
+
+
+def test_what_is_to_go_must_be_out_of_the_inventory() -> None:
+    _missing, removed, still = departures(PLAN, [], WHOLE, ["a", "b"], ["a1", "b", "unknown"])
+    assert (removed, still) == ({}, ["a1", "b"])
+    assert refusal({}, still, None).startswith(
+        "rdma_rollout.remove names a1, b, which the RDMA groups of this inventory still have"
+    )
+
+
+def test_words() -> None:
+    assert refusal({}, [], None) == ""
+    whole = refusal({"b1": "b", "b2": "b"}, [], None)
+    assert "2 hosts that earlier runs know are not in the RDMA groups of this inventory: b1, b2 of group b." in whole
+    assert "rdma_rollout.remove: [b1, b2]" in whole
+    assert whole.endswith("Nothing was written or changed.")
+    some = refusal({**{f"a{number:02}": "a" for number in range(20)}, "x": None}, [], None)
+    assert "a08, a09 and 10 more of group a; x, of which there are facts" in some
+    assert removal_in_words({}) == []
+    assert removal_in_words({"b1": "b"}) == ["taken out on purpose (rdma_rollout.remove): b1 of group b"]
+
+
+# What AWX gives a job, and a slice: a sliced job is a workflow that has the name of its job template.
+AWX = {
+    f"{maker}_{name}": value
+    for maker in ("awx", "tower")
+    for name, value in {
+        "job_id": 12,
+        "job_launch_type": "manual",
+        "job_template_id": 9,
+        "job_template_name": "prepare",
+        "project_revision": "1c4b",
+        "inventory_name": "gpus",
+        "user_name": "admin",
+    }.items()
+}
+SLICE = {
+    **AWX,
+    **{f"{maker}_job_launch_type": "workflow" for maker in ("awx", "tower")},
+    **{f"{maker}_workflow_job_id": 11 for maker in ("awx", "tower")},
+    **{f"{maker}_workflow_job_name": "prepare" for maker in ("awx", "tower")},
+}
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({}, None),
+        ({"awx_job_slice_count": 1, "awx_job_slice_number": 0}, None),
+        ({"awx_job_slice_count": ["3"]}, None),
+        ({"my_job_slice_count": 3}, None),
+        (
+            {"awx_job_slice_count": 3, "awx_job_slice_number": 2, "tower_job_slice_count": 3},
+            "slice 2 of 3 of a sliced job (awx_job_slice_number, awx_job_slice_count)",
+        ),
+        ({"tower_job_slice_count": "2"}, "one of 2 slices of a sliced job (tower_job_slice_count)"),
+        (
+            {"job_slice_count": 2, "job_slice_number": 1},
+            "slice 1 of 2 of a sliced job (job_slice_number, job_slice_count)",
+        ),
+        (AWX, None),
+        (SLICE, "a slice of a sliced job (awx_workflow_job_name, awx_job_template_name)"),
+        ({**SLICE, "awx_workflow_job_name": "nightly", "tower_workflow_job_name": "nightly"}, None),
+        (
+            {name: value for name, value in SLICE.items() if name.startswith("tower")},
+            "a slice of a sliced job (tower_workflow_job_name, tower_job_template_name)",
+        ),
+        # whoever knows better says so
+        ({**SLICE, "job_slice_count": 1}, None),
+    ],
+)
+def test_slices_of_a_job(variables: dict[str, t.Any], words: str | None) -> None:
+    found = slice_in_words(variables)
+    assert (found is None) is (words is None)
+    if words and found:
+        assert words in found
+        assert "This run is" in refusal({}, [], found)

@@ -1,0 +1,317 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Servers, clients and their ends, with programs that behave like perftest but need no device."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.fabric.rdma.molecule.shared.pace import limit
+from ansible_collections.fabric.rdma.plugins.module_utils._verify import perftest_run as _perftest_run
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest_run import (
+    RunError,
+    default_address,
+    listening_ports,
+    run_clients,
+    start_servers,
+    stop_servers,
+)
+from ansible_collections.fabric.rdma.plugins.modules import perftest
+
+# Without an address it waits for one connection and reports, with one it connects and reports: what perftest does.
+PROGRAM = f"""#!{sys.executable} -SE
+import os, signal, socket, sys, time
+if os.environ.get("LC_ALL") != "C":
+    sys.exit("the output would not be English")
+words = sys.argv[1:]
+device, port = words[words.index("-d") + 1], int(words[words.index("-p") + 1])
+if device == "none":
+    sys.exit("IB device none not found")
+if device == "stubborn":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if words[-1][0].isdigit() and "." in words[-1]:
+    if device == "slow":
+        time.sleep(60)
+    socket.create_connection((words[-1], port), 60).close()
+else:
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("", port))
+    if device == "deaf":
+        time.sleep(60)
+    listener.listen(1)
+    listener.accept()
+print(" #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]")
+marker = os.path.join(os.path.dirname(sys.argv[0]), "measured")
+if device == "hopeless" or (device == "busy" and not os.path.exists(marker) and "." in words[-1]):
+    print(" 65536      100             inf                inf                inf")
+    open(marker, "w").close()
+else:
+    print(" 65536      100             97.20              97.10              0.185204")
+"""
+
+FIRST_PORT = 23000
+
+
+@pytest.fixture(autouse=True)
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> t.Iterator[Path]:
+    """Programs in front of all others; run directories where nobody else's lie. No server may survive a test."""
+    where = tmp_path / "bin"
+    where.mkdir()
+    for name in ("ib_write_bw", "ib_read_bw"):
+        (where / name).write_text(PROGRAM)
+        (where / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(where), prepend=os.pathsep)
+    runs = tmp_path / "run"
+    runs.mkdir()
+    monkeypatch.setattr(_perftest_run, "_run_base", lambda: str(runs))
+    yield where
+    for left in runs.iterdir():
+        stop_servers(str(left))
+
+
+def first_port() -> int:
+    """Test processes that run side by side look for ports in different places."""
+    return FIRST_PORT + 600 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
+
+
+def serve(*devices: str, deadline: int = 600, patience: float = 20) -> dict[str, t.Any]:
+    commands = [
+        ("ib_write_bw", lambda port, device=device: ["ib_write_bw", "-d", device, "-p", str(port)])
+        for device in devices
+    ]
+    return start_servers(commands, first_port(), deadline, limit(patience))
+
+
+def running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def test_servers_listen_when_they_are_returned() -> None:
+    found = serve("one", "two")
+    ports = [result["tcp_port"] for result in found["results"]]
+    assert found["started"]
+    assert [result["problem"] for result in found["results"]] == [None, None]
+    assert len(set(ports)) == 2
+    assert set(ports) <= listening_ports()
+    mode = os.stat(found["run_dir"]).st_mode
+    assert stat.S_IMODE(mode) == 0o700
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in Path(found["run_dir"]).glob("*.out"))
+    stopped = stop_servers(found["run_dir"])
+    assert (stopped["changed"], stopped["stopped"]) == (True, 2)
+    assert not set(ports) & listening_ports()
+    assert not os.path.exists(found["run_dir"])
+    assert stop_servers(found["run_dir"]) == {"changed": False, "stopped": 0, "results": []}
+
+
+def test_a_measurement() -> None:
+    found = serve("one")
+    port = found["results"][0]["tcp_port"]
+    (client,) = run_clients([["ib_write_bw", "-d", "one", "-p", str(port), "127.0.0.1"]], int(limit(20)))
+    assert (client["status"], client["timed_out"], client["problem"]) == (0, False, None)
+    assert "97.10" in client["output"]
+    for _attempt in range(int(limit(100))):
+        if not running(found["results"][0]["pid"]):
+            break
+        time.sleep(0.05)
+    stopped = stop_servers(found["run_dir"])
+    assert stopped["stopped"] == 0
+    assert "97.10" in stopped["results"][0]["output"]
+
+
+def test_kernel_ends_servers_at_their_deadline() -> None:
+    """Nobody comes back, and nothing of ours runs any more that could end them."""
+    found = serve("stubborn", deadline=2)
+    pid = found["results"][0]["pid"]
+    end = time.monotonic() + limit(15)
+    while running(pid) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert not running(pid)
+    assert stop_servers(found["run_dir"])["stopped"] == 0
+
+
+def test_stubborn_server_is_killed() -> None:
+    found = serve("stubborn")
+    assert stop_servers(found["run_dir"])["stopped"] == 1
+    assert not running(found["results"][0]["pid"])
+
+
+def test_process_with_the_number_of_a_server_is_left_alone() -> None:
+    found = serve("one")
+    stranger = subprocess.Popen(["sleep", "60"])
+    try:
+        state = Path(found["run_dir"], "servers.json")
+        pid = found["results"][0]["pid"]
+        state.write_text(state.read_text().replace(str(pid), str(stranger.pid), 1))
+        assert stop_servers(found["run_dir"])["stopped"] == 0
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_one_that_fails_does_not_hold_up_the_others() -> None:
+    found = serve("none", "one")
+    assert not found["started"]
+    assert [result["listening"] for result in found["results"]] == [False, True]
+    assert found["results"][0]["output"] == "IB device none not found\n"
+
+
+def test_server_that_never_listens() -> None:
+    found = serve("deaf", patience=0.5)
+    assert "did not listen on TCP port" in found["results"][0]["problem"]["cause"]
+
+
+def test_client_that_hangs_is_ended() -> None:
+    begin = time.monotonic()
+    (client,) = run_clients([["ib_write_bw", "-d", "slow", "-p", "1", "127.0.0.1"]], 1)
+    assert (client["timed_out"], client["status"]) == (True, -signal.SIGKILL)
+    assert time.monotonic() - begin < limit(10)
+
+
+def test_missing_program() -> None:
+    (client,) = run_clients([["ib_never_bw", "-d", "one"]], 5)
+    assert client["problem"]["cause"] == "ib_never_bw is not installed"
+    found = start_servers([("ib_never_bw", lambda port: ["ib_never_bw"])], first_port(), 5, 5)
+    assert (found["run_dir"], found["started"]) == (None, False)
+
+
+def test_busy_ports_are_passed_over() -> None:
+    first, second = serve("one"), serve("one")
+    assert second["results"][0]["tcp_port"] > first["results"][0]["tcp_port"]
+
+
+@pytest.mark.parametrize("name", ["fabric-rdma-other", "fabric-rdma-perftest-../x", "elsewhere"])
+def test_foreign_directories_are_refused(tmp_path: Path, name: str) -> None:
+    where = tmp_path / "run" / name.replace("/", "_")
+    where.mkdir(mode=0o700)
+    with pytest.raises(RunError, match="is not one that role server has made"):
+        stop_servers(str(where))
+    where.rmdir()
+
+
+def test_link_in_place_of_the_directory_is_refused(tmp_path: Path) -> None:
+    real = tmp_path / "real"
+    real.mkdir()
+    link = tmp_path / "run" / "fabric-rdma-perftest-abc"
+    link.symlink_to(real)
+    with pytest.raises(RunError, match="is not a private directory of this user"):
+        stop_servers(str(link))
+    link.unlink()
+
+
+def test_cut_off_state_is_survived(tmp_path: Path) -> None:
+    where = tmp_path / "run" / "fabric-rdma-perftest-abc"
+    where.mkdir(mode=0o700)
+    (where / "servers.json").write_text('{"boot": "x", "serv')
+    assert stop_servers(str(where)) == {"changed": True, "stopped": 0, "results": []}
+
+
+def test_only_what_nobody_uses_any_more_is_swept(tmp_path: Path) -> None:
+    mine = serve("one")
+    left = tmp_path / "run" / "fabric-rdma-perftest-left"
+    left.mkdir(mode=0o700)
+    young = tmp_path / "run" / "fabric-rdma-perftest-young"
+    young.mkdir(mode=0o700)
+    other = tmp_path / "run" / "other"
+    other.mkdir()
+    for path in (left, other, Path(mine["run_dir"])):
+        os.utime(path, (1, 1))
+    stop_servers(serve("two")["run_dir"])
+    assert (left.exists(), young.exists(), other.exists()) == (False, True, True)
+    assert running(mine["results"][0]["pid"])
+    other.rmdir()
+
+
+def test_listening_ports_of_both_families(tmp_path: Path) -> None:
+    head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+    (tmp_path / "tcp").write_text(
+        head
+        + "   0: 00000000:48A8 00000000:0000 0A 00000000:0 00:0 0 0 0 1\n   1: 0100007F:1F90 0100007F:C350 01 0:0 0:0\n"
+    )
+    (tmp_path / "tcp6").write_text(
+        head + "   0: 00000000000000000000000000000000:0016 0:0000 0A 0:0 00:0 0 0 0 1\nstrange\n"
+    )
+    assert listening_ports([str(tmp_path / name) for name in ("tcp", "tcp6", "absent")]) == {18600, 22}
+
+
+def test_default_address_is_one_or_none() -> None:
+    address = default_address()
+    assert address is None or "." in address or ":" in address
+
+
+# --- module --------------------------------------------------------------------------------------------------------
+
+
+def params(**values: t.Any) -> dict[str, t.Any]:
+    return {"address": None, "timeout": int(limit(20)), "deadline": None, "first_port": first_port(), **values}
+
+
+def one_test(**values: t.Any) -> dict[str, t.Any]:
+    base = {"test": "ib_write_bw", "device": "one", "port": 1, "gid_index": None, "message_bytes": None}
+    return {**base, "iterations": 100, "qps": 1, "address": "127.0.0.1", **values}
+
+
+def test_module_server_and_client() -> None:
+    tests = [one_test(), one_test(device="none"), one_test(test="ib_read_bw")]
+    server = perftest.serve(params(tests=tests, address="127.0.0.1"))
+    assert [result["listening"] for result in server["results"]] == [True, False, True]
+    assert server["results"][1]["problem"]["cause"] == "there is no RDMA device none"
+    client = perftest.measure(params(tests=tests, servers=server["results"]))
+    assert client["changed"] is False
+    good, refused, read = client["results"]
+    assert good["bandwidth_gbps"] == read["bandwidth_gbps"] == {"peak": 97.2, "average": 97.1}
+    assert good["command"][-1] == "127.0.0.1"
+    assert refused["problem"]["cause"] == "there is no RDMA device none"
+    assert refused["status"] is None
+    stop_servers(server["run_dir"])
+
+
+def test_module_tells_a_client_that_fails() -> None:
+    server = {"tcp_port": 1, "listening": True, "problem": None}
+    (result,) = perftest.measure(params(tests=[one_test(device="none")], servers=[server]))["results"]
+    assert result["problem"]["cause"] == "there is no RDMA device none"
+    (result,) = perftest.measure(params(tests=[one_test(device="slow")], servers=[server], timeout=1))["results"]
+    assert "did not end within 1 s" in result["problem"]["cause"]
+    (result,) = perftest.measure(params(tests=[one_test(address=None)], servers=[server]))["results"]
+    assert result["problem"]["cause"] == "the address of the server is not known"
+
+
+def test_figures_that_cannot_be_are_measured_again() -> None:
+    """Once, on the second server that waits for it; then it is an error with what was printed."""
+    tests = [one_test(device="busy"), one_test(device="hopeless"), one_test()]
+    server = perftest.serve(params(tests=tests))
+    assert server["started"]
+    assert len(server["results"]) == 3
+    again, hopeless, good = perftest.measure(params(tests=tests, servers=server["results"]))["results"]
+    assert [result["repeated"] for result in (again, hopeless, good)] == [True, True, False]
+    assert (again["problem"], again["bandwidth_gbps"]) == (None, {"peak": 97.2, "average": 97.1})
+    assert hopeless["bandwidth_gbps"] is None
+    assert hopeless["problem"]["cause"] == (
+        "perftest printed figures that cannot be: BW peak inf, BW average inf, MsgRate inf"
+    )
+    json.dumps([again, hopeless, good], allow_nan=False)
+    # the spare one of the third test was not needed
+    assert stop_servers(server["run_dir"])["stopped"] == 1
+
+
+def test_module_refuses_what_makes_no_sense() -> None:
+    with pytest.raises(ValueError, match="there are 1 tests and 0 servers"):
+        perftest.measure(params(tests=[one_test()], servers=[]))
+    with pytest.raises(ValueError, match="iterations is 1; allowed is 5 to"):
+        perftest.serve(params(tests=[one_test(iterations=1)]))
