@@ -97,8 +97,9 @@ def class_names(
     classes, earlier: as in a plan (hosts, selectors, pools: [{resource, rail, selectors}]), earlier with the names that they had.
     others: the names of all groups.
 
-    A class with the selectors of an earlier one has its name. Of the rest, one whose selectors have got or lost values since keeps
-    the name of the earlier class that it has the most hosts in common with. All others are named after their selectors.
+    A class that has the selectors of an earlier one, or whose selectors have got or lost values since, keeps the name of the one that
+    it has the most hosts in common with: where a class was divided, most of its nodes keep their label. All others are named after
+    their selectors.
     """
     known = {
         str(entry["name"]): entry
@@ -108,7 +109,6 @@ def class_names(
         and not _of_another(group, str(entry["name"]), others)
     }
     before = {name: _pools(entry) for name, entry in known.items()}
-    by_selectors = {_key(own): name for name, own in sorted(before.items(), reverse=True)}
     owners = {host: name for name, entry in known.items() for host in entry["hosts"]}
     names: t.Dict[int, str] = {}
     taken: t.Set[str] = set()
@@ -118,16 +118,20 @@ def class_names(
         taken.add(name)
 
     pools = [_pools(entry) for entry in classes]
-    for index, own in enumerate(pools):
-        same = by_selectors.get(_key(own))
-        if same is not None and same not in taken:
-            call(index, same)
+    keys = {name: _key(own) for name, own in before.items()}
+    by_selectors: t.Dict[t.FrozenSet[t.Any], t.List[str]] = {}
+    for name, key in keys.items():
+        by_selectors.setdefault(key, []).append(name)
     pairs = []
     for index, entry in enumerate(classes):
-        if index not in names:
-            shared = collections.Counter(owners[host] for host in entry["hosts"] if host in owners)
-            pairs += [(-count, name, index) for name, count in shared.items() if _grown(pools[index], before[name])]
-    for _count, name, index in sorted(pairs):
+        key = _key(pools[index])
+        shared = collections.Counter(owners[host] for host in entry["hosts"] if host in owners)
+        # without a host of before, too: all may have been exchanged
+        for name in {*shared, *by_selectors.get(key, ())}:
+            same = keys[name] == key
+            if same or _grown(pools[index], before[name]):
+                pairs.append((-shared[name], not same, name, index))
+    for _count, _other, name, index in sorted(pairs):
         if index not in names and name not in taken:
             call(index, name)
     for index, entry in enumerate(classes):

@@ -97,7 +97,11 @@ def _unnamed(functions: t.Mapping[str, t.Sequence[Function]], infiniband: t.Mapp
 
 
 def functions_of(
-    facts: t.Mapping[str, t.Any], pools: t.Mapping[str, str], wanted: t.List[Json], refused: t.List[Json]
+    facts: t.Mapping[str, t.Any],
+    pools: t.Mapping[str, str],
+    wanted: t.List[Json],
+    refused: t.List[Json],
+    want: t.Optional[Json] = None,
 ) -> t.List[Function]:
     """The functions that the plugin sees on one host, sorted by PCI address. pools: the resource that wants it, by PCI address."""
     ports: t.Dict[str, t.Set[int]] = {}
@@ -125,6 +129,7 @@ def functions_of(
             devices=(found[pci].devices if pci in found else ()) + (device["name"],),
             ports=tuple(sorted(ports.get(pci, ()))),
             why="" if pci in pools else reasons.get(device["name"], ""),
+            sick=want is not None and pci not in pools and _may_be_wanted(device, want),
         )
     return [found[pci] for pci in sorted(found)]
 
@@ -199,8 +204,8 @@ def _visible_ports(facts: t.Mapping[str, t.Any], want: Json) -> t.Tuple[t.List[J
     return keep, refused
 
 
-def _may_be_on_a_rail(device: t.Mapping[str, t.Any], want: Json) -> bool:
-    """Whether a device is of the sort that the group wants, be its ports up or not: a lost cable must not renumber rails."""
+def _may_be_wanted(device: t.Mapping[str, t.Any], want: Json) -> bool:
+    """Whether a device is of the sort that the group wants, be its ports up or not: a lost cable must change nothing else."""
     patient = {**want, "state": "any", "min_rate_gbps": 0}
     return (
         bool(device["pci"])
@@ -219,7 +224,7 @@ def _on_rails(hosts: t.Dict[str, _Host], facts_by_host: t.Mapping[str, t.Mapping
     switched = {}
     for host in sorted(hosts):
         facts, own = facts_by_host[host], hosts[host]
-        candidates = {device["pci"] for device in facts["devices"] if _may_be_on_a_rail(device, want)}
+        candidates = {device["pci"] for device in facts["devices"] if _may_be_wanted(device, want)}
         candidates |= {row["pci"] for row in own.wanted if row["pci"]}
         switched[host] = rail_host(host, facts, candidates)
     rails = group_rails(switched)
@@ -374,6 +379,9 @@ def _add_reasons(classes: t.List[Json], functions: t.Mapping[str, t.Sequence[Fun
             entry["reason"] = _other_way(entry, classes, examples, functions)
 
 
+_APART = "hosts with a port that is down have no part in what the others are selected by"
+
+
 def _other_way(
     entry: Json,
     classes: t.Sequence[Json],
@@ -391,6 +399,8 @@ def _other_way(
             found = explain(SHARED, places, named=len(entry["pools"]) > 1)
             if found:
                 return "with class %s: %s" % (other["name"], found)
+    if any(function.sick for host in entry["hosts"] for function in functions[host]):
+        return _APART
     return "one class with another would need more names of interfaces"
 
 
@@ -482,7 +492,7 @@ def plan_one(
         wants = {
             row["pci"]: by_rail[None] if pattern is None else rails[row["pci"]] for row in own.wanted if row["pci"]
         }
-        everything[host] = functions_of(facts, wants, own.wanted, own.refused)
+        everything[host] = functions_of(facts, wants, own.wanted, own.refused, want)
         if exclusive:
             continue
         if not own.wanted:
@@ -515,6 +525,8 @@ def plan_one(
             % (
                 "no single configuration is exact on every host: %s" % why
                 if why
+                else _APART
+                if any(function.sick for own_functions in functions.values() for function in own_functions)
                 else "one configuration would need more names of interfaces than several do",
                 len(classes),
                 "; ".join("%s (%s)" % (entry["name"], some_of(entry["hosts"])) for entry in classes),

@@ -47,6 +47,8 @@ class Function(t.NamedTuple):
     devices: t.Tuple[str, ...]
     ports: t.Tuple[int, ...]
     why: str  # in words, where no pool wants it
+    # unwanted only for its state or rate of today
+    sick: bool = False
 
 
 class Plugin(t.NamedTuple):
@@ -340,16 +342,55 @@ def classes_of(
     profile, and the search works on profiles: its cost grows with the number of different machines, not of machines.
 
     A class that needs no names stays without: hosts that can be selected by what they are have classes of their own, and those
-    that cannot, because of a port that is down, follow them. One class with names of all is taken only where that has fewer.
+    that cannot follow them. One class with names of all is taken only where that has fewer.
+
+    Hosts with a port that is down today change nothing for the others: they are in the class of others whose selectors are exact on
+    them as they are, or have classes of their own. Where all hosts have such a port, that is how they are, and they are sorted as any.
     """
     profiles: t.Dict[t.FrozenSet[Traits], t.List[str]] = {}
     for host in sorted(functions):
         profiles.setdefault(traits_of(functions[host]), []).append(host)
+    sick = {
+        profile: hosts
+        for profile, hosts in profiles.items()
+        if all(any(function.sick for function in functions[host]) for host in hosts)
+    }
+    if not sick or len(sick) == len(profiles):
+        return _sorted_into_classes(plugin, profiles, strategy)
+    well = {profile: hosts for profile, hosts in profiles.items() if profile not in sick}
+    classes, alone = _sorted_into_classes(plugin, well, strategy)
+    if alone is not None:
+        return [], alone
+    own = dict(sick)
+    for profile in sorted(sick, key=sorted):
+        for hosts, selectors in classes:
+            if _exact(plugin, selectors, profile):
+                hosts += own.pop(profile)
+                hosts.sort()
+                break
+    more, alone = _sorted_into_classes(plugin, own, strategy)
+    return ([], alone) if alone is not None else (classes + more, None)
+
+
+def _exact(plugin: Plugin, selectors: t.Mapping[str, Selectors], profile: t.Iterable[Traits]) -> bool:
+    """Whether selectors by pool match what each pool wants of a profile, and nothing else."""
+    return all(
+        [pool for pool in sorted(selectors) if matched(plugin, selectors[pool], values)]
+        == [owner for owner in [owner] if owner]
+        for values, owner in profile
+    )
+
+
+def _sorted_into_classes(
+    plugin: Plugin, profiles: t.Mapping[t.FrozenSet[Traits], t.List[str]], strategy: str
+) -> t.Tuple[t.List[t.Tuple[t.List[str], t.Dict[str, Selectors]]], t.Optional[str]]:
+    """As classes_of(), of hosts by what they have in common."""
     if not profiles:
         return [], None
+    everybody = sorted(itertools.chain.from_iterable(profiles.values()))
     together = search_all(plugin, itertools.chain.from_iterable(profiles), strategy)
     if together is not None and not _last_values(plugin, together):
-        return [(sorted(functions), together)], None
+        return [(everybody, together)], None
     # hosts that lack little before those that lack much
     ordered = sorted(profiles, key=lambda profile: (sum(not owner for _values, owner in profile), sorted(profile)))
     plain: t.List[_Class] = []
@@ -370,7 +411,7 @@ def classes_of(
     if together is not None and _last_values(plugin, together) <= sum(
         _last_values(plugin, selectors) for _hosts, selectors in classes
     ):
-        return [(sorted(functions), together)], None
+        return [(everybody, together)], None
     return classes, None
 
 

@@ -822,14 +822,76 @@ def test_a_healthy_host_does_not_follow_a_sick_one() -> None:
     assert classes["sick",] == {"ifNames": ["a0", "a1"]}
 
 
-def test_names_of_a_sick_host_alone_are_listed() -> None:
+def test_names_of_one_host_alone_are_listed() -> None:
     """Where each host has names of its own, one list of all of them would be exact, too, and change with every new host."""
     cluster = {f"n{host}": ports_of(f"a{host}x b{host}x c{host}x") for host in range(5)}
-    cluster["sick"] = ports_of("a9x b9x c9x", down="b9x")
-    plan = plan_group("g", cluster, wishes({"link_layer": "Ethernet"}))
+    cluster["other"] = ports_of("a9x b9x c9x")
+    plan = plan_group("g", cluster, wishes({"link_layer": "Ethernet", "exclude": ["b9x"]}))
     assert sorted(len(entry["selectors"].get("ifNames", ())) for entry in plan["classes"]) == [0, 2]
     assert any("would need more names of interfaces" in text for text in plan["warnings"])
     assert all(entry["reason"] for entry in plan["classes"])
+
+
+HEALTHY = st.lists(
+    st.tuples(st.sampled_from(["a0 a1", "a0 a1 a2", "b0 b1"]), st.sampled_from(["0x1017", "0x1021", "0x101b"])),
+    min_size=1,
+    max_size=5,
+)
+
+
+@given(
+    HEALTHY,
+    st.sampled_from(["a0 a1", "a0 a1 a2", "b0 b1 b2"]),
+    st.sampled_from(["0x1017", "0x1021"]),
+    st.integers(0, 2),
+)
+def test_a_port_that_goes_down_changes_nothing_for_other_hosts(
+    others: list[tuple[str, str]], netdevs: str, ids: str, number: int
+) -> None:
+    """Neither whom they share a class with, nor what it is called and selected by."""
+    want = wishes({"link_layer": "Ethernet"})
+    cluster = {f"h{index}": ports_of(names, ids=device) for index, (names, device) in enumerate(others)}
+    well = {**cluster, "h9": ports_of(netdevs, ids=ids)}
+    sick = {**cluster, "h9": ports_of(netdevs, down=netdevs.split()[number % len(netdevs.split())], ids=ids)}
+
+    def of_others(classes: list[Json]) -> dict[str, Any]:
+        found = {host: entry for entry in classes for host in entry["hosts"]}
+        return {
+            host: (found[host]["name"], sorted({*found[host]["hosts"]} - {"h9"})) for host in cluster if host in found
+        }
+
+    before = plan_groups({**well}, {"g": {**want, "hosts": sorted(well)}})["groups"]["g"]["classes"]
+    after = plan_groups(sick, {"g": {**want, "hosts": sorted(sick)}}, earlier={"g": before})["groups"]["g"]["classes"]
+    alone = plan_groups(cluster, {"g": {**want, "hosts": sorted(cluster)}}, earlier={"g": before})["groups"]["g"][
+        "classes"
+    ]
+    assert of_others(after) == of_others(alone)
+
+
+def test_twelve_hosts_do_not_follow_one_cable() -> None:
+    """They had another class, and so another label, on the day on which a card of one of them went down."""
+    want = wishes({"link_layer": "InfiniBand"})
+    functions = [("0x1021", "InfiniBand"), ("0x1021", "InfiniBand"), ("0x1017", "InfiniBand")]
+
+    def host(*layers: str, down: int = -1) -> Json:
+        machine = Machine()
+        for index, (layer, (device, _layer)) in enumerate(zip(layers, functions, strict=False)):
+            function = machine.function(f"0000:{index + 1:02x}:00.0", device=device)
+            state = "1: DOWN" if index == down else "4: ACTIVE"
+            machine.port(machine.hca(f"mlx5_{index}", function), link_layer=layer, state=state)
+            machine.netdev(f"ib{index}", function, type=32 if layer == "InfiniBand" else 1)
+        return facts_of(machine)
+
+    ib = "InfiniBand"
+    cluster = {"h0": host(ib, ib, ib), "h1": host(ib, "Ethernet", ib)}
+    cluster |= {f"h{index}": host(ib, ib) for index in range(2, 13)}
+    before = plan_groups(cluster, {"g": {**want, "hosts": sorted(cluster)}})["groups"]["g"]["classes"]
+    cluster["h0"] = host(ib, ib, ib, down=2)
+    after = plan_groups(cluster, {"g": {**want, "hosts": sorted(cluster)}}, earlier={"g": before})["groups"]["g"][
+        "classes"
+    ]
+    assert [entry["hosts"] for entry in before] == [sorted(cluster)]
+    assert {entry["name"]: entry["hosts"] for entry in after}[before[0]["name"]] == sorted({*cluster} - {"h0"})
 
 
 def test_reasons_name_functions() -> None:
