@@ -37,7 +37,7 @@ import typing as t
 
 from ansible.utils.unsafe_proxy import wrap_var
 
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import without_password
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import without_password
 
 _LONGEST = 2000
 

@@ -104,13 +104,15 @@ def changed(user: User, tmp_path_factory: pytest.TempPathFactory) -> Path:
     last = {"content": "{{ __prepare_outcome }}", "dest": "{{ there }}/outcome", "mode": "0644"}
     tasks = [
         {"fabric.rdma.ib_facts": {}},
-        {"ansible.builtin.include_tasks": str(node.collection / "playbooks" / "tasks" / "change.yml")},
+        {"ansible.builtin.include_tasks": "tasks/change.yml"},
         {"ansible.builtin.copy": last},
     ]
     play = {"hosts": "all", "gather_facts": False, "environment": {"STAND_IN": "{{ name }}"}, "tasks": tasks}
     (node.directory / "hosts.json").write_text(json.dumps({"all": {"hosts": hosts}}))
-    (node.directory / "play.yml").write_text(json.dumps([play]))
-    node.user.run("ansible-playbook", "-i", str(node.directory / "hosts.json"), str(node.directory / "play.yml"))
+    # where prepare is
+    playbook = node.collection / "playbooks" / "alone.yml"
+    playbook.write_text(json.dumps([play]))
+    node.user.run("ansible-playbook", "-i", str(node.directory / "hosts.json"), str(playbook))
     return node.directory
 
 

@@ -5,7 +5,7 @@
 
 The trees are read twice: by ib_facts, from whose facts the plan is made, and by the code of both plugins (tests/judges), each
 with the configuration that the plan has for it. What netlink tells on a node is taken from the tree; default routes are not
-there. The SR-IOV plugin is the last version that there is as a Go module, of between 3.5.1 and 3.6.0.
+there. The SR-IOV plugin is of a version between 3.5.1 and 3.6.0.
 """
 
 from __future__ import annotations

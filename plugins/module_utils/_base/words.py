@@ -1,16 +1,27 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The nearest right word. Private to the collection. Pure."""
+"""Words for people: the nearest right one, and none that is secret. Private to the collection. Pure."""
 
 from __future__ import annotations
 
 import difflib
+import re
 import typing as t
 
-__all__ = ["SHOWN", "nearest"]
+__all__ = ["PASSWORD", "SHOWN", "nearest", "without_password"]
 
 SHOWN = 80
+PASSWORD = re.compile(r"://([^/?#\s]*|[^/?#\s@]*:(?!\d+([/?#]|$))[^\s@]*)@")
+
+
+def without_password(text: str) -> str:
+    """A text in which no address has its user and password any more.
+
+    Also a password with ``/``, ``?`` or ``#``, which makes the address a wrong one, so that somebody will show it: what is behind
+    the colon is no number of a port then.
+    """
+    return PASSWORD.sub("://", text)
 
 
 def nearest(name: t.Any, known: t.Collection[str]) -> str:

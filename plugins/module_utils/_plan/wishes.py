@@ -13,7 +13,7 @@ import difflib
 import re
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.words import nearest
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import nearest, without_password
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.reasons import DRIVER_REASONS, REASONS, unknown_reasons
 
 __all__ = [
@@ -58,7 +58,7 @@ _MOST_RAILS = 99
 
 
 def _shown(value: t.Any) -> str:
-    text = repr(value)
+    text = without_password(repr(value))
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
@@ -210,7 +210,7 @@ def _keys(**spec: Check) -> Check:
 
     def check(where: str, value: t.Any) -> t.List[str]:
         if not isinstance(value, t.Mapping):
-            return _wrong(where, value, "a dictionary")
+            return _dictionary(where, value)
         unknown = unknown_keys(where, value, spec)
         found = [unknown] if unknown else []
         for key, each in spec.items():
@@ -369,7 +369,7 @@ _ROLLOUT_OF: t.Dict[str, t.Dict[str, Check]] = {
 
 def _rollout(where: str, value: t.Any) -> t.List[str]:
     if not isinstance(value, t.Mapping):
-        return _wrong(where, value, "a dictionary")
+        return _dictionary(where, value)
     engine = value.get("engine") or "daemonset"
     if engine not in _ENGINES:
         return _ROLLOUT["engine"](where + ".engine", engine)

@@ -177,6 +177,9 @@ def of_the_driver(
     for name, (old, new) in changed.items():
         if name not in reached and new is not None:
             others[name] = "it came beside the driver, which does not need it"
+        elif name not in sure and old is not None and new is not None:
+            # a security update, as likely as not
+            others[name] = "it was there before, as %s, and who brought another version cannot be told" % old
         elif name not in sure and old is None and nobodys is not None and bare_name(name) not in nobodys:
             others[name] = "somebody asked for it by name"
         else:

@@ -19,6 +19,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.remembered impor
     recall,
     remember,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import without_password
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.dpkg import is_stack_package
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.packages import (
     DPKG_QUERY,
@@ -50,7 +51,7 @@ class PackagesError(Exception):
 
 def _said(output: str, error: str) -> str:
     """The lines that tell why, of what a package manager prints, without passwords of repositories."""
-    text = re.sub(r"://[^/?#\s]*@", "://", error + "\n" + output)
+    text = without_password(error + "\n" + output)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = [line for line in lines if re.match(r"(E:|Error|error)", line)]
     return "; ".join((told or lines)[:3])[:600]

@@ -20,9 +20,10 @@ import time
 import typing as t
 import urllib.parse
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import without_password
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import FIELD_MANAGER, describe, explain
 
-__all__ = ["CONNECTION_OPTIONS", "Kube", "KubeError", "Unreachable", "redacted", "without_password"]
+__all__ = ["CONNECTION_OPTIONS", "Kube", "KubeError", "Unreachable", "redacted"]
 
 Json = t.Dict[str, t.Any]
 
@@ -44,11 +45,6 @@ _REMEDIES = {
     + "; one that is there may be older than 26.4, which brought this kind, or its definitions were not upgraded with it "
     "(upgradeCRDs of its chart): policy: cluster does without",
 }
-
-
-def without_password(text: str) -> str:
-    """A text in which no address has its user and password any more."""
-    return re.sub(r"://[^/?#\s]*@", "://", text)
 
 
 def _leaves(values: t.Any) -> t.Iterator[str]:

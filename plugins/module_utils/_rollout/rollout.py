@@ -431,7 +431,7 @@ class Rollout:
         return []
 
     def perform(self, before_each: t.Callable[[], None] = lambda: None, already: t.Sequence[str] = ()) -> None:
-        """Do it: what is in the way, objects, labels, then removals. When one fails nevertheless, the error says what has been done and what not.
+        """Do it: what is in the way, objects, labels, namespaces, then removals. When one fails nevertheless, the error says what has been done and what not.
 
         before_each: is called before each change, and stops all of it with a KubeError. already: what was done before that.
         """
@@ -444,8 +444,10 @@ class Rollout:
         ]
         # DaemonSets are there before nodes change classes, so that a node is without a plugin for as short as can be
         late = [item for item in self._gone if item not in early]
-        steps += self._node_steps(dry_run=False) + self._removal_steps(late, dry_run=False)
-        steps += self._closing_steps(dry_run=False)
+        # A namespace is looked at as long as something of ours is in it: whoever is killed between the last two leaves no open one behind.
+        # Pods that run there run on.
+        steps += self._node_steps(dry_run=False) + self._closing_steps(dry_run=False)
+        steps += self._removal_steps(late, dry_run=False)
         for number, (_doing, step) in enumerate(steps):
             try:
                 before_each()

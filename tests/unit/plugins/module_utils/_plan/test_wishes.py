@@ -55,7 +55,7 @@ ROOT = Path(__file__).resolve().parents[5]
             ".*; did you mean host_driver[?]",
         ),
         ("rdma_ofed", {"override": "default_route"}, "rdma_ofed.override is 'default_route'; expected a list of names"),
-        ("rdma_ofed", "inbox", "rdma_ofed is 'inbox'; expected a dictionary"),
+        ("rdma_ofed", "inbox", "rdma_ofed is of type str; expected a dictionary"),
         ("rdma_memlock", {"soft": "8G"}, "rdma_memlock.soft is '8G'; expected a number of bytes, or unlimited"),
         ("rdma_memlock", {"enabled": "maybe"}, "rdma_memlock.enabled is 'maybe'; expected true or false"),
         ("rdma_gpudirect", "peer_mem", ".*; did you mean peermem[?]"),
@@ -133,6 +133,19 @@ def test_secrets_are_not_shown() -> None:
         ]
     helm = {"engine": "network_operator", "helm": {"values": "secret", "repository": 5}}
     assert "secret" not in " ".join(problems("rdma_rollout", helm))
+    address = "https://user:secret@x"
+    for variable, value in (
+        ("rdma_ofed", f"doca {address}"),
+        ("rdma_ofed", {"method": address}),
+        ("rdma_ofed", {"iso": [address]}),
+        ("rdma_rollout", address),
+        ("rdma_rollout", {"engine": "network_operator", "helm": address}),
+        ("rdma_rollout", {"engine": "network_operator", "ofed_driver": {"repository": [address]}}),
+        ("rdma_rollout", {"engine": "network_operator", "registry": [address]}),
+    ):
+        found = problems(variable, value)
+        assert found
+        assert "secret" not in " ".join(found)
 
 
 def test_what_is_long_is_cut() -> None:

@@ -38,9 +38,9 @@ class Small(Manager):
         super().__init__(lambda _command: (0, "", ""), 0)
         self.paths = (f"{directory}/",)
         self.packages = dict(packages)
-        self.offers = {("core", "1"), ("core", "2")}
+        self.offers = {("clusterkit", "1"), ("clusterkit", "2")}
         self.held: set[str] = set()
-        self.wanted: dict[str, list[list[str]]] = {"doca-ofed": [["core"]]}
+        self.wanted: dict[str, list[list[str]]] = {"doca-ofed": [["clusterkit"]]}
         self.marks: list[str] | None = None
 
     def snapshot(self) -> Snapshot:
@@ -73,14 +73,14 @@ class Small(Manager):
 @pytest.fixture
 def small(tmp_path: Path) -> Small:
     (tmp_path / "etc").mkdir()
-    return Small(tmp_path / "etc", core="1", other="1")
+    return Small(tmp_path / "etc", clusterkit="1", other="1")
 
 
 def change(manager: Small, path: str) -> None:
     """A driver's: another version of a package, a new one, a pin, a hold that goes; and what others do beside it."""
-    manager.held = {"core"}
+    manager.held = {"clusterkit"}
     Record(manager, path).open()
-    manager.packages.update({"core": "2", "doca-ofed": "1"})
+    manager.packages.update({"clusterkit": "2", "doca-ofed": "1"})
     manager.held = set()
     (Path(manager.paths[0]) / "fabric-rdma-pin").write_text("1001", encoding="ascii")
     Record(manager, path).close()
@@ -92,17 +92,17 @@ def test_what_was_changed_is_undone_by_a_later_run(tmp_path: Path, small: Small)
     change(small, path)
     assert Record(small, path).predict().restored == [
         "doca-ofed is out",
-        "core is 1",
+        "clusterkit is 1",
         f"{small.paths[0]}fabric-rdma-pin is back",
     ]
     outcome = Record(small, path).undo()
     assert outcome == (
-        ["core is 1", "doca-ofed is out", "core is held", f"{small.paths[0]}fabric-rdma-pin is out"],
+        ["clusterkit is 1", "doca-ofed is out", "clusterkit is held", f"{small.paths[0]}fabric-rdma-pin is out"],
         [],
         True,
     )
-    assert small.packages == {"core": "1", "other": "2", "theirs": "1"}
-    assert small.held == {"core"}
+    assert small.packages == {"clusterkit": "1", "other": "2", "theirs": "1"}
+    assert small.held == {"clusterkit"}
     assert os.listdir(small.paths[0]) == []
     assert not Record(small, path).found
     assert Record(small, path).undo() == ([], [], True)
@@ -113,7 +113,7 @@ def test_what_cannot_be_put_back_is_told_with_the_reason(tmp_path: Path, small: 
     small.offers = set()
     change(small, path)
     outcome = Record(small, path).undo()
-    assert outcome.left == ["core is 2, and was 1", "apt-get install: E: no ('core', '1')"]
+    assert outcome.left == ["clusterkit is 2, and was 1", "apt-get install: E: no ('clusterkit', '1')"]
     assert not outcome.complete
     assert "doca-ofed" not in small.packages, "the new driver goes all the same"
 
@@ -124,7 +124,7 @@ def test_a_full_disk_is_no_end_of_the_undoing(tmp_path: Path, small: Small, monk
     directory = Path(small.paths[0])
     (directory / "fabric-rdma-sources").write_text("theirs", encoding="ascii")
     Record(small, path).open()
-    small.packages.update({"core": "2", "doca-ofed": "1"})
+    small.packages.update({"clusterkit": "2", "doca-ofed": "1"})
     (directory / "fabric-rdma-sources").write_text("ours", encoding="ascii")
     put, install = small.put_files, small.change
 
@@ -141,8 +141,8 @@ def test_a_full_disk_is_no_end_of_the_undoing(tmp_path: Path, small: Small, monk
     monkeypatch.setattr(small, "put_files", lambda files: (full(next(iter(files))), put(files)))
     monkeypatch.setattr(small, "change", change_packages)
     outcome = Record(small, path).undo()
-    assert outcome == (["core is 1", "doca-ofed is out", f"{directory}/fabric-rdma-sources is back"], [], True)
-    assert small.packages == {"core": "1", "other": "1"}
+    assert outcome == (["clusterkit is 1", "doca-ofed is out", f"{directory}/fabric-rdma-sources is back"], [], True)
+    assert small.packages == {"clusterkit": "1", "other": "1"}
     assert (directory / "fabric-rdma-sources").read_text(encoding="ascii") == "theirs"
 
 
@@ -201,7 +201,7 @@ def test_what_cannot_be_looked_at_is_not_forgotten(
     """Without a look at what there is, nobody knows what the change did; a later run may."""
     path = str(tmp_path / "packages.json")
     Record(small, path).open()
-    small.packages.update({"core": "2", "doca-ofed": "1"})
+    small.packages.update({"clusterkit": "2", "doca-ofed": "1"})
     look, answers = small.snapshot, [PackagesError("dpkg-query: busy")]
 
     def snapshot() -> Snapshot:
@@ -213,8 +213,8 @@ def test_what_cannot_be_looked_at_is_not_forgotten(
     with pytest.raises(PackagesError, match=r"^dpkg-query: busy$"):
         Record(small, path).undo()
     assert Record(small, path).found
-    assert Record(small, path).undo().restored == ["core is 1", "doca-ofed is out"]
-    assert small.packages == {"core": "1", "other": "1"}
+    assert Record(small, path).undo().restored == ["clusterkit is 1", "doca-ofed is out"]
+    assert small.packages == {"clusterkit": "1", "other": "1"}
 
 
 def test_what_nobody_asked_for_is_marked_so_again(
@@ -222,13 +222,13 @@ def test_what_nobody_asked_for_is_marked_so_again(
 ) -> None:
     """dpkg tells the architecture of a package that may be there for several, apt-mark does not."""
     path = str(tmp_path / "packages.json")
-    small.packages = {"libibverbs1:amd64": "1", "rdma-core": "1", "theirs": "1"}
-    small.offers = {("libibverbs1:amd64", "1"), ("rdma-core", "1")}
+    small.packages = {"libibverbs1:amd64": "1", "rdma-clusterkit": "1", "theirs": "1"}
+    small.offers = {("libibverbs1:amd64", "1"), ("rdma-clusterkit", "1")}
     monkeypatch.setattr(small, "automatic", lambda: ["libibverbs1", "theirs"])
     marked: list[str] = []
     monkeypatch.setattr(small, "mark", lambda _holds, automatic: marked.extend(automatic))
     Record(small, path).open()
-    small.packages = {"libibverbs1:amd64": "2", "rdma-core": "2", "theirs": "1"}
+    small.packages = {"libibverbs1:amd64": "2", "rdma-clusterkit": "2", "theirs": "1"}
     Record(small, path).close()
     assert Record(small, path).undo().complete
     assert marked == ["libibverbs1"]
@@ -247,10 +247,10 @@ def test_several_changes_are_one(tmp_path: Path, small: Small) -> None:
     path = str(tmp_path / "packages.json")
     change(small, path)
     Record(small, path).open()
-    small.packages.update(core="3")
+    small.packages.update(clusterkit="3")
     Record(small, path).close()
     Record(small, path).undo()
-    assert small.packages["core"] == "1"
+    assert small.packages["clusterkit"] == "1"
 
 
 def test_a_run_that_was_killed_in_its_change(tmp_path: Path, small: Small) -> None:
@@ -258,32 +258,32 @@ def test_a_run_that_was_killed_in_its_change(tmp_path: Path, small: Small) -> No
     path = str(tmp_path / "packages.json")
     Record(small, path).open()
     small.packages.update({"doca-ofed": "1", "theirs": "1"})
-    assert Record(small, path).before() == {"core": "1", "other": "1"}
+    assert Record(small, path).before() == {"clusterkit": "1", "other": "1"}
     Record(small, path).open()
     # what it goes back to is what was there before the run that was killed, and what others did
-    assert Record(small, path).before() == {"core": "1", "other": "1", "theirs": "1"}
+    assert Record(small, path).before() == {"clusterkit": "1", "other": "1", "theirs": "1"}
     outcome = Record(small, path).undo()
     assert outcome.restored == ["doca-ofed is out"]
-    assert small.packages == {"core": "1", "other": "1", "theirs": "1"}
+    assert small.packages == {"clusterkit": "1", "other": "1", "theirs": "1"}
 
 
 def test_what_others_install_during_the_change_stays(tmp_path: Path, small: Small) -> None:
     """A package manager waits for another one, after the change was opened. What the driver needs is of the change."""
     path = str(tmp_path / "packages.json")
     small.wanted = {"doca-ofed": [["dkms", "nothing"]], "dkms": [["gcc"]], "mail": [["gcc"]], "other": [["mta"]]}
-    small.wanted["gcc"] = [["core"]]
+    small.wanted["gcc"] = [["clusterkit"]]
     small.marks = ["dkms", "gcc", "libpq"]
     Record(small, path).open()
     # theirs: with what it needs, another version of what was there, and what might be needed by what was there
     small.packages.update(postgresql="15", libpq="15", other="2", mta="1")
-    small.packages.update({"doca-ofed": "1", "dkms": "3", "gcc": "12", "core": "2"})
+    small.packages.update({"doca-ofed": "1", "dkms": "3", "gcc": "12", "clusterkit": "2"})
     Record(small, path).close()
     stays = "stays, since it came beside the driver, which does not need it"
     left = [f"libpq 15 {stays}", f"mta 1 {stays}", f"other 2 {stays}", f"postgresql 15 {stays}"]
     assert Record(small, path).predict().left == left
     outcome = Record(small, path).undo()
-    assert outcome == (["core is 1", "dkms is out", "doca-ofed is out", "gcc is out"], left, True)
-    assert small.packages == {"core": "1", "other": "2", "postgresql": "15", "libpq": "15", "mta": "1"}
+    assert outcome == (["clusterkit is 1", "dkms is out", "doca-ofed is out", "gcc is out"], left, True)
+    assert small.packages == {"clusterkit": "1", "other": "2", "postgresql": "15", "libpq": "15", "mta": "1"}
 
 
 def test_what_others_install_stays_also_when_the_change_was_not_closed(tmp_path: Path, small: Small) -> None:
@@ -309,7 +309,7 @@ def test_what_somebody_asked_for_by_name_stays(tmp_path: Path, small: Small) -> 
     assert outcome.restored == ["doca-ofed is out", "gcc:amd64 is out", "tools is out"]
     assert outcome.left == ["dkms:amd64 3 stays, since somebody asked for it by name"]
     assert outcome.complete
-    assert small.packages == {"core": "1", "other": "1", "dkms:amd64": "3"}
+    assert small.packages == {"clusterkit": "1", "other": "1", "dkms:amd64": "3"}
 
 
 def test_sources_pins_and_holds_of_others_stay(tmp_path: Path, small: Small) -> None:
@@ -346,7 +346,7 @@ def test_sources_pins_and_holds_of_others_stay(tmp_path: Path, small: Small) -> 
 @pytest.mark.parametrize(
     ("kind", "name", "line"),
     [
-        (Dnf, "versionlock.list", "rdma-core-0:44.0-2.el9.*"),
+        (Dnf, "versionlock.list", "rdma-clusterkit-0:44.0-2.el9.*"),
         (Dnf, "versionlock.toml", '[[packages]]\nname = "mlnx-tools"'),
         (Zypper, "locks", "type: package\nsolvable_name: libibverbs1"),
     ],
@@ -396,7 +396,7 @@ def test_what_came_beside_one_change_and_is_needed_by_the_next(tmp_path: Path, s
     small.packages["doca-ofed"] = "1"
     Record(small, path).close()
     assert Record(small, path).undo().restored == ["doca-ofed is out"]
-    assert small.packages == {"core": "1", "other": "1", "dkms": "3"}
+    assert small.packages == {"clusterkit": "1", "other": "1", "dkms": "3"}
 
 
 def test_only_one_change_is_forgotten(tmp_path: Path, small: Small) -> None:
@@ -404,7 +404,7 @@ def test_only_one_change_is_forgotten(tmp_path: Path, small: Small) -> None:
     change(small, path)
     assert Record(small, path).forget()
     assert not Record(small, path).forget()
-    assert small.packages["core"] == "2"
+    assert small.packages["clusterkit"] == "2"
 
 
 def test_files_are_put_back_with_their_owners_and_modes(tmp_path: Path, small: Small) -> None:
@@ -480,18 +480,18 @@ def test_a_manager_by_name(name: str, kind: type[Manager]) -> None:
 
 
 def test_what_repositories_have_of_a_package() -> None:
-    apt = Apt(lambda _command: (0, " rdma-core | 44.0-2 | http://x bookworm/main amd64 Packages\nnonsense\n", ""), 0)
-    assert apt.offered(["rdma-core"]) == [("rdma-core", "44.0-2")]
-    dnf = Dnf(lambda _command: (0, "rdma-core.x86_64 0:48.0-1.el9\n\n", ""), 0)
-    assert dnf.offered(["rdma-core.x86_64"]) == [("rdma-core.x86_64", "0:48.0-1.el9")]
+    apt = Apt(lambda _command: (0, " rdma-clusterkit | 44.0-2 | http://x bookworm/main amd64 Packages\nnonsense\n", ""), 0)
+    assert apt.offered(["rdma-clusterkit"]) == [("rdma-clusterkit", "44.0-2")]
+    dnf = Dnf(lambda _command: (0, "rdma-clusterkit.x86_64 0:48.0-1.el9\n\n", ""), 0)
+    assert dnf.offered(["rdma-clusterkit.x86_64"]) == [("rdma-clusterkit.x86_64", "0:48.0-1.el9")]
     text = (
         "S  | Name      | Type    | Version  | Arch   | Repository\n"
         "---+-----------+---------+----------+--------+-----------\n"
-        "v  | rdma-core | package | 42.0-1.1 | x86_64 | Main\n"
-        "i+ | rdma-core | package | 41.0-1.1 | x86_64 | (System Packages)\n"
+        "v  | rdma-clusterkit | package | 42.0-1.1 | x86_64 | Main\n"
+        "i+ | rdma-clusterkit | package | 41.0-1.1 | x86_64 | (System Packages)\n"
     )
     zypper = Zypper(lambda _command: (0, text, ""), 0)
-    assert zypper.offered(["rdma-core.x86_64"])[-1:] == [("rdma-core.x86_64", "0:42.0-1.1")]
+    assert zypper.offered(["rdma-clusterkit.x86_64"])[-1:] == [("rdma-clusterkit.x86_64", "0:42.0-1.1")]
 
 
 def test_a_package_manager_that_fails_says_why() -> None:
@@ -508,18 +508,34 @@ def test_it_says_so_without_the_password_of_a_repository() -> None:
 
 def test_what_rpm_has() -> None:
     rows = (
-        "rdma-core\tx86_64\t0:48.0-1\tglibc /bin/sh \tudev rdma-core \n"
+        "rdma-clusterkit\tx86_64\t0:48.0-1\tglibc /bin/sh \tudev rdma-clusterkit \n"
         "gpg-pubkey\t(none)\t0:1-2\t\t\n"
-        "kernel-core\tx86_64\t0:5.14-1\t\tkernel \n"
-        "kernel-core\tx86_64\t0:5.14-2\t\tkernel \n"
+        "kernel-clusterkit\tx86_64\t0:5.14-1\t\tkernel \n"
+        "kernel-clusterkit\tx86_64\t0:5.14-2\t\tkernel \n"
     )
     dnf = Dnf(lambda _command: (0, rows, ""), 0)
     assert dict(dnf.snapshot().packages) == {
-        "rdma-core.x86_64": "0:48.0-1",
+        "rdma-clusterkit.x86_64": "0:48.0-1",
         "gpg-pubkey-1-2": "0:1-2",
-        "kernel-core-5.14-1.x86_64": "0:5.14-1",
-        "kernel-core-5.14-2.x86_64": "0:5.14-2",
+        "kernel-clusterkit-5.14-1.x86_64": "0:5.14-1",
+        "kernel-clusterkit-5.14-2.x86_64": "0:5.14-2",
     }
     needs, provides = dnf.needs()
-    assert needs["rdma-core.x86_64"] == [["/bin/sh"], ["glibc"]]
-    assert provides["rdma-core.x86_64"] == ["rdma-core", "udev"]
+    assert needs["rdma-clusterkit.x86_64"] == [["/bin/sh"], ["glibc"]]
+    assert provides["rdma-clusterkit.x86_64"] == ["rdma-clusterkit", "udev"]
+
+
+def test_what_the_driver_needs_and_others_upgrade_meanwhile_is_not_taken_back(tmp_path: Path, small: Small) -> None:
+    """Nobody can say who did it, and it may be what closes a hole."""
+    path = str(tmp_path / "packages.json")
+    small.wanted = {"doca-ofed": [["other"], ["clusterkit"]]}
+    Record(small, path).open()
+    small.packages.update({"doca-ofed": "1", "other": "2", "clusterkit": "2"})
+    Record(small, path).close()
+    outcome = Record(small, path).undo()
+    assert outcome == (
+        ["clusterkit is 1", "doca-ofed is out"],
+        ["other 2 stays, since it was there before, as 1, and who brought another version cannot be told"],
+        True,
+    )
+    assert small.packages == {"clusterkit": "1", "other": "2"}

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import without_password
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout import client as _kube
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import (
     Kube,
     KubeError,
     Unreachable,
     redacted,
-    without_password,
 )
 
 ROOT = Path(__file__).resolve().parents[5]
@@ -46,6 +46,10 @@ def kubeconfig(tmp_path: Path, server: str, **cluster: Any) -> str:
         ("https://admin:hunter2@host:6443/x", "https://host:6443/x"),
         ("see http://u:p@ss@[::1]:1 and https://b@c", "see http://[::1]:1 and https://c"),
         ("https://host/a@b", "https://host/a@b"),
+        ("https://host:6443/a@b", "https://host:6443/a@b"),
+        # no address, which is why it is shown
+        ("cannot reach https://u:hunt/er2@repo/x", "cannot reach https://repo/x"),
+        ("https://u:hunt?er#2@repo/x", "https://repo/x"),
         ("mail me@host", "mail me@host"),
     ],
 )
