@@ -1109,7 +1109,7 @@ NAME = "letters, digits and underscores (the plugin refuses anything else), such
         ({"resource": {"name": "a-b"}}, f"rdma_resource.name is 'a-b'; expected {NAME}"),
         ({"resource": {"name": "é"}}, f"rdma_resource.name is 'é'; expected {NAME}"),
         ({"resource": {"name": "a\n"}}, f"rdma_resource.name is 'a\\n'; expected {NAME}"),
-        ({"resource": []}, "rdma_resource is []; expected a dictionary"),
+        ({"resource": []}, "rdma_resource is of type list; expected a dictionary"),
         (
             {"resource": {"name": "x", "nmae": 1}},
             "rdma_resource has no key nmae; it knows hca_max, name, prefix; did you mean name?",
@@ -1145,7 +1145,7 @@ NAME = "letters, digits and underscores (the plugin refuses anything else), such
             f"rdma_resource.prefix is '{'a' * 79}...; expected a domain-like prefix, such as rdma",
         ),
         ({"want": {"lnk": 1}}, "rdma_want has no key lnk; it knows exclude, kinds, link_layer, min_rate_gbps, state"),
-        ({"want": "x"}, "rdma_want is 'x'; expected a dictionary"),
+        ({"want": "x"}, "rdma_want is of type str; expected a dictionary"),
         ({"want": {"link_layer": "IB"}}, "rdma_want.link_layer is 'IB'; expected one of InfiniBand, Ethernet"),
         (
             {"want": {"state": "active"}},

@@ -480,7 +480,9 @@ def test_a_manager_by_name(name: str, kind: type[Manager]) -> None:
 
 
 def test_what_repositories_have_of_a_package() -> None:
-    apt = Apt(lambda _command: (0, " rdma-clusterkit | 44.0-2 | http://x bookworm/main amd64 Packages\nnonsense\n", ""), 0)
+    apt = Apt(
+        lambda _command: (0, " rdma-clusterkit | 44.0-2 | http://x bookworm/main amd64 Packages\nnonsense\n", ""), 0
+    )
     assert apt.offered(["rdma-clusterkit"]) == [("rdma-clusterkit", "44.0-2")]
     dnf = Dnf(lambda _command: (0, "rdma-clusterkit.x86_64 0:48.0-1.el9\n\n", ""), 0)
     assert dnf.offered(["rdma-clusterkit.x86_64"]) == [("rdma-clusterkit.x86_64", "0:48.0-1.el9")]
