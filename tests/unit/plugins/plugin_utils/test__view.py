@@ -37,6 +37,15 @@ def host(facts: Any = None, **variables: Any) -> dict[str, Any]:
     return {"ansible_facts": {"rdma": facts} if facts else {}, "rdma_resource": {"name": "x"}, **variables}
 
 
+@pytest.mark.parametrize("where", ["a", "beside"])
+def test_a_node_that_makes_wishes_ends_the_view(where: str) -> None:
+    """Whether it is planned or only in the run: its variables count for all."""
+    hostvars = {"a": host(), "b": host(), "beside": host()}
+    hostvars[where]["ansible_facts"]["rdma_rollout"] = {"image": "evil"}
+    with pytest.raises(ViewError, match=rf"^host {where} has facts named rdma_rollout, which are variables of"):
+        cluster_view(hostvars, {"g": ["a", "b"]}, ["g"], ["a", "b", "beside"])
+
+
 def test_a_view() -> None:
     hostvars = {
         "b": host(rdma_want={"state": Text("any")}, rdma_capture="b.capture"),

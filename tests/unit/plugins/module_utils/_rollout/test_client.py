@@ -102,6 +102,20 @@ def test_a_connection_that_others_can_read_is_told(
     assert "a:b" not in str(warnings)
 
 
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_what_is_deleted_is_what_was_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dry_run: bool) -> None:
+    kube = Kube(kubeconfig(tmp_path, "https://127.0.0.1:9"))
+    asked: list[tuple[str, str, dict[str, Any]]] = []
+    monkeypatch.setattr(kube, "kinds", lambda _version: {"ConfigMap": ("configmaps", True)})
+    monkeypatch.setattr(kube, "request", lambda method, path, _doing, body: asked.append((method, path, body)))
+    metadata = {"name": "a", "namespace": "n", "uid": "u-1", "resourceVersion": "7"}
+    kube.delete({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}, dry_run)
+    ((method, path, body),) = asked
+    assert (method, path) == ("DELETE", "/api/v1/namespaces/n/configmaps/a")
+    assert body["preconditions"] == {"uid": "u-1", "resourceVersion": "7"}
+    assert body.get("dryRun") == (["All"] if dry_run else None)
+
+
 def test_a_package_that_is_not_tested_is_told() -> None:
     assert [
         _kube._version_warning(text) is None for text in ("24.1.0", "24.2.0", "37.0.2", "38.0.0", "", "snapshot")
