@@ -63,6 +63,15 @@ class Kubelets:
         self.patch(node, {"capacity": {resource: "0"}, "allocatable": {resource: "0"}})
 
 
+class Run(subprocess.Popen[str]):
+    """A playbook under way. It goes on for ever when nobody reads what it says: where a test fails meanwhile, it is killed."""
+
+    def __exit__(self, kind: t.Any, *others: t.Any) -> None:
+        if kind is not None:
+            self.kill()
+        super().__exit__(kind, *others)
+
+
 class Site:
     """An inventory, and the playbooks run on it as a user runs them."""
 
@@ -97,9 +106,7 @@ class Site:
             "KUBECONFIG": str(user or self.kubeconfig),
         }
         command += ["-e", json.dumps({"rdma_output_dir": str(self.directory / "output")})]
-        return subprocess.Popen(
-            command, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-        )
+        return Run(command, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
     def run(self, playbook: str, *arguments: str, user: Path | None = None, fails: bool = False) -> str:
         """What a playbook prints. It fails exactly when it is to."""

@@ -126,7 +126,7 @@ with patch_module_args(json.load(sys.stdin)):
 
 
 def module(kubeconfig: Path, request: dict[str, t.Any], check: bool = False) -> subprocess.Popen[str]:
-    arguments = {key: request[key] for key in ("objects", "nodes", "keep", "place")}
+    arguments = {key: request[key] for key in ("objects", "nodes", "keep", "place", "remove") if key in request}
     given = {**arguments, "kubeconfig": str(kubeconfig), "_ansible_check_mode": check, "_ansible_remote_tmp": "/tmp"}
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM],
