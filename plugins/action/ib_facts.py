@@ -36,7 +36,7 @@ class ActionModule(ActionBase):
             # of all the facts only what two states are compared by goes to the node
             try:
                 arguments["before"] = snapshot(arguments["before"])
-            except (AttributeError, KeyError, TypeError) as exc:
+            except (AttributeError, KeyError, TypeError, ValueError) as exc:
                 return {**result, "failed": True, "msg": "before holds no facts of ib_facts: %r" % exc}
         result.update(
             self._execute_module(module_name="fabric.rdma.ib_facts", module_args=arguments, task_vars=task_vars)

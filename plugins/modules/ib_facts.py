@@ -260,7 +260,7 @@ def main() -> None:
             time.sleep(1)
     except TreeError as exc:
         module.fail_json(msg=str(exc))
-    except (AttributeError, KeyError, TypeError) as exc:
+    except (AttributeError, KeyError, TypeError, ValueError) as exc:
         if not before:
             raise
         module.fail_json(msg="before holds no facts of this module: %r" % exc)

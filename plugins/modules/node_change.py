@@ -131,7 +131,7 @@ def main() -> None:
     try:
         found = read(path)
         result = begin(module, found) if begun else end(module, found)
-    except (KeyError, TypeError) as exc:
+    except (KeyError, TypeError, ValueError) as exc:
         module.fail_json(msg="before: expected facts as fabric.rdma.ib_facts returns them, %r is not there" % exc)
     except OSError as exc:
         module.fail_json(msg="%s: %s" % (exc.filename or path, exc.strerror))

@@ -579,7 +579,8 @@ def test_from_daemon_sets_to_the_operator_and_back(two: Site) -> None:
     assert item["spec"]["rdmaSharedDevicePlugin"]["version"] == "network-operator-v26.1.2"
     # a class that goes takes its label along, also where no object was its own
     del two.groups["gb200"]
-    two.rollout["remove"] = ["gb200"]
+    # of which group the class of a node is, no object tells
+    two.rollout["remove"] = ["gb200-1", "gb200-2"]
     two.run("rollout")
     assert set(two.classes()) == {"v100-1", "v100-2"}
     two.rollout = own_way

@@ -597,6 +597,14 @@ def test_a_role_that_changes_nodes_passes_the_gate(role: str) -> None:
         assert task["when"] == "__prepare_waves is not defined"
 
 
+def test_nothing_is_imported_by_what_is_imported_or_included() -> None:
+    """Ansible would take a file of this name from the directory where the playbook was started."""
+    for path in [*(ROOT / "roles").glob("*/tasks/*.yml"), *(ROOT / "playbooks" / "tasks").glob("*.yml")]:
+        if path.stem != "main":
+            tasks = flat(yaml.safe_load(path.read_text()) or ())
+            assert not [task["name"] for task in tasks if "ansible.builtin.import_tasks" in task], path
+
+
 def test_modules_for_boot_have_one_writer() -> None:
     """community.general.modprobe with "persistent" writes a file of modules-load.d anew, whatever somebody else has in it."""
     loads = [task for role in ROLES for task in tasks_of(role) if "community.general.modprobe" in task]

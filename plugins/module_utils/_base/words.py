@@ -12,7 +12,8 @@ import typing as t
 __all__ = ["PASSWORD", "SHOWN", "nearest", "without_password"]
 
 SHOWN = 80
-PASSWORD = re.compile(r"://([^/?#\s]*|[^/?#\s@]*:(?!\d+([/?#]|$))[^\s@]*)@")
+# A node may have said the text: no part of it is looked at more often than so many times.
+PASSWORD = re.compile(r"://([^/?#\s]*|[^/?#\s@:]{0,256}:(?!\d{1,9}([/?#]|$))[^\s@]{0,256})@")
 
 
 def without_password(text: str) -> str:

@@ -397,6 +397,7 @@ class Record:
             # A run was killed in it, who knows when: only what nobody else changes is its doing.
             found = changes_between(self._window, self._manager.snapshot())
             found["packages"] = {name: pair for name, pair in found["packages"].items() if is_stack_package(name)}
+            found["holds"] = {name: pair for name, pair in found["holds"].items() if is_stack_package(name)}
             found["files"] = {path: pair for path, pair in found["files"].items() if "/fabric-rdma-" in path}
             self._changes = add_changes(self._changes, found)
         if not self.found:

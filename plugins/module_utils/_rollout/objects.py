@@ -21,7 +21,6 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset imp
     INVENTORY_LABEL,
     MANAGED_BY,
     POD_SECURITY,
-    group_value,
 )
 
 __all__ = [
@@ -257,18 +256,10 @@ def lost_labels(
     purpose. Whoever is not in the inventory of a run may only not be seen by it.
     """
     spoken = {*known, *remove}
-    going = {group_value(name) for name in remove if name not in before}
-
-    def goes(name: str) -> bool:
-        """Whether a class is of a group that goes: where nothing of it is left but the label, its name begins with the group's."""
-        if name in groups:
-            return groups[name] in remove or groups[name] in going
-        return any(name.startswith(group + "-") for group in going)
-
     return {
         node: str(before.get(node))
         for node, value in changes.items()
-        if value is None and node not in spoken and not goes(str(before.get(node)))
+        if value is None and node not in spoken and groups.get(str(before.get(node)), "") not in remove
     }
 
 

@@ -258,6 +258,7 @@ def test_a_run_that_was_killed_in_its_change(tmp_path: Path, small: Small) -> No
     path = str(tmp_path / "packages.json")
     Record(small, path).open()
     small.packages.update({"doca-ofed": "1", "theirs": "1"})
+    small.held = {"theirs"}
     assert Record(small, path).before() == {"clusterkit": "1", "other": "1"}
     Record(small, path).open()
     # what it goes back to is what was there before the run that was killed, and what others did

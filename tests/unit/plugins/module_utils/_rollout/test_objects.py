@@ -30,7 +30,6 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects impor
     same,
     stale_on_node,
     stranger,
-    strays_in_words,
 )
 
 
@@ -121,23 +120,6 @@ def test_a_label_goes_only_where_somebody_says_so() -> None:
     labels = {"app.kubernetes.io/managed-by": MANAGED_BY, "app.kubernetes.io/instance": "b", GROUP_LABEL: "gone"}
     groups = class_groups([{"metadata": {"labels": labels}}])
     assert lost_labels(before, changes, groups, ["mine"], ["out", "gone"]) == {"stray": "a", "theirs": "c"}
-
-
-def test_a_group_that_goes_takes_its_classes_along_of_which_only_labels_are_left() -> None:
-    """With one policy for the cluster no object tells of which group a class is."""
-    before = {"g1": "gb200-device-1021", "g2": "gb200x-device-1021", "v1": "ib-v100-device-1017"}
-    changes = dict.fromkeys(before)
-    assert lost_labels(before, changes, {}, [], ["gb200"]) == {node: before[node] for node in ("g2", "v1")}
-    # not where an object says otherwise, and not for a node of such a name
-    assert "g1" in lost_labels(before, changes, {"gb200-device-1021": "other"}, [], ["gb200"])
-    assert "g1" in lost_labels({**before, "gb200": "x"}, changes, {}, [], ["gb200"])
-
-    words = strays_in_words({f"n{number}": "a" for number in range(7)})
-    assert words.startswith(
-        "7 nodes have the label rdma.fabric/class, and are no hosts of this inventory's RDMA groups: n0 (class a), "
-    )
-    assert "and 2 more" in words
-    assert "rdma_rollout.remove" in words
 
 
 EXPECTED = {"nodes": ["a", "b"], "resources": {"rdma/x": 63}}
