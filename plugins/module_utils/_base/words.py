@@ -9,11 +9,11 @@ import difflib
 import re
 import typing as t
 
-__all__ = ["PASSWORD", "SHOWN", "nearest", "without_password"]
+__all__ = ["SHOWN", "nearest", "without_password"]
 
 SHOWN = 80
 # A node may have said the text: no part of it is looked at more often than so many times.
-PASSWORD = re.compile(r"://([^/?#\s]*|[^/?#\s@:]{0,256}:(?!\d{1,9}([/?#]|$))[^\s@]{0,256})@")
+_PASSWORD = re.compile(r"://([^/?#\s]*|[^/?#\s@:]{0,256}:(?!\d{1,9}([/?#]|$))[^\s@]{0,256})@")
 
 
 def without_password(text: str) -> str:
@@ -22,7 +22,7 @@ def without_password(text: str) -> str:
     Also a password with ``/``, ``?`` or ``#``, which makes the address a wrong one, so that somebody will show it: what is behind
     the colon is no number of a port then.
     """
-    return PASSWORD.sub("://", text)
+    return _PASSWORD.sub("://", text)
 
 
 def nearest(name: t.Any, known: t.Collection[str]) -> str:
