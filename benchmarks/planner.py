@@ -53,7 +53,7 @@ Json = dict[str, Any]
 
 
 class Hostvars(collections.abc.Mapping[str, Json]):
-    """Variables of hosts as Ansible hands them over: each look makes them anew, out of what a fact cache has of the host.
+    """Variables of hosts as Ansible hands them over: each look makes them again, out of what a fact cache has of the host.
 
     Every host has GUIDs and LIDs of its own, so that no two hosts have the same facts.
     """

@@ -36,9 +36,8 @@ def archives() -> list[image.AptSource]:
     suite, sources = image.choose_sources(image.machine_sources(), os_release)
     if suite != image.DEBIAN_SUITE:
         raise image.LabError(
-            "three generations of containerd come from three suites of Debian, and the apt sources of this machine are those of %s %s: "
-            "run this on Debian, or name directories with their programs in FABRIC_RDMA_CONTAINERDS, separated by colons"
-            % (os_release.get("ID"), suite)
+            "three generations of containerd come from three suites of Debian, and the apt sources of this machine are those of "
+            f"{os_release.get('ID')} {suite}: run this on Debian, or name directories with their programs in FABRIC_RDMA_CONTAINERDS, separated by colons"
         )
     return [source for source in sources if source.suite == suite]
 

@@ -458,7 +458,7 @@ def kills() -> list[str]:
         if not killed.get("killed"):
             problems.append(f"{at}: was not killed: {killed}")
         problems += [f"{at}: {line}" for line in healthy()]
-        # the machine is started anew before anybody looks
+        # the machine is restarted before anybody looks
         run("systemctl", "daemon-reload")
         run("systemctl", "restart", "containerd.service", check=False)
         problems += [f"{at}, after a restart: {line}" for line in healthy()]

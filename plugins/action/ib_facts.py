@@ -37,7 +37,7 @@ class ActionModule(ActionBase):
             try:
                 arguments["before"] = snapshot(arguments["before"])
             except (AttributeError, KeyError, TypeError, ValueError) as exc:
-                return {**result, "failed": True, "msg": "before holds no facts of ib_facts: %r" % exc}
+                return {**result, "failed": True, "msg": f"before holds no facts of ib_facts: {exc!r}"}
         result.update(
             self._execute_module(module_name="fabric.rdma.ib_facts", module_args=arguments, task_vars=task_vars)
         )
@@ -46,7 +46,7 @@ class ActionModule(ActionBase):
             return result
         found = facts.get("rdma") if isinstance(facts, dict) else None
         if not isinstance(found, dict):
-            return {**result, "failed": True, "msg": "host %s returned no facts named rdma" % host}
+            return {**result, "failed": True, "msg": f"host {host} returned no facts named rdma"}
         # the controller's own clock: a plan that is made from a fact cache says of which age it is
         now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
         kept: dict[str, t.Any] = {"rdma": {**found, GATHERED: now}}

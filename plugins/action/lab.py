@@ -48,7 +48,7 @@ class ActionModule(ActionBase):
         except LabError as exc:
             raise AnsibleActionFail(str(exc)) from exc
         except OSError as exc:
-            raise AnsibleActionFail("the lab in %s: %s" % (lab.directory, exc)) from exc
+            raise AnsibleActionFail(f"the lab in {lab.directory}: {exc}") from exc
         result.update(_report(found))
         return result
 

@@ -12,7 +12,13 @@ import typing as t
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import ROLES, gone, refusals
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import (
+    ROLES,
+    STAYED,
+    earlier,
+    gone,
+    refusals,
+)
 
 
 class ActionModule(ActionBase):
@@ -32,28 +38,37 @@ class ActionModule(ActionBase):
             reasons = refusals(self._left(variables))
             if reasons:
                 raise AnsibleActionFail(
-                    "%s is left as it is: %s. Look at what happened there, put it right, then run again."
-                    % (variables.get("inventory_hostname"), "; ".join(reasons))
+                    f"{variables.get('inventory_hostname')} is left as it is: {'; '.join(reasons)}. Look at what "
+                    "happened there, put it right, then run again."
                 )
+        else:
+            # with ignore_unreachable, tasks of the role may have gone nowhere
+            answer: dict[str, t.Any] = self._execute_module("ansible.builtin.ping", module_args={}, task_vars=variables)
+            if answer.get("failed"):
+                return {**result, **answer}
         result.update(changed=False, at=time.time())
         return result
 
     def _left(self, variables: dict[str, t.Any]) -> dict[str, dict[str, t.Any]]:
-        """The hosts that have left the play, and what each role did there."""
+        """The hosts that have left the play, those of earlier waves that are still there, and what each role did on both."""
         everyone, there = variables["ansible_play_hosts_all"], variables["ansible_play_hosts"]
-        if len(there) == len(everyone):
-            return {}
         hostvars = variables["hostvars"]
-        left = gone(
-            everyone,
-            there,
-            # the whole wave: no variable tells of those that have left it
-            wave=[host.name for host in hostvars._inventory.get_hosts()],
-            running=variables["ansible_current_hosts"],
-            failed=variables["ansible_failed_hosts"],
-            in_order=self._task.get_play().order in (None, "inventory"),
-        )
+        # the whole wave: no variable tells of those that have left it
+        wave = [host.name for host in hostvars._inventory.get_hosts()]
+        in_order = self._task.get_play().order in (None, "inventory")
+        # What is registered, and no more: to put all variables of each host together would cost a large play its time.
+        registered = hostvars._variable_manager._nonpersistent_fact_cache
+        left: dict[str, dict[str, t.Any]] = {}
+        if len(there) != len(everyone):
+            running, failed = variables["ansible_current_hosts"], variables["ansible_failed_hosts"]
+            left = gone(everyone, there, wave=wave, running=running, failed=failed, in_order=in_order)
+        # a rescue, or ignore_unreachable, keeps a host in the play
+        stayed = earlier(everyone, there, wave, in_order)
+        left.update((host, {"wave": "earlier", "how": STAYED}) for host in stayed if host in registered)
         for host, one in left.items():
-            own = hostvars[host]
-            one["changes"] = {role: (own.get("__%s_begun" % role), own.get("__%s_ended" % role)) for role in ROLES}
+            one["changes"] = _changes(registered.get(host) or {})
         return left
+
+
+def _changes(variables: t.Mapping[str, t.Any]) -> dict[str, tuple[t.Any, t.Any]]:
+    return {role: (variables.get(f"__{role}_begun"), variables.get(f"__{role}_ended")) for role in ROLES}

@@ -69,10 +69,10 @@ def rdma_departures(
     directory: t.Any, groups: t.Any, names: t.Any, remove: t.Any = (), variables: t.Any = None
 ) -> t.Dict[str, t.Any]:
     if not isinstance(groups, t.Mapping):
-        raise AnsibleFilterError("fabric.rdma.rdma_departures expects groups, found %s" % type(groups).__name__)
+        raise AnsibleFilterError(f"fabric.rdma.rdma_departures expects groups, found {type(groups).__name__}")
     for value in (names, remove):
         if isinstance(value, str) or not isinstance(value, t.Sequence):
-            raise AnsibleFilterError("fabric.rdma.rdma_departures expects a list of names, found %r" % (value,))
+            raise AnsibleFilterError(f"fabric.rdma.rdma_departures expects a list of names, found {value!r}")
     try:
         return found_departures(
             str(directory), groups, [str(name) for name in names], [str(name) for name in remove], variables or {}

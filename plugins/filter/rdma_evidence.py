@@ -62,7 +62,7 @@ def rdma_evidence(pairs: t.Any, results: t.Any) -> t.Dict[str, t.Any]:
     if not isinstance(pairs, t.Mapping) or "rounds" not in pairs:
         raise AnsibleFilterError("fabric.rdma.rdma_evidence expects the value of fabric.rdma.rdma_pairs")
     if not isinstance(results, t.Mapping):
-        raise AnsibleFilterError("fabric.rdma.rdma_evidence expects results by host, found %s" % type(results).__name__)
+        raise AnsibleFilterError(f"fabric.rdma.rdma_evidence expects results by host, found {type(results).__name__}")
     evidence = build_evidence(dict(pairs), results)
     tables = {name: "\n".join(evidence_table(group)) for name, group in evidence["groups"].items()}
     # It is kept in a fact, and holds what programs on the nodes printed: older versions of ansible-core would template that.

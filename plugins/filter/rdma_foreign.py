@@ -55,11 +55,11 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._view import foreign_h
 
 def rdma_foreign(hostvars: t.Any, hosts: t.Any = None) -> t.List[str]:
     if not isinstance(hostvars, t.Mapping):
-        raise AnsibleFilterError("fabric.rdma.rdma_foreign expects hostvars, found %s" % type(hostvars).__name__)
+        raise AnsibleFilterError(f"fabric.rdma.rdma_foreign expects hostvars, found {type(hostvars).__name__}")
     if hosts is None:
         return foreign_of_host(hostvars)
     if isinstance(hosts, str) or not isinstance(hosts, t.Sequence):
-        raise AnsibleFilterError("fabric.rdma.rdma_foreign expects a list of hosts, found %r" % (hosts,))
+        raise AnsibleFilterError(f"fabric.rdma.rdma_foreign expects a list of hosts, found {hosts!r}")
     return foreign_hosts(hostvars, [str(host) for host in hosts])
 
 

@@ -46,7 +46,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator impo
 def rdma_helm_values(settings: t.Any) -> t.Dict[str, t.Any]:
     if not isinstance(settings, t.Mapping):
         raise AnsibleFilterError(
-            "fabric.rdma.rdma_helm_values expects a dictionary of settings, found %s" % type(settings).__name__
+            f"fabric.rdma.rdma_helm_values expects a dictionary of settings, found {type(settings).__name__}"
         )
     try:
         return helm_values(settings)

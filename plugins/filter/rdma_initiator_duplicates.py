@@ -68,12 +68,10 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._view import seen_in_t
 def rdma_initiator_duplicates(hostvars: t.Any, hosts: t.Any, fresh: bool = False) -> t.List[t.Dict[str, t.Any]]:
     if not isinstance(hostvars, t.Mapping):
         raise AnsibleFilterError(
-            "fabric.rdma.rdma_initiator_duplicates expects hostvars, found %s" % type(hostvars).__name__
+            f"fabric.rdma.rdma_initiator_duplicates expects hostvars, found {type(hostvars).__name__}"
         )
     if isinstance(hosts, str) or not isinstance(hosts, t.Sequence):
-        raise AnsibleFilterError(
-            "fabric.rdma.rdma_initiator_duplicates expects a list of host names, found %r" % (hosts,)
-        )
+        raise AnsibleFilterError(f"fabric.rdma.rdma_initiator_duplicates expects a list of host names, found {hosts!r}")
     facts = {}
     for host in hosts:
         variables = hostvars[host]

@@ -43,7 +43,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset imp
 def rdma_labels(plan: t.Any) -> t.Dict[str, str]:
     if not isinstance(plan, t.Mapping) or "groups" not in plan:
         raise AnsibleFilterError(
-            "fabric.rdma.rdma_labels expects the plan of fabric.rdma.rdma_selectors, found %s" % type(plan).__name__
+            f"fabric.rdma.rdma_labels expects the plan of fabric.rdma.rdma_selectors, found {type(plan).__name__}"
         )
     try:
         return label_scripts(plan)

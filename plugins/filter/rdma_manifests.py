@@ -60,7 +60,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator impo
 def rdma_manifests(plan: t.Any, settings: t.Any) -> t.Dict[str, t.Any]:
     if not isinstance(plan, t.Mapping) or "groups" not in plan:
         raise AnsibleFilterError(
-            "fabric.rdma.rdma_manifests expects the plan of fabric.rdma.rdma_selectors, found %s" % type(plan).__name__
+            f"fabric.rdma.rdma_manifests expects the plan of fabric.rdma.rdma_selectors, found {type(plan).__name__}"
         )
     try:
         make = operator_manifests if (settings or {}).get("engine") == "network_operator" else plan_manifests

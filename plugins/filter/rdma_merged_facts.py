@@ -57,9 +57,9 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._view import ViewError
 
 def rdma_merged_facts(value: t.Any, path: str, removed: t.Any = ()) -> t.Dict[str, t.Any]:
     if not isinstance(value, t.Mapping):
-        raise AnsibleFilterError("fabric.rdma.rdma_merged_facts expects facts by host, found %s" % type(value).__name__)
+        raise AnsibleFilterError(f"fabric.rdma.rdma_merged_facts expects facts by host, found {type(value).__name__}")
     if isinstance(removed, str) or not isinstance(removed, t.Collection):
-        raise AnsibleFilterError("fabric.rdma.rdma_merged_facts expects a list of hosts, found %r" % (removed,))
+        raise AnsibleFilterError(f"fabric.rdma.rdma_merged_facts expects a list of hosts, found {removed!r}")
     try:
         return merged_facts(value, str(path), {str(name) for name in removed})
     except ViewError as exc:

@@ -69,11 +69,10 @@ def rdma_merged_plan(
 ) -> t.Dict[str, t.Any]:
     if not isinstance(value, t.Mapping) or "groups" not in value:
         raise AnsibleFilterError(
-            "fabric.rdma.rdma_merged_plan expects the plan of fabric.rdma.rdma_selectors, found %s"
-            % type(value).__name__
+            f"fabric.rdma.rdma_merged_plan expects the plan of fabric.rdma.rdma_selectors, found {type(value).__name__}"
         )
     if isinstance(groups, str) or not isinstance(groups, t.Collection):
-        raise AnsibleFilterError("fabric.rdma.rdma_merged_plan expects a list of groups, found %r" % (groups,))
+        raise AnsibleFilterError(f"fabric.rdma.rdma_merged_plan expects a list of groups, found {groups!r}")
     try:
         return merged_plan(value, str(path), {str(name) for name in groups}, removed, list(remove))
     except ViewError as exc:

@@ -101,7 +101,7 @@ def rdma_needs(
         )
     for name, wish in (("rdma_ofed", ofed), ("rdma_storage", storage), ("rdma_memlock", memlock)):
         if wish is not None and not isinstance(wish, t.Mapping):
-            raise AnsibleFilterError("%s is %r; expected a mapping" % (name, wish))
+            raise AnsibleFilterError(f"{name} is {wish!r}; expected a mapping")
     facts, _when, malformed = checked_facts(facts)
     if malformed:
         raise AnsibleFilterError(malformed_in_words(host or "of these facts", malformed))

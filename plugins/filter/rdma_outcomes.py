@@ -58,7 +58,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import 
 
 def rdma_outcomes(hostvars: t.Any, hosts: t.Any) -> t.Dict[str, t.Any]:
     if not isinstance(hostvars, t.Mapping):
-        raise AnsibleFilterError("fabric.rdma.rdma_outcomes expects hostvars, found %s" % type(hostvars).__name__)
+        raise AnsibleFilterError(f"fabric.rdma.rdma_outcomes expects hostvars, found {type(hostvars).__name__}")
     said: t.Dict[str, t.Any] = {}
     for host in hosts:
         # once a host: each look puts all of its variables together

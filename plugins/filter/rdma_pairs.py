@@ -67,7 +67,7 @@ def rdma_pairs(view: t.Any, hosts: t.Any, settings: t.Any = None) -> t.Dict[str,
     if not isinstance(view, t.Mapping) or not {"groups", "facts"} <= set(view):
         raise AnsibleFilterError("fabric.rdma.rdma_pairs expects the value of fabric.rdma.rdma_view")
     if isinstance(hosts, str) or not isinstance(hosts, t.Sequence):
-        raise AnsibleFilterError("fabric.rdma.rdma_pairs expects a list of hosts, found %r" % (hosts,))
+        raise AnsibleFilterError(f"fabric.rdma.rdma_pairs expects a list of hosts, found {hosts!r}")
     present = {str(host) for host in hosts}
     groups: t.Dict[str, t.List[str]] = {}
     wanted: t.Dict[str, t.List[t.Dict[str, t.Any]]] = {}
@@ -86,7 +86,7 @@ def rdma_pairs(view: t.Any, hosts: t.Any, settings: t.Any = None) -> t.Dict[str,
         expected = {host for group in everyone.values() for host in set(group["hosts"]) - set(group["replayed"])}
         return {**pair_groups(groups, view["facts"], wanted, checked), "expected": sorted(expected)}
     except (PlanError, ValueError) as exc:
-        raise AnsibleFilterError("fabric.rdma.rdma_pairs: %s" % exc) from exc
+        raise AnsibleFilterError(f"fabric.rdma.rdma_pairs: {exc}") from exc
 
 
 class FilterModule:

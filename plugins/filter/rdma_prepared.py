@@ -10,7 +10,7 @@ short_description: Show what preparing hosts changed, what was right, and what i
 version_added: "0.1.0"
 description:
   - Makes a table of at most 100 columns of what the playbook C(prepare) did. Hosts with the same line share it.
-  - What is left to people are reboots, Pods to make anew, and values to set in the chart of NVIDIA's GPU Operator.
+  - What is left to people are reboots, Pods to recreate, and values to set in the chart of NVIDIA's GPU Operator.
 positional: hosts, check
 options:
   _input:
@@ -52,9 +52,9 @@ from ansible_collections.fabric.rdma.plugins.module_utils._prepare.table import 
 
 def rdma_prepared(hostvars: t.Any, hosts: t.Any, check: bool = False) -> str:
     if not isinstance(hostvars, t.Mapping):
-        raise AnsibleFilterError("fabric.rdma.rdma_prepared expects hostvars, found %s" % type(hostvars).__name__)
+        raise AnsibleFilterError(f"fabric.rdma.rdma_prepared expects hostvars, found {type(hostvars).__name__}")
     if isinstance(hosts, str) or not isinstance(hosts, t.Sequence):
-        raise AnsibleFilterError("fabric.rdma.rdma_prepared expects a list of host names, found %r" % (hosts,))
+        raise AnsibleFilterError(f"fabric.rdma.rdma_prepared expects a list of host names, found {hosts!r}")
     found = {}
     for host in hosts:
         variables = hostvars[host]

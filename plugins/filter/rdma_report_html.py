@@ -113,7 +113,7 @@ def rdma_report_html(
             ),
         )
     except ReportError as exc:
-        raise AnsibleFilterError("fabric.rdma.rdma_report_html: %s" % exc) from exc
+        raise AnsibleFilterError(f"fabric.rdma.rdma_report_html: {exc}") from exc
 
 
 class FilterModule:

@@ -107,7 +107,7 @@ def rdma_report_summary(
             ),
         )
     except ReportError as exc:
-        raise AnsibleFilterError("fabric.rdma.rdma_report_summary: %s" % exc) from exc
+        raise AnsibleFilterError(f"fabric.rdma.rdma_report_summary: {exc}") from exc
 
 
 class FilterModule:

@@ -79,11 +79,11 @@ def rdma_rollout(
 ) -> t.Dict[str, t.Any]:
     if not isinstance(plan, t.Mapping) or "groups" not in plan:
         raise AnsibleFilterError(
-            "fabric.rdma.rdma_rollout expects the plan of fabric.rdma.rdma_selectors, found %s" % type(plan).__name__
+            f"fabric.rdma.rdma_rollout expects the plan of fabric.rdma.rdma_selectors, found {type(plan).__name__}"
         )
     if not isinstance(groups or {}, t.Mapping):
         raise AnsibleFilterError(
-            "fabric.rdma.rdma_rollout expects groups with their hosts, found %s" % type(groups).__name__
+            f"fabric.rdma.rdma_rollout expects groups with their hosts, found {type(groups).__name__}"
         )
     inventory = {str(name): [str(host) for host in hosts] for name, hosts in (groups or {}).items()}
     try:

@@ -126,7 +126,7 @@ def rdma_selectors(facts_by_host: t.Any, groups: t.Any = None, earlier: t.Option
     for what, value in (("facts by host", facts_by_host), ("groups", groups)):
         if not isinstance(value, t.Mapping):
             raise AnsibleFilterError(
-                "fabric.rdma.rdma_selectors expects a dictionary of %s, found %s" % (what, type(value).__name__)
+                f"fabric.rdma.rdma_selectors expects a dictionary of {what}, found {type(value).__name__}"
             )
     if not viewed:
         facts_by_host, malformed = sound_facts(facts_by_host)

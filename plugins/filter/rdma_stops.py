@@ -60,7 +60,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import 
 
 def rdma_stops(hostvars: t.Any, hosts: t.Any, turn: int) -> t.List[str]:
     if not isinstance(hostvars, t.Mapping):
-        raise AnsibleFilterError("fabric.rdma.rdma_stops expects hostvars, found %s" % type(hostvars).__name__)
+        raise AnsibleFilterError(f"fabric.rdma.rdma_stops expects hostvars, found {type(hostvars).__name__}")
     known = {}
     for host in hosts:
         # once a host: each look puts all of its variables together

@@ -6,16 +6,20 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: rdma_table
-short_description: Show RDMA facts or a plan as a plain-text table of at most 100 columns
+short_description: Show RDMA facts, a plan or checks of storage as a plain-text table of at most 100 columns
 version_added: "0.1.0"
 description:
   - From facts by host, one line for each port with its link layer, state, rate, netdev and PCI address, and with what the
     device plugin sees of it, and one for each host whose facts cannot be used.
   - From the plan of a group, one line for each class with its selectors, one for each port that is left out with the reason,
     and the warnings and errors.
+  - From checks of storage prerequisites by host, one line for each check that is not in order, with its remedy, and one for all those
+    of a host that are.
 options:
   _input:
-    description: Facts by host, or one group of the plan of P(fabric.rdma.rdma_selectors#filter).
+    description:
+      - Facts by host, one group of the plan of P(fabric.rdma.rdma_selectors#filter), or what P(fabric.rdma.rdma_storage#filter) says, by
+        host.
     type: dict
     required: true
 author:
@@ -41,16 +45,20 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.text import printable
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.table import device_table
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.table import plan_table
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage import storage_table
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import sound_facts
 
 
 def rdma_table(value: t.Any) -> str:
     if not isinstance(value, t.Mapping):
         raise AnsibleFilterError(
-            "fabric.rdma.rdma_table expects facts by host or the plan of a group, found %s" % type(value).__name__
+            f"fabric.rdma.rdma_table expects facts or checks by host, or the plan of a group, found {type(value).__name__}"
         )
     if "exclusions" in value:
         return "\n".join(plan_table(value))
+    # facts of a host have no checks, and checks no schema
+    if value and all(isinstance(own, t.Mapping) and "checks" in own and "schema" not in own for own in value.values()):
+        return "\n".join(storage_table(value))
     sound, malformed = sound_facts(value)
     return "\n".join([*device_table(sound), *(printable(malformed[host]) for host in sorted(malformed))])
 

@@ -71,7 +71,7 @@ def rdma_turns(
     hosts: t.Any, serial: t.Any, limit: t.Any, total: int, away: t.Any = (), interrupted: t.Any = ()
 ) -> t.Dict[str, t.Any]:
     if isinstance(hosts, str) or not isinstance(hosts, t.Sequence):
-        raise AnsibleFilterError("fabric.rdma.rdma_turns expects a list of host names, found %r" % (hosts,))
+        raise AnsibleFilterError(f"fabric.rdma.rdma_turns expects a list of host names, found {hosts!r}")
     names = [str(host) for host in hosts]
     try:
         turns = plan_turns(names, serial, limit, total, set(map(str, away)), set(map(str, interrupted)))

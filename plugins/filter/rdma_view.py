@@ -59,11 +59,10 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._view import ViewError
 def rdma_view(hostvars: t.Any, groups: t.Any, names: t.Any) -> t.Dict[str, t.Any]:
     if not isinstance(hostvars, t.Mapping) or not isinstance(groups, t.Mapping):
         raise AnsibleFilterError(
-            "fabric.rdma.rdma_view expects hostvars and groups, found %s and %s"
-            % (type(hostvars).__name__, type(groups).__name__)
+            f"fabric.rdma.rdma_view expects hostvars and groups, found {type(hostvars).__name__} and {type(groups).__name__}"
         )
     if isinstance(names, str) or not isinstance(names, t.Sequence):
-        raise AnsibleFilterError("fabric.rdma.rdma_view expects a list of group names, found %r" % (names,))
+        raise AnsibleFilterError(f"fabric.rdma.rdma_view expects a list of group names, found {names!r}")
     try:
         return cluster_view(hostvars, groups, [str(name) for name in names])
     except ViewError as exc:

@@ -51,7 +51,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer
 def rdma_wish(value: t.Any, variable: str) -> t.List[str]:
     if variable not in VARIABLES:
         raise AnsibleFilterError(
-            "fabric.rdma.rdma_wish knows no variable %s%s" % (variable, nearest(str(variable), list(VARIABLES)))
+            f"fabric.rdma.rdma_wish knows no variable {variable}{nearest(str(variable), list(VARIABLES))}"
         )
     return problems(str(variable), Plainer()(value))
 

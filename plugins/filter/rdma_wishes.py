@@ -63,11 +63,10 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._inventory import inve
 def rdma_wishes(hostvars: t.Any, groups: t.Any, hosts: t.Any, plan: bool = False, given: t.Any = None) -> t.List[str]:
     if not isinstance(hostvars, t.Mapping) or not isinstance(groups, t.Mapping):
         raise AnsibleFilterError(
-            "fabric.rdma.rdma_wishes expects hostvars and groups, found %s and %s"
-            % (type(hostvars).__name__, type(groups).__name__)
+            f"fabric.rdma.rdma_wishes expects hostvars and groups, found {type(hostvars).__name__} and {type(groups).__name__}"
         )
     if isinstance(hosts, str) or not isinstance(hosts, t.Sequence):
-        raise AnsibleFilterError("fabric.rdma.rdma_wishes expects a list of hosts, found %r" % (hosts,))
+        raise AnsibleFilterError(f"fabric.rdma.rdma_wishes expects a list of hosts, found {hosts!r}")
     return inventory_problems(hostvars, groups, [str(host) for host in hosts], bool(plan), given)
 
 

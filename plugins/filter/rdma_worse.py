@@ -51,9 +51,15 @@ def rdma_worse(before: t.Any, after: t.Any) -> t.List[str]:
     for what, value in (("before", before), ("after", after)):
         if not isinstance(value, t.Mapping):
             raise AnsibleFilterError(
-                "fabric.rdma.rdma_worse expects facts from %s the change, found %s" % (what, type(value).__name__)
+                f"fabric.rdma.rdma_worse expects facts from {what} the change, found {type(value).__name__}"
             )
-    return worse(before, after)
+    try:
+        return worse(before, after)
+    except (AttributeError, KeyError, TypeError, ValueError) as exc:
+        # the state before comes from a file of the node
+        raise AnsibleFilterError(
+            f"fabric.rdma.rdma_worse expects two results of ib_facts, found something else ({type(exc).__name__})"
+        ) from None
 
 
 class FilterModule:

@@ -79,13 +79,11 @@ size:
   sample: 28113
 """
 
-import os
-import tempfile
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.files import read
+from ansible_collections.fabric.rdma.plugins.module_utils._base.files import read, replace
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import (
     TreeError,
     dump_archive,
@@ -125,14 +123,12 @@ def main() -> None:
     text_form = dest.endswith(".capture")
     blob = dump_listing(entries).encode("utf-8", "surrogateescape") if text_form else dump_archive(entries)
     try:
-        changed = read_or_none(dest) != blob
+        before = read_or_none(dest)
+        changed = before != blob
         if changed and not module.check_mode:
-            handle, temporary = tempfile.mkstemp(dir=module.tmpdir)
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(blob)
-            module.atomic_move(temporary, dest)
+            replace(dest, blob, before)
     except OSError as exc:
-        module.fail_json(msg="dest '%s' cannot be written: %s" % (dest, exc.strerror))
+        module.fail_json(msg=f"dest '{dest}' cannot be written: {exc.strerror}")
     module.exit_json(changed=changed, dest=dest, entries=len(entries), size=len(blob))
 
 

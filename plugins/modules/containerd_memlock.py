@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: containerd_memlock
-short_description: Let containers lock memory for RDMA, without a node that is worse than before
+short_description: Let containers lock memory for RDMA, and leave no node worse than before
 version_added: "0.1.0"
 description:
   - Lifts C(RLIMIT_MEMLOCK) of the containers that containerd runs for Kubernetes, with a base runtime specification for each
@@ -38,7 +38,7 @@ options:
   method:
     description:
       - V(spec) sets the limit in the base runtime specification of the handlers and in the unit.
-      - V(limit) sets it in the unit only. Containers that are made anew in a Pod that is there keep the old one.
+      - V(limit) sets it in the unit only. Containers that are recreated in a Pod that is there keep the old one.
     type: str
     choices: [spec, limit]
     default: spec
@@ -128,7 +128,7 @@ daemon:
     memlock: {soft: unlimited, hard: unlimited}
     nofile: {soft: 1024, hard: 524288}
 stale_containers:
-  description: Running containers that have less than was asked for. They keep it until their Pod is made anew.
+  description: Running containers that have less than was asked for. They keep it until their Pod is recreated.
   returned: success
   type: list
   elements: dict
@@ -179,7 +179,7 @@ def main() -> None:
     except MemlockError as exc:
         module.fail_json(msg=str(exc))
     except OSError as exc:
-        module.fail_json(msg="%s: %s" % (exc.filename2 or exc.filename or "containerd", exc.strerror))
+        module.fail_json(msg=f"{exc.filename2 or exc.filename or 'containerd'}: {exc.strerror}")
     for warning in result.pop("warnings"):
         module.warn(warning)
     module.exit_json(**result)

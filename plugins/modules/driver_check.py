@@ -78,7 +78,7 @@ driver:
 initramfs:
   description:
     - The initramfs of the running kernel, path of the driver in it, whether it is another one than on disk (V(stale)), and the
-      command that makes it anew.
+      command that rebuilds it.
   returned: success
   type: dict
   sample: {path: /boot/initrd.img-6.1.0-38-amd64, holds: null, stale: false, rebuild: [update-initramfs, -u, -k, 6.1.0-38-amd64]}
@@ -140,9 +140,9 @@ def look_at_driver(module: AnsibleModule, name: str, kernel: str) -> Json:
     path = (output(module, "modinfo", "-k", kernel, "-F", "filename", name) or "").strip()
     if not path.startswith("/"):
         return {"path": None, "kind": None, "pending": False}
-    below = path.partition("/%s/" % kernel)[2] or path
+    below = path.partition(f"/{kernel}/")[2] or path
     wanted = (output(module, "modinfo", "-k", kernel, "-F", "srcversion", name) or "").strip()
-    loaded = line("/sys/module/%s/srcversion" % name)
+    loaded = line(f"/sys/module/{name}/srcversion")
     return {
         "path": below,
         "kind": "inbox" if below.startswith("kernel/") else "updates",
@@ -162,7 +162,7 @@ def look_at_initramfs(module: AnsibleModule, name: str, kernel: str, driver: Jso
     holds = initramfs_holds(output(module, *found.lister) or "", name)
     stale = False
     if holds is not None and driver["path"] is not None:
-        on_disk = "/lib/modules/%s/%s" % (kernel, driver["path"])
+        on_disk = f"/lib/modules/{kernel}/{driver['path']}"
         older = os.path.exists(on_disk) and os.path.getmtime(found.path) < os.path.getmtime(on_disk)
         stale = holds.startswith("kernel/") != (driver["kind"] == "inbox") or older
     return {"path": found.path, "holds": holds, "stale": stale, "rebuild": found.rebuild}
@@ -176,12 +176,12 @@ def run(module: AnsibleModule) -> Json:
     driver = look_at_driver(module, params["driver"], kernel)
     if driver["kind"] != "updates" and not problems:
         problems.append(
-            "%s of the running kernel %s is %s: the vendor's driver was not built for it"
-            % (params["driver"], kernel, driver["path"] or "not there")
+            f"{params['driver']} of the running kernel {kernel} is {driver['path'] or 'not there'}: the vendor's driver "
+            "was not built for it"
         )
     log = failed_build(sorted({(build.name, build.version) for build in builds})) if problems else None
     if log:
-        problems.append("the build ended with: %s (log: %s)" % (log[1], log[0]))
+        problems.append(f"the build ended with: {log[1]} (log: {log[0]})")
     result: Json = {
         "kernel": kernel,
         "dkms": [build._asdict() for build in builds],
@@ -196,8 +196,8 @@ def run(module: AnsibleModule) -> Json:
         result["log"] = {**growth._asdict(), "per_second": round(rate, 1)}
         if rate > params["log_limit"]:
             problems.append(
-                "the kernel's log grows by %.0f records a second (limit: %d), most often with '%s'"
-                % (rate, params["log_limit"], growth.text)
+                f"the kernel's log grows by {rate:.0f} records a second (limit: {params['log_limit']}), most often with "
+                f"'{growth.text}'"
             )
     return {**result, "problems": problems}
 
@@ -215,7 +215,7 @@ def main() -> None:
     try:
         result = run(module)
     except OSError as exc:
-        module.fail_json(msg="%s: %s" % (exc.filename or "/dev/kmsg", exc.strerror))
+        module.fail_json(msg=f"{exc.filename or '/dev/kmsg'}: {exc.strerror}")
     module.exit_json(changed=False, **result)
 
 

@@ -130,10 +130,10 @@ def ssh_connection() -> t.Optional[str]:
     """SSH_CONNECTION of the nearest ancestor that has it: sudo takes it out of our own environment."""
     pid = os.getpid()
     for _dummy in range(64):
-        found = re.search(rb"(?:^|\0)SSH_CONNECTION=([^\0]*)", read("/proc/%d/environ" % pid))
+        found = re.search(rb"(?:^|\0)SSH_CONNECTION=([^\0]*)", read(f"/proc/{pid}/environ"))
         if found:
             return found.group(1).decode("utf-8", "replace")
-        parent = re.search(rb"^PPid:\s*(\d+)", read("/proc/%d/status" % pid), re.MULTILINE)
+        parent = re.search(rb"^PPid:\s*(\d+)", read(f"/proc/{pid}/status"), re.MULTILINE)
         if not parent or int(parent.group(1)) < 1:
             break
         pid = int(parent.group(1))
@@ -159,12 +159,12 @@ def holders() -> t.List[str]:
     found = set()
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
-            targets = [os.readlink("/proc/%s/fd/%s" % (pid, handle)) for handle in os.listdir("/proc/%s/fd" % pid)]
+            targets = [os.readlink(f"/proc/{pid}/fd/{handle}") for handle in os.listdir(f"/proc/{pid}/fd")]
         except OSError:
             # it has ended
             continue
         if any(re.match(r"/dev/infiniband/(uverbs|umad|issm)", target) for target in targets):
-            found.add("%s (%s)" % (read("/proc/%s/comm" % pid).decode("utf-8", "replace").strip(), pid))
+            found.add("%s (%s)" % (read(f"/proc/{pid}/comm").decode("utf-8", "replace").strip(), pid))
     return sorted(found)
 
 

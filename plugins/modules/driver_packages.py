@@ -170,7 +170,7 @@ def main() -> None:
     except (PackagesError, RememberedError) as exc:
         module.fail_json(msg=str(exc))
     except OSError as exc:
-        module.fail_json(msg="%s: %s" % (exc.filename, exc.strerror))
+        module.fail_json(msg=f"{exc.filename}: {exc.strerror}")
     module.exit_json(**result)
 
 

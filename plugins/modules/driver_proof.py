@@ -125,7 +125,7 @@ def main() -> None:
     except RememberedError as exc:
         module.fail_json(msg=str(exc))
     except OSError as exc:
-        module.fail_json(msg="%s: %s" % (exc.filename, exc.strerror))
+        module.fail_json(msg=f"{exc.filename}: {exc.strerror}")
     texts = ["" if one is None else json.dumps(one, indent=1, sort_keys=True) + "\n" for one in (before, wanted)]
     diff = {"before_header": DRIVER_PROOF, "after_header": DRIVER_PROOF, "before": texts[0], "after": texts[1]}
     module.exit_json(changed=changed, proof=wanted, diff=diff)

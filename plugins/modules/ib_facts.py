@@ -263,7 +263,7 @@ def main() -> None:
     except (AttributeError, KeyError, TypeError, ValueError) as exc:
         if not before:
             raise
-        module.fail_json(msg="before holds no facts of this module: %r" % exc)
+        module.fail_json(msg=f"before holds no facts of this module: {exc!r}")
     module.exit_json(changed=False, ansible_facts={"rdma": facts})
 
 

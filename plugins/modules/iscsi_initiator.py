@@ -139,7 +139,7 @@ def run(module: AnsibleModule) -> t.Dict[str, t.Any]:
     path, taken, prefix = module.params["path"], module.params["taken"], module.params["prefix"]
     wanted = None if module.params["name"] is None else check_name(module.params["name"])
     if wanted is not None and wanted in {name.lower() for name in taken}:
-        raise InitiatorError("name '%s' is among the names in taken: another host has it" % wanted)
+        raise InitiatorError(f"name '{wanted}' is among the names in taken: another host has it")
     before = read(path)
     # as it is: line ends are those of iscsid, and what is no UTF-8 stays what it is
     text = None if before is None else before.decode("utf-8", "surrogateescape")
@@ -153,8 +153,8 @@ def run(module: AnsibleModule) -> t.Dict[str, t.Any]:
     sessions = open_sessions(module.params["sessions"])
     if sessions:
         raise InitiatorError(
-            "%s: the name has to change (%s), but iSCSI sessions are open: %s. Close them (drain the node, detach its volumes, "
-            "`iscsiadm -m session` must be empty), then run again" % (path, reason, ", ".join(sessions))
+            f"{path}: the name has to change ({reason}), but iSCSI sessions are open: {', '.join(sessions)}. Close "
+            "them (drain the node, detach its volumes, `iscsiadm -m session` must be empty), then run again"
         )
     result.update(
         changed=True,
@@ -162,8 +162,8 @@ def run(module: AnsibleModule) -> t.Dict[str, t.Any]:
         diff={
             "before_header": path,
             "after_header": path,
-            "before": "InitiatorName=%s\n" % previous if previous else "",
-            "after": "InitiatorName=%s\n" % shown,
+            "before": f"InitiatorName={previous}\n" if previous else "",
+            "after": f"InitiatorName={shown}\n",
         },
     )
     if not module.check_mode:
@@ -191,7 +191,7 @@ def main() -> None:
     except InitiatorError as exc:
         module.fail_json(msg=str(exc))
     except OSError as exc:
-        module.fail_json(msg="%s: %s" % (exc.filename or module.params["path"], exc.strerror))
+        module.fail_json(msg=f"{exc.filename or module.params['path']}: {exc.strerror}")
     module.exit_json(**result)
 
 

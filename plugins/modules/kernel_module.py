@@ -88,7 +88,7 @@ remedy:
   description: What to do about it.
   returned: failure of nvidia_peermem
   type: str
-  sample: build the NVIDIA driver anew against the OFED that is there now
+  sample: rebuild the NVIDIA driver against the OFED that is there now
 """
 
 import os
@@ -147,11 +147,11 @@ def load(module: AnsibleModule, name: str) -> t.List[str]:
             os.close(handle)
     if status != 0:
         said = " ".join((error or output).split()).replace("modprobe: ", "", 1)
-        msg = "%s does not load on kernel %s: " % (name, os.uname().release)
+        msg = f"{name} does not load on kernel {os.uname().release}: "
         if name.replace("-", "_") != "nvidia_peermem":
             module.fail_json(msg=msg + "; ".join([said, *log[-3:]]), log=log)
         why = explain_modprobe(said, log)
-        module.fail_json(msg="%s%s; %s (modprobe: %s)" % (msg, why["cause"], why["remedy"], said), log=log, **why)
+        module.fail_json(msg=f"{msg}{why['cause']}; {why['remedy']} (modprobe: {said})", log=log, **why)
     return log
 
 
@@ -193,7 +193,7 @@ def main() -> None:
     name, after = module.params["name"], module.params["after"]
     for word in [name, *after]:
         if not NAME.fullmatch(word):
-            module.fail_json(msg="'%s' is no name of a kernel module" % word)
+            module.fail_json(msg=f"'{word}' is no name of a kernel module")
     plain = name.replace("-", "_")
     tree = open_tree("/")
     # a built-in module without parameters has no directory, and modprobe is content with it
@@ -213,7 +213,7 @@ def main() -> None:
         try:
             result.update(persist(module, path, [*after, name]))
         except OSError as exc:
-            module.fail_json(msg="%s cannot be written: %s" % (exc.filename or path, exc.strerror), log=log)
+            module.fail_json(msg=f"{exc.filename or path} cannot be written: {exc.strerror}", log=log)
     module.exit_json(**result)
 
 

@@ -36,7 +36,7 @@ options:
     description:
       - With V(present), the nodes run as described. When a virtual machine has died, all of them are started again with the disks that
         they had; of containers, only those that have died.
-        When the description, or the recipe of the image, is another one than the nodes were made from, they are made anew.
+        When the description, or the recipe of the image, is another one than the nodes were made from, they are recreated.
       - With V(absent), no node runs and what was written to O(directory) is removed.
       - With V(status), nothing is changed.
     type: str

@@ -131,10 +131,10 @@ def main() -> None:
     try:
         found = read(path)
         result = begin(module, found) if begun else end(module, found)
-    except (KeyError, TypeError, ValueError) as exc:
-        module.fail_json(msg="before: expected facts as fabric.rdma.ib_facts returns them, %r is not there" % exc)
+    except (AttributeError, KeyError, TypeError, ValueError) as exc:
+        module.fail_json(msg=f"before: expected facts as fabric.rdma.ib_facts returns them, {exc!r} is not there")
     except OSError as exc:
-        module.fail_json(msg="%s: %s" % (exc.filename or path, exc.strerror))
+        module.fail_json(msg=f"{exc.filename or path}: {exc.strerror}")
     if result["changed"]:
         header = {"before_header": path, "after_header": path}
         words = "a change of this node is under way\n"

@@ -140,27 +140,26 @@ def fresh_spec(module: AnsibleModule, ctr: str, needed: bool) -> t.Optional[Json
     if program is None:
         if needed:
             raise SpecError(
-                "ctr '%s' is not there, so there is nothing to start from; give adopt, or the path of containerd's ctr"
-                % ctr
+                f"ctr '{ctr}' is not there, so there is nothing to start from; give adopt, or the path of containerd's ctr"
             )
         return None
     status, output, error = module.run_command([program, "oci", "spec"], environ_update={"LC_ALL": "C"})
     if status != 0:
         if needed:
-            raise SpecError("'%s oci spec' ended with %d: %s" % (program, status, error.strip()))
+            raise SpecError(f"'{program} oci spec' ended with {status}: {error.strip()}")
         return None
-    return load_spec(output.encode("utf-8"), "the output of '%s oci spec'" % program)
+    return load_spec(output.encode("utf-8"), f"the output of '{program} oci spec'")
 
 
 def run(module: AnsibleModule) -> Json:
     path, adopt = module.params["path"], module.params["adopt"]
     rlimits = parse_rlimits(module.params["rlimits"])
     if not os.path.isabs(path):
-        raise SpecError("path '%s' is not absolute; containerd reads no other" % path)
+        raise SpecError(f"path '{path}' is not absolute; containerd reads no other")
     current = read(path)
     adopted = read(adopt) if adopt and current is None else None
     if adopt and current is None and adopted is None:
-        raise SpecError("adopt '%s' is not there, and neither is '%s'" % (adopt, path))
+        raise SpecError(f"adopt '{adopt}' is not there, and neither is '{path}'")
     fresh = fresh_spec(module, module.params["ctr"], needed=current is None and adopted is None)
     if current is not None:
         source, base = "path", load_spec(current, path)
@@ -179,8 +178,8 @@ def run(module: AnsibleModule) -> Json:
         "diff": {
             "before_header": path,
             "after_header": path,
-            "before": "".join("%s: %s\n" % (change.type, change.before) for change in changes if change.before),
-            "after": "".join("%s: %s\n" % (change.type, change.after) for change in changes if change.after),
+            "before": "".join(f"{change.type}: {change.before}\n" for change in changes if change.before),
+            "after": "".join(f"{change.type}: {change.after}\n" for change in changes if change.after),
         },
     }
     if changed and not module.check_mode:
@@ -215,7 +214,7 @@ def main() -> None:
     except SpecError as exc:
         module.fail_json(msg=str(exc))
     except OSError as exc:
-        module.fail_json(msg="%s: %s" % (exc.filename or module.params["path"], exc.strerror))
+        module.fail_json(msg=f"{exc.filename or module.params['path']}: {exc.strerror}")
     module.exit_json(**result)
 
 

@@ -284,7 +284,7 @@ def run_test(test: Json, tcp_port: int, address: str, timeout: int) -> Json:
 
 def measure(params: Json) -> Json:
     if len(params["servers"]) != len(params["tests"]):
-        raise ValueError("there are %d tests and %d servers" % (len(params["tests"]), len(params["servers"])))
+        raise ValueError(f"there are {len(params['tests'])} tests and {len(params['servers'])} servers")
     results = []
     for test, server in zip(params["tests"], params["servers"]):
         address = test["address"] or params["address"]
@@ -337,9 +337,7 @@ def main() -> None:
             changed=False, msg="nothing was measured in check mode", results=[], run_dir=None, started=False
         )
     if params["timeout"] < 1 or (params["deadline"] is not None and params["deadline"] < 1):
-        module.fail_json(
-            msg="timeout is %s, deadline is %s; allowed is 1 or more" % (params["timeout"], params["deadline"])
-        )
+        module.fail_json(msg=f"timeout is {params['timeout']}, deadline is {params['deadline']}; allowed is 1 or more")
     try:
         if params["role"] == "server":
             outcome = serve(params)
@@ -350,7 +348,7 @@ def main() -> None:
     except (RunError, ValueError) as exc:
         module.fail_json(msg=str(exc))
     except OSError as exc:
-        module.fail_json(msg="role %s: %s" % (params["role"], exc))
+        module.fail_json(msg=f"role {params['role']}: {exc}")
     module.exit_json(**outcome)
 
 

@@ -103,7 +103,7 @@ def main() -> None:
         rollout = Rollout(Kube(given["kubeconfig"], given["context"]), inventory=inventory_value(given))
         rollout.look([], {}, [group_value(name) for name in given["keep"]])
     except KubeError as exc:
-        module.warn("It is not known which nodes earlier rollouts have labelled: %s. A rollout asks again." % exc)
+        module.warn(f"It is not known which nodes earlier rollouts have labelled: {exc}. A rollout asks again.")
         module.exit_json(changed=False, strays={})
     strays = rollout.strays(**node_scope(given["hosts"], given["remove"], given["node_names"]))
     if strays:

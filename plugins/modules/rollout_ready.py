@@ -165,7 +165,7 @@ def main() -> None:
     )
     entry, timeout = module.params, module.params["timeout"]
     if not entry["nodes"]:
-        module.fail_json(msg="class %s has no nodes: there is nothing that could offer its resource" % entry["name"])
+        module.fail_json(msg=f"class {entry['name']} has no nodes: there is nothing that could offer its resource")
     try:
         kube = Kube(entry["kubeconfig"], entry["context"])
         for warning in kube.warnings:
@@ -178,13 +178,12 @@ def main() -> None:
     if missing:
         policy = entry["policy"]
         what = (
-            "describe %s %s" % (policy["kind"].lower(), policy["name"])
+            f"describe {policy['kind'].lower()} {policy['name']}"
             if policy
-            else "-n %s describe daemonset %s" % (entry["namespace"], entry["daemon_set"])
+            else f"-n {entry['namespace']} describe daemonset {entry['daemon_set']}"
         )
         module.fail_json(
-            msg="class %s does not serve after %d s: %s. `kubectl %s` tells more."
-            % (entry["name"], waited, "; ".join(missing), what),
+            msg=f"class {entry['name']} does not serve after {waited:.0f} s: {'; '.join(missing)}. `kubectl {what}` tells more.",
             **result,
         )
     module.exit_json(**result)

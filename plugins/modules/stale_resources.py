@@ -43,7 +43,7 @@ options:
     default: []
   verify:
     description:
-      - Seconds after which it is looked whether the entries have stayed away. V(0) does not look.
+      - Seconds after which the module checks that the entries have not come back. V(0) does not look.
       - By default a little more than the five minutes that a kubelet waits for a plugin to come back.
     type: int
     default: 330
@@ -86,7 +86,7 @@ def run(module: AnsibleModule) -> t.Dict[str, t.Any]:
     for name in resources:
         if "/" not in name.strip("/") or name.split("/")[0].endswith("kubernetes.io"):
             raise KubeError(
-                "'%s' is not the name of an extended resource, which has a prefix of its own (rdma/...)" % name
+                f"'{name}' is not the name of an extended resource, which has a prefix of its own (rdma/...)"
             )
     kube = Kube(module.params["kubeconfig"], module.params["context"])
     for warning in kube.warnings:
@@ -103,7 +103,7 @@ def run(module: AnsibleModule) -> t.Dict[str, t.Any]:
                 raise KubeError(
                     "%s: a kubelet has put it back, because a device plugin still registers it, or went less than five minutes "
                     "ago. Remove the plugin (its DaemonSet), then run again"
-                    % "; ".join("%s on %s" % (", ".join(names), node) for node, names in sorted(back.items()))
+                    % "; ".join(f"{', '.join(names)} on {node}" for node, names in sorted(back.items()))
                 )
     header = "extended resources of nodes"
     return {

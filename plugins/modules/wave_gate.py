@@ -12,7 +12,8 @@ version_added: "0.1.0"
 description:
   - Roles that change nodes say with it where a change begins and where it has come to a good end. A change does not begin when a
     host has left the play, since a task failed there or it does not answer any more, that a role has changed in this run, or that
-    is of an earlier wave (a batch of C(serial)), changed or not.
+    is of an earlier wave (a batch of C(serial)), changed or not. Nor does it when a host of an earlier wave is still in the play, by a
+    C(rescue) or C(ignore_unreachable), and has not ended a change that it began.
   - A host that left before it was changed does not stop the others of its own wave, so that without waves nobody waits for it.
     One that left in an earlier play of the run stops the waves after its own, and those before it, too, if it was changed. To go on
     without such a host, take it out of the run with C(--limit).
@@ -22,8 +23,8 @@ description:
     wave, whenever their turn would be.
   - Does not rely on C(max_fail_percentage), which counts neither hosts that become unreachable nor those that fail in a block with
     an C(always) section. Works with any strategy, and between the batches of C(serial).
-  - Runs on the controller, and connects to no host. The roles of this collection use it; the playbook C(prepare)
-    has waves of its own.
+  - A change has come to a good end only on a host that answers, so that O(state=end) asks it. O(state=begin) connects to no host.
+  - The roles of this collection use it. The playbook C(prepare) has waves of its own.
 extends_documentation_fragment:
   - fabric.rdma.attributes.reads
 options:

@@ -21,12 +21,16 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import (
     problems,
     with_defaults,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_choice import OfedError, check_wish
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_choice import (
+    OfedError,
+    check_pairs,
+    check_wish,
+)
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_plan import MemlockError, parse_wish
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout import daemonset as _manifests
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout import operator as _operator
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.departures import slice_in_words
-from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer, foreign_in_words
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer, PlainError, foreign_in_words
 
 __all__ = ["inventory_problems"]
 
@@ -57,7 +61,7 @@ def _value(own: t.Mapping[str, t.Any], variable: str, plain: Plainer) -> t.Any:
         return None
     try:
         return plain(own[variable])
-    except (AnsibleError, UndefinedError) as exc:
+    except (AnsibleError, UndefinedError, PlainError) as exc:
         return _Unreadable((str(exc).strip().splitlines() or ["its template fails"])[0])
 
 
@@ -76,19 +80,19 @@ class _Finder:
         lines = []
         for (group, text), hosts in sorted(self.found.items()):
             own = self.hosts.get(group, [])
-            more = " (and %d more)" % (len(hosts) - 1) if len(hosts) > 1 else ""
+            more = f" (and {len(hosts) - 1} more)" if len(hosts) > 1 else ""
             if not group:
-                lines.append("host %s%s: %s" % (hosts[0], more, text))
+                lines.append(f"host {hosts[0]}{more}: {text}")
             elif len(hosts) == len(own):
-                lines.append("group %s: %s" % (group, text))
+                lines.append(f"group {group}: {text}")
             else:
-                lines.append("group %s, host %s%s: %s" % (group, hosts[0], more, text))
+                lines.append(f"group {group}, host {hosts[0]}{more}: {text}")
         return lines
 
 
 def _wide_problems(variable: str, value: t.Any) -> t.List[str]:
     if isinstance(value, _Unreadable):
-        return ["%s cannot be read: %s" % (variable, value.reason)]
+        return [f"{variable} cannot be read: {value.reason}"]
     return problems(variable, value)
 
 
@@ -100,6 +104,7 @@ def _own_problems(variable: str, value: t.Any) -> t.List[str]:
     try:
         if variable == "rdma_ofed":
             check_wish(value)
+            check_pairs(value)
         elif variable == "rdma_memlock":
             parse_wish(value)
     except (OfedError, MemlockError) as exc:
@@ -135,100 +140,123 @@ def inventory_problems(
     variables, and the names of its facts. Where nothing is planned, a slice of a sliced job is wrong by itself: a node that fails in
     one slice would stop no other.
     """
-    plain, finder = Plainer(), _Finder()
-    found: t.List[str] = []
-    wide: t.Dict[str, t.Tuple[str, t.Any]] = {
-        name: ("", plain(value)) for name, value in (given or {}).items() if value is not None
-    }
-    names = wide.get("rdma_groups", ("", None))[1]
+    look = _Look(hosts, given or {})
+    names = look.wide.get("rdma_groups", ("", None))[1]
     if names is None and hosts:
-        names = _value(hostvars[hosts[0]], "rdma_groups", plain)
+        names = _value(hostvars[hosts[0]], "rdma_groups", look.plain)
     if names is None and plans:
-        found.append(_FOR_A_PLAN)
+        look.found.append(_FOR_A_PLAN)
     # found_departures() tells a plan of it, with the hosts that it would lose
     sliced = slice_in_words(hostvars[hosts[0]]) if hosts and not plans else None
     if sliced:
-        found.append(sliced)
+        look.found.append(sliced)
     asked = [] if names is None or _wide_problems("rdma_groups", names) else [str(name) for name in names]
-    for name in asked:
-        if name not in groups:
-            found.append(
-                "rdma_groups names %s, which the inventory does not have; it has %s%s"
-                % (name, ", ".join(sorted(groups)), nearest(name, list(groups)))
-            )
-        elif not groups[name]:
-            found.append("group %s has no hosts; put some in, or take it out of rdma_groups" % name)
-    finder.hosts = {name: sorted(groups[name]) for name in asked if name in groups}
-    owner: t.Dict[str, str] = {}
-    for name, own_hosts in finder.hosts.items():
-        twice = [host for host in own_hosts if owner.setdefault(host, name) != name]
-        if twice:
-            found.append("host %s is in two RDMA groups, %s and %s; put it in one" % (twice[0], owner[twice[0]], name))
-    everyone = [*owner, *hosts]
-    running = set(hosts)
-    planned: t.Dict[str, t.Dict[str, t.Tuple[str, t.Any]]] = {}
-    methods: t.Dict[str, t.Set[str]] = {name: set() for name in finder.hosts}
-    # values of many hosts are one object: each is looked at once
-    known: t.Dict[t.Tuple[str, int], t.Tuple[t.Any, t.List[str]]] = {}
-    differing: t.Set[str] = set()
-    seen: t.Dict[str, t.List[str]] = {}
-    for host in dict.fromkeys(everyone):
-        own, group = hostvars[host], owner.get(host, "")
+    look.take_groups(asked, groups)
+    for host in dict.fromkeys([*look.owner, *hosts]):
+        look.at(host, hostvars[host])
+    look.sum_up(plans)
+    return list(dict.fromkeys([*look.found, *look.finder.words()]))
+
+
+class _Look:
+    """A look at the wishes of one host after the other. hosts, given: as inventory_problems() has them."""
+
+    def __init__(self, hosts: t.Collection[str], given: t.Mapping[str, t.Any]) -> None:
+        self.plain, self.finder = Plainer(), _Finder()
+        self.found: t.List[str] = []
+        self.running = set(hosts)
+        # the first host that has a value, and the value
+        self.wide: t.Dict[str, t.Tuple[str, t.Any]] = {
+            name: ("", _value(given, name, self.plain)) for name, value in given.items() if value is not None
+        }
+        self.planned: t.Dict[str, t.Dict[str, t.Tuple[str, t.Any]]] = {}
+        self.owner: t.Dict[str, str] = {}
+        self.methods: t.Dict[str, t.Set[str]] = {}
+        # values of many hosts are one object: each is looked at once
+        self.known: t.Dict[t.Tuple[str, int], t.Tuple[t.Any, t.List[str]]] = {}
+        self.differing: t.Set[str] = set()
+        self.spelt: t.Dict[str, t.List[str]] = {}
+
+    def take_groups(self, asked: t.Sequence[str], groups: t.Mapping[str, t.Sequence[str]]) -> None:
+        """Looks at the groups that are to be planned: they are there, have hosts, and no host is in two of them."""
+        for name in asked:
+            if name not in groups:
+                self.found.append(
+                    f"rdma_groups names {name}, which the inventory does not have; it has "
+                    f"{', '.join(sorted(groups))}{nearest(name, list(groups))}"
+                )
+            elif not groups[name]:
+                self.found.append(f"group {name} has no hosts; put some in, or take it out of rdma_groups")
+        self.finder.hosts = {name: sorted(groups[name]) for name in asked if name in groups}
+        self.methods = {name: set() for name in self.finder.hosts}
+        for name, hosts in self.finder.hosts.items():
+            twice = [host for host in hosts if self.owner.setdefault(host, name) != name]
+            if twice:
+                self.found.append(
+                    f"host {twice[0]} is in two RDMA groups, {self.owner[twice[0]]} and {name}; put it in one"
+                )
+
+    def at(self, host: str, own: t.Mapping[str, t.Any]) -> None:
+        """Looks at the variables of a host."""
+        group = self.owner.get(host, "")
         foreign = foreign_facts(own.get("ansible_facts") or {})
         if foreign:
             # what they hide of the inventory cannot be judged
-            found.append(foreign_in_words(host, foreign))
-            continue
+            self.found.append(foreign_in_words(host, foreign))
+            return
         for name in own:
-            if name not in seen:
-                seen[name] = misspelt([name])
-            if seen[name]:
-                finder.add(group, host, seen[name])
+            if name not in self.spelt:
+                self.spelt[name] = misspelt([name])
+            if self.spelt[name]:
+                self.finder.add(group, host, self.spelt[name])
         for variable in (*CLUSTER_WIDE, *OF_A_RUN):
-            if variable in OF_A_RUN and host not in running:
-                continue
-            value = _value(own, variable, plain)
-            if variable in OF_A_RUN and isinstance(value, _Unreadable):
-                # the role that reads it says so
-                continue
-            first, same = wide.setdefault(variable, (host, value))
-            if same != value and first and variable not in differing:
-                differing.add(variable)
-                found.append(
-                    "%s differs between hosts %s and %s: it is read once for all; set it for all RDMA hosts"
-                    % (variable, first, host)
-                )
+            if variable not in OF_A_RUN or host in self.running:
+                self._of_all(variable, host, _value(own, variable, self.plain))
         for variable in OF_A_GROUP:
-            value = _value(own, variable, plain)
-            key = (variable, id(value))
-            if key not in known:
-                known[key] = (value, _own_problems(variable, value))
-            if variable == "rdma_ofed" and group:
-                method = value.get("method") if isinstance(value, t.Mapping) else None
-                methods[group].add(str(method or "inbox"))
-            if variable not in PLANNED or not group:
-                finder.add(group, host, known[key][1])
-                continue
-            first, same = planned.setdefault(group, {}).setdefault(variable, (host, value))
-            if same != value and (group + variable) not in differing:
-                differing.add(group + variable)
-                found.append(
-                    "group %s: %s differs between hosts %s and %s; set it for the group, not for a host"
-                    % (group, variable, first, host)
-                )
-    for variable in CLUSTER_WIDE:
-        if variable in wide:
-            found += _wide_problems(variable, wide[variable][1])
-    for name, wishes in planned.items():
-        own = {key: wishes[variable][1] for key, variable in _PLANNER_KEYS.items()}
-        if own["resource"] is None and not plans:
-            own["resource"] = {"name": "any"}
-        unreadable = [
-            text
-            for variable, (_host, value) in wishes.items()
-            if isinstance(value, _Unreadable)
-            for text in _wide_problems(variable, value)
-        ]
-        found += ["group %s: %s" % (name, text) for text in unreadable or with_defaults(own)[1]]
-    found += _rollout_problems(wide.get("rdma_rollout", ("", None))[1], methods)
-    return list(dict.fromkeys([*found, *finder.words()]))
+            self._of_a_group(variable, host, group, _value(own, variable, self.plain))
+
+    def _of_all(self, variable: str, host: str, value: t.Any) -> None:
+        if variable in OF_A_RUN and isinstance(value, _Unreadable):
+            # the role that reads it says so
+            return
+        first, same = self.wide.setdefault(variable, (host, value))
+        if same != value and first and variable not in self.differing:
+            self.differing.add(variable)
+            self.found.append(
+                f"{variable} differs between hosts {first} and {host}: it is read once for all; set it for all RDMA hosts"
+            )
+
+    def _of_a_group(self, variable: str, host: str, group: str, value: t.Any) -> None:
+        key = (variable, id(value))
+        if key not in self.known:
+            self.known[key] = (value, _own_problems(variable, value))
+        if variable == "rdma_ofed" and group:
+            method = value.get("method") if isinstance(value, t.Mapping) else None
+            self.methods[group].add(str(method or "inbox"))
+        if variable not in PLANNED or not group:
+            self.finder.add(group, host, self.known[key][1])
+            return
+        first, same = self.planned.setdefault(group, {}).setdefault(variable, (host, value))
+        if same != value and (group + variable) not in self.differing:
+            self.differing.add(group + variable)
+            self.found.append(
+                f"group {group}: {variable} differs between hosts {first} and {host}; set it for the group, not for a host"
+            )
+
+    def sum_up(self, plans: bool) -> None:
+        """Looks at what is one wish for a group, or for all."""
+        for variable in CLUSTER_WIDE:
+            if variable in self.wide:
+                self.found += _wide_problems(variable, self.wide[variable][1])
+        for name, wishes in self.planned.items():
+            own = {key: wishes[variable][1] for key, variable in _PLANNER_KEYS.items()}
+            if own["resource"] is None and not plans:
+                own["resource"] = {"name": "any"}
+            unreadable = [
+                text
+                for variable, (_host, value) in wishes.items()
+                if isinstance(value, _Unreadable)
+                for text in _wide_problems(variable, value)
+            ]
+            self.found += [f"group {name}: {text}" for text in unreadable or with_defaults(own)[1]]
+        self.found += _rollout_problems(self.wide.get("rdma_rollout", ("", None))[1], self.methods)

@@ -132,11 +132,11 @@ class NodePlan:
     @property
     def address(self) -> str:
         """Address of the RDMA network card, without prefix length."""
-        return "%s.%d" % (FABRIC_NETWORK, self.index + 1)
+        return f"{FABRIC_NETWORK}.{self.index + 1}"
 
     def mac(self, card: int) -> str:
         """Hardware address of network card 0 (management) or 1 (RDMA)."""
-        return "52:54:00:fa:%02x:%02x" % (card, self.index + 1)
+        return f"52:54:00:fa:{card:02x}:{self.index + 1:02x}"
 
 
 @dataclass(frozen=True)
@@ -198,30 +198,25 @@ def plan_nodes(value: object, memory_mib: int, cpus: int) -> tuple[NodePlan, ...
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, (int, list, tuple)):
         raise LabError(
-            "nodes is %r: give a number of nodes, or a list of names or of dicts with name, memory_mib and cpus"
-            % (value,)
+            f"nodes is {value!r}: give a number of nodes, or a list of names or of dicts with name, memory_mib and cpus"
         )
-    entries: t.Sequence[object] = (
-        [{"name": "lab%d" % (n + 1)} for n in range(value)] if isinstance(value, int) else value
-    )
+    entries: t.Sequence[object] = [{"name": f"lab{n + 1}"} for n in range(value)] if isinstance(value, int) else value
     if not 1 <= len(entries) <= MAX_NODES:
-        raise LabError("the lab has %d nodes: give 1 to %d" % (len(entries), MAX_NODES))
+        raise LabError(f"the lab has {len(entries)} nodes: give 1 to {MAX_NODES}")
     result: list[NodePlan] = []
     for position, entry in enumerate(entries):
         item: object = {"name": entry} if isinstance(entry, str) else entry
-        where = "nodes[%d]" % position
+        where = f"nodes[{position}]"
         if not isinstance(item, dict) or not isinstance(item.get("name"), str):
-            raise LabError("%s is %r: give a name or a dict with name" % (where, entry))
+            raise LabError(f"{where} is {entry!r}: give a name or a dict with name")
         unknown = sorted(str(key) for key in set(item) - {"name", "memory_mib", "cpus"})
         if unknown:
-            raise LabError(
-                "%s has the unknown keys %s: it may have name, memory_mib and cpus" % (where, ", ".join(unknown))
-            )
+            raise LabError(f"{where} has the unknown keys {', '.join(unknown)}: it may have name, memory_mib and cpus")
         name = item["name"]
         if not re.match(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?\Z", name):
-            raise LabError("%s.name is %r: use 1 to 32 of a-z, 0-9 and -, with no - at either end" % (where, name))
+            raise LabError(f"{where}.name is {name!r}: use 1 to 32 of a-z, 0-9 and -, with no - at either end")
         if any(node.name == name for node in result):
-            raise LabError("%s.name is %r, and so is an earlier one: names must differ" % (where, name))
+            raise LabError(f"{where}.name is {name!r}, and so is an earlier one: names must differ")
         result.append(
             NodePlan(
                 name,
@@ -239,7 +234,7 @@ def _number(value: object, where: str, least: int, most: int) -> int:
     except ValueError:
         number = least - 1
     if not least <= number <= most:
-        raise LabError("%s is %r: give a whole number from %d to %d" % (where, value, least, most))
+        raise LabError(f"{where} is {value!r}: give a whole number from {least} to {most}")
     return number
 
 
@@ -254,11 +249,11 @@ def fabric_netdevs(index: int, count: int, descriptors: t.Sequence[int]) -> list
     `descriptors` are the ends of this node's cables, in the order of `fabric_links`.
     """
     if count == 2 or (index > 0 and count > 2):
-        return ["-netdev", "socket,id=fabric,fd=%d" % descriptors[0]]
+        return ["-netdev", f"socket,id=fabric,fd={descriptors[0]}"]
     result = ["-netdev", "hubport,id=fabric,hubid=0"]
     for number, descriptor in enumerate(descriptors):
-        result += ["-netdev", "socket,id=cable%d,fd=%d" % (number, descriptor)]
-        result += ["-netdev", "hubport,id=port%d,hubid=0,netdev=cable%d" % (number, number)]
+        result += ["-netdev", f"socket,id=cable{number},fd={descriptor}"]
+        result += ["-netdev", f"hubport,id=port{number},hubid=0,netdev=cable{number}"]
     return result
 
 
@@ -273,7 +268,7 @@ def kernel_arguments(node: NodePlan, accel: str) -> str:
     return " ".join(
         [
             "root=/dev/vda rw rootfstype=ext4 console=ttyS0 net.ifnames=0",
-            "systemd.hostname=%s systemd.machine_id=%s" % (node.name, machine_id),
+            f"systemd.hostname={node.name} systemd.machine_id={machine_id}",
             # Nothing here protects anything, and each costs time under emulation.
             "mitigations=off audit=0 selinux=0 apparmor=0 nowatchdog fsck.mode=skip",
             "random.trust_cpu=on loglevel=5 systemd.show_status=1",
@@ -305,17 +300,17 @@ def qemu_command(
         *("-smp", str(node.cpus)),
         *("-m", str(node.memory_mib)),
         *("-nodefaults", "-no-user-config", "-vga", "none", "-display", "none", "-monitor", "none"),
-        *("-chardev", "file,id=console,path=%s" % path("console.log"), "-serial", "chardev:console"),
+        *("-chardev", f"file,id=console,path={path('console.log')}", "-serial", "chardev:console"),
         *("-kernel", image.kernel, "-initrd", image.initrd, "-append", kernel_arguments(node, accel)),
         # cache=unsafe: losing a node's disk with the machine's power is no loss, and syncs are what package installation waits for.
-        *("-drive", "file=%s,if=none,id=root,format=qcow2,cache=unsafe" % path("disk.qcow2")),
+        *("-drive", f"file={path('disk.qcow2')},if=none,id=root,format=qcow2,cache=unsafe"),
         *("-device", "virtio-blk-pci,drive=root"),
-        *("-drive", "file=%s,if=none,id=config,format=raw,readonly=on" % path("config.tar")),
+        *("-drive", f"file={path('config.tar')},if=none,id=config,format=raw,readonly=on"),
         *("-device", "virtio-blk-pci,drive=config"),
-        *("-netdev", "user,id=management,restrict=on,hostfwd=tcp:127.0.0.1:%d-%s:22" % (port, MANAGEMENT_ADDRESS)),
-        *("-device", "virtio-net-pci,netdev=management,mac=%s,romfile=" % node.mac(0)),
+        *("-netdev", f"user,id=management,restrict=on,hostfwd=tcp:127.0.0.1:{port}-{MANAGEMENT_ADDRESS}:22"),
+        *("-device", f"virtio-net-pci,netdev=management,mac={node.mac(0)},romfile="),
         *fabric_netdevs(node.index, count, descriptors),
-        *("-device", "virtio-net-pci,netdev=fabric,mac=%s,romfile=" % node.mac(1)),
+        *("-device", f"virtio-net-pci,netdev=fabric,mac={node.mac(1)},romfile="),
         *("-device", "virtio-rng-pci"),
         *("-daemonize", "-pidfile", os.path.join(directory, "qemu.pid")),
     ]
@@ -331,21 +326,21 @@ def ssh_config(nodes: t.Sequence[NodePlan], places: t.Mapping[str, tuple[str, in
     lines = ["# Written by fabric.rdma.lab; removed with the lab."]
     for node in nodes:
         lines += [
-            "Host %s" % node.name,
+            f"Host {node.name}",
             # of a link-local address, % comes before the name of its device
-            "  HostName %s" % places[node.name][0].replace("%", "%%"),
-            "  Port %d" % places[node.name][1],
-            "  HostKeyAlias %s" % node.name,
+            f"  HostName {places[node.name][0].replace('%', '%%')}",
+            f"  Port {places[node.name][1]}",
+            f"  HostKeyAlias {node.name}",
         ]
     lines += [
         "Host %s" % " ".join(node.name for node in nodes),
         "  User root",
-        "  IdentityFile %s" % path("id_ed25519"),
+        f"  IdentityFile {path('id_ed25519')}",
         "  IdentitiesOnly yes",
         "  IdentityAgent none",
         "  PasswordAuthentication no",
         "  StrictHostKeyChecking yes",
-        "  UserKnownHostsFile %s" % path("known_hosts"),
+        f"  UserKnownHostsFile {path('known_hosts')}",
         "  GlobalKnownHostsFile /dev/null",
         "  CheckHostIP no",
         "  UpdateHostKeys no",
@@ -356,7 +351,7 @@ def ssh_config(nodes: t.Sequence[NodePlan], places: t.Mapping[str, tuple[str, in
 
 def known_hosts(keys: t.Mapping[str, str]) -> str:
     """A known_hosts file that pins the nodes' host keys; `keys` maps a node to the text of its public key file."""
-    return "".join("%s %s\n" % (name, " ".join(keys[name].split()[:2])) for name in keys)
+    return "".join(f"{name} {' '.join(keys[name].split()[:2])}\n" for name in keys)
 
 
 def config_archive(
@@ -368,7 +363,7 @@ def config_archive(
     management: str = MANAGEMENT_ADDRESS + "/24",
 ) -> bytes:
     """What makes a node this node, as a tar archive: the second disk of a virtual machine."""
-    hosts = "127.0.0.1 localhost\n" + "".join("%s %s\n" % (other.address, other.name) for other in nodes)
+    hosts = "127.0.0.1 localhost\n" + "".join(f"{other.address} {other.name}\n" for other in nodes)
     settings = {
         "LAB_NAME": node.name,
         "LAB_MANAGEMENT_ADDRESS": management,
@@ -378,7 +373,7 @@ def config_archive(
     files = {
         "etc/hostname": (0o644, node.name + "\n"),
         "etc/hosts": (0o644, hosts),
-        "etc/fabric-rdma-lab.conf": (0o644, "".join("%s=%s\n" % (key, shlex.quote(settings[key])) for key in settings)),
+        "etc/fabric-rdma-lab.conf": (0o644, "".join(f"{key}={shlex.quote(settings[key])}\n" for key in settings)),
         "etc/ssh/ssh_host_ed25519_key": (0o600, host_key),
         "etc/ssh/ssh_host_ed25519_key.pub": (0o644, host_public),
         "root/.ssh/authorized_keys": (0o600, client_public),
@@ -443,9 +438,9 @@ def _run(command: t.Sequence[str], what: str, pass_fds: t.Sequence[int] = (), ti
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as exc:
-        raise LabError("%s failed: %s" % (what, exc)) from exc
+        raise LabError(f"{what} failed: {exc}") from exc
     if result.returncode != 0:
-        raise LabError("%s failed (%s ended with %d): %s" % (what, command[0], result.returncode, _text(result.stdout)))
+        raise LabError(f"{what} failed ({command[0]} ended with {result.returncode}): {_text(result.stdout)}")
 
 
 def _text(data: bytes) -> str:
@@ -488,7 +483,7 @@ class Lab:
     def _alive(self) -> None:
         """Ansible's workers live on, unheard, when the process that started them was interrupted."""
         if os.getppid() != self._parent:
-            raise LabError("the process that wanted the lab in %s has ended" % self.directory)
+            raise LabError(f"the process that wanted the lab in {self.directory} has ended")
 
     # -- looking
 
@@ -500,9 +495,7 @@ class Lab:
         try:
             state = json.loads(text)
         except ValueError as exc:
-            raise LabError(
-                "%s is damaged (%s): remove the directory %s by hand" % (STATE_FILE, exc, self.directory)
-            ) from exc
+            raise LabError(f"{STATE_FILE} is damaged ({exc}): remove the directory {self.directory} by hand") from exc
         if not isinstance(state, dict) or state.get("format") != STATE_FORMAT:
             raise LabError(
                 "%s/%s was written by another version of the lab (format %r, this one writes %d): remove the lab with that version, or the "
@@ -520,7 +513,7 @@ class Lab:
         for file, ours in (("qemu.pid", is_our_process), ("container.pid", is_our_container)):
             pidfile = self.node_path(name, file)
             text = _read(pidfile).strip()
-            if text.isdigit() and ours(_read("/proc/%s/cmdline" % text).split("\0"), pidfile):
+            if text.isdigit() and ours(_read(f"/proc/{text}/cmdline").split("\0"), pidfile):
                 return int(text)
         return None
 
@@ -580,7 +573,7 @@ class Lab:
         before = [_line(node) for node in self.nodes()]
         if check:
             wanted = image is not None and self._fits(spec, image)
-            after = before if wanted else ["%s running %s" % (node.name, node.address) for node in spec.nodes]
+            after = before if wanted else [f"{node.name} running {node.address}" for node in spec.nodes]
             return self._result(not wanted, before=before, after=after)
         seconds: dict[str, float] = {}
         with _termination_is_an_exception(), self._lock():
@@ -617,9 +610,9 @@ class Lab:
         if reason is None:
             return "container"
         if spec.engine == "container":
-            raise LabError("nodes cannot be containers here: %s; use engine: qemu, or auto" % reason)
-        notes.append("virtual machines: %s" % reason)
-        self.progress("lab: nodes are virtual machines, since %s" % reason)
+            raise LabError(f"nodes cannot be containers here: {reason}; use engine: qemu, or auto")
+        notes.append(f"virtual machines: {reason}")
+        self.progress(f"lab: nodes are virtual machines, since {reason}")
         return "qemu"
 
     def _start_containers(self, spec: LabSpec, image: Image, notes: list[str]) -> str:
@@ -637,9 +630,9 @@ class Lab:
         except LabError as exc:
             self._stop_all()
             if spec.engine == "container":
-                raise LabError("%s\nAll nodes have been stopped." % exc) from exc
+                raise LabError(f"{exc}\nAll nodes have been stopped.") from exc
             notes.append("virtual machines: containers did not come up")
-            self.progress("lab: containers did not come up, starting virtual machines: %s" % exc)
+            self.progress(f"lab: containers did not come up, starting virtual machines: {exc}")
             self._remove_files()
             return "qemu"
         except BaseException:
@@ -664,9 +657,9 @@ class Lab:
                     check=False,
                 )
             except (OSError, subprocess.TimeoutExpired) as exc:
-                raise LabError("starting %s failed: %s" % (node.name, exc)) from exc
+                raise LabError(f"starting {node.name} failed: {exc}") from exc
         if done.returncode != 0:
-            raise LabError("starting %s failed (setsid ended with %d)" % (node.name, done.returncode))
+            raise LabError(f"starting {node.name} failed (setsid ended with {done.returncode})")
         deadline = time.monotonic() + 30
         while self.pid(node.name) is None:
             if time.monotonic() > deadline:
@@ -683,7 +676,7 @@ class Lab:
     def _refuse_foreign(self) -> None:
         """What is not a lab is not ours to write to."""
         if os.path.isdir(self.directory) and not self.state() and set(os.listdir(self.directory)) - {LOCK_FILE}:
-            raise LabError("%s is not empty and has no lab in it: name a directory of the lab's own" % self.directory)
+            raise LabError(f"{self.directory} is not empty and has no lab in it: name a directory of the lab's own")
 
     def _fits(self, spec: LabSpec, image: Image) -> bool:
         return self.state().get("spec") == spec.key(image) and all(node.running for node in self.nodes())
@@ -733,12 +726,12 @@ class Lab:
             if not os.path.exists(disk):
                 _run(
                     ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", image.disk, disk],
-                    "making the disk of %s" % node.name,
+                    f"making the disk of {node.name}",
                 )
         _write(os.path.join(self.directory, "known_hosts"), known_hosts(keys))
         if engine == "container":
             bridge = bridge_name(self.directory)
-            places = {node.name: ("%s%%%s" % (link_local(node.index), bridge), 22) for node in spec.nodes}
+            places = {node.name: (f"{link_local(node.index)}%{bridge}", 22) for node in spec.nodes}
             _write(os.path.join(self.directory, "ssh_config"), ssh_config(spec.nodes, places, self.directory))
 
     def _lay_out(self, node: NodePlan, archive: bytes) -> None:
@@ -750,8 +743,8 @@ class Lab:
         for path, mode, text in (
             ("usr/local/sbin/fabric-rdma-lab-setup", 0o755, SETUP),
             # The modules of the running kernel are the controller's: none of them can be loaded from here.
-            ("usr/lib/modules/%s/modules.builtin" % os.uname().release, 0o644, ""),
-            ("usr/lib/modules/%s/modules.order" % os.uname().release, 0o644, ""),
+            (f"usr/lib/modules/{os.uname().release}/modules.builtin", 0o644, ""),
+            (f"usr/lib/modules/{os.uname().release}/modules.order", 0o644, ""),
         ):
             target = os.path.join(upper, path)
             make_directories(upper, os.path.dirname(path))
@@ -770,8 +763,8 @@ class Lab:
             if reason is None:
                 accels = ["kvm", "tcg"]
             else:
-                notes.append("plain emulation: %s" % reason)
-                self.progress("lab: KVM is of no use here (%s); using plain emulation" % reason)
+                notes.append(f"plain emulation: {reason}")
+                self.progress(f"lab: KVM is of no use here ({reason}); using plain emulation")
         for accel in accels:
             last = accel == accels[-1]
             try:
@@ -782,10 +775,10 @@ class Lab:
             except LabError as exc:
                 self._stop_all()
                 if last:
-                    raise LabError("%s\nAll nodes have been stopped." % exc) from exc
+                    raise LabError(f"{exc}\nAll nodes have been stopped.") from exc
                 notes.append("plain emulation: nodes did not come up with KVM")
                 self.progress(
-                    "lab: nodes did not come up with KVM, trying plain emulation: %s" % str(exc).splitlines()[0]
+                    f"lab: nodes did not come up with KVM, trying plain emulation: {str(exc).splitlines()[0]}"
                 )
             except BaseException:
                 self._stop_all()
@@ -842,7 +835,7 @@ class Lab:
                 os.unlink(os.path.join(directory, "console.log"))
             command = qemu_command(node, len(spec.nodes), image, directory, accel, port, descriptors)
             try:
-                _run(command, "starting %s" % node.name, pass_fds=descriptors)
+                _run(command, f"starting {node.name}", pass_fds=descriptors)
                 return port
             except LabError as exc:
                 if "host forwarding" not in str(exc) or attempt == 4:
@@ -868,7 +861,7 @@ class Lab:
                 if probe.ready():
                     del waiting[name]
                     if now - started > 2:
-                        self.progress("%s: ready after %d s" % (name, now - started))
+                        self.progress(f"{name}: ready after {now - started:.0f} s")
                 elif self.pid(name) is None:
                     raise LabError(self._epitaph(name, "its process ended", accel))
                 elif "Kernel panic" in _read(self.node_path(name, "console.log")):
@@ -877,7 +870,7 @@ class Lab:
                     raise LabError(
                         self._epitaph(
                             name,
-                            "no answer over SSH within %d s (boot_timeout; last: %s)" % (timeout, probe.last),
+                            f"no answer over SSH within {timeout:.0f} s (boot_timeout; last: {probe.last})",
                             accel,
                         )
                     )
@@ -885,18 +878,12 @@ class Lab:
                 told = now
                 for name in waiting:
                     last = console_tail(_read(self.node_path(name, "console.log")), 1) or "(nothing on the console yet)"
-                    self.progress("%s: booting (%d s): %s" % (name, now - started, last[:70]))
+                    self.progress(f"{name}: booting ({now - started:.0f} s): {last[:70]}")
 
     def _epitaph(self, name: str, what: str, accel: str) -> str:
         console = self.node_path(name, "console.log")
         tail = console_tail(_read(console)) or "(nothing)"
-        return "%s did not come up with %s: %s. Last lines of its console (%s):\n%s" % (
-            name,
-            accel,
-            what,
-            console,
-            tail,
-        )
+        return f"{name} did not come up with {accel}: {what}. Last lines of its console ({console}):\n{tail}"
 
     # -- absent
 
@@ -936,7 +923,7 @@ class Lab:
                 time.sleep(0.05)
         left = [name for name in names if self.pid(name) is not None]
         if left:
-            raise LabError("cannot end the QEMU processes of %s: end them by hand" % ", ".join(left))
+            raise LabError(f"cannot end the QEMU processes of {', '.join(left)}: end them by hand")
         for name in names:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self.node_path(name, "qemu.pid"))
@@ -950,7 +937,7 @@ class Lab:
                 os.unlink(self.node_path(name, "container.pid"))
         remove_bridge(bridge_name(self.directory))
         if left:
-            raise LabError("cannot end the processes of %s: end them by hand" % ", ".join(left))
+            raise LabError(f"cannot end the processes of {', '.join(left)}: end them by hand")
 
     def _remove_files(self) -> None:
         for node in self.state().get("nodes", []):
@@ -972,7 +959,7 @@ class Lab:
             return
         mounts = [line.split(" ")[1] for line in _read("/proc/self/mounts").splitlines() if " " in line]
         if any(mount == path or mount.startswith(path + "/") for mount in mounts):
-            raise LabError("%s is mounted: unmount it before the lab is removed" % path)
+            raise LabError(f"{path} is mounted: unmount it before the lab is removed")
         shutil.rmtree(path)
 
 
@@ -1080,16 +1067,15 @@ def kvm_trouble(image: Image, seconds: float = 10) -> str | None:
                 if b"Run /init as init process" in output:
                     return None
                 if ended:
-                    return "QEMU with KVM ended at once: %s" % console_tail(output.decode("utf-8", "replace"), 1)[-80:]
+                    return f"QEMU with KVM ended at once: {console_tail(output.decode('utf-8', 'replace'), 1)[-80:]}"
                 time.sleep(0.1)
         finally:
             if process.poll() is None:
                 process.kill()
     if not output.strip():
-        return "a guest with KVM shows nothing within %d s" % seconds
-    return "a guest with KVM got stuck within %d s, at: %s" % (
-        seconds,
-        console_tail(output.decode("utf-8", "replace"), 1),
+        return f"a guest with KVM shows nothing within {seconds:.0f} s"
+    return (
+        f"a guest with KVM got stuck within {seconds:.0f} s, at: {console_tail(output.decode('utf-8', 'replace'), 1)}"
     )
 
 

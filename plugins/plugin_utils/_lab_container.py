@@ -124,12 +124,12 @@ def bridge_name(directory: str) -> str:
 
 def machine_name(directory: str, index: int) -> str:
     """The name of a node among all containers of the machine. Short: vb- and the name is the name of a network device, too."""
-    return "%s-%d" % (bridge_name(directory), index + 1)
+    return f"{bridge_name(directory)}-{index + 1}"
 
 
 def link_local(index: int) -> str:
     """The address of a node on the bridge that the controller connects to."""
-    return "fe80::fab:%x" % (index + 1)
+    return f"fe80::fab:{index + 1:x}"
 
 
 def cgroup_places(mounts: str) -> list[str]:
@@ -150,8 +150,8 @@ def container_command(
     machine_id = hashlib.sha256(("fabric.rdma lab " + name).encode()).hexdigest()[:32]
     nspawn = [
         *("systemd-nspawn", "--quiet", "--boot", "--register=no", "--keep-unit"),
-        *("--directory=root", "--machine=%s" % machine, "--hostname=%s" % name, "--uuid=%s" % machine_id),
-        "--network-bridge=%s" % bridge,
+        *("--directory=root", f"--machine={machine}", f"--hostname={name}", f"--uuid={machine_id}"),
+        f"--network-bridge={bridge}",
         # The runtime's own overlays cannot lie on an overlay.
         "--bind=%s:/var/lib/containerd" % os.path.join(directory, "containerd").replace(":", "\\:"),
         # What runc and the watch over the kernel's log want. The log is the controller's.
@@ -203,7 +203,7 @@ def container_trouble() -> str | None:
         return "containers that boot need root"
     missing = [name for name in CONTAINER_TOOLS if find_tool(name) is None]
     if missing:
-        return "%s is not installed (Debian, Ubuntu: systemd-container)" % ", ".join(missing)
+        return f"{', '.join(missing)} is not installed (Debian, Ubuntu: systemd-container)"
     if not os.path.exists("/proc/sys/net/ipv6/conf/all/disable_ipv6"):
         return "the kernel has no IPv6, over which containers are reached"
     places = places_here()
@@ -224,14 +224,14 @@ def bring_up(bridge: str) -> None:
     """Makes the bridge when it is not there. It has no address but its link-local one: no other network is touched."""
     if not os.path.exists("/sys/class/net/" + bridge):
         _ip("link", "add", "name", bridge, "type", "bridge")
-    settings = "/proc/sys/net/ipv6/conf/%s/" % bridge
+    settings = f"/proc/sys/net/ipv6/conf/{bridge}/"
     # accept_dad: nobody else can have the address, and to ask for it takes two seconds.
     for name in ("disable_ipv6", "accept_dad"):
         with contextlib.suppress(OSError), open(settings + name, "w", encoding="utf-8") as stream:
             stream.write("0\n")
     trouble = _ip("link", "set", "dev", bridge, "up")
     if trouble is not None:
-        raise LabError("the bridge %s of the lab cannot be made: %s" % (bridge, trouble))
+        raise LabError(f"the bridge {bridge} of the lab cannot be made: {trouble}")
 
 
 def _ip(*words: str) -> str | None:
@@ -248,7 +248,7 @@ def _ip(*words: str) -> str | None:
 
 def remove_bridge(bridge: str) -> None:
     """Removes the bridge, with the devices on it: the kernel takes its time to remove those of a node that was killed."""
-    below = "/sys/class/net/%s/brif" % bridge
+    below = f"/sys/class/net/{bridge}/brif"
     if os.path.isdir(below):
         for name in os.listdir(below):
             _ip("link", "delete", "dev", name)
@@ -264,7 +264,7 @@ def end_container(pid: int | None, machine: str, seconds: float = 10) -> bool:
     end = time.monotonic() + seconds
     while True:
         left = {pid for group in groups for pid in _processes(group)}
-        if pid is not None and os.path.exists("/proc/%d" % pid):
+        if pid is not None and os.path.exists(f"/proc/{pid}"):
             left.add(pid)
         if not left:
             break

@@ -393,8 +393,8 @@ class AptSource:
 
     def line(self) -> str:
         """The source in one-line style."""
-        option = "[signed-by=%s] " % self.signed_by if self.signed_by else ""
-        return "deb %s%s %s %s" % (option, self.uri, self.suite, " ".join(self.components))
+        option = f"[signed-by={self.signed_by}] " if self.signed_by else ""
+        return f"deb {option}{self.uri} {self.suite} {' '.join(self.components)}"
 
 
 @dataclass(frozen=True)
@@ -588,8 +588,8 @@ def choose_sources(sources: t.Sequence[AptSource], os_release: t.Mapping[str, st
     codename = os_release.get("VERSION_CODENAME") or os_release.get("UBUNTU_CODENAME") or ""
     if distribution not in ("debian", "ubuntu"):
         raise LabError(
-            "the lab builds its image from the machine's own apt sources, and this machine is %r (os-release ID), "
-            "not debian or ubuntu: run the lab on Debian or Ubuntu" % distribution
+            f"the lab builds its image from the machine's own apt sources, and this machine is {distribution!r} (os-release ID), "
+            "not debian or ubuntu: run the lab on Debian or Ubuntu"
         )
     names = {codename} | ({"stable", "testing", "unstable", "sid", "oldstable"} if distribution == "debian" else set())
     names.discard("")
@@ -600,7 +600,7 @@ def choose_sources(sources: t.Sequence[AptSource], os_release: t.Mapping[str, st
         if separator and pocket not in ("updates", "security"):
             continue
         keyring = os.path.basename(source.signed_by or "")
-        own_key = source.signed_by is None or keyring.startswith("%s-archive-" % distribution)
+        own_key = source.signed_by is None or keyring.startswith(f"{distribution}-archive-")
         if base not in names or "main" not in source.components or not own_key:
             continue
         # unstable has no such parts; bookworm has
@@ -661,8 +661,8 @@ def require_tools(names: t.Iterable[str]) -> None:
     if packages:
         sudo = "" if os.geteuid() == 0 else "sudo "
         raise LabError(
-            "the lab needs programs that are not installed on this machine; install them with: %sapt-get install --yes %s"
-            % (sudo, " ".join(packages))
+            f"the lab needs programs that are not installed on this machine; install them with: {sudo}apt-get install "
+            f"--yes {' '.join(packages)}"
         )
 
 
@@ -676,19 +676,19 @@ def mmdebstrap_command(
     packages = [recipe.kernel_package, "initramfs-tools", *recipe.packages]
     command = [
         "mmdebstrap",
-        "--mode=%s" % mode,
+        f"--mode={mode}",
         "--variant=minbase",
         "--format=null",
-        "--architectures=%s" % recipe.architecture,
-        "--include=%s" % ",".join(sorted(packages)),
+        f"--architectures={recipe.architecture}",
+        f"--include={','.join(sorted(packages))}",
         '--aptopt=APT::Install-Recommends "false"',
         '--aptopt=Acquire::Languages "none"',
-        *("--aptopt=%s" % option for option in apt_options),
-        *("--dpkgopt=path-exclude=%s" % pattern for pattern in recipe.path_excludes),
+        *(f"--aptopt={option}" for option in apt_options),
+        *(f"--dpkgopt=path-exclude={pattern}" for pattern in recipe.path_excludes),
         # Before any package is configured: the kernel's initrd is then made with these settings at once.
-        "--essential-hook=tar-in %s /" % overlay,
+        f"--essential-hook=tar-in {overlay} /",
         # The script itself comes through the environment: mmdebstrap logs its hooks, and a failing build should end with the cause.
-        '--customize-hook=sh -c "$%s" hook "$1"' % HOOK_VARIABLE,
+        f'--customize-hook=sh -c "${HOOK_VARIABLE}" hook "$1"',
         recipe.suite,
         "/dev/null",
     ]
@@ -745,7 +745,7 @@ def locked(path: str, progress: Progress, alive: Alive, what: str) -> t.Iterator
         alive()
         waited = time.monotonic() - started
         if waited - told >= 10:
-            progress("%s: another process holds %s, waiting (%d s)" % (what, path, waited))
+            progress(f"{what}: another process holds {path}, waiting ({waited:.0f} s)")
             told = waited
         time.sleep(0.5)
         stream = _try_lock(path)
@@ -771,7 +771,7 @@ def _try_lock(path: str) -> t.TextIO | None:
 
 def cached_image(cache_dir: str, recipe: ImageRecipe) -> Image | None:
     """The image of a recipe when it is in the cache. It is renamed into place when complete, so being there is enough."""
-    image = Image(recipe.key(), os.path.join(cache_dir, "image-%s" % recipe.key()))
+    image = Image(recipe.key(), os.path.join(cache_dir, f"image-{recipe.key()}"))
     return image if os.path.isfile(image.disk) else None
 
 
@@ -779,19 +779,19 @@ def build_image(
     cache_dir: str, recipe: ImageRecipe, sources: t.Sequence[AptSource], progress: Progress, alive: Alive
 ) -> Image:
     """The image of a recipe, built when it is not in the cache. Takes one to two minutes then, and about 2 GiB of disk."""
-    with locked(os.path.join(cache_dir, "image-%s.lock" % recipe.key()), progress, alive, "image"):
+    with locked(os.path.join(cache_dir, f"image-{recipe.key()}.lock"), progress, alive, "image"):
         image = cached_image(cache_dir, recipe)
         if image is not None:
             return image
         root = os.geteuid() == 0
         require_tools(["mmdebstrap", "mke2fs", *([] if root else ["newuidmap"])])
         # A build that was killed leaves its directory behind; the lock says that nobody else uses it.
-        for leftover in glob.glob(os.path.join(cache_dir, "building-%s-*" % recipe.key())):
+        for leftover in glob.glob(os.path.join(cache_dir, f"building-{recipe.key()}-*")):
             shutil.rmtree(leftover)
-        building = tempfile.mkdtemp(prefix="building-%s-" % recipe.key(), dir=cache_dir)
+        building = tempfile.mkdtemp(prefix=f"building-{recipe.key()}-", dir=cache_dir)
         try:
             _build_into(building, recipe, sources, "root" if root else "unshare", progress, alive)
-            final = os.path.join(cache_dir, "image-%s" % recipe.key())
+            final = os.path.join(cache_dir, f"image-{recipe.key()}")
             os.chmod(building, 0o755)
             os.rename(building, final)
         except BaseException:
@@ -866,8 +866,8 @@ def _build_into(
         if mode == "unshare":
             hint = " (building without root needs a range for this user in /etc/subuid and /etc/subgid, and user namespaces)"
         raise LabError(
-            "building the lab image failed: mmdebstrap ended with %d%s. Its last lines (all of them: failed-build.log in the cache "
-            "directory):\n%s" % (process.returncode, hint, tail)
+            f"building the lab image failed: mmdebstrap ended with {process.returncode}{hint}. Its last lines (all of "
+            f"them: failed-build.log in the cache directory):\n{tail}"
         )
     for path in outputs.values():
         os.chmod(path, 0o444)
@@ -889,7 +889,7 @@ def _follow(process: subprocess.Popen[bytes], log_path: str, progress: Progress,
             now = time.monotonic()
             if new != stage or now - told >= 10:
                 stage = new
-                progress("image: %s (%d s)" % (stage, now - started))
+                progress(f"image: {stage} ({now - started:.0f} s)")
                 told = now
             if ended:
                 return

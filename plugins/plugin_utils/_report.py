@@ -120,8 +120,8 @@ def _number(value: t.Any) -> str:
     if not abs(value) < _MOST:
         return _NOTHING
     if abs(value) >= 100:
-        return "%d" % round(value)
-    return "%.3g" % value
+        return f"{round(value)}"
+    return f"{value:.3g}"
 
 
 def _map(value: t.Any) -> Json:
@@ -204,7 +204,7 @@ def _port(device: Json, port: Json, decisions: _Decisions) -> Json:
     for netdev in _maps(port.get("netdevs")):
         notes = [str(netdev.get("operstate") or "state unknown")]
         if netdev.get("master"):
-            notes.append("in %s" % netdev["master"])
+            notes.append(f"in {netdev['master']}")
         netdevs.append({"name": clean(netdev.get("name"), 80), "notes": clean(", ".join(notes), 80)})
     return {
         "number": clean(port.get("number"), 8),
@@ -230,9 +230,9 @@ def _device(device: Json, decisions: _Decisions) -> Json:
     kind = {"vf": "virtual function", "sf": "sub-function", "software": "software", "smi": "management only"}
     notes = [kind[str(device.get("kind"))]] if str(device.get("kind")) in kind else []
     if lag:
-        notes.append("%s, %s of %s" % (lag.get("netdev"), lag.get("mode") or "bond", " and ".join(members)))
+        notes.append(f"{lag.get('netdev')}, {lag.get('mode') or 'bond'} of {' and '.join(members)}")
     if sriov.get("vfs"):
-        notes.append("%s virtual functions in use" % sriov["vfs"])
+        notes.append(f"{sriov['vfs']} virtual functions in use")
     seen = plugin.get("if_name") or "no interface"
     return {
         "name": clean(device.get("name"), 80),
@@ -278,7 +278,7 @@ def _panels(devices: list[Json], gpus: list[Json], views: dict[str, Json]) -> li
             if numa(gpu) != key:
                 continue
             view = {
-                "model": clean(_GPU_MODELS.get(str(gpu.get("device")), "GPU %s" % gpu.get("device")), 40),
+                "model": clean(_GPU_MODELS.get(str(gpu.get("device")), f"GPU {gpu.get('device')}"), 40),
                 "pci": clean(gpu.get("pci"), 20),
             }
             near = tuple(sorted({card_of[name] for name in map(str, _list(gpu.get("nearest"))) if name in card_of}))
@@ -293,7 +293,7 @@ def _panels(devices: list[Json], gpus: list[Json], views: dict[str, Json]) -> li
                 alone.append(view)
         rest = [card for slot, card in cards.items() if slot not in placed]
         titles = {"software": "Software devices", "unknown": "NUMA node not reported"}
-        title = titles.get(key, "NUMA node %s" % clean(key, 8))
+        title = titles.get(key, f"NUMA node {clean(key, 8)}")
         panels.append({"title": title, "frames": frames, "gpus": alone, "cards": rest})
     return panels
 
@@ -305,15 +305,15 @@ def _node(facts: Json, decisions: _Decisions) -> Json:
     kernel, ofed, management = (_map(facts.get(key)) for key in ("kernel", "ofed", "management"))
     about = []
     if kernel.get("release"):
-        about.append("kernel %s" % kernel["release"])
+        about.append(f"kernel {kernel['release']}")
     if isinstance(kernel.get("page_size"), int) and kernel["page_size"] != 4096:
-        about.append("%d KiB pages" % (kernel["page_size"] // 1024))
+        about.append(f"{kernel['page_size'] // 1024} KiB pages")
     if ofed.get("flavour"):
         words = {"inbox": "drivers of the distribution", "mlnx_ofed": "MLNX_OFED", "doca": "DOCA"}
         about.append(" ".join(str(part) for part in (words.get(str(ofed["flavour"])), ofed.get("version")) if part))
     routes = _list(management.get("default_route_netdevs"))
     if routes:
-        about.append("default route over %s" % ", ".join(map(str, routes)))
+        about.append(f"default route over {', '.join(map(str, routes))}")
     notes = [clean(text) for text in _list(facts.get("warnings"))]
     if kernel.get("rdma_netns") == "exclusive":
         notes.append(
@@ -341,7 +341,7 @@ def _node(facts: Json, decisions: _Decisions) -> Json:
 
 def _end(side: t.Any) -> str:
     side = _map(side)
-    return clean("%s %s" % (side.get("host"), side.get("device")), 120)
+    return clean(f"{side.get('host')} {side.get('device')}", 120)
 
 
 def _is_latency(test: Json) -> bool:
@@ -385,16 +385,16 @@ def _measured(tests: list[Json], name: str, latency: bool) -> Json:
         verdict = test.get("verdict") if value is not None or test.get("verdict") != "pass" else "error"
         unit = "Gb/s" if bandwidth else "µs"
         limit = "%s %s %s" % ("at least" if bandwidth else "at most", _number(floor), unit) if floor is not None else ""
-        how = ["%s B messages" % _number(test.get("message_bytes")), "%s iterations" % _number(test.get("iterations"))]
+        how = [f"{_number(test.get('message_bytes'))} B messages", f"{_number(test.get('iterations'))} iterations"]
         if test.get("mtu_bytes"):
-            how.append("MTU %s B" % _number(test["mtu_bytes"]))
+            how.append(f"MTU {_number(test['mtu_bytes'])} B")
         rows.append(
             {
                 "client": _end(test.get("client")),
                 "server": _end(test.get("server")),
                 "hosts": (str(_map(test.get("client")).get("host")), str(_map(test.get("server")).get("host"))),
                 "value": value,
-                "text": "%s %s" % (_number(value), unit) if value is not None else "no result",
+                "text": f"{_number(value)} {unit}" if value is not None else "no result",
                 "floor": floor,
                 "limit": limit,
                 "state": "ok" if verdict == "pass" else "bad",
@@ -416,9 +416,9 @@ def _measured(tests: list[Json], name: str, latency: bool) -> Json:
         top = max(top, *floors)
     top = top or 1.0
     for row in rows:
-        row["width"] = "%.1f" % max(0.5, min(100.0, 100 * (row["value"] or 0) / top))
+        row["width"] = f"{max(0.5, min(100.0, 100 * (row['value'] or 0) / top)):.1f}"
         inside = row["floor"] is not None and 0 < row["floor"] <= top and row["floor"] / top > 0.004
-        row["tick"] = "%.1f" % (100 * row["floor"] / top) if inside else None
+        row["tick"] = f"{100 * row['floor'] / top:.1f}" if inside else None
     matrix = None
     hosts = sorted({host for row in rows for host in row["hosts"]}, key=_natural)
     if 3 <= len(hosts) <= _MAX_MATRIX_HOSTS:
@@ -435,9 +435,9 @@ def _measured(tests: list[Json], name: str, latency: bool) -> Json:
         }
     failed = sum(row["state"] != "ok" for row in rows)
     unit = "Gb/s" if bandwidth else "µs"
-    span = "%s to %s %s" % (_number(min(values)), _number(max(values)), unit) if values else ""
+    span = f"{_number(min(values))} to {_number(max(values))} {unit}" if values else ""
     if values and _number(min(values)) == _number(max(values)):
-        span = "%s %s" % (_number(values[0]), unit)
+        span = f"{_number(values[0])} {unit}"
     return {
         "title": _TITLES.get(name, name),
         "better": "higher is better" if bandwidth else "lower is better",
@@ -454,21 +454,21 @@ def _measured(tests: list[Json], name: str, latency: bool) -> Json:
 
 
 def _failure(name: str, row: Json) -> str:
-    remedy = ". Remedy: %s" % row["remedy"] if row["remedy"] else ""
+    remedy = f". Remedy: {row['remedy']}" if row["remedy"] else ""
     said = row["message"] or row["word"]
-    return clean("%s from %s to %s: %s%s" % (name, row["client"], row["server"], said, remedy))
+    return clean(f"{name} from {row['client']} to {row['server']}: {said}{remedy}")
 
 
 def _untested(evidence: Json) -> list[Json]:
     """Ports that were not measured: a defect is a problem, a port without a partner is not."""
     merged: dict[tuple[bool, str, str], list[str]] = {}
     for row in _maps(evidence.get("untested")):
-        what = "" if row.get("device") is None else " %s port %s" % (row.get("device"), row.get("port"))
+        what = "" if row.get("device") is None else f" {row.get('device')} port {row.get('port')}"
         merged.setdefault((bool(row.get("defect")), what, str(row.get("reason"))), []).append(str(row.get("host")))
     items = []
     for (defect, what, reason), hosts in merged.items():
         one = len(hosts) == 1
-        text = "%s%s: not measured, %s" % (hosts[0] if one else "%d hosts" % len(hosts), what, reason)
+        text = "%s%s: not measured, %s" % (hosts[0] if one else f"{len(hosts)} hosts", what, reason)
         items.append(
             {"state": "bad" if defect else "info", "text": clean(text), "hosts": None if one else _hosts(hosts)}
         )
@@ -492,9 +492,7 @@ def _earlier(saved: t.Any, groups: t.Mapping[str, list[str]], current: t.Collect
             if not isinstance(document, dict) or document.get("schema") != 1:
                 raise ValueError("schema 1 was expected")
         except (ValueError, RecursionError) as exc:
-            notes.append(
-                {"state": "warn", "text": clean("evidence/%s is left out, it cannot be read: %s" % (name, exc))}
-            )
+            notes.append({"state": "warn", "text": clean(f"evidence/{name} is left out, it cannot be read: {exc}")})
             continue
         group = str(document.get("group"))
         if group in current:
@@ -512,13 +510,11 @@ def _earlier(saved: t.Any, groups: t.Mapping[str, list[str]], current: t.Collect
         rows = [row for row in _maps(document.get("untested")) if str(row.get("host")) in hosts]
         if len(kept) < len(tests):
             gone = _plural(len(tests) - len(kept), "earlier measurement")
-            notes.append(
-                {"state": "info", "text": clean("%s: %s left out, of hosts that are not in it now" % (group, gone))}
-            )
+            notes.append({"state": "info", "text": clean(f"{group}: {gone} left out, of hosts that are not in it now")})
         found[group] = {"tests": kept, "untested": rows, "earlier": _time(stat.get("mtime"))}
     if strangers:
         names = ", ".join(sorted(strangers, key=_natural)[:8]) + (", ..." if len(strangers) > 8 else "")
-        text = "Earlier measurements of what is no RDMA group any more are left out: %s" % names
+        text = f"Earlier measurements of what is no RDMA group any more are left out: {names}"
         notes.append({"state": "info", "text": clean(text)})
     return found, notes
 
@@ -539,7 +535,7 @@ def _messages(texts: t.Iterable[t.Any], hosts: t.Collection[str], state: str) ->
     for text, names in alike(texts, hosts):
         look = "info" if text.startswith(_NEUTRAL) else state
         if len(names) > 1:
-            items.append({"state": look, "text": clean("%d hosts: %s" % (len(names), text)), "hosts": _hosts(names)})
+            items.append({"state": look, "text": clean(f"{len(names)} hosts: {text}"), "hosts": _hosts(names)})
         else:
             items.append({"state": look, "text": clean(text[len("host ") :] if names else text), "hosts": None})
     return items
@@ -549,20 +545,20 @@ def _of_measurements(evidence: Json, measured: list[Json], expected: t.Collectio
     """What there is to say of the measurements of a group. expected: hosts that were to be measured in this run."""
     items: list[Json] = []
     earlier = evidence.get("earlier")
-    when = " (measured earlier: %s)" % earlier if earlier else ""
+    when = f" (measured earlier: {earlier})" if earlier else ""
     failed = sum(item["failed"] for item in measured)
     total = sum(item["count"] for item in measured)
     if failed:
         worst = next(item["first_failure"] for item in measured if item["failed"])
-        text = "%d of %s failed%s, such as %s" % (failed, _plural(total, "measurement"), when, worst)
+        text = f"{failed} of {_plural(total, 'measurement')} failed{when}, such as {worst}"
         items.append({"state": "bad", "text": clean(text), "hosts": None})
     for item in _untested(evidence):
         items.append({**item, "text": clean(item["text"] + when)})
     if expected and (earlier or not total):
-        text = "nothing was measured in this run, although %s could have been" % _plural(len(expected), "host")
+        text = f"nothing was measured in this run, although {_plural(len(expected), 'host')} could have been"
         items.append({"state": "warn", "text": text, "hosts": _hosts(expected)})
     if earlier and total:
-        text = "measured earlier: %s, not in this run" % earlier
+        text = f"measured earlier: {earlier}, not in this run"
         items.append({"state": "info", "text": text, "hosts": None})
     return items
 
@@ -574,10 +570,10 @@ def _selected_words(nodes: list[tuple[str, Json]]) -> tuple[str, str]:
         usable = sum(node["usable"] for _host, node in nodes)
         if not usable:
             return "none", "none"
-        return "none; %s usable on the hosts" % _plural(usable, "port"), "none (%d on hosts)" % usable
+        return f"none; {_plural(usable, 'port')} usable on the hosts", f"none ({usable} on hosts)"
     rates = sorted(
         {
-            "%s %s" % (port["rate"], port["link_layer"])
+            f"{port['rate']} {port['link_layer']}"
             for _host, node in nodes
             for device in node["devices"]
             for port in device["ports"]
@@ -585,9 +581,9 @@ def _selected_words(nodes: list[tuple[str, Json]]) -> tuple[str, str]:
         },
         key=_natural,
     )
-    amount = str(counts[0]) if len(counts) == 1 else "%d to %d" % (counts[0], counts[-1])
+    amount = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     what = " or ".join(rates[:3])
-    return "%s a node, %s" % (amount, what), "%s x %s" % (amount.replace(" to ", "-"), what)
+    return f"{amount} a node, {what}", f"{amount.replace(' to ', '-')} x {what}"
 
 
 def _resource(group: Json) -> str:
@@ -595,7 +591,7 @@ def _resource(group: Json) -> str:
     text = str(group.get("resource") or _NOTHING)
     numbers = [row["rail"] for row in _maps(group.get("resources")) if isinstance(row.get("rail"), int)]
     if numbers and "{rail}" in text:
-        text = text.replace("{rail}", "%d..%d" % (min(numbers), max(numbers)) if len(numbers) > 1 else str(numbers[0]))
+        text = text.replace("{rail}", f"{min(numbers)}..{max(numbers)}" if len(numbers) > 1 else str(numbers[0]))
     return clean(text, 120)
 
 
@@ -624,7 +620,7 @@ def _group(
     missing = [host for host in hosts if host not in facts]
     problems = _messages(_list(group.get("errors")), set(hosts), "bad")
     if missing:
-        text = "%s without facts: not reached, or not discovered yet" % _plural(len(missing), "host")
+        text = f"{_plural(len(missing), 'host')} without facts: not reached, or not discovered yet"
         problems.append({"state": "bad", "text": text, "hosts": _hosts(missing)})
     if plan is None:
         problems.append({"state": "warn", "text": "there is no plan for this group", "hosts": None})
@@ -637,7 +633,7 @@ def _group(
     problems += _messages(_list(group.get("warnings")), set(hosts), "warn")
     problems += _messages(_list(group.get("notes")), set(hosts), "info")
     if group.get("kept"):
-        problems.append({"state": "warn", "text": clean("the plan is %s" % group["kept"]), "hosts": None})
+        problems.append({"state": "warn", "text": clean(f"the plan is {group['kept']}"), "hosts": None})
     measured = _measurements(_maps(evidence.get("tests")))
     failed = sum(item["failed"] for item in measured)
     total = sum(item["count"] for item in measured)
@@ -649,7 +645,7 @@ def _group(
         state = "info"
     words = [item["span"] for item in measured if item["span"]]
     if failed:
-        words.insert(0, "%d of %d failed" % (failed, total))
+        words.insert(0, f"{failed} of {total} failed")
 
     alike: dict[str, list[str]] = {}
     first: dict[str, Json] = {}
@@ -664,8 +660,8 @@ def _group(
 
     left_out: dict[tuple[str, ...], list[str]] = {}
     for item in _maps(group.get("exclusions")):
-        port = "" if item.get("port") is None else " port %s" % item["port"]
-        row = ("%s%s" % (item.get("device"), port), str(item.get("netdev") or _NOTHING), str(item.get("reason")))
+        port = "" if item.get("port") is None else f" port {item['port']}"
+        row = (f"{item.get('device')}{port}", str(item.get("netdev") or _NOTHING), str(item.get("reason")))
         left_out.setdefault(row, []).append(str(item.get("host")))
     classes = []
     for item in _maps(group.get("classes")):
@@ -685,11 +681,11 @@ def _group(
         )
     environment: dict[str, list[str]] = {}
     for host, variables in _map(group.get("environment")).items():
-        lines = ["%s=%s" % (key, value) for key, value in sorted(_map(variables).items())]
+        lines = [f"{key}={value}" for key, value in sorted(_map(variables).items())]
         environment.setdefault("\n".join(clean(line) for line in lines), []).append(host)
     return {
         "name": clean(name, 120),
-        "anchor": "group-%d" % number,
+        "anchor": f"group-{number}",
         "state": state,
         "resource": _resource(group),
         "hosts": len(hosts),
@@ -706,8 +702,7 @@ def _group(
         "more_kinds": [
             {
                 "hosts": kind["hosts"],
-                "text": "%s, %d active; %s selected"
-                % (_plural(kind["node"]["ports"], "port"), kind["node"]["active"], kind["node"]["selected"]),
+                "text": f"{_plural(kind['node']['ports'], 'port')}, {kind['node']['active']} active; {kind['node']['selected']} selected",
             }
             for kind in kinds[_MAX_CARDS:]
         ],
@@ -742,16 +737,14 @@ def _names(groups: list[Json]) -> str:
 
 def _readiness(groups: list[Json], unproved: list[Json]) -> str:
     """The headline where nothing is wrong."""
-    which = {1: "Group %s is" % groups[0]["name"], 2: "Both groups are"}.get(
-        len(groups), "All %d groups are" % len(groups)
-    )
+    which = {1: f"Group {groups[0]['name']} is", 2: "Both groups are"}.get(len(groups), f"All {len(groups)} groups are")
     if not unproved:
         return which + " ready"
     if len(unproved) == len(groups):
         return which + " planned, not measured"
-    return "%s ready; planned, but not measured: %s" % (
-        _plural(len(groups) - len(unproved), "group") + (" is" if len(groups) - len(unproved) == 1 else " are"),
-        _names(unproved),
+    proved = len(groups) - len(unproved)
+    return (
+        f"{proved} of {len(groups)} groups {'is' if proved == 1 else 'are'} ready; not measured yet: {_names(unproved)}"
     )
 
 
@@ -765,20 +758,20 @@ def _verdict(groups: list[Json], notes: list[Json], fallen: t.Collection[str] = 
             len(bad), len(groups), "has" if len(bad) == 1 else "have", _names(bad)
         )  # fmt: skip
         if len(groups) == 1:
-            text = "Group %s has a problem" % _names(bad)
+            text = f"Group {_names(bad)} has a problem"
     else:
         state = max((item["state"] for item in [*groups, *notes]), key=_WORSE.__getitem__)
         unproved = [group for group in groups if not group["measurements"]]
         text = _readiness(groups, unproved)
         if state == "warn":
-            text += ", with something to note"
+            text += ". Read the notes"
         elif not unproved:
             state = "ok"
     if fallen:
         text = "%s: %s%s" % (
             "1 node did not come to a good end"
             if len(fallen) == 1
-            else "%d nodes did not come to a good end" % len(fallen),
+            else f"{len(fallen)} nodes did not come to a good end",
             ", ".join(list(fallen)[:4]) + (" and others" if len(fallen) > 4 else ""),
             "; " + text[:1].lower() + text[1:] if bad else "",
         )
@@ -790,7 +783,7 @@ def _verdict(groups: list[Json], notes: list[Json], fallen: t.Collection[str] = 
     return {
         "state": state,
         "text": text,
-        "detail": "%d of %s have a usable port. %s" % (ready, _plural(nodes, "node"), _traffic(groups)),
+        "detail": f"{ready} of {_plural(nodes, 'node')} have a usable port. {_traffic(groups)}",
     }
 
 
@@ -813,14 +806,14 @@ def _traffic(groups: list[Json]) -> str:
     if measured:
         text = "%s between nodes, %s." % (
             _plural(measured, "measurement"),
-            "all within their limits" if not failed else "%d of them not within the limit" % failed,
+            "all within their limits" if not failed else f"{failed} of them not within the limit",
         )
     else:
         text = "Nothing has been measured between nodes yet." if not untested else "Nothing was measured between nodes."
     if untested:
-        text += " %s could not be measured." % _plural(untested, "port")
+        text += f" {_plural(untested, 'port')} could not be measured."
     if earlier:
-        text += " Measured earlier, not in this run: %s." % _names(earlier)
+        text += f" Measured earlier, not in this run: {_names(earlier)}."
     return text
 
 
@@ -846,16 +839,14 @@ def build(
     """
     for what, value in (("facts", facts), ("plan", plan), ("groups", groups), ("outcomes", outcomes)):
         if value is not None and not isinstance(value, t.Mapping):
-            raise ReportError("%s: expected a dictionary, found %s" % (what, type(value).__name__))
+            raise ReportError(f"{what}: expected a dictionary, found {type(value).__name__}")
     if evidence is not None and not isinstance(evidence, (list, tuple)):
-        raise ReportError("evidence: expected a list of documents, found %s" % type(evidence).__name__)
+        raise ReportError(f"evidence: expected a list of documents, found {type(evidence).__name__}")
     documents = [("plan", plan or {}), ("outcomes", outcomes or {}), *(("evidence", item) for item in evidence or ())]
     for what, document in documents:
         schema = _map(document).get("schema", 1)
         if schema != 1:
-            raise ReportError(
-                "%s: schema %r is not known; this version of the collection reads schema 1" % (what, schema)
-            )
+            raise ReportError(f"{what}: schema {schema!r} is not known; this version of the collection reads schema 1")
     facts = {str(host): value for host, value in _map(facts).items()}
     planned = _map(_map(plan).get("groups"))
     members = {str(name): sorted(map(str, _list(hosts)), key=_natural) for name, hosts in _map(groups).items()}
@@ -927,16 +918,14 @@ def render_summary(model: Json) -> str:
     """The same in at most 100 columns for a terminal: a headline, a line for each group, the most important notes."""
     verdict = model["verdict"]
     lines = [
-        _fit("%s  %s" % (_STATES[verdict["state"]]["symbol"], verdict["text"]), SUMMARY_WIDTH),
+        _fit(f"{_STATES[verdict['state']]['symbol']}  {verdict['text']}", SUMMARY_WIDTH),
         *textwrap.wrap(verdict["detail"], SUMMARY_WIDTH, initial_indent="   ", subsequent_indent="   "),
     ]
     groups = model["groups"]
     if groups:
         rows = [("", "group", "nodes", "resource", "selected", "measured")]
         for group in groups:
-            nodes = (
-                "%d/%d" % (group["ready"], group["hosts"]) if group["ready"] != group["hosts"] else str(group["hosts"])
-            )
+            nodes = f"{group['ready']}/{group['hosts']}" if group["ready"] != group["hosts"] else str(group["hosts"])
             rows.append(
                 (
                     _STATES[group["state"]]["symbol"],
@@ -955,7 +944,7 @@ def render_summary(model: Json) -> str:
         ]
     notes = (
         [(item["state"], item["text"]) for item in model["failures"] + model["nodes"]]
-        + [(item["state"], "%s: %s" % (group["name"], item["text"])) for group in groups for item in group["problems"]]
+        + [(item["state"], f"{group['name']}: {item['text']}") for group in groups for item in group["problems"]]
         + [(item["state"], item["text"]) for item in model["notes"]]
     )
     notes.sort(key=lambda note: -_WORSE[note[0]])
@@ -963,7 +952,7 @@ def render_summary(model: Json) -> str:
         lines.append("")
     for state, text in notes[:_MAX_SUMMARY_NOTES]:
         wrapped = textwrap.wrap(text, SUMMARY_WIDTH - 3, max_lines=4 if state == "bad" else 2, placeholder=" …")
-        lines += [("%s  " % _STATES[state]["symbol"] if not row else "   ") + line for row, line in enumerate(wrapped)]
+        lines += [(f"{_STATES[state]['symbol']}  " if not row else "   ") + line for row, line in enumerate(wrapped)]
     if len(notes) > _MAX_SUMMARY_NOTES:
-        lines.append("   and %d more, in the report" % (len(notes) - _MAX_SUMMARY_NOTES))
+        lines.append(f"   and {len(notes) - _MAX_SUMMARY_NOTES} more, in the report")
     return "\n".join(lines) + "\n"

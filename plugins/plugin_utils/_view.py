@@ -107,7 +107,7 @@ class Plainer:
             self._left -= len(value)
             if depth == 0 or self._left < 0:
                 raise PlainError(
-                    "has more than %d parts" % _MOST_PARTS if depth else "is nested more than %d levels deep" % _DEEPEST
+                    f"has more than {_MOST_PARTS} parts" if depth else f"is nested more than {_DEEPEST} levels deep"
                 )
         if isinstance(value, t.Mapping):
             own = {self._scalar(str(key)): self._plain(item, depth - 1) for key, item in value.items()}
@@ -188,8 +188,8 @@ def _checker() -> Checker:
 def malformed_in_words(host: str, problems: t.Sequence[str]) -> str:
     """What is said of a host whose facts have not the form that they have to have."""
     return (
-        "host %s: its facts cannot be used (%s): they are damaged, of another version of the collection, or made by somebody else; "
-        "discover it again" % (host, "; ".join(problems))
+        f"host {host}: its facts cannot be used ({'; '.join(problems)}): they are damaged, of another version of the "
+        "collection, or made by somebody else; discover it again"
     )
 
 
@@ -203,7 +203,7 @@ def checked_facts(
     try:
         facts, when = timeless((plain or Plainer())(found))
     except PlainError as exc:
-        return None, None, ["the fact rdma %s" % exc]
+        return None, None, [f"the fact rdma {exc}"]
     return facts, when, _checker().problems(facts, seen if plain is not None else None)
 
 
@@ -251,8 +251,7 @@ def cluster_view(
     unknown = [name for name in names if name not in groups]
     if unknown:
         raise ViewError(
-            "rdma_groups names %s, which the inventory does not have; it has %s"
-            % (", ".join(unknown), ", ".join(sorted(groups)))
+            f"rdma_groups names {', '.join(unknown)}, which the inventory does not have; it has {', '.join(sorted(groups))}"
         )
     view: t.Dict[str, t.Any] = {"groups": {}, "facts": {}, "without_facts": [], "unseen": {}, "cached": {}}
     view["malformed"] = {}
@@ -262,48 +261,57 @@ def cluster_view(
     if foreign:
         raise ViewError(foreign[0])
     for name in names:
-        hosts = sorted(groups[name])
-        facts: t.Dict[str, t.Any] = {}
-        wishes: t.Dict[str, t.Any] = {}
-        replayed: t.List[str] = []
-        malformed: t.Dict[str, str] = {}
-        differing: t.Dict[str, str] = {}
-        for host in hosts:
-            # once a host, and one host at a time: each look into hostvars puts all variables of the host together
-            own = hostvars[host]
-            known = _facts_of(own)
-            variables = foreign_facts(known)
-            if variables:
-                raise ViewError(foreign_in_words(host, variables))
-            found = known.get("rdma")
-            # none at all is what a host has that was not discovered
-            if found is not None and found != {}:
-                own_facts, when, problems = checked_facts(found, plain, seen)
-                if problems:
-                    malformed[host] = malformed_in_words(host, problems)
-                else:
-                    facts[host] = own_facts
-                if not problems and not seen_in_this_run(own):
-                    view["cached"][host] = when
-            for key, variable in _WISHES.items():
-                value = plain(own.get(variable))
-                if wishes.setdefault(key, value) != value:
-                    differing.setdefault(variable, host)
-            if own.get("rdma_capture"):
-                replayed.append(host)
-        if differing and (facts or malformed):
-            variable, host = next(iter(differing.items()))
-            raise ViewError(
-                "group %s: %s differs between hosts %s and %s; set it for the group, not for a host"
-                % (name, variable, hosts[0], host)
-            )
-        wishes = wishes or dict.fromkeys(_WISHES)
-        if not facts:
-            view["without_facts"].append(name)
-        view["groups" if facts else "unseen"][name] = {"hosts": hosts, **wishes, "replayed": replayed}
-        view["facts"].update(facts)
-        view["malformed"].update(malformed)
+        _add_group(view, name, hostvars, sorted(groups[name]), plain, seen)
     return view
+
+
+def _add_group(
+    view: t.Dict[str, t.Any],
+    name: str,
+    hostvars: t.Mapping[str, t.Any],
+    hosts: t.Sequence[str],
+    plain: Plainer,
+    seen: t.Set[t.Tuple[int, int]],
+) -> None:
+    """Adds a group to the view, with the facts of its hosts. ViewError as cluster_view()."""
+    known: t.Dict[str, t.Any] = {"facts": {}, "malformed": {}}
+    wishes: t.Dict[str, t.Any] = {}
+    replayed: t.List[str] = []
+    differing: t.Dict[str, str] = {}
+    for host in hosts:
+        # once a host, and one host at a time: each look into hostvars puts all variables of the host together
+        own = hostvars[host]
+        facts = _facts_of(own)
+        variables = foreign_facts(facts)
+        if variables:
+            raise ViewError(foreign_in_words(host, variables))
+        found = facts.get("rdma")
+        # none at all is what a host has that was not discovered
+        if found is not None and found != {}:
+            own_facts, when, problems = checked_facts(found, plain, seen)
+            if problems:
+                known["malformed"][host] = malformed_in_words(host, problems)
+            else:
+                known["facts"][host] = own_facts
+            if not problems and not seen_in_this_run(own):
+                view["cached"][host] = when
+        for key, variable in _WISHES.items():
+            value = plain(own.get(variable))
+            if wishes.setdefault(key, value) != value:
+                differing.setdefault(variable, host)
+        if own.get("rdma_capture"):
+            replayed.append(host)
+    if differing and (known["facts"] or known["malformed"]):
+        variable, host = next(iter(differing.items()))
+        raise ViewError(
+            f"group {name}: {variable} differs between hosts {hosts[0]} and {host}; set it for the group, not for a host"
+        )
+    wishes = wishes or dict.fromkeys(_WISHES)
+    if not known["facts"]:
+        view["without_facts"].append(name)
+    view["groups" if known["facts"] else "unseen"][name] = {"hosts": list(hosts), **wishes, "replayed": replayed}
+    for key, entries in known.items():
+        view[key].update(entries)
 
 
 # --- what the ports of a host are good for ----------------------------------------------------------------------------
@@ -312,7 +320,7 @@ def cluster_view(
 def refused_in_words(refused: t.Sequence[t.Mapping[str, t.Any]]) -> str:
     """Why the ports of a host are not wanted, as one sentence."""
     words = [
-        "%s%s: %s" % (row["device"], "" if row["port"] is None else " port %d" % row["port"], row["reason"])
+        "%s%s: %s" % (row["device"], "" if row["port"] is None else f" port {row['port']}", row["reason"])
         for row in refused
     ]
     return "; ".join(words) or "no RDMA device at all"
@@ -378,6 +386,7 @@ _PLANNED = {
                             "required": ["name", "hosts"],
                         },
                     },
+                    "hosts": {"type": ["array", "null"], "items": {"type": "string"}},
                     "exclusions": {"type": ["array", "null"], "items": {"type": "object"}},
                     "malformed": _BY_HOST,
                     "wanted": _BY_HOST,
@@ -386,7 +395,8 @@ _PLANNED = {
                 },
                 "required": ["classes"],
             },
-        }
+        },
+        "removed": {"type": ["object", "null"], "additionalProperties": {"type": ["string", "null"]}},
     },
     "required": ["groups"],
 }
@@ -394,8 +404,8 @@ _PLANNED = {
 
 def _unreadable(path: str, sort: str, why: str) -> ViewError:
     return ViewError(
-        "%s cannot be read as the %s of an earlier run (%s); put it right, or move it away to start without it. "
-        "Nothing was written." % (path, sort, why)
+        f"{path} cannot be read as the {sort} of an earlier run ({why}); put it right, or move it away to start without it. "
+        "Nothing was written."
     )
 
 
@@ -428,7 +438,7 @@ def found_departures(
     variables: t.Mapping[str, t.Any],
 ) -> t.Dict[str, t.Any]:
     """{missing: {host: group}, removed: {host: group}, refusal}, by what earlier runs left in a directory (departures())."""
-    plan, facts = _saved("%s/plan.json" % directory, "plan"), _saved("%s/facts.json" % directory, "facts")
+    plan, facts = _saved(f"{directory}/plan.json", "plan"), _saved(f"{directory}/facts.json", "facts")
     missing, removed, still = departures(plan, facts, _plain(groups), names, remove)
     return {
         "missing": missing,
@@ -457,6 +467,7 @@ def merged_facts(seen: t.Mapping[str, t.Any], path: str, removed: t.Collection[s
 def _without(entry: t.Mapping[str, t.Any], gone: t.Collection[str]) -> t.Dict[str, t.Any]:
     """The plan of a group without some hosts. Classes that have no other go."""
     left = dict(entry)
+    left["hosts"] = [host for host in entry.get("hosts") or [] if host not in gone]
     for key in ("malformed", "wanted", "rails", "environment"):
         left[key] = {host: value for host, value in (entry.get(key) or {}).items() if host not in gone}
     left["exclusions"] = [row for row in entry.get("exclusions") or [] if row.get("host") not in gone]
@@ -496,11 +507,14 @@ def merged_plan(
     gone = _plain(removed or {})
     earlier = _saved(path, "plan").get("groups", {})
     merged = {name: dict(entry) for name, entry in _plain(plan["groups"]).items()}
+    # one that this run has planned in another group is no longer in this one
+    elsewhere = {host: name for name, entry in merged.items() if entry["planned"] for host in entry.get("hosts") or []}
     for name, entry in earlier.items():
         if name not in groups:
             continue
-        if gone:
-            entry = _without(entry, gone)
+        left = {host for host in entry.get("hosts") or [] if elsewhere.get(host, name) != name} | set(gone)
+        if left:
+            entry = _without(entry, left)
         if name not in merged:
             merged[name] = {
                 **entry,

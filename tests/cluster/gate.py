@@ -68,7 +68,7 @@ class Gate:
         self._server.server_close()
 
     def arm(self, hold: int, answered: bool = False) -> None:
-        """Count anew. 0 holds nothing."""
+        """Start counting again. 0 holds nothing."""
         self.changes = []
         self.hold, self.answered = hold, answered
         self.held.clear()

@@ -579,8 +579,12 @@ def test_from_daemon_sets_to_the_operator_and_back(two: Site) -> None:
     assert item["spec"]["rdmaSharedDevicePlugin"]["version"] == "network-operator-v26.1.2"
     # a class that goes takes its label along, also where no object was its own
     del two.groups["gb200"]
-    # of which group the class of a node is, no object tells
-    two.rollout["remove"] = ["gb200-1", "gb200-2"]
+    # of which group the class of a node is, no object tells; the plan of the run before does
+    two.rollout["remove"] = ["gb200"]
+    two.run("rollout", "--check")
+    # that run ended before it came to the cluster
+    two.run("plan")
+    assert set(two.classes()) == {"gb200-1", "gb200-2", "v100-1", "v100-2"}
     two.run("rollout")
     assert set(two.classes()) == {"v100-1", "v100-2"}
     two.rollout = own_way

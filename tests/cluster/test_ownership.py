@@ -138,7 +138,7 @@ def test_what_an_earlier_version_rolled_out_is_taken_over_when_that_is_said(spac
     assert diff["after"]["metadata"]["labels"][INVENTORY_LABEL] == "default"
     rollout.perform()
     assert sorted(space.objects()) == [f"ConfigMap {NAME}", f"DaemonSet {NAME}"]
-    assert read(kube, DAEMON_SET)["metadata"]["generation"] == generation, "no Pod starts anew for it"
+    assert read(kube, DAEMON_SET)["metadata"]["generation"] == generation, "no Pod restarts for it"
 
 
 @pytest.mark.parametrize("groups", [("g",), ()], ids=["apply", "delete"])
@@ -162,7 +162,7 @@ def test_what_is_taken_over_between_look_and_change_is_left_as_it_is(space: Site
     ]
 
 
-def test_what_was_made_anew_between_look_and_delete_is_left_as_it_is(space: Site) -> None:
+def test_what_was_recreated_between_look_and_delete_is_left_as_it_is(space: Site) -> None:
     kube, wanted = space.kube, request("g")
     roll_out(kube, wanted)
     rollout = looked(kube, request())

@@ -62,7 +62,7 @@ def test_only_pods_that_are_named_and_have_the_old_limit_are_deleted(small: Site
     path.write_text(yaml.safe_dump([play]))
     output = " ".join(small.run(str(path.with_suffix(""))).split())
     assert (
-        "4 running containers of v100-1 still have the old limit, until their Pods are made anew: rdma/named, rdma/stale"
+        "4 running containers of v100-1 still have the old limit, until their Pods are recreated: rdma/named, rdma/stale"
         in output
     )
     del before["named"]

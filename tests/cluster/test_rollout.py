@@ -151,14 +151,12 @@ def test_quota(small: Site) -> None:
 
 def test_what_the_server_does_not_know(small: Site) -> None:
     small.rollout["tolerations"] = [{"operator": "Exists", "effekt": "NoSchedule"}]
-    output = refused(small)
-    assert re.search(r"does not know a field: spec\.template\.spec\.tolerations\S*effekt", output), output
+    assert "rdma_rollout.tolerations[0] has no key effekt" in refused(small)
     small.rollout["tolerations"] = [{"operator": "Exists", "value": "x", "key": "y"}]
     assert "value must be empty when `operator` is 'Exists'" in refused(small)
     small.rollout.pop("tolerations")
+    # what any server would refuse is told with the wishes
     small.rollout["namespace"] = "n" * 64
-    output = refused(small)
-    assert "must be no more than 63" in output
-    assert "A name is too long: give the group or the namespace a shorter one" in output
+    assert "expected at most 63 small letters, digits and hyphens" in refused(small)
     small.rollout["namespce"] = "x"
     assert "rdma_rollout has no key namespce" in refused(small)

@@ -86,6 +86,47 @@ def test_no_way_back_is_a_reason_not_to_begin(node: Node) -> None:
     assert node.calls() == ["ib_facts", "driver_gate", "driver_packages checked"]
 
 
+def test_headers_are_not_installed_where_there_is_no_way_back(node: Node) -> None:
+    node.answers["driver_packages checked"] = [{"no_way_back": ["rdma-core 44.0-2"]}]
+    node.answers["driver_gate"] = [{"blocked": ["kernel_headers"], "refusals": ["kernel_headers: none"]}]
+    said = node.play(INSTALLS)
+    assert "n1: the driver stays as it is. no_way_back: " in said
+    assert "Install the headers" not in said
+    assert node.calls() == ["ib_facts", "driver_gate", "driver_packages checked"]
+
+
+def test_a_release_without_a_method_is_no_wish(node: Node) -> None:
+    said = node.play(INSTALLS, ofed_method="inbox")
+    assert "n1: ofed_method is inbox, which does nothing with ofed_version, ofed_repository and ofed_iso." in said
+    assert not (node.directory / "calls").exists(), "nobody has looked at the node"
+
+
+@pytest.mark.parametrize("state", ["Active", "Down"])
+def test_a_role_used_alone_ends_on_a_node_that_is_no_worse(node: Node, state: str) -> None:
+    """Else the next wave would begin. n2 is the second one."""
+    local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    (node.directory / "hosts.json").write_text(json.dumps({"all": {"hosts": {"n1": local, "n2": local}}}))
+    role = {"ansible.builtin.include_role": {"name": "fabric.rdma.containerd_memlock"}}
+    play = [{"hosts": "all", "gather_facts": False, "serial": 1, "tasks": [role]}]
+    (node.directory / "play.yml").write_text(json.dumps(play))
+    after = json.loads(json.dumps(INBOX))
+    after["devices"][0]["ports"][0]["state"] = state
+    looks = [{"ansible_facts": {"rdma": facts}} for facts in (INBOX, after)]
+    node.answers.update(containerd_memlock=[{"changed": True, "stale_containers": []}], ib_facts=looks)
+    (node.directory / "answers.json").write_text(json.dumps(node.answers))
+    arguments = ["-i", str(node.directory / "hosts.json"), str(node.directory / "play.yml")]
+    done = node.user.run("ansible-playbook", *arguments, check=False)
+    said = " ".join((done.stdout + done.stderr).split())
+    calls = node.calls()
+    if state == "Active":
+        assert done.returncode == 0
+        assert calls.count("containerd_memlock") == 2
+    else:
+        assert "n1 is worse than before: " in said
+        assert "port 1 was Active and is Down" in said
+        assert calls == ["ib_facts", "containerd_memlock", "ib_facts"], "n2 is left as it is"
+
+
 def test_who_knows_better_goes_without_a_way_back(node: Node) -> None:
     node.answers["driver_packages checked"] = [{"no_way_back": ["rdma-core 44.0-2"]}]
     node.answers["ib_facts"] += [due(booted=False)]

@@ -379,7 +379,7 @@ def test_a_node_names_no_file_of_the_controller(
             [
                 {
                     "ansible.builtin.debug": {
-                        "msg": "{{ lookup('ansible.builtin.pipe', 'touch %s') }}" % (tmp_path / "run")
+                        "msg": f"{{{{ lookup('ansible.builtin.pipe', 'touch {tmp_path / 'run'}') }}}}"
                     }
                 }
             ]

@@ -128,6 +128,24 @@ def test_lost_before_its_begin(
     assert "n5 is left as it is: n2, of an earlier wave, failed or was lost before a role changed it. Look at" in output
 
 
+@pytest.mark.parametrize("way", ["rescue", "ignore_unreachable"])
+@NEWEST_AND_OLDEST
+def test_kept_in_the_play(whose: str, way: str, strategy: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """It has failed, or does not answer, and whoever wrote the play lets it go on: that ends no change well."""
+    keywords: dict[str, t.Any] = {"strategy": strategy}
+    if way == "rescue":
+        tasks = change(tmp_path, "ofed", then=fault("failed"))
+        tasks = [{"block": tasks, "rescue": [{"ansible.builtin.debug": {"msg": "we go on"}}]}]
+    else:
+        nowhere = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 9}
+        gone = {"ansible.builtin.set_fact": nowhere, "when": "inventory_hostname == 'n2'"}
+        tasks = change(tmp_path, "ofed", then=[gone, {"ansible.builtin.ping": {}}])
+        keywords["ignore_unreachable"] = True
+    (hosts, _none), output = changed(request.getfixturevalue(whose), tmp_path, play(*tasks, **keywords))
+    assert {"n1", "n2"} <= hosts <= {"n1", "n2", "n3"}
+    assert "n4 is left as it is: n2, of an earlier wave, has begun the role ofed and not ended it. Look at" in output
+
+
 @pytest.mark.parametrize("whose", ["user", "oldest_user"])
 def test_a_host_that_its_user_ends_stops_nobody(whose: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     tasks = [*change(tmp_path, "ofed"), *fault("ended"), *change(tmp_path, "storage_prereqs")]

@@ -45,4 +45,4 @@ def test_which_proof_is_forgotten(needs: str, installed: bool, found: bool, forg
         if task["name"] == "restore | Forget that a proof was due"
     ]
     values = {**begun, "__ofed_installed": installed, "__ofed_restored": {"found": found}}
-    assert environment.from_string("{{ %s }}" % forget["when"]).render(values) is forgets
+    assert environment.from_string(f"{{{{ {forget['when']} }}}}").render(values) is forgets

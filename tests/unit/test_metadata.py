@@ -552,7 +552,7 @@ def test_variables_that_are_read_once_are_known() -> None:
     once = {"device_plugin", "discover", "network_operator", "plan", "report", "verify"}
     assert set(ROLES) - set(CHANGING) - once == set(OTHER_ROLES)
     of_a_host = {"verify_address", "verify_first_port", "report_generated"}
-    of_a_host |= {"discover_gather_subset", "discover_before", "discover_wait_timeout"}
+    of_a_host |= {"discover_gather_subset", "discover_before", "discover_needs", "discover_wait_timeout"}
     names = {name for role in once for name in load(f"roles/{role}/defaults/main.yml")}
     assert sorted(names - of_a_host) == list(OF_A_RUN)
 
@@ -605,8 +605,51 @@ def test_nothing_is_imported_by_what_is_imported_or_included() -> None:
             assert not [task["name"] for task in tasks if "ansible.builtin.import_tasks" in task], path
 
 
+def test_who_compares_a_node_with_what_it_was_waits_first() -> None:
+    """A port waits for its subnet manager, a daemon for its start: whoever looks at one instant takes a good change back."""
+    comparing = {
+        str(path.relative_to(ROOT / "roles")): path.read_text()
+        for path in (ROOT / "roles").glob("*/tasks/*.yml")
+        if "fabric.rdma.rdma_worse" in path.read_text()
+    }
+    # what it gathers waits for the discover_before of whoever includes it
+    assert "include_tasks: gather.yml" in comparing.pop("discover/tasks/compare.yml")
+    # the judgement of a driver is made of what prove.yml and failed.yml have looked at
+    assert "discover_before:" not in comparing.pop("ofed/tasks/driver.yml")
+    assert set(comparing) == {"ofed/tasks/failed.yml", "ofed/tasks/judge.yml"}
+    assert all("discover_before:" in text for text in comparing.values())
+
+
+def told_before(path: Path, what: str, end: str) -> bool:
+    """Whether a file of tasks says something before it says the end, itself or in a file that it includes by then."""
+    ahead = path.read_text().partition(end)[0]
+    included = [path.parent / name for name in re.findall(r"include_tasks: (\w+\.yml)", ahead)]
+    of_discover = re.findall(r"name: fabric\.rdma\.discover\n +tasks_from: (\w+)\n", ahead)
+    included += [ROOT / "roles" / "discover" / "tasks" / f"{name}.yml" for name in of_discover]
+    return what in ahead or any(told_before(each, what, end) for each in included)
+
+
+@pytest.mark.parametrize("role", CHANGING)
+def test_a_change_ends_after_the_node_was_compared(role: str) -> None:
+    """Else a role that is used alone lets the next wave begin, whatever this node has lost."""
+    directory = ROOT / "roles" / role / "tasks"
+    ends = [path for path in directory.glob("*.yml") if "state: end" in path.read_text()]
+    assert ends
+    for path in ends:
+        for what in ("fabric.rdma.rdma_worse", f"__{role}_before: \"{{{{ ansible_facts['rdma'] }}}}\""):
+            assert told_before(path, what, "state: end"), path.name
+
+
+def test_headers_are_installed_on_a_node_that_is_changed_only() -> None:
+    """What stays as it is for another reason stays without them."""
+    text = (ROOT / "roles" / "ofed" / "tasks" / "driver.yml").read_text()
+    order = ["tasks: gate.yml", "tasks: snapshot.yml", '"{{ __ofed_header_package }}"', "tasks: install.yml"]
+    places = [text.index(word) for word in order]
+    assert places == sorted(places)
+
+
 def test_modules_for_boot_have_one_writer() -> None:
-    """community.general.modprobe with "persistent" writes a file of modules-load.d anew, whatever somebody else has in it."""
+    """community.general.modprobe with "persistent" rewrites a file of modules-load.d, whatever somebody else has in it."""
     loads = [task for role in ROLES for task in tasks_of(role) if "community.general.modprobe" in task]
     assert loads
     assert not [task["name"] for task in loads if "persistent" in task["community.general.modprobe"]]

@@ -50,7 +50,7 @@ def test_there_are_such_roles() -> None:
 @pytest.mark.parametrize("family", EVIL, ids=repr)
 def test_no_path_is_made_of_it(role: Path, family: Any) -> None:
     [check] = [task["ansible.builtin.assert"]["that"] for task in tasks(role) if "ansible.builtin.assert" in task]
-    assert rendered("{{ %s }}" % check, family) == "False"
+    assert rendered(f"{{{{ {check} }}}}", family) == "False"
     [included] = [
         task["ansible.builtin.include_vars"]["file"] for task in tasks(role) if "ansible.builtin.include_vars" in task
     ]
@@ -62,7 +62,7 @@ def test_no_path_is_made_of_it(role: Path, family: Any) -> None:
 @pytest.mark.parametrize("family", ["Debian", "RedHat", "Suse"])
 def test_the_names_of_known_ones_are_there(role: Path, family: str) -> None:
     [check] = [task["ansible.builtin.assert"]["that"] for task in tasks(role) if "ansible.builtin.assert" in task]
-    assert rendered("{{ %s }}" % check, family) == "True"
+    assert rendered(f"{{{{ {check} }}}}", family) == "True"
     [included] = [
         task["ansible.builtin.include_vars"]["file"] for task in tasks(role) if "ansible.builtin.include_vars" in task
     ]

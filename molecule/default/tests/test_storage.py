@@ -77,7 +77,7 @@ def maps(host: t.Any, disk: str) -> list[str]:
 def test_multipathd_leaves_the_disk_alone(host: t.Any, disk: str) -> None:
     assert host.check_output("systemctl is-active multipathd.service").strip() == "active"
     assert maps(host, disk) == []
-    drop_in = "/etc/multipath/conf.d/longhorn.conf"
+    drop_in = "/etc/multipath/conf.d/fabric-rdma-longhorn.conf"
     host.check_output(f"mv {drop_in} {drop_in}.away")
     try:
         # nothing but the drop-in kept it from the disk

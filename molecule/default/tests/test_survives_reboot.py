@@ -1,7 +1,7 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is left when a node was started anew. The last of the files: what others look at is gone afterwards."""
+"""What is left when a node was restarted. The last of the files: what others look at is gone afterwards."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def test_the_log_of_the_failed_build_is_kept(host: t.Any) -> None:
 
 
 def test_nvidia_peermem_is_loaded_at_boot(host: t.Any) -> None:
-    """By modules-load.d: nothing else asks for it since the node was started anew."""
+    """By modules-load.d: nothing else asks for it since the node was restarted."""
     built, booted = host.check_output(
         "stat -c %Y /usr/src/stand-in-2/nvidia-peermem.c && awk '$1 == \"btime\" {print $2}' /proc/stat"
     ).split()

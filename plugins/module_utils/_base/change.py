@@ -19,6 +19,9 @@ Json = t.Dict[str, t.Any]
 PATH = "/var/lib/fabric.rdma/change.json"
 _VERSION = 1
 _MAX_BYTES = 1 << 20
+# Daemons of volumes by their key of ansible_facts.rdma.storage, and the states of which either serves the next volume.
+_DAEMONS = {"iscsi": "iscsid", "multipathd": "multipathd"}
+_SERVES = ("running", "listening")
 
 
 def snapshot(facts: t.Mapping[str, t.Any]) -> Json:
@@ -42,6 +45,9 @@ def snapshot(facts: t.Mapping[str, t.Any]) -> Json:
             "services": dict(runtime["services"]),
             "containerd": {"running": {"ready": running.get("ready")}},
         }
+    storage = facts.get("storage")
+    if storage:
+        found["storage"] = {key: {"service": storage[key]["service"]} for key in _DAEMONS}
     return found
 
 
@@ -85,19 +91,28 @@ def worse(before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any]) -> t.List
     Both are ansible_facts.rdma; a subset that one of them lacks is not compared.
     """
     lost = lost_ports(before, after) if "devices" in after else []
+    if "storage" in before and "storage" in after:
+        lost += _lost_daemons(before["storage"], after["storage"])
     if "runtime" not in before or "runtime" not in after:
         return lost
     then, now = before["runtime"], after["runtime"]
     for name, ran in sorted(then["services"].items()):
         if ran and not now["services"].get(name):
-            lost.append("%s ran and does not run any more" % name)
+            lost.append(f"{name} ran and does not run any more")
     ready = ((then["containerd"] or {}).get("running") or {}).get("ready")
     running = (now["containerd"] or {}).get("running")
     if ready and now["services"].get("containerd") and running is not None and not running.get("ready"):
-        lost.append(
-            "the container runtime was ready and is not: %s" % (running.get("error") or "RuntimeReady is false")
-        )
+        lost.append(f"the container runtime was ready and is not: {running.get('error') or 'RuntimeReady is false'}")
     return lost
+
+
+def _lost_daemons(then: t.Mapping[str, t.Any], now: t.Mapping[str, t.Any]) -> t.List[str]:
+    """Daemons of volumes that ran, or that a socket would have started, and that neither is true of now (ansible_facts.rdma.storage)."""
+    return [
+        f"{daemon} ran and does not run any more"
+        for key, daemon in _DAEMONS.items()
+        if then[key]["service"] in _SERVES and now[key]["service"] not in _SERVES
+    ]
 
 
 def lost_ports(before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any]) -> t.List[str]:
@@ -123,9 +138,7 @@ def lost_ports(before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any]) -> t
             continue
         there = now.get(key)
         if there is None:
-            lost.append("%s (%s) port %d was Active and is gone" % (name, key[0], key[1]))
+            lost.append(f"{name} ({key[0]}) port {key[1]} was Active and is gone")
         elif there[1] != "Active":
-            lost.append(
-                "%s (%s) port %d was Active and is %s (phys state %s)" % (name, key[0], key[1], there[1], there[2])
-            )
+            lost.append(f"{name} ({key[0]}) port {key[1]} was Active and is {there[1]} (phys state {there[2]})")
     return lost

@@ -75,7 +75,7 @@ def read(path: str, most: t.Optional[int] = _MOST) -> t.Optional[bytes]:
     with os.fdopen(handle, "rb") as stream, named(path):
         data = stream.read() if most is None else stream.read(most + 1)
     if most is not None and len(data) > most:
-        raise OSError(errno.EFBIG, "Is larger than %d MiB" % (most >> 20), path)
+        raise OSError(errno.EFBIG, f"Is larger than {most >> 20} MiB", path)
     return data
 
 
@@ -185,7 +185,7 @@ def _unfinished(directory: str) -> str:
             # what cannot be removed is in nobody's way
             with contextlib.suppress(OSError):
                 os.unlink(os.path.join(directory, name))
-    return os.path.join(directory, ".fabric-rdma-%d.tmp" % os.getpid())
+    return os.path.join(directory, f".fabric-rdma-{os.getpid()}.tmp")
 
 
 def replace(
@@ -219,7 +219,7 @@ def replace(
 def back_up(path: str, data: bytes) -> str:
     """Keeps the content of a file beside it, under a name with the time, with its owner, mode and so on; the name."""
     real = os.path.realpath(path)
-    kept = "%s.%d.%s~" % (real, os.getpid(), time.strftime("%Y-%m-%d@%H:%M:%S"))
+    kept = f"{real}.{os.getpid()}.{time.strftime('%Y-%m-%d@%H:%M:%S')}~"
     temporary = _unfinished(os.path.dirname(real))
     try:
         stage(temporary, data, name=kept, like=real)

@@ -46,15 +46,15 @@ def recall(path: str) -> t.Optional[t.Dict[str, t.Any]]:
     try:
         data = read(path)
     except OSError as exc:
-        raise RememberedError("%s is damaged (%s); look at it and remove it" % (path, exc.strerror)) from exc
+        raise RememberedError(f"{path} is damaged ({exc.strerror}); look at it and remove it") from exc
     if data is None:
         return None
     try:
         value = json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as exc:
-        raise RememberedError("%s is damaged (%s); look at it and remove it" % (path, exc)) from exc
+        raise RememberedError(f"{path} is damaged ({exc}); look at it and remove it") from exc
     if not isinstance(value, dict) or value.get("version") != _VERSION:
-        raise RememberedError("%s is of another version of the collection; look at it and remove it" % path)
+        raise RememberedError(f"{path} is of another version of the collection; look at it and remove it")
     return value
 
 

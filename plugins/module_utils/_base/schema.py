@@ -58,10 +58,10 @@ def _shown(value: t.Any) -> str:
     if isinstance(value, (dict, list, tuple)):
         return "a dictionary" if isinstance(value, dict) else "a list"
     if isinstance(value, str) and len(value) > _SHOWN:
-        return "a text of %d characters" % len(value)
+        return f"a text of {len(value)} characters"
     if isinstance(value, int) and abs(value) > _MOST_NUMBER:
         # Python refuses to write very large ones
-        return "a number of %d bits" % value.bit_length()
+        return f"a number of {value.bit_length()} bits"
     return repr(value)
 
 
@@ -84,11 +84,11 @@ def _words(schema: t.Mapping[str, t.Any]) -> str:
     types = [schema["type"]] if isinstance(schema["type"], str) else list(schema["type"])
     words = " or ".join(_WORDS[each] for each in types)
     if "minimum" in schema:
-        words = words.replace("number", "number of at least %s" % schema["minimum"])
+        words = words.replace("number", f"number of at least {schema['minimum']}")
     if "exclusiveMinimum" in schema:
-        words = words.replace("number", "number above %s" % schema["exclusiveMinimum"])
+        words = words.replace("number", f"number above {schema['exclusiveMinimum']}")
     if "pattern" in schema:
-        words = words.replace("text", "text of the form %s" % schema["pattern"])
+        words = words.replace("text", f"text of the form {schema['pattern']}")
     return words
 
 
@@ -120,7 +120,7 @@ class Checker:
         """where: as in optional."""
         unknown = sorted(set(schema) - _KNOWN)
         if unknown:
-            raise ValueError("the schema has %s, which nobody here checks" % ", ".join(unknown))
+            raise ValueError(f"the schema has {', '.join(unknown)}, which nobody here checks")
         self._count += 1
         number, expected = self._count, _words(schema)
         if "oneOf" in schema:
@@ -139,16 +139,16 @@ class Checker:
             if not isinstance(value, (dict, list, tuple)):
                 if scalar(value):
                     return True
-                found.append("%s is %s; expected %s" % (place or "it", _shown(value), expected))
+                found.append(f"{place or 'it'} is {_shown(value)}; expected {expected}")
                 return False
             key = (number, id(value))
             if key in seen:
                 return True
             if not scalar(value):
-                found.append("%s is %s; expected %s" % (place or "it", _shown(value), expected))
+                found.append(f"{place or 'it'} is {_shown(value)}; expected {expected}")
                 return False
             if len(value) > most:
-                found.append("%s has %d entries; expected at most %d" % (place or "it", len(value), most))
+                found.append(f"{place or 'it'} has {len(value)} entries; expected at most {most}")
                 return False
             right = True
             if isinstance(value, dict):
@@ -159,15 +159,15 @@ class Checker:
                 for name, item in value.items():
                     each = properties.get(name, rest)
                     if rest is not None and len(name) > _MOST_TEXT:
-                        found.append("%s has a key of %d characters" % (place or "it", len(name)))
+                        found.append(f"{place or 'it'} has a key of {len(name)} characters")
                         right = False
                     elif each is not None:
-                        right = each(item, "%s.%.60s" % (place, name) if place else str(name), found, seen) and right
+                        right = each(item, f"{place}.{name!s:.60}" if place else str(name), found, seen) and right
                     if len(found) >= _MOST_PROBLEMS:
                         return False
             elif items is not None:
                 for index, item in enumerate(value):
-                    right = items(item, "%s[%d]" % (place, index), found, seen) and right
+                    right = items(item, f"{place}[{index}]", found, seen) and right
                     if len(found) >= _MOST_PROBLEMS:
                         return False
             if right:
@@ -183,7 +183,7 @@ class Checker:
         def check(value: t.Any, place: str, found: t.List[str], seen: t.Set[t.Tuple[int, int]]) -> bool:
             way = ways.get(_type_of(value))
             if way is None:
-                found.append("%s is %s; expected %s" % (place or "it", _shown(value), expected))
+                found.append(f"{place or 'it'} is {_shown(value)}; expected {expected}")
                 return False
             return way(value, place, found, seen)
 

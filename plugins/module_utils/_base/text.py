@@ -70,7 +70,7 @@ def _sequences(names: t.Sequence[str]) -> t.List[str]:
         last = key
     pieces = []
     for run in runs:
-        pieces += run if len(run) < 3 else ["%s..%s" % (run[0], run[-1])]
+        pieces += run if len(run) < 3 else [f"{run[0]}..{run[-1]}"]
     return pieces
 
 
@@ -105,7 +105,7 @@ def alike(texts: t.Iterable[t.Any], hosts: t.Collection[str]) -> t.List[t.Tuple[
         if len(names) > 1:
             sentences.append((text[2:] if text.startswith(": ") else "each" + text, names))
         else:
-            sentences.append(("host %s%s" % (names[0], text) if named else text, names))
+            sentences.append((f"host {names[0]}{text}" if named else text, names))
     return sentences
 
 

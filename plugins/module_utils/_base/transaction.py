@@ -67,11 +67,11 @@ class Transaction:
         try:
             state = json.loads(data.decode("utf-8"))
         except (ValueError, RecursionError) as exc:
-            raise TransactionError("%s is not JSON: %s" % (path, exc)) from exc
+            raise TransactionError(f"{path} is not JSON: {exc}") from exc
         if not isinstance(state, dict) or state.get("version") != _VERSION:
             raise TransactionError(
-                "%s is of another version of the collection; finish with that one, or compare the files it names with "
-                "their backups and remove it" % path
+                f"{path} is of another version of the collection; finish with that one, or compare the files it names with "
+                "their backups and remove it"
             )
         return state
 
@@ -119,14 +119,14 @@ class Transaction:
         Overtaken when one of them is not that any more.
         """
         since = time.strftime("%Y-%m-%d@%H:%M:%S")
-        kept = os.path.join(self._directory, "%s.%d" % (since.replace(":", ""), os.getpid()))
+        kept = os.path.join(self._directory, f"{since.replace(':', '')}.{os.getpid()}")
         entries: t.List[Json] = []
         old: t.Dict[str, t.Optional[bytes]] = {}
         for path in sorted({*planned, *(os.path.realpath(path) for path, _data in changes)}):
             old[path] = read(path)
             if path in planned and digest(old[path]) != planned[path]:
                 raise Overtaken(
-                    "%s was changed by somebody else since it was read, and nothing was written; run again" % path
+                    f"{path} was changed by somebody else since it was read, and nothing was written; run again"
                 )
         for number, (path, data) in enumerate(changes):
             # a link stays a link: the file that it leads to is replaced
@@ -135,8 +135,8 @@ class Transaction:
             entries.append(
                 {
                     "path": real,
-                    "staged": os.path.join(head, ".fabric-rdma-%d-%d.tmp" % (os.getpid(), number)),
-                    "backup": None if old[real] is None else os.path.join(kept, "%d-%s" % (number, name)),
+                    "staged": os.path.join(head, f".fabric-rdma-{os.getpid()}-{number}.tmp"),
+                    "backup": None if old[real] is None else os.path.join(kept, f"{number}-{name}"),
                     "before": digest(old[real]),
                     "after": digest(data),
                     "made": self._missing(head),
@@ -179,9 +179,9 @@ class Transaction:
         """Puts the new files in their places, in their order."""
         for entry in self._state["files"]:
             if digest(read(entry["path"])) != entry["before"]:
-                raise TransactionError("%s was changed by somebody else in this moment" % entry["path"])
+                raise TransactionError(f"{entry['path']} was changed by somebody else in this moment")
             put(entry["staged"], entry["path"])
-            self._step("written %s" % entry["path"])
+            self._step(f"written {entry['path']}")
 
     def backups(self) -> t.Dict[str, str]:
         """The copies of the old files of this change, by path."""
@@ -199,13 +199,13 @@ class Transaction:
                     data = read(entry["backup"])
                     if digest(data) != entry["before"] or data is None:
                         raise TransactionError(
-                            "%s cannot be put back: its copy %s is not the file it was" % (path, entry["backup"])
+                            f"{path} cannot be put back: its copy {entry['backup']} is not the file it was"
                         )
                     self._copy(data, entry["staged"], like=entry["backup"], name=path)
                     put(entry["staged"], path)
                 elif any(path.encode("utf-8", "surrogateescape") in text for text in theirs):
                     # without it, what somebody else made of our file would be worse than before
-                    left.append("%s is new and stays, since that file names it" % path)
+                    left.append(f"{path} is new and stays, since that file names it")
                 else:
                     unlink(path)
                     sync_directory(os.path.dirname(path))
@@ -225,7 +225,7 @@ class Transaction:
                 # somebody else may have put something there
                 with contextlib.suppress(OSError):
                     os.rmdir(made)
-            self._step("restored %s" % path)
+            self._step(f"restored {path}")
         return left
 
     @staticmethod
@@ -247,6 +247,6 @@ class Transaction:
         try:
             self._save(self._record, record)
         except OSError as exc:
-            return "%s: %s" % (exc.filename, exc.strerror)
+            return f"{exc.filename}: {exc.strerror}"
         self._step("recorded")
         return None

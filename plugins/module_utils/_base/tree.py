@@ -219,7 +219,7 @@ class Tree:
 
         A capture has the answers of the node that it was taken from, as files below ANSWERS.
         """
-        return self.text(posixpath.normpath("%s/%s/%s" % (ANSWERS, question, path)))
+        return self.text(posixpath.normpath(f"{ANSWERS}/{question}/{path}"))
 
 
 class DirectoryTree(Tree):
@@ -399,7 +399,7 @@ class Recorder(Tree):
     def answer(self, question: str, path: str) -> t.Optional[str]:
         answer = self._tree.answer(question, path)
         if answer is not None:
-            self.entries[posixpath.normpath("%s/%s/%s" % (ANSWERS, question, path))] = Entry("f", answer.encode())
+            self.entries[posixpath.normpath(f"{ANSWERS}/{question}/{path}")] = Entry("f", answer.encode())
         return answer
 
 
@@ -416,7 +416,7 @@ def dump_listing(entries: t.Mapping[str, Entry]) -> str:
         elif entry.kind == "f":
             lines.append("f %s %s" % (name, json.dumps(entry.data.decode("utf-8", "surrogateescape"))))
         elif path not in parents and name:
-            lines.append("d %s" % name)
+            lines.append(f"d {name}")
     return "\n".join(lines) + "\n"
 
 
@@ -443,7 +443,7 @@ def load_listing(text: str, source: str) -> t.Dict[str, Entry]:
     # more lines than a capture has are not taken apart
     lines = text.split("\n", 2 * _MAX_CAPTURE_ENTRIES)
     if lines[0].rstrip() != CAPTURE_HEADER:
-        raise TreeError("%s: not a capture: the first line is not '%s'" % (source, CAPTURE_HEADER))
+        raise TreeError(f"{source}: not a capture: the first line is not '{CAPTURE_HEADER}'")
     entries: t.Dict[str, Entry] = {}
     for number, line in enumerate(lines[1:], 2):
         if not line or line.startswith("#"):
@@ -454,13 +454,11 @@ def load_listing(text: str, source: str) -> t.Dict[str, Entry]:
         odd = {"", ".", ".."} & set(path[1:].split("/"))
         if kind not in ("d", "f", "l") or odd or (kind == "l" and not value):
             raise TreeError(
-                "%s, line %d: expected 'd PATH', 'f PATH JSON' or 'l PATH TARGET', found '%.60s'"
-                % (source, number, line)
+                f"{source}, line {number}: expected 'd PATH', 'f PATH JSON' or 'l PATH TARGET', found '{line!s:.60}'"
             )
         if len(path) > _MAX_PATH:
             raise TreeError(
-                "%s, line %d: a path of %d characters; no system has one of more than %d"
-                % (source, number, len(path), _MAX_PATH)
+                f"{source}, line {number}: a path of {len(path)} characters; no system has one of more than {_MAX_PATH}"
             )
         if len(entries) >= _MAX_CAPTURE_ENTRIES or number > 2 * _MAX_CAPTURE_ENTRIES:
             raise _too_large(source)
@@ -471,7 +469,7 @@ def load_listing(text: str, source: str) -> t.Dict[str, Entry]:
             except (ValueError, AttributeError, RecursionError) as exc:
                 reason = "it is nested too deeply" if isinstance(exc, RecursionError) else str(exc)
                 raise TreeError(
-                    "%s, line %d: the content of %s is not a JSON string: %s" % (source, number, name, reason)
+                    f"{source}, line {number}: the content of {name} is not a JSON string: {reason}"
                 ) from exc
         else:
             entries[path] = Entry(kind, target=value.replace("%0A", "\n").replace("%25", "%") if kind == "l" else "")
@@ -480,8 +478,7 @@ def load_listing(text: str, source: str) -> t.Dict[str, Entry]:
 
 def _too_large(source: str) -> TreeError:
     return TreeError(
-        "%s: more than %d MiB or %d entries: this is not a capture"
-        % (source, _MAX_CAPTURE_BYTES >> 20, _MAX_CAPTURE_ENTRIES)
+        f"{source}: more than {_MAX_CAPTURE_BYTES >> 20} MiB or {_MAX_CAPTURE_ENTRIES} entries: this is not a capture"
     )
 
 
@@ -505,7 +502,7 @@ class _Member(tarfile.TarInfo):
     def frombuf(cls, buf: t.Any, encoding: str, errors: str) -> "_Member":
         found = super().frombuf(buf, encoding, errors)
         if found.size < 0:
-            raise tarfile.ReadError("member '%.60s' has a negative size" % found.name)
+            raise tarfile.ReadError(f"member '{found.name!s:.60}' has a negative size")
         return found
 
 
@@ -522,7 +519,7 @@ def load_archive(blob: bytes, source: str) -> t.Dict[str, Entry]:
             for count, member in enumerate(archive):
                 # an extended header may say another size than its member
                 if member.size < 0:
-                    raise TreeError("%s: member '%.60s' has a negative size" % (source, member.name))
+                    raise TreeError(f"{source}: member '{member.name!s:.60}' has a negative size")
                 # a sparse member is larger than what it takes up in the archive
                 total += member.size
                 if count >= _MAX_CAPTURE_ENTRIES or total > _MAX_CAPTURE_BYTES:
@@ -531,11 +528,11 @@ def load_archive(blob: bytes, source: str) -> t.Dict[str, Entry]:
                 if not parts:
                     continue
                 if ".." in parts:
-                    raise TreeError("%s: member '%s' leads out of the archive" % (source, member.name))
+                    raise TreeError(f"{source}: member '{member.name}' leads out of the archive")
                 if len(member.name) > _MAX_PATH:
                     raise TreeError(
-                        "%s: a member's name has %d characters; no system has a path of more than %d"
-                        % (source, len(member.name), _MAX_PATH)
+                        f"{source}: a member's name has {len(member.name)} characters; no system has a path of more "
+                        f"than {_MAX_PATH}"
                     )
                 path = "/" + "/".join(parts)
                 if member.isdir():
@@ -546,14 +543,12 @@ def load_archive(blob: bytes, source: str) -> t.Dict[str, Entry]:
                     handle = archive.extractfile(member)
                     entries[path] = Entry("f", handle.read() if handle else b"")
                 else:
-                    raise TreeError(
-                        "%s: member '%s' is neither file, directory nor symbolic link" % (source, member.name)
-                    )
+                    raise TreeError(f"{source}: member '{member.name}' is neither file, directory nor symbolic link")
     except TreeError:
         raise
     # zlib.error, LZMAError, ValueError, UnicodeError, ...: a damaged archive fails anywhere in the libraries
     except Exception as exc:
-        raise TreeError("%s: not a readable tar archive: %s" % (source, " ".join(str(exc).split()))) from exc
+        raise TreeError(f"{source}: not a readable tar archive: {' '.join(str(exc).split())}") from exc
     return entries
 
 
@@ -569,14 +564,14 @@ def open_tree(root: str, ask: t.Optional[t.Callable[[str, str], t.Optional[str]]
         handle = os.open(root, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with os.fdopen(handle, "rb") as stream:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise TreeError("root '%s' is neither a directory nor a capture file" % root)
+                raise TreeError(f"root '{root}' is neither a directory nor a capture file")
             blob = stream.read(_MAX_CAPTURE_BYTES + 1)
     except OSError as exc:
         raise TreeError(
-            "root '%s' cannot be read: %s (expected a directory or a capture file)" % (root, exc.strerror)
+            f"root '{root}' cannot be read: {exc.strerror} (expected a directory or a capture file)"
         ) from exc
     if len(blob) > _MAX_CAPTURE_BYTES:
-        raise TreeError("root '%s' is larger than %d MiB: this is not a capture" % (root, _MAX_CAPTURE_BYTES >> 20))
+        raise TreeError(f"root '{root}' is larger than {_MAX_CAPTURE_BYTES >> 20} MiB: this is not a capture")
     if blob.startswith(CAPTURE_HEADER.encode()):
         return MemoryTree(load_listing(blob.decode("utf-8", "surrogateescape"), root), root)
     return MemoryTree(load_archive(blob, root), root)

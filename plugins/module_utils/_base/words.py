@@ -32,4 +32,4 @@ def nearest(name: t.Any, known: t.Collection[str]) -> str:
     found = difflib.get_close_matches(name.lower(), sorted(known), 1, 0.6)
     # of names that are as near, and of what differs in capitals only
     found = [each for each in known if each.lower() == name.lower()] or found
-    return "; did you mean %s?" % found[0] if found else ""
+    return f"; did you mean {found[0]}?" if found else ""

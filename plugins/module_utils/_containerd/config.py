@@ -34,13 +34,11 @@ __all__ = [
     "ConfigFile",
     "Handler",
     "Plan",
-    "cri_plugin",
     "default_handler",
     "dump_difference",
     "effective",
     "load",
     "plan_edits",
-    "plan_removal",
 ]
 
 Json = t.Dict[str, t.Any]
@@ -102,7 +100,7 @@ class Handler(t.NamedTuple):
 
 
 class Plan(t.NamedTuple):
-    """New texts of existing files and texts of new files by path, files that are to be removed, and sentences.
+    """New texts of existing files and texts of new files by path, and sentences.
 
     When there is a refusal there is nothing else.
     """
@@ -110,12 +108,6 @@ class Plan(t.NamedTuple):
     edits: t.Dict[str, str]
     creates: t.Dict[str, str]
     refusals: t.List[str]
-    removes: t.Tuple[str, ...] = ()
-
-
-def cri_plugin(version: int) -> str:
-    """Name of the CRI plugin's table in a file of a version. It goes by the file, not by the daemon."""
-    return {0: _V1, 1: _V1, 2: _V2}.get(version, _V3)
 
 
 def _newest(generation: Generation) -> int:
@@ -157,22 +149,21 @@ def load(
             if not files:
                 return []
             raise ConfigError(
-                "%s is imported and is not there, or is no file: containerd would not start. Put it back, or remove it from "
-                "the imports" % path
+                f"{path} is imported and is not there, or is no file: containerd would not start. Put it back, or remove it from "
+                "the imports"
             )
         try:
             data = parse(text)
         except TomlError as exc:
-            raise ConfigError("%s, %s" % (path, exc)) from None
+            raise ConfigError(f"{path}, {exc}") from None
         own = data.get("version", 0)
         if isinstance(own, bool) or not isinstance(own, int) or own < 0:
-            raise ConfigError("%s: version is no number from 1 to %d" % (path, _newest(generation)))
+            raise ConfigError(f"{path}: version is no number from 1 to {_newest(generation)}")
         if generation >= (2, 3):
             highest = highest or own
             if own > highest:
                 raise ConfigError(
-                    "%s has version %d, more than %s with %d: %s would not start"
-                    % (path, own, root_path, highest, _name(generation))
+                    f"{path} has version {own}, more than {root_path} with {highest}: {_name(generation)} would not start"
                 )
         files.append(ConfigFile(path, text, own or (files[0].version if files else 1), data))
         pending += _imports(path, data, generation, glob)
@@ -189,8 +180,7 @@ def _validate(files: t.Sequence[ConfigFile], generation: Generation) -> None:
         # 1.6 takes newer versions without a word
         if own > newest and (own == version or generation >= (2, 3)) and generation >= (1, 7):
             raise ConfigError(
-                "%s has version %d, and %s knows up to %d: it would not start"
-                % (file.path, own, _name(generation), newest)
+                f"{file.path} has version {own}, and {_name(generation)} knows up to {newest}: it would not start"
             )
         for key in ("disabled_plugins", "required_plugins", "plugins"):
             names = file.data.get(key, [])
@@ -201,8 +191,8 @@ def _validate(files: t.Sequence[ConfigFile], generation: Generation) -> None:
             for name in names:
                 if not _valid_plugin(name, generation, version, own, key):
                     raise ConfigError(
-                        "%s: %s has a plugin without its whole name, which begins with io.containerd.: %s would not start"
-                        % (file.path, key, _name(generation))
+                        f"{file.path}: {key} has a plugin without its whole name, which begins with io.containerd.: "
+                        f"{_name(generation)} would not start"
                     )
 
 
@@ -229,8 +219,8 @@ def _imports(
         if found and generation < (1, 7) and not posixpath.isabs(pattern):
             # early releases of 1.6 look for it from the daemon's directory, late ones from the file's
             raise ConfigError(
-                "%s imports the relative pattern %s, of which releases of containerd 1.6 make different things; write it as %s"
-                % (path, pattern, absolute)
+                f"{path} imports the relative pattern {pattern}, of which releases of containerd 1.6 make different "
+                f"things; write it as {absolute}"
             )
         yield from found
 
@@ -238,7 +228,7 @@ def _imports(
 def _patterns(path: str, data: Json) -> t.List[str]:
     patterns = data.get("imports", [])
     if not isinstance(patterns, list) or not all(isinstance(pattern, str) for pattern in patterns):
-        raise ConfigError("%s: imports is no list of paths" % path)
+        raise ConfigError(f"{path}: imports is no list of paths")
     return patterns
 
 
@@ -270,7 +260,7 @@ def _table(file: ConfigFile, *names: str) -> t.Optional[Json]:
             return None
         table = table[name]
         if not isinstance(table, dict):
-            raise ConfigError("%s: %s is no table: containerd would not start" % (file.path, dotted(names)))
+            raise ConfigError(f"{file.path}: {dotted(names)} is no table: containerd would not start")
     return t.cast(Json, table)
 
 
@@ -327,7 +317,7 @@ def _setting(file: ConfigFile, table: Json, key: str, default: t.Optional[str]) 
     """A later file's empty text switches an earlier file's off."""
     value = table.get(key, default)
     if value is not None and not isinstance(value, str):
-        raise ConfigError("%s: %s is no string: CRI would not start" % (file.path, key))
+        raise ConfigError(f"{file.path}: {key} is no string: CRI would not start")
     return value or None
 
 
@@ -422,41 +412,16 @@ def plan_edits(
     return _plan(files, texts, refusals)
 
 
-def plan_removal(
-    files: t.Sequence[ConfigFile], generation: Generation, ours: t.Container[str], root_path: str = _DEFAULT_PATH
-) -> Plan:
-    """What to write so that no handler has one of these paths as its base runtime spec; what others have set stays.
-
-    A file that plan_edits() made, and in which nobody else has written, goes.
-    """
-    texts = {file.path: file.text for file in files}
-    try:
-        texts = _without(files, texts, generation, root_path, lambda _name, value: value in ours)
-    except Refused as exc:
-        return _plan(files, texts, [str(exc)])
-    return _plan(files, texts, [])
-
-
 def _plan(files: t.Sequence[ConfigFile], texts: t.Mapping[str, str], refusals: t.List[str]) -> Plan:
     if refusals:
         return Plan({}, {}, refusals)
     before = {file.path: file.text for file in files}
     changed = {path: text for path, text in texts.items() if text != before.get(path)}
     return Plan(
-        {path: text for path, text in changed.items() if path in before and not _empty(text)},
+        {path: text for path, text in changed.items() if path in before},
         {path: text for path, text in changed.items() if path not in before},
         [],
-        tuple(path for path, text in changed.items() if path in before and _empty(text)),
     )
-
-
-def _empty(text: str) -> bool:
-    """A file of ours in which nothing is set any more."""
-    if not text.startswith(_MARK) or text.count("#") > _MARK.count("#"):
-        return False
-    data = parse(text)
-    data.pop("version", None)
-    return all(value == {} for value in _leaves(data).values())
 
 
 def _problem(
@@ -467,16 +432,12 @@ def _problem(
     generation: Generation,
 ) -> t.Optional[str]:
     if name not in handlers:
-        return "containerd has no runtime handler %s; it has %s" % (name, ", ".join(sorted(handlers)) or "none")
+        return f"containerd has no runtime handler {name}; it has {', '.join(sorted(handlers)) or 'none'}"
     if spec is not None and not posixpath.isabs(spec):
-        return "%s: the path of a base runtime spec has to be absolute, else CRI does not start" % spec
+        return f"{spec}: the path of a base runtime spec has to be absolute, else CRI does not start"
     if name in _deprecated(files, generation):
         key = next(key for key, other in _DEPRECATED.items() if other == name)
-        return "%s defines the runtime handler %s with the deprecated table %s; write it as a table of runtimes" % (
-            handlers[name].file,
-            name,
-            key,
-        )
+        return f"{handlers[name].file} defines the runtime handler {name} with the deprecated table {key}; write it as a table of runtimes"
     return None
 
 
@@ -496,14 +457,14 @@ def _unclear(
         own = _own_version(file)
         if own > _newest(generation):
             refusals.append(
-                "%s has version %d, of which %s reads no CRI settings; convert it to version %d"
-                % (file.path, own, _name(generation), _newest(generation))
+                f"{file.path} has version {own}, of which {_name(generation)} reads no CRI settings; convert it to "
+                f"version {_newest(generation)}"
             )
             continue
         if old_names_lost and own < 2 and _table(file, "plugins", _V1) is not None:
             refusals.append(
-                "%s has version 1, whose table [plugins.cri] %s does not read; convert it with `containerd config migrate`"
-                % (file.path, _name(generation))
+                f"{file.path} has version 1, whose table [plugins.cri] {_name(generation)} does not read; convert it "
+                "with `containerd config migrate`"
             )
             continue
         for plugin in (_V1, _V2, _V3):
@@ -512,11 +473,11 @@ def _unclear(
             lost = sorted(name for name in names if running is None or name in running)
             if lost:
                 other = layers[-1].file.path if layers else file.path
-                because = "" if other == file.path else ", because of %s" % other
+                because = "" if other == file.path else f", because of {other}"
                 refusals.append(
-                    "%s defines the runtime handler %s under [plugins.%s], which %s does not use%s: its next start would be "
+                    f"{file.path} defines the runtime handler {', '.join(lost)} under [plugins.{dotted([plugin])}], "
+                    f"which {_name(generation)} does not use{because}: its next start would be "
                     "without. Define it where that counts, or remove it"
-                    % (file.path, ", ".join(lost), dotted([plugin]), _name(generation), because)
                 )
     return refusals
 
@@ -539,7 +500,7 @@ def _with(
         try:
             text = texts.get(place.path)
             if text is None:
-                text = _MARK + "version = %d\n" % (place.version or 2)
+                text = _MARK + f"version = {place.version or 2}\n"
             table = ("plugins", place.plugin, "containerd", "runtimes", name)
             if generation < (2, 0) and handler.file is None:
                 text = _written_down(text, table, dump, generation)
@@ -549,8 +510,8 @@ def _with(
             problem = str(exc)
         if problem is None:
             return after
-        reasons.append("%s: %s" % (place.path, problem))
-    raise Refused("%s. Set %s of the runtime handler %s there by hand" % (reasons[-1], _SPEC, name))
+        reasons.append(f"{place.path}: {problem}")
+    raise Refused(f"{reasons[-1]}. Set {_SPEC} of the runtime handler {name} there by hand")
 
 
 def _places(
@@ -653,9 +614,7 @@ def _without(
                 try:
                     after[path] = remove_value(after[path], (*table, _SPEC))
                 except Refused as exc:
-                    raise Refused(
-                        "%s: %s. Remove %s of the runtime handler %s by hand" % (path, exc, _SPEC, name)
-                    ) from exc
+                    raise Refused(f"{path}: {exc}. Remove {_SPEC} of the runtime handler {name} by hand") from exc
     then = _reload(files, after, generation, root_path)
     found = effective(then, generation)
     wanted = {
@@ -670,8 +629,8 @@ def _without(
     )
     if problem or left:
         raise Refused(
-            "%s of the runtime handler %s cannot be removed: %s"
-            % (_SPEC, ", ".join(left or sorted(before)), problem or "it stays as it is")
+            f"{_SPEC} of the runtime handler {', '.join(left or sorted(before))} cannot be removed: "
+            f"{problem or 'it stays as it is'}"
         )
     return after
 
@@ -708,9 +667,9 @@ def _difference(
         if name not in found or name not in wanted:
             return "the edit would %s the runtime handler %s" % ("remove" if name in wanted else "add", name)
         if found[name].runtime_type != wanted[name].runtime_type:
-            return "the edit would change the runtime_type of %s" % name
+            return f"the edit would change the runtime_type of {name}"
         if found[name].base_runtime_spec != wanted[name].base_runtime_spec:
-            return "the edit would not give %s this %s, as containerd merges its files" % (name, _SPEC)
+            return f"the edit would not give {name} this {_SPEC}, as containerd merges its files"
     if default_handler(before, generation) != default_handler(after, generation):
         return "the edit would change the default runtime handler"
     if before and _merged_version(before, generation) != _merged_version(after, generation):

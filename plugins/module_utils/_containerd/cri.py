@@ -87,7 +87,7 @@ class Cri:
         try:
             return decode(self.call(method, encode(fields)))
         except WireError as exc:
-            raise CriError(0, "%s: the answer to %s cannot be read: %s" % (self.socket_path, method, exc)) from exc
+            raise CriError(0, f"{self.socket_path}: the answer to {method} cannot be read: {exc}") from exc
 
     def version(self) -> t.Tuple[str, str]:
         """(name, version) of the runtime, such as ("containerd", "1.7.24")."""

@@ -145,10 +145,10 @@ def decode(data: bytes) -> Message:
             if kind == 2:
                 size, at = _read_varint(data, at)
             if at + size > len(data):
-                raise WireError("field %d has %d bytes, of which %d are there" % (number, size, len(data) - at))
+                raise WireError(f"field {number} has {size} bytes, of which {len(data) - at} are there")
             value, at = data[at : at + size], at + size
         else:
-            raise WireError("field %d has the unknown wire type %d" % (number, kind))
+            raise WireError(f"field {number} has the unknown wire type {kind}")
         if number == 0:
             raise WireError("there is no field 0")
         found.setdefault(number, []).append(value)
@@ -228,7 +228,7 @@ def _string(data: bytes, at: int) -> t.Tuple[str, int]:
 
 def _static(index: int) -> t.Tuple[str, str]:
     if not 1 <= index <= len(_STATIC):
-        raise WireError("a header refers to entry %d of a table that is empty" % index)
+        raise WireError(f"a header refers to entry {index} of a table that is empty")
     name, _dummy, value = _STATIC[index - 1].partition("=")
     return name, value
 
@@ -277,7 +277,7 @@ def _request(path: str, message: bytes, timeout: float) -> bytes:
     body = b"\0" + struct.pack(">I", len(message)) + message
     if len(body) > _WINDOW:
         raise GrpcError(
-            INVALID_ARGUMENT, "a request of %d bytes; the longest that is sent is %d" % (len(message), _WINDOW - 5)
+            INVALID_ARGUMENT, f"a request of {len(message)} bytes; the longest that is sent is {_WINDOW - 5}"
         )
     headers = (
         (":method", "POST"),
@@ -287,7 +287,7 @@ def _request(path: str, message: bytes, timeout: float) -> bytes:
         ("te", "trailers"),
         ("content-type", "application/grpc"),
         ("user-agent", "fabric.rdma"),
-        ("grpc-timeout", "%dm" % max(1, int(timeout * 1000))),
+        ("grpc-timeout", f"{max(1, int(timeout * 1000))}m"),
     )
     # HEADER_TABLE_SIZE 0, ENABLE_PUSH 0, INITIAL_WINDOW_SIZE as large as it can be: replies never wait for us
     settings = struct.pack(">HIHIHI", 1, 0, 2, 0, 4, 2**31 - 1)
@@ -330,7 +330,7 @@ class _Reply:
         if kind == _PING:
             return b"" if flags & _ACK else _frame(_PING, _ACK, 0, payload)
         if kind == _GOAWAY and len(payload) >= 8 and struct.unpack(">I", payload[:4])[0] & 0x7FFFFFFF < 1:
-            raise GrpcError(UNAVAILABLE, "it sent the call away: %s" % payload[8:].decode("utf-8", "replace"))
+            raise GrpcError(UNAVAILABLE, f"it sent the call away: {payload[8:].decode('utf-8', 'replace')}")
         if stream != 1:
             return b""
         if kind == _RST_STREAM:
@@ -339,14 +339,14 @@ class _Reply:
             self.body += _unpadded(flags, payload)
             self.ended = bool(flags & _END_STREAM)
             if len(self.body) > _MAX_REPLY:
-                raise WireError("an answer of more than %d MiB" % (_MAX_REPLY >> 20))
+                raise WireError(f"an answer of more than {_MAX_REPLY >> 20} MiB")
         elif kind in (_HEADERS, _CONTINUATION):
             if kind == _HEADERS:
                 self._block, self._ends = bytearray(_unpadded(flags, payload)), bool(flags & _END_STREAM)
             else:
                 self._block += payload
             if len(self._block) > _MAX_REPLY:
-                raise WireError("headers of more than %d MiB" % (_MAX_REPLY >> 20))
+                raise WireError(f"headers of more than {_MAX_REPLY >> 20} MiB")
             if flags & _END_HEADERS:
                 self.headers.update(decode_headers(bytes(self._block)))
                 self.ended = self._ends
@@ -357,7 +357,7 @@ class _Reply:
         status = self.headers.get("grpc-status", "")
         if status != "0":
             if not status.isdigit():
-                raise WireError("an answer without grpc-status (HTTP status %s)" % self.headers.get(":status", "none"))
+                raise WireError(f"an answer without grpc-status (HTTP status {self.headers.get(':status', 'none')})")
             # grpc-message is percent-encoded
             raise GrpcError(int(status), urllib.parse.unquote(self.headers.get("grpc-message", "")))
         if len(self.body) < 5 or self.body[0] or struct.unpack(">I", self.body[1:5])[0] != len(self.body) - 5:
@@ -401,9 +401,9 @@ def unary(socket_path: str, path: str, message: bytes, timeout: float) -> bytes:
         try:
             connection.connect(socket_path)
         except socket.timeout as exc:
-            raise GrpcError(DEADLINE_EXCEEDED, "%s: no connection in %g seconds" % (socket_path, timeout)) from exc
+            raise GrpcError(DEADLINE_EXCEEDED, f"{socket_path}: no connection in {timeout:g} seconds") from exc
         except OSError as exc:
-            raise GrpcError(UNAVAILABLE, "%s: %s" % (socket_path, _connect_reason(exc))) from exc
+            raise GrpcError(UNAVAILABLE, f"{socket_path}: {_connect_reason(exc)}") from exc
         try:
             connection.sendall(request)
             while not reply.ended:
@@ -411,7 +411,7 @@ def unary(socket_path: str, path: str, message: bytes, timeout: float) -> bytes:
                 size = struct.unpack(">I", b"\0" + head[:3])[0]
                 kind, flags, stream = struct.unpack(">BBI", head[3:])
                 if size > _MAX_REPLY:
-                    raise WireError("a frame of %d bytes" % size)
+                    raise WireError(f"a frame of {size} bytes")
                 answer = reply.take(kind, flags, stream & 0x7FFFFFFF, _receive(connection, size, deadline))
                 if answer:
                     # a server that has answered may have closed already
@@ -419,10 +419,10 @@ def unary(socket_path: str, path: str, message: bytes, timeout: float) -> bytes:
                         connection.sendall(answer)
             return reply.message()
         except socket.timeout as exc:
-            raise GrpcError(DEADLINE_EXCEEDED, "%s: no answer in %g seconds" % (socket_path, timeout)) from exc
+            raise GrpcError(DEADLINE_EXCEEDED, f"{socket_path}: no answer in {timeout:g} seconds") from exc
         except OSError as exc:
-            raise GrpcError(UNAVAILABLE, "%s: %s" % (socket_path, exc.strerror or exc)) from exc
+            raise GrpcError(UNAVAILABLE, f"{socket_path}: {exc.strerror or exc}") from exc
         except WireError as exc:
-            raise GrpcError(UNAVAILABLE, "%s does not speak gRPC: %s" % (socket_path, exc)) from exc
+            raise GrpcError(UNAVAILABLE, f"{socket_path} does not speak gRPC: {exc}") from exc
         except GrpcError as exc:
-            raise GrpcError(exc.status, "%s: %s" % (socket_path, exc)) from exc
+            raise GrpcError(exc.status, f"{socket_path}: {exc}") from exc

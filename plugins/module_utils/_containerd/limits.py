@@ -50,4 +50,4 @@ def limit_text(limit: t.Optional[Limit]) -> str:
     if limit is None:
         return "unknown"
     soft, hard = limit
-    return limit_words(soft) if soft == hard else "%s (hard: %s)" % (limit_words(soft), limit_words(hard))
+    return limit_words(soft) if soft == hard else f"{limit_words(soft)} (hard: {limit_words(hard)})"

@@ -98,7 +98,7 @@ def _value(name: str, key: str, value: t.Any) -> int:
             return UNLIMITED
         number = int(text) if re.fullmatch(r"[0-9]{1,20}", text) else None
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= UNLIMITED:
-        raise SpecError("%s: %s is %r; expected 'unlimited' or an integer from 0 to %d" % (name, key, value, UNLIMITED))
+        raise SpecError(f"{name}: {key} is {value!r}; expected 'unlimited' or an integer from 0 to {UNLIMITED}")
     return number
 
 
@@ -110,13 +110,13 @@ def parse_rlimits(wishes: t.Sequence[t.Mapping[str, t.Any]]) -> t.List[Rlimit]:
         if not name.startswith("RLIMIT_"):
             name = "RLIMIT_" + name
         if name not in RLIMITS:
-            raise SpecError("unknown rlimit '%s'; known are %s" % (wish.get("type"), ", ".join(RLIMITS)))
+            raise SpecError(f"unknown rlimit '{wish.get('type')}'; known are {', '.join(RLIMITS)}")
         if any(other.type == name for other in found):
-            raise SpecError("%s is asked for twice" % name)
+            raise SpecError(f"{name} is asked for twice")
         soft = _value(name, "soft", wish.get("soft"))
         hard = soft if wish.get("hard") is None else _value(name, "hard", wish["hard"])
         if soft > hard:
-            raise SpecError("%s: soft %d is above hard %d" % (name, soft, hard))
+            raise SpecError(f"{name}: soft {soft} is above hard {hard}")
         found.append(Rlimit(name, soft, hard))
     if not found:
         raise SpecError("no rlimit is asked for")
@@ -139,17 +139,17 @@ def load_spec(data: bytes, source: str) -> Json:
     try:
         spec = json.loads(data.decode("utf-8"), object_pairs_hook=_no_duplicates)
     except (ValueError, RecursionError, SpecError) as exc:
-        raise SpecError("%s is not JSON that containerd could read: %s" % (source, exc)) from exc
+        raise SpecError(f"{source} is not JSON that containerd could read: {exc}") from exc
     for place, wrong in _unfaithful(spec):
-        raise SpecError("%s: %s %s" % (source, place, wrong))
+        raise SpecError(f"{source}: {place} {wrong}")
     if not isinstance(spec, dict):
-        raise SpecError("%s holds a JSON %s; a runtime specification is an object" % (source, _kind(spec)))
+        raise SpecError(f"{source} holds a JSON {_kind(spec)}; a runtime specification is an object")
     process = spec.get("process")
     if not isinstance(spec.get("ociVersion"), str) or not isinstance(process, dict):
-        raise SpecError("%s has no ociVersion or no process: it is no runtime specification" % source)
+        raise SpecError(f"{source} has no ociVersion or no process: it is no runtime specification")
     entries = process.get("rlimits")
     if entries is not None and not isinstance(entries, list):
-        raise SpecError("%s: process.rlimits is a JSON %s; expected a list" % (source, _kind(entries)))
+        raise SpecError(f"{source}: process.rlimits is a JSON {_kind(entries)}; expected a list")
     for entry in entries or []:
         if not isinstance(entry, dict) or not isinstance(entry.get("type"), str):
             raise SpecError("%s: process.rlimits has an entry without type: %.80r" % (source, entry))
@@ -158,8 +158,7 @@ def load_spec(data: bytes, source: str) -> Json:
             value = entry.get(key)
             if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= UNLIMITED:
                 raise SpecError(
-                    "%s: %s of %s is %r; containerd reads only integers from 0 to %d"
-                    % (source, key, entry["type"], value, UNLIMITED)
+                    f"{source}: {key} of {entry['type']} is {value!r}; containerd reads only integers from 0 to {UNLIMITED}"
                 )
     return spec
 
@@ -174,16 +173,16 @@ def _unfaithful(document: t.Any) -> t.Iterator[t.Tuple[str, str]]:
         elif isinstance(value, str) and _SURROGATE.search(value):
             yield place, "has one half of a surrogate pair"
         elif isinstance(value, list):
-            todo += [("%s[%d]" % (place, number), item) for number, item in enumerate(value)]
+            todo += [(f"{place}[{number}]", item) for number, item in enumerate(value)]
         elif isinstance(value, dict):
             names = _READ.get(re.sub(r"\[[0-9]+\]", "[]", place), {})
             for key, item in value.items():
                 if _SURROGATE.search(key):
                     yield place or "an object", "has a key with one half of a surrogate pair"
                     continue
-                below = "%s.%s" % (place, key) if place else key
+                below = f"{place}.{key}" if place else key
                 if key.casefold() in names and key != names[key.casefold()]:
-                    yield below, "is '%s' for containerd, which does not tell cases apart" % names[key.casefold()]
+                    yield below, f"is '{names[key.casefold()]}' for containerd, which does not tell cases apart"
                 todo.append((below, item))
 
 
@@ -200,7 +199,7 @@ def _text(entries: t.Sequence[t.Mapping[str, t.Any]]) -> t.Optional[str]:
     def number(value: int) -> str:
         return "unlimited" if value == UNLIMITED else str(value)
 
-    return ", ".join("soft %s hard %s" % (number(entry["soft"]), number(entry["hard"])) for entry in entries) or None
+    return ", ".join(f"soft {number(entry['soft'])} hard {number(entry['hard'])}" for entry in entries) or None
 
 
 def plan(spec: Json, rlimits: t.Sequence[Rlimit]) -> t.Tuple[Json, t.List[Change]]:
@@ -233,14 +232,14 @@ def plan(spec: Json, rlimits: t.Sequence[Rlimit]) -> t.Tuple[Json, t.List[Change
 def differences(spec: t.Any, fresh: t.Any, where: str = "") -> t.List[str]:
     """Places in which a specification differs from a fresh one, but for rlimits and ociVersion: what an upgrade left behind.
 
-    Paths such as ``linux.maskedPaths``, sorted. Lists are compared as sets of their entries: containerd orders them anew.
+    Paths such as ``linux.maskedPaths``, sorted. Lists are compared as sets of their entries: containerd reorders them.
     """
     if where in ("process.rlimits", "ociVersion"):
         return []
     if isinstance(spec, dict) and isinstance(fresh, dict):
         found: t.List[str] = []
         for key in sorted(set(spec) | set(fresh)):
-            place = "%s.%s" % (where, key) if where else key
+            place = f"{where}.{key}" if where else key
             found += differences(spec.get(key), fresh.get(key), place)
         return found
     if isinstance(spec, list) and isinstance(fresh, list):

@@ -57,7 +57,7 @@ class TomlError(ValueError):
     """Text that is no TOML. line is the number of the line, from 1; str() of it begins with ``line N: ``."""
 
     def __init__(self, line: int, reason: str) -> None:
-        super().__init__("line %d: %s" % (line, reason))
+        super().__init__(f"line {line}: {reason}")
         self.line = line
         self.reason = reason
 
@@ -175,7 +175,7 @@ class _Reader:
                 break
             at = self.blanks(after + 1)
         if len(names) > _DEEPEST:
-            raise self.error(start, "a key of more than %d parts" % _DEEPEST)
+            raise self.error(start, f"a key of more than {_DEEPEST} parts")
         return _Key(tuple(names), start, ends)
 
     def name(self, at: int) -> t.Tuple[str, int]:
@@ -194,7 +194,7 @@ class _Reader:
         at = self.blanks(key.ends[-1])
         close = "]]" if array else "]"
         if not self.text.startswith(close, at):
-            raise self.error(at, "expected %s at the end of the header" % close)
+            raise self.error(at, f"expected {close} at the end of the header")
         end = self.line_end(at + len(close))
         self.table = self.open_array(key) if array else self.open_table(key)
         self.sections.append(_Section(key, array, line, end))
@@ -208,7 +208,7 @@ class _Reader:
                 child = node.children[name] = _Node("implied", key.start)
             node = child.elements[-1] if child.kind == "array" else child
             if node.kind in ("value", "inline"):
-                raise self.error(key.start, "%s is no table that could be extended" % dotted([name]))
+                raise self.error(key.start, f"{dotted([name])} is no table that could be extended")
         return node
 
     def open_table(self, key: _Key) -> _Node:
@@ -217,7 +217,7 @@ class _Reader:
         if node is None:
             node = siblings[key.names[-1]] = _Node("header", key.start)
         elif node.kind != "implied":
-            raise self.error(key.start, "%s is there twice" % dotted(key.names))
+            raise self.error(key.start, f"{dotted(key.names)} is there twice")
         node.kind = "header"
         return node
 
@@ -227,7 +227,7 @@ class _Reader:
         if node is None:
             node = siblings[key.names[-1]] = _Node("array", key.start)
         elif node.kind != "array":
-            raise self.error(key.start, "%s is there twice" % dotted(key.names))
+            raise self.error(key.start, f"{dotted(key.names)} is there twice")
         node.elements.append(_Node("header", key.start))
         return node.elements[-1]
 
@@ -251,10 +251,10 @@ class _Reader:
             elif child.kind == "implied":
                 child.kind, child.section = "dotted", section
             elif child.kind != "dotted" or child.section != section:
-                raise self.error(key.start, "%s is defined elsewhere" % dotted([name]))
+                raise self.error(key.start, f"{dotted([name])} is defined elsewhere")
             table = child
         if key.names[-1] in table.children:
-            raise self.error(key.start, "%s is there twice" % dotted(key.names))
+            raise self.error(key.start, f"{dotted(key.names)} is there twice")
         start = self.blanks(at + 1)
         node = table.children[key.names[-1]] = _Node("value", key.start)
         # what stands behind a long key is as deep as it would be in tables
@@ -300,7 +300,7 @@ class _Reader:
     def deeper(self, at: int) -> None:
         self.depth += 1
         if self.depth > _DEEPEST:
-            raise self.error(at, "nested more than %d deep" % _DEEPEST)
+            raise self.error(at, f"nested more than {_DEEPEST} deep")
 
     def space(self, at: int) -> int:
         found = _SPACE.match(self.text, at)
@@ -470,9 +470,9 @@ def parse(text: str) -> Json:
 def _quoted(value: str) -> str:
     escapes = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
     text = "".join(
-        escapes.get(char) or ("\\u%04X" % ord(char) if ord(char) < 32 or ord(char) == 127 else char) for char in value
+        escapes.get(char) or (f"\\u{ord(char):04X}" if ord(char) < 32 or ord(char) == 127 else char) for char in value
     )
-    return '"%s"' % text
+    return f'"{text}"'
 
 
 def dotted(names: t.Sequence[str]) -> str:
@@ -526,8 +526,8 @@ class _Editor:
                 what = {"array": "an array of tables", "inline": "an inline table", "value": "a value"}[child.kind]
                 remedy = "; write it as a table with a header" if child.kind == "inline" else ""
                 raise Refused(
-                    "%s on line %d is %s, in which nothing can be edited safely%s"
-                    % (dotted(self.path[: depth + 1]), self.line_of(child.start), what, remedy)
+                    f"{dotted(self.path[: depth + 1])} on line {self.line_of(child.start)} is {what}, in which nothing "
+                    f"can be edited safely{remedy}"
                 )
             node = child
         return node, len(self.path) - 1
@@ -539,7 +539,7 @@ class _Editor:
         if child is None:
             return None
         if child.kind != "value" or child.statement is None:
-            raise Refused("%s on line %d is a table; expected a value" % (dotted(self.path), self.line_of(child.start)))
+            raise Refused(f"{dotted(self.path)} on line {self.line_of(child.start)} is a table; expected a value")
         return child.statement
 
     def set(self, value: Value) -> str:
@@ -563,7 +563,7 @@ class _Editor:
         return self.text[at : self.reader.blanks(at)]
 
     def line(self, indent: str, key: str, written: str) -> str:
-        return "%s%s = %s" % (indent, key, written)
+        return f"{indent}{key} = {written}"
 
     def insert(self, at: int, lines: t.Sequence[str]) -> str:
         """Lines before the one that begins at an offset; at the end of a text without a last newline they have none, too."""
@@ -619,7 +619,7 @@ class _Editor:
         indent = self.indent_of(section.line)
         at = self.above_comment(section.line)
         lines = [
-            "%s[%s]" % (indent, name),
+            f"{indent}[{name}]",
             self.line(indent + self.key_indent(), dotted(self.path[-1:]), written),
         ]
         above = self.text[:at].rstrip(" \t")
@@ -641,7 +641,7 @@ class _Editor:
                     head = self.text[statement.key.start : statement.key.ends[len(rest) - 1]]
                     key = head + "." + dotted(self.path[depth:])
                     return self.insert(statement.end, [self.line(self.indent_of(statement.line), key, written)])
-        raise Refused("%s is defined by dotted keys in a way that cannot be extended safely" % dotted(parent))
+        raise Refused(f"{dotted(parent)} is defined by dotted keys in a way that cannot be extended safely")
 
     def append(self, depth: int, written: str) -> str:
         """The table is not there: a new one at the end, its name spelt as others of the document are."""
@@ -653,7 +653,7 @@ class _Editor:
             if like:
                 name = self.text[like.key.start : like.key.ends[length - 1]] + "." + dotted(parent[length:])
                 break
-        lines = ["[%s]" % name, self.line(self.key_indent(), dotted(self.path[-1:]), written)]
+        lines = [f"[{name}]", self.line(self.key_indent(), dotted(self.path[-1:]), written)]
         if self.text.strip("\ufeff \t\r\n"):
             lines.insert(0, "")
         return self.insert(len(self.text), lines)
@@ -679,9 +679,9 @@ class _Editor:
         try:
             found = parse(new)
         except TomlError as exc:
-            raise Refused("%s cannot be edited safely: afterwards %s" % (dotted(self.path), exc)) from exc
+            raise Refused(f"{dotted(self.path)} cannot be edited safely: afterwards {exc}") from exc
         if not same(found, wanted):
-            raise Refused("%s cannot be edited without a change of something else" % dotted(self.path))
+            raise Refused(f"{dotted(self.path)} cannot be edited without a change of something else")
         return new
 
 

@@ -35,18 +35,18 @@ class _Aliases:
 
     def guid(self, digits: str) -> str:
         """16 hex digits for 16 hex digits. 02 marks a locally administered identifier."""
-        return digits if not digits.strip("0") else "020000000000%04x" % self.index("guid", digits)
+        return digits if not digits.strip("0") else f"020000000000{self.index('guid', digits):04x}"
 
     def prefix(self, digits: str) -> str:
         """The upper half of a GID: a network of 2001:db8::/32 (RFC 3849) for one that a site was given."""
         if digits == _LINK_LOCAL or not digits.strip("0"):
             return digits
-        return "20010db8%08x" % self.index("prefix", digits)
+        return f"20010db8{self.index('prefix', digits):08x}"
 
     def ipv4(self, digits: str) -> str:
         """8 hex digits for 8: an address of 198.18.0.0/15, which is kept for benchmarks (RFC 2544)."""
         number = self.index("ipv4", digits)
-        return "c612%02x%02x" % (number >> 8 & 0xFF, number & 0xFF)
+        return f"c612{number >> 8 & 255:02x}{number & 255:02x}"
 
     def lid(self, number: int) -> int:
         return number if number in _NO_LID else self.index("lid", str(number))
@@ -69,7 +69,7 @@ def _address(text: str, aliases: _Aliases) -> str:
     if len(digits) == 40:
         return _colons(digits[:8] + aliases.prefix(digits[8:24]) + aliases.guid(digits[24:]), 2)
     if len(digits) == 12 and digits.strip("0"):
-        return _colons("0200%08x" % aliases.index("mac", digits), 2)
+        return _colons(f"0200{aliases.index('mac', digits):08x}", 2)
     return text
 
 
@@ -81,13 +81,13 @@ def _mounts(text: str, aliases: _Aliases) -> str:
         if len(fields) < 4 or not (fields[2] in ("nfs", "nfs4", "lustre") or fields[0].startswith("/dev/nvme")):
             continue
         if fields[2] in ("nfs", "nfs4"):
-            fields[0] = "server%d:/export" % aliases.index("server", fields[0].partition(":")[0])
+            fields[0] = f"server{aliases.index('server', fields[0].partition(':')[0])}:/export"
         elif fields[2] == "lustre":
             fields[0] = "server%d@%s" % (
                 aliases.index("server", fields[0]),
                 "o2ib:/fs" if "@o2ib" in fields[0] else "tcp:/fs",
             )
-        fields[1] = "/mnt/%d" % aliases.index("mount", fields[1])
+        fields[1] = f"/mnt/{aliases.index('mount', fields[1])}"
         options = [option for option in fields[3].split(",") if option.startswith(("proto=", "vers=", "rw", "ro"))]
         kept.append(" ".join([*fields[:3], ",".join(options), "0", "0"]))
     return "".join(line + "\n" for line in kept)
@@ -148,12 +148,12 @@ def anonymize(entries: t.Mapping[str, Entry]) -> t.Dict[str, Entry]:
             text = _address(line, aliases) + "\n"
         elif name in ("lid", "sm_lid") and "/ports/" in path:
             try:
-                text = "0x%x\n" % aliases.lid(int(line, 16))
+                text = f"0x{aliases.lid(int(line, 16)):x}\n"
             except ValueError:
                 text = "\n"
         elif name == "node_desc":
             # the kernel's tools write "HOSTNAME DEVICE" there; Soft-iWARP says what it is
-            text = "Software iWARP stack\n" if line.startswith("Software iWARP") else "host %s\n" % path.split("/")[-2]
+            text = "Software iWARP stack\n" if line.startswith("Software iWARP") else f"host {path.split('/')[-2]}\n"
         # /proc/self is a link in the tree of a container's host: /proc/1234/mounts
         elif re.fullmatch(r"/proc/[^/]+/mounts", path):
             text = _mounts(text, aliases)

@@ -22,7 +22,7 @@ def persisted(tree: Tree) -> t.Set[str]:
     for directory in ("/usr/lib/modules-load.d", "/run/modules-load.d", "/etc/modules-load.d"):
         for name in tree.names(directory):
             if name.endswith(".conf"):
-                files[name] = "%s/%s" % (directory, name)
+                files[name] = f"{directory}/{name}"
     found = set()
     for path in [*files.values(), "/etc/modules"]:
         for line in (tree.text(path) or "").splitlines():

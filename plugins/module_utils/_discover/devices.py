@@ -65,7 +65,7 @@ def number(tree: Tree, path: str, base: int = 10) -> t.Optional[int]:
 def hex_id(tree: Tree, path: str) -> t.Optional[str]:
     """A PCI id file (``0x15b3``) as the selectors want it (``15b3``)."""
     value = number(tree, path, 16)
-    return None if value is None or value > 0xFFFF else "%04x" % value
+    return None if value is None or value > 0xFFFF else f"{value:04x}"
 
 
 def function_of(real: t.Optional[str]) -> t.Optional[str]:
@@ -92,7 +92,7 @@ def _char_devices(tree: Tree) -> t.Dict[str, t.Set[str]]:
     for directory, prefix in (("/sys/class/infiniband_verbs", "uverbs"), ("/sys/class/infiniband_mad", "umad")):
         for name in tree.names(directory):
             if name.startswith(prefix):
-                found[prefix].add(tree.text("%s/%s/ibdev" % (directory, name)) or "")
+                found[prefix].add(tree.text(f"{directory}/{name}/ibdev") or "")
     return found
 
 
@@ -114,7 +114,7 @@ class _Node:
             parent = self.tree.text(base + "/parent") if kind == 32 else None
             self._netdevs[name] = {
                 "name": name,
-                "type": None if kind is None else _NETDEV_TYPES.get(kind, "type %d" % kind),
+                "type": None if kind is None else _NETDEV_TYPES.get(kind, f"type {kind}"),
                 "operstate": self.tree.text(base + "/operstate"),
                 "mtu": number(self.tree, base + "/mtu"),
                 "master": self.tree.link_name(base + "/master"),
@@ -124,7 +124,7 @@ class _Node:
         return dict(self._netdevs[name])
 
     def slaves(self, bond: str) -> t.List[str]:
-        return (self.tree.text("/sys/class/net/%s/bonding/slaves" % bond) or "").split()
+        return (self.tree.text(f"/sys/class/net/{bond}/bonding/slaves") or "").split()
 
     def function_netdevs(self, function: str) -> t.List[str]:
         """Netdevs of a PCI function in byte order, as the plugin lists them (pkg/utils, GetNetNames)."""
@@ -145,14 +145,14 @@ def _lag(node: _Node, device: str, function: str, names: t.List[str]) -> t.Optio
         members = []
         merged = False
         for slave in slaves:
-            other = function_of(node.tree.real("/sys/class/net/%s/device" % slave))
+            other = function_of(node.tree.real(f"/sys/class/net/{slave}/device"))
             members.append({"netdev": slave, "pci": other.rpartition("/")[2] if other else None})
             same_card = (
                 other is not None and other != function and other.rpartition(".")[0] == function.rpartition(".")[0]
             )
-            merged = merged or (same_card and not node.tree.names("%s/infiniband" % other))
+            merged = merged or (same_card and not node.tree.names(f"{other}/infiniband"))
         if merged or (not members and "bond" in device):
-            mode = (node.tree.text("/sys/class/net/%s/bonding/mode" % bond) or "").split(" ")[0]
+            mode = (node.tree.text(f"/sys/class/net/{bond}/bonding/mode") or "").split(" ")[0]
             return {
                 "netdev": bond,
                 "mode": mode or None,
@@ -165,7 +165,7 @@ def _gids(node: _Node, port: str, link_layer: t.Optional[str]) -> t.List[Facts]:
     """Populated slots of a port's GID table. An empty slot's attributes cannot be read (EINVAL, core/sysfs.c), its GID is zero."""
     found = []
     for index in range(_GID_SLOTS if link_layer == "Ethernet" else 1):
-        gid = node.tree.text("%s/gids/%d" % (port, index))
+        gid = node.tree.text(f"{port}/gids/{index}")
         if gid is None:
             break
         if gid == _EMPTY_GID or not _GID.fullmatch(gid):
@@ -178,8 +178,8 @@ def _gids(node: _Node, port: str, link_layer: t.Optional[str]) -> t.List[Facts]:
             {
                 "index": index,
                 "gid": gid,
-                "type": node.tree.text("%s/gid_attrs/types/%d" % (port, index)),
-                "netdev": node.tree.text("%s/gid_attrs/ndevs/%d" % (port, index)) or None,
+                "type": node.tree.text(f"{port}/gid_attrs/types/{index}"),
+                "netdev": node.tree.text(f"{port}/gid_attrs/ndevs/{index}") or None,
                 "ipv4": ipv4,
             }
         )
@@ -208,7 +208,7 @@ def _port_netdevs(
         suffix = gids[0]["gid"][20:].replace(":", "")
         matching = []
         for name in names:
-            address = (node.tree.text("/sys/class/net/%s/address" % name) or "").replace(":", "")
+            address = (node.tree.text(f"/sys/class/net/{name}/address") or "").replace(":", "")
             if len(address) == 40 and address.endswith(suffix):
                 matching.append(name)
         if matching:
@@ -217,9 +217,9 @@ def _port_netdevs(
         return names
     here = []
     for name in names:
-        index = number(node.tree, "/sys/class/net/%s/dev_port" % name)
+        index = number(node.tree, f"/sys/class/net/{name}/dev_port")
         if not index:
-            old = number(node.tree, "/sys/class/net/%s/dev_id" % name, 16)
+            old = number(node.tree, f"/sys/class/net/{name}/dev_id", 16)
             index = index if old is None else old
         if index == port - 1:
             here.append(name)
@@ -230,14 +230,14 @@ def _ports(node: _Node, device: str, base: str, names: t.List[str], lag: t.Optio
     numbers = sorted(int(name) for name in node.tree.names(base + "/ports") if _PORT.fullmatch(name))
     ports = []
     for port in numbers:
-        here = "%s/ports/%d" % (base, port)
-        text = {key: node.tree.text("%s/%s" % (here, key)) for key in ("link_layer", "state", "phys_state", "rate")}
+        here = f"{base}/ports/{port}"
+        text = {key: node.tree.text(f"{here}/{key}") for key in ("link_layer", "state", "phys_state", "rate")}
         rate = parse_rate(text["rate"]) if text["rate"] else None
         if text["rate"] and rate is None:
-            node.warnings.append("%s port %d: the rate '%.40s' makes no sense" % (device, port, text["rate"]))
+            node.warnings.append(f"{device} port {port}: the rate '{text['rate']!s:.40}' makes no sense")
         link_layer = text["link_layer"] or None
         if link_layer and link_layer not in _LINK_LAYERS:
-            node.warnings.append("%s port %d: the link layer '%.40s' makes no sense" % (device, port, link_layer))
+            node.warnings.append(f"{device} port {port}: the link layer '{link_layer!s:.40}' makes no sense")
             link_layer = None
         gids = _gids(node, here, link_layer)
         netdevs = [lag["netdev"]] if lag else _port_netdevs(node, device, port, len(numbers), gids, link_layer, names)
@@ -277,7 +277,7 @@ def _plugin_view(node: _Node, device: Facts, function: t.Optional[str], plain: b
     elif not plain:
         reason = "sub-function: the plugin lists PCI functions only"
     elif device["class"] is not None and not device["class"].startswith("02"):
-        reason = "PCI class %s: the plugin lists network controllers (02) only" % device["class"]
+        reason = f"PCI class {device['class']}: the plugin lists network controllers (02) only"
     elif not device["driver"]:
         reason = "no driver bound to the PCI function"
     else:
@@ -297,28 +297,50 @@ def _plugin_view(node: _Node, device: Facts, function: t.Optional[str], plain: b
     return {"visible": reason is None, "reason": reason, "if_name": first, "link_type": link_type}
 
 
+def _software_driver(tree: Tree, real: str, parent: t.Optional[str]) -> t.Optional[str]:
+    """The driver of a software device: only rdma_rxe has the attribute parent (drivers/infiniband/sw/rxe/rxe_verbs.c)."""
+    if (tree.text(real + "/node_desc") or "").startswith("Software iWARP"):
+        return "siw"
+    return "rdma_rxe" if parent else None
+
+
+def _own_netdevs(tree: Tree, home: t.Optional[str]) -> t.List[str]:
+    """The netdevs of a device, without those that represent virtual functions of it."""
+    return [
+        netdev
+        for netdev in (tree.names(home + "/net") if home else ())
+        if not _REPRESENTOR.fullmatch(tree.text(f"/sys/class/net/{netdev}/phys_port_name") or "")
+    ]
+
+
+def _model(
+    tree: Tree, function: t.Optional[str], kind: str, vendor: t.Optional[str], device: t.Optional[str]
+) -> t.Optional[str]:
+    """The model by its PCI ids. A virtual function whose ID many models share is told by the physical one."""
+    model = model_name(vendor, device) if vendor and device else None
+    pf = function_of(tree.real(function + "/physfn")) if function else None
+    if kind == "vf" and device == "101e" and pf:
+        above = model_name(hex_id(tree, pf + "/vendor") or "", hex_id(tree, pf + "/device") or "")
+        return above + " Virtual Function" if above else model
+    return model
+
+
 def _read_device(node: _Node, name: str) -> t.Optional[Facts]:
     tree = node.tree
     real = tree.real("/sys/class/infiniband/" + name)
     if real is None:
         node.warnings.append(
-            "/sys/class/infiniband/%s leads nowhere: the device is gone or its driver is not loaded" % name
+            f"/sys/class/infiniband/{name} leads nowhere: the device is gone or its driver is not loaded"
         )
         return None
     parent = tree.text(real + "/parent")
-    description = tree.text(real + "/node_desc") or ""
-    software = None
-    if parent:
-        software = "rdma_rxe"
-    if description.startswith("Software iWARP"):
-        software = "siw"
+    software = _software_driver(tree, real, parent)
     is_software = bool(software) or "/devices/virtual/" in real
     lower = None if is_software else tree.real(real + "/device") or real
     function = function_of(lower)
     vendor = hex_id(tree, function + "/vendor") if function else None
     device = hex_id(tree, function + "/device") if function else None
     pf_name = tree.link_name(function + "/physfn") if function else None
-    pf = function_of(tree.real(function + "/physfn")) if function else None
     sub_function = bool(_SUB_FUNCTION.search(lower or ""))
     kind = "pf"
     if is_software:
@@ -329,19 +351,8 @@ def _read_device(node: _Node, name: str) -> t.Optional[Facts]:
         kind = "sf"
     elif pf_name or (vendor and device and is_virtual_function_id(vendor, device)):
         kind = "vf"
-    model = model_name(vendor, device) if vendor and device else None
-    if kind == "vf" and device == "101e" and pf:
-        above = model_name(hex_id(tree, pf + "/vendor") or "", hex_id(tree, pf + "/device") or "")
-        model = above + " Virtual Function" if above else model
     # a sub-function's netdev lies under its auxiliary device, not under the function
-    home = lower if sub_function else function
-    names = [parent] if parent else []
-    if home and not parent:
-        names = [
-            netdev
-            for netdev in tree.names(home + "/net")
-            if not _REPRESENTOR.fullmatch(tree.text("/sys/class/net/%s/phys_port_name" % netdev) or "")
-        ]
+    names = [parent] if parent else _own_netdevs(tree, lower if sub_function else function)
     lag = _lag(node, name, function, names) if function and kind == "pf" else None
     numa = number(tree, function + "/numa_node") if function else None
     pci_class = (number(tree, function + "/class", 16) or 0) if function else 0
@@ -353,8 +364,8 @@ def _read_device(node: _Node, name: str) -> t.Optional[Facts]:
         "bridges": bridges_above(function),
         "vendor": vendor,
         "device": device,
-        "model": model,
-        "class": "%06x" % pci_class if 0 < pci_class <= 0xFFFFFF else None,
+        "model": _model(tree, function, kind, vendor, device),
+        "class": f"{pci_class:06x}" if 0 < pci_class <= 0xFFFFFF else None,
         "driver": software if is_software else (tree.link_name(function + "/driver") if function else None),
         "numa_node": None if numa is None or numa < 0 else numa,
         "firmware": tree.text(real + "/fw_ver") or None,
@@ -384,11 +395,11 @@ def _check_modaliases(tree: Tree, warnings: t.List[str]) -> None:
     earlier versions have none.
     """
     for pci in tree.names("/sys/bus/pci/devices"):
-        text = tree.text("/sys/bus/pci/devices/%s/modalias" % pci)
+        text = tree.text(f"/sys/bus/pci/devices/{pci}/modalias")
         if text is not None and not _MODALIAS.match(text):
             warnings.append(
-                "PCI device %s: the modalias '%.60s' makes no sense; the shared device plugin may see no device of this host"
-                % (pci, text)
+                f"PCI device {pci}: the modalias '{text!s:.60}' makes no sense; the shared device plugin may see no "
+                "device of this host"
             )
 
 
@@ -407,7 +418,7 @@ def _check_drivers(tree: Tree, warnings: t.List[str]) -> None:
             model = model_name(_MELLANOX, device)
             warnings.append(
                 "PCI device %s (%s) is a network controller without a driver, so it has no RDMA device: load the driver (mlx5_core), "
-                "or see dmesg for why it did not take it" % (pci, model or "%s:%s" % (_MELLANOX, device))
+                "or see dmesg for why it did not take it" % (pci, model or f"{_MELLANOX}:{device}")
             )
 
 

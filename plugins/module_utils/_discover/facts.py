@@ -140,7 +140,7 @@ def _module_path(listing: bytes, name: str) -> t.Optional[str]:
     The file's name has the dashes or underscores of the build, the module's name always underscores.
     """
     for spelling in (name, name.replace("_", "-")):
-        needle = ("/%s.ko" % spelling).encode()
+        needle = (f"/{spelling}.ko").encode()
         at = listing.find(needle)
         while at >= 0:
             start = listing.rfind(b"\n", 0, at) + 1
@@ -152,20 +152,20 @@ def _module_path(listing: bytes, name: str) -> t.Optional[str]:
 
 def _module_files(tree: Tree, release: t.Optional[str]) -> t.Dict[str, str]:
     """Paths by name of those MODULES that are on disk for a kernel release."""
-    listing = (tree.read("/lib/modules/%s/modules.dep" % release) or b"") if release else b""
+    listing = (tree.read(f"/lib/modules/{release}/modules.dep") or b"") if release else b""
     paths = ((name, _module_path(listing, name)) for name in MODULES)
     return {name: path for name, path in paths if path is not None}
 
 
 def _kernel(tree: Tree, files: t.Dict[str, str], release: t.Optional[str]) -> Facts:
     at_boot = persisted(tree)
-    builtin_list = (tree.read("/lib/modules/%s/modules.builtin" % release) or b"") if release else b""
+    builtin_list = (tree.read(f"/lib/modules/{release}/modules.builtin") or b"") if release else b""
     modules = {}
     for name in MODULES:
         loaded = tree.exists("/sys/module/" + name)
-        builtin = any(("/%s.ko" % spelling).encode() in builtin_list for spelling in (name, name.replace("_", "-")))
+        builtin = any((f"/{spelling}.ko").encode() in builtin_list for spelling in (name, name.replace("_", "-")))
         # a built-in module has a directory only if it has parameters, and never an initstate (kernel/module/sysfs.c)
-        builtin = builtin or (loaded and not tree.exists("/sys/module/%s/initstate" % name))
+        builtin = builtin or (loaded and not tree.exists(f"/sys/module/{name}/initstate"))
         modules[name] = {
             "loaded": loaded or builtin,
             "builtin": builtin,
@@ -221,7 +221,7 @@ def _proof(tree: Tree, warnings: t.List[str]) -> t.Optional[Facts]:
             ],
         }
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as exc:
-        warnings.append("%s makes no sense (%s: %.60s)" % (DRIVER_PROOF, type(exc).__name__, exc))
+        warnings.append(f"{DRIVER_PROOF} makes no sense ({type(exc).__name__}: {exc!s:.60})")
         return unknown
 
 
@@ -248,7 +248,7 @@ def _ofed(tree: Tree, files: t.Dict[str, str], warnings: t.List[str]) -> Facts:
         "packages": None if flavour == "inbox" else _stack_packages(tree),
         "proof": _proof(tree, warnings),
         "tools": {
-            name: any(tree.exists("%s/%s" % (directory, name)) for directory in _BINARY_DIRECTORIES) for name in _TOOLS
+            name: any(tree.exists(f"{directory}/{name}") for directory in _BINARY_DIRECTORIES) for name in _TOOLS
         },
     }
 
@@ -271,7 +271,7 @@ def _management(tree: Tree, devices: t.List[Facts]) -> Facts:
     backed = False
     for name in routes:
         for lower in _lower(tree, name):
-            driver = tree.link_name("/sys/class/net/%s/device/driver" % lower)
+            driver = tree.link_name(f"/sys/class/net/{lower}/device/driver")
             backed = backed or lower in rdma or driver in _RDMA_DRIVERS
     return {"default_route_netdevs": routes, "rdma_backed": backed, "mounts_over_rdma": mounts_over_rdma(tree)}
 
@@ -337,7 +337,7 @@ def gather(tree: Tree, subsets: t.Iterable[str] = SUBSETS) -> Facts:
     if wanted & {"gpus", "kernel"}:
         release = tree.text("/proc/sys/kernel/osrelease") or None
         if release and not re.fullmatch(r"[\w.+~-]+", release):
-            warnings.append("/proc/sys/kernel/osrelease says '%.60s', which is no kernel release" % release)
+            warnings.append(f"/proc/sys/kernel/osrelease says '{release!s:.60}', which is no kernel release")
             release = None
         files = _module_files(tree, release)
     if "gpus" in wanted:

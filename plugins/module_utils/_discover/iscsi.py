@@ -65,9 +65,8 @@ def check_name(name: str) -> str:
     folded = name.lower()
     if len(folded.encode("utf-8")) > _MAX_BYTES or not (_IQN.fullmatch(folded) or _OTHER.fullmatch(folded)):
         raise InitiatorError(
-            "'%.230s' is no name of an iSCSI initiator; expected iqn.YYYY-MM.reversed.domain:unique "
-            "(letters, digits, '.', '-' and ':', at most %d characters), such as iqn.2016-04.com.open-iscsi:4f1c5a7d90e2"
-            % (name, _MAX_BYTES)
+            f"'{name!s:.230}' is no name of an iSCSI initiator; expected iqn.YYYY-MM.reversed.domain:unique "
+            f"(letters, digits, '.', '-' and ':', at most {_MAX_BYTES} characters), such as iqn.2016-04.com.open-iscsi:4f1c5a7d90e2"
         )
     return folded
 
@@ -77,16 +76,16 @@ def new_name(prefix: str, taken: t.Iterable[str], random: t.Callable[[], str]) -
     check_name(prefix)
     others = {name.lower() for name in taken}
     for _attempt in range(100):
-        name = check_name("%s:%s" % (prefix, random()))
+        name = check_name(f"{prefix}:{random()}")
         if name not in others:
             return name
-    raise InitiatorError("no name below '%s' is free: the source of random numbers repeats itself" % prefix)
+    raise InitiatorError(f"no name below '{prefix}' is free: the source of random numbers repeats itself")
 
 
 def rewrite(text: t.Optional[str], name: str) -> str:
     """The text of the file with this name and no order to make another. Comments, aliases and the rest stay as they are."""
     if text is None:
-        return "%sInitiatorName=%s\n" % (_HEADER, name)
+        return f"{_HEADER}InitiatorName={name}\n"
     lines: t.List[str] = []
     written = False
     # lines keep their ends: a file with carriage returns has them afterwards

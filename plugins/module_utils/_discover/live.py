@@ -31,7 +31,7 @@ def _changed(path: str) -> t.Optional[str]:
     """PID/FILE: 1 when the file was changed (also by a rename, also with an old time of modification) after the process started."""
     pid, _slash, name = path.partition("/")
     try:
-        with open("/proc/%d/stat" % int(pid), "rb") as handle:
+        with open(f"/proc/{int(pid)}/stat", "rb") as handle:
             started = int(handle.read().rpartition(b")")[2].split()[19]) / _TICKS
         changed = os.stat("/" + name).st_ctime
     except (OSError, ValueError, IndexError):
@@ -69,7 +69,7 @@ def _cri(path: str) -> t.Optional[str]:
 
 def _symbol(path: str) -> t.Optional[str]:
     """NAME: 1 when the running kernel has the symbol, 0 when not. /proc/kallsyms is ten megabytes, modules at its end."""
-    needle = (" %s\t" % path).encode()
+    needle = (f" {path}\t").encode()
     tail = b""
     try:
         with open("/proc/kallsyms", "rb", buffering=0) as handle:

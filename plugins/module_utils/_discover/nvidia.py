@@ -79,7 +79,7 @@ def _kernels_with_peermem(tree: Tree, running: t.Optional[str]) -> t.List[str]:
     for release in tree.names("/lib/modules"):
         if release == running:
             continue
-        listing = tree.excerpt("/lib/modules/%s/modules.dep" % release, _peermem_lines)
+        listing = tree.excerpt(f"/lib/modules/{release}/modules.dep", _peermem_lines)
         if listing and re.fullmatch(r"[\w.+~-]+", release):
             found.append(release)
     return found
@@ -100,7 +100,7 @@ def read_nvidia(
     """
     if not has_gpu:
         return None
-    listing = tree.excerpt("/lib/modules/%s/modules.symbols" % release, _exports) if release else None
+    listing = tree.excerpt(f"/lib/modules/{release}/modules.symbols", _exports) if release else None
     on_disk = None if listing is None else bool(listing)
     in_kernel: t.Optional[bool] = None
     if tree.exists("/sys/module/ib_core"):

@@ -113,18 +113,18 @@ def _pids(tree: Tree, unit: str) -> t.List[str]:
     """Processes in the control group of a service."""
     for base in _CGROUPS:
         for where in _SLICES:
-            text = tree.text("%s/%s/%s/cgroup.procs" % (base, where, unit))
+            text = tree.text(f"{base}/{where}/{unit}/cgroup.procs")
             if text:
                 return sorted(re.findall(r"^[0-9]{1,10}$", text, re.MULTILINE), key=int)
     return []
 
 
 def _with_name(tree: Tree, unit: str, command: str) -> t.List[str]:
-    return [pid for pid in _pids(tree, unit) if tree.text("/proc/%s/comm" % pid) == command]
+    return [pid for pid in _pids(tree, unit) if tree.text(f"/proc/{pid}/comm") == command]
 
 
 def _arguments(tree: Tree, pid: str) -> t.List[str]:
-    data = tree.excerpt("/proc/%s/cmdline" % pid, _only_flags)
+    data = tree.excerpt(f"/proc/{pid}/cmdline", _only_flags)
     return (data or b"").decode("utf-8", "replace").rstrip("\0").split("\0")
 
 
@@ -161,7 +161,7 @@ def _daemon(tree: Tree) -> t.Tuple[t.Optional[str], t.Optional[str]]:
 def _limits_of(tree: Tree, pid: str) -> t.Optional[Json]:
     """Soft and hard limits as the kernel prints them (fs/proc/base.c, proc_pid_limits()): memlock in bytes, nofile a number."""
     found: Json = {}
-    for name, *values in _LIMIT.findall(_decoded(tree.excerpt("/proc/%s/limits" % pid, _keep(_LIMIT)))):
+    for name, *values in _LIMIT.findall(_decoded(tree.excerpt(f"/proc/{pid}/limits", _keep(_LIMIT)))):
         soft, hard = (int(value) if re.fullmatch(r"[0-9]{1,20}", value) else "unlimited" for value in values)
         found[_LIMIT_NAMES[name]] = {"soft": soft, "hard": hard}
     return dict(sorted(found.items())) if set(found) == set(_LIMIT_NAMES.values()) else None
@@ -185,7 +185,7 @@ def read_limits(tree: Tree) -> Json:
 
 def _unit_files(tree: Tree, unit: str) -> t.List[str]:
     """The file of a unit and its drop-ins in the order in which systemd reads them."""
-    main = [path for path in ("%s/%s" % (directory, unit) for directory in _UNIT_DIRECTORIES) if tree.exists(path)]
+    main = [path for path in (f"{directory}/{unit}" for directory in _UNIT_DIRECTORIES) if tree.exists(path)]
     stem = unit.rpartition(".")[0]
     # a-b.service also has the drop-ins of service.d and a-.service.d
     names = ["service"] + [stem[: at + 1] + ".service" for at, sign in enumerate(stem) if sign == "-"] + [unit]
@@ -193,9 +193,9 @@ def _unit_files(tree: Tree, unit: str) -> t.List[str]:
     # what is found later takes the place of what has its name: /etc over /usr, the unit's own over the general one
     for name in names:
         for directory in reversed(_UNIT_DIRECTORIES):
-            for file in tree.names("%s/%s.d" % (directory, name)):
+            for file in tree.names(f"{directory}/{name}.d"):
                 if file.endswith(".conf"):
-                    drop_ins[file] = "%s/%s.d/%s" % (directory, name, file)
+                    drop_ins[file] = f"{directory}/{name}.d/{file}"
     return main[:1] + [drop_ins[file] for file in sorted(drop_ins)]
 
 
@@ -322,7 +322,7 @@ def _configured(tree: Tree, path: str, generation: t.Optional[t.Tuple[int, int]]
         }
         result["default_handler"] = default_handler(files, generation)
     except ConfigError as exc:
-        warnings.append("containerd would not start with its configuration: %s" % exc)
+        warnings.append(f"containerd would not start with its configuration: {exc}")
     return result
 
 
@@ -330,7 +330,7 @@ def _spec(tree: Tree, path: str) -> Json:
     """The rlimits of a base runtime specification as they stand there, or why it is none."""
     data = tree.excerpt(path, _spec_text)
     if data is None:
-        return {"rlimits": [], "error": "%s is not there, or cannot be read" % path}
+        return {"rlimits": [], "error": f"{path} is not there, or cannot be read"}
     try:
         entries = load_spec(data, path)["process"].get("rlimits") or []
     except SpecError as exc:
@@ -360,7 +360,7 @@ def _stale(tree: Tree, pid: str, found: Json, running: t.Optional[Json], specs: 
 def _containerd(tree: Tree, pid: t.Optional[str], unit: str, warnings: t.List[str]) -> t.Tuple[Json, Json]:
     """(facts, specs) of a daemon, or with pid None of one that is only installed."""
     arguments = _arguments(tree, pid) if pid else []
-    binary: t.Optional[str] = (tree.link_target("/proc/%s/exe" % pid) if pid else None) or (arguments or [""])[0]
+    binary: t.Optional[str] = (tree.link_target(f"/proc/{pid}/exe") if pid else None) or (arguments or [""])[0]
     if binary and binary.startswith("/"):
         # after an upgrade without a restart the kernel appends that; k3s and RKE2 have one program with many names
         binary = posixpath.join(posixpath.dirname(binary.replace(" (deleted)", "")), "containerd")
@@ -378,9 +378,9 @@ def _containerd(tree: Tree, pid: t.Optional[str], unit: str, warnings: t.List[st
     paths = {one["base_runtime_spec"] for one in found["handlers"].values()}
     specs = {path: _spec(tree, path) for path in sorted(path for path in paths if path)}
     settings = _unit_settings(tree, unit)
-    status = tree.excerpt("/proc/%s/status" % pid, _keep(_CAPABILITIES)) if pid else None
+    status = tree.excerpt(f"/proc/{pid}/status", _keep(_CAPABILITIES)) if pid else None
     capabilities = _CAPABILITIES.search(_decoded(status))
-    uid_map = ((tree.text("/proc/%s/uid_map" % pid) or "") if pid else "").split()
+    uid_map = ((tree.text(f"/proc/{pid}/uid_map") or "") if pid else "").split()
     facts: Json = {
         "version": version,
         "generation": None if generation is None else "%d.%d" % generation,
@@ -444,7 +444,7 @@ def _quoted(value: str) -> str:
 
 
 def _values(table: t.Mapping[str, t.Any], *names: str) -> t.List[str]:
-    return ["%s = %s" % (name, _quoted(table[name])) for name in names if isinstance(table.get(name), str)]
+    return [f"{name} = {_quoted(table[name])}" for name in names if isinstance(table.get(name), str)]
 
 
 def _config_text(data: bytes) -> bytes:
@@ -458,10 +458,10 @@ def _config_text(data: bytes) -> bytes:
     # what is of the wrong type stays so: containerd does not start with it
     version, imports = config.get("version"), config.get("imports")
     if version is not None:
-        lines.append("version = %d" % version if isinstance(version, int) else "version = ''")
+        lines.append(f"version = {version}" if isinstance(version, int) else "version = ''")
     if imports is not None:
         good = isinstance(imports, list) and all(isinstance(path, str) for path in imports)
-        lines.append("imports = [%s]" % ", ".join(map(_quoted, imports)) if good else "imports = [0]")
+        lines.append(f"imports = [{', '.join(map(_quoted, imports))}]" if good else "imports = [0]")
     grpc = config.get("grpc")
     if isinstance(grpc, dict) and isinstance(grpc.get("address"), str):
         lines += ["[grpc]", *_values(grpc, "address")]
@@ -471,14 +471,14 @@ def _config_text(data: bytes) -> bytes:
             continue
         # tables are kept when they are empty: with containerd 1.x a later file's table takes the place of all of an earlier one's
         head = "plugins." + _quoted(name)
-        lines.append("[%s]" % head)
+        lines.append(f"[{head}]")
         table = plugin.get("containerd")
         if isinstance(table, dict):
-            lines += ["[%s.containerd]" % head, *_values(table, "default_runtime_name")]
+            lines += [f"[{head}.containerd]", *_values(table, "default_runtime_name")]
             runtimes = table.get("runtimes")
             for handler, runtime in runtimes.items() if isinstance(runtimes, dict) else ():
                 if isinstance(runtime, dict):
-                    lines.append("[%s.containerd.runtimes.%s]" % (head, _quoted(handler)))
+                    lines.append(f"[{head}.containerd.runtimes.{_quoted(handler)}]")
                     lines += _values(runtime, "base_runtime_spec", "runtime_type")
     return "".join(line + "\n" for line in lines).encode("utf-8")
 

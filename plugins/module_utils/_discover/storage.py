@@ -123,11 +123,11 @@ def _listens(tree: Tree, daemon: str) -> bool:
 def _runs(tree: Tree, daemon: str) -> bool:
     """Whether systemd has a process for it, or its pid file names one that is it."""
     for base in _CGROUPS:
-        if tree.text("%s/system.slice/%s.service/cgroup.procs" % (base, daemon)):
+        if tree.text(f"{base}/system.slice/{daemon}.service/cgroup.procs"):
             return True
-    for path in ("/run/%s.pid" % daemon, "/run/%s/%s.pid" % (daemon, daemon)):
+    for path in (f"/run/{daemon}.pid", f"/run/{daemon}/{daemon}.pid"):
         pid = tree.text(path) or ""
-        if re.fullmatch(r"[0-9]{1,10}", pid) and tree.text("/proc/%s/comm" % pid) == daemon:
+        if re.fullmatch(r"[0-9]{1,10}", pid) and tree.text(f"/proc/{pid}/comm") == daemon:
             return True
     return False
 
@@ -135,9 +135,9 @@ def _runs(tree: Tree, daemon: str) -> bool:
 def _service(tree: Tree, daemon: str, installed: bool) -> Json:
     units, enabled, masked = [], [], []
     for unit in (daemon + ".service", daemon + ".socket"):
-        if any(tree.exists("%s/%s" % (directory, unit)) for directory in _UNIT_DIRECTORIES):
+        if any(tree.exists(f"{directory}/{unit}") for directory in _UNIT_DIRECTORIES):
             units.append(unit)
-        if any(tree.link_name("/etc/systemd/system/%s.target.wants/%s" % (target, unit)) for target in _TARGETS):
+        if any(tree.link_name(f"/etc/systemd/system/{target}.target.wants/{unit}") for target in _TARGETS):
             enabled.append(unit)
         if tree.link_name("/etc/systemd/system/" + unit) == "null":
             masked.append(unit)
@@ -156,8 +156,8 @@ def _sessions(tree: Tree) -> t.List[Json]:
     return [
         {
             "name": name,
-            "target": tree.text("%s/%s/targetname" % (base, name)),
-            "state": tree.text("%s/%s/state" % (base, name)),
+            "target": tree.text(f"{base}/{name}/targetname"),
+            "state": tree.text(f"{base}/{name}/state"),
         }
         for name in sorted(tree.names(base), key=lambda name: (len(name), name))
     ]
@@ -173,7 +173,7 @@ def _iscsi(tree: Tree, warnings: t.List[str], programs: t.Mapping[str, bool]) ->
     else:
         there = tree.exists(path)
         if there:
-            warnings.append("%s cannot be read: the initiator name is not known (it takes root to read it)" % path)
+            warnings.append(f"{path} cannot be read: the initiator name is not known (it takes root to read it)")
         facts.update(initiator_name=None, generate_name=False, initiator_file="unreadable" if there else "missing")
     facts["sessions"] = _sessions(tree)
     return facts
@@ -193,7 +193,7 @@ def _multipath_settings(text: str) -> t.List[_Setting]:
         setting = re.fullmatch(r'(\w+)\s+(?:"(.*)"|(\S+))', line)
         if opens:
             # two blocks of the same name are two: they get different ones
-            sections.append("%s %d" % (opens.group(1), len(found)))
+            sections.append(f"{opens.group(1)} {len(found)}")
         elif line == "}":
             del sections[-1:]
         elif setting:
@@ -257,17 +257,17 @@ def _maps(tree: Tree) -> t.List[Json]:
     """Multipath maps with the SCSI disks below them."""
     found = []
     for name in tree.names("/sys/block"):
-        if not name.startswith("dm-") or not (tree.text("/sys/block/%s/dm/uuid" % name) or "").startswith("mpath-"):
+        if not name.startswith("dm-") or not (tree.text(f"/sys/block/{name}/dm/uuid") or "").startswith("mpath-"):
             continue
         paths = [
             {
                 "name": disk,
-                "vendor": tree.text("/sys/block/%s/device/vendor" % disk),
-                "model": tree.text("/sys/block/%s/device/model" % disk),
+                "vendor": tree.text(f"/sys/block/{disk}/device/vendor"),
+                "model": tree.text(f"/sys/block/{disk}/device/model"),
             }
-            for disk in tree.names("/sys/block/%s/slaves" % name)
+            for disk in tree.names(f"/sys/block/{name}/slaves")
         ]
-        found.append({"name": tree.text("/sys/block/%s/dm/name" % name) or name, "paths": paths})
+        found.append({"name": tree.text(f"/sys/block/{name}/dm/name") or name, "paths": paths})
     return found
 
 
@@ -281,7 +281,7 @@ def _multipathd(tree: Tree, programs: t.Mapping[str, bool]) -> Json:
             directory = value
     for name in tree.names(directory) if directory.startswith("/") else []:
         if name.endswith(".conf"):
-            settings += _multipath_settings(tree.text("%s/%s" % (directory, name)) or "")
+            settings += _multipath_settings(tree.text(f"{directory}/{name}") or "")
     return {
         "installed": facts["installed"],
         "service": facts["service"],
@@ -297,9 +297,9 @@ def _kernel_options(tree: Tree, release: t.Optional[str]) -> t.Optional[t.Dict[s
     text = None
     if release:
         for path in (
-            "/boot/config-%s" % release,
-            "/lib/modules/%s/config" % release,
-            "/usr/lib/modules/%s/config" % release,
+            f"/boot/config-{release}",
+            f"/lib/modules/{release}/config",
+            f"/usr/lib/modules/{release}/config",
         ):
             text = text or tree.text(path)
     if text is None:
@@ -409,8 +409,7 @@ def read_storage(tree: Tree, warnings: t.List[str]) -> Json:
     if release and not re.fullmatch(r"[\w.+~-]+", release):
         release = None
     programs = {
-        name: any(tree.exists("%s/%s" % (directory, name)) for directory in _BINARY_DIRECTORIES)
-        for name in sorted(_PROGRAMS)
+        name: any(tree.exists(f"{directory}/{name}") for directory in _BINARY_DIRECTORIES) for name in sorted(_PROGRAMS)
     }
     kinds, propagation = _mounts(tree, LONGHORN_PATH)
     return {
@@ -487,17 +486,17 @@ def anonymous(path: str, text: str, alias: t.Callable[[str, str], int], kept: t.
     """
     if path == "/etc/iscsi/initiatorname.iscsi":
         initiator = parse_initiator(text)
-        name = initiator.name and "InitiatorName=iqn.2000-01.example:%d\n" % alias("initiator", initiator.name.lower())
+        name = initiator.name and f"InitiatorName=iqn.2000-01.example:{alias('initiator', initiator.name.lower())}\n"
         return (name or "") + ("GenerateName=yes\n" if initiator.generate else "")
     if re.fullmatch(r"/sys/.*/iscsi_session/[^/]+/targetname", path):
-        return "iqn.2000-01.example:target%d\n" % alias("target", text.strip())
+        return f"iqn.2000-01.example:target{alias('target', text.strip())}\n"
     if re.fullmatch(r"/sys/.*/dm-\d+/dm/name", path):
-        return "map%d\n" % alias("map", text.strip())
+        return f"map{alias('map', text.strip())}\n"
     if re.fullmatch(r"/sys/.*/dm-\d+/dm/uuid", path):
         return text.strip().partition("-")[0] + "-\n"
     if path == "/etc/multipath.conf" or ("/multipath/" in path and path.endswith(".conf")):
         settings = [
-            (where, key, "wwid%d" % alias("wwid", value) if key == "wwid" and value not in ("*", ".*") else value)
+            (where, key, f"wwid{alias('wwid', value)}" if key == "wwid" and value not in ("*", ".*") else value)
             for where, key, value in _multipath_settings(text)
         ]
         return "".join(line + "\n" for line in _multipath_text(settings))
@@ -506,7 +505,7 @@ def anonymous(path: str, text: str, alias: t.Callable[[str, str], int], kept: t.
         for line in text.splitlines():
             fields = line.split(" ")
             if len(fields) > 4 and not any((place + "/").startswith(fields[4].rstrip("/") + "/") for place in kept):
-                fields[3:5] = ["/", "/mnt/%d" % alias("mount", fields[4])]
+                fields[3:5] = ["/", f"/mnt/{alias('mount', fields[4])}"]
             lines.append(" ".join(fields) + "\n")
         return "".join(lines)
     return None

@@ -28,17 +28,17 @@ _LINKS = {"InfiniBand": "IB", "Ethernet": "Eth", "Unknown": "?"}
 
 
 def _rate(port: t.Mapping[str, t.Any]) -> str:
-    return "-" if port["rate_gbps"] is None else "%g" % port["rate_gbps"]
+    return "-" if port["rate_gbps"] is None else f"{port['rate_gbps']:g}"
 
 
 def _view(device: t.Mapping[str, t.Any], netdevs: str) -> str:
     """The netlink type, with the interface where it is another one than the port's (a bond's first member)."""
     view = device["plugin"]
     if not view["visible"]:
-        return "no: %s" % (view["reason"] or "unknown").partition(":")[0]
+        return f"no: {(view['reason'] or 'unknown').partition(':')[0]}"
     if not view["if_name"]:
         return "no netdev"
-    return str(view["link_type"]) if view["if_name"] == netdevs else "%s %s" % (view["link_type"], view["if_name"])
+    return str(view["link_type"]) if view["if_name"] == netdevs else f"{view['link_type']} {view['if_name']}"
 
 
 _COLUMNS = ("DEVICE", "P", "LINK", "STATE", "GB/S", "NETDEV", "PCI", "PLUGIN SEES")
@@ -77,7 +77,7 @@ def device_table(facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]]) -> t.List
     for host in sorted(facts_by_host, key=natural_key):
         same.setdefault(_device_rows(facts_by_host[host]), []).append(short(host, domain))
     blocks = [(hosts_label(hosts), rows) for rows, hosts in same.items()]
-    lines = ["all hosts in %s" % printable(domain[1:]), ""] if domain else []
+    lines = [f"all hosts in {printable(domain[1:])}", ""] if domain else []
     cells = [_COLUMNS, *(row for _label, rows in blocks for row in rows)]
     needed = sum(max(len(printable(row[index])) for row in cells) for index in range(len(_COLUMNS)))
     needed += 2 * len(_COLUMNS) + max(len("HOST"), *(len(printable(label)) for label, _rows in blocks))

@@ -37,7 +37,7 @@ def netdevs_below(tree: Tree, name: str) -> t.List[str]:
     if not names and not tree.exists(base + "/device") and tree.exists("/sys/class/net/ovs-system"):
         # an internal port of Open vSwitch has no link to the ports of its bridge; these have ovs-system as their master
         for other in tree.names("/sys/class/net"):
-            if tree.link_name("/sys/class/net/%s/master" % other) == "ovs-system":
+            if tree.link_name(f"/sys/class/net/{other}/master") == "ovs-system":
                 names.append(other)
     return names
 
@@ -59,7 +59,7 @@ def _block_name(tree: Tree, source: str) -> t.Optional[str]:
     # a dash in the name of a group or volume is doubled in the mapper's (lvm2, libdm)
     mapped = {name, "-".join(part.replace("-", "--") for part in source[len("/dev/") :].split("/"))}
     for other in tree.names("/sys/class/block"):
-        if tree.text("/sys/class/block/%s/dm/name" % other) in mapped:
+        if tree.text(f"/sys/class/block/{other}/dm/name") in mapped:
             return other
     return None
 
@@ -71,12 +71,12 @@ def _disk_over_rdma(tree: Tree, name: str) -> t.Optional[str]:
         # with native multipath the first number is the subsystem's, whose controllers have numbers of their own
         paths = tree.names("/sys/class/nvme-subsystem/nvme-subsys" + nvme.group(2))
         for controller in [entry for entry in paths if re.fullmatch(r"nvme\d+", entry)] or [nvme.group(1)]:
-            if tree.text("/sys/class/nvme/%s/transport" % controller) == "rdma":
+            if tree.text(f"/sys/class/nvme/{controller}/transport") == "rdma":
                 return "nvme-rdma"
     # host:channel:target:lun
-    host = (tree.link_name("/sys/class/block/%s/device" % name) or "").split(":")
+    host = (tree.link_name(f"/sys/class/block/{name}/device") or "").split(":")
     if len(host) == 4:
-        return _SCSI_OVER_RDMA.get(tree.text("/sys/class/scsi_host/host%s/proc_name" % host[0]) or "")
+        return _SCSI_OVER_RDMA.get(tree.text(f"/sys/class/scsi_host/host{host[0]}/proc_name") or "")
     return None
 
 
@@ -104,9 +104,9 @@ def mounts_over_rdma(tree: Tree) -> t.List[Facts]:
     """Mounts that go when the RDMA driver goes: NFS and Lustre over RDMA, file systems on NVMe, iSER and SRP, also below LVM and md."""
     found = []
     # most nodes have no such disk, and then nobody has to know what their volumes are called
-    disks = any(tree.text("/sys/class/nvme/%s/transport" % name) == "rdma" for name in tree.names("/sys/class/nvme"))
+    disks = any(tree.text(f"/sys/class/nvme/{name}/transport") == "rdma" for name in tree.names("/sys/class/nvme"))
     disks = disks or any(
-        tree.text("/sys/class/scsi_host/%s/proc_name" % name) in _SCSI_OVER_RDMA
+        tree.text(f"/sys/class/scsi_host/{name}/proc_name") in _SCSI_OVER_RDMA
         for name in tree.names("/sys/class/scsi_host")
     )
     for line in (tree.text("/proc/self/mounts") or "").splitlines():

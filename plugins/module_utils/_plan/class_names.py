@@ -62,9 +62,9 @@ def _fresh(group: str, entry: Json, others: t.Collection[str]) -> str:
     )
     if len(selectors) > 1 or ambiguous or not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", slug) or len(slug) > _SLUG_LIMIT:
         slug = _checksum(selectors)
-    elif _of_another(group, "%s-%s" % (group, slug), others):
+    elif _of_another(group, f"{group}-{slug}", others):
         slug = _checksum([group, selectors])
-    return "%s-%s" % (group, slug)
+    return f"{group}-{slug}"
 
 
 def _pools(entry: Json) -> _Pools:
@@ -90,16 +90,20 @@ def _grown(one: _Pools, other: _Pools) -> bool:
 
 
 def class_names(
-    group: str, classes: t.Sequence[Json], earlier: t.Sequence[Json] = (), others: t.Collection[str] = ()
+    group: str,
+    classes: t.Sequence[Json],
+    earlier: t.Sequence[Json] = (),
+    others: t.Collection[str] = (),
+    stay: bool = False,
 ) -> t.List[str]:
     """A name for each class, which no other has.
 
     classes, earlier: as in a plan (hosts, selectors, pools: [{resource, rail, selectors}]), earlier with the names that they had.
-    others: the names of all groups.
+    others: the names of all groups. stay: whether hosts were kept in earlier classes whose selectors are still exact on them.
 
     A class that has the selectors of an earlier one, or whose selectors have got or lost values since, keeps the name of the one that
-    it has the most hosts in common with: where a class was divided, most of its nodes keep their label. All others are named after
-    their selectors.
+    it has the most hosts in common with: where a class was divided, most of its nodes keep their label; with stay those whose selectors
+    are still the same. All others are named after their selectors.
     """
     known = {
         str(entry["name"]): entry
@@ -123,14 +127,20 @@ def class_names(
     for name, key in keys.items():
         by_selectors.setdefault(key, []).append(name)
     pairs = []
-    for index, entry in enumerate(classes):
+    shares = [collections.Counter(owners[host] for host in entry["hosts"] if host in owners) for entry in classes]
+    most = {name: max(shared[name] for shared in shares) for name in known} if shares else {}
+    for index, shared in enumerate(shares):
+        same = [name for name in sorted(shared) if keys[name] == _key(pools[index])]
+        unchanged = max(same, key=lambda name: shared[name], default=None)
+        if unchanged is not None and unchanged not in taken and (stay or shared[unchanged] == most[unchanged]):
+            call(index, unchanged)
+    for index, shared in enumerate(shares):
         key = _key(pools[index])
-        shared = collections.Counter(owners[host] for host in entry["hosts"] if host in owners)
         # without a host of before, too: all may have been exchanged
         for name in {*shared, *by_selectors.get(key, ())}:
-            same = keys[name] == key
-            if same or _grown(pools[index], before[name]):
-                pairs.append((-shared[name], not same, name, index))
+            alike = keys[name] == key
+            if alike or _grown(pools[index], before[name]):
+                pairs.append((-shared[name], not alike, name, index))
     for _count, _other, name, index in sorted(pairs):
         if index not in names and name not in taken:
             call(index, name)
@@ -141,6 +151,6 @@ def class_names(
             for number in itertools.count():
                 if name not in taken:
                     break
-                name = "%s-%s" % (group, _checksum([group, entry["selectors"], number]))
+                name = f"{group}-{_checksum([group, entry['selectors'], number])}"
             call(index, name)
     return [names[index] for index in range(len(classes))]

@@ -58,10 +58,11 @@ def _unplanned(group: str, wishes: t.Mapping[str, t.Any], reason: str) -> Json:
     given = wishes.get("resource")
     resource = {"prefix": "rdma", "name": None, **(given if isinstance(given, t.Mapping) else {})}
     return {
-        "resource": "%s/%s" % (resource["prefix"], resource["name"]),
+        "resource": f"{resource['prefix']}/{resource['name']}",
         "resources": [],
         "planned": False,
         "kept": None,
+        "hosts": _names(wishes.get("hosts")),
         "cached": {},
         "malformed": {},
         "classes": [],
@@ -72,6 +73,10 @@ def _unplanned(group: str, wishes: t.Mapping[str, t.Any], reason: str) -> Json:
         "warnings": [],
         "errors": [reason],
     }
+
+
+def _names(hosts: t.Any) -> t.List[str]:
+    return sorted(host for host in hosts if isinstance(host, str)) if isinstance(hosts, (list, tuple)) else []
 
 
 def _cached_in_words(hosts: t.Mapping[str, t.Optional[str]]) -> t.List[str]:
@@ -123,8 +128,8 @@ def _cluster(
     refused: Json = {"config": None, "selectors": {}, "hosts": len(places), "errors": [], "alternative": None}
     unplanned = sorted(name for name, plan in plans.items() if not plan["planned"])
     if unplanned:
-        reason = "not planned: %s; a configuration that reaches the whole cluster must know all of it" % ", ".join(
-            unplanned
+        reason = (
+            f"not planned: {', '.join(unplanned)}; a configuration that reaches the whole cluster must know all of it"
         )
         return {**refused, "errors": [reason]}
     pools: t.Dict[str, Json] = {}
@@ -142,9 +147,9 @@ def _cluster(
             other_group, other = owners.setdefault(entry["name"], (group, pool))
             if other != pool or pools.get(pool, entry)["hca_max"] != entry["hca_max"]:
                 reason = (
-                    "groups %s and %s both have a resource named %s (%s with hca_max %d, %s with hca_max %d), and the plugin "
+                    f"groups {other_group} and {group} both have a resource named {entry['name']} ({other} with hca_max "
+                    f"{pools[other]['hca_max']}, {pool} with hca_max {entry['hca_max']}), and the plugin "
                     "does not start with two of one name, whatever their prefix"
-                    % (other_group, group, entry["name"], other, pools[other]["hca_max"], pool, entry["hca_max"])
                 )
                 return {**refused, "errors": [reason], "alternative": _PER_CLASS}
             pools[pool] = entry
@@ -201,79 +206,92 @@ def plan_groups(
 
     earlier: classes by group, as a plan of an earlier run has them. A class that is one of them still keeps its name (class_names()).
     """
-    broken = malformed or {}
-    owner: t.Dict[str, str] = {}
+    broken, old = malformed or {}, earlier or {}
+    owner = _owners(groups)
     plans: t.Dict[str, Json] = {}
     functions: t.Dict[str, t.Sequence[Function]] = {}
     for group in sorted(groups):
-        if not isinstance(groups[group], t.Mapping):
-            raise PlanError("group %s: its wishes are %r; expected a dictionary" % (group, groups[group]))
-        hosts = groups[group].get("hosts") or []
-        if not isinstance(hosts, (list, tuple)) or not all(isinstance(host, str) for host in hosts):
-            raise PlanError("group %s: its hosts are %r; expected a list of names" % (group, hosts))
-        if not hosts:
-            reason = "group %s has no hosts; put some in, or take it out of rdma_groups" % group
-            plans[group] = _unplanned(group, groups[group], reason)
-            continue
-        for host in hosts:
-            if owner.setdefault(host, group) != group:
-                raise PlanError("host %s is in two RDMA groups, %s and %s; put it in one" % (host, owner[host], group))
-        try:
-            validate_wishes(group, groups[group])
-        except PlanError as exc:
-            plans[group] = _unplanned(group, groups[group], str(exc))
-            continue
-        missing = sorted(host for host in hosts if host not in facts_by_host and host not in broken)
-        wrong = [broken[host] for host in sorted(hosts) if host in broken]
-        if missing:
-            reason = "group %s: no facts of %s (%d of %d hosts); discover the whole group, or use a fact cache" % (
-                group,
-                ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else ""),
-                len(missing),
-                len(hosts),
-            )
-            plans[group] = _unplanned(group, groups[group], reason)
-            plans[group]["errors"] += wrong
-            continue
-        if len(wrong) == len(hosts):
-            plans[group] = _unplanned(group, groups[group], "group %s: no facts that can be used" % group)
-            plans[group]["errors"] += wrong
-            continue
-        try:
-            sound = {host: facts_by_host[host] for host in hosts if host not in broken}
-            plans[group], own = plan_one(group, sound, groups[group], sorted(groups), (earlier or {}).get(group) or ())
-            plans[group]["errors"] = wrong + plans[group]["errors"]
-            functions.update(own)
-        except PlanError as exc:
-            plans[group] = _unplanned(group, groups[group], str(exc))
-            plans[group]["errors"] += wrong
+        wrong = [broken[host] for host in sorted(groups[group].get("hosts") or []) if host in broken]
+        reason = _no_plan(group, groups[group], facts_by_host, broken)
+        if reason is None:
+            try:
+                sound = {host: facts_by_host[host] for host in groups[group]["hosts"] if host not in broken}
+                plans[group], own = plan_one(group, sound, groups[group], sorted(groups), old.get(group) or ())
+                plans[group].update(hosts=_names(groups[group]["hosts"]), errors=wrong + plans[group]["errors"])
+                functions.update(own)
+                continue
+            except PlanError as exc:
+                reason = str(exc)
+        plans[group] = _unplanned(group, groups[group], reason)
+        plans[group]["errors"] += wrong
     for group, plan in plans.items():
         own_hosts = [host for host in sorted(owner) if owner[host] == group and host not in broken]
         plan["warnings"].extend(_twins(facts_by_host, own_hosts) if plan["planned"] else [])
-    warnings = _cached_in_words(cached or {})
-    for one, other in _same_machines(facts_by_host, owner):
-        both = "hosts %s of group %s and %s of group %s have the same devices, by their node GUIDs" % (
-            one,
-            owner[one],
-            other,
-            owner[other],
-        )
-        if any(host in (groups[owner[host]].get("replayed") or ()) for host in (one, other)):
-            warnings.append(both + ": two captures of one machine?")
-            continue
-        # One node would get the resources of both, and each of its functions would be in two of them.
-        for group in sorted({owner[one], owner[other]}):
-            reason = "group %s: %s: they are two names of one machine; take one of them out" % (group, both)
-            plans[group] = _unplanned(group, groups[group], reason)
-    warnings += _shared_names(plans)
+    warnings = _cached_in_words(cached or {}) + _part_twins(plans, groups, facts_by_host, owner) + _shared_names(plans)
     for host in sorted(set(cached or ()) & set(owner)):
         plans[owner[host]]["cached"][host] = (cached or {})[host]
     for host in sorted(set(broken) & set(owner)):
         plans[owner[host]]["malformed"][host] = broken[host]
     cluster = _cluster(plans, groups, functions, facts_by_host)
     if broken and cluster["config"]:
-        reason = "not known: %s; a configuration that reaches the whole cluster must know all of it" % some_of(
-            sorted(broken)
+        reason = (
+            f"not known: {some_of(sorted(broken))}; a configuration that reaches the whole cluster must know all of it"
         )
         cluster = {**cluster, "config": None, "selectors": {}, "errors": [*cluster["errors"], reason]}
     return {"schema": PLAN_SCHEMA, "groups": plans, "cluster": cluster, "warnings": warnings}
+
+
+def _owners(groups: t.Mapping[str, t.Mapping[str, t.Any]]) -> t.Dict[str, str]:
+    """{host: group}. PlanError for hosts that are no list of names, and for a host in two groups."""
+    owner: t.Dict[str, str] = {}
+    for group in sorted(groups):
+        if not isinstance(groups[group], t.Mapping):
+            raise PlanError(f"group {group}: its wishes are {groups[group]!r}; expected a dictionary")
+        hosts = groups[group].get("hosts") or []
+        if not isinstance(hosts, (list, tuple)) or not all(isinstance(host, str) for host in hosts):
+            raise PlanError(f"group {group}: its hosts are {hosts!r}; expected a list of names")
+        for host in hosts:
+            if owner.setdefault(host, group) != group:
+                raise PlanError(f"host {host} is in two RDMA groups, {owner[host]} and {group}; put it in one")
+    return owner
+
+
+def _no_plan(
+    group: str,
+    wishes: t.Mapping[str, t.Any],
+    facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]],
+    broken: t.Mapping[str, str],
+) -> t.Optional[str]:
+    """Why a group cannot be planned, whatever its hosts have; None when it can."""
+    hosts = wishes.get("hosts") or []
+    if not hosts:
+        return f"group {group} has no hosts; put some in, or take it out of rdma_groups"
+    try:
+        validate_wishes(group, wishes)
+    except PlanError as exc:
+        return str(exc)
+    missing = sorted(host for host in hosts if host not in facts_by_host and host not in broken)
+    if missing:
+        names = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
+        return f"group {group}: no facts of {names} ({len(missing)} of {len(hosts)} hosts); discover the whole group, or use a fact cache"
+    return f"group {group}: no facts that can be used" if all(host in broken for host in hosts) else None
+
+
+def _part_twins(
+    plans: t.Dict[str, Json],
+    groups: t.Mapping[str, t.Mapping[str, t.Any]],
+    facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]],
+    owner: t.Mapping[str, str],
+) -> t.List[str]:
+    """Takes the plan from groups that have one machine under two names; a sentence for each pair of captures of one machine."""
+    warnings = []
+    for one, other in _same_machines(facts_by_host, owner):
+        both = f"hosts {one} of group {owner[one]} and {other} of group {owner[other]} have the same devices, by their node GUIDs"
+        if any(host in (groups[owner[host]].get("replayed") or ()) for host in (one, other)):
+            warnings.append(both + ": two captures of one machine?")
+            continue
+        # One node would get the resources of both, and each of its functions would be in two of them.
+        for group in sorted({owner[one], owner[other]}):
+            reason = f"group {group}: {both}: they are two names of one machine; take one of them out"
+            plans[group] = _unplanned(group, groups[group], reason)
+    return warnings

@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.class_names import class_names
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import by_kubelet
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.ports import (
     device_refusal,
     names_of,
@@ -60,10 +63,10 @@ def validate_wishes(group: str, wishes: t.Mapping[str, t.Any]) -> Json:
     rails is the pattern of the names of the rails' resources. PlanError names the group, the key, the value and what is allowed; a misspelt key is an error.
     """
     if not isinstance(wishes, t.Mapping):
-        raise PlanError("group %s: its wishes are %r; expected a dictionary" % (group, wishes))
+        raise PlanError(f"group {group}: its wishes are {wishes!r}; expected a dictionary")
     checked, wrong = with_defaults(wishes)
     if wrong:
-        raise PlanError("; ".join("group %s: %s" % (group, problem) for problem in wrong))
+        raise PlanError("; ".join(f"group {group}: {problem}" for problem in wrong))
     return checked
 
 
@@ -73,8 +76,8 @@ def _idle_exclusions(facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], exclu
     for facts in facts_by_host.values():
         names.update(*(names_of(device) for device in facts["devices"]))
     return [
-        "rdma_want.exclude: %s is no RDMA device, PCI address, netdev or bond of a device on any host of the group, so it "
-        "leaves nothing out" % entry
+        f"rdma_want.exclude: {entry} is no RDMA device, PCI address, netdev or bond of a device on any host of the group, so it "
+        "leaves nothing out"
         for entry in exclude
         if entry not in names
     ]
@@ -91,8 +94,8 @@ def _unnamed(functions: t.Mapping[str, t.Sequence[Function]], infiniband: t.Mapp
     if not blind:
         return ""
     return (
-        ". InfiniBand devices without a netdev, such as %s of host %s, cannot be selected by linkTypes or ifNames: "
-        "load ib_ipoib on %s" % (found[blind[0]][0], blind[0], some_of(blind))
+        f". InfiniBand devices without a netdev, such as {found[blind[0]][0]} of host {blind[0]}, cannot be selected "
+        f"by linkTypes or ifNames: load ib_ipoib on {some_of(blind)}"
     )
 
 
@@ -129,7 +132,7 @@ def functions_of(
             devices=(found[pci].devices if pci in found else ()) + (device["name"],),
             ports=tuple(sorted(ports.get(pci, ()))),
             why="" if pci in pools else reasons.get(device["name"], ""),
-            sick=want is not None and pci not in pools and _may_be_wanted(device, want),
+            sick=want is not None and pci not in pools and _is_down(device) and _may_be_wanted(device, want),
         )
     return [found[pci] for pci in sorted(found)]
 
@@ -160,7 +163,7 @@ def configuration(pools: t.Mapping[str, Json], selectors: t.Mapping[str, Selecto
 
 def _environment(wanted: t.List[Json]) -> t.Dict[str, str]:
     """What a workload sets to use exactly these ports; '=' makes NCCL compare whole names, not prefixes."""
-    ports = ["%s:%d" % (row["device"], row["port"]) for row in wanted]
+    ports = [f"{row['device']}:{row['port']}" for row in wanted]
     return {"NCCL_IB_HCA": "=" + ",".join(ports), "UCX_NET_DEVICES": ",".join(ports)} if ports else {}
 
 
@@ -179,13 +182,13 @@ def _check_facts(group: str, facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]
         facts = facts_by_host[host]
         if facts.get("schema", _FACTS_SCHEMA) != _FACTS_SCHEMA:
             raise PlanError(
-                "group %s: the facts of %s have schema %r, this version reads %d: they are of another version; "
-                "run discover again" % (group, host, facts["schema"], _FACTS_SCHEMA)
+                f"group {group}: the facts of {host} have schema {facts['schema']!r}, this version reads "
+                f"{_FACTS_SCHEMA}: they are of another version; run discover again"
             )
         if "devices" not in facts:
             raise PlanError(
-                "group %s: the facts of %s are partial: they do not tell of its devices; run discover again, which gathers all"
-                % (group, host)
+                f"group {group}: the facts of {host} are partial: they do not tell of its devices; run discover again, "
+                "which gathers all"
             )
 
 
@@ -199,9 +202,13 @@ def _visible_ports(facts: t.Mapping[str, t.Any], want: Json) -> t.Tuple[t.List[J
         if device["plugin"]["visible"] or device["kind"] == "software":
             keep.append(row)
         else:
-            reason = "invisible to the plugin: %s" % (device["plugin"]["reason"] or "unknown")
+            reason = f"invisible to the plugin: {device['plugin']['reason'] or 'unknown'}"
             refused.append({"device": row["device"], "port": row["port"], "netdev": row["netdev"], "reason": reason})
     return keep, refused
+
+
+def _is_down(device: t.Mapping[str, t.Any]) -> bool:
+    return any(port["state"] != "Active" for port in device["ports"])
 
 
 def _may_be_wanted(device: t.Mapping[str, t.Any], want: Json) -> bool:
@@ -218,13 +225,48 @@ def _may_be_wanted(device: t.Mapping[str, t.Any], want: Json) -> bool:
     )
 
 
+def _too_slow(
+    hosts: t.Mapping[str, _Host], facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], want: Json
+) -> t.Set[_Slot]:
+    """Slots of the group whose card is too slow wherever its port is Active: one that is down there is no lost cable of a rail.
+
+    A port that is down does not tell its rate (rate of /sys/class/infiniband/*/ports/*). One host alone does not tell either: its
+    cable may be the bad one. Nor do fewer hosts than have it down.
+    """
+    patient = {**want, "min_rate_gbps": 0}
+    fast: t.Set[_Slot] = set()
+    slow: t.Dict[_Slot, int] = {}
+    down: t.Dict[_Slot, int] = {}
+    for host, own in hosts.items():
+        wanted = {row["pci"] for row in own.wanted}
+        for device in facts_by_host[host]["devices"]:
+            if device["pci"] in wanted:
+                fast.add(_slot(device))
+            elif any(port["state"] == "Active" and not port_refusal(device, port, patient) for port in device["ports"]):
+                slow[_slot(device)] = slow.get(_slot(device), 0) + 1
+            elif _is_down(device):
+                down[_slot(device)] = down.get(_slot(device), 0) + 1
+    return {slot for slot, count in slow.items() if slot not in fast and count > max(1, down.get(slot, 0))}
+
+
+# The address of a card and its device ID.
+_Slot = t.Tuple[t.Optional[str], t.Optional[str]]
+
+
+def _slot(device: t.Mapping[str, t.Any]) -> _Slot:
+    return device["pci"], device["device"]
+
+
 def _on_rails(hosts: t.Dict[str, _Host], facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], want: Json) -> None:
     """Adds the rails of every host, and takes the ports that are on none from the wanted ones. RailError as group_rails()."""
     netdevs: t.Dict[str, t.Dict[str, str]] = {}
     switched = {}
+    slow = _too_slow(hosts, facts_by_host, want) if want["min_rate_gbps"] else set()
     for host in sorted(hosts):
         facts, own = facts_by_host[host], hosts[host]
-        candidates = {device["pci"] for device in facts["devices"] if _may_be_wanted(device, want)}
+        candidates = {
+            device["pci"] for device in facts["devices"] if _slot(device) not in slow and _may_be_wanted(device, want)
+        }
         candidates |= {row["pci"] for row in own.wanted if row["pci"]}
         switched[host] = rail_host(host, facts, candidates)
     rails = group_rails(switched)
@@ -233,7 +275,7 @@ def _on_rails(hosts: t.Dict[str, _Host], facts_by_host: t.Mapping[str, t.Mapping
         own.rails.extend(rails[host])
         netdevs[host] = {device["pci"]: device["plugin"]["if_name"] for device in facts["devices"] if device["pci"]}
         functions = {pci for rail in own.rails for pci in rail.functions}
-        reason = "on no rail: no GPU is under the PCIe switch that it is under"
+        reason = "on no rail: its PCIe switch has no GPU"
         for row in own.wanted:
             if row["pci"] not in functions:
                 own.refused.append({**{key: row[key] for key in ("device", "port", "netdev")}, "reason": reason})
@@ -249,9 +291,7 @@ def _missing_rails(host: str, own: _Host, facts: t.Mapping[str, t.Any]) -> t.Lis
     for rail in own.rails:
         if not wanted & set(rail.functions):
             reasons = [
-                "%s: %s" % (row["device"], row["reason"])
-                for row in own.refused
-                if names[row["device"]] in rail.functions
+                f"{row['device']}: {row['reason']}" for row in own.refused if names[row["device"]] in rail.functions
             ]
             found.append(
                 "host %s has nothing on rail %d, which is that of GPU %s (%s)"
@@ -292,8 +332,7 @@ def _routes(host: str, facts: t.Mapping[str, t.Any], wanted: t.Sequence[Json]) -
     routes = set(facts.get("management", {}).get("default_route_netdevs", []))
     names = {row["device"] for row in wanted}
     return [
-        "host %s: %s is wanted and carries the default route (%s)"
-        % (host, device["name"], sorted(routes & names_of(device))[0])
+        f"host {host}: {device['name']} is wanted and carries the default route ({sorted(routes & names_of(device))[0]})"
         for device in facts["devices"]
         if device["name"] in names and routes & names_of(device)
     ]
@@ -322,8 +361,8 @@ def _matches(
             if seen[function.values] != [pool for pool in [function.pool] if pool]:
                 # It never happens: the search has excluded it. A plan that is not exact must not leave this function.
                 raise PlanError(
-                    "host %s: %s (%s) is matched by %s, not by %s"
-                    % (host, function.devices[0], function.pci, seen[function.values], function.pool or "none")
+                    f"host {host}: {function.devices[0]} ({function.pci}) is matched by {seen[function.values]}, not by "
+                    f"{function.pool or 'none'}"
                 )
             if function.pool:
                 row: Json = {"device": function.devices[0], "pci": function.pci, "if_name": function.values[4]}
@@ -350,6 +389,7 @@ def _class(
     ordered = [pool for pool in pools if pool in selectors]
     return {
         "name": "",
+        "wishes": "",
         "hosts": hosts,
         "selectors": together,
         "matched_later": sorted({words for own in selectors.values() for words in SHARED.matched_later(own)}),
@@ -392,13 +432,13 @@ def _other_way(
     for other in classes:
         found = other is not entry and _trespass(other, entry, examples[entry["name"]], functions)
         if found:
-            return "for the selectors of class %s: %s" % (other["name"], str(found).replace("its selectors", "they"))
+            return f"for the selectors of class {other['name']}: {str(found).replace('its selectors', 'they')}"
     for other in classes:
         if other is not entry:
             places = {host: functions[host] for row in (entry, other) for host in examples[row["name"]]}
             found = explain(SHARED, places, named=len(entry["pools"]) > 1)
             if found:
-                return "with class %s: %s" % (other["name"], found)
+                return f"with class {other['name']}: {found}"
     if any(function.sick for host in entry["hosts"] for function in functions[host]):
         return _APART
     return "one class with another would need more names of interfaces"
@@ -417,11 +457,14 @@ def _trespass(
                         other["name"],
                         function.devices[0],
                         function.pci,
-                        "belongs to %s there" % function.pool
+                        f"belongs to {function.pool} there"
                         if function.pool
-                        else "is not wanted there%s" % (" (%s)" % function.why if function.why else ""),
+                        else "is not wanted there%s" % (f" ({function.why})" if function.why else ""),
                     )
     return None
+
+
+_MOUNTED = "its kubelets have their directory in %s, and a DaemonSet mounts that of one class"
 
 
 def some_of(hosts: t.Sequence[str]) -> str:
@@ -431,11 +474,10 @@ def some_of(hosts: t.Sequence[str]) -> str:
 def pools_of(resource: Json, pattern: t.Optional[str], numbers: t.Iterable[int]) -> t.Dict[str, Json]:
     """{resource: {name, prefix, hca_max, rail}} of a group, in the order of the plugin's configuration."""
     if pattern is None:
-        return {"%s/%s" % (resource["prefix"], resource["name"]): {**resource, "rail": None}}
+        return {f"{resource['prefix']}/{resource['name']}": {**resource, "rail": None}}
     names = {number: rail_name(pattern, resource["name"], number) for number in sorted(set(numbers))}
     return {
-        "%s/%s" % (resource["prefix"], name): {**resource, "name": name, "rail": number}
-        for number, name in names.items()
+        f"{resource['prefix']}/{name}": {**resource, "name": name, "rail": number} for number, name in names.items()
     }
 
 
@@ -456,130 +498,212 @@ def plan_one(
 ) -> t.Tuple[Json, t.Dict[str, t.List[Function]]]:
     """(plan, functions of every host, also of those on which nothing is wanted). others: names of all groups; earlier: classes."""
     checked = validate_wishes(group, wishes)
-    resource, want, pattern = checked["resource"], checked["want"], checked["rails"]
     _check_facts(group, facts_by_host)
-    hosts: t.Dict[str, _Host] = {}
-    for host in sorted(facts_by_host):
-        keep, refused = _visible_ports(facts_by_host[host], want)
-        hosts[host] = _Host(keep, refused, [], [])
-    if pattern is not None:
-        try:
-            _on_rails(hosts, facts_by_host, want)
-        except RailError as exc:
-            raise PlanError("group %s: %s" % (group, exc)) from exc
-    pools = pools_of(resource, pattern, (rail.number for own in hosts.values() for rail in own.rails))
-    by_rail = {entry["rail"]: pool for pool, entry in pools.items()}
-    wanted: t.Dict[str, t.List[Json]] = {}
-    exclusions: t.List[Json] = []
-    warnings: t.List[str] = []
-    errors: t.List[str] = []
-    warnings += _idle_exclusions(facts_by_host, want["exclude"])
-    everything: t.Dict[str, t.List[Function]] = {}
-    functions: t.Dict[str, t.List[Function]] = {}
-    bare: t.List[str] = []
-    for host, own in hosts.items():
-        facts = facts_by_host[host]
+    planner = _Planner(group, facts_by_host, checked)
+    for host in planner.hosts:
+        planner.look_at(host)
+    classes = planner.classes(earlier, others)
+    return planner.plan(classes), planner.everything
+
+
+class _Planner:
+    """The plan of one group while it is made. wishes: as validate_wishes() gives them."""
+
+    def __init__(
+        self, group: str, facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], wishes: t.Mapping[str, t.Any]
+    ) -> None:
+        self.group = group
+        self.facts = facts_by_host
+        self.resource, self.want = wishes["resource"], wishes["want"]
+        self.pattern: t.Optional[str] = wishes["rails"]
+        self.strategy = str(wishes["strategy"])
+        # by which a plan knows whether a class was made for the same ones
+        self.wishes = hashlib.sha256(json.dumps(wishes, sort_keys=True, default=str).encode()).hexdigest()[:8]
+        self.hosts: t.Dict[str, _Host] = {}
+        for host in sorted(facts_by_host):
+            keep, refused = _visible_ports(facts_by_host[host], self.want)
+            self.hosts[host] = _Host(keep, refused, [], [])
+        if self.pattern is not None:
+            try:
+                _on_rails(self.hosts, facts_by_host, self.want)
+            except RailError as exc:
+                raise PlanError(f"group {group}: {exc}") from exc
+        numbers = (rail.number for own in self.hosts.values() for rail in own.rails)
+        self.pools = pools_of(self.resource, self.pattern, numbers)
+        self.by_rail = {entry["rail"]: pool for pool, entry in self.pools.items()}
+        self.wanted: t.Dict[str, t.List[Json]] = {}
+        self.exclusions: t.List[Json] = []
+        self.warnings = _idle_exclusions(facts_by_host, self.want["exclude"])
+        self.errors: t.List[str] = []
+        # of all hosts, and of those that a configuration can be for
+        self.everything: t.Dict[str, t.List[Function]] = {}
+        self.functions: t.Dict[str, t.List[Function]] = {}
+        # hosts on which only software devices are wanted
+        self.bare: t.List[str] = []
+
+    def look_at(self, host: str) -> None:
+        """Sorts the ports of a host into what is wanted and what is not."""
+        own, facts = self.hosts[host], self.facts[host]
         exclusive = facts.get("kernel", {}).get("rdma_netns") == "exclusive"
         if exclusive:
             # no class has it: a rollout would wait for a plugin that exits
-            for row in own.wanted:
-                own.refused.append({**{key: row[key] for key in ("device", "port", "netdev")}, "reason": _EXCLUSIVE})
+            own.refused.extend(_refused(row, _EXCLUSIVE) for row in own.wanted)
             own.wanted.clear()
-        exclusions.extend({"host": host, **row} for row in own.refused)
-        if exclusive:
-            errors.append("host %s: %s" % (host, _EXCLUSIVE))
-        rails = {pci: by_rail[rail.number] for rail in own.rails for pci in rail.functions}
+        self.exclusions.extend({"host": host, **row} for row in own.refused)
+        rails = {pci: self.by_rail[rail.number] for rail in own.rails for pci in rail.functions}
         wants = {
-            row["pci"]: by_rail[None] if pattern is None else rails[row["pci"]] for row in own.wanted if row["pci"]
+            row["pci"]: self.by_rail[None] if self.pattern is None else rails[row["pci"]]
+            for row in own.wanted
+            if row["pci"]
         }
-        everything[host] = functions_of(facts, wants, own.wanted, own.refused, want)
+        self.everything[host] = functions_of(facts, wants, own.wanted, own.refused, self.want)
         if exclusive:
-            continue
+            self.errors.append(f"host {host}: {_EXCLUSIVE}")
+            return
         if not own.wanted:
-            found = "; ".join("%s: %s" % (row["device"], row["reason"]) for row in own.refused) or "no RDMA device"
-            errors.append("host %s has no usable port (%s)" % (host, found))
-            continue
-        wanted[host] = own.wanted
-        errors += _missing_rails(host, own, facts)
-        if any(function.pool for function in everything[host]):
-            functions[host] = everything[host]
-            warnings += _whole_functions(host, functions[host], own.refused) + _routes(host, facts, own.wanted)
+            found = "; ".join(f"{row['device']}: {row['reason']}" for row in own.refused) or "no RDMA device"
+            self.errors.append(f"host {host} has no usable port ({found})")
+            return
+        self.wanted[host] = own.wanted
+        self.errors += _missing_rails(host, own, facts)
+        if any(function.pool for function in self.everything[host]):
+            self.functions[host] = self.everything[host]
+            self.warnings += _whole_functions(host, self.functions[host], own.refused)
+            self.warnings += _routes(host, facts, own.wanted)
         else:
-            bare.append(host)
-    strategy = checked["strategy"]
-    split, alone = classes_of(SHARED, functions, strategy)
-    infiniband = {host: {row["pci"] for row in wanted[host] if row["link_layer"] == "InfiniBand"} for host in functions}
-    if alone is not None:
-        place = {alone: functions[alone]}
-        reason = explain(SHARED, place, strategy, named=pattern is not None)
-        raise PlanError("group %s: no selectors are exact: %s%s" % (group, reason, _unnamed(place, infiniband)))
-    classes = [_class(names, functions, selectors, pools) for names, selectors in split]
-    for entry, name in zip(classes, class_names(group, classes, earlier, others)):
-        entry["name"] = name
-    classes.sort(key=lambda entry: str(entry["name"]))
-    if len(classes) > 1:
-        _add_reasons(classes, functions)
-        why = explain(SHARED, functions, strategy, named=pattern is not None)
-        warnings.append(
-            "%s. So the group is split into %d classes: %s%s"
-            % (
-                "no single configuration is exact on every host: %s" % why
-                if why
-                else _APART
-                if any(function.sick for own_functions in functions.values() for function in own_functions)
-                else "one configuration would need more names of interfaces than several do",
-                len(classes),
-                "; ".join("%s (%s)" % (entry["name"], some_of(entry["hosts"])) for entry in classes),
-                _unnamed(functions, infiniband),
+            self.bare.append(host)
+
+    def classes(self, earlier: t.Sequence[t.Mapping[str, t.Any]], others: t.Collection[str]) -> t.List[Json]:
+        """Classes of hosts that have one configuration. PlanError when a host that has all its ports up has none that is exact."""
+        known = self._still(earlier)
+        split, unfit = classes_of(SHARED, self.functions, self.strategy, known)
+        if known:
+            fresh = classes_of(SHARED, self.functions, self.strategy)
+            if len(split) > 2 * len(fresh[0]) + 1:
+                # hosts that came one by one, each into a class of its own
+                known, (split, unfit) = [], fresh
+        for host in unfit:
+            inexact = f"no selectors are exact: {self._why([host])}{self._unnamed([host])}"
+            if not split:
+                raise PlanError(f"group {self.group}: {inexact}")
+            # a port that is down there is no reason to take the resource from the others
+            self._leave_out(host, inexact)
+        pieces = by_kubelet(split, self.facts)
+        classes = [_class(names, self.functions, selectors, self.pools) for names, selectors, _root in pieces]
+        for entry, name in zip(classes, class_names(self.group, classes, earlier, others, stay=bool(known))):
+            entry.update(name=name, wishes=self.wishes)
+        classes.sort(key=lambda entry: str(entry["name"]))
+        if len(split) > 1:
+            _add_reasons(classes, self.functions)
+            self.warnings.append(self._why_split(classes))
+        roots = {host: root for names, _selectors, root in pieces for host in names if root is not None}
+        for entry in classes:
+            if entry["hosts"][0] in roots:
+                entry["reason"] = _MOUNTED % roots[entry["hosts"][0]]
+                self.warnings.append(f"class {entry['name']} ({some_of(entry['hosts'])}): {entry['reason']}")
+        for entry in classes:
+            seen = {host: sriov_functions(host, self.facts[host], self.functions[host]) for host in entry["hosts"]}
+            refusals = [text for _found, texts in seen.values() for text in texts]
+            entry["sriov"] = sriov_config({host: found for host, (found, _texts) in seen.items()}, refusals, self.pools)
+        if self.bare:
+            self.warnings.append(
+                f"{some_of(self.bare)}: only software devices are wanted; the shared device plugin lists PCI functions only, so "
+                "there is nothing to advertise"
             )
-        )
-    for entry in classes:
-        seen = {host: sriov_functions(host, facts_by_host[host], functions[host]) for host in entry["hosts"]}
-        refusals = [text for _found, texts in seen.values() for text in texts]
-        entry["sriov"] = sriov_config({host: found for host, (found, _texts) in seen.items()}, refusals, pools)
-    if bare:
-        warnings.append(
-            "%s: only software devices are wanted; the shared device plugin lists PCI functions only, so there is nothing to advertise"
-            % some_of(bare)
-        )
-        classes.append(
-            {
-                "name": "%s-%s" % (group, _SOFTWARE),
-                "hosts": bare,
-                "selectors": {},
-                "matched_later": [],
-                "pools": [],
-                "config": None,
-                "matches": {},
-                "reason": None,
-                "sriov": {"config": None, "versions": None, "reason": "software devices have no PCI function"},
-            }
-        )
-    if resource["hca_max"] == 0:
-        warnings.append(
-            "rdma_resource.hca_max is 0: the plugin advertises a resource of 0 devices, and no Pod can have one"
-        )
-    plan = {
-        "resource": _shown(resource, pattern),
-        "resources": [{"resource": pool, "rail": entry["rail"]} for pool, entry in pools.items()],
-        "planned": True,
-        "kept": None,
-        "cached": {},
-        "malformed": {},
-        "classes": classes,
-        "wanted": wanted,
-        "rails": {host: _rails_of(own, by_rail, facts_by_host[host]) for host, own in hosts.items() if own.rails},
-        "exclusions": exclusions,
-        "environment": {host: _environment(rows) for host, rows in wanted.items()},
-        "warnings": warnings,
-        "errors": errors,
+            classes.append(_software_class(self.group, self.bare))
+        return classes
+
+    def _still(
+        self, earlier: t.Sequence[t.Mapping[str, t.Any]]
+    ) -> t.List[t.Tuple[t.List[str], t.Dict[str, Selectors]]]:
+        """Earlier classes that hosts are to stay in while a port is down anywhere. When all is well, what hosts have decides again."""
+        if not any(function.sick for own in self.everything.values() for function in own):
+            return []
+        known = [
+            (list(entry["hosts"]), {row["resource"]: row["selectors"] for row in entry.get("pools") or ()})
+            for entry in earlier
+            # whoever wishes for something else wants another plan
+            if entry.get("wishes") == self.wishes
+        ]
+        return [(hosts, selectors) for hosts, selectors in known if set(selectors) <= set(self.pools)]
+
+    def _why(self, hosts: t.Iterable[str]) -> t.Optional[str]:
+        places = {host: self.functions[host] for host in hosts}
+        return explain(SHARED, places, self.strategy, named=self.pattern is not None)
+
+    def _unnamed(self, hosts: t.Iterable[str]) -> str:
+        layers = {
+            host: {row["pci"] for row in self.wanted[host] if row["link_layer"] == "InfiniBand"} for host in hosts
+        }
+        return _unnamed({host: self.functions[host] for host in layers}, layers)
+
+    def _leave_out(self, host: str, why: str) -> None:
+        self.errors.append(f"host {host}: {why}")
+        rows = [_refused(row, "no selectors are exact on this host") for row in self.wanted.pop(host)]
+        self.exclusions += [{"host": host, **row} for row in rows]
+        self.everything[host] = functions_of(self.facts[host], {}, [], self.hosts[host].refused + rows, self.want)
+        del self.functions[host]
+
+    def _why_split(self, classes: t.Sequence[Json]) -> str:
+        why = self._why(self.functions)
+        if why:
+            reason = f"no single configuration is exact on every host: {why}"
+        elif any(function.sick for own in self.functions.values() for function in own):
+            reason = _APART
+        else:
+            reason = "one configuration would need more names of interfaces than several do"
+        names = "; ".join(f"{entry['name']} ({some_of(entry['hosts'])})" for entry in classes)
+        hint = self._unnamed(self.functions)
+        return f"{reason}. So the group is split into {len(classes)} classes: {names}{hint}"
+
+    def plan(self, classes: t.List[Json]) -> Json:
+        """The plan of the group, as a plan of several has it (plan_groups())."""
+        if self.resource["hca_max"] == 0:
+            self.warnings.append(
+                "rdma_resource.hca_max is 0: the plugin advertises a resource of 0 devices, and no Pod can have one"
+            )
+        rails = {host: _rails_of(own, self.by_rail, self.facts[host]) for host, own in self.hosts.items() if own.rails}
+        return {
+            "resource": _shown(self.resource, self.pattern),
+            "resources": [{"resource": pool, "rail": entry["rail"]} for pool, entry in self.pools.items()],
+            "planned": True,
+            "kept": None,
+            "hosts": sorted(self.facts),
+            "cached": {},
+            "malformed": {},
+            "classes": classes,
+            "wanted": self.wanted,
+            "rails": rails,
+            "exclusions": self.exclusions,
+            "environment": {host: _environment(rows) for host, rows in self.wanted.items()},
+            "warnings": self.warnings,
+            "errors": self.errors,
+        }
+
+
+def _refused(row: t.Mapping[str, t.Any], reason: str) -> Json:
+    """A port that was wanted, as one that is not."""
+    return {**{key: row[key] for key in ("device", "port", "netdev")}, "reason": reason}
+
+
+def _software_class(group: str, hosts: t.List[str]) -> Json:
+    return {
+        "name": f"{group}-{_SOFTWARE}",
+        "wishes": "",
+        "hosts": hosts,
+        "selectors": {},
+        "matched_later": [],
+        "pools": [],
+        "config": None,
+        "matches": {},
+        "reason": None,
+        "sriov": {"config": None, "versions": None, "reason": "software devices have no PCI function"},
     }
-    return plan, everything
 
 
 def _shown(resource: Json, pattern: t.Optional[str]) -> str:
     name = resource["name"] if pattern is None else pattern.replace("{name}", str(resource["name"]))
-    return "%s/%s" % (resource["prefix"], name)
+    return f"{resource['prefix']}/{name}"
 
 
 def _rails_of(own: _Host, by_rail: t.Mapping[t.Optional[int], str], facts: t.Mapping[str, t.Any]) -> t.List[Json]:

@@ -26,9 +26,9 @@ def _bond_words(device: t.Mapping[str, t.Any], port: t.Mapping[str, t.Any]) -> s
     """``Ethernet bond bond0 (active-backup)`` for a LAG, ``Ethernet, enslaved to bond0`` for a member with its own device."""
     if device["lag"]:
         mode = device["lag"]["mode"]
-        return "%s bond %s%s" % (port["link_layer"], device["lag"]["netdev"], " (%s)" % mode if mode else "")
+        return "%s bond %s%s" % (port["link_layer"], device["lag"]["netdev"], f" ({mode})" if mode else "")
     masters = sorted({netdev["master"] for netdev in port["netdevs"] if netdev["master"]})
-    return "%s, enslaved to %s" % (port["link_layer"], ", ".join(masters)) if masters else str(port["link_layer"])
+    return f"{port['link_layer']}, enslaved to {', '.join(masters)}" if masters else str(port["link_layer"])
 
 
 def device_refusal(device: t.Mapping[str, t.Any], want: Json) -> t.Optional[str]:
@@ -41,30 +41,27 @@ def device_refusal(device: t.Mapping[str, t.Any], want: Json) -> t.Optional[str]
             "vf": "virtual function%s" % (" of " + device["sriov"]["pf"] if device["sriov"]["pf"] else ""),
             "sf": "sub-function",
             "pf": "physical function",
-            "software": "software device (%s)" % (device["driver"] or "unknown driver"),
+            "software": f"software device ({device['driver'] or 'unknown driver'})",
         }
-        return "%s, the group wants kinds %s" % (words[kind], ", ".join(want["kinds"]))
+        return f"{words[kind]}, the group wants kinds {', '.join(want['kinds'])}"
     excluded = sorted(names_of(device) & set(want["exclude"])) if want["exclude"] else []
-    return "excluded by name (%s)" % ", ".join(excluded) if excluded else None
+    return f"excluded by name ({', '.join(excluded)})" if excluded else None
 
 
 def port_refusal(device: t.Mapping[str, t.Any], port: t.Mapping[str, t.Any], want: Json) -> t.Optional[str]:
     """Why a port is not wanted, None when it is."""
     if port["link_layer"] != want["link_layer"]:
         if port["link_layer"] is None:
-            return "link layer unknown, the group wants %s" % want["link_layer"]
-        return "%s, the group wants %s" % (_bond_words(device, port), want["link_layer"])
+            return f"link layer unknown, the group wants {want['link_layer']}"
+        return f"{_bond_words(device, port)}, the group wants {want['link_layer']}"
     if want["state"] == "Active" and port["state"] != "Active":
-        return "port is %s (phys state %s), the group wants Active" % (
-            port["state"] or "in an unknown state",
-            port["phys_state"] or "unknown",
-        )
+        return f"port is {port['state'] or 'in an unknown state'} (phys state {port['phys_state'] or 'unknown'}), the group wants Active"
     rate = port["rate_gbps"]
     if want["min_rate_gbps"] and (rate is None or rate < want["min_rate_gbps"]):
         return "%s, the group wants at least %g Gb/s" % (
             "rate unknown"
             if rate is None
-            else "%g Gb/s%s" % (rate, " (%s %s)" % (port["width"], port["speed"]) if port["speed"] else ""),
+            else "%g Gb/s%s" % (rate, f" ({port['width']} {port['speed']})" if port["speed"] else ""),
             want["min_rate_gbps"],
         )
     return None

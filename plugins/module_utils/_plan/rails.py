@@ -27,7 +27,7 @@ class Rail(t.NamedTuple):
 
 
 # Where something is on a host, from the root port down: the number of the root port, {device, function} of each bridge below
-# it, and those of the thing itself. No number of a bus and no domain is in it: the firmware deals these out anew when a card
+# it, and those of the thing itself. No number of a bus and no domain is in it: the firmware deals these out again when a card
 # goes, and other hosts have others, while a port of a switch has the same device and function wherever it is.
 Place = t.Tuple[t.Tuple[int, ...], ...]
 
@@ -175,7 +175,7 @@ def rail_host(host: str, facts: Json, candidates: t.Collection[str]) -> Host:
     functions = {row["pci"]: row.get("bridges") for row in facts["devices"] if row["pci"] in candidates}
     if "gpus" not in facts or None in gpus.values() or None in functions.values():
         raise RailError(
-            "host %s: its facts do not say which PCIe switches its GPUs and HCAs are under; run discover again" % host
+            f"host {host}: its facts do not say which PCIe switches its GPUs and HCAs are under; run discover again"
         )
     return Host(gpus, functions)
 
@@ -200,13 +200,13 @@ class _Together(t.NamedTuple):
 
 
 _WHAT_TO_DO = (
-    "where an HCA is missing, put the host into a group with one that has them all; "
-    "otherwise take the HCAs that are no part of a rail out with rdma_want.exclude"
+    "where an HCA is missing, put the host into a group with one that has them all; otherwise take the HCAs that are "
+    "no part of a rail out with rdma_want.exclude"
 )
 
 
-def _pairs(together: _Together) -> _Pairs:
-    """Each rail by its number. RailError when what is under a switch makes no rails, or some of it is missing."""
+def _family(trees: t.List[_Tree], together: _Together) -> _Family:
+    """Hosts with their rails by number. RailError when what is under a switch makes no rails, or some of it is missing."""
     switches = _switches(together.tree)
     _check_alike(together, switches)
     pairs: t.List[t.Tuple[t.List[int], t.List[int]]] = []
@@ -236,7 +236,8 @@ def _pairs(together: _Together) -> _Pairs:
                 "%s: %d GPUs (%s) are under a PCIe switch without an HCA, and how many rails they have cannot be known; put the "
                 "host into a group with one that has them all" % (together.hosts, *together.words(cards, [])[:2])
             )
-    return [(cards, [together.tree.functions[index] for index in own]) for cards, own in pairs]
+    numbered = [(cards, [together.tree.functions[index] for index in own]) for cards, own in pairs]
+    return _Family(trees, numbered, together.tree, not all(own for _cards, own in switches))
 
 
 def _check_alike(together: _Together, switches: t.Sequence[t.Tuple[t.List[int], t.List[int]]]) -> None:
@@ -273,6 +274,8 @@ class _Family(t.NamedTuple):
     trees: t.List[_Tree]
     pairs: _Pairs
     tree: _Tree
+    # a switch has no HCA, so that how many rails its GPUs have is concluded from the other switches
+    guessed: bool
 
 
 def _together(names: t.Sequence[str], seen: t.Mapping[str, _Seen], functions: t.Sequence[Place]) -> _Together:
@@ -284,7 +287,7 @@ def _together(names: t.Sequence[str], seen: t.Mapping[str, _Seen], functions: t.
         gpus = gpus or dict(zip(own.tree.gpus, own.gpus))
         for place, pci in zip(own.tree.functions, own.functions):
             found.setdefault(place, pci)
-    words = "host %s" % names[0]
+    words = f"host {names[0]}"
     if len(names) > 1:
         words = "hosts %s and %s%s together" % (names[0], names[1], " and others" if len(names) > 2 else "")
     return _Together(words, _Tree(seen[names[0]].tree.gpus, tuple(functions)), gpus, found)
@@ -299,17 +302,18 @@ def _families(trees: t.Mapping[_Tree, str], seen: t.Mapping[str, _Seen]) -> t.Li
     whole = [name for tree, name in trees.items() if len(tree.functions) == len(places)]
     if whole:
         together = _together(whole[:1], seen, seen[whole[0]].tree.functions)
-        return [_Family(list(trees), _pairs(together), together.tree)]
+        return [_family(list(trees), together)]
     alone = _whole_alone(trees, seen)
     if alone:
         return alone
     together = _together(list(trees.values()), seen, sorted(places))
     if any(tuple(sorted(tree.functions)) != tree.functions for tree in trees):
         raise RailError(
-            "%s: none has all HCAs, and their addresses are in another order than the ports of the PCIe switches, so which rail "
-            "has none cannot be known; put the hosts into a group with one that has them all" % together.hosts
+            f"{together.hosts}: none has all HCAs, and their addresses are in another order than the ports of the "
+            "PCIe switches, so which rail has none cannot be known; put the hosts into a group with one that has "
+            "them all"
         )
-    return [_Family(list(trees), _pairs(together), together.tree)]
+    return [_family(list(trees), together)]
 
 
 def _whole_alone(trees: t.Mapping[_Tree, str], seen: t.Mapping[str, _Seen]) -> t.List[_Family]:
@@ -317,7 +321,7 @@ def _whole_alone(trees: t.Mapping[_Tree, str], seen: t.Mapping[str, _Seen]) -> t
     found: t.List[_Family] = []
     for tree, name in trees.items():
         try:
-            found.append(_Family([tree], _pairs(_together([name], seen, tree.functions)), tree))
+            found.append(_family([tree], _together([name], seen, tree.functions)))
         except RailError:
             return []
     rails = {tuple((tuple(cards), len(functions)) for cards, functions in own.pairs) for own in found}
@@ -349,15 +353,18 @@ def group_rails(hosts: t.Mapping[str, Host]) -> t.Dict[str, t.List[Rail]]:
             families += _families(trees, seen)
         except RailError as exc:
             refused.append((trees, exc))
-    # hosts of which the GPUs are at other places have lost what the most complete ones have
-    reference = max((own.pairs for own in families), key=_functions, default=[])
+    # What hosts with the same GPUs cannot say, others may, the most complete ones first: GPUs at other places under the same switches.
+    known = sorted(families, key=lambda own: (-_functions(own.pairs), own.guessed))
+
+    def by_others(tree: _Tree) -> t.Optional[_Pairs]:
+        return next((found for found in (_fitted(tree, own.pairs) for own in known) if found is not None), None)
+
     pairs: t.Dict[_Tree, _Pairs] = {}
     for own in families:
-        numbered = (_functions(own.pairs) < _functions(reference) and _fitted(own.tree, reference)) or own.pairs
-        pairs.update(dict.fromkeys(own.trees, numbered))
+        pairs.update(dict.fromkeys(own.trees, (by_others(own.tree) if own.guessed else None) or own.pairs))
     for trees, error in refused:
         for tree in trees:
-            fitted = _fitted(tree, reference)
+            fitted = by_others(tree)
             if fitted is None:
                 raise error
             pairs[tree] = fitted
@@ -376,7 +383,8 @@ def _fitted(tree: _Tree, reference: _Pairs) -> t.Optional[_Pairs]:
         expected = [reference[number] for number in here]
         if set(cards) != {gpu for gpus, _places in expected for gpu in gpus}:
             return None
-        if own and len(own) != _functions(expected):
+        # a rail that has lost its functions there, too, does not tell which one of several is meant
+        if own and (len(own) != _functions(expected) or not all(places for _gpus, places in expected)):
             return None
         for number in here:
             count = len(reference[number][1])
@@ -403,7 +411,7 @@ def _rails(seen: _Seen, pairs: _Pairs) -> t.List[Rail]:
 def _words(rail: Rail) -> str:
     return "GPU %s%s" % (
         ", ".join(str(gpu) for gpu in rail.gpus),
-        " with %s" % ", ".join(rail.functions) if rail.functions else " without an HCA",
+        f" with {', '.join(rail.functions)}" if rail.functions else " without an HCA",
     )
 
 
@@ -426,23 +434,23 @@ def check_rails(rails: t.Mapping[str, t.Sequence[Rail]], netdevs: t.Mapping[str,
         own = rails[host]
         if len(own) != len(expected):
             raise RailError(
-                "rails differ between hosts %s and %s: %d rails on the one, %d on the other; put hosts of another make into a "
-                "group of their own" % (reference, host, len(expected), len(own))
+                f"rails differ between hosts {reference} and {host}: {len(expected)} rails on the one, {len(own)} on "
+                "the other; put hosts of another make into a group of their own"
             )
         for mine, theirs in zip(expected, own):
             if mine.gpus != theirs.gpus or (
                 mine.functions and theirs.functions and len(mine.functions) != len(theirs.functions)
             ):
                 raise RailError(
-                    "rails differ between hosts %s and %s: rail %d is %s on the one, %s on the other; put hosts of another "
-                    "make into a group of their own" % (reference, host, mine.number, _words(mine), _words(theirs))
+                    f"rails differ between hosts {reference} and {host}: rail {mine.number} is {_words(mine)} on the "
+                    f"one, {_words(theirs)} on the other; put hosts of another make into a group of their own"
                 )
         here = set(_order(own))
         if [number for number in order if number in here] != [number for number in _order(own) if number in order]:
             raise RailError(
-                "rails differ between hosts %s and %s: by PCI address, the HCAs are those of rails %s on the one, %s on the "
+                f"rails differ between hosts {reference} and {host}: by PCI address, the HCAs are those of rails "
+                f"{', '.join(map(str, order))} on the one, {', '.join(map(str, _order(own)))} on the "
                 "other; put hosts of another make into a group of their own"
-                % (reference, host, ", ".join(map(str, order)), ", ".join(map(str, _order(own))))
             )
         for rail in own:
             for pci in rail.functions:
@@ -450,9 +458,9 @@ def check_rails(rails: t.Mapping[str, t.Sequence[Rail]], netdevs: t.Mapping[str,
                 number, other = named.setdefault(name, (rail.number, host)) if name else (rail.number, host)
                 if number != rail.number:
                     raise RailError(
-                        "rails differ between hosts %s and %s: interface %s is on rail %d of the one and on rail %d of the "
-                        "other; give the interfaces names by their rail, or put the hosts into groups of their own"
-                        % (other, host, name, number, rail.number)
+                        f"rails differ between hosts {other} and {host}: interface {name} is on rail {number} of the "
+                        f"one and on rail {rail.number} of the other; give the interfaces names by their rail, or put "
+                        "the hosts into groups of their own"
                     )
 
 

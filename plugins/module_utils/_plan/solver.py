@@ -327,25 +327,29 @@ def _last_values(plugin: Plugin, selectors: t.Mapping[str, Selectors]) -> int:
     return sum(len(own.get(kind, ())) for own in selectors.values() for kind in plugin.last)
 
 
-def _in_common(catalogue: Catalogue, profile: t.FrozenSet[Traits]) -> int:
-    """How many functions of a profile a class has, wanted or not: what hosts have, not what is down today."""
-    pools = ["", *catalogue.pools]
-    return sum(any((values, pool) in catalogue.known for pool in pools) for values, _owner in profile)
+_Split = t.List[t.Tuple[t.List[str], t.Dict[str, Selectors]]]
 
 
 def classes_of(
-    plugin: Plugin, functions: t.Mapping[str, t.Sequence[Function]], strategy: str
-) -> t.Tuple[t.List[t.Tuple[t.List[str], t.Dict[str, Selectors]]], t.Optional[str]]:
-    """([(hosts, selectors by pool)], host): as few classes as a greedy pass finds, the same for every order of hosts.
+    plugin: Plugin,
+    functions: t.Mapping[str, t.Sequence[Function]],
+    strategy: str,
+    earlier: t.Iterable[t.Tuple[t.Iterable[str], t.Mapping[str, Selectors]]] = (),
+) -> t.Tuple[_Split, t.List[str]]:
+    """([(hosts, selectors by pool)], hosts): as few classes as a greedy pass finds, the same for every order of hosts.
 
-    The host is one that has no exact selectors even alone; there are no classes then. Hosts with equal traits are one
-    profile, and the search works on profiles: its cost grows with the number of different machines, not of machines.
+    The other hosts are those that have no exact selectors even alone. There are no classes when one of them has all its ports up, or
+    all are such. Hosts with equal traits are one profile, and the search works on profiles: its cost grows with the number of different
+    machines, not of machines.
 
     A class that needs no names stays without: hosts that can be selected by what they are have classes of their own, and those
     that cannot follow them. One class with names of all is taken only where that has fewer.
 
     Hosts with a port that is down today change nothing for the others: they are in the class of others whose selectors are exact on
     them as they are, or have classes of their own. Where all hosts have such a port, that is how they are, and they are sorted as any.
+
+    earlier: classes as this function has given them before. Hosts stay in those whose selectors are still exact on them, which those
+    of a port that goes down, or comes up, are not.
     """
     profiles: t.Dict[t.FrozenSet[Traits], t.List[str]] = {}
     for host in sorted(functions):
@@ -355,21 +359,71 @@ def classes_of(
         for profile, hosts in profiles.items()
         if all(any(function.sick for function in functions[host]) for host in hosts)
     }
-    if not sick or len(sick) == len(profiles):
-        return _sorted_into_classes(plugin, profiles, strategy)
-    well = {profile: hosts for profile, hosts in profiles.items() if profile not in sick}
-    classes, alone = _sorted_into_classes(plugin, well, strategy)
-    if alone is not None:
-        return [], alone
-    own = dict(sick)
-    for profile in sorted(sick, key=sorted):
+    unwell = {host for hosts in sick.values() for host in hosts}
+    classes = _still_exact(plugin, functions, strategy, earlier)
+    kept = {host for hosts, _selectors in classes for host in hosts}
+    left = {
+        profile: [host for host in hosts if host not in kept]
+        for profile, hosts in profiles.items()
+        if not kept.issuperset(hosts)
+    }
+    well = {profile: hosts for profile, hosts in left.items() if profile not in sick}
+    if well:
+        # not those of hosts with a port down, which are selected by names that others may have, too
+        usual = [each for each in classes if not _last_values(plugin, each[1]) or set(each[0]) - unwell]
+        _join_as_they_are(plugin, usual, well)
+        more, alone = _sorted_into_classes(plugin, well, strategy)
+        if alone:
+            return [], alone[:1]
+        classes += more
+    own = {profile: hosts for profile, hosts in left.items() if profile in sick}
+    _join_as_they_are(plugin, classes, own)
+    unfit = [profile for profile in own if Catalogue(plugin, strategy, profile).search_all() is None]
+    refused = sorted(host for profile in unfit for host in own.pop(profile))
+    return classes + _sorted_into_classes(plugin, own, strategy)[0], refused
+
+
+def _still_exact(
+    plugin: Plugin,
+    functions: t.Mapping[str, t.Sequence[Function]],
+    strategy: str,
+    earlier: t.Iterable[t.Tuple[t.Iterable[str], t.Mapping[str, Selectors]]],
+) -> _Split:
+    """Earlier classes that the strategy would still make, with their hosts on which they are exact."""
+    allowed = [set(kinds) for kinds in plugin.tries(strategy)]
+    found: _Split = []
+    taken: t.Set[str] = set()
+    for hosts, selectors in earlier:
+        if not selectors or not all(set(own) in allowed for own in selectors.values()):
+            continue
+        exact: t.Dict[t.FrozenSet[Traits], bool] = {}
+        staying = []
+        for host in sorted(set(hosts)):
+            if host in functions and host not in taken:
+                profile = traits_of(functions[host])
+                if profile not in exact:
+                    exact[profile] = _exact(plugin, selectors, profile)
+                if exact[profile]:
+                    staying.append(host)
+        taken.update(staying)
+        # two of one group differ by where their kubelets are, which is not looked at here
+        same = next((each for each in found if each[1] == selectors), None)
+        if same is not None:
+            same[0].extend(staying)
+            same[0].sort()
+        elif staying:
+            found.append((sorted(staying), {pool: dict(own) for pool, own in selectors.items()}))
+    return found
+
+
+def _join_as_they_are(plugin: Plugin, classes: _Split, profiles: t.Dict[t.FrozenSet[Traits], t.List[str]]) -> None:
+    """Moves hosts from profiles to classes whose selectors are exact on them."""
+    for profile in sorted(profiles, key=sorted):
         for hosts, selectors in classes:
             if _exact(plugin, selectors, profile):
-                hosts += own.pop(profile)
+                hosts += profiles.pop(profile)
                 hosts.sort()
                 break
-    more, alone = _sorted_into_classes(plugin, own, strategy)
-    return ([], alone) if alone is not None else (classes + more, None)
 
 
 def _exact(plugin: Plugin, selectors: t.Mapping[str, Selectors], profile: t.Iterable[Traits]) -> bool:
@@ -383,16 +437,16 @@ def _exact(plugin: Plugin, selectors: t.Mapping[str, Selectors], profile: t.Iter
 
 def _sorted_into_classes(
     plugin: Plugin, profiles: t.Mapping[t.FrozenSet[Traits], t.List[str]], strategy: str
-) -> t.Tuple[t.List[t.Tuple[t.List[str], t.Dict[str, Selectors]]], t.Optional[str]]:
-    """As classes_of(), of hosts by what they have in common."""
+) -> t.Tuple[_Split, t.List[str]]:
+    """As classes_of(), of hosts by what they have in common. With the hosts of one profile that no selectors fit, and no class then."""
     if not profiles:
-        return [], None
+        return [], []
     everybody = sorted(itertools.chain.from_iterable(profiles.values()))
     together = search_all(plugin, itertools.chain.from_iterable(profiles), strategy)
     if together is not None and not _last_values(plugin, together):
-        return [(everybody, together)], None
-    # hosts that lack little before those that lack much
-    ordered = sorted(profiles, key=lambda profile: (sum(not owner for _values, owner in profile), sorted(profile)))
+        return [(everybody, together)], []
+    # First those that leave out most: they say more about what a class can be, and the others find their place in it.
+    ordered = sorted(profiles, key=lambda profile: (-sum(not owner for _values, owner in profile), sorted(profile)))
     plain: t.List[_Class] = []
     named: t.List[_Class] = []
     later: t.List[t.FrozenSet[Traits]] = []
@@ -400,7 +454,7 @@ def _sorted_into_classes(
         alone = Catalogue(plugin, strategy, profile)
         found = alone.search_all()
         if found is None:
-            return [], profiles[profile][0]
+            return [], profiles[profile]
         if _last_values(plugin, found):
             later.append(profile)
         else:
@@ -411,15 +465,15 @@ def _sorted_into_classes(
     if together is not None and _last_values(plugin, together) <= sum(
         _last_values(plugin, selectors) for _hosts, selectors in classes
     ):
-        return [(everybody, together)], None
-    return classes, None
+        return [(everybody, together)], []
+    return classes, []
 
 
 def _join(
     classes: t.List[_Class], profile: t.FrozenSet[Traits], hosts: t.Sequence[str], alone: Catalogue, names: bool
 ) -> None:
-    """Adds hosts to the first class that is exact with them, of those with which they have most in common, or to a new one."""
-    for catalogue, members in sorted(classes, key=lambda each: -_in_common(each[0], profile)):
+    """Adds hosts to the first class that is exact with them, or to a new one."""
+    for catalogue, members in classes:
         if catalogue.fits(profile, names):
             members += hosts
             return
@@ -433,14 +487,14 @@ _Place = t.Tuple[str, Function]
 
 def _call(place: _Place, with_host: bool) -> str:
     host, function = place
-    return "%s (%s)%s" % (function.devices[0], function.pci, " of host %s" % host if with_host else "")
+    return "%s (%s)%s" % (function.devices[0], function.pci, f" of host {host}" if with_host else "")
 
 
 def _unwanted(place: _Place, pool: str) -> str:
     function = place[1]
     if function.pool and function.pool != pool:
-        return "belongs to %s" % function.pool
-    return "is not (%s)" % function.why if function.why else "is not"
+        return f"belongs to {function.pool}"
+    return f"is not ({function.why})" if function.why else "is not"
 
 
 def explain(
@@ -465,7 +519,7 @@ def explain(
             text = _counter_example(plugin, first, pool, strategy, with_host, " for " + pool if named else "")
             if with_host:
                 return text
-            return "host %s: %s" % (next(iter(places)), text)
+            return f"host {next(iter(places))}: {text}"
     return None
 
 
@@ -484,38 +538,28 @@ def _counter_example(
     blind = [key for key in wanted if needed and not value(key, needed)]
     if blind:
         words = {"ifNames": "netdev, so no interface name", "deviceIDs": "device ID, so no list of them"}
-        return "%s is wanted%s but has no %s can select it%s" % (
-            _call(first[blind[0]], with_host),
-            use,
-            words[str(needed)],
-            hint,
-        )
+        return f"{_call(first[blind[0]], with_host)} is wanted{use} but has no {words[str(needed)]} can select it{hint}"
     alike: t.Dict[t.Tuple[str, ...], Traits] = {}
     for key in others:
         alike.setdefault(tuple(value(key, kind) for kind in kinds), key)
     for mine in wanted:
         other = alike.get(tuple(value(mine, kind) for kind in kinds))
         if other is not None:
-            return "%s is wanted%s and %s %s, but the plugin cannot tell them apart by %s%s" % (
-                _call(first[mine], with_host),
-                use,
-                _call(first[other], with_host),
-                _unwanted(first[other], pool),
-                ", ".join(kinds),
-                hint,
-            )
+            theirs = f"{_call(first[other], with_host)} {_unwanted(first[other], pool)}"
+            apart = f"the plugin cannot tell them apart by {', '.join(kinds)}{hint}"
+            return f"{_call(first[mine], with_host)} is wanted{use} and {theirs}, but {apart}"
     lists = {
         kind: {value(key, kind) for key in wanted}
         for index, kind in enumerate(plugin.kinds)
         if kind in kinds and not any(plugin.blind(index, key[0][index]) for key in wanted)
     }
     if not lists:
-        return "of each of %s, some wanted function%s has none%s" % (", ".join(kinds), use, hint)
+        return f"of each of {', '.join(kinds)}, some wanted function{use} has none{hint}"
     other = next(key for key in others if matched(plugin, lists, key[0]))
     shared = []
     for kind in lists:
         twin = next(key for key in wanted if matched(plugin, {kind: [value(key, kind)]}, other[0]))
-        shared.append("the %s of %s" % (kind, _call(first[twin], with_host)))
+        shared.append(f"the {kind} of {_call(first[twin], with_host)}")
     return "%s %s, but several wanted functions%s together cannot be told from it: it has %s%s" % (
         _call(first[other], with_host),
         _unwanted(first[other], pool).replace("is not", "is not wanted", 1),

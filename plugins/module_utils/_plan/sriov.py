@@ -45,13 +45,13 @@ def _refusal(device: t.Mapping[str, t.Any], routes: t.Collection[str]) -> t.Opti
     if device["kind"] == "sf":
         return "a sub-function is no PCI function (deviceType auxNetDevice, which is not planned)"
     if device["class"] is not None and not device["class"].startswith("02"):
-        return "PCI class %s is no network controller" % device["class"]
+        return f"PCI class {device['class']} is no network controller"
     if not device["driver"]:
         return "it has no driver"
     if set(device["netdevs"]) & set(routes):
         return "it carries the default route of the host"
     if device["kind"] == "pf" and device["sriov"]["vfs"]:
-        return "it has %d virtual functions, which the plugin offers in its place" % device["sriov"]["vfs"]
+        return f"it has {device['sriov']['vfs']} virtual functions, which the plugin offers in its place"
     return None
 
 
@@ -91,7 +91,7 @@ def sriov_functions(
             ]
         if reason:
             if shared and shared.pool:
-                refusals.append("host %s: %s (%s) is wanted, but %s" % (host, device["name"], pci, reason))
+                refusals.append(f"host {host}: {device['name']} ({pci}) is wanted, but {reason}")
             continue
         name, link = uplinks.get(device["sriov"]["pf"], ("", "")) if device["sriov"]["pf"] else ("", "")
         for version in VERSIONS:
@@ -115,7 +115,7 @@ def sriov_functions(
             pci=pci,
             devices=(netdev,),
             ports=(),
-            why="the other leg of %s, which has no RDMA device of its own" % device["lag"]["netdev"],
+            why=f"the other leg of {device['lag']['netdev']}, which has no RDMA device of its own",
         )
     return {version: [own[pci] for pci in sorted(own)] for version, own in found.items()}, refusals
 

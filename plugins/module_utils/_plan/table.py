@@ -32,7 +32,7 @@ def plan_table(plan: t.Mapping[str, t.Any]) -> t.List[str]:
     known = {str(row["host"]) for row in plan["exclusions"]} | set(plan.get("wanted", {}))
     known |= {str(host) for entry in plan["classes"] for host in entry["hosts"]}
     domain = shared_domain(known)
-    lines = ["all hosts in %s" % printable(domain[1:]), ""] if domain else []
+    lines = [f"all hosts in {printable(domain[1:])}", ""] if domain else []
     rows = []
     for entry in plan["classes"]:
         rows += _class_rows(entry, hosts_label([short(host, domain) for host in entry["hosts"]]))
@@ -40,24 +40,22 @@ def plan_table(plan: t.Mapping[str, t.Any]) -> t.List[str]:
     for entry in plan["classes"]:
         # a plan of an earlier version does not tell
         if entry.get("matched_later"):
-            lines += _paragraph(
-                "%s would also match, if it came: %s" % (entry["name"], ", ".join(entry["matched_later"]))
-            )
+            lines += _paragraph(f"{entry['name']} would also match, if it came: {', '.join(entry['matched_later'])}")
     left_out = _exclusion_lines(plan, domain)
     lines += ["", *left_out] if rows and left_out else left_out
     if plan.get("cached"):
-        count = "%d hosts" % len(plan["cached"]) if len(plan["cached"]) > 1 else next(iter(plan["cached"]))
-        words = "facts of %s are not of this run, but %s" % (count, age_in_words(plan["cached"].values()))
+        count = f"{len(plan['cached'])} hosts" if len(plan["cached"]) > 1 else next(iter(plan["cached"]))
+        words = f"facts of {count} are not of this run, but {age_in_words(plan['cached'].values())}"
         lines += ["", *_paragraph(words)]
     for sort in ("warnings", "errors"):
         # An error names a host that has nothing else in the plan.
         named = known | {found.group(1) for found in map(_NAMED.match, map(str, plan[sort])) if found}
         texts = alike(plan[sort], named)
         for text, names in texts[:_MAX_TEXTS]:
-            many = "%s: " % _counted(names) if len(names) > 1 else ""
-            lines += ["", *_paragraph("%s: %s%s" % (sort[:-1], many, text))]
+            many = f"{_counted(names)}: " if len(names) > 1 else ""
+            lines += ["", *_paragraph(f"{sort[:-1]}: {many}{text}")]
         if len(texts) > _MAX_TEXTS:
-            lines += ["", "and %d more %s, in plan.json" % (len(texts) - _MAX_TEXTS, sort)]
+            lines += ["", f"and {len(texts) - _MAX_TEXTS} more {sort}, in plan.json"]
     return lines
 
 
@@ -65,7 +63,7 @@ def _class_rows(entry: t.Mapping[str, t.Any], hosts: str) -> t.List[t.Tuple[str,
     """One line for a class, or one for each of its rails."""
 
     def words(selectors: t.Mapping[str, t.Sequence[str]]) -> str:
-        return "; ".join("%s %s" % (kind, ",".join(values)) for kind, values in selectors.items())
+        return "; ".join(f"{kind} {','.join(values)}" for kind, values in selectors.items())
 
     first = entry["matches"].get(entry["hosts"][0], [])
     # a plan of an earlier version has no pools
@@ -77,13 +75,13 @@ def _class_rows(entry: t.Mapping[str, t.Any], hosts: str) -> t.List[t.Tuple[str,
     for index, pool in enumerate(rails):
         matched = ",".join(row["device"] for row in first if row.get("rail") == pool["rail"])
         label = (entry["name"], hosts) if index == 0 else ("", "")
-        rows.append((*label, "%s as %s" % (matched or "nothing", pool["resource"]), words(pool["selectors"])))
+        rows.append((*label, f"{matched or 'nothing'} as {pool['resource']}", words(pool["selectors"])))
     return rows
 
 
 def _counted(names: t.Sequence[str]) -> str:
     label = hosts_label(names)
-    return label if label.endswith(" hosts)") else "%s (%d hosts)" % (label, len(names))
+    return label if label.endswith(" hosts)") else f"{label} ({len(names)} hosts)"
 
 
 def _paragraph(text: str) -> t.List[str]:
@@ -94,7 +92,7 @@ def _exclusion_lines(plan: t.Mapping[str, t.Any], domain: str) -> t.List[str]:
     """What a group's plan leaves out and why; hosts with the same reason share a line."""
     hosts: t.Dict[t.Tuple[str, str], t.List[str]] = {}
     for row in plan["exclusions"]:
-        what = row["device"] if row["port"] is None else "%s port %d" % (row["device"], row["port"])
+        what = row["device"] if row["port"] is None else f"{row['device']} port {row['port']}"
         hosts.setdefault((what, row["reason"]), []).append(short(row["host"], domain))
     rows = [(what, hosts_label(names), reason) for (what, reason), names in sorted(hosts.items())]
     return table(("LEFT OUT", "ON", "BECAUSE"), rows) if rows else []

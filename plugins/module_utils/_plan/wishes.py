@@ -63,7 +63,7 @@ def _shown(value: t.Any) -> str:
 
 
 def _wrong(where: str, value: t.Any, expected: str) -> t.List[str]:
-    return ["%s is %s; expected %s" % (where, _shown(value), expected)]
+    return [f"{where} is {_shown(value)}; expected {expected}"]
 
 
 def unknown_keys(where: str, given: t.Iterable[t.Any], known: t.Iterable[str]) -> t.Optional[str]:
@@ -73,7 +73,8 @@ def unknown_keys(where: str, given: t.Iterable[t.Any], known: t.Iterable[str]) -
     if not unknown:
         return None
     hints = [hint for hint in (nearest(key, names) for key in unknown) if hint]
-    shown = ", ".join(key if len(key) <= _SHOWN else key[:_SHOWN] + "..." for key in unknown[:10])
+    words = [without_password(key) for key in unknown[:10]]
+    shown = ", ".join(key if len(key) <= _SHOWN else key[:_SHOWN] + "..." for key in words)
     return "%s has no key %s; it knows %s%s" % (where, shown, ", ".join(names), hints[0] if hints else "")
 
 
@@ -84,7 +85,7 @@ def _choice(*options: str) -> Check:
     def check(where: str, value: t.Any) -> t.List[str]:
         if isinstance(value, str) and value in options:
             return []
-        return _wrong(where, value, "one of %s%s" % (", ".join(options), nearest(value, options)))
+        return _wrong(where, value, f"one of {', '.join(options)}{nearest(value, options)}")
 
     return check
 
@@ -106,7 +107,7 @@ def _text(where: str, value: t.Any) -> t.List[str]:
 
 def _secret(where: str, value: t.Any) -> t.List[str]:
     """A text that may hold a password: it is never shown."""
-    return [] if isinstance(value, str) else ["%s is of type %s; expected a text" % (where, type(value).__name__)]
+    return [] if isinstance(value, str) else [f"{where} is of type {type(value).__name__}; expected a text"]
 
 
 def _name(where: str, value: t.Any) -> t.List[str]:
@@ -116,8 +117,7 @@ def _name(where: str, value: t.Any) -> t.List[str]:
 def _release(where: str, value: t.Any) -> t.List[str]:
     if isinstance(value, float):
         return [
-            "%s is the number %r; put it in quotes, since YAML takes 24.10 and 24.1 for the same number"
-            % (where, value)
+            f"{where} is the number {value!r}; put it in quotes, since YAML takes 24.10 and 24.1 for the same number"
         ]
     if isinstance(value, (str, int)) and not isinstance(value, bool):
         return []
@@ -127,7 +127,7 @@ def _release(where: str, value: t.Any) -> t.List[str]:
 def _dictionary(where: str, value: t.Any) -> t.List[str]:
     if isinstance(value, t.Mapping):
         return []
-    return ["%s is of type %s; expected a dictionary" % (where, type(value).__name__)]
+    return [f"{where} is of type {type(value).__name__}; expected a dictionary"]
 
 
 def _number(least: int, most: t.Optional[int], expected: str) -> Check:
@@ -155,9 +155,7 @@ def _waves(where: str, value: t.Any) -> t.List[str]:
     if not steps:
         return _wrong(where, value, "at least one wave")
     if len(steps) > MAX_LEVELS:
-        return _wrong(
-            where, value, "at most %d waves, of which the last is repeated until no node is left" % MAX_LEVELS
-        )
+        return _wrong(where, value, f"at most {MAX_LEVELS} waves, of which the last is repeated until no node is left")
     found = [problem for step in steps for problem in _share(where, step)]
     return found[:1]
 
@@ -167,6 +165,17 @@ def _listing(each: Check, expected: str, least: int = 0) -> Check:
         if isinstance(value, (list, tuple)) and len(value) >= least and not any(each("", item) for item in value):
             return []
         return _wrong(where, value, expected)
+
+    return check
+
+
+def _rows(each: Check, expected: str) -> Check:
+    """A list of which every entry is told of by its place."""
+
+    def check(where: str, value: t.Any) -> t.List[str]:
+        if not isinstance(value, (list, tuple)):
+            return _wrong(where, value, expected)
+        return [problem for number, item in enumerate(value) for problem in each(f"{where}[{number}]", item)]
 
     return check
 
@@ -199,7 +208,7 @@ def _some_of(*options: str) -> Check:
         unknown = [item for item in value if item not in options]
         if unknown or not value:
             hint = nearest(unknown[0], options) if unknown else ""
-            return _wrong(where, value, "some of %s%s" % (", ".join(options), hint))
+            return _wrong(where, value, f"some of {', '.join(options)}{hint}")
         return []
 
     return check
@@ -215,7 +224,7 @@ def _keys(**spec: Check) -> Check:
         found = [unknown] if unknown else []
         for key, each in spec.items():
             if key in value:
-                found += each("%s.%s" % (where, key), value[key])
+                found += each(f"{where}.{key}", value[key])
         return found
 
     return check
@@ -244,7 +253,7 @@ def _resource_prefix(where: str, value: t.Any) -> t.List[str]:
 
 def _shares(where: str, value: t.Any) -> t.List[str]:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST_SHARES:
-        expected = "an integer from 0 to %d: how many Pods of a node share the devices" % _MOST_SHARES
+        expected = f"an integer from 0 to {_MOST_SHARES}: how many Pods of a node share the devices"
         return _wrong(where, value, expected)
     return []
 
@@ -260,7 +269,7 @@ def rail_name(pattern: str, name: str, rail: int) -> str:
     return pattern.replace("{name}", name).replace("{rail}", str(rail))
 
 
-_RAILS_EXPECTED = "true, false, or a pattern of names with {rail} in it, such as %s" % _RAIL_NAMES
+_RAILS_EXPECTED = f"true, false, or a pattern of names with {{rail}} in it, such as {_RAIL_NAMES}"
 
 
 def _rails(where: str, value: t.Any) -> t.List[str]:
@@ -276,7 +285,7 @@ def _rails_of(name: t.Any, wish: t.Any) -> t.List[str]:
     longest = rail_name(_RAIL_NAMES if wish is True else str(wish), name, _MOST_RAILS)
     if _RESOURCE_NAME.fullmatch(longest):
         return []
-    made = ", that makes names of letters, digits and underscores, at most 63 (%s is none)" % longest
+    made = f", that makes names of letters, digits and underscores, at most 63 ({longest} is none)"
     return _wrong("rdma_rails", wish, _RAILS_EXPECTED + made)
 
 
@@ -307,6 +316,14 @@ def _storage_path(where: str, value: t.Any) -> t.List[str]:
 
 _ENGINES = ("daemonset", "network_operator")
 
+# k8s.io/api/core/v1, Toleration
+_TOLERATION = _keys(
+    key=_text,
+    operator=_choice("Exists", "Equal", "Lt", "Gt"),
+    value=_text,
+    effect=_choice("NoSchedule", "PreferNoSchedule", "NoExecute"),
+    tolerationSeconds=_number(0, None, "a number of seconds, 0 or more"),
+)
 _ROLLOUT: t.Dict[str, Check] = {
     "method": _choice("apply", "render"),
     "engine": _choice(*_ENGINES),
@@ -314,8 +331,8 @@ _ROLLOUT: t.Dict[str, Check] = {
     "context": _optional(_text),
     "namespace": _name,
     "image_pull_secrets": _names,
-    "tolerations": _listing(_dictionary, "a list of tolerations"),
-    "resources": _dictionary,
+    "tolerations": _rows(_TOLERATION, "a list of tolerations"),
+    "resources": _keys(limits=_dictionary, requests=_dictionary),
     "cdi": _truth,
     "node_names": _dictionary,
     "force": _truth,
@@ -543,7 +560,7 @@ def misspelt(names: t.Iterable[str]) -> t.List[str]:
             continue
         near = difflib.get_close_matches("rdma_" + rest.lower(), sorted(VARIABLES), 1, 0.8)
         if near:
-            found.append("nobody reads the variable %s; did you mean %s?" % (name, near[0]))
+            found.append(f"nobody reads the variable {name}; did you mean {near[0]}?")
     return found
 
 

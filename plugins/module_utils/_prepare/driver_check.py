@@ -88,7 +88,7 @@ def build_problems(
 def failed_build(names: t.Iterable[t.Tuple[str, str]], base: str = "/var/lib/dkms") -> t.Optional[t.Tuple[str, str]]:
     """(path, first and last line that say error) of the log of a build that did not end well; DKMS removes build/ after a good one."""
     for name, version in names:
-        path = "%s/%s/%s/build/make.log" % (base, name, version)
+        path = f"{base}/{name}/{version}/build/make.log"
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             with os.fdopen(descriptor, "rb") as handle:
@@ -108,13 +108,13 @@ def failed_build(names: t.Iterable[t.Tuple[str, str]], base: str = "/var/lib/dkm
 
 def initramfs_holds(listing: str, module: str) -> t.Optional[str]:
     """Path of a module in what lsinitramfs or lsinitrd print (the last word of a line), without what is above the kernel's release."""
-    pattern = r"(?:^|[\s/])lib/modules/[^/\s]+/(\S*/%s\.ko\S*)\s*$" % re.escape(module).replace("_", "[-_]")
+    pattern = rf"(?:^|[\s/])lib/modules/[^/\s]+/(\S*/{re.escape(module).replace('_', '[-_]')}\.ko\S*)\s*$"
     found = re.search(pattern, listing, re.MULTILINE)
     return found.group(1) if found else None
 
 
 class Initramfs(t.NamedTuple):
-    """An initramfs, and the commands that list it and make it anew."""
+    """An initramfs, and the commands that list it and rebuild it."""
 
     path: str
     lister: t.List[str]
@@ -127,7 +127,7 @@ def initramfs_of(kernel: str, exists: t.Callable[[str], bool], has: t.Callable[[
     Debian's name for it says nothing of who makes it: dracut takes the place of initramfs-tools, and the name stays. So does lsinitramfs,
     which is in a package of its own.
     """
-    for path in ("/boot/initrd.img-" + kernel, "/boot/initramfs-%s.img" % kernel):
+    for path in ("/boot/initrd.img-" + kernel, f"/boot/initramfs-{kernel}.img"):
         if not exists(path):
             continue
         tools = has("lsinitramfs") and has("update-initramfs")

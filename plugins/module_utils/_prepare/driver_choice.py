@@ -23,6 +23,7 @@ __all__ = [
     "Row",
     "active_ports",
     "check_cards",
+    "check_pairs",
     "check_wish",
     "driver_pending",
     "installed_release",
@@ -128,7 +129,7 @@ def release_number(version: str) -> Number:
     found = re.match(r"(\d{1,4})\.(\d{1,4})(?![\d])", version, re.ASCII)
     if not found:
         raise OfedError(
-            "rdma_ofed.version is %r; expected a release such as 2.9.1 (DOCA) or 24.10-1.1.4.0 (MLNX_OFED)" % version
+            f"rdma_ofed.version is {version!r}; expected a release such as 2.9.1 (DOCA) or 24.10-1.1.4.0 (MLNX_OFED)"
         )
     return int(found.group(1)), int(found.group(2))
 
@@ -139,27 +140,24 @@ def check_cards(cards: t.Iterable[t.Tuple[str, t.Optional[str]]], method: str, v
     warnings: t.List[str] = []
     if method not in _NAMES:
         return Plan(refusals, warnings)
-    release, wished = release_number(version), "%s %s" % (_NAMES[method], version)
+    release, wished = release_number(version), f"{_NAMES[method]} {version}"
     for name, model in cards:
         plain = (model or "").replace(" Virtual Function", "")
         row = _ROW_OF.get(plain)
         if row is None:
             # not a card of this vendor, a virtual function that does not tell its model, or one that the table lacks
             if plain.startswith(("ConnectX", "BlueField", "Connect-IB")):
-                warnings.append(
-                    "%s (%s) is not in the table of cards; read the release notes of %s" % (name, plain, wished)
-                )
+                warnings.append(f"{name} ({plain}) is not in the table of cards; read the release notes of {wished}")
             continue
         first, last = row.doca if method == "doca" else row.mlnx_ofed
         if method == "doca" and plain == "ConnectX-8" and re.match(r"2\.9\.\d+_CX8", version, re.IGNORECASE):
             first = None
         if (first is not None and release < first) or (last is not None and release > last):
             refusals.append(
-                "%s (%s) would be without a driver under %s: its row says %s; %s"
-                % (name, plain, wished, row.text, row.remedy)
+                f"{name} ({plain}) would be without a driver under {wished}: its row says {row.text}; {row.remedy}"
             )
         elif method == "doca" and row.unsure_from is not None and release >= row.unsure_from:
-            warnings.append("%s (%s) under %s: its row says %s" % (name, plain, wished, row.text))
+            warnings.append(f"{name} ({plain}) under {wished}: its row says {row.text}")
     return Plan(refusals, warnings)
 
 
@@ -173,7 +171,7 @@ def ofed_plan(facts: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any]) -> Plan
     cards = []
     for device in devices:
         owner = models.get((device.get("sriov") or {}).get("pf"))
-        cards.append(("%s at %s" % (device["name"], device["pci"]), owner or device["model"]))
+        cards.append((f"{device['name']} at {device['pci']}", owner or device["model"]))
     return check_cards(cards, str(wish.get("method") or "none"), str(wish.get("version") or ""))
 
 
@@ -189,42 +187,62 @@ def check_wish(wish: t.Mapping[str, t.Any]) -> Json:
     wanted = ("version", "repository", "key") if method == "doca" else ("version", "iso")
     missing = [key for key in wanted if not wish.get(key)]
     if missing:
-        raise OfedError("rdma_ofed.method %s also needs %s" % (method, ", ".join(missing)))
+        raise OfedError(f"rdma_ofed.method {method} also needs {', '.join(missing)}")
     version = str(wish["version"])
     release = release_number(version)
     # DOCA counts from 1, MLNX_OFED by the year since 20.11: a mix-up would pass every comparison below.
     if method == "doca" and release[0] >= 20:
         raise OfedError(
-            "rdma_ofed.version is %s, which is the OFED inside a DOCA release; method doca wants the release itself, such as 2.9.1"
-            % version
+            f"rdma_ofed.version is {version}, which is the OFED inside a DOCA release; method doca wants the release "
+            "itself, such as 2.9.1"
         )
     if method == "mlnx_iso" and release[0] < 4:
         raise OfedError(
-            "rdma_ofed.version is %s, which is a DOCA release; method mlnx_iso wants that of MLNX_OFED, such as 24.10-1.1.4.0"
-            % version
+            f"rdma_ofed.version is {version}, which is a DOCA release; method mlnx_iso wants that of MLNX_OFED, such as "
+            "24.10-1.1.4.0"
         )
     if method == "doca":
         _check_source(wish, version)
     if method == "mlnx_iso" and not re.match(r"/", str(wish["iso"])):
-        raise OfedError("rdma_ofed.iso is %r; expected an absolute path on the node" % wish["iso"])
+        raise OfedError(f"rdma_ofed.iso is {wish['iso']!r}; expected an absolute path on the node")
     result["version"] = version
     return result
+
+
+# What a method does nothing with: whoever sets it wants another method, or believes that it does.
+_IDLE = {
+    "none": ("version", "repository", "key", "key_checksum", "iso", "install_options", "packages", "activate"),
+    "inbox": ("version", "repository", "key", "key_checksum", "iso", "install_options", "activate"),
+    "doca": ("iso", "install_options"),
+    "mlnx_iso": ("repository", "key", "key_checksum", "packages"),
+}
+
+
+def check_pairs(wish: t.Mapping[str, t.Any]) -> None:
+    """OfedError for keys of rdma_ofed that its method does nothing with. wish: as a user wrote it, without defaults."""
+    method = str(wish.get("method") or "inbox")
+    idle = [key for key in _IDLE[method] if wish.get(key) and (key, wish[key]) != ("activate", "none")]
+    if idle:
+        is_default = "" if wish.get("method") else ", the default"
+        raise OfedError(
+            f"rdma_ofed.method is {method}{is_default}, which does nothing with {', '.join(idle)}; set the method that is meant, "
+            "or take them out"
+        )
 
 
 def _check_source(wish: t.Mapping[str, t.Any], version: str) -> None:
     """A repository whose content may change under its address, or a key that nobody vouches for, is no source of drivers."""
     repository, key = str(wish["repository"]), str(wish["key"])
     if not re.match(r"(https?|file):/", repository):
-        raise OfedError("rdma_ofed.repository is %r; expected an address with http, https or file" % repository)
+        raise OfedError(f"rdma_ofed.repository is {repository!r}; expected an address with http, https or file")
     if re.search(r"/latest(/|$)", repository):
         raise OfedError(
-            "rdma_ofed.repository is %s, whose content changes; name the release, as in .../doca/%s/..."
-            % (repository, version)
+            f"rdma_ofed.repository is {repository}, whose content changes; name the release, as in .../doca/{version}/..."
         )
     named = re.search(r"/doca/(\d[^/]*)", repository)
     if named and named.group(1) != version:
         raise OfedError(
-            "rdma_ofed.version is %s, but rdma_ofed.repository is of %s: %s" % (version, named.group(1), repository)
+            f"rdma_ofed.version is {version}, but rdma_ofed.repository is of {named.group(1)}: {repository}"
         )
     if re.match(r"https?:/", key) and not wish.get("key_checksum"):
         raise OfedError(
@@ -238,7 +256,7 @@ def installed_release(facts: t.Mapping[str, t.Any]) -> t.Optional[str]:
     if ofed["flavour"] == "inbox":
         return None
     name = "MLNX_OFED" if ofed["flavour"] == "mlnx_ofed" else "DOCA's OFED"
-    return "%s %s" % (name, ofed["version"] or "of an unknown version")
+    return f"{name} {ofed['version'] or 'of an unknown version'}"
 
 
 def _unlike(facts: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any]) -> t.Optional[str]:
@@ -248,17 +266,17 @@ def _unlike(facts: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any]) -> t.Opti
     tell it.
     """
     ofed, method, version = facts["ofed"], wish["method"], wish["version"]
-    wished = "%s %s" % (_NAMES[method], version)
+    wished = f"{_NAMES[method]} {version}"
     unlike = "the driver is %s, not %s" % (installed_release(facts) or "the kernel's own", wished)
     if method == "mlnx_iso":
         # 24.10 is satisfied by 24.10-1.1.4.0, 24.10-1 not by 24.10-10
-        there = re.match(r"%s(?!\d)" % re.escape(version), ofed["version"] or "")
+        there = re.match(rf"{re.escape(version)}(?!\d)", ofed["version"] or "")
         return None if ofed["flavour"] == "mlnx_ofed" and there else unlike
     if ofed["flavour"] != "doca":
         return unlike
     packages = ofed.get("packages")
     if packages is None:
-        return "%s, and the host does not tell its packages" % unlike
+        return f"{unlike}, and the host does not tell its packages"
     wanted = [split_wish(entry) for entry in wish.get("packages") or ["doca-ofed"]]
     if not any(name in packages or is_stack_package(name) for name, _pattern in wanted):
         # names that the facts never have say nothing of the release
@@ -267,9 +285,9 @@ def _unlike(facts: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any]) -> t.Opti
         has = packages.get(name)
         # of packages that the facts do not have, the package manager knows
         if has is None and is_stack_package(name):
-            return "%s is not installed, which %s brings" % (name, wished)
+            return f"{name} is not installed, which {wished} brings"
         if has is not None and not of_release(has, pattern, version):
-            return "%s is %s, not %s" % (name, has, "of %s" % wished if pattern is None else pattern)
+            return "%s is %s, not %s" % (name, has, f"of {wished}" if pattern is None else pattern)
     return None
 
 
@@ -289,9 +307,9 @@ def driver_pending(facts: t.Mapping[str, t.Any]) -> t.Optional[str]:
         if not vendor:
             return "the kernel still runs the mlx5_core that came with it"
         if wanted and loaded != wanted:
-            return "the kernel still runs mlx5_core %s" % ofed["mlx5_core"]["version"]
+            return f"the kernel still runs mlx5_core {ofed['mlx5_core']['version']}"
     elif ofed["mlx5_core"]["path_kind"] == "inbox" and vendor:
-        return "the kernel still runs mlx5_core %s, which is no longer installed" % ofed["mlx5_core"]["version"]
+        return f"the kernel still runs mlx5_core {ofed['mlx5_core']['version']}, which is no longer installed"
     return None
 
 
@@ -315,14 +333,13 @@ def _modules(
         state = facts["kernel"]["modules"][name]
         if not state["available"] and not missing:
             raise OfedError(
-                "kernel module %s is not there for kernel %s; install the modules of this kernel "
+                f"kernel module {name} is not there for kernel {facts['kernel']['release']}; install the modules of this kernel "
                 "(Debian: linux-image, Ubuntu: linux-modules-extra, RHEL: kernel-modules), then run again"
-                % (name, facts["kernel"]["release"])
             )
         if not state["loaded"]:
-            reasons.append("%s is not loaded" % name)
+            reasons.append(f"{name} is not loaded")
         if not state["persisted"]:
-            reasons.append("%s is not loaded at boot" % name)
+            reasons.append(f"{name} is not loaded at boot")
         if not state["loaded"] or not state["persisted"]:
             modules.append(name)
     return modules, reasons
@@ -340,14 +357,14 @@ def _inbox_needs(facts: t.Mapping[str, t.Any], infiniband: bool) -> Json:
         )
     modules, reasons = _modules(facts, infiniband, missing)
     if missing:
-        reasons.insert(0, "not installed: %s" % ", ".join(missing))
+        reasons.insert(0, f"not installed: {', '.join(missing)}")
     return {"needed": bool(reasons), "reasons": reasons, "packages": bool(missing), "modules": modules}
 
 
 def _release_of(proof: t.Mapping[str, t.Any]) -> str:
     if proof["method"] is None:
         return "the driver"
-    return "%s %s" % (_NAMES.get(proof["method"], proof["method"]), proof["release"])
+    return f"{_NAMES.get(proof['method'], proof['method'])} {proof['release']}"
 
 
 def _driver_needs(facts: t.Mapping[str, t.Any], wish: Json, infiniband: bool) -> Json:
@@ -363,21 +380,21 @@ def _driver_needs(facts: t.Mapping[str, t.Any], wish: Json, infiniband: bool) ->
     elif half:
         # typical after an update of the kernel without its headers: the node silently runs half of each stack
         reasons.append(
-            "%s is installed, but not built for kernel %s" % (installed_release(facts), facts["kernel"]["release"])
+            f"{installed_release(facts)} is installed, but not built for kernel {facts['kernel']['release']}"
         )
     proof = None if driver or half else facts["ofed"].get("proof")
     # what a run that was killed has not done (an initramfs, a proof) shows nowhere else
     cut = bool(proof and not proof.get("installed", True))
     if proof and cut:
-        reasons.append("the installation of %s never came to its end" % _release_of(proof))
+        reasons.append(f"the installation of {_release_of(proof)} never came to its end")
         proof = None
     pending = None if driver or half or cut else driver_pending(facts)
     if proof and not proof["booted"]:
-        pending = pending or "%s is installed and not yet proved" % _release_of(proof)
+        pending = pending or f"{_release_of(proof)} is installed and not yet proved"
     activate = pending is not None and wish["activate"] != "none"
     prove = bool(proof and proof["booted"] and not activate)
     if proof and prove:
-        reasons.append("%s is not yet proved, and the node has booted since it was installed" % _release_of(proof))
+        reasons.append(f"{_release_of(proof)} is not yet proved, and the node has booted since it was installed")
     if pending and activate:
         reasons.append(pending)
     modules: t.List[str] = []

@@ -164,10 +164,10 @@ def _way_over_driver(tree: Tree, name: str) -> t.Optional[str]:
         if here in seen:
             continue
         seen.add(here)
-        driver = tree.link_name("/sys/class/net/%s/device/driver" % here)
+        driver = tree.link_name(f"/sys/class/net/{here}/device/driver")
         if driver and _DRIVERS.match(driver):
-            return "%s (%s)" % (way, driver)
-        todo += [(lower, "%s -> %s" % (way, lower)) for lower in netdevs_below(tree, here)]
+            return f"{way} ({driver})"
+        todo += [(lower, f"{way} -> {lower}") for lower in netdevs_below(tree, here)]
     return None
 
 
@@ -181,37 +181,37 @@ def _servers(tree: Tree) -> t.Iterator[t.Tuple[str, str]]:
         if len(fields) < 4 or fields[2] not in _NETWORK_FILE_SYSTEMS:
             continue
         options = dict(option.partition("=")[::2] for option in fields[3].split(","))
-        what = "%s on %s (%s)" % (fields[0], fields[1], fields[2])
+        what = f"{fields[0]} on {fields[1]} ({fields[2]})"
         # nfs and cifs say addr=; others have addresses, not always with a port, in their source
         addresses = [options["addr"]] if options.get("addr") else re.findall(r"[0-9A-Fa-f.:]{7,}", fields[0])
         for address in addresses:
             yield what, address.split(":")[0] if address.count(":") == 1 else address.rstrip(":")
     for name in tree.names("/sys/class/iscsi_connection"):
-        address = tree.text("/sys/class/iscsi_connection/%s/address" % name) or tree.text(
-            "/sys/class/iscsi_connection/%s/persistent_address" % name
+        address = tree.text(f"/sys/class/iscsi_connection/{name}/address") or tree.text(
+            f"/sys/class/iscsi_connection/{name}/persistent_address"
         )
         if address:
-            yield "iSCSI %s to %s" % (name, address), address
+            yield f"iSCSI {name} to {address}", address
     for name in tree.names("/sys/class/nvme"):
-        if tree.text("/sys/class/nvme/%s/transport" % name) == "tcp":
-            found = re.search(r"traddr=([^,]+)", tree.text("/sys/class/nvme/%s/address" % name) or "")
+        if tree.text(f"/sys/class/nvme/{name}/transport") == "tcp":
+            found = re.search(r"traddr=([^,]+)", tree.text(f"/sys/class/nvme/{name}/address") or "")
             if found:
-                yield "NVMe over TCP %s to %s" % (name, found.group(1)), found.group(1)
+                yield f"NVMe over TCP {name} to {found.group(1)}", found.group(1)
 
 
 def _mount_text(mount: t.Mapping[str, str]) -> str:
-    return "%s on %s (%s)" % (mount["source"], mount["target"], mount["via"])
+    return f"{mount['source']} on {mount['target']} ({mount['via']})"
 
 
 def _rdma_storage(tree: Tree, mounts: t.Iterable[t.Mapping[str, str]]) -> t.List[str]:
     found = [_mount_text(mount) for mount in mounts]
     for name in tree.names("/sys/class/nvme"):
-        if tree.text("/sys/class/nvme/%s/transport" % name) == "rdma":
-            found.append("NVMe controller %s (nvme-rdma)" % name)
+        if tree.text(f"/sys/class/nvme/{name}/transport") == "rdma":
+            found.append(f"NVMe controller {name} (nvme-rdma)")
     for name in tree.names("/sys/class/scsi_host"):
-        kind = tree.text("/sys/class/scsi_host/%s/proc_name" % name)
+        kind = tree.text(f"/sys/class/scsi_host/{name}/proc_name")
         if kind in ("iscsi_iser", "ib_srp"):
-            found.append("SCSI %s (%s)" % (name, kind))
+            found.append(f"SCSI {name} ({kind})")
     return found
 
 
@@ -221,7 +221,7 @@ def _rdma_storage(tree: Tree, mounts: t.Iterable[t.Mapping[str, str]]) -> t.List
 def _kubelet(tree: Tree) -> t.Optional[str]:
     for pid in tree.names("/proc"):
         if pid.isdigit():
-            name = tree.text("/proc/%s/comm" % pid)
+            name = tree.text(f"/proc/{pid}/comm")
             if name in _KUBELETS:
                 return name
     return None
@@ -235,38 +235,38 @@ def _secure_boot(tree: Tree) -> t.Optional[str]:
     """
     base = "/sys/firmware/efi/efivars"
     names = tree.names(base)
-    state = next((tree.read("%s/%s" % (base, name)) for name in names if name.startswith("SecureBoot-")), None)
+    state = next((tree.read(f"{base}/{name}") for name in names if name.startswith("SecureBoot-")), None)
     if not state or len(state) < 5 or state[4] != 1:
         return None
-    enrolled = next((tree.read("%s/%s" % (base, name)) for name in names if name.startswith("MokListRT-")), None) or b""
+    enrolled = next((tree.read(f"{base}/{name}") for name in names if name.startswith("MokListRT-")), None) or b""
     keys = [path for path in _SIGNING_KEYS if tree.exists(path)]
     for path in keys:
         key = tree.read(path)
         if key and key in enrolled:
             return None
     return "Secure Boot is on, and %s" % (
-        "the key %s is not enrolled" % keys[0] if keys else "there is no key to sign modules with"
+        f"the key {keys[0]} is not enrolled" if keys else "there is no key to sign modules with"
     )
 
 
 def _driver_container(tree: Tree) -> t.Optional[str]:
     if tree.exists(_CONTAINER + "/.driver-ready"):
-        return "%s/.driver-ready: a driver container runs the driver of this node" % _CONTAINER
+        return f"{_CONTAINER}/.driver-ready: a driver container runs the driver of this node"
     for line in (tree.text("/proc/self/mounts") or "").splitlines():
-        if (" %s " % _CONTAINER) in line:
-            return "%s is mounted: a driver container runs the driver of this node" % _CONTAINER
+        if (f" {_CONTAINER} ") in line:
+            return f"{_CONTAINER} is mounted: a driver container runs the driver of this node"
     if tree.exists(_BLACKLIST):
         return (
-            "%s is left from a driver container that was killed; with it, the node boots without its cards" % _BLACKLIST
+            f"{_BLACKLIST} is left from a driver container that was killed; with it, the node boots without its cards"
         )
     return None
 
 
 def _headers(tree: Tree, release: t.Optional[str]) -> t.Optional[str]:
-    base = "/lib/modules/%s/build" % release
+    base = f"/lib/modules/{release}/build"
     if release and tree.exists(base + "/Makefile"):
         return None
-    return "no headers for the running kernel %s (%s/Makefile is not there)" % (release, base)
+    return f"no headers for the running kernel {release} ({base}/Makefile is not there)"
 
 
 def _installed_stack(flavour: str, asked: Asked) -> t.Optional[str]:
@@ -285,7 +285,7 @@ def _driverless(tree: Tree, devices: t.Iterable[t.Mapping[str, t.Any]]) -> t.Lis
     known = {device["pci"] for device in devices}
     found = []
     for pci in tree.names("/sys/bus/pci/devices"):
-        ids = [(tree.text("/sys/bus/pci/devices/%s/%s" % (pci, key)) or "")[2:] for key in ("vendor", "device")]
+        ids = [(tree.text(f"/sys/bus/pci/devices/{pci}/{key}") or "")[2:] for key in ("vendor", "device")]
         if ids[0] == "15b3" and pci not in known and model_name(*ids):
             found.append((pci, model_name(*ids)))
     return found
@@ -296,17 +296,17 @@ def _over_driver(tree: Tree, facts: t.Mapping[str, t.Any], asked: Asked) -> t.It
     for netdev in facts["management"]["default_route_netdevs"]:
         way = _way_over_driver(tree, netdev)
         if way:
-            yield "default_route", "the default route goes over %s" % way
+            yield "default_route", f"the default route goes over {way}"
     for netdev in sorted(ssh_netdevs(tree, asked.ssh)):
         way = _way_over_driver(tree, netdev)
         if way:
-            yield "ssh_path", "this very connection goes over %s" % way
+            yield "ssh_path", f"this very connection goes over {way}"
     for what, text in _servers(tree):
         address = _address(text)
         route = route_netdev(tree, address) if address else None
         way = _way_over_driver(tree, route) if route else None
         if way:
-            yield "storage_mounts", "%s goes over %s" % (what, way)
+            yield "storage_mounts", f"{what} goes over {way}"
     for what in _rdma_storage(tree, facts["management"]["mounts_over_rdma"]):
         yield "rdma_storage", what
 
@@ -315,9 +315,9 @@ def _reload(tree: Tree, asked: Asked) -> t.Iterator[t.Tuple[str, str]]:
     """What openibd stumbles over: it unloads everything, or breaks off half-way."""
     loaded = [name for name in _STORAGE_MODULES if tree.exists("/sys/module/" + name)]
     if loaded:
-        yield "storage_modules", "%s hold the driver" % ", ".join(loaded)
+        yield "storage_modules", f"{', '.join(loaded)} hold the driver"
     if asked.holders:
-        yield "rdma_in_use", "%s use verbs devices" % ", ".join(asked.holders)
+        yield "rdma_in_use", f"{', '.join(asked.holders)} use verbs devices"
 
 
 def _found(tree: Tree, asked: Asked) -> t.Iterator[t.Tuple[str, str]]:
@@ -340,10 +340,10 @@ def _found(tree: Tree, asked: Asked) -> t.Iterator[t.Tuple[str, str]]:
             yield "rdma_storage", _mount_text(mount)
     kubelet = None if asked.drained else _kubelet(tree)
     if kubelet:
-        yield "not_drained", "%s runs: the node is in a cluster, and nobody has drained it" % kubelet
+        yield "not_drained", f"{kubelet} runs: the node is in a cluster, and nobody has drained it"
     for path, (free, wanted) in sorted(asked.free_mib.items()):
         if free < wanted:
-            yield "disk_space", "%d MiB are free under %s, %d are wanted" % (free, path, wanted)
+            yield "disk_space", f"{free} MiB are free under {path}, {wanted} are wanted"
     for name, single in (
         ("kernel_headers", _headers(tree, facts["kernel"]["release"])),
         ("secure_boot", _secure_boot(tree)),

@@ -57,7 +57,7 @@ class _Host:
         self.peermem_kernels: t.List[str] = list(nvidia.get("peermem_kernels") or [])
         gpus = [gpu for gpu in facts.get("gpus", []) if gpu["vendor"] == "10de"]
         self.gpus = len(gpus)
-        self.generations = sorted({generation(gpu["device"]) or "unknown (%s)" % gpu["device"] for gpu in gpus})
+        self.generations = sorted({generation(gpu["device"]) or f"unknown ({gpu['device']})" for gpu in gpus})
         # Soft-RoCE and management-only devices reach no memory of a GPU
         self.hcas = [one["name"] for one in facts.get("devices", []) if one["kind"] in ("pf", "vf", "sf")]
         old = [name for name in self.generations if name in _PROPRIETARY_ONLY]
@@ -74,7 +74,7 @@ def _no_driver(host: _Host) -> t.List[t.Dict[str, str]]:
         return []
     return [
         _problem(
-            "there is no NVIDIA driver for kernel %s" % host.release,
+            f"there is no NVIDIA driver for kernel {host.release}",
             "install the driver for this kernel (with DKMS, and the kernel's headers), then run again",
         )
     ]
@@ -86,14 +86,14 @@ def _dmabuf_problems(host: _Host) -> t.List[t.Dict[str, str]]:
     if old:
         problems.append(
             _problem(
-                "%s has proprietary kernel modules only, and those export no DMA-BUF" % " and ".join(old),
+                f"{' and '.join(old)} has proprietary kernel modules only, and those export no DMA-BUF",
                 "use nvidia_peermem (rdma_gpudirect: peermem), with MLNX_OFED or DOCA-OFED on the host",
             )
         )
     elif host.flavour == "proprietary":
         problems.append(
             _problem(
-                "the loaded NVIDIA driver %s is the proprietary one, which exports no DMA-BUF" % (host.driver or ""),
+                f"the loaded NVIDIA driver {host.driver or ''} is the proprietary one, which exports no DMA-BUF",
                 "install the open kernel modules of the driver (nvidia-open), or use nvidia_peermem",
             )
         )
@@ -107,22 +107,20 @@ def _dmabuf_problems(host: _Host) -> t.List[t.Dict[str, str]]:
     if _numbers(host.release)[:2] < _DMABUF_KERNEL:
         problems.append(
             _problem(
-                "kernel %s is older than 5.12, the first with DMA-BUF for RDMA" % host.release, "install a newer kernel"
+                f"kernel {host.release} is older than 5.12, the first with DMA-BUF for RDMA", "install a newer kernel"
             )
         )
     branch = _numbers(host.driver)[:1]
     if host.driver and not branch:
         problems.append(
             _problem(
-                "the version of the loaded NVIDIA driver is %.60s, which tells no branch" % host.driver,
+                f"the version of the loaded NVIDIA driver is {host.driver!s:.60}, which tells no branch",
                 "look at /sys/module/nvidia/version, and install a driver of NVIDIA's",
             )
         )
     elif branch and branch[0] < _DMABUF_DRIVER:
         problems.append(
-            _problem(
-                "driver %s is older than 515, the first with DMA-BUF" % host.driver, "install a newer driver branch"
-            )
+            _problem(f"driver {host.driver} is older than 515, the first with DMA-BUF", "install a newer driver branch")
         )
     return problems
 
@@ -142,14 +140,14 @@ def _peermem_problems(host: _Host) -> t.List[t.Dict[str, str]]:
     if loaded is False and installed:
         problems.append(
             _problem(
-                "the installed ib_core exports %s, the loaded one does not: it is still the one from before" % SYMBOL,
+                f"the installed ib_core exports {SYMBOL}, the loaded one does not: it is still the one from before",
                 "reload the RDMA driver (openibd) or reboot, then run again",
             )
         )
     elif loaded is False or (loaded is None and installed is False):
         problems.append(
             _problem(
-                "ib_core of kernel %s does not export %s (driver stack: %s)" % (host.release, SYMBOL, host.ofed),
+                f"ib_core of kernel {host.release} does not export {SYMBOL} (driver stack: {host.ofed})",
                 "install MLNX_OFED or DOCA-OFED (rdma_ofed) and after it the NVIDIA driver, or use DMA-BUF",
             )
         )
@@ -158,22 +156,21 @@ def _peermem_problems(host: _Host) -> t.List[t.Dict[str, str]]:
         if others:
             problems.append(
                 _problem(
-                    "nvidia_peermem is built for kernel %s, and %s runs" % (", ".join(others), host.release),
-                    "build the NVIDIA driver for the running kernel (`dkms autoinstall -k %s`), or boot another"
-                    % host.release,
+                    f"nvidia_peermem is built for kernel {', '.join(others)}, and {host.release} runs",
+                    f"build the NVIDIA driver for the running kernel (`dkms autoinstall -k {host.release}`), or boot another",
                 )
             )
         else:
             problems.append(
                 _problem(
-                    "there is no nvidia_peermem for kernel %s" % host.release,
+                    f"there is no nvidia_peermem for kernel {host.release}",
                     "install the NVIDIA driver with it (with DKMS, after OFED), then run again",
                 )
             )
     if host.page is not None and host.page > _GPU_PAGE:
         problems.append(
             _problem(
-                "pages of %d bytes are larger than those of the GPU (65536)" % host.page,
+                f"pages of {host.page} bytes are larger than those of the GPU (65536)",
                 "boot a kernel with smaller pages",
             )
         )
@@ -218,7 +215,7 @@ def decide(facts: Facts, wish: str = "auto") -> Json:
         return result
     problems = {"dmabuf": _dmabuf_problems(host), "peermem": _peermem_problems(host)}
     if host.operator:
-        # what is missing on the host may be in the container, which builds it anew at each start
+        # what is missing on the host may be in the container, which rebuilds it at each start
         old = any(name in _PROPRIETARY_ONLY for name in host.generations)
         way = wish if wish != "auto" else "peermem" if old or _numbers(host.release)[:2] < _DMABUF_KERNEL else "dmabuf"
         result["helm_values"] = _helm_values(way, host)
@@ -231,21 +228,20 @@ def decide(facts: Facts, wish: str = "auto") -> Json:
     gpus = " and ".join(host.generations)
     if way == "dmabuf" and not host.operator and not problems[way]:
         why.append(
-            "kernel %s and the open NVIDIA driver %s have DMA-BUF; nothing is to be loaded"
-            % (host.release, host.driver or "")
+            f"kernel {host.release} and the open NVIDIA driver {host.driver or ''} have DMA-BUF; nothing is to be loaded"
         )
         if host.page and host.page > 4096:
             why.append(
-                "pages have %d bytes: buffers that programs register have to begin at multiples of that" % host.page
+                f"pages have {host.page} bytes: buffers that programs register have to begin at multiples of that"
             )
     elif way == "peermem" and wish == "auto" and not host.operator:
         why.append("%s: %s; so nvidia_peermem" % (gpus, "; ".join(one["cause"] for one in problems["dmabuf"])))
     elif wish not in ("auto", "none"):
-        why.append("rdma_gpudirect is %s" % wish)
+        why.append(f"rdma_gpudirect is {wish}")
     if not host.operator:
         result["problems"] = problems[way] if way != "none" else problems["dmabuf"] + problems["peermem"]
     if way == "none":
-        why.append("%s: neither DMA-BUF nor nvidia_peermem is possible" % gpus)
+        why.append(f"{gpus}: neither DMA-BUF nor nvidia_peermem is possible")
     return result
 
 
@@ -268,7 +264,7 @@ def gpudirect_needs(facts: Facts, wish: str = "auto") -> Json:
     if decision["managed"] or decision["way"] == "none":
         return result
     if decision["problems"]:
-        result["blocked"] = ["%s; %s" % (one["cause"], one["remedy"]) for one in decision["problems"]]
+        result["blocked"] = [f"{one['cause']}; {one['remedy']}" for one in decision["problems"]]
         result["reasons"] = [one["cause"] for one in decision["problems"]]
     elif decision["way"] == "peermem":
         modules = facts["kernel"]["modules"]

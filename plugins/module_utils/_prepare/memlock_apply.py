@@ -76,7 +76,7 @@ _OLDEST = (1, 6)
 # Why the method spec is nothing for a distribution, and what is.
 _NO_SPEC = {
     "k0s": "k0s merges the CRI part of containerd's configuration by itself",
-    "microk8s": "MicroK8s writes containerd's configuration anew at every start",
+    "microk8s": "MicroK8s rewrites containerd's configuration at every start",
 }
 
 # Stands for a directory into which files may be put.
@@ -160,8 +160,8 @@ class _Run:
             if not (died and self.check_mode):
                 raise
             raise MemlockError(
-                "a run that began at %s was killed, and left this: %s. A run without check mode puts back what was, and "
-                "restarts containerd" % (died["since"], exc)
+                f"a run that began at {died['since']} was killed, and left this: {exc}. A run without check mode puts "
+                "back what was, and restarts containerd"
             ) from exc
         self._refuse(daemon)
         try:
@@ -172,12 +172,12 @@ class _Run:
         broken = check_cri(self.node, daemon.ctr, self.socket)
         if broken and not (died and self.check_mode):
             raise MemlockError(
-                "containerd is not healthy, and nothing was changed: %s. Repair that first, then run again" % broken[1]
+                f"containerd is not healthy, and nothing was changed: {broken[1]}. Repair that first, then run again"
             )
         running = {} if broken else cri_status(self.node, self.socket)["handlers"]
         change = self._plan(daemon, dump, running)
         if died:
-            change.reasons.insert(0, "a run that began at %s was killed before its end" % died["since"])
+            change.reasons.insert(0, f"a run that began at {died['since']} was killed before its end")
         restart = bool(change.files or change.reasons)
         restarted = restart and not self.check_mode
         if restarted:
@@ -204,8 +204,7 @@ class _Run:
                 self._restart(unit, str(died["ctr"]), 0, {}, False)
             except _Unhealthy as exc:
                 raise MemlockError(
-                    "a run that began at %s was killed; its changes are undone, but containerd is not healthy: %s"
-                    % (died["since"], exc)
+                    f"a run that began at {died['since']} was killed; its changes are undone, but containerd is not healthy: {exc}"
                 ) from exc
 
     # --- looking ----------------------------------------------------------------------------------------------------
@@ -213,25 +212,25 @@ class _Run:
     def _refuse(self, daemon: Daemon) -> None:
         """What makes a change unsafe, or without effect."""
         if daemon.generation < _OLDEST:
-            raise MemlockError("containerd %s is older than 1.6, the oldest that is known here" % daemon.version)
+            raise MemlockError(f"containerd {daemon.version} is older than 1.6, the oldest that is known here")
         if daemon.user_namespace:
             raise MemlockError(
                 "containerd runs in a user namespace, where no limit can be raised; raise it on the host around it"
             )
         if daemon.kill_mode != "process":
             raise MemlockError(
-                "%s has KillMode=%s: a restart would kill every Pod of the node. Set KillMode=process in the unit, run "
-                "`systemctl daemon-reload`, then run again" % (daemon.unit, daemon.kill_mode or "unknown")
+                f"{daemon.unit} has KillMode={daemon.kill_mode or 'unknown'}: a restart would kill every Pod of the "
+                "node. Set KillMode=process in the unit, run `systemctl daemon-reload`, then run again"
             )
         if self.wish.method == "spec" and daemon.distribution in _NO_SPEC:
             raise MemlockError(
-                "method spec: %s; set rdma_memlock.method to limit for this host" % _NO_SPEC[daemon.distribution]
+                f"method spec: {_NO_SPEC[daemon.distribution]}; set rdma_memlock.method to limit for this host"
             )
         memlock = daemon.limits.get("memlock")
         if not reaches(memlock, self.wish.rlimit) and not self.node.can_raise_limits():
             raise MemlockError(
-                "containerd may lock %s, and the service manager cannot raise that: it lacks CAP_SYS_RESOURCE. Is this "
-                "a container? Raise the limit on the host around it" % limit_text(memlock)
+                f"containerd may lock {limit_text(memlock)}, and the service manager cannot raise that: it lacks "
+                "CAP_SYS_RESOURCE. Is this a container? Raise the limit on the host around it"
             )
 
     def _read(self, path: str) -> t.Optional[bytes]:
@@ -247,7 +246,7 @@ class _Run:
         try:
             return None if data is None else data.decode("utf-8")
         except UnicodeDecodeError as exc:
-            raise MemlockError("%s is not UTF-8: %s" % (path, exc)) from exc
+            raise MemlockError(f"{path} is not UTF-8: {exc}") from exc
 
     def _glob(self, pattern: str) -> t.List[str]:
         return [path for path in self.node.glob(pattern) if self._read(path) is not None]
@@ -260,14 +259,14 @@ class _Run:
         status, output, error = self.node.command([daemon.program, *words])
         if status != 0:
             # containerd's message holds the place and the reason, not the content
-            raise MemlockError("containerd cannot read %s: %s" % (path, _last_line(error)))
+            raise MemlockError(f"containerd cannot read {path}: {_last_line(error)}")
         return output
 
     def _fresh(self, daemon: Daemon) -> Json:
         status, output, error = self.node.command([daemon.ctr, "oci", "spec"])
         if status != 0:
-            raise MemlockError("`%s oci spec` ended with %d: %s" % (daemon.ctr, status, error.strip()))
-        return load_spec(output.encode("utf-8"), "the output of `%s oci spec`" % daemon.ctr)
+            raise MemlockError(f"`{daemon.ctr} oci spec` ended with {status}: {error.strip()}")
+        return load_spec(output.encode("utf-8"), f"the output of `{daemon.ctr} oci spec`")
 
     # --- planning ---------------------------------------------------------------------------------------------------
 
@@ -297,16 +296,16 @@ class _Run:
             raise MemlockError(str(exc)) from exc
         if default not in handlers:
             raise MemlockError(
-                "the configuration of containerd (%s) has default_runtime_name %s, and no such runtime handler (it has %s): "
-                "its CRI plugin would not come back from a restart. Name one that is there, then run again"
-                % (daemon.config_path, default, ", ".join(sorted(handlers)) or "none")
+                f"the configuration of containerd ({daemon.config_path}) has default_runtime_name {default}, and no "
+                f"such runtime handler (it has {', '.join(sorted(handlers)) or 'none'}): its CRI plugin would not "
+                "come back from a restart. Name one that is there, then run again"
             )
         bare = sorted(name for name, handler in handlers.items() if not handler.runtime_type and name not in running)
         if bare or not handlers[default].runtime_type:
             raise MemlockError(
-                "the runtime handler %s has no runtime_type in the configuration of containerd (%s): no Pod of it would start "
+                f"the runtime handler {', '.join(bare or [default])} has no runtime_type in the configuration of "
+                f"containerd ({daemon.config_path}): no Pod of it would start "
                 'after a restart. Set it (runtime_type = "io.containerd.runc.v2"), or remove the handler, then run again'
-                % (", ".join(bare or [default]), daemon.config_path)
             )
 
     def _plan_spec(self, daemon: Daemon, dump: str, running: t.Mapping[str, Json]) -> _Change:
@@ -317,7 +316,7 @@ class _Run:
         missing = sorted(set(names) - set(known))
         if missing:
             raise MemlockError(
-                "containerd has no runtime handler %s; it has %s" % (", ".join(missing), ", ".join(known) or "none")
+                f"containerd has no runtime handler {', '.join(missing)}; it has {', '.join(known) or 'none'}"
             )
         configured = {name: effective[name].base_runtime_spec if name in effective else None for name in names}
         directory = os.path.dirname(os.path.realpath(daemon.config_path))
@@ -336,7 +335,7 @@ class _Run:
         if not written:
             reasons += self._stale(daemon, specs.paths, running)
         self._note_pending(daemon, files)
-        drift = ["%s: %s" % (path, place) for path, places in sorted(specs.drift.items()) for place in places]
+        drift = [f"{path}: {place}" for path, places in sorted(specs.drift.items()) for place in places]
         return _Change(written, diff, False, specs.paths, wanted, reasons, dump, drift)
 
     def _load(
@@ -366,13 +365,11 @@ class _Run:
         if generated and daemon.config_path in edits:
             why = "that file imports no directory for files of others"
             if any(os.path.basename(file.path) == _OPEN for file in files) and daemon.generation < (2, 0):
-                why = (
-                    "with containerd %s a file beside it would replace all settings of its CRI plugin" % daemon.version
-                )
+                why = f"with containerd {daemon.version} a file beside it would replace all settings of its CRI plugin"
             raise MemlockError(
-                "%s writes %s anew at every start, and %s; upgrade to a release with containerd 2 that does (config-v3.toml.d), "
-                "or set rdma_memlock.method to limit for this host"
-                % (_GENERATED[daemon.distribution], daemon.config_path, why)
+                f"{_GENERATED[daemon.distribution]} rewrites {daemon.config_path} at every start, and {why}; upgrade "
+                "to a release with containerd 2 that does (config-v3.toml.d), or set rdma_memlock.method to limit "
+                "for this host"
             )
         return dict(sorted(edits.items()))
 
@@ -412,15 +409,15 @@ class _Run:
             if handler is None or new != wanted.get(handler):
                 # the key alone: a value may be a credential
                 raise MemlockError(
-                    "the edit would change %s, too, as containerd merges its files. Set "
-                    "base_runtime_spec by hand where that setting is made, or set rdma_memlock.method to limit" % key
+                    f"the edit would change {key}, too, as containerd merges its files. Set "
+                    "base_runtime_spec by hand where that setting is made, or set rdma_memlock.method to limit"
                 )
             found[handler] = new
         lost = sorted(set(wanted) - set(found))
         if lost:
             raise MemlockError(
-                "the edit would have no effect on the runtime handler %s: another file that is loaded later replaces it. "
-                "Set base_runtime_spec there, or set rdma_memlock.method to limit" % ", ".join(lost)
+                f"the edit would have no effect on the runtime handler {', '.join(lost)}: another file that is loaded "
+                "later replaces it. Set base_runtime_spec there, or set rdma_memlock.method to limit"
             )
 
     def _plan_limit(self, daemon: Daemon, change: _Change) -> _Change:
@@ -445,8 +442,7 @@ class _Run:
         reasons = list(change.reasons)
         if not written and not reaches(memlock, rlimit):
             reasons.append(
-                "containerd may lock %s, and its unit gives %s: it was not restarted since"
-                % (limit_text(memlock), limit_text(unit))
+                f"containerd may lock {limit_text(memlock)}, and its unit gives {limit_text(unit)}: it was not restarted since"
             )
         return change._replace(files=files, diff=diff, reload=written or reload, reasons=reasons)
 
@@ -455,7 +451,7 @@ class _Run:
             if os.path.basename(path) > _DROP_IN:
                 text = (self._read(path) or b"").decode("utf-8", "replace")
                 if re.search(r"^\s*LimitMEMLOCK\s*=", text, re.MULTILINE):
-                    raise MemlockError("%s sets LimitMEMLOCK after %s would; change or remove it" % (path, _DROP_IN))
+                    raise MemlockError(f"{path} sets LimitMEMLOCK after {_DROP_IN} would; change or remove it")
 
     def _plan_microk8s(self, daemon: Daemon, files: t.List[t.Tuple[str, bytes]], diff: t.List[Json]) -> bool:
         """MicroK8s' own start script sets the limit once more (args/containerd-env: ulimit -l 16384)."""
@@ -479,12 +475,11 @@ class _Run:
             now = (running.get(name) or {}).get("base_runtime_spec")
             if now != path:
                 reasons.append(
-                    "containerd runs the handler %s with %s, its files say %s"
-                    % (name, now or "no base_runtime_spec", path)
+                    f"containerd runs the handler {name} with {now or 'no base_runtime_spec'}, its files say {path}"
                 )
         for path in sorted(set(specs.values())):
             if self._newer(daemon, path):
-                reasons.append("%s was changed after containerd had started" % path)
+                reasons.append(f"{path} was changed after containerd had started")
         return reasons
 
     def _newer(self, daemon: Daemon, path: str) -> bool:
@@ -504,7 +499,7 @@ class _Run:
         for file in files:
             if self.node.read(file.path) is not None and self._newer(daemon, file.path):
                 self.pending.append(
-                    "%s was changed after containerd had started; a restart takes over that, too" % file.path
+                    f"{file.path} was changed after containerd had started; a restart takes over that, too"
                 )
 
     # --- doing ------------------------------------------------------------------------------------------------------
@@ -534,8 +529,7 @@ class _Run:
         unkept = self.transaction.finish({"daemon": self._identity(new), "files": files})
         if unkept:
             self.warnings.append(
-                "all is done, but it could not be noted (%s); the next run may restart containerd once more for nothing"
-                % unkept
+                f"all is done, but it could not be noted ({unkept}); the next run may restart containerd once more for nothing"
             )
         return new
 
@@ -547,13 +541,13 @@ class _Run:
     def _systemctl(self, *arguments: str) -> None:
         status, _output, error = self.node.command(["systemctl", *arguments])
         if status != 0:
-            raise MemlockError("`systemctl %s` ended with %d: %s" % (" ".join(arguments), status, error.strip()))
+            raise MemlockError(f"`systemctl {' '.join(arguments)}` ended with {status}: {error.strip()}")
 
     def _restart(self, unit: str, ctr: str, old: int, specs: t.Mapping[str, str], limits: bool) -> Daemon:
         status, _output, _error = self.node.command(["systemctl", "restart", unit])
         self.node.step("restarted")
         if status != 0:
-            raise _Unhealthy("containerd does not start: %s" % unit_log(self.node, unit))
+            raise _Unhealthy(f"containerd does not start: {unit_log(self.node, unit)}")
         deadline = self.node.clock() + self.timeout
         healthy: t.Optional[int] = None
         while True:
@@ -578,9 +572,9 @@ class _Run:
             properties = self.node.unit(unit)
             main_pid = int(properties.get("MainPID") or 0)
             if properties.get("ActiveState") != "active" or main_pid in (0, old):
-                state = "%s (%s)" % (properties.get("ActiveState"), properties.get("SubState"))
+                state = f"{properties.get('ActiveState')} ({properties.get('SubState')})"
                 log = unit_log(self.node, unit)
-                return properties.get("ActiveState") == "failed", "%s is %s: %s" % (unit, state, log), None
+                return properties.get("ActiveState") == "failed", f"{unit} is {state}: {log}", None
             broken = check_cri(self.node, ctr, self.socket)
             if broken:
                 return broken[0], broken[1], None
@@ -595,7 +589,7 @@ class _Run:
                 return True, reason % (name, now or "no base_runtime_spec", path), None
         memlock = daemon.limits.get("memlock")
         if limits and not reaches(memlock, self.wish.rlimit):
-            return True, "containerd may still lock only %s after the restart" % limit_text(memlock), None
+            return True, f"containerd may still lock only {limit_text(memlock)} after the restart", None
         return False, "", daemon
 
     def _restore(self, daemon: Daemon, reason: str, reload: bool, restarted: bool) -> MemlockError:
@@ -612,14 +606,14 @@ class _Run:
             self.transaction.finish()
         except _Unhealthy as exc:
             return MemlockError(
-                "%s. The old files are back, but containerd is NOT healthy with them, either: %s. This node needs a look "
-                "now; the next run tries the restart again" % (reason, exc)
+                f"{reason}. The old files are back, but containerd is NOT healthy with them, either: {exc}. This node needs a look "
+                "now; the next run tries the restart again"
             )
         except (OSError, TransactionError, MemlockError) as exc:
             what = _os_error(exc) if isinstance(exc, OSError) else str(exc)
             return MemlockError(
-                "%s. Putting the old files back did NOT succeed: %s. They are below %s, and the next run tries again"
-                % (reason, what, self.node.state_directory)
+                f"{reason}. Putting the old files back did NOT succeed: {what}. They are below "
+                f"{self.node.state_directory}, and the next run tries again"
             )
         done = "The old configuration is back" + (
             " and containerd healthy with it" if restarted else ", nothing else changed"
@@ -684,11 +678,11 @@ class _Run:
                 default = cri.status()["default_handler"]
                 containers = [one for one in containers if (one["handler"] or default) in self.wish.handlers]
         except CriError as exc:
-            self.warnings.append("the running containers are not known: %s" % exc)
+            self.warnings.append(f"the running containers are not known: {exc}")
             return []
         found = []
         for container in containers:
-            memlock = parse_limits(self.node.proc_text("%s/limits" % container["pid"])).get("memlock")
+            memlock = parse_limits(self.node.proc_text(f"{container['pid']}/limits")).get("memlock")
             if memlock is not None and not reaches(memlock, self.wish.rlimit):
                 keys = ("namespace", "pod", "container", "pid")
                 found.append({**{key: container[key] for key in keys}, "memlock": _limit(memlock)})
@@ -700,7 +694,7 @@ class _Run:
 
 def _os_error(error: OSError) -> str:
     # of a rename, the name that was to be replaced
-    return "%s: %s" % (error.filename2 or error.filename, error.strerror)
+    return f"{error.filename2 or error.filename}: {error.strerror}"
 
 
 def _limit(limit: t.Optional[Limit]) -> t.Optional[Json]:
@@ -730,7 +724,7 @@ def _unnamed(directory: str, text: str) -> t.Iterator[str]:
         with named(directory):
             stream.write(text.encode("utf-8"))
             stream.flush()
-        yield "/proc/%d/fd/%d" % (os.getpid(), stream.fileno())
+        yield f"/proc/{os.getpid()}/fd/{stream.fileno()}"
 
 
 def _without_imports(text: str) -> str:
@@ -778,6 +772,6 @@ def _spec_diff(path: str, specs: SpecPlan) -> Json:
     return {
         "before_header": path,
         "after_header": path,
-        "before": "".join("%s: %s\n" % (change.type, change.before) for change in changes if change.before),
-        "after": "".join("%s: %s\n" % (change.type, change.after) for change in changes if change.after),
+        "before": "".join(f"{change.type}: {change.before}\n" for change in changes if change.before),
+        "after": "".join(f"{change.type}: {change.after}\n" for change in changes if change.after),
     }

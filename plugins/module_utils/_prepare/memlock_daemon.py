@@ -133,7 +133,7 @@ class Node:
         """Properties of a unit."""
         status, output, error = self.command(["systemctl", "show", name, "--property", ",".join(_PROPERTIES)])
         if status != 0:
-            raise MemlockError("`systemctl show %s` ended with %d: %s" % (name, status, error.strip()))
+            raise MemlockError(f"`systemctl show {name}` ended with {status}: {error.strip()}")
         return dict(line.split("=", 1) for line in output.splitlines() if "=" in line)
 
     def can_raise_limits(self) -> bool:
@@ -196,9 +196,9 @@ def find_daemon(node: Node) -> t.Tuple[int, str]:
     found: t.List[t.Tuple[int, str]] = []
     strange: t.List[str] = []
     for pid in node.pids():
-        if node.proc_text("%d/comm" % pid).strip() != "containerd" or node.proc_link("%d/ns/pid" % pid) != own:
+        if node.proc_text(f"{pid}/comm").strip() != "containerd" or node.proc_link(f"{pid}/ns/pid") != own:
             continue
-        unit = _unit_of(node.proc_text("%d/cgroup" % pid))
+        unit = _unit_of(node.proc_text(f"{pid}/cgroup"))
         if unit in _DISTRIBUTIONS:
             # an auxiliary process (`containerd config dump`) is a child of the one that serves
             if not any(other == unit for _pid, other in found):
@@ -211,8 +211,9 @@ def find_daemon(node: Node) -> t.Tuple[int, str]:
         return found[0]
     if strange:
         raise MemlockError(
-            "containerd is run by %s, which is none of %s; raise the limit as that distribution documents it, or lift it in "
-            "the unit (LimitMEMLOCK=infinity)" % (", ".join(sorted(set(strange))), ", ".join(sorted(_DISTRIBUTIONS)))
+            f"containerd is run by {', '.join(sorted(set(strange)))}, which is none of "
+            f"{', '.join(sorted(_DISTRIBUTIONS))}; raise the limit as that distribution documents it, or lift it in "
+            "the unit (LimitMEMLOCK=infinity)"
         )
     raise MemlockError(
         "no containerd that serves Kubernetes runs here; start it, or set rdma_memlock.enabled to false "
@@ -233,10 +234,10 @@ def _argument(arguments: t.Sequence[str], *names: str) -> t.Optional[str]:
 
 def _start(node: Node, pid: int) -> t.Tuple[str, float]:
     """Start of a process in clock ticks since boot (proc(5), stat, field 22) and in seconds since 1970."""
-    fields = node.proc_text("%d/stat" % pid).rpartition(")")[2].split()
+    fields = node.proc_text(f"{pid}/stat").rpartition(")")[2].split()
     booted = re.search(r"^btime (\d+)$", node.proc_text("stat"), re.MULTILINE)
     if len(fields) < 20 or not booted:
-        raise MemlockError("process %d of containerd is gone; run again" % pid)
+        raise MemlockError(f"process {pid} of containerd is gone; run again")
     return fields[19], int(booted.group(1)) + int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
 
@@ -246,7 +247,7 @@ def _version(node: Node, program: str) -> t.Tuple[str, t.Tuple[int, int]]:
     found = re.search(r"\sv?((\d+)\.(\d+)\.\S+)", output)
     if status != 0 or not found:
         raise MemlockError(
-            "`%s --version` ended with %d and gave no version: %s" % (program, status, (error or output).strip())
+            f"`{program} --version` ended with {status} and gave no version: {(error or output).strip()}"
         )
     return found.group(1), (int(found.group(2)), int(found.group(3)))
 
@@ -255,9 +256,9 @@ def read_daemon(node: Node) -> Daemon:
     """The running daemon; MemlockError when there is none."""
     pid, unit = find_daemon(node)
     started, started_at = _start(node, pid)
-    arguments = node.proc_text("%d/cmdline" % pid).rstrip("\0").split("\0")
+    arguments = node.proc_text(f"{pid}/cmdline").rstrip("\0").split("\0")
     # The file of a program that was upgraded meanwhile is another one; what is there now is what starts next.
-    executable = node.proc_link("%d/exe" % pid)
+    executable = node.proc_link(f"{pid}/exe")
     if executable.endswith(" (deleted)"):
         executable = executable[: -len(" (deleted)")]
     directory = os.path.dirname(executable)
@@ -265,7 +266,7 @@ def read_daemon(node: Node) -> Daemon:
     program = os.path.join(directory, "containerd")
     config_path = _argument(arguments, "-c", "--config") or _DEFAULT_CONFIG
     if not os.path.isabs(config_path):
-        config_path = os.path.normpath(os.path.join(node.proc_link("%d/cwd" % pid) or "/", config_path))
+        config_path = os.path.normpath(os.path.join(node.proc_link(f"{pid}/cwd") or "/", config_path))
     properties = node.unit(unit)
     version, generation = _version(node, program)
     return Daemon(
@@ -283,9 +284,9 @@ def read_daemon(node: Node) -> Daemon:
         generation=generation,
         kill_mode=properties.get("KillMode", ""),
         # include/linux/uidgid.h: the initial namespace maps all 2^32-1 numbers to themselves
-        user_namespace=node.proc_text("%d/uid_map" % pid).split() not in ([], ["0", "0", "4294967295"]),
-        cap_sys_resource=_has_sys_resource(node.proc_text("%d/status" % pid)),
-        limits=parse_limits(node.proc_text("%d/limits" % pid)),
+        user_namespace=node.proc_text(f"{pid}/uid_map").split() not in ([], ["0", "0", "4294967295"]),
+        cap_sys_resource=_has_sys_resource(node.proc_text(f"{pid}/status")),
+        limits=parse_limits(node.proc_text(f"{pid}/limits")),
         properties=properties,
     )
 
@@ -295,7 +296,7 @@ def cri_plugins(node: Node, ctr: str, socket_path: str) -> t.List[CriPlugin]:
     command = [ctr, "--address", socket_path, "--connect-timeout", "5s", "--timeout", "20s", "plugins", "ls"]
     status, output, error = node.command(command)
     if status != 0:
-        raise MemlockError("containerd does not answer: %s" % (error.strip() or output.strip()))
+        raise MemlockError(f"containerd does not answer: {error.strip() or output.strip()}")
     found = []
     for line in output.splitlines():
         words = line.split()
@@ -306,7 +307,7 @@ def cri_plugins(node: Node, ctr: str, socket_path: str) -> t.List[CriPlugin]:
 
 def plugin_error(node: Node, ctr: str, socket_path: str, plugin: CriPlugin) -> str:
     """Why a plugin does not run, in containerd's words."""
-    filters = "id==%s,type==%s" % (plugin.id, plugin.type)
+    filters = f"id=={plugin.id},type=={plugin.type}"
     _status, output, _error = node.command([ctr, "--address", socket_path, "plugins", "ls", "-d", filters])
     found = re.search(r"^\s*Message:\s*(.+)$", output, re.MULTILINE)
     return found.group(1).strip() if found else "containerd does not say why"
@@ -323,7 +324,7 @@ def check_cri(node: Node, ctr: str, socket_path: str) -> t.Optional[t.Tuple[bool
     for plugin in plugins:
         if plugin.status != "ok":
             reason = plugin_error(node, ctr, socket_path, plugin)
-            return True, "the plugin %s of %s is in state %s: %s" % (plugin.id, plugin.type, plugin.status, reason)
+            return True, f"the plugin {plugin.id} of {plugin.type} is in state {plugin.status}: {reason}"
     return None
 
 
@@ -332,7 +333,7 @@ def cri_status(node: Node, socket_path: str) -> Json:
     try:
         return node.cri(socket_path).status()
     except CriError as exc:
-        raise MemlockError("containerd's CRI does not answer: %s" % exc) from exc
+        raise MemlockError(f"containerd's CRI does not answer: {exc}") from exc
 
 
 def unit_log(node: Node, unit: str) -> str:
@@ -341,4 +342,4 @@ def unit_log(node: Node, unit: str) -> str:
         ["journalctl", "--unit", unit, "--lines", "30", "--output", "cat", "--no-pager"]
     )
     lines = [line.strip() for line in output.splitlines() if line.startswith("containerd: ")] if status == 0 else []
-    return lines[-1] if lines else "its log says why (journalctl --unit %s)" % unit
+    return lines[-1] if lines else f"its log says why (journalctl --unit {unit})"

@@ -4,7 +4,7 @@
 """RLIMIT_MEMLOCK of containers: what is wanted, what that means for files, what a node lacks. Private to the collection. Pure.
 
 Two things lift the limit. A base runtime specification of a runtime handler has it set for every container of that handler,
-also for those made anew in a Pod that is there; LimitMEMLOCK of the unit is inherited by every Pod made after the restart,
+also for those recreated in a Pod that is there; LimitMEMLOCK of the unit is inherited by every Pod made after the restart,
 and lets a containerd without CAP_SYS_RESOURCE set the limit of the specification at all. The method ``spec`` does both.
 """
 
@@ -91,6 +91,10 @@ def parse_wish(wish: t.Mapping[str, t.Any]) -> Wish:
     method, handlers = wish.get("method", "spec"), wish.get("handlers", "all")
     if handlers == "all" or handlers == ["all"]:
         handlers = None
+    elif method == "limit" and wish.get("enabled", True) is not False:
+        raise MemlockError(
+            "rdma_memlock.method limit is for all runtime handlers; take handlers out, or use method spec"
+        )
     try:
         soft = wish.get("soft", "unlimited")
         (rlimit,) = parse_rlimits([{"type": "MEMLOCK", "soft": soft, "hard": wish.get("hard", "unlimited")}])
@@ -110,7 +114,7 @@ def drop_in(rlimit: Rlimit) -> bytes:
     text = values[0] if values[0] == values[1] else ":".join(values)
     return (
         "# Made by fabric.rdma.containerd_memlock. RDMA pins memory, and containers inherit this limit.\n"
-        "[Service]\nLimitMEMLOCK=%s\n" % text
+        f"[Service]\nLimitMEMLOCK={text}\n"
     ).encode("ascii")
 
 
@@ -121,17 +125,9 @@ def check_startable(spec: Json, source: str) -> t.Optional[str]:
     """
     for entry in spec["process"].get("rlimits") or []:
         if entry["type"] not in RLIMITS:
-            return "%s has the rlimit %s, which runc does not know: no container starts with it" % (
-                source,
-                entry["type"],
-            )
+            return f"{source} has the rlimit {entry['type']}, which runc does not know: no container starts with it"
         if entry["soft"] > entry["hard"]:
-            return "%s: %s has soft %d above hard %d: no container starts with it" % (
-                source,
-                entry["type"],
-                entry["soft"],
-                entry["hard"],
-            )
+            return f"{source}: {entry['type']} has soft {entry['soft']} above hard {entry['hard']}: no container starts with it"
     return None
 
 
@@ -168,7 +164,7 @@ def plan_specs(
     none. fresh: what the ctr of the daemon prints. directory: where our files lie, beside containerd's configuration.
 
     A specification that somebody else made, with the limit in it, stays. Else it is adopted: our copy of it has the limit.
-    Our own is made anew when a newer containerd would print another one, and keeps the rlimits that it has.
+    Our own is recreated when a newer containerd would print another one, and keeps the rlimits that it has.
     """
     result = SpecPlan({}, {}, {}, {}, [])
     pointed = {path for path in handlers.values() if path is not None}
@@ -199,13 +195,13 @@ def _load(read: t.Callable[[str], t.Optional[bytes]], path: str, name: str) -> J
     data = read(path)
     if data is None:
         raise SpecError(
-            "base_runtime_spec %s of the runtime handler %s is not there; after its next start containerd would run no Pod. "
-            "Put the file back, or remove the setting" % (path, name)
+            f"base_runtime_spec {path} of the runtime handler {name} is not there; after its next start containerd "
+            "would run no Pod. Put the file back, or remove the setting"
         )
     spec = load_spec(data, path)
     reason = check_startable(spec, path)
     if reason:
-        raise SpecError("%s. Repair the file, or remove base_runtime_spec of the runtime handler %s" % (reason, name))
+        raise SpecError(f"{reason}. Repair the file, or remove base_runtime_spec of the runtime handler {name}")
     return spec
 
 
@@ -259,7 +255,7 @@ def limit_lines(spec: Json) -> t.Dict[str, str]:
     """The rlimits of a specification as people read them, by type."""
     found: t.Dict[str, str] = {}
     for entry in spec["process"].get("rlimits") or []:
-        line = "soft %s hard %s" % (limit_words(entry["soft"]), limit_words(entry["hard"]))
+        line = f"soft {limit_words(entry['soft'])} hard {limit_words(entry['hard'])}"
         found[entry["type"]] = found[entry["type"]] + ", " + line if entry["type"] in found else line
     return found
 
@@ -273,19 +269,15 @@ def _fact_limit(value: t.Optional[t.Mapping[str, t.Any]]) -> t.Optional[Limit]:
 
 def _spec_reason(name: str, path: str, spec: t.Optional[t.Mapping[str, t.Any]], rlimit: Rlimit) -> t.Optional[str]:
     if spec is None or spec.get("error"):
-        return "base_runtime_spec %s of %s cannot be used: %s" % (
-            path,
-            name,
-            (spec or {}).get("error") or "it is not there",
-        )
+        return f"base_runtime_spec {path} of {name} cannot be used: {(spec or {}).get('error') or 'it is not there'}"
     entries = [entry for entry in spec.get("rlimits") or [] if isinstance(entry, dict)]
     found = [_fact_limit(entry) for entry in entries if entry.get("type") == rlimit.type]
     if found != [(rlimit.soft, rlimit.hard)]:
         # of two entries runc takes the last
-        now = "sets memlock to %s" % limit_text(found[-1]) if found else "does not set memlock"
-        return "base_runtime_spec %s of %s %s" % (path, name, now)
+        now = f"sets memlock to {limit_text(found[-1])}" if found else "does not set memlock"
+        return f"base_runtime_spec {path} of {name} {now}"
     if any({key: entry.get(key) for key in _INVENTED} == _INVENTED for entry in entries):
-        return "base_runtime_spec %s of %s takes the number of open files down to 1024" % (path, name)
+        return f"base_runtime_spec {path} of {name} takes the number of open files down to 1024"
     return None
 
 
@@ -310,8 +302,7 @@ def memlock_needs(facts: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any]) -> 
     missing = sorted(set(names) - set(handlers))
     if missing:
         raise MemlockError(
-            "containerd has no runtime handler %s; it has %s"
-            % (", ".join(missing), ", ".join(sorted(handlers)) or "none")
+            f"containerd has no runtime handler {', '.join(missing)}; it has {', '.join(sorted(handlers)) or 'none'}"
         )
     result.update(containerd=True, handlers=names)
     if (runtime.get("services") or {}).get("containerd") is False:
@@ -320,7 +311,7 @@ def memlock_needs(facts: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any]) -> 
         for name in names:
             path = (handlers[name] or {}).get("base_runtime_spec")
             if not path:
-                reasons.append("the runtime handler %s has no base_runtime_spec" % name)
+                reasons.append(f"the runtime handler {name} has no base_runtime_spec")
                 continue
             reason = _spec_reason(name, path, (runtime.get("specs") or {}).get(path), wanted.rlimit)
             if reason:
@@ -328,8 +319,7 @@ def memlock_needs(facts: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any]) -> 
     limit = _fact_limit((containerd.get("daemon_rlimits") or {}).get("memlock"))
     if not reaches(limit, wanted.rlimit):
         reasons.append(
-            "containerd itself may lock %s, wanted is %s"
-            % (limit_text(limit), limit_text((wanted.rlimit.soft, wanted.rlimit.hard)))
+            f"containerd itself may lock {limit_text(limit)}, wanted is {limit_text((wanted.rlimit.soft, wanted.rlimit.hard))}"
         )
     if containerd.get("stale"):
         reasons.append("containerd runs with an older configuration than the one in its files")

@@ -19,18 +19,19 @@ class _Failure(t.NamedTuple):
     remedy: str
 
 
-_REBUILD = "build the NVIDIA driver anew against the OFED that is there now (`dkms build nvidia/VERSION --force`, `dkms install`)"
+_REBUILD = (
+    "rebuild the NVIDIA driver against the OFED that is there now (`dkms build nvidia/VERSION --force`, `dkms install`)"
+)
 # The first that is found tells; the kernel's log, which says more than an errno, comes before what modprobe prints.
 _LOG = (
     _Failure(
         r"disagrees about version of symbol (?P<what>\S+)",
-        "it was built against another version of {what} than the kernel has now, as when OFED was installed anew after it",
+        "it was built against another version of {what} than the kernel has now, as when OFED was reinstalled after it",
         _REBUILD,
     ),
     _Failure(
-        r"Unknown symbol %s" % SYMBOL,
-        "the ib_core that runs does not export %s: it is the kernel's own, or OFED was removed or not yet loaded"
-        % SYMBOL,
+        rf"Unknown symbol {SYMBOL}",
+        f"the ib_core that runs does not export {SYMBOL}: it is the kernel's own, or OFED was removed or not yet loaded",
         "install MLNX_OFED or DOCA-OFED and reload it (openibd) or reboot, or use DMA-BUF (rdma_gpudirect: dmabuf)",
     ),
     _Failure(
@@ -69,7 +70,7 @@ _TEXT = (
     _Failure(
         r"Unknown symbol",
         "a symbol that it needs is not in the kernel: the kernel's log names it",
-        "look at `dmesg`; for %s install and load OFED" % SYMBOL,
+        f"look at `dmesg`; for {SYMBOL} install and load OFED",
     ),
     _Failure(
         r"No such device",

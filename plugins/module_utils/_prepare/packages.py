@@ -53,7 +53,7 @@ def of_release(version: str, pattern: t.Optional[str], release: str) -> bool:
     if pattern is not None:
         return any(fnmatch.fnmatchcase(text, pattern) for text in (version, plain, plain.rpartition("-")[0]))
     build = r"(\d{3}(?!\d))?" if _NUMBERS.match(release) else ""
-    return re.match(r"%s%s(?!\d)" % (re.escape(release), build), plain) is not None
+    return re.match(rf"{re.escape(release)}{build}(?!\d)", plain) is not None
 
 
 class File(t.NamedTuple):
@@ -140,6 +140,23 @@ def _locks_stack(path: str, pair: t.Sequence[t.Optional[File]]) -> bool:
     return any(is_stack_package(word) for word in words)
 
 
+def _reached(
+    sure: t.Collection[str],
+    changed: t.Set[str],
+    needs: t.Mapping[str, t.Sequence[t.Collection[str]]],
+    there: t.Mapping[str, t.Collection[str]],
+) -> t.Set[str]:
+    """What some packages need, and was changed; not by way of what was not, which had all that it needs before."""
+    reached = set(sure)
+    ahead = sorted(sure)
+    while ahead:
+        for group in needs.get(ahead.pop(), ()):
+            more = {other for what in group for other in there.get(what, ())} & changed - reached
+            reached |= more
+            ahead += sorted(more)
+    return reached
+
+
 def of_the_driver(
     changes: Changes,
     known: t.Collection[str],
@@ -163,14 +180,7 @@ def of_the_driver(
     there = _givers(needs, provides)
     asked_for_by_us = {name for wish in wished for name in there.get(wish, {wish})}
     sure = {name for name in changed if is_stack_package(name) or name in known or name in asked_for_by_us}
-    reached = set(sure)
-    ahead = sorted(sure)
-    while ahead:
-        # not by way of what was not changed, which had all that it needs before
-        for group in needs.get(ahead.pop(), ()):
-            more = {other for what in group for other in there.get(what, ())} & set(changed) - reached
-            reached |= more
-            ahead += sorted(more)
+    reached = _reached(sure, set(changed), needs, there)
     nobodys = None if automatic is None else {bare_name(name) for name in automatic}
     own: t.Dict[str, t.List[t.Any]] = {}
     others: t.Dict[str, str] = {}
@@ -179,7 +189,7 @@ def of_the_driver(
             others[name] = "it came beside the driver, which does not need it"
         elif name not in sure and old is not None and new is not None:
             # a security update, as likely as not
-            others[name] = "it was there before, as %s, and who brought another version cannot be told" % old
+            others[name] = f"it was there before, as {old}, and who brought another version cannot be told"
         elif name not in sure and old is None and nobodys is not None and bare_name(name) not in nobodys:
             others[name] = "somebody asked for it by name"
         else:
@@ -242,7 +252,7 @@ def plan_undo(
             continue
         # one that is gone was taken out by an uninstaller of the vendor, or by hand for the same reason
         if here not in (new, None):
-            undo.left.append("%s is %s now, which somebody else has installed since, and stays" % (name, here))
+            undo.left.append(f"{name} is {here} now, which somebody else has installed since, and stays")
         elif old is None:
             undo.remove.append(name)
         else:
@@ -251,7 +261,7 @@ def plan_undo(
     stay = {name: groups for name, groups in needs.items() if name not in dict(undo.install)}
     for name, other in sorted(_needed(undo.remove, stay, provides).items()):
         undo.remove.remove(name)
-        undo.left.append("%s stays, since %s needs it, which this change did not bring" % (name, other))
+        undo.left.append(f"{name} stays, since {other} needs it, which this change did not bring")
     for name, (was, is_now) in sorted(changes.get("holds", {}).items()):
         if (name in now.holds) == is_now:
             undo.holds[name] = was
@@ -260,7 +270,7 @@ def plan_undo(
         if here_file == after:
             undo.files[path] = before
         elif here_file != before:
-            undo.left.append("%s was changed by somebody else since, and stays" % path)
+            undo.left.append(f"{path} was changed by somebody else since, and stays")
     return undo
 
 
@@ -271,9 +281,9 @@ def undone(changes: Changes, now: Snapshot) -> t.Tuple[t.List[str], t.List[str]]
     for name, (old, _new) in sorted(changes.get("packages", {}).items()):
         here = now.packages.get(name)
         if here == old:
-            restored.append("%s is out" % name if old is None else "%s is %s" % (name, old))
+            restored.append(f"{name} is out" if old is None else f"{name} is {old}")
         else:
-            left.append("%s is %s, and was %s" % (name, here or "not there", old or "not there"))
+            left.append(f"{name} is {here or 'not there'}, and was {old or 'not there'}")
     for name, (was, _is) in sorted(changes.get("holds", {}).items()):
         held = name in now.holds
         text = "%s is %s" % (name, "held" if held else "not held")
@@ -281,7 +291,7 @@ def undone(changes: Changes, now: Snapshot) -> t.Tuple[t.List[str], t.List[str]]
     for path, (before, _after) in sorted(changes.get("files", {}).items()):
         same = now.files.get(path) == before
         text = "%s is %s" % (path, "out" if before is None else "back")
-        (restored if same else left).append(text if same else "%s is not as it was" % path)
+        (restored if same else left).append(text if same else f"{path} is not as it was")
     return restored, left
 
 
@@ -289,7 +299,7 @@ def no_way_back(installed: t.Mapping[str, str], offered: t.Collection[t.Tuple[st
     """Packages of the stack, with their versions, that no repository of the node offers: who replaces them cannot put them back."""
     known = {(bare_name(name), version) for name, version in offered}
     return [
-        "%s %s" % (name, version)
+        f"{name} {version}"
         for name, version in sorted(installed.items())
         if is_stack_package(name) and (bare_name(name), version.partition(" ")[0]) not in known
     ]
@@ -308,7 +318,7 @@ def parse_dpkg_query(
         if len(fields) != 7 or fields[2] in ("not-installed", "config-files"):
             continue
         name, version, state, want = fields[:4]
-        packages[name] = version if state == "installed" else "%s (%s)" % (version, state)
+        packages[name] = version if state == "installed" else f"{version} ({state})"
         if want == "hold":
             holds.append(name)
         # "a (>= 1) | b:any, c"

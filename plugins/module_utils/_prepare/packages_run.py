@@ -69,7 +69,7 @@ class Manager:
     def _output(self, *command: str) -> str:
         status, output, error = self._run(list(command))
         if status != 0:
-            raise PackagesError("%s: %s" % (" ".join(command[:2]), _said(output, error)))
+            raise PackagesError(f"{' '.join(command[:2])}: {_said(output, error)}")
         return output
 
     def files(self) -> t.Dict[str, File]:
@@ -161,7 +161,7 @@ class Apt(Manager):
         return [(row[0].strip(), row[1].strip()) for row in rows if len(row) == 3]
 
     def refresh(self) -> None:
-        self._output("apt-get", "update", "-o", "DPkg::Lock::Timeout=%d" % self._lock_timeout)
+        self._output("apt-get", "update", "-o", f"DPkg::Lock::Timeout={self._lock_timeout}")
 
     def change(self, install: t.Sequence[t.Tuple[str, str]], remove: t.Sequence[str]) -> None:
         wanted = ["%s=%s" % pair for pair in install] + [name + "-" for name in remove]
@@ -175,7 +175,7 @@ class Apt(Manager):
                 "--allow-change-held-packages",
                 "--no-install-recommends",
                 "-o",
-                "DPkg::Lock::Timeout=%d" % self._lock_timeout,
+                f"DPkg::Lock::Timeout={self._lock_timeout}",
                 "-o",
                 "Dpkg::Options::=--force-confdef",
                 "-o",
@@ -213,9 +213,9 @@ class Dnf(Manager):
                 name, arch, version = fields[:3]
                 if re.match(r"gpg-pubkey$|kernel($|-)", name):
                     plain = version.partition(":")[2]
-                    key = "%s-%s" % (name, plain) if name == "gpg-pubkey" else "%s-%s.%s" % (name, plain, arch)
+                    key = f"{name}-{plain}" if name == "gpg-pubkey" else f"{name}-{plain}.{arch}"
                 else:
-                    key = "%s.%s" % (name, arch)
+                    key = f"{name}.{arch}"
                 yield [key, version, *fields[3:]]
 
     def snapshot(self) -> Snapshot:
@@ -259,9 +259,7 @@ class Dnf(Manager):
     def change(self, install: t.Sequence[t.Tuple[str, str]], remove: t.Sequence[str]) -> None:
         if install:
             # NAME-EPOCH:VERSION-RELEASE.ARCH; dnf goes down as well as up to it
-            wanted = [
-                "%s-%s.%s" % (name.rpartition(".")[0], version, name.rpartition(".")[2]) for name, version in install
-            ]
+            wanted = [f"{name.rpartition('.')[0]}-{version}.{name.rpartition('.')[2]}" for name, version in install]
             self._output("dnf", "--assumeyes", "--allowerasing", "install", *wanted)
         there = {row[0] for row in self._rows()}
         gone = [name for name in remove if name in there]
@@ -286,7 +284,7 @@ class Zypper(Dnf):
         )
         rows = [[field.strip() for field in line.split("|")] for line in text.splitlines()]
         return [
-            ("%s.%s" % (row[1], row[4]), row[3] if ":" in row[3] else "0:" + row[3])
+            (f"{row[1]}.{row[4]}", row[3] if ":" in row[3] else "0:" + row[3])
             for row in rows
             if len(row) == 6 and not row[5].startswith("(")
         ]
@@ -295,7 +293,7 @@ class Zypper(Dnf):
         self._output("zypper", "--non-interactive", "refresh")
 
     def change(self, install: t.Sequence[t.Tuple[str, str]], remove: t.Sequence[str]) -> None:
-        wanted = ["%s=%s" % (name, version.partition(":")[2]) for name, version in install]
+        wanted = [f"{name}={version.partition(':')[2]}" for name, version in install]
         if wanted:
             self._output("zypper", "--non-interactive", "install", "--oldpackage", "--force-resolution", *wanted)
         super().change([], remove)
@@ -341,7 +339,7 @@ def _noted(errors: t.List[str]) -> t.Iterator[None]:
     except PackagesError as exc:
         errors.append(str(exc))
     except OSError as exc:
-        errors.append("%s: %s" % (exc.filename, exc.strerror))
+        errors.append(f"{exc.filename}: {exc.strerror}")
 
 
 def _done(errors: t.List[str], action: t.Callable[..., None], *arguments: t.Any) -> bool:
@@ -452,7 +450,7 @@ class Record:
     def now(self) -> str:
         """What was changed, as it is at this moment, a line each."""
         changes, now = self._changes, self._manager.snapshot()
-        lines = ["%s %s" % (name, now.packages.get(name, "not there")) for name in sorted(changes.get("packages", {}))]
+        lines = [f"{name} {now.packages.get(name, 'not there')}" for name in sorted(changes.get("packages", {}))]
         lines += [
             "%s %s" % (name, "held" if name in now.holds else "not held") for name in sorted(changes.get("holds", {}))
         ]
@@ -465,8 +463,8 @@ class Record:
         """What undo() would say if all went well."""
         now = self._manager.snapshot()
         plan = plan_undo(self._changes, now, *self._manager.needs())
-        texts = ["%s is out" % name for name in plan.remove] + ["%s is %s" % pair for pair in plan.install]
-        return Outcome(texts + ["%s is back" % path for path in plan.files], plan.left + self._left(now), True)
+        texts = [f"{name} is out" for name in plan.remove] + ["%s is %s" % pair for pair in plan.install]
+        return Outcome(texts + [f"{path} is back" for path in plan.files], plan.left + self._left(now), True)
 
     def undo(self) -> Outcome:
         """Puts back what the changes found, and forgets it.

@@ -69,9 +69,8 @@ def _check_iscsi(storage: Facts, duplicate: t.Optional[Facts], host: t.Optional[
         yield _Finding(
             "iscsid",
             "error",
-            "%s is masked" % " and ".join(iscsi["masked"]),
-            "`systemctl unmask %s` if iSCSI may be used on this host, else rdma_storage.iscsi: false"
-            % " ".join(iscsi["masked"]),
+            f"{' and '.join(iscsi['masked'])} is masked",
+            f"`systemctl unmask {' '.join(iscsi['masked'])}` if iSCSI may be used on this host, else rdma_storage.iscsi: false",
         )
     elif iscsi["service"] == "running":
         yield _Finding("iscsid", "ok", "Service iscsid is running")
@@ -115,21 +114,21 @@ def _check_initiator(iscsi: Facts, duplicate: t.Optional[Facts], host: t.Optiona
         problem = "/etc/iscsi/initiatorname.iscsi orders a new name at every start (GenerateName=yes)"
     elif duplicate is not None:
         others = [other for other in duplicate["hosts"] if other != host]
-        problem = "InitiatorName %s is also that of %s" % (name, ", ".join(others))
+        problem = f"InitiatorName {name} is also that of {', '.join(others)}"
         if host == duplicate["keeper"]:
             yield _Finding(
-                "initiator name", "warning", problem, "this host keeps it; %s must get others" % ", ".join(others)
+                "initiator name", "warning", problem, f"this host keeps it; {', '.join(others)} must get others"
             )
             return
     if problem is None:
-        yield _Finding("initiator name", "ok", "InitiatorName is %s" % name)
+        yield _Finding("initiator name", "ok", f"InitiatorName is {name}")
     elif sessions:
         yield _Finding(
             "initiator name",
             "error",
             problem,
-            "a name is not changed under open sessions (%s): drain the node, detach its volumes until `iscsiadm -m session` is "
-            "empty, then run again" % ", ".join(sessions),
+            f"a name is not changed under open sessions ({', '.join(sessions)}): drain the node, detach its volumes "
+            "until `iscsiadm -m session` is empty, then run again",
         )
     else:
         yield _Finding(
@@ -159,11 +158,11 @@ def _check_multipath(storage: Facts, wish: Json) -> t.Iterator[_Finding]:
         for entry in multipathd["maps"]
         if len(entry["paths"]) > 1 and any(_is_longhorns(path) for path in entry["paths"])
     ]
-    remedy = 'blacklist { device { vendor "%s" product "%s" } } in its configuration' % (TARGET_VENDOR, TARGET_MODEL)
+    remedy = f'blacklist {{ device {{ vendor "{TARGET_VENDOR}" product "{TARGET_MODEL}" }} }} in its configuration'
     if used:
         remedy = (
-            "the maps %s have several paths of the make of Longhorn's devices (%s %s): list your storage's wwids in "
-            "blacklist_exceptions, and the make in blacklist, by hand" % (", ".join(used), TARGET_VENDOR, TARGET_MODEL)
+            f"the maps {', '.join(used)} have several paths of the make of Longhorn's devices ({TARGET_VENDOR} "
+            f"{TARGET_MODEL}): list your storage's wwids in blacklist_exceptions, and the make in blacklist, by hand"
         )
     elif multipathd["config_dir"] is None:
         remedy = "/etc/multipath.conf switches drop-ins off (config_dir): add there " + remedy
@@ -185,13 +184,13 @@ def _check_packages(storage: Facts, wish: Json) -> t.Iterator[_Finding]:
         if not wish[part]:
             continue
         if installed:
-            yield _Finding("packages", "ok", "Package %s is installed" % names[part])
+            yield _Finding("packages", "ok", f"Package {names[part]} is installed")
         else:
             yield _Finding(
-                "packages", "error", "Package %s is not installed" % names[part], "install it", "packages " + part
+                "packages", "error", f"Package {names[part]} is not installed", "install it", "packages " + part
             )
     for name in storage["tools_missing"]:
-        yield _Finding("programs", "error", "Program %s is not there" % name, "install it", "packages tools " + name)
+        yield _Finding("programs", "error", f"Program {name} is not there", "install it", "packages tools " + name)
 
 
 def _wanted_modules(wish: Json) -> t.List[str]:
@@ -205,30 +204,28 @@ def _check_modules(facts: Facts, wish: Json) -> t.Iterator[_Finding]:
         state = facts["kernel"]["modules"].get(name)
         if state is None:
             yield _Finding(
-                "modules", "error", "It is not known whether module %s is loaded" % name, "discover the host again"
+                "modules", "error", f"It is not known whether module {name} is loaded", "discover the host again"
             )
         elif not state["available"]:
             yield _Finding(
                 "modules",
                 "error",
-                "Module %s is not there for kernel %s" % (name, facts["kernel"]["release"]),
+                f"Module {name} is not there for kernel {facts['kernel']['release']}",
                 "install the modules of this kernel (Ubuntu: linux-modules-extra, RHEL: kernel-modules, "
                 "SUSE: kernel-default instead of kernel-default-base)",
             )
         elif not state["loaded"]:
-            yield _Finding(
-                "modules", "error", "Module %s is not loaded" % name, "`modprobe %s`" % name, "modules " + name
-            )
+            yield _Finding("modules", "error", f"Module {name} is not loaded", f"`modprobe {name}`", "modules " + name)
         elif not state["persisted"]:
             yield _Finding(
                 "modules",
                 "warning",
-                "Module %s is loaded, but not at boot" % name,
+                f"Module {name} is loaded, but not at boot",
                 "add it to /etc/modules-load.d",
                 "modules " + name,
             )
         else:
-            yield _Finding("modules", "ok", "Module %s is loaded" % name)
+            yield _Finding("modules", "ok", f"Module {name} is loaded")
 
 
 def _check_nfs(facts: Facts) -> t.Iterator[_Finding]:
@@ -238,16 +235,16 @@ def _check_nfs(facts: Facts) -> t.Iterator[_Finding]:
         yield _Finding(
             "NFSv4",
             "warning",
-            "It is not known whether kernel %s supports NFS4" % release,
-            "longhornctl and this check read /boot/config-%s; install it" % release,
+            f"It is not known whether kernel {release} supports NFS4",
+            f"longhornctl and this check read /boot/config-{release}; install it",
         )
     elif {"4.1", "4.2"} & set(nfs["versions"]):
-        yield _Finding("NFSv4", "ok", "NFS4 is supported (%s)" % ", ".join(nfs["versions"]))
+        yield _Finding("NFSv4", "ok", f"NFS4 is supported ({', '.join(nfs['versions'])})")
     else:
         yield _Finding(
             "NFSv4",
             "error",
-            "NFS4 is not supported: kernel %s has %s" % (release, ", ".join(nfs["versions"]) or "no version of it"),
+            f"NFS4 is not supported: kernel {release} has {', '.join(nfs['versions']) or 'no version of it'}",
             "boot a kernel with CONFIG_NFS_V4_1 or CONFIG_NFS_V4_2, which volumes for several nodes need",
         )
     default = nfs["default_version"]
@@ -255,7 +252,7 @@ def _check_nfs(facts: Facts) -> t.Iterator[_Finding]:
         yield _Finding(
             "NFS default version",
             "warning",
-            "NFS default version is %s in /etc/nfsmount.conf" % default,
+            f"NFS default version is {default} in /etc/nfsmount.conf",
             "set Defaultvers=4 there, or remove it",
         )
 
@@ -264,16 +261,16 @@ def _check_path(storage: Facts, path: str) -> t.Iterator[_Finding]:
     kind = value_at(storage["filesystem_of"], path)
     if kind is None:
         yield _Finding(
-            "file system", "warning", "The file system of %s is not known" % path, "gather the facts on the node itself"
+            "file system", "warning", f"The file system of {path} is not known", "gather the facts on the node itself"
         )
     elif kind in _FILE_SYSTEMS:
-        yield _Finding("file system", "ok", "%s is on %s" % (path, kind))
+        yield _Finding("file system", "ok", f"{path} is on {kind}")
     else:
         yield _Finding(
             "file system",
             "error",
-            "%s is on %s" % (path, kind),
-            "mount an ext4 or XFS file system at %s, or set rdma_storage.path to a directory on one" % path,
+            f"{path} is on {kind}",
+            f"mount an ext4 or XFS file system at {path}, or set rdma_storage.path to a directory on one",
         )
     for where in ("/", path):
         mode = value_at(storage["mount_propagation"], where)
@@ -281,8 +278,8 @@ def _check_path(storage: Facts, path: str) -> t.Iterator[_Finding]:
             yield _Finding(
                 "mount propagation",
                 "error",
-                "The mount of %s is %s: mounts made by Pods do not reach the host" % (where, mode),
-                "`mount --make-rshared %s` now and at boot (systemd does that; look for who undid it)" % where,
+                f"The mount of {where} is {mode}: mounts made by Pods do not reach the host",
+                f"`mount --make-rshared {where}` now and at boot (systemd does that; look for who undid it)",
             )
             return
     if value_at(storage["mount_propagation"], path) is not None:
@@ -362,7 +359,7 @@ def storage_needs(
     return {
         "needed": bool(fixes or blocked),
         "reasons": [found.message for found in findings if found.fix or found in blocked],
-        "blocked": ["%s: %s" % (found.message, found.remedy) for found in blocked],
+        "blocked": [f"{found.message}: {found.remedy}" for found in blocked],
         "packages": bool(parts or tools),
         "parts": parts,
         "tools": tools,
@@ -420,12 +417,12 @@ def storage_table(results_by_host: t.Mapping[str, t.Mapping[str, t.Any]]) -> t.L
     for host in sorted(results_by_host):
         checks = results_by_host[host]["checks"]
         bad = [check for check in checks if check["status"] != "ok"]
-        head = "%s: %d of %d checks in order" % (printable(host), len(checks) - len(bad), len(checks))
+        head = f"{printable(host)}: {len(checks) - len(bad)} of {len(checks)} checks in order"
         lines.append(head if len(head) <= WIDTH else "…" + head[1 - WIDTH :])
         for check in sorted(bad, key=lambda check: str(check["status"])):
-            words = "%s (%s)" % (check["message"], check["check"])
+            words = f"{check['message']} ({check['check']})"
             if check["remedy"]:
-                words += ". Remedy: %s" % check["remedy"]
+                words += f". Remedy: {check['remedy']}"
             lines += textwrap.wrap(
                 printable(words), WIDTH, initial_indent="  %-8s " % check["status"], subsequent_indent=" " * 11
             )

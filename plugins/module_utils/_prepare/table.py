@@ -24,7 +24,7 @@ _MAX_PODS = 5
 
 
 def open_ends(needs: t.Optional[Json], stale_containers: t.Sequence[Json] = ()) -> t.List[str]:
-    """What is left for people on a host, in words: reboots, Pods to make anew, values of somebody else's chart.
+    """What is left for people on a host, in words: reboots, Pods to recreate, values of somebody else's chart.
 
     needs: what host_needs() says of the host afterwards. stale_containers: those with the old limit, as the module
     containerd_memlock returns them.
@@ -33,28 +33,26 @@ def open_ends(needs: t.Optional[Json], stale_containers: t.Sequence[Json] = ()) 
     needs = needs or {}
     pending = (needs.get("ofed") or {}).get("pending")
     if pending:
-        left.append("reboot: %s" % pending)
-    pods = sorted({"%s/%s" % (one.get("namespace"), one["pod"]) for one in stale_containers if one.get("pod")})
+        left.append(f"reboot: {pending}")
+    pods = sorted({f"{one.get('namespace')}/{one['pod']}" for one in stale_containers if one.get("pod")})
     if pods:
-        more = " and %d more" % (len(pods) - _MAX_PODS) if len(pods) > _MAX_PODS else ""
-        left.append("make these Pods anew, which have the old limit: %s%s" % (", ".join(pods[:_MAX_PODS]), more))
+        more = f" and {len(pods) - _MAX_PODS} more" if len(pods) > _MAX_PODS else ""
+        left.append(f"recreate these Pods, which have the old limit: {', '.join(pods[:_MAX_PODS])}{more}")
     others = len([one for one in stale_containers if not one.get("pod")])
     if others:
-        left.append("%d containers without a Pod have the old limit until they are restarted" % others)
+        left.append(f"{others} containers without a Pod have the old limit until they are restarted")
     gpudirect = needs.get("nvidia_peermem") or {}
     if gpudirect.get("managed") and gpudirect.get("helm_values"):
-        values = ", ".join(
-            "%s=%s" % (key, str(value).lower()) for key, value in sorted(gpudirect["helm_values"].items())
-        )
-        left.append("GPU Operator's chart: %s" % values)
+        values = ", ".join(f"{key}={str(value).lower()}" for key, value in sorted(gpudirect["helm_values"].items()))
+        left.append(f"GPU Operator's chart: {values}")
     elif gpudirect.get("way") == "none":
-        left += ["no GPUDirect: %s; %s" % (one["cause"], one["remedy"]) for one in gpudirect.get("problems") or []]
+        left += [f"no GPUDirect: {one['cause']}; {one['remedy']}" for one in gpudirect.get("problems") or []]
     return left
 
 
 def _role(name: str, needs: Json) -> str:
     reasons = "; ".join(str(reason) for reason in needs[name]["reasons"])
-    return "%s: %s" % (name, reasons) if reasons else name
+    return f"{name}: {reasons}" if reasons else name
 
 
 def _rows(one: Json, check: bool) -> t.Iterator[t.Tuple[str, str]]:

@@ -18,7 +18,9 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import MA
 
 __all__ = [
     "ROLES",
+    "STAYED",
     "WavesError",
+    "earlier",
     "gone",
     "outcome_lines",
     "outcomes",
@@ -57,11 +59,11 @@ def share(value: t.Any, count: int, variable: str) -> int:
     found = re.match(r"([0-9]{1,9})(%?)\Z", text, re.ASCII)
     if isinstance(value, bool) or not found or int(found.group(1)) < 1:
         raise WavesError(
-            '%s is %r; expected a number of hosts from 1 on, or a percentage such as "10%%"' % (variable, value)
+            f'{variable} is {value!r}; expected a number of hosts from 1 on, or a percentage such as "10%"'
         )
     number = int(found.group(1))
     if found.group(2) and number > 100:
-        raise WavesError("%s is %r; a percentage is at most 100" % (variable, value))
+        raise WavesError(f"{variable} is {value!r}; a percentage is at most 100")
     return max(1, number * count // 100) if found.group(2) else number
 
 
@@ -69,8 +71,8 @@ def _levels(serial: t.Any) -> t.List[t.Any]:
     levels = list(serial) if isinstance(serial, (list, tuple)) else [serial]
     if not 1 <= len(levels) <= MAX_LEVELS:
         raise WavesError(
-            "rdma_serial has %d entries; expected 1 to %d, of which the last is repeated until no host is left"
-            % (len(levels), MAX_LEVELS)
+            f"rdma_serial has {len(levels)} entries; expected 1 to {MAX_LEVELS}, of which the last is repeated until no "
+            "host is left"
         )
     return levels
 
@@ -156,18 +158,18 @@ def stops(hosts: t.Mapping[str, t.Mapping[str, t.Any]], number: int) -> t.List[s
         elif word == "held":
             held.append(name)
         elif word == "waiting" and int(one["level"]) < own:
-            reasons.append("%s is of an earlier wave and has not had its turn" % name)
+            reasons.append(f"{name} is of an earlier wave and has not had its turn")
     if held and not reasons:
-        reasons.append("%s was held back" % ", ".join(held))
+        reasons.append(f"{', '.join(held)} was held back")
     return reasons
 
 
 def _reason(name: str, word: str, state: t.Mapping[str, t.Any]) -> str:
-    step = " in %s" % state["step"] if state.get("step") else ""
+    step = f" in {state['step']}" if state.get("step") else ""
     if word == "lost":
-        return "%s was lost%s: it does not answer any more" % (name, step)
+        return f"{name} was lost{step}: it does not answer any more"
     message = _line(state.get("message"))
-    said = ": %s" % message if message else ""
+    said = f": {message}" if message else ""
     return "%s %s%s%s" % (name, {"failed": "failed", "worse": "is worse than before"}[word], step, said)
 
 
@@ -204,7 +206,7 @@ def outcomes(hosts: t.Mapping[str, t.Mapping[str, t.Any]]) -> Json:
             word = "held"
         text = {key: _line(state.get(key)) for key in ("step", "task", "message")}
         if word == "lost":
-            text["message"] = "it does not answer any more since the step %s began" % (text["step"] or "begin")
+            text["message"] = f"it does not answer any more since the step {text['step'] or 'begin'} began"
         found[name] = {"state": word, "wave": state.get("wave"), **text, "remedy": _REMEDIES.get(word)}
     return {"schema": 1, "hosts": found}
 
@@ -218,18 +220,18 @@ def outcome_lines(document: t.Mapping[str, t.Any]) -> t.List[str]:
         if state == "held":
             held.append(name)
         elif state != "finished":
-            where = " in the step %s" % one["step"] if one.get("step") else ""
-            task = " at '%s'" % one["task"] if one.get("task") else ""
+            where = f" in the step {one['step']}" if one.get("step") else ""
+            task = f" at '{one['task']}'" if one.get("task") else ""
             # short enough for what to do about it to be read, too
             message = str(one.get("message") or "").rstrip(".")
             said = ": %s" % (message if len(message) <= _MAX_SAID else message[:_MAX_SAID] + " ...") if message else ""
             word = {"failed": "failed", "worse": "is worse than before", "lost": "was lost"}.get(
                 state, "is unreachable"
             )
-            lines.append("%s %s%s%s%s. Remedy: %s." % (name, word, where, task, said, one.get("remedy")))
+            lines.append(f"{name} {word}{where}{task}{said}. Remedy: {one.get('remedy')}.")
     if held:
-        names = ", ".join(held[:8]) + (" and %d more" % (len(held) - 8) if len(held) > 8 else "")
-        lines.append("Held back, and not touched: %s." % names)
+        names = ", ".join(held[:8]) + (f" and {len(held) - 8} more" if len(held) > 8 else "")
+        lines.append(f"Held back, and not touched: {names}.")
     return lines
 
 
@@ -264,6 +266,18 @@ def gone(
     return left
 
 
+def earlier(
+    everyone: t.Sequence[str], there: t.Collection[str], wave: t.Collection[str], in_order: bool
+) -> t.List[str]:
+    """The hosts of earlier waves that have not left the play; the arguments are those of gone(). All other waves if not in_order."""
+    alive, own = set(there), set(wave)
+    first = next((number for number, host in enumerate(everyone) if host in own), 0)
+    before = everyone[:first] if in_order else everyone
+    return [host for host in before if host in alive and host not in own]
+
+
+# A host that is still in the play.
+STAYED = "stayed"
 _HOW = {"failed": "failed", "lost": "was lost"}
 _MAX_REASONS = 8
 
@@ -271,7 +285,8 @@ _MAX_REASONS = 8
 def refusals(left: t.Mapping[str, t.Mapping[str, t.Any]]) -> t.List[str]:
     """Why a role must not begin to change a host, in words; an empty list lets it.
 
-    left: the hosts that have left the play, by name {wave, how, changes}; wave and how as gone() tells them. changes: by role what
+    left: the hosts that have left the play, by name {wave, how, changes}; wave and how as gone() tells them, and with how STAYED
+    those of earlier waves that somebody has kept in it (rescue, ignore_unreachable). changes: by role what
     the action wave_gate returned at the begin and at the end of its change, {at: seconds}; None, or something without `at`, where
     it did not come so far.
 
@@ -287,19 +302,22 @@ def refusals(left: t.Mapping[str, t.Mapping[str, t.Any]]) -> t.List[str]:
         ended = {role: _when(end) for role, (_begin, end) in changes.items() if _when(end)}
         unfinished = [role for role in begun if begun[role] > ended.get(role, 0)]
         how = _HOW.get(one["how"], "failed or was lost")
-        if unfinished:
-            reasons.append("%s %s in the middle of the role %s" % (host, how, unfinished[0]))
+        if one["how"] == STAYED:
+            if unfinished:
+                reasons.append(f"{host}, of an earlier wave, has begun the role {unfinished[0]} and not ended it")
+        elif unfinished:
+            reasons.append(f"{host} {how} in the middle of the role {unfinished[0]}")
         elif any(isinstance(begin, t.Mapping) and begin.get("failed") for begin, _end in changes.values()):
             held.append(host)
         elif begun and (one["wave"] != "own" or one["how"]):
             last = max(begun, key=lambda role: begun[role])
-            reasons.append("%s %s after the role %s" % (host, how, last))
+            reasons.append(f"{host} {how} after the role {last}")
         elif not begun and one["wave"] == "earlier":
-            reasons.append("%s, of an earlier wave, %s before a role changed it" % (host, how))
+            reasons.append(f"{host}, of an earlier wave, {how} before a role changed it")
     if held and not reasons:
-        reasons = ["%s was held back" % host for host in held]
+        reasons = [f"{host} was held back" for host in held]
     more = len(reasons) - _MAX_REASONS
-    return reasons[:_MAX_REASONS] + (["and %d more" % more] if more > 0 else [])
+    return reasons[:_MAX_REASONS] + ([f"and {more} more"] if more > 0 else [])
 
 
 def _when(result: t.Any) -> float:

@@ -90,8 +90,8 @@ def _library(name: str) -> t.Any:
         return importlib.import_module(name)
     except ImportError as exc:
         raise KubeError(
-            "the Python package kubernetes is missing for %s, which runs this module: %s. Install it there (requirements.txt)"
-            % (os.path.realpath("/proc/self/exe"), exc)
+            f"the Python package kubernetes is missing for {os.path.realpath('/proc/self/exe')}, which runs this "
+            f"module: {exc}. Install it there (requirements.txt)"
         ) from exc
 
 
@@ -108,15 +108,15 @@ def _client(kubeconfig: t.Optional[str], context: t.Optional[str]) -> t.Tuple[t.
             try:
                 config.load_incluster_config()
             except config.ConfigException as exc:
-                raise KubeError("in a Pod without a usable ServiceAccount: %s. %s" % (exc, how)) from exc
+                raise KubeError(f"in a Pod without a usable ServiceAccount: {exc}. {how}") from exc
             return _library("kubernetes.client").ApiClient(), "the ServiceAccount of this Pod"
-        raise KubeError("no kubeconfig: %s does not exist. %s" % (wanted, how))
+        raise KubeError(f"no kubeconfig: {wanted} does not exist. {how}")
     try:
         return config.new_client_from_config(config_file=wanted, context=chosen), wanted
     except config.ConfigException as exc:
-        raise KubeError(without_password("kubeconfig %s: %s. %s" % (wanted, exc, how))) from exc
+        raise KubeError(without_password(f"kubeconfig {wanted}: {exc}. {how}")) from exc
     except (OSError, ValueError, KeyError, TypeError) as exc:
-        raise KubeError("kubeconfig %s cannot be read: %s. %s" % (wanted, exc, how)) from exc
+        raise KubeError(f"kubeconfig {wanted} cannot be read: {exc}. {how}") from exc
     except Exception as exc:
         # the package passes on what its YAML reader raises
         if type(exc).__module__.partition(".")[0] != "yaml":
@@ -124,8 +124,8 @@ def _client(kubeconfig: t.Optional[str], context: t.Optional[str]) -> t.Tuple[t.
         # its own text may quote the file
         mark = getattr(exc, "problem_mark", None)
         problem = getattr(exc, "problem", None) or "it cannot be read"
-        where = ", line %d" % (mark.line + 1) if mark is not None else ""
-        raise KubeError("kubeconfig %s is no YAML%s: %s. %s" % (wanted, where, problem, how)) from exc
+        where = f", line {mark.line + 1}" if mark is not None else ""
+        raise KubeError(f"kubeconfig {wanted} is no YAML{where}: {problem}. {how}") from exc
 
 
 def _version_warning(text: str) -> t.Optional[str]:
@@ -133,10 +133,10 @@ def _version_warning(text: str) -> t.Optional[str]:
     numbers = tuple(int(number) for number in re.findall(r"\d+", text)[:2])
     if _OLDEST <= numbers < _BEYOND:
         return None
-    return "the Python package kubernetes is %s; tested are versions from %s to before %s (requirements.txt)" % (
-        text or "of an unknown version",
-        ".".join(map(str, _OLDEST)),
-        ".".join(map(str, _BEYOND)),
+    oldest, beyond = (".".join(map(str, version)) for version in (_OLDEST, _BEYOND))
+    return (
+        f"the Python package kubernetes is {text or 'of an unknown version'}; tested are versions from {oldest} to before {beyond} "
+        "(requirements.txt)"
     )
 
 
@@ -144,18 +144,12 @@ def _transport_warning(server: str, verified: bool, source: str) -> t.Optional[s
     """What to say about a connection on which others can listen or answer."""
     address = urllib.parse.urlsplit(server)
     if address.scheme == "http" and address.hostname not in ("localhost", "127.0.0.1", "::1"):
-        return (
-            "%s reaches the API server over plain HTTP (%s): credentials and all that is applied can be read and changed"
-            % (
-                source,
-                without_password(server),
-            )
-        )
+        return f"{source} reaches the API server over plain HTTP ({without_password(server)}): credentials and all that is applied can be read and changed"
     if address.scheme != "http" and not verified:
         return (
-            "%s skips the verification of the API server's certificate (insecure-skip-tls-verify): anybody on the way can answer for "
-            "%s, and read its credentials. Put the certificate of its authority there instead (certificate-authority-data)"
-            % (source, without_password(server))
+            f"{source} skips the verification of the API server's certificate (insecure-skip-tls-verify): anybody on "
+            f"the way can answer for {without_password(server)}, and read its credentials. Put the certificate of its "
+            "authority there instead (certificate-authority-data)"
         )
     return None
 
@@ -227,7 +221,7 @@ class Kube:
                 status = text
             raise KubeError(without_password(explain(int(exc.status), status, doing)), int(exc.status)) from exc
         except (ValueError, RecursionError) as exc:
-            raise Unreachable("cannot %s: %s answered with something else than JSON" % (doing, self.server)) from exc
+            raise Unreachable(f"cannot {doing}: {self.server} answered with something else than JSON") from exc
 
     def _no_answer(self, doing: str, reason: str) -> Unreachable:
         return Unreachable(
@@ -279,13 +273,13 @@ class Kube:
         known = self.kinds(version)
         if kind not in known:
             raise KubeError(
-                "the cluster does not know %s of %s: its CustomResourceDefinition is missing, or has another version. %s"
-                % (kind, version, _REMEDIES.get(kind) or _INSTALL)
+                f"the cluster does not know {kind} of {version}: its CustomResourceDefinition is missing, or has "
+                f"another version. {_REMEDIES.get(kind) or _INSTALL}"
             )
         plural, namespaced = known[kind]
         metadata = item["metadata"]
-        place = "/namespaces/%s" % metadata["namespace"] if namespaced else ""
-        return "%s%s/%s/%s" % (_base(version), place, plural, metadata["name"])
+        place = f"/namespaces/{metadata['namespace']}" if namespaced else ""
+        return f"{_base(version)}{place}/{plural}/{metadata['name']}"
 
     # what changes
 

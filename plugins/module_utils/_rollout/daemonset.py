@@ -10,13 +10,13 @@ import json
 import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import KUBELET_ROOT, kubelet_root
+
 __all__ = [
     "APP_NAME",
     "CLASS_LABEL",
     "GROUP_LABEL",
     "INVENTORY_LABEL",
-    "KUBELET_ROOT",
-    "KUBELET_ROOTS",
     "MANAGED_BY",
     "POD_SECURITY",
     "ManifestError",
@@ -49,10 +49,6 @@ APP_NAME = "rdma-shared-dp"
 # Labels of a namespace that say which Pods it may have (k8s.io/pod-security-admission/api).
 POD_SECURITY = "pod-security.kubernetes.io/"
 
-# Where kubelets keep their sockets, and where those of some distributions do instead.
-KUBELET_ROOT = "/var/lib/kubelet"
-KUBELET_ROOTS = {"k0s": "/var/lib/k0s/kubelet", "microk8s": "/var/snap/microk8s/common/var/lib/kubelet"}
-
 # Digests of images as their publisher states them (docs/advanced/images-sha256.rst of NVIDIA's documentation of the Network Operator,
 # release 25.4): what a tag stands for can be changed in the registry, and the plugin is privileged.
 _DIGESTS = {
@@ -79,7 +75,7 @@ def class_slug(name: str) -> str:
     """A class name as a DNS label (RFC 1123): Ansible groups may have underscores and capitals, objects and labels may not."""
     slug = re.sub(r"[^a-z0-9-]+", "-", name.lower()).strip("-")
     if not slug:
-        raise ManifestError("class '%s' has no letter or digit to make an object name of" % name)
+        raise ManifestError(f"class '{name}' has no letter or digit to make an object name of")
     # room for the prefix of the object's name
     if len(slug) > _NAME_LIMIT - len("rdma-shared-dp-"):
         slug = (
@@ -109,7 +105,7 @@ def class_labels(slug: str, group: str, inventory: str) -> t.Dict[str, str]:
 
 
 def _pod_labels(slug: str, group: str) -> t.Dict[str, str]:
-    # not the inventory: a change of its name is none of the Pods, which would all start anew
+    # not the inventory: a change of its name is none of the Pods, which would all restart
     return {
         "app.kubernetes.io/name": APP_NAME,
         "app.kubernetes.io/instance": slug,
@@ -128,18 +124,18 @@ def _image(settings: t.Mapping[str, t.Any]) -> str:
     image = str(settings["image"])
     digest = str(settings.get("image_digest") or _DIGESTS.get(image) or "")
     if digest and not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
-        raise ManifestError("image digest '%s' is not sha256: and 64 hexadecimal digits" % digest)
+        raise ManifestError(f"image digest '{digest}' is not sha256: and 64 hexadecimal digits")
     name, at, own_digest = image.partition("@")
     if digest and own_digest and own_digest != digest:
-        raise ManifestError("image '%s' names another digest than '%s'; give one of them" % (image, digest))
+        raise ManifestError(f"image '{image}' names another digest than '{digest}'; give one of them")
     # a colon before the last slash is the port of a registry
     tag = name.rpartition("/")[2].partition(":")[2]
     if not at and not digest and tag in ("", "latest"):
         raise ManifestError(
-            "image '%s' is not pinned: give it a tag other than latest, and best its digest, too, so that every node runs the same"
-            % image
+            f"image '{image}' is not pinned: give it a tag other than latest, and best its digest, too, so that every "
+            "node runs the same"
         )
-    return image if at or not digest else "%s@%s" % (image, digest)
+    return image if at or not digest else f"{image}@{digest}"
 
 
 def check_settings(wish: t.Mapping[str, t.Any]) -> None:
@@ -149,7 +145,7 @@ def check_settings(wish: t.Mapping[str, t.Any]) -> None:
         _image({"image": wish.get("image") or "default:1", "image_digest": wish.get("image_digest")})
     root = str(wish.get("kubelet_root") or "auto")
     if root != "auto" and not root.startswith("/"):
-        raise ManifestError("rdma_rollout.kubelet_root is '%s'; expected an absolute path, or auto" % root)
+        raise ManifestError(f"rdma_rollout.kubelet_root is '{root}'; expected an absolute path, or auto")
     check_places(wish)
 
 
@@ -158,16 +154,15 @@ def check_places(wish: t.Mapping[str, t.Any]) -> None:
     namespace = str(wish.get("namespace") or "default")
     if len(namespace) > _NAME_LIMIT or not _LABEL.fullmatch(namespace):
         raise ManifestError(
-            "rdma_rollout.namespace is '%s'; expected at most %d small letters, digits and hyphens"
-            % (namespace, _NAME_LIMIT)
+            f"rdma_rollout.namespace is '{namespace}'; expected at most {_NAME_LIMIT} small letters, digits and hyphens"
         )
     hosts: t.Dict[str, str] = {}
     for host, name in sorted((wish.get("node_names") or {}).items(), key=str):
         node = str(name)
         if not _is_node_name(node):
-            raise ManifestError("rdma_rollout.node_names: host %s: '%s' cannot be the name of a node" % (host, node))
+            raise ManifestError(f"rdma_rollout.node_names: host {host}: '{node}' cannot be the name of a node")
         if node in hosts:
-            raise ManifestError("rdma_rollout.node_names: hosts %s and %s are both node %s" % (hosts[node], host, node))
+            raise ManifestError(f"rdma_rollout.node_names: hosts {hosts[node]} and {host} are both node {node}")
         hosts[node] = str(host)
 
 
@@ -179,22 +174,18 @@ def _kubelet_root(entry: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any])
     known = settings.get("distributions") or {}
     hosts: t.Dict[str, str] = {}
     for host in entry["hosts"]:
-        hosts.setdefault(KUBELET_ROOTS.get(str(known.get(host)), KUBELET_ROOT), host)
+        hosts.setdefault(kubelet_root(known.get(host)), host)
     if len(hosts) > 1:
         (one, host), (other, neighbour) = sorted(hosts.items())[:2]
         raise ManifestError(
-            "class '%s': the kubelet of host %s has its directory in %s, that of %s in %s, and one DaemonSet can mount one of "
-            "them; make them groups of their own" % (entry["name"], host, one, neighbour, other)
+            f"class '{entry['name']}': the kubelet of host {host} has its directory in {one}, that of {neighbour} in "
+            f"{other}, and one DaemonSet can mount one of them; make them groups of their own"
         )
     return next(iter(hosts), KUBELET_ROOT)
 
 
-def _daemon_set(
-    slug: str, group: str, entry: t.Mapping[str, t.Any], config_text: str, settings: t.Mapping[str, t.Any]
-) -> Json:
-    metadata = _metadata(slug, group, settings)
-    selector = {"app.kubernetes.io/name": APP_NAME, "app.kubernetes.io/instance": slug}
-    kubelet = _kubelet_root(entry, settings)
+def _pod(slug: str, config_map: str, kubelet: str, settings: t.Mapping[str, t.Any]) -> Json:
+    """The Pod of a class. config_map: the name of its configuration; kubelet: the kubelet's directory on its nodes."""
     host_paths = [
         ("device-plugin", kubelet + "/device-plugins", "/var/lib/kubelet/device-plugins"),
         ("plugins-registry", kubelet + "/plugins_registry", "/var/lib/kubelet/plugins_registry"),
@@ -222,7 +213,7 @@ def _daemon_set(
         + [
             {
                 "name": "config",
-                "configMap": {"name": metadata["name"], "items": [{"key": "config.json", "path": "config.json"}]},
+                "configMap": {"name": config_map, "items": [{"key": "config.json", "path": "config.json"}]},
             }
         ],
     }
@@ -233,6 +224,14 @@ def _daemon_set(
         container["args"] = ["--use-cdi"]
         container["volumeMounts"].append({"name": "cdi", "mountPath": "/var/run/cdi"})
         pod["volumes"].append({"name": "cdi", "hostPath": {"path": "/var/run/cdi", "type": "DirectoryOrCreate"}})
+    return pod
+
+
+def _daemon_set(
+    slug: str, group: str, entry: t.Mapping[str, t.Any], config_text: str, settings: t.Mapping[str, t.Any]
+) -> Json:
+    metadata = _metadata(slug, group, settings)
+    selector = {"app.kubernetes.io/name": APP_NAME, "app.kubernetes.io/instance": slug}
     return {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
@@ -249,7 +248,7 @@ def _daemon_set(
                     # the plugin reads its configuration once: a changed one has to roll the Pods
                     "annotations": {"rdma.fabric/config-sha256": hashlib.sha256(config_text.encode()).hexdigest()},
                 },
-                "spec": pod,
+                "spec": _pod(slug, metadata["name"], _kubelet_root(entry, settings), settings),
             },
         },
     }
@@ -279,7 +278,7 @@ def rendered_classes(plan: t.Mapping[str, t.Any]) -> t.Iterator[t.Tuple[str, str
                 )
             owners[slug] = (entry["name"], group)
             if plan["groups"][group].get("planned", True):
-                yield slug, group, entry, "%s/%s" % (_directory(group), slug)
+                yield slug, group, entry, f"{_directory(group)}/{slug}"
 
 
 def plan_manifests(plan: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any]) -> t.Dict[str, Json]:
@@ -316,8 +315,8 @@ def _nodes(entry: t.Mapping[str, t.Any], names: t.Mapping[str, str]) -> t.List[s
         node = str(names.get(host, host))
         if not _is_node_name(node):
             raise ManifestError(
-                "host %s of class '%s': '%s' cannot be the name of a node; say in node_names how its node is called"
-                % (host, entry["name"], node)
+                f"host {host} of class '{entry['name']}': '{node}' cannot be the name of a node; say in node_names how "
+                "its node is called"
             )
         nodes.append(node)
     return sorted(nodes)
@@ -335,7 +334,7 @@ def _max_unavailable(value: t.Any) -> t.Union[int, str]:
     match = re.fullmatch(r"(\d+)(%?)", text)
     if match is None or int(match.group(1)) == 0 or (match.group(2) and int(match.group(1)) > 100):
         raise ManifestError(
-            "max_unavailable '%s' is neither a number of nodes above 0 nor a percentage such as 10%%" % text
+            f"max_unavailable '{text}' is neither a number of nodes above 0 nor a percentage such as 10%"
         )
     return text if match.group(2) else int(text)
 
@@ -371,9 +370,7 @@ def scoped_classes(
         nodes = _nodes(entry, names)
         for node in nodes:
             if node in owners:
-                raise ManifestError(
-                    "node %s would be in the classes '%s' and '%s'" % (node, owners[node], entry["name"])
-                )
+                raise ManifestError(f"node {node} would be in the classes '{owners[node]}' and '{entry['name']}'")
             owners[node] = entry["name"]
         found.append((slug, group, entry, path, nodes))
     return found
@@ -382,7 +379,7 @@ def scoped_classes(
 def class_resources(entry: t.Mapping[str, t.Any]) -> t.Dict[str, int]:
     """{extended resource: how many of it each node of the class offers} with the shared device plugin."""
     return {
-        "%s/%s" % (pool.get("resourcePrefix") or "rdma", pool["resourceName"]): pool["rdmaHcaMax"]
+        f"{pool.get('resourcePrefix') or 'rdma'}/{pool['resourceName']}": pool["rdmaHcaMax"]
         for pool in entry["config"]["configList"]
     }
 
@@ -465,18 +462,18 @@ def label_scripts(plan: t.Mapping[str, t.Any]) -> t.Dict[str, str]:
     for slug, _group, entry, path in rendered_classes(plan):
         lines = [
             "#!/bin/sh",
-            "# app.kubernetes.io/managed-by: %s" % MANAGED_BY,
-            "# Labels the nodes of class %s. Hosts of the inventory are taken for nodes of the same name." % slug,
+            f"# app.kubernetes.io/managed-by: {MANAGED_BY}",
+            f"# Labels the nodes of class {slug}. Hosts of the inventory are taken for nodes of the same name.",
             "set -eu",
         ]
         others = []
         for host in entry["hosts"]:
             if _is_node_name(host):
-                lines.append("kubectl label node '%s' '%s=%s' --overwrite" % (host, CLASS_LABEL, slug))
+                lines.append(f"kubectl label node '{host}' '{CLASS_LABEL}={slug}' --overwrite")
             else:
                 # as JSON: a name with a line break in it stays inside its comment
-                others.append("# %s cannot be the name of a node: label its node by hand" % json.dumps(host))
+                others.append(f"# {json.dumps(host)} cannot be the name of a node: label its node by hand")
         if others:
-            lines += [*others, "echo '%d hosts are not labelled, see the end of this file' >&2" % len(others), "exit 1"]
+            lines += [*others, f"echo '{len(others)} hosts are not labelled, see the end of this file' >&2", "exit 1"]
         scripts[path + "-labels.sh"] = "\n".join(lines) + "\n"
     return scripts

@@ -23,8 +23,10 @@ _MAKERS = ("awx", "tower")
 
 
 def _planned(entry: t.Mapping[str, t.Any]) -> t.Set[str]:
-    """Hosts of a group that a plan has in a class, or has something for."""
-    hosts = {str(host) for each in entry.get("classes") or [] for host in each.get("hosts") or []}
+    """Hosts of a group that a plan knows. Those of earlier versions tell of hosts in a class, or with something for them."""
+    hosts = {str(host) for host in entry.get("hosts") or []} | {
+        str(host) for each in entry.get("classes") or [] for host in each.get("hosts") or []
+    }
     return hosts | {str(host) for host in entry.get("wanted") or {}}
 
 
@@ -39,29 +41,36 @@ def departures(
 
     plan: of earlier runs, facts: the hosts that they discovered. groups: those of the inventory with their hosts. names: the groups
     that this run plans. remove: hosts and groups that somebody takes out. A host that another group of names has now has moved, and
-    one of a group that this run does not plan stays where it was. The group is None for a host that was only discovered.
+    one of a group that this run does not plan stays where it was. The group is None for a host that was only discovered. What an
+    earlier run has taken out is taken out while remove names it: that run may have ended before the cluster was changed, and
+    the nodes alone do not tell of which group they were.
     """
     staying = {str(host): name for name in names for host in groups.get(name, ())}
     everyone = {str(host) for hosts in groups.values() for host in hosts}
     gone: t.Dict[str, t.Optional[str]] = {}
-    for group, entry in sorted((plan.get("groups") or {}).items()):
-        for host in _planned(entry):
-            kept = group not in names and host in groups.get(group, ())
-            if host not in staying and not kept:
-                gone[host] = group
+    entries = sorted((plan.get("groups") or {}).items())
+    # in a group that this run does not plan, or moved from one such group to another
+    there = {str(host) for group, _entry in entries for host in groups.get(group, ())}
+    kept = {host for group, entry in entries if group not in names for host in _planned(entry) & there}
+    for group, entry in entries:
+        gone.update((host, group) for host in _planned(entry) - kept if host not in staying)
     for host in facts:
         if host not in everyone:
             gone.setdefault(str(host), None)
     asked = set(remove)
+    for host, group in sorted((plan.get("removed") or {}).items()):
+        if host not in staying and (host in asked or group in asked):
+            gone.setdefault(str(host), group)
     removed = {host: gone[host] for host in sorted(gone) if host in asked or gone[host] in asked}
     missing = {host: gone[host] for host in sorted(gone) if host not in removed}
-    still = sorted(name for name in asked if name in staying or (name in names and groups.get(name)))
+    known = {*names, *(group for group, _entry in entries)}
+    still = sorted(name for name in asked if name in {*staying, *kept} or (name in known and groups.get(name)))
     return missing, removed, still
 
 
 def _some(names: t.Sequence[str]) -> str:
     more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (" and %d more" % more if more > 0 else "")
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _by_group(hosts: t.Mapping[str, t.Optional[str]]) -> t.List[str]:
@@ -69,7 +78,7 @@ def _by_group(hosts: t.Mapping[str, t.Optional[str]]) -> t.List[str]:
     for host in sorted(hosts):
         groups.setdefault(hosts[host] or "", []).append(host)
     return [
-        "%s of group %s" % (_some(groups[name]), name) if name else "%s, of which there are facts" % _some(groups[name])
+        f"{_some(groups[name])} of group {name}" if name else f"{_some(groups[name])}, of which there are facts"
         for name in sorted(groups, key=lambda name: (not name, name))
     ]
 
@@ -85,9 +94,9 @@ def _slice(variables: t.Mapping[str, t.Any]) -> t.Optional[t.Tuple[str, t.List[s
             return None
         number = found.get("number")
         which = (
-            "slice %s of %s of a sliced job" % (str(number[1])[:9], count)
+            f"slice {str(number[1])[:9]} of {count} of a sliced job"
             if number
-            else "one of %s slices of a sliced job" % count
+            else f"one of {count} slices of a sliced job"
         )
         return which, [pair[0] for pair in (number, (name, count)) if pair]
     for maker in _MAKERS:
@@ -136,12 +145,13 @@ def refusal(missing: t.Mapping[str, t.Optional[str]], still: t.Sequence[str], sl
         )
     if still:
         sentences.append(
-            "rdma_rollout.remove names %s, which the RDMA groups of this inventory still have: take it out of them, or out of remove."
-            % _some(still)
+            f"rdma_rollout.remove names {_some(still)}, which groups of this inventory that are planned for still have, in this "
+            "run or an earlier one: take it out of the inventory's groups, or out of remove. A group that rdma_groups does not "
+            "name stays as it is."
         )
     return " ".join([*sentences, "Nothing was written or changed."]) if sentences else ""
 
 
 def removal_in_words(removed: t.Mapping[str, t.Optional[str]]) -> t.List[str]:
     """What a plan says of hosts that are taken out on purpose."""
-    return ["taken out on purpose (rdma_rollout.remove): %s" % "; ".join(_by_group(removed))] if removed else []
+    return [f"taken out on purpose (rdma_rollout.remove): {'; '.join(_by_group(removed))}"] if removed else []

@@ -44,7 +44,7 @@ def new_holder() -> str:
         user = pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
         user = str(os.getuid())
-    return "%s@%s/%s" % (user, socket.gethostname(), uuid.uuid4().hex[:8])
+    return f"{user}@{socket.gethostname()}/{uuid.uuid4().hex[:8]}"
 
 
 def _stamp(seconds: float) -> str:
@@ -74,25 +74,19 @@ def _ago(moment: t.Optional[float], now: float) -> str:
     if moment is None:
         return "at an unknown time"
     seconds = max(0, int(now - moment))
-    return "%d s ago" % seconds if seconds < 120 else "%d min ago" % (seconds // 60)
+    return f"{seconds} s ago" if seconds < 120 else f"{seconds // 60} min ago"
 
 
 def under_way(lease: t.Mapping[str, t.Any], now: float) -> str:
     """Who rolls out, since when, and what to do when that is not so any more."""
     spec, metadata = lease.get("spec") or {}, lease["metadata"]
     return (
-        "Another rollout is under way: Lease %s/%s is held by %s, taken %s, renewed %s. Wait until it has ended, then run again. If it does "
-        "not run any more, its Lease expires in %d s; kubectl -n %s delete lease %s breaks it at once"
-        % (
-            metadata["namespace"],
-            metadata["name"],
-            " ".join(str(spec.get("holderIdentity")).split())[:200],
-            _ago(_moment(spec.get("acquireTime")), now),
-            _ago(_moment(spec.get("renewTime")), now),
-            max(1, int(expires_in(lease, now))),
-            metadata["namespace"],
-            metadata["name"],
-        )
+        f"Another rollout is under way: Lease {metadata['namespace']}/{metadata['name']} is held by "
+        f"{' '.join(str(spec.get('holderIdentity')).split())[:200]}, taken "
+        f"{_ago(_moment(spec.get('acquireTime')), now)}, renewed {_ago(_moment(spec.get('renewTime')), now)}. Wait "
+        "until it has ended, then run again. If it does not run any more, its Lease expires in "
+        f"{max(1, int(expires_in(lease, now)))} s; kubectl -n {metadata['namespace']} delete lease {metadata['name']} "
+        "breaks it at once"
     )
 
 
@@ -101,9 +95,9 @@ class Lease:
 
     def __init__(self, kube: Kube, namespace: str, holder: str, duration: int = DURATION) -> None:
         self.kube, self.namespace, self.holder, self.duration = kube, namespace, holder, duration
-        self._space = "/apis/coordination.k8s.io/v1/namespaces/%s/leases" % namespace
-        self._path = "%s/%s" % (self._space, LEASE_NAME)
-        self._shown = "Lease %s/%s" % (namespace, LEASE_NAME)
+        self._space = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        self._path = f"{self._space}/{LEASE_NAME}"
+        self._shown = f"Lease {namespace}/{LEASE_NAME}"
         self._renewed = float("-inf")
 
     def _find(self) -> t.Optional[Json]:
@@ -165,8 +159,8 @@ class Lease:
         for left in range(_TRIES, -1, -1):
             found = self._find()
             if found is None or found["spec"].get("holderIdentity") != self.holder:
-                whose = "is gone" if found is None else "is held by %s now" % found["spec"].get("holderIdentity")
-                raise KubeError("%s %s: this rollout was told to stop. Run again." % (self._shown, whose), 409)
+                whose = "is gone" if found is None else f"is held by {found['spec'].get('holderIdentity')} now"
+                raise KubeError(f"{self._shown} {whose}: this rollout was told to stop. Run again.", 409)
             try:
                 self.kube.request("PUT", self._path, "renew " + self._shown, body=self._body(found))
             except KubeError as exc:

@@ -49,7 +49,7 @@ __all__ = [
 
 FIELD_MANAGER = "fabric.rdma"
 # Also names what is ours to look for it: a rollout looks at nothing else of a cluster's DaemonSets and ConfigMaps.
-OWN_SELECTOR = "app.kubernetes.io/managed-by=%s,app.kubernetes.io/name=%s" % (MANAGED_BY, APP_NAME)
+OWN_SELECTOR = f"app.kubernetes.io/managed-by={MANAGED_BY},app.kubernetes.io/name={APP_NAME}"
 
 # At most so many nodes are named in a sentence.
 _NAMED = 5
@@ -66,7 +66,7 @@ def describe(item: t.Mapping[str, t.Any]) -> str:
     """How messages name an object: DaemonSet kube-system/rdma-shared-dp-ib-a100."""
     metadata = item["metadata"]
     place = metadata["namespace"] + "/" if metadata.get("namespace") else ""
-    return "%s %s%s" % (item.get("kind", "object"), place, metadata["name"])
+    return f"{item.get('kind', 'object')} {place}{metadata['name']}"
 
 
 def applied_by_us(item: t.Mapping[str, t.Any]) -> bool:
@@ -102,7 +102,7 @@ def stranger(item: t.Mapping[str, t.Any], inventory: str) -> t.Optional[str]:
     metadata = item["metadata"]
     if not applied_by_us(item):
         names = sorted({str(entry.get("manager")) for entry in _managers(item)})
-        return "made by %s" % (", ".join(names) or "somebody else")
+        return f"made by {', '.join(names) or 'somebody else'}"
     if item.get("kind") == "NicClusterPolicy":
         # others have sections of it, too, so that it has none of our labels
         found = (metadata.get("annotations") or {}).get(INVENTORY_LABEL)
@@ -192,18 +192,17 @@ def removals(
             continue
         if not applied_by_us(item):
             warnings.append(
-                "%s has our label, but was not applied by the field manager %s: it is left alone; delete it if nobody needs it"
-                % (describe(item), FIELD_MANAGER)
+                f"{describe(item)} has our label, but was not applied by the field manager {FIELD_MANAGER}: it is left "
+                "alone; delete it if nobody needs it"
             )
         elif GROUP_LABEL not in labels:
             warnings.append(
-                "%s has lost its label %s: it cannot be told whose it is, and is left alone"
-                % (describe(item), GROUP_LABEL)
+                f"{describe(item)} has lost its label {GROUP_LABEL}: it cannot be told whose it is, and is left alone"
             )
         elif INVENTORY_LABEL not in labels and not adopt:
             warnings.append(
-                "%s is left alone: it was %s. Delete it if nobody needs it, or let rdma_rollout.adopt: true take it for ours"
-                % (describe(item), stranger(item, inventory))
+                f"{describe(item)} is left alone: it was {stranger(item, inventory)}. Delete it if nobody needs it, or "
+                "let rdma_rollout.adopt: true take it for ours"
             )
         else:
             gone.append(item)
@@ -264,12 +263,12 @@ def lost_labels(
 
 
 def strays_in_words(strays: t.Mapping[str, str]) -> str:
-    names = ["%s (class %s)" % (node, strays[node]) for node in strays]
+    names = [f"{node} (class {strays[node]})" for node in strays]
     return (
-        "%d nodes have the label %s, and are no hosts of this inventory's RDMA groups: %s. Their resource would go. Run with the whole "
-        "inventory (this one may be a copy that lacks them, or a slice of a sliced job), say in rdma_rollout.node_names ({host: node}) "
-        "how nodes of its hosts are called, or say that they are to go: rdma_rollout.remove, a list of hosts or groups."
-        % (len(strays), CLASS_LABEL, some(names))
+        f"{len(strays)} nodes have the label {CLASS_LABEL}, and are no hosts of this inventory's RDMA groups: "
+        f"{some(names)}. Their resource would go. Run with the whole inventory (this one may be a copy that lacks "
+        "them, or a slice of a sliced job), say in rdma_rollout.node_names ({host: node}) how nodes of its hosts "
+        "are called, or say that they are to go: rdma_rollout.remove, a list of hosts or groups."
     )
 
 
@@ -280,7 +279,7 @@ def some(names: t.Iterable[str]) -> str:
     """The first few of many names."""
     listed = sorted(names)
     rest = len(listed) - _NAMED
-    return ", ".join(listed[:_NAMED]) + (" and %d more" % rest if rest > 0 else "")
+    return ", ".join(listed[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def quantity(value: t.Any) -> int:
@@ -319,15 +318,15 @@ def class_state(
         reasons.append(("the DaemonSet wants to run on %d nodes, " + words) % (desired, count))
     for field, words in (("updatedNumberScheduled", "have the new version"), ("numberAvailable", "are ready")):
         if status.get(field, 0) != desired:
-            reasons.append("%d of %d Pods %s" % (status.get(field, 0), desired, words))
+            reasons.append(f"{status.get(field, 0)} of {desired} Pods {words}")
     short: t.Dict[str, t.List[str]] = {}
     for name in expected["nodes"]:
         allocatable = ((nodes.get(name) or {}).get("status") or {}).get("allocatable") or {}
         for resource, wanted in ((expected.get("node_resources") or {}).get(name) or expected["resources"]).items():
             found = quantity(allocatable.get(resource))
             if found != wanted:
-                short.setdefault("%s: allocatable is %d, not %d" % (resource, found, wanted), []).append(name)
-    reasons.extend("%s on %s" % (what, some(names)) for what, names in sorted(short.items()))
+                short.setdefault(f"{resource}: allocatable is {found}, not {wanted}", []).append(name)
+    reasons.extend(f"{what} on {some(names)}" for what, names in sorted(short.items()))
     return reasons
 
 
@@ -338,7 +337,7 @@ def pod_trouble(pod: t.Mapping[str, t.Any]) -> t.Optional[str]:
     if (conditions.get("Ready") or {}).get("status") == "True":
         return None
     node = (pod.get("spec") or {}).get("nodeName")
-    where = "Pod %s on %s" % (pod["metadata"]["name"], node) if node else "Pod %s" % pod["metadata"]["name"]
+    where = f"Pod {pod['metadata']['name']} on {node}" if node else f"Pod {pod['metadata']['name']}"
     scheduled = conditions.get("PodScheduled") or {}
     if scheduled.get("status") == "False":
         return "%s is not scheduled: %s" % (
@@ -354,12 +353,12 @@ def pod_trouble(pod: t.Mapping[str, t.Any]) -> t.Optional[str]:
         )
         words = [waiting.get("reason"), waiting.get("message")]
         if ended:
-            words += ["last exit code %s" % ended.get("exitCode"), ended.get("message")]
+            words += [f"last exit code {ended.get('exitCode')}", ended.get("message")]
         if any(words) and waiting.get("reason") not in ("ContainerCreating", "PodInitializing"):
             return "%s: %s" % (where, ": ".join(str(word).strip() for word in words if word))
     if status.get("reason") or status.get("message"):
         return "%s: %s" % (where, ": ".join(str(status[key]) for key in ("reason", "message") if status.get(key)))
-    return "%s is %s" % (where, status.get("phase", "Pending")) if node else None
+    return f"{where} is {status.get('phase', 'Pending')}" if node else None
 
 
 # --- stale resources -------------------------------------------------------------------------------------------------
@@ -395,11 +394,11 @@ def stale_on_node(
     if resource not in capacity and resource not in allocatable:
         return False, None
     if quantity(allocatable.get(resource)) > 0:
-        return True, "a device plugin advertises %s of it" % allocatable[resource]
+        return True, f"a device plugin advertises {allocatable[resource]} of it"
     if quantity(capacity.get(resource)) > 0:
         return True, (
-            "its plugin went less than five minutes ago (capacity %s, allocatable 0), and the kubelet would put it back; "
-            "run again later" % capacity[resource]
+            f"its plugin went less than five minutes ago (capacity {capacity[resource]}, allocatable 0), and the "
+            "kubelet would put it back; run again later"
         )
     users = [describe({"kind": "Pod", **pod}) for pod in pods if resource in requested(pod)]
     return True, "requested by " + some(users) if users else None
@@ -415,7 +414,7 @@ class Refusal(t.NamedTuple):
     remedy: str
 
     def __str__(self) -> str:
-        return "%s. %s" % (self.cause.rstrip("."), self.remedy)
+        return f"{self.cause.rstrip('.')}. {self.remedy}"
 
 
 _FORBIDDEN = re.compile(
@@ -427,11 +426,10 @@ _FORBIDDEN = re.compile(
 def _forbidden(message: str) -> Refusal:
     match = _FORBIDDEN.search(message)
     if match:
-        where = " in namespace %s" % match.group("namespace") if match.group("namespace") else ""
+        where = f" in namespace {match.group('namespace')}" if match.group("namespace") else ""
         group = ' of API group "%s"' % match.group("group") if match.group("group") else ""
         return Refusal(
-            "user %s may not %s %s%s%s"
-            % (match.group("user"), match.group("verb"), match.group("resource"), group, where),
+            f"user {match.group('user')} may not {match.group('verb')} {match.group('resource')}{group}{where}",
             "Give it that right, or use a kubeconfig that has it; the README of the role device_plugin has a ClusterRole with "
             "all that a rollout needs, that of network_operator what its policies need.",
         )
@@ -470,7 +468,7 @@ def explain(code: int, body: t.Any, doing: str) -> str:
             if each.get("reason") == "FieldManagerConflict"
         )
         refusal = Refusal(
-            "others have set the same fields to other values: %s" % fields,
+            f"others have set the same fields to other values: {fields}",
             "Let the other one give them up, or take them over with rdma_rollout.force: true.",
         )
     elif code == 409:
@@ -480,7 +478,7 @@ def explain(code: int, body: t.Any, doing: str) -> str:
         found = re.findall(r'unknown field "([^"]+)"', message) + re.findall(r"\.(\S+): field not declared", message)
         fields = ", ".join(dict.fromkeys(found)) or message
         refusal = Refusal(
-            "this cluster does not know a field: %s" % fields,
+            f"this cluster does not know a field: {fields}",
             "It may be misspelt, or belong to another version of Kubernetes or of the CRD.",
         )
     elif code == 422:
@@ -489,21 +487,21 @@ def explain(code: int, body: t.Any, doing: str) -> str:
         refusal = Refusal(message, "Nothing of that name is there.")
     elif code in (429, 500, 502, 503, 504):
         refusal = Refusal(
-            "the API server could not do it (%d): %s" % (code, message),
+            f"the API server could not do it ({code}): {message}",
             "Look at its health, then run again: what has been applied is not done twice.",
         )
     else:
         refusal = Refusal(
-            "%s (%d)" % (message, code), "Nothing is known about this refusal: the API server's words are above."
+            f"{message} ({code})", "Nothing is known about this refusal: the API server's words are above."
         )
-    return "cannot %s: %s" % (doing, refusal)
+    return f"cannot {doing}: {refusal}"
 
 
 def _invalid(message: str, causes: t.Sequence[t.Mapping[str, t.Any]]) -> Refusal:
     if "field is immutable" in message:
         fields = ", ".join(sorted({str(each.get("field")) for each in causes})) or "a field"
         return Refusal(
-            "%s of the object that is there differs, and cannot be changed" % fields,
+            f"{fields} of the object that is there differs, and cannot be changed",
             "Delete that object (its Pods go for a moment, running workloads keep their devices), then run again.",
         )
     if re.search(r"must be no more than \d+ (?:characters|bytes)|may not be (?:more than|longer than)", message):

@@ -14,13 +14,12 @@ import json
 import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import KUBELET_ROOT, KUBELET_ROOTS
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.reasons import DRIVER_REASONS, unknown_reasons
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import unknown_keys
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import (
     CLASS_LABEL,
     INVENTORY_LABEL,
-    KUBELET_ROOT,
-    KUBELET_ROOTS,
     ManifestError,
     class_labels,
     class_resources,
@@ -94,6 +93,8 @@ LINES: t.Dict[t.Tuple[int, int], _Line] = {
     (26, 7): _Line(),
 }
 _NODE_POLICY_SINCE = (26, 4)
+# How `versions` of a configuration ends that holds for the newest plugin (_plan/sriov.py).
+_OR_NEWER = " or newer"
 _GLOBAL_SINCE = (26, 4)
 _NFD_IMAGE_SINCE = (25, 7)
 
@@ -113,13 +114,12 @@ def operator_release(version: t.Any) -> Release:
     if not text:
         raise ManifestError(
             "rdma_rollout.operator_version is not set: the release of the Network Operator, such as 26.4.1, decides which fields "
-            "and images there are (lines: %s)" % known
+            f"and images there are (lines: {known})"
         )
     match = re.fullmatch(r"v?(\d+)\.(\d+)\.(\d+)", text)
     if match is None:
         raise ManifestError(
-            "rdma_rollout.operator_version is '%s', and has to be a whole release, such as '26.4.1' (lines: %s)"
-            % (text, known)
+            f"rdma_rollout.operator_version is '{text}', and has to be a whole release, such as '26.4.1' (lines: {known})"
         )
     line = (int(match.group(1)), int(match.group(2)))
     if line not in LINES:
@@ -133,7 +133,7 @@ def operator_release(version: t.Any) -> Release:
 def policy_kind(release: Release, wish: str) -> str:
     """NicClusterPolicy or NicNodePolicy. wish: auto, cluster or node."""
     if wish not in ("auto", "cluster", "node"):
-        raise ManifestError("rdma_rollout.policy is '%s'; there are auto, cluster and node" % wish)
+        raise ManifestError(f"rdma_rollout.policy is '{wish}'; there are auto, cluster and node")
     able = release.line >= _NODE_POLICY_SINCE
     if wish == "node" and not able:
         raise ManifestError(
@@ -206,8 +206,8 @@ def _checked_registry(settings: t.Mapping[str, t.Any]) -> None:
     registry = str(settings.get("registry") or "")
     if registry and not re.fullmatch(r"[A-Za-z0-9.\-]+(:\d+)?(/[A-Za-z0-9._\-]+)*", registry):
         raise ManifestError(
-            "rdma_rollout.registry is '%s'; expected a registry with the path below which the images lie, such as "
-            "mirror.example.com/mellanox, without https:// and without an image" % registry
+            f"rdma_rollout.registry is '{registry}'; expected a registry with the path below which the images lie, such as "
+            "mirror.example.com/mellanox, without https:// and without an image"
         )
 
 
@@ -265,7 +265,7 @@ _DANGEROUS_ENV = ("ENABLE_NFSRDMA", "UNLOAD_STORAGE_MODULES", "UNLOAD_THIRD_PART
 
 def _known(where: str, given: t.Any, keys: t.Iterable[str]) -> Json:
     if not isinstance(given, t.Mapping):
-        raise ManifestError("%s is %r; expected a dictionary" % (where, given))
+        raise ManifestError(f"{where} is {given!r}; expected a dictionary")
     known = sorted(keys)
     unknown = unknown_keys(where, given, known)
     if unknown:
@@ -285,16 +285,15 @@ def _upgrade_policy(given: t.Any) -> Json:
     policy.update({_UPGRADE_KEYS[key]: wish[key] for key in _UPGRADE_KEYS if key in wish})
     for key in ("autoUpgrade", "safeLoad"):
         if not isinstance(policy[key], bool):
-            raise ManifestError("%s: %s is %r; expected true or false" % (where, key, policy[key]))
+            raise ManifestError(f"{where}: {key} is {policy[key]!r}; expected true or false")
     count = policy["maxParallelUpgrades"]
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise ManifestError(
-            "%s: max_parallel_upgrades is %r; expected 1 or more (0 would reload the driver of all nodes at once)"
-            % (where, count)
+            f"{where}: max_parallel_upgrades is {count!r}; expected 1 or more (0 would reload the driver of all nodes at once)"
         )
     if policy["safeLoad"] and not policy["autoUpgrade"]:
         raise ManifestError(
-            "%s: safe_load needs auto_upgrade: true, with which the operator cordons and drains nodes by itself" % where
+            f"{where}: safe_load needs auto_upgrade: true, with which the operator cordons and drains nodes by itself"
         )
     policy["drain"] = {
         "enable": True,
@@ -318,13 +317,13 @@ def _driver_wish(settings: t.Mapping[str, t.Any]) -> t.Optional[Json]:
     wish = _known("rdma_rollout.ofed_driver", given, _DRIVER_KEYS)
     for key in ("override", "groups"):
         if not isinstance(wish.get(key) or [], (list, tuple)):
-            raise ManifestError("rdma_rollout.ofed_driver.%s is %r; expected a list of names" % (key, wish[key]))
+            raise ManifestError(f"rdma_rollout.ofed_driver.{key} is {wish[key]!r}; expected a list of names")
     unknown = unknown_reasons("rdma_rollout.ofed_driver.override", wish.get("override") or [], DRIVER_REASONS)
     if unknown:
         raise ManifestError(unknown)
     if not isinstance(wish.get("env") or {}, t.Mapping):
         raise ManifestError(
-            "rdma_rollout.ofed_driver.env is %r; expected a dictionary of variables and values" % (wish["env"],)
+            f"rdma_rollout.ofed_driver.env is {wish['env']!r}; expected a dictionary of variables and values"
         )
     return wish
 
@@ -337,8 +336,8 @@ def _driver(release: Release, settings: t.Mapping[str, t.Any], wish: t.Mapping[s
     version = wish.get("version") or LINES[release.line].drivers.get(release.patch)
     if not version:
         raise ManifestError(
-            "rdma_rollout.ofed_driver.version is not set, and it is not known here which driver Network Operator %s is tested with: "
-            "take it from its release notes (such as doca3.4.1-26.04-1.1.0.0-1)" % release.text
+            "rdma_rollout.ofed_driver.version is not set, and it is not known here which driver Network Operator "
+            f"{release.text} is tested with: take it from its release notes (such as doca3.4.1-26.04-1.1.0.0-1)"
         )
     body: Json = {
         "image": str(wish.get("image") or _DRIVER_IMAGE),
@@ -376,33 +375,31 @@ def driver_objections(
     found: t.List[t.Tuple[str, str]] = []
     for name in _DANGEROUS_ENV:
         if _env_text((wish.get("env") or {}).get(name, "")).lower() in ("true", "1", "yes"):
-            found.append(("dangerous_env", "%s unloads modules that mounts and other drivers stand on" % name))
+            found.append(("dangerous_env", f"{name} unloads modules that mounts and other drivers stand on"))
     for group in sorted(groups):
         for host in sorted(groups[group]):
             own = facts.get(host) or {}
             management = own.get("management")
             if management is None:
                 raise ManifestError(
-                    "rdma_rollout.ofed_driver: nothing is known of the routes and mounts of host %s: run discover, which gathers all"
-                    % host
+                    f"rdma_rollout.ofed_driver: nothing is known of the routes and mounts of host {host}: run discover, "
+                    "which gathers all"
                 )
             if management.get("rdma_backed"):
                 routes = ", ".join(management.get("default_route_netdevs") or [])
-                found.append(
-                    ("default_route", "the default route of host %s (%s) goes over the driver" % (host, routes))
-                )
+                found.append(("default_route", f"the default route of host {host} ({routes}) goes over the driver"))
             for mount in management.get("mounts_over_rdma") or []:
-                text = "host %s has %s on %s (%s)" % (host, mount["source"], mount["target"], mount["via"])
+                text = f"host {host} has {mount['source']} on {mount['target']} ({mount['via']})"
                 found.append(("rdma_storage", text))
             flavour = (own.get("ofed") or {}).get("flavour")
             if flavour in ("mlnx_ofed", "doca"):
                 name = "MLNX_OFED" if flavour == "mlnx_ofed" else "DOCA-OFED"
-                found.append(("installed_stack", "host %s has %s installed" % (host, name)))
+                found.append(("installed_stack", f"host {host} has {name} installed"))
             method = str(methods.get(host) or "inbox")
             if method != "none":
-                found.append(("host_driver", "rdma_ofed.method of host %s (group %s) is %s" % (host, group, method)))
+                found.append(("host_driver", f"rdma_ofed.method of host {host} (group {group}) is {method}"))
     return [
-        "%s: %s (%s)" % (name, text, DRIVER_REASONS[name])
+        f"{name}: {text} ({DRIVER_REASONS[name]})"
         for name, text in sorted(found, key=lambda pair: list(DRIVER_REASONS).index(pair[0]))
         if name not in overridden
     ]
@@ -422,8 +419,8 @@ def _check_kubelets(entry: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any
         root = KUBELET_ROOTS.get(str(known.get(host)))
         if root is not None:
             raise ManifestError(
-                "host %s of class '%s' runs %s, whose kubelet has its directory in %s; DaemonSets of the Network Operator know "
-                "%s only. Use engine: daemonset" % (host, entry["name"], known[host], root, KUBELET_ROOT)
+                f"host {host} of class '{entry['name']}' runs {known[host]}, whose kubelet has its directory in "
+                f"{root}; DaemonSets of the Network Operator know {KUBELET_ROOT} only. Use engine: daemonset"
             )
 
 
@@ -432,8 +429,8 @@ def _sriov_groups(plan: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any]) 
     unknown = sorted(wanted - set(plan["groups"]))
     if unknown:
         raise ManifestError(
-            "rdma_rollout.sriov names %s, which is no group of the plan; there are %s"
-            % (", ".join(unknown), ", ".join(sorted(plan["groups"])))
+            f"rdma_rollout.sriov names {', '.join(unknown)}, which is no group of the plan; there are "
+            f"{', '.join(sorted(plan['groups']))}"
         )
     return wanted
 
@@ -449,7 +446,7 @@ def check_settings(wish: t.Mapping[str, t.Any], groups: t.Mapping[str, t.Collect
     kind = policy_kind(release, str(wish.get("policy") or "auto"))
     everyone = {"groups": groups}
     if _sriov_groups(everyone, settings) and kind == "NicClusterPolicy":
-        raise ManifestError("rdma_rollout.sriov needs NicNodePolicies. %s" % _alternatives(release))
+        raise ManifestError(f"rdma_rollout.sriov needs NicNodePolicies. {_alternatives(release)}")
     driver = _driver_wish(settings)
     if driver is None:
         return
@@ -458,8 +455,8 @@ def check_settings(wish: t.Mapping[str, t.Any], groups: t.Mapping[str, t.Collect
         others = sorted(set(groups[group]) - {"none"})
         if others and "host_driver" not in (driver.get("override") or []):
             raise ManifestError(
-                "rdma_rollout.ofed_driver and rdma_ofed.method %s of group %s would both see to the driver: %s"
-                % (others[0], group, DRIVER_REASONS["host_driver"])
+                f"rdma_rollout.ofed_driver and rdma_ofed.method {others[0]} of group {group} would both see to the "
+                f"driver: {DRIVER_REASONS['host_driver']}"
             )
 
 
@@ -468,8 +465,8 @@ def _named_groups(plan: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any], defa
     unknown = sorted(named - set(plan["groups"]))
     if unknown:
         raise ManifestError(
-            "rdma_rollout.ofed_driver.groups names %s, which is no group of the plan; there are %s"
-            % (", ".join(unknown), ", ".join(sorted(plan["groups"])))
+            f"rdma_rollout.ofed_driver.groups names {', '.join(unknown)}, which is no group of the plan; there are "
+            f"{', '.join(sorted(plan['groups']))}"
         )
     return named
 
@@ -486,10 +483,10 @@ def _driver_groups(plan: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any])
     chosen = {group: hosts[group] for group in hosts if group in named}
     objections = driver_objections(chosen, settings.get("facts") or {}, settings.get("ofed_methods") or {}, wish)
     if objections:
-        more = " (and %d more)" % (len(objections) - 5) if len(objections) > 5 else ""
+        more = f" (and {len(objections) - 5} more)" if len(objections) > 5 else ""
         raise ManifestError(
-            "rdma_rollout.ofed_driver is refused, because loading the operator's driver reloads the one of the node. %s%s. "
-            "rdma_rollout.ofed_driver.override names reasons that do not count" % ("; ".join(objections[:5]), more)
+            "rdma_rollout.ofed_driver is refused, because loading the operator's driver reloads the one of the node. "
+            f"{'; '.join(objections[:5])}{more}. rdma_rollout.ofed_driver.override names reasons that do not count"
         )
     return chosen
 
@@ -502,7 +499,7 @@ def _node_policies(plan: t.Mapping[str, t.Any], release: Release, settings: t.Ma
         _check_kubelets(entry, settings)
         name = policy_name(slug)
         if names.setdefault(name, slug) != slug:
-            raise ManifestError("classes '%s' and '%s' would both be the NicNodePolicy %s" % (names[name], slug, name))
+            raise ManifestError(f"classes '{names[name]}' and '{slug}' would both be the NicNodePolicy {name}")
         spec: Json = {"nodeSelector": {CLASS_LABEL: slug}, **_common(settings)}
         if group in sriov:
             spec[SRIOV_SECTION] = _plugin(release, settings, SRIOV_SECTION, _sriov_config(entry), lean=False)
@@ -523,8 +520,14 @@ def _sriov_config(entry: t.Mapping[str, t.Any]) -> Json:
     found = entry.get("sriov") or {}
     if not found.get("config"):
         raise ManifestError(
-            "class '%s' has no configuration of the SR-IOV device plugin: %s. Take its group out of rdma_rollout.sriov"
-            % (entry["name"], found.get("reason") or "the plan has none")
+            f"class '{entry['name']}' has no configuration of the SR-IOV device plugin: "
+            f"{found.get('reason') or 'the plan has none'}. Take its group out of rdma_rollout.sriov"
+        )
+    # those of releases with policies for nodes are newer than all that the planner tells apart
+    if not str(found.get("versions")).endswith(_OR_NEWER):
+        raise ManifestError(
+            f"class '{entry['name']}': its configuration of the SR-IOV device plugin is exact for versions {found.get('versions')} only, "
+            "and the operator brings a newer one, which may offer more. Take its group out of rdma_rollout.sriov"
         )
     return t.cast(Json, found["config"])
 
@@ -536,6 +539,41 @@ def _alternatives(release: Release) -> str:
         "Network Operator %d.%d or later has a NicNodePolicy for each class, which is exact; so is engine: daemonset, which needs "
         "no operator" % _NODE_POLICY_SINCE
     )
+
+
+def _cluster_spec(plan: t.Mapping[str, t.Any], release: Release, settings: t.Mapping[str, t.Any]) -> Json:
+    """What the one policy has, of a plan whose configuration is exact on all hosts."""
+    rows = list(rendered_classes(plan))
+    mirrored = bool(settings.get("registry") or settings.get("image_pull_secrets"))
+    lean = release.line >= _GLOBAL_SINCE and mirrored
+    spec: Json = {
+        **_common(settings),
+        RDMA_SECTION: _plugin(release, settings, RDMA_SECTION, plan["cluster"]["config"], lean),
+    }
+    if settings.get("node_affinity", True):
+        # no other node gets it: the configuration is proved on those of the plan only
+        values = sorted(slug for slug, _group, _entry, _path in rows)
+        term = {"matchExpressions": [{"key": CLASS_LABEL, "operator": "In", "values": values}]}
+        spec["nodeAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    if lean:
+        spec["global"] = {
+            key: value
+            for key, value in (
+                ("repository", settings.get("registry")),
+                ("imagePullSecrets", list(settings.get("image_pull_secrets") or [])),
+            )
+            if value
+        }
+    drivers = _driver_groups(plan, settings)
+    if drivers:
+        left = sorted({group for _slug, group, _entry, _path in rows} - set(drivers))
+        if left:
+            raise ManifestError(
+                f"rdma_rollout.ofed_driver.groups leaves out {', '.join(left)}, and a NicClusterPolicy brings the "
+                f"driver to all nodes. {_alternatives(release)}"
+            )
+        spec["ofedDriver"] = _driver(release, settings, _driver_wish(settings) or {}, lean)
+    return spec
 
 
 def _cluster_policy(
@@ -562,35 +600,7 @@ def _cluster_policy(
         )
     for _slug, _group, entry, _path in rows:
         _check_kubelets(entry, settings)
-    mirrored = bool(settings.get("registry") or settings.get("image_pull_secrets"))
-    lean = release.line >= _GLOBAL_SINCE and mirrored
-    spec: Json = {
-        **_common(settings),
-        RDMA_SECTION: _plugin(release, settings, RDMA_SECTION, cluster["config"], lean),
-    }
-    if settings.get("node_affinity", True):
-        # no other node gets it: the configuration is proved on those of the plan only
-        values = sorted(slug for slug, _group, _entry, _path in rows)
-        term = {"matchExpressions": [{"key": CLASS_LABEL, "operator": "In", "values": values}]}
-        spec["nodeAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
-    if lean:
-        spec["global"] = {
-            key: value
-            for key, value in (
-                ("repository", settings.get("registry")),
-                ("imagePullSecrets", list(settings.get("image_pull_secrets") or [])),
-            )
-            if value
-        }
-    drivers = _driver_groups(plan, settings)
-    if drivers:
-        left = sorted({group for _slug, group, _entry, _path in rows} - set(drivers))
-        if left:
-            raise ManifestError(
-                "rdma_rollout.ofed_driver.groups leaves out %s, and a NicClusterPolicy brings the driver to all nodes. %s"
-                % (", ".join(left), _alternatives(release))
-            )
-        spec["ofedDriver"] = _driver(release, settings, _driver_wish(settings) or {}, lean)
+    spec = _cluster_spec(plan, release, settings)
     groups = sorted({group_value(group) for _slug, group, _entry, _path in rows})
     return {
         "nic-cluster-policy.yaml": {
@@ -636,7 +646,7 @@ def _offers(entry: t.Mapping[str, t.Any], section: str, names: t.Mapping[str, st
     """(resources with their count on every node, and by node where it differs) of a class."""
     if section == RDMA_SECTION:
         return class_resources(entry), {}
-    resources = ["%s/%s" % (row["resourcePrefix"], row["resourceName"]) for row in _sriov_config(entry)["resourceList"]]
+    resources = [f"{row['resourcePrefix']}/{row['resourceName']}" for row in _sriov_config(entry)["resourceList"]]
     counts: t.Dict[str, t.Dict[str, int]] = {}
     for host in entry["hosts"]:
         # one function is one device of the resource; without rails there is one resource, and rows do not name it
@@ -755,18 +765,18 @@ def _within(line: t.Tuple[int, int], span: _Span) -> bool:
 def _check_values(release: Release, values: t.Any) -> None:
     where = "rdma_rollout.helm.values"
     known = [key for key, span in _CHART_KEYS.items() if _within(release.line, span)]
-    for key, value in _known("%s (chart of Network Operator %s)" % (where, release.text), values, known).items():
+    for key, value in _known(f"{where} (chart of Network Operator {release.text})", values, known).items():
         if key in ("upgradeCRDs", "keepNCP"):
             if not isinstance(value, bool):
-                raise ManifestError("%s.%s is %r; expected true or false" % (where, key, value))
+                raise ManifestError(f"{where}.{key} is {value!r}; expected true or false")
         elif key == "imagePullSecrets":
             if not isinstance(value, (list, tuple)) or not all(isinstance(each, str) for each in value):
-                raise ManifestError("%s.%s is %r; expected a list of names of Secrets" % (where, key, value))
+                raise ManifestError(f"{where}.{key} is {value!r}; expected a list of names of Secrets")
         elif key in _NESTED_KEYS:
             inner = [name for name, span in _NESTED_KEYS[key].items() if _within(release.line, span)]
-            _known("%s.%s (chart of Network Operator %s)" % (where, key, release.text), value, inner)
+            _known(f"{where}.{key} (chart of Network Operator {release.text})", value, inner)
         elif not isinstance(value, t.Mapping):
-            raise ManifestError("%s.%s is %r; expected a dictionary" % (where, key, value))
+            raise ManifestError(f"{where}.{key} is {value!r}; expected a dictionary")
 
 
 def _merged(base: t.Mapping[str, t.Any], over: t.Mapping[str, t.Any]) -> Json:
@@ -798,7 +808,7 @@ def helm_values(settings: t.Mapping[str, t.Any]) -> Json:
             "ofedDriver": {"initContainer": {"repository": str(registry)}},
         }
         if release.line >= _NFD_IMAGE_SINCE:
-            discovery["image"] = {"repository": "%s/node-feature-discovery" % registry}
+            discovery["image"] = {"repository": f"{registry}/node-feature-discovery"}
     if secrets:
         values["imagePullSecrets"] = secrets
         discovery["imagePullSecrets"] = [{"name": name} for name in secrets]

@@ -151,7 +151,7 @@ def retreat(
             "rollout take it over with rdma_rollout.force: true; policy: cluster leaves it where it is"
             % (
                 describe(existing),
-                ", ".join("%s (set by %s)" % (name, ", ".join(managers)) for name, managers in foreign.items()),
+                ", ".join(f"{name} (set by {', '.join(managers)})" for name, managers in foreign.items()),
             )
         )
     if ours and applied_by_us(existing):
@@ -160,8 +160,8 @@ def retreat(
             if not desired:
                 return []
             raise PolicyConflict(
-                "%s serves %s, too, which this run leaves as they are: plan all groups in the run that goes from the cluster policy to "
-                "another way" % (describe(existing), some(left))
+                f"{describe(existing)} serves {some(left)}, too, which this run leaves as they are: plan all groups "
+                "in the run that goes from the cluster policy to another way"
             )
         alone = set().union(*owners.values()) <= {FIELD_MANAGER} if owners else True
         found.append(Retreat(existing, "whole" if alone else "fields"))
@@ -184,9 +184,9 @@ def in_its_way(
             both = sorted(_sections(item) & _sections(other))
             if both and describe(other) not in leaving:
                 raise PolicyConflict(
-                    "%s has %s, and a section stands in the cluster policy or in node policies, not in both. Remove it (kubectl delete "
-                    "nicnodepolicy %s), or use policy: node"
-                    % (describe(other), ", ".join(both), other["metadata"]["name"])
+                    f"{describe(other)} has {', '.join(both)}, and a section stands in the cluster policy or in node "
+                    f"policies, not in both. Remove it (kubectl delete nicnodepolicy {other['metadata']['name']}), or "
+                    "use policy: node"
                 )
 
 
@@ -212,9 +212,10 @@ def side_effects(existing: t.Optional[t.Mapping[str, t.Any]], item: t.Mapping[st
     if not others or not changed:
         return None
     return (
-        "%s has %s of others, whose Pods %s would move, too: there is one for all components of a NicClusterPolicy. Leave them out "
-        "(rdma_rollout.node_affinity: false, tolerations: []), use policy: node where the operator has it, or engine: daemonset, or "
-        "accept it with rdma_rollout.force: true" % (describe(existing), ", ".join(others), " and ".join(changed))
+        f"{describe(existing)} has {', '.join(others)} of others, whose Pods {' and '.join(changed)} would move, too: "
+        "there is one for all components of a NicClusterPolicy. Leave them out (rdma_rollout.node_affinity: false, "
+        "tolerations: []), use policy: node where the operator has it, or engine: daemonset, or accept it with "
+        "rdma_rollout.force: true"
     )
 
 
@@ -268,32 +269,31 @@ def policy_state(
     the policy it speaks, so what the operator made of it is looked at, too.
     """
     if policy is None:
-        return ["its %s does not exist" % name]
+        return [f"its {name} does not exist"]
     status = policy.get("status") or {}
     if not status.get("state"):
         return [
-            "the operator has not looked at %s yet (does it run? kubectl get pods -A -l app.kubernetes.io/name=network-operator)"
-            % name
+            f"the operator has not looked at {name} yet (does it run? kubectl get pods -A -l "
+            "app.kubernetes.io/name=network-operator)"
         ]
     found = []
     if status["state"] in ("error", "ignore"):
-        found.append("%s is in state %s: %s" % (name, status["state"], status.get("reason") or "no reason given"))
+        found.append(f"{name} is in state {status['state']}: {status.get('reason') or 'no reason given'}")
     part, condition = _STATES[section]
     rows = {row.get("name"): row for row in status.get("appliedStates") or []}
     own = rows.get(part) or {}
     if own.get("state") != "ready":
         words = ": " + own["message"] if own.get("message") else ""
-        found.append("%s: %s is %s%s" % (name, part, own.get("state") or "not there", words))
+        found.append(f"{name}: {part} is {own.get('state') or 'not there'}{words}")
     for row in status.get("conditions") or []:
         seen = row.get("observedGeneration")
         if row.get("type") == condition and seen is not None and seen < policy["metadata"].get("generation", 0):
-            found.append("the operator has not seen the newest version of %s yet" % name)
+            found.append(f"the operator has not seen the newest version of {name} yet")
     text = ((policy.get("spec") or {}).get(section) or {}).get("config")
     data = (config_map or {}).get("data") or {}
     if config_map is not None and not _same_config(data.get("config.json"), text):
         found.append(
-            "the operator has not put the configuration of %s into ConfigMap %s yet"
-            % (name, config_map["metadata"]["name"])
+            f"the operator has not put the configuration of {name} into ConfigMap {config_map['metadata']['name']} yet"
         )
     return found
 
@@ -312,13 +312,13 @@ def node_labels_missing(nodes: t.Mapping[str, t.Mapping[str, t.Any]], names: t.I
     found = []
     if blind:
         found.append(
-            "no label %s=true on %s (does Node Feature Discovery run there, with the rule nvidia-nics-rules of the operator's chart?)"
-            % (_NIC_LABEL, some(blind))
+            f"no label {_NIC_LABEL}=true on {some(blind)} (does Node Feature Discovery run there, with the rule "
+            "nvidia-nics-rules of the operator's chart?)"
         )
     if unmarked:
-        found.append("no label %s on %s, which the operator sets" % (_WAIT_LABEL, some(unmarked)))
+        found.append(f"no label {_WAIT_LABEL} on {some(unmarked)}, which the operator sets")
     if waiting:
-        found.append("%s says on %s that the operator's driver is not ready there" % (_WAIT_LABEL, some(waiting)))
+        found.append(f"{_WAIT_LABEL} says on {some(waiting)} that the operator's driver is not ready there")
     return found
 
 
@@ -345,7 +345,6 @@ def old_pods(
     if not old:
         return None
     return (
-        "%s started before the configuration changed, and this release of the operator does not restart them: "
-        "kubectl -n %s rollout restart daemonset %s"
-        % (some(old), daemon_set["metadata"]["namespace"], daemon_set["metadata"]["name"])
+        f"{some(old)} started before the configuration changed, and this release of the operator does not restart them: "
+        f"kubectl -n {daemon_set['metadata']['namespace']} rollout restart daemonset {daemon_set['metadata']['name']}"
     )

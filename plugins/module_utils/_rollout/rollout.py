@@ -117,11 +117,11 @@ class Rollout:
             self._retreats = retreat(self._cluster_policy, objects, keep, self.force, ours)
             in_its_way(objects, self._node_policies, self._gone)
         except PolicyConflict as exc:
-            raise KubeError("Nothing was changed. %s." % exc) from exc
+            raise KubeError(f"Nothing was changed. {exc}.") from exc
         for item in objects:
             effects = side_effects(self._cluster_policy, item)
             if effects and not self.force:
-                raise KubeError("Nothing was changed. %s." % effects)
+                raise KubeError(f"Nothing was changed. {effects}.")
         present = self.kube.list("/api/v1/nodes", "list nodes", metadata_only=True)
         labels = {item["metadata"]["name"]: item["metadata"].get("labels") or {} for item in present}
         gone = {item["metadata"]["labels"].get("app.kubernetes.io/instance", "") for item in self._gone}
@@ -130,10 +130,10 @@ class Rollout:
         self.labels, missing = label_changes(labels, nodes, gone)
         if missing:
             raise KubeError(
-                "%d of %d nodes of the plan are not in the cluster: %s. Hosts of the inventory are taken for nodes of the same "
-                "name: say in rdma_rollout.node_names ({host: node}) how theirs are called, let them join the cluster, or take "
-                "them out of rdma_groups. The cluster %s has: %s"
-                % (len(missing), len(nodes), some(missing), self.kube.server, some(labels) or "no node")
+                f"{len(missing)} of {len(nodes)} nodes of the plan are not in the cluster: {some(missing)}. Hosts of "
+                "the inventory are taken for nodes of the same name: say in rdma_rollout.node_names ({host: node}) "
+                "how theirs are called, let them join the cluster, or take them out of rdma_groups. The cluster "
+                f"{self.kube.server} has: {some(labels) or 'no node'}"
             )
         self._old_labels = {name: labels[name].get(CLASS_LABEL) for name in self.labels}
 
@@ -156,19 +156,19 @@ class Rollout:
             )
             words = None if before is None or shared else stranger({**before, "kind": item["kind"]}, self.inventory)
             if words is not None:
-                self._adopted[index] = "%s (%s)" % (describe(item), words)
+                self._adopted[index] = f"{describe(item)} ({words})"
         if not self._adopted:
             return
         named = some(self._adopted.values())
         if not self.adopt:
             raise KubeError(
-                "Nothing was changed. %d objects of our names are there already that are not of inventory '%s': %s. If they are to "
-                "become this inventory's, which also means that its rollouts change and delete them, run once with rdma_rollout.adopt: "
-                "true (with --check, the difference shows what that changes). If another inventory rolls out to this cluster, give each "
-                "a name of its own (rdma_rollout.inventory), and groups or namespaces that differ"
-                % (len(self._adopted), self.inventory, named)
+                f"Nothing was changed. {len(self._adopted)} objects of our names are there already that are not of "
+                f"inventory '{self.inventory}': {named}. If they are to become this inventory's, which also means "
+                "that its rollouts change and delete them, run once with rdma_rollout.adopt: true (with --check, the "
+                "difference shows what that changes). If another inventory rolls out to this cluster, give each a "
+                "name of its own (rdma_rollout.inventory), and groups or namespaces that differ"
             )
-        self.warnings.append("inventory '%s' takes over %s" % (self.inventory, named))
+        self.warnings.append(f"inventory '{self.inventory}' takes over {named}")
 
     def _look_at_policies(self, objects: t.Sequence[Json]) -> None:
         """Policies of the Network Operator, where the cluster has their kinds. Who rolls out none need not be allowed to see them."""
@@ -178,13 +178,13 @@ class Rollout:
                 item = named_cluster_policy()
                 self._cluster_policy = self.kube.find(self.kube.path(item), "read " + describe(item))
             if "NicNodePolicy" in kinds:
-                path = "/apis/%s/%s" % (POLICY_VERSION, kinds["NicNodePolicy"][0])
+                path = f"/apis/{POLICY_VERSION}/{kinds['NicNodePolicy'][0]}"
                 self._node_policies = self.kube.list(path, "list NicNodePolicies")
         except KubeError as exc:
             if exc.code != 403 or any(item["kind"] in POLICY_KINDS for item in objects):
                 raise
             self.warnings.append(
-                "policies of the Network Operator that an earlier rollout has left would not be seen: %s" % exc
+                f"policies of the Network Operator that an earlier rollout has left would not be seen: {exc}"
             )
         for item in self._node_policies:
             item.update(apiVersion=POLICY_VERSION, kind="NicNodePolicy")
@@ -216,7 +216,7 @@ class Rollout:
         found = [*daemon_sets, *self._node_policies]
         places = {item["metadata"].get("namespace") for item in [*daemon_sets, *objects]}
         for namespace in sorted(place for place in places if place):
-            path = "/api/v1/namespaces/%s/configmaps" % namespace
+            path = f"/api/v1/namespaces/{namespace}/configmaps"
             for item in self.kube.list(path, "list ConfigMaps of " + namespace, labelSelector=OWN_SELECTOR):
                 found.append({**item, "apiVersion": "v1", "kind": "ConfigMap"})
         return found
@@ -255,7 +255,7 @@ class Rollout:
                 refusals.append(str(exc))
         if refusals:
             unique = list(dict.fromkeys(refusals))
-            more = " (and %d more refusals)" % (len(unique) - 3) if len(unique) > 3 else ""
+            more = f" (and {len(unique) - 3} more refusals)" if len(unique) > 3 else ""
             raise KubeError("Nothing was changed. " + " | ".join(unique[:3]) + more)
 
     def _changes(self, index: int) -> bool:
@@ -327,13 +327,15 @@ class Rollout:
                 now = self.kube.find(self.kube.path(named), "read " + describe(named))
                 if now is None:
                     raise KubeError(
-                        "%s was deleted by somebody since it was looked at. Run again." % describe(named), 409
+                        f"{describe(named)} was deleted by somebody since it was looked at. Run again.", 409
                     ) from exc
                 now.update(apiVersion=named["apiVersion"], kind=named["kind"])
                 if not same(seen, now):
                     raise KubeError(
-                        "%s was changed by %s since it was looked at, and is left as it is. See what it is to be, then run again."
-                        % (describe(named), changed_by(seen, now)),
+                        (
+                            f"{describe(named)} was changed by {changed_by(seen, now)} since it was looked at, and is left "
+                            "as it is. See what it is to be, then run again."
+                        ),
                         409,
                     ) from exc
                 seen = now
@@ -349,8 +351,10 @@ class Rollout:
         others = other_managers(after)
         if others:
             raise KubeError(
-                "%s was made by %s at the same time, and has fields of both now. See whose it is to be, then run again."
-                % (describe(item), some(others)),
+                (
+                    f"{describe(item)} was made by {some(others)} at the same time, and has fields of both now. See whose "
+                    "it is to be, then run again."
+                ),
                 409,
             )
 
@@ -364,7 +368,7 @@ class Rollout:
     def _node_steps(self, dry_run: bool) -> t.List[_Step]:
         steps: t.List[_Step] = []
         for node, value in self.labels.items():
-            doing, body = "label node %s" % node, {"metadata": {"labels": {CLASS_LABEL: value}}}
+            doing, body = f"label node {node}", {"metadata": {"labels": {CLASS_LABEL: value}}}
             # a merge patch: server-side apply would make a node of that name
             steps.append((doing, functools.partial(self.kube.merge, "/api/v1/nodes/" + node, doing, body, dry_run)))
         return steps
@@ -403,9 +407,7 @@ class Rollout:
                 after = self.kube.apply(named_cluster_policy(), dry_run)
             else:
                 body: Json = {"spec": dict.fromkeys(each.sections)}
-                after = self.kube.merge(
-                    self.kube.path(each.item), "take %s from it" % describe(each.item), body, dry_run
-                )
+                after = self.kube.merge(self.kube.path(each.item), f"take {describe(each.item)} from it", body, dry_run)
             self._left[each.how] = comparable(after)
 
         words = {"whole": "delete ", "fields": "give up our part of ", "sections": "take sections from "}
@@ -454,7 +456,7 @@ class Rollout:
                 self._patiently(step)
             except KubeError as exc:
                 if number == 0 and not already and not isinstance(exc, Unreachable):
-                    raise KubeError("%s Nothing was changed." % exc, exc.code) from exc
+                    raise KubeError(f"{exc} Nothing was changed.", exc.code) from exc
                 # what was asked and not answered may have been done
                 sent = number + isinstance(exc, Unreachable)
                 names = [doing for doing, _step in steps]
@@ -463,8 +465,8 @@ class Rollout:
                     ("Not known", names[number:sent]),
                     ("Not done", names[sent:]),
                 )
-                words = ["%s: %s." % (what, some(items)) for what, items in parts if items]
-                text = "%s. %s Run again: what is done is not done twice." % (str(exc).rstrip("."), " ".join(words))
+                words = [f"{what}: {some(items)}." for what, items in parts if items]
+                text = f"{str(exc).rstrip('.')}. {' '.join(words)} Run again: what is done is not done twice."
                 raise KubeError(text, exc.code) from exc
 
 
@@ -484,33 +486,33 @@ def _troubles(kube: Kube, entry: t.Mapping[str, t.Any], daemon_set: t.Optional[J
         }
         selector = _selector(daemon_set)
     else:
-        selector = "%s,app.kubernetes.io/instance=%s" % (OWN_SELECTOR, entry["name"])
-    space = "/api/v1/namespaces/%s" % entry["namespace"]
+        selector = f"{OWN_SELECTOR},app.kubernetes.io/instance={entry['name']}"
+    space = f"/api/v1/namespaces/{entry['namespace']}"
     try:
         pods = kube.list(space + "/pods", "list Pods", labelSelector=selector)
         words += [trouble for trouble in map(pod_trouble, pods) if trouble][:3]
-        fields = "involvedObject.kind=DaemonSet,involvedObject.name=%s,type=Warning" % entry["daemon_set"]
+        fields = f"involvedObject.kind=DaemonSet,involvedObject.name={entry['daemon_set']},type=Warning"
         events = kube.list(space + "/events", "list events", fieldSelector=fields)
         events.sort(key=lambda each: str(each.get("lastTimestamp") or each.get("eventTime") or ""))
-        words += ["%s: %s" % (each.get("reason"), each.get("message")) for each in events[-1:]]
+        words += [f"{each.get('reason')}: {each.get('message')}" for each in events[-1:]]
     except KubeError as exc:
-        words.append("more cannot be told: %s" % exc)
+        words.append(f"more cannot be told: {exc}")
     return words
 
 
 def _selector(daemon_set: t.Mapping[str, t.Any]) -> str:
     labels = daemon_set["spec"]["selector"]["matchLabels"]
-    return ",".join("%s=%s" % (key, labels[key]) for key in sorted(labels))
+    return ",".join(f"{key}={labels[key]}" for key in sorted(labels))
 
 
 def _made_by_operator(
     kube: Kube, policy: t.Mapping[str, t.Any], nodes: t.Mapping[str, Json], names: t.Sequence[str]
 ) -> t.Tuple[t.List[str], t.Optional[Json]]:
     """(what the operator has not done yet, the DaemonSet that it made for a policy)."""
-    shown, section = "%s %s" % (policy["kind"], policy["name"]), policy["section"]
+    shown, section = f"{policy['kind']} {policy['name']}", policy["section"]
     item = {"apiVersion": POLICY_VERSION, "kind": policy["kind"], "metadata": {"name": policy["name"]}}
     found = kube.find(kube.path(item), "read " + shown)
-    selector = "%s=%s" % (STATE_LABEL, state_name(section))
+    selector = f"{STATE_LABEL}={state_name(section)}"
     daemon_sets = kube.list("/apis/apps/v1/daemonsets", "list DaemonSets", labelSelector=selector)
     daemon_set = owned(daemon_sets, found) if found else None
     config_map = None
@@ -519,11 +521,11 @@ def _made_by_operator(
         volumes = daemon_set["spec"]["template"]["spec"].get("volumes") or []
         mounted = next((each["configMap"]["name"] for each in volumes if each.get("configMap")), None)
         if mounted:
-            path = "/api/v1/namespaces/%s/configmaps/%s" % (space, mounted)
-            config_map = kube.find(path, "read ConfigMap %s/%s" % (space, mounted))
+            path = f"/api/v1/namespaces/{space}/configmaps/{mounted}"
+            config_map = kube.find(path, f"read ConfigMap {space}/{mounted}")
     reasons = policy_state(found, section, config_map, shown) + node_labels_missing(nodes, names)
     if daemon_set is not None and config_map is not None:
-        path = "/api/v1/namespaces/%s/pods" % daemon_set["metadata"]["namespace"]
+        path = f"/api/v1/namespaces/{daemon_set['metadata']['namespace']}/pods"
         pods = kube.list(path, "list Pods", labelSelector=_selector(daemon_set))
         restart = old_pods(daemon_set, config_map, pods)
         reasons += [restart] if restart else []
@@ -545,14 +547,14 @@ def wait_for_class(
     while True:
         try:
             between()
-            selector = "%s=%s" % (CLASS_LABEL, entry["name"])
+            selector = f"{CLASS_LABEL}={entry['name']}"
             items = kube.list("/api/v1/nodes", "list nodes", labelSelector=selector)
             nodes = {item["metadata"]["name"]: item for item in items}
             if entry.get("policy"):
                 reasons, daemon_set = _made_by_operator(kube, entry["policy"], nodes, entry["nodes"])
             else:
-                path = "/apis/apps/v1/namespaces/%s/daemonsets/%s" % (entry["namespace"], entry["daemon_set"])
-                reasons, daemon_set = [], kube.find(path, "read DaemonSet %s" % entry["daemon_set"])
+                path = f"/apis/apps/v1/namespaces/{entry['namespace']}/daemonsets/{entry['daemon_set']}"
+                reasons, daemon_set = [], kube.find(path, f"read DaemonSet {entry['daemon_set']}")
             reasons += class_state(daemon_set, nodes, entry)
         except KubeError as exc:
             if not isinstance(exc, Unreachable) and exc.code not in (429, 500, 502, 503, 504):
@@ -578,9 +580,7 @@ class Stale:
         found = {item["metadata"]["name"]: item for item in kube.list("/api/v1/nodes", "list nodes")}
         missing = sorted(set(nodes) - set(found))
         if missing:
-            raise KubeError(
-                "nodes that do not exist: %s. The cluster has: %s" % (some(missing), some(found) or "no node")
-            )
+            raise KubeError(f"nodes that do not exist: {some(missing)}. The cluster has: {some(found) or 'no node'}")
         self.nodes = {name: found[name] for name in sorted(nodes or found)}
         self.removable: t.Dict[str, t.List[str]] = {}
         self.blocked: t.Dict[str, t.Dict[str, str]] = {}
@@ -610,9 +610,7 @@ class Stale:
             "metadata": {"resourceVersion": self.nodes[name]["metadata"]["resourceVersion"]},
             "status": {"capacity": gone, "allocatable": gone},
         }
-        self.kube.merge(
-            "/api/v1/nodes/%s/status" % name, "remove %s from node %s" % (", ".join(gone), name), body, dry_run
-        )
+        self.kube.merge(f"/api/v1/nodes/{name}/status", f"remove {', '.join(gone)} from node {name}", body, dry_run)
 
     def _attempt(self, name: str, dry_run: bool) -> None:
         for left in (3, 2, 1, 0):

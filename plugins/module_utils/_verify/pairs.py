@@ -76,14 +76,14 @@ class Settings:
     def __post_init__(self) -> None:
         unknown = [test for test in self.tests if test not in PROGRAMS]
         if unknown:
-            raise ValueError("test %s is unknown; there are %s" % (unknown[0], ", ".join(PROGRAMS)))
+            raise ValueError(f"test {unknown[0]} is unknown; there are {', '.join(PROGRAMS)}")
         if self.topology not in TOPOLOGIES:
-            raise ValueError("topology %r is unknown; there are %s" % (self.topology, ", ".join(TOPOLOGIES)))
+            raise ValueError(f"topology {self.topology!r} is unknown; there are {', '.join(TOPOLOGIES)}")
         if not 0 <= self.min_share <= 1:
-            raise ValueError("min_share is %g; allowed is 0 to 1" % self.min_share)
+            raise ValueError(f"min_share is {self.min_share:g}; allowed is 0 to 1")
         for key in ("timeout", "forks"):
             if getattr(self, key) < 1:
-                raise ValueError("%s is %d; allowed is 1 or more" % (key, getattr(self, key)))
+                raise ValueError(f"{key} is {getattr(self, key)}; allowed is 1 or more")
 
 
 def settings_from(given: t.Mapping[str, t.Any]) -> Settings:
@@ -92,7 +92,7 @@ def settings_from(given: t.Mapping[str, t.Any]) -> Settings:
     values: t.Dict[str, t.Any] = {}
     for key, value in given.items():
         if key not in Settings.__dataclass_fields__:
-            raise ValueError("setting %s is unknown; there are %s" % (key, ", ".join(Settings.__dataclass_fields__)))
+            raise ValueError(f"setting {key} is unknown; there are {', '.join(Settings.__dataclass_fields__)}")
         if value is None or (value == "" and key in ("min_gbps", "max_us")):
             continue
         try:
@@ -107,7 +107,7 @@ def settings_from(given: t.Mapping[str, t.Any]) -> Settings:
                     raise ValueError(value)
                 values[key] = int(value) if isinstance(getattr(defaults, key), int) else number
         except (OverflowError, TypeError, ValueError):
-            raise ValueError("setting %s is %r, which is not a number" % (key, value)) from None
+            raise ValueError(f"setting {key} is {value!r}, which is not a number") from None
     return Settings(**values)
 
 
@@ -161,11 +161,11 @@ def _end(host: str, facts: Json, wanted: Json) -> t.Union[End, str]:
     software = device["kind"] == "software"
     gid_index = address = None
     if port["state"] != "Active":
-        return "the port is %s, only Active ports carry traffic" % (port["state"] or "in no known state")
+        return f"the port is {port['state'] or 'in no known state'}, only Active ports carry traffic"
     if wanted["link_layer"] == "Ethernet":
         usable = [gid for gid in gids if gid["type"] == "RoCE v2" and gid["ipv4"]]
         if not usable:
-            return "the port has no RoCE v2 GID with an IPv4 address: give %s one" % (wanted["netdev"] or "its netdev")
+            return f"the port has no RoCE v2 GID with an IPv4 address: give {wanted['netdev'] or 'its netdev'} one"
         # A port can have several (VLANs); the untagged interface of the port itself is the fabric's.
         own = [gid for gid in usable if gid["netdev"] == wanted["netdev"]]
         chosen = min(own or usable, key=lambda gid: int(gid["index"]))
@@ -175,7 +175,7 @@ def _end(host: str, facts: Json, wanted: Json) -> t.Union[End, str]:
         # Addressed by LID, so no GID index; GID 0 says the subnet (InfiniBand Architecture, 4.1.1).
         first = next((gid["gid"] for gid in gids if gid["index"] == 0), None)
         prefix = ":".join(str(first).split(":")[:4]) if first else ""
-        fabric = "%s %s" % (wanted["link_layer"], prefix)
+        fabric = f"{wanted['link_layer']} {prefix}"
     return End(
         host,
         str(wanted["device"]),
@@ -301,7 +301,7 @@ def floor(test: str, client: End, server: End, settings: Settings) -> t.Tuple[Js
     # Rounded: 0.8 * 200 shall not read 160.00000000000003.
     return (
         {"min_gbps": round(settings.min_share * min(rates), 6)},
-        "%g %% of the port's %g Gb/s" % (settings.min_share * 100, min(rates)),
+        f"{settings.min_share * 100:g} % of the port's {min(rates):g} Gb/s",
     )
 
 
@@ -355,7 +355,7 @@ def pair_groups(
             }
             planned = schedule(list(members), settings.topology)
             if not planned:
-                reason = "no other host of this run has a port in its fabric (%s)" % fabric
+                reason = f"no other host of this run has a port in its fabric ({fabric})"
                 for host, own in members.items():
                     untested[group] += [_untested(host, end.device, end.port, reason, False) for end in own]
             for one in planned:
@@ -471,7 +471,7 @@ def _error(result: Json, served: Json, output: str) -> Json:
         known = isinstance(status, int) and abs(status) < 256
         problem = explain(output, other, t.cast("int", status) if known else None)
     side = "" if problem.side == "client" else "the server says: "
-    said = " (%s)" % problem.line if problem.line and problem.line not in problem.cause else ""
+    said = f" ({problem.line})" if problem.line and problem.line not in problem.cause else ""
     return {"message": side + problem.cause + said, "remedy": problem.remedy}
 
 
@@ -515,10 +515,7 @@ def build_evidence(plan: Json, results: t.Mapping[str, t.Any]) -> Json:
         groups[group]["tests"].sort(key=_order)
         failures += [_sentence(group, entry) for entry in groups[group]["tests"] if entry["verdict"] != "pass"]
         failures += [
-            printable(
-                "%s: %s %s port %s was not measured: %s"
-                % (group, row["host"], row["device"], row["port"], row["reason"])
-            )
+            printable(f"{group}: {row['host']} {row['device']} port {row['port']} was not measured: {row['reason']}")
             for row in groups[group]["untested"]
             if row["defect"]
         ]
@@ -533,13 +530,13 @@ def _absent(pair: Json, ours: Json, theirs: Json, served: Json) -> t.Optional[Js
         answer = one.get(key)
         if not isinstance(answer, t.Mapping) or answer.get("unreachable"):
             return {
-                "cause": "%s could not be reached, so nothing was measured" % host,
-                "remedy": "see the messages of this run about %s" % host,
+                "cause": f"{host} could not be reached, so nothing was measured",
+                "remedy": f"see the messages of this run about {host}",
             }
         if answer.get("failed"):
             return {
-                "cause": "%s could not start its side: %s" % (host, answer.get("msg") or "the module failed"),
-                "remedy": "see the messages of this run about %s" % host,
+                "cause": f"{host} could not start its side: {answer.get('msg') or 'the module failed'}",
+                "remedy": f"see the messages of this run about {host}",
             }
     return {"cause": "nothing was measured", "remedy": "see the messages of this run"}
 
@@ -557,8 +554,8 @@ def _order(entry: Json) -> t.Tuple[t.Any, ...]:
 
 
 def _sentence(group: str, entry: Json) -> str:
-    ends = ["%s %s" % (entry[side]["host"], entry[side]["device"]) for side in ("client", "server")]
-    remedy = ". Remedy: %s" % entry["remedy"] if entry["remedy"] else ""
+    ends = [f"{entry[side]['host']} {entry[side]['device']}" for side in ("client", "server")]
+    remedy = f". Remedy: {entry['remedy']}" if entry["remedy"] else ""
     # Names and messages come from nodes and end on a terminal.
     return printable("%s: %s from %s to %s: %s%s" % (group, entry["test"], *ends, entry["message"], remedy))
 
@@ -571,13 +568,13 @@ _MAX_FAILED = 100
 
 def _cells(entry: Json, domain: str) -> t.Tuple[str, ...]:
     if entry["bandwidth_gbps"]:
-        figure = "%s Gb/s" % figure_of(entry["bandwidth_gbps"]["average"])
+        figure = f"{figure_of(entry['bandwidth_gbps']['average'])} Gb/s"
     elif entry["latency_us"]:
-        figure = "%s us" % figure_of(_typical(entry["latency_us"]))
+        figure = f"{figure_of(_typical(entry['latency_us']))} us"
     else:
         figure = "-"
     ends = [
-        "%s %s:%s" % (short(str(entry[side]["host"]), domain), entry[side]["device"], entry[side]["port"])
+        f"{short(str(entry[side]['host']), domain)} {entry[side]['device']}:{entry[side]['port']}"
         for side in ("client", "server")
     ]
     verdict = entry["verdict"] if entry["verdict"] == "pass" else entry["verdict"].upper()
@@ -586,7 +583,7 @@ def _cells(entry: Json, domain: str) -> t.Tuple[str, ...]:
 
 def _limit(entry: Json) -> str:
     bound = entry["floor"]
-    return ">= %s" % figure_of(bound["min_gbps"]) if "min_gbps" in bound else "<= %s" % figure_of(bound["max_us"])
+    return f">= {figure_of(bound['min_gbps'])}" if "min_gbps" in bound else f"<= {figure_of(bound['max_us'])}"
 
 
 def _many(entries: t.Sequence[Json]) -> t.Tuple[str, ...]:
@@ -603,7 +600,7 @@ def _many(entries: t.Sequence[Json]) -> t.Tuple[str, ...]:
         first["test"],
         span,
         _limit(first),
-        "%d tests, %s" % (len(entries), hosts_label(hosts["client"], 20)),
+        f"{len(entries)} tests, {hosts_label(hosts['client'], 20)}",
         hosts_label(hosts["server"], 20),
     )
 
@@ -627,11 +624,11 @@ def evidence_table(evidence: Json) -> t.List[str]:
         for entry in passed:
             kinds.setdefault((entry["test"], _limit(entry)), []).append(entry)
         rows += [_many(kinds[kind]) for kind in sorted(kinds)]
-    lines = ["all hosts in %s" % printable(domain[1:]), ""] if domain else []
+    lines = [f"all hosts in {printable(domain[1:])}", ""] if domain else []
     if rows:
         lines += table(("VERDICT", "TEST", "MEASURED", "WANTED", "CLIENT", "SERVER"), rows)
     if len(failed) > _MAX_FAILED:
-        lines.append("and %d more that did not pass, in the evidence" % (len(failed) - _MAX_FAILED))
+        lines.append(f"and {len(failed) - _MAX_FAILED} more that did not pass, in the evidence")
     left: t.Dict[t.Tuple[str, str], t.List[str]] = {}
     for row in untested:
         left.setdefault((_what(row), str(row["reason"])), []).append(short(str(row["host"]), domain))
@@ -642,4 +639,4 @@ def evidence_table(evidence: Json) -> t.List[str]:
 
 
 def _what(row: Json) -> str:
-    return "-" if row["device"] is None else "%s:%s" % (row["device"], row["port"])
+    return "-" if row["device"] is None else f"{row['device']}:{row['port']}"

@@ -166,11 +166,11 @@ def command_line(
     Only options that perftest has had since 4.5. ValueError says what is wrong with a value.
     """
     if program not in PROGRAMS:
-        raise ValueError("test %r is unknown; there are %s" % (program, ", ".join(PROGRAMS)))
+        raise ValueError(f"test {program!r} is unknown; there are {', '.join(PROGRAMS)}")
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*", device):
-        raise ValueError("device %r is not a name of an RDMA device" % device)
+        raise ValueError(f"device {device!r} is not a name of an RDMA device")
     if address is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.:%-]*|::[A-Fa-f0-9:.]*", address):
-        raise ValueError("address %r is neither an IP address nor a host name" % address)
+        raise ValueError(f"address {address!r} is neither an IP address nor a host name")
     size = message_bytes if message_bytes is not None else (2 if kind_of(program) == "latency" else 65536)
     for name, value, low, high in (
         ("port", port, 1, 254),
@@ -181,7 +181,7 @@ def command_line(
         ("tcp_port", tcp_port, 1, 65535),
     ):
         if not low <= value <= high:
-            raise ValueError("%s is %d; allowed is %d to %d" % (name, value, low, high))
+            raise ValueError(f"{name} is {value}; allowed is {low} to {high}")
     # -F: a CPU that clocks up is no reason for a warning between the rows.
     command = [
         program,
@@ -202,7 +202,7 @@ def command_line(
     if kind_of(program) == "bandwidth":
         command += ["-q", str(qps), "--report_gbits"]
     elif qps != 1:
-        raise ValueError("qps is %d; %s measures one queue pair" % (qps, program))
+        raise ValueError(f"qps is {qps}; {program} measures one queue pair")
     return command if address is None else [*command, address]
 
 
@@ -212,7 +212,7 @@ _TITLE = re.compile(r"^\s*(\w+) (BW|Latency|Bidirectional BW) (?:\w+ )*Test\b", 
 _PROGRAM = re.compile(r"\bib_(?:write|read|send|atomic)_(?:bw|lat)\b")
 _COLUMN = re.compile(r"#\w+|[A-Za-z_0-9.%]+(?: [A-Za-z0-9]+)?\[[^]]*\]|tps average")
 _NUMBER = r"-?(?:\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|nan|inf)"
-_ROW = re.compile(r"^\s*\d+(?:\s+%s){3,}\s*$" % _NUMBER)
+_ROW = re.compile(rf"^\s*\d+(?:\s+{_NUMBER}){{3,}}\s*$")
 
 _LATENCY_COLUMNS = ("#bytes", "#iterations", "min", "max", "typical", "average", "stdev", "p99", "p999")
 _BANDWIDTH_COLUMNS = ("#bytes", "#iterations", "peak", "average", "rate")
@@ -233,7 +233,7 @@ _COLUMN_NAMES = {
 
 def _first(pattern: str, text: str) -> t.Optional[str]:
     # The values end at a tab or at two blanks, where the second column of the header begins.
-    found = re.search(r"\b%s\s*:[ \t]*(\S+)" % pattern, text)
+    found = re.search(rf"\b{pattern}\s*:[ \t]*(\S+)", text)
     return found.group(1) if found else None
 
 
@@ -318,7 +318,7 @@ def _senseless(figures: t.Mapping[str, bool], cells: t.Mapping[str, str]) -> str
     """Names and printed values of the figures that cannot be."""
     wrong = [name for name, sensible in figures.items() if not sensible]
     labels = {"peak": "BW peak", "average": "BW average", "rate": "MsgRate"} if "rate" in figures else {}
-    return ", ".join("%s %s" % (labels.get(name, name), cells[name][:50]) for name in wrong)
+    return ", ".join(f"{labels.get(name, name)} {cells[name][:50]}" for name in wrong)
 
 
 def parse(text: str) -> Report:
@@ -602,8 +602,8 @@ def explain(client: str, server: str = "", status: t.Optional[int] = None) -> Pr
                 values = {key: value or "" for key, value in found.groupdict().items()}
                 return Problem(side, cause.format(found.group(), line=line, **values), remedy, line)
     last = [line.strip() for line in client.splitlines() if line.strip(" -*\t")]
-    ending = "with status %d" % status if status is not None and status >= 0 else "by signal %d" % -(status or 0)
-    cause = "perftest ended %s and without numbers" % ending if status is not None else "perftest gave no numbers"
+    ending = f"with status {status}" if status is not None and status >= 0 else f"by signal {-(status or 0)}"
+    cause = f"perftest ended {ending} and without numbers" if status is not None else "perftest gave no numbers"
     return Problem("client", cause, "run the command by hand on both hosts to see more", last[-1] if last else "")
 
 
@@ -611,7 +611,7 @@ def explain_senseless(figures: str) -> Problem:
     """Why figures are no measurement; figures: as measured() gives them in `senseless`."""
     return Problem(
         "client",
-        "perftest printed figures that cannot be: %s" % figures,
+        f"perftest printed figures that cannot be: {figures}",
         "measure again when the hosts have less to do: their clocks did not advance while they measured, or jumped",
         "",
     )
@@ -642,17 +642,17 @@ def timed_out(seconds: float, client: str, server: str = "") -> Problem:
 
 def figure_of(value: float) -> str:
     """Three significant digits, and no digit of the integer part lost."""
-    return "%d" % round(value) if 1000 <= abs(value) < math.inf else "%.3g" % value
+    return f"{round(value)}" if 1000 <= abs(value) < math.inf else f"{value:.3g}"
 
 
 def judge_bandwidth(average_gbps: float, min_gbps: float, why: str = "") -> Verdict:
     """average against the floor, both Gb/s; why: where the floor comes from, in words."""
-    reason = " (%s)" % why if why else ""
+    reason = f" ({why})" if why else ""
     if average_gbps >= min_gbps:
-        return Verdict("pass", "%s Gb/s >= %s Gb/s" % (figure_of(average_gbps), figure_of(min_gbps)), None)
+        return Verdict("pass", f"{figure_of(average_gbps)} Gb/s >= {figure_of(min_gbps)} Gb/s", None)
     return Verdict(
         "fail",
-        "%s Gb/s < %s Gb/s%s" % (figure_of(average_gbps), figure_of(min_gbps), reason),
+        f"{figure_of(average_gbps)} Gb/s < {figure_of(min_gbps)} Gb/s{reason}",
         "compare link rate and PCI width and speed of both devices with what they can, look for errors in the port counters, "
         "for other traffic, and for a process on another NUMA node than the device",
     )
@@ -660,11 +660,11 @@ def judge_bandwidth(average_gbps: float, min_gbps: float, why: str = "") -> Verd
 
 def judge_latency(typical_us: float, max_us: float, why: str = "") -> Verdict:
     """typical (median) latency against the bound, both microseconds."""
-    reason = " (%s)" % why if why else ""
+    reason = f" ({why})" if why else ""
     if typical_us <= max_us:
-        return Verdict("pass", "%s us <= %s us" % (figure_of(typical_us), figure_of(max_us)), None)
+        return Verdict("pass", f"{figure_of(typical_us)} us <= {figure_of(max_us)} us", None)
     return Verdict(
         "fail",
-        "%s us > %s us%s" % (figure_of(typical_us), figure_of(max_us), reason),
+        f"{figure_of(typical_us)} us > {figure_of(max_us)} us{reason}",
         "look for other traffic, for power saving states of the CPUs, for a congested or long path, and for errors in the port counters",
     )

@@ -54,7 +54,7 @@ def _missing(program: str) -> t.Optional[Json]:
     if shutil.which(program, path=_environment()["PATH"]):
         return None
     return {
-        "cause": "%s is not installed" % program,
+        "cause": f"{program} is not installed",
         "remedy": "install the package perftest (the role fabric.rdma.ofed does)",
     }
 
@@ -135,7 +135,7 @@ def _free_ports(first: int, count: int) -> t.List[int]:
         found.append(port)
     if len(found) < count:
         raise RunError(
-            "fewer than %d of the TCP ports %d to %d are free; give another first_port" % (count, first, first + 511)
+            f"fewer than {count} of the TCP ports {first} to {first + 511} are free; give another first_port"
         )
     return found
 
@@ -159,7 +159,7 @@ def default_address() -> t.Optional[str]:
 def _start_time(pid: int) -> t.Optional[str]:
     """Start of a process in clock ticks since boot (field 22 of proc(5) stat), None when it is gone or a zombie."""
     try:
-        with open("/proc/%d/stat" % pid, errors="replace") as handle:
+        with open(f"/proc/{pid}/stat", errors="replace") as handle:
             fields = handle.read().rpartition(")")[2].split()
     except OSError:
         return None
@@ -249,7 +249,7 @@ def start_servers(
     children = []
     try:
         for index, (port, (_program, command)) in enumerate(zip(ports, commands)):
-            path = os.path.join(run_dir, "%d.out" % index)
+            path = os.path.join(run_dir, f"{index}.out")
             output = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             try:
                 child = _start(command(port), deadline, output)
@@ -270,7 +270,7 @@ def start_servers(
         problem = None
         if index in waiting and children[index].poll() is None:
             problem = {
-                "cause": "the server did not listen on TCP port %d within %g s" % (server["port"], patience),
+                "cause": f"the server did not listen on TCP port {server['port']} within {patience:g} s",
                 "remedy": "see its output and the load of the host, or raise the time limit",
             }
         # One that ended tells why in its output, which the caller explains.
@@ -321,10 +321,10 @@ def _checked(run_dir: str) -> None:
         tempfile.gettempdir(),
         _run_base(),
     }:
-        raise RunError("run_dir '%s' is not one that role server has made" % run_dir)
+        raise RunError(f"run_dir '{run_dir}' is not one that role server has made")
     found = os.lstat(run_dir)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise RunError("run_dir '%s' is not a private directory of this user" % run_dir)
+        raise RunError(f"run_dir '{run_dir}' is not a private directory of this user")
 
 
 def stop_servers(run_dir: str) -> Json:
@@ -371,8 +371,8 @@ def _run_client(command: t.Sequence[str], timeout: int) -> Json:
             # The kernel's timer is the second one, for the case that this process dies.
             child = _start(command, timeout + 10, output.fileno())
         except OSError as exc:
-            cause = "%s cannot be started: %s" % (command[0], exc.strerror)
-            return {**result, "problem": {"cause": cause, "remedy": "install the package perftest anew"}}
+            cause = f"{command[0]} cannot be started: {exc.strerror}"
+            return {**result, "problem": {"cause": cause, "remedy": "reinstall the package perftest"}}
         try:
             result["status"] = child.wait(timeout)
         except subprocess.TimeoutExpired:

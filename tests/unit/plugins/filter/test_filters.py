@@ -83,14 +83,17 @@ def test_a_file_has_the_filter_of_its_name(path: Any) -> None:
         ),
         ("rdma_worse", ([], {}), "fabric.rdma.rdma_worse expects facts from before the change, found list"),
         ("rdma_worse", ({}, 1), "fabric.rdma.rdma_worse expects facts from after the change, found int"),
+        (
+            "rdma_worse",
+            ({"devices": 1}, {"devices": []}),
+            "fabric.rdma.rdma_worse expects two results of ib_facts, found something else (TypeError)",
+        ),
         ("rdma_prepared", ([], []), "fabric.rdma.rdma_prepared expects hostvars, found list"),
         ("rdma_prepared", ({}, "n"), "fabric.rdma.rdma_prepared expects a list of host names, found 'n'"),
-        ("rdma_table", ([],), "fabric.rdma.rdma_table expects facts by host or the plan of a group, found list"),
-        ("rdma_usable", ("x",), "fabric.rdma.rdma_usable expects the facts of a host, found str"),
         (
-            "rdma_usable",
-            (FACTS, {"state": "x"}),
-            "group of this host: rdma_want.state is 'x'; expected one of Active, any",
+            "rdma_table",
+            ([],),
+            "fabric.rdma.rdma_table expects facts or checks by host, or the plan of a group, found list",
         ),
         (
             "rdma_manifests",
@@ -173,25 +176,3 @@ def test_from_facts_to_objects() -> None:
     assert filter_named("rdma_wish")({"state": "any"}, "rdma_want") == []
     wishes = {"n": {**hostvars["n"], "rdma_groups": ["ib-a100"]}}
     assert filter_named("rdma_wishes")(wishes, {"ib-a100": ["n"]}, ["n"], plan=True) == []
-
-
-@pytest.mark.parametrize(
-    ("facts", "want", "usable", "found"),
-    [
-        (FACTS, None, ["mlx5_1"], None),
-        (FACTS, {"link_layer": "Ethernet"}, ["mlx5_bond_0"], None),
-        (
-            FACTS,
-            {"min_rate_gbps": 400},
-            [],
-            "mlx5_0 port 1: port is Down (phys state Disabled), the group wants Active; "
-            "mlx5_1 port 1: 200 Gb/s (4X HDR), the group wants at least 400 Gb/s; "
-            "mlx5_bond_0 port 1: Ethernet bond bond0 (active-backup), the group wants InfiniBand",
-        ),
-        ({}, None, [], "no RDMA device at all"),
-    ],
-)
-def test_usable(facts: dict[str, Any], want: Any, usable: list[str], found: str | None) -> None:
-    result = filter_named("rdma_usable")(facts, want)
-    assert [row["device"] for row in result["wanted"]] == usable
-    assert found in (None, result["found"])

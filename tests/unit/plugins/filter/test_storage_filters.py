@@ -13,7 +13,7 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.filter.rdma_initiator_duplicates import rdma_initiator_duplicates
 from ansible_collections.fabric.rdma.plugins.filter.rdma_storage import rdma_storage
-from ansible_collections.fabric.rdma.plugins.filter.rdma_storage_table import rdma_storage_table
+from ansible_collections.fabric.rdma.plugins.filter.rdma_table import rdma_table
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import MemoryTree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage import read_storage
 
@@ -39,12 +39,10 @@ def test_a_wish_that_makes_no_sense() -> None:
 def test_needs_and_their_table() -> None:
     result = rdma_storage(FACTS, {"nfs": False})
     assert (result["needed"], result["parts"]) == (True, ["iscsi"])
-    lines = rdma_storage_table({"b": result, "a": {"checks": []}}).splitlines()
+    lines = rdma_table({"b": result, "a": {"checks": []}}).splitlines()
     assert lines[0] == "a: 0 of 0 checks in order"
     assert lines[1].startswith("b: 2 of 11 checks in order")
     assert "  error    Package open-iscsi is not installed (packages). Remedy: install it" in lines
-    with pytest.raises(AnsibleFilterError, match="rdma_storage_table expects checks by host, found list"):
-        rdma_storage_table([])
 
 
 def host(name: str | None, **variables: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@
 """Real containerds that are laid out as k3s, RKE2, k0s and MicroK8s lay them out: directories, generated files, command lines.
 
 Their own programs are not here. What they do around containerd is done by the node of the test: it starts containerd as a child,
-writes its configuration anew at each start, or sources a script before.
+rewrites its configuration at each start, or sources a script before.
 """
 
 from __future__ import annotations
@@ -236,7 +236,7 @@ ranchers = pytest.mark.parametrize("layout", RANCHERS, ids=[layout.unit.partitio
 @pytest.mark.parametrize("generation", ["2"])
 @ranchers
 def test_a_directory_for_others(start: Start, layout: Layout) -> None:
-    """Its own file is written anew at the restart; ours is beside it, and has its effect."""
+    """Its own file is rewritten at the restart; ours is beside it, and has its effect."""
     config = k3s_config(layout.distribution, True, 3)
     machine = start(config, layout)
     result = twice(machine)
@@ -257,7 +257,7 @@ def test_a_directory_for_others(start: Start, layout: Layout) -> None:
     ("generation", "imports"), [("1.6", False), ("1.6", True), ("1.7", False), ("1.7", True), ("2", False)]
 )
 @ranchers
-def test_a_file_that_is_written_anew(start: Start, generation: str, layout: Layout, imports: bool) -> None:
+def test_a_file_that_is_rewritten(start: Start, generation: str, layout: Layout, imports: bool) -> None:
     """Without a directory for others, or with a containerd for which a file there replaces all others, there is no place for it."""
     machine = start(k3s_config(layout.distribution, imports, 3 if generation == "2" else 2), layout)
     before = machine.files()
@@ -266,7 +266,7 @@ def test_a_file_that_is_written_anew(start: Start, generation: str, layout: Layo
         "with containerd 1.* replace all settings" if imports else "that file imports no directory for files of others"
     )
     with pytest.raises(
-        MemlockError, match=rf"^{name} writes .*config\.toml anew at every start, and {why}.*method to limit"
+        MemlockError, match=rf"^{name} rewrites .*config\.toml at every start, and {why}.*method to limit"
     ):
         run(machine)
     assert (machine.files(), machine.starts) == (before, 1)
@@ -292,7 +292,7 @@ def test_microk8s(start: Start) -> None:
     machine = start(SIMPLE, MICROK8S)
     before = machine.files()
     with pytest.raises(
-        MemlockError, match=r"^method spec: MicroK8s writes containerd's configuration anew at every start"
+        MemlockError, match=r"^method spec: MicroK8s rewrites containerd's configuration at every start"
     ):
         run(machine)
     assert (machine.files(), machine.starts) == (before, 1)

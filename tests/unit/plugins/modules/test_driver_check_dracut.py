@@ -105,7 +105,7 @@ def node(tmp_path: Path) -> Node:
     return Node(tmp_path)
 
 
-def test_an_image_with_the_old_driver_is_made_anew(node: Node) -> None:
+def test_an_image_with_the_old_driver_is_rebuilt(node: Node) -> None:
     """What the role does of it: list, compare, run the command that the module names, list again."""
     node.run("dracut", "--force", IMAGE, KERNEL)
     assert node.check() == {

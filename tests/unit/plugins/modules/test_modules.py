@@ -137,6 +137,13 @@ def test_a_root_that_is_not_there(module: str, tmp_path: Path) -> None:
     )
 
 
+def test_a_capture_needs_its_directory(tmp_path: Path) -> None:
+    dest = tmp_path / "none" / "a.capture"
+    result = run("capture", dest=str(dest), root=str(CAPTURE))
+    assert (result["failed"], result["msg"]) == (True, f"dest '{dest}' cannot be written: No such file or directory")
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("name", ["a.capture", "a.tar.gz"])
 def test_capture(name: str, tmp_path: Path) -> None:
     dest = tmp_path / name

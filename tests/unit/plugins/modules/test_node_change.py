@@ -81,7 +81,12 @@ def test_a_file_that_cannot_be_read_is_a_change_that_never_ended(path: Path, jun
 
 
 def test_facts_that_are_none_are_refused(path: Path) -> None:
-    assert "before: expected facts" in begun(path, {"devices": [{}]})["msg"]
+    for junk in (
+        {"devices": [{}]},
+        {"devices": [{"name": "m", "pci": None, "ports": "abc"}]},
+        {"runtime": {"containerd": "x"}},
+    ):
+        assert "before: expected facts" in begun(path, junk)["msg"]
     assert not path.exists()
 
 

@@ -31,6 +31,22 @@ def wrong(plans: bool = True, hosts: t.Sequence[str] = ("a1",), **changes: Json)
     return inventory_problems(hostvars(**changes), GROUPS, hosts, plans)
 
 
+def test_what_is_given_may_be_odd() -> None:
+    found = inventory_problems(hostvars(), GROUPS, ["a1"], plans=True, given={"rdma_rollout": deep()})
+    assert any(text.startswith("rdma_rollout cannot be read: ") for text in found)
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {"rdma_ofed": {"method": "inbox", "activate": "none", "version": "", "packages": ["rdma-core"]}},
+        {"rdma_memlock": {"enabled": False, "method": "limit", "handlers": ["runc"]}},
+    ],
+)
+def test_what_says_nothing_else_is_no_mistake(wish: Json) -> None:
+    assert wrong(a=wish) == []
+
+
 def test_nothing_wrong() -> None:
     assert wrong() == []
 
@@ -43,6 +59,13 @@ def test_all_groups_at_once_whatever_the_run_is_for() -> None:
         "group b: rdma_ofed",
     ]
     assert all("did you mean" in text for text in found)
+
+
+def deep() -> t.Any:
+    value: t.Any = 1
+    for _level in range(100):
+        value = [value]
+    return value
 
 
 @pytest.mark.parametrize(
@@ -69,6 +92,59 @@ def test_all_groups_at_once_whatever_the_run_is_for() -> None:
         ({"a": {"rdma_resource": None}}, "group a: rdma_resource.name is None; expected letters"),
         ({"a": {"rdma_rails": "{name}-{rail}"}}, "group a: rdma_rails is '{name}-{rail}'; expected"),
         ({"a": {"rdma_ofed": {"method": "doca", "version": "2.9.1"}}}, "group a: rdma_ofed.method doca also needs"),
+        # what goes together, and what does nothing
+        (
+            {"a": {"rdma_ofed": {"version": "2.9.1", "repository": "https://x/doca/2.9.1"}}},
+            "group a: rdma_ofed.method is inbox, the default, which does nothing with version, repository; set the method that is meant",
+        ),
+        (
+            {"a": {"rdma_ofed": {"method": "none", "activate": "reboot"}}},
+            "group a: rdma_ofed.method is none, which does nothing with activate;",
+        ),
+        (
+            {
+                "a": {
+                    "rdma_ofed": {
+                        "method": "mlnx_iso",
+                        "version": "24.10-1.1.4.0",
+                        "iso": "/x.iso",
+                        "repository": "https://x",
+                        "key": "/k",
+                        "key_checksum": "sha256:0",
+                        "packages": ["x"],
+                    }
+                }
+            },
+            "group a: rdma_ofed.method is mlnx_iso, which does nothing with repository, key, key_checksum, packages;",
+        ),
+        (
+            {
+                "a": {
+                    "rdma_ofed": {
+                        "method": "doca",
+                        "version": "2.9.1",
+                        "repository": "https://x/doca/2.9.1",
+                        "key": "/k",
+                        "iso": "/x.iso",
+                        "install_options": ["x"],
+                    }
+                }
+            },
+            "group a: rdma_ofed.method is doca, which does nothing with iso, install_options;",
+        ),
+        (
+            {"a": {"rdma_memlock": {"method": "limit", "handlers": ["runc"]}}},
+            "group a: rdma_memlock.method limit is for all runtime handlers; take handlers out",
+        ),
+        (
+            {"all": {"rdma_rollout": {"tolerations": [{"key": "a"}, {"operater": "Exists"}]}}},
+            "rdma_rollout.tolerations[1] has no key operater; it knows effect, key, operator, tolerationSeconds, value; did you mean operator?",
+        ),
+        (
+            {"all": {"rdma_rollout": {"resources": {"limit": {}}}}},
+            "rdma_rollout.resources has no key limit; it knows limits",
+        ),
+        ({"a": {"rdma_storage": deep()}}, "group a: rdma_storage cannot be read: "),
         ({"a": {"rdma_memlock": {"soft": 2, "hard": 1}}}, "group a: RLIMIT_MEMLOCK: soft 2 is above hard 1"),
         (
             {"a": {"rdma_ofed": {"version": 24.10}}},

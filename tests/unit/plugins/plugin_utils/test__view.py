@@ -217,6 +217,28 @@ def test_plans_are_merged(tmp_path: Path) -> None:
     assert merged_plan(fresh, str(path), names) == merged
 
 
+def test_a_host_that_moves_leaves_the_group_that_it_was_in(tmp_path: Path) -> None:
+    """The group is not planned in this run; the one that the host is in now is."""
+    path = tmp_path / "plan.json"
+    old = planned(hosts=["a1", "a2"]) | {"classes": [{"name": "x", "hosts": ["a1", "a2"]}]}
+    path.write_text(json.dumps({"groups": {"a": old}}))
+    names = ["a", "b", "c"]
+
+    def kept(**groups: Any) -> Any:
+        return merged_plan({"groups": groups, "warnings": []}, str(path), names)["groups"]["a"]
+
+    moved = kept(b=planned("a2", hosts=["a2"]))
+    assert (moved["hosts"], moved["classes"][0]["hosts"], moved["planned"]) == (["a1"], ["a1"], False)
+    # a group that could not be planned has nothing yet
+    assert kept(b=planned(hosts=["a2"]) | {"planned": False})["hosts"] == ["a1", "a2"]
+    assert kept(c=planned("c1", hosts=["c1"]))["classes"] == old["classes"]
+    # the group itself could not be planned
+    assert kept(a=planned(hosts=["a1", "a2"]) | {"planned": False})["hosts"] == ["a1", "a2"]
+    path.write_text(json.dumps({"groups": {"a": {**old, "hosts": "a1"}}}))
+    with pytest.raises(ViewError, match="cannot be read as the plan of an earlier run"):
+        kept()
+
+
 def test_hosts_that_are_taken_out_leave_what_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     rows = {"a": [1], "b": [2]}

@@ -367,7 +367,7 @@ def failure(task: Json, values: Json) -> str:
                 values = {**values, name: environments[0].from_string(text.strip()).render(values)}
                 del left[name]
     assertion = task["ansible.builtin.assert"]
-    good = environments[0].from_string("{{ %s }}" % assertion["that"]).render(values)
+    good = environments[0].from_string(f"{{{{ {assertion['that']} }}}}").render(values)
     return "" if good else environments[1].from_string(assertion["fail_msg"]).render(values)
 
 

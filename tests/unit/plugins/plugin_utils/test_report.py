@@ -327,7 +327,7 @@ def test_no_measurement_where_there_should_be_one_does_not_look_like_success(
     sample["evidence"] = [] if tests is None else [{"schema": 1, "group": "ib-a100", "tests": tests, "untested": []}]
     model = model_of(sample, expected=["ib-a100-1", "ib-a100-2"])
     assert (model["verdict"]["state"], model["groups"][0]["state"]) == ("warn", "warn")
-    assert model["verdict"]["text"] == "Group ib-a100 is planned, not measured, with something to note"
+    assert model["verdict"]["text"] == "Group ib-a100 is planned, not measured. Read the notes"
     (item,) = [item for item in model["groups"][0]["problems"] if item["state"] == "warn"]
     assert item["text"] == "nothing was measured in this run, although 2 hosts could have been"
     assert "✓" not in render_summary(model)
@@ -340,7 +340,7 @@ def test_a_group_that_is_only_planned_is_not_called_ready(sample: dict[str, Any]
     model = model_of(sample)
     assert [(group["name"], group["state"]) for group in model["groups"]] == [("ib-a100", "ok"), ("other", "info")]
     assert model["verdict"]["state"] == "info"
-    assert model["verdict"]["text"] == "1 group is ready; planned, but not measured: other"
+    assert model["verdict"]["text"] == "1 of 2 groups is ready; not measured yet: other"
     assert "Planned, not measured" in Page(render_html(model)).words()
 
 

@@ -435,6 +435,22 @@ def test_a_member_of_negative_size_is_refused(make: Callable[[str, int], bytes],
             load_archive(blob, "x")
 
 
+def test_a_negative_size_is_seen_before_tarfile_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This tarfile may refuse it itself; an older one has gone back to the member before by the time it hands this one on."""
+
+    def older(cls: type[tarfile.TarInfo], _buf: bytes, _encoding: str, _errors: str) -> tarfile.TarInfo:
+        found = cls("b")
+        found.size = size
+        return found
+
+    monkeypatch.setattr(tarfile.TarInfo, "frombuf", classmethod(older))
+    size = 1
+    assert _tree._Member.frombuf(b"", "utf-8", "strict").size == 1
+    size = -512
+    with pytest.raises(tarfile.ReadError, match=r"^member 'b' has a negative size$"):
+        _tree._Member.frombuf(b"", "utf-8", "strict")
+
+
 def test_members_of_one_name_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_tree, "_MAX_CAPTURE_ENTRIES", 3)
     for name in ("a", "."):

@@ -23,13 +23,11 @@ from ansible_collections.fabric.rdma.plugins.module_utils._containerd.config imp
     ConfigFile,
     Handler,
     Plan,
-    cri_plugin,
     default_handler,
     dump_difference,
     effective,
     load,
     plan_edits,
-    plan_removal,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.toml import parse
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils.containerd_node import (
@@ -102,13 +100,6 @@ def test_version_of_a_file_without_one() -> None:
     files = {"config.toml": 'version = 2\nimports = ["a.toml"]', "a.toml": ""}
     assert [file.version for file in loaded(files, (1, 7))] == [2, 2]
     assert loaded({"config.toml": ""}, (2, 1))[0].version == 1
-    assert [cri_plugin(version) for version in (0, 1, 2, 3, 4)] == [
-        "cri",
-        "cri",
-        "io.containerd.grpc.v1.cri",
-        "io.containerd.cri.v1.runtime",
-        "io.containerd.cri.v1.runtime",
-    ]
 
 
 def test_no_main_file() -> None:
@@ -315,7 +306,7 @@ EDITS = [(name, generation) for name in CONFIGS for generation in ALL]
 def after(files: Files, plan: Plan) -> Files:
     texts = {os.path.join("/etc/containerd", path): text for path, text in files.items()}
     texts.update({**plan.edits, **plan.creates})
-    return {path: text for path, text in texts.items() if path not in plan.removes}
+    return texts
 
 
 def specs_of(handlers: Any) -> dict[str, str]:
@@ -339,7 +330,7 @@ def test_edits(name: str, generation: tuple[int, int]) -> None:
     then = effective(loaded(new, generation), generation)
     assert {n: h[:2] for n, h in then.items()} == {n: (specs[n], h.runtime_type) for n, h in before.items()}
     assert plan_edits(loaded(new, generation), generation, specs) == Plan({}, {}, [])
-    back = plan_removal(loaded(new, generation), generation, set(specs.values()))
+    back = plan_edits(loaded(new, generation), generation, dict.fromkeys(specs))
     assert not back.refusals
     found = effective(loaded(after(new, back), generation), generation)
     assert {n: h.runtime_type for n, h in found.items()} == {n: h.runtime_type for n, h in before.items()}
@@ -407,17 +398,9 @@ def test_a_drop_in_goes_behind_all_others() -> None:
         '\n[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]\nbase_runtime_spec = "/etc/containerd/base.json"\n'
     }
     new = after(files, plan)
-    # ours is edited from then on, and goes when nothing is left in it
+    # ours is edited from then on
     again = plan_edits(loaded(new, (2, 1)), (2, 1), {"nvidia": "/m"})
     assert list(again.edits) == list(plan.creates)
-    some = plan_removal(loaded(new, (2, 1)), (2, 1), {"/n"})
-    assert (list(some.edits), some.removes) == (list(plan.creates), ())
-    back = plan_removal(loaded(new, (2, 1)), (2, 1), {"/n", SPEC})
-    assert (back.edits, back.removes) == ({}, tuple(plan.creates))
-    # somebody wrote in it
-    path = next(iter(plan.creates))
-    touched = {**new, path: new[path] + "# by hand\n"}
-    assert plan_removal(loaded(touched, (2, 1)), (2, 1), {"/n", SPEC}).removes == ()
 
 
 def test_an_import_into_which_nobody_writes_is_left_alone() -> None:
@@ -467,9 +450,6 @@ def test_taking_a_setting_away() -> None:
     plan = plan_edits(loaded(files, (2, 1)), (2, 1), {"runc": None})
     assert [text.count("base_runtime_spec") for text in plan.edits.values()] == [0, 0]
     assert effective(loaded(after(files, plan), (2, 1)), (2, 1))["runc"].base_runtime_spec is None
-    # what somebody else had set before comes back
-    plan = plan_removal(loaded(files, (2, 1)), (2, 1), {"/new"})
-    assert effective(loaded(after(files, plan), (2, 1)), (2, 1))["runc"].base_runtime_spec == "/old"
     assert plan_edits(loaded(files, (2, 1)), (2, 1), {"kata": None}) == Plan({}, {}, [])
 
 
@@ -536,13 +516,13 @@ INLINE = f"version = 2\n[{V2}.containerd.runtimes]\nrunc = {{ runtime_type = 'x'
 )
 def test_refusals(files: Files, generation: tuple[int, int], specs: dict[str, str | None], message: str) -> None:
     plan = plan_edits(loaded(files, generation), generation, specs)
-    assert (plan.edits, plan.creates, plan.removes) == ({}, {}, ())
+    assert (plan.edits, plan.creates) == ({}, {})
     assert [refusal[: len(message)] for refusal in plan.refusals[:1]] == [message]
 
 
 def test_a_removal_that_is_refused() -> None:
-    plan = plan_removal(loaded({"config.toml": INLINE}, (2, 1)), (2, 1), {"/old"})
-    assert (plan.edits, plan.removes, len(plan.refusals)) == ({}, (), 1)
+    plan = plan_edits(loaded({"config.toml": INLINE}, (2, 1)), (2, 1), {"runc": None})
+    assert (plan.edits, len(plan.refusals)) == ({}, 1)
     assert plan.refusals[0].endswith("Remove base_runtime_spec of the runtime handler runc by hand")
 
 
@@ -645,7 +625,8 @@ def test_as_the_real_one_merges(name: str, tmp_path: Path) -> None:
             assert before is None
             continue
         assert before is not None
-        plugin = parse(before)["plugins"][cri_plugin(2 if generation < (2, 0) else 3)]
+        tables = parse(before)["plugins"]
+        plugin = tables["io.containerd.grpc.v1.cri" if generation < (2, 0) else "io.containerd.cri.v1.runtime"]
         real = {
             handler: (table.get("base_runtime_spec") or None, table.get("runtime_type") or None)
             for handler, table in plugin["containerd"].get("runtimes", {}).items()

@@ -456,7 +456,7 @@ def test_no_toml_is_no_refusal() -> None:
         set_value("a = 1", [], 1)
 
 
-def test_a_value_that_is_there_is_not_written_anew() -> None:
+def test_a_value_that_is_there_is_not_rewritten() -> None:
     text = "a = [ # x\n 'b',\n]\nc = 'd'\ne = 0x10\nf = 1\n"
     assert set_value(text, ["a"], ["b"]) == set_value(text, ["c"], "d") == set_value(text, ["e"], 16) == text
     # True is no 1

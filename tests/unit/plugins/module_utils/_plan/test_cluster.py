@@ -17,12 +17,14 @@ from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather, record
+from ansible_collections.fabric.rdma.plugins.module_utils._plan import solver
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.cluster import plan_groups
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import PlanError, plan_group, validate_wishes
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.ports import usable_ports
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.solver import SHARED, Function
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.solver import SHARED, Function, classes_of
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.sriov import VERSIONS, sriov_config, sriov_functions
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.table import plan_table
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import plan_manifests
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, Machine, checked, facts_of
 
 Json = dict[str, Any]
@@ -261,7 +263,8 @@ def test_no_port_is_lost_silently(cluster: dict[str, Json], want: Json, strategy
     assert set(wanted) | set(left_out) == every
     for host in cluster:
         assert (host in plan["wanted"]) != any(
-            text.startswith(f"host {host} has no usable port") for text in plan["errors"]
+            text.startswith((f"host {host} has no usable port", f"host {host}: no selectors are exact"))
+            for text in plan["errors"]
         )
 
 
@@ -822,6 +825,29 @@ def test_a_healthy_host_does_not_follow_a_sick_one() -> None:
     assert classes["sick",] == {"ifNames": ["a0", "a1"]}
 
 
+def test_hosts_that_leave_out_most_come_first() -> None:
+    """They say what a class can be; in another order there would be three."""
+
+    def host(*functions: tuple[str, str, str, bool]) -> list[Function]:
+        return [
+            Function(("15b3", device, "mlx5_core", link, netdev), "p" * wanted, f"0000:0{at}:00.0", (netdev,), (1,), "")
+            for at, (device, link, netdev, wanted) in enumerate(functions)
+        ]
+
+    hosts = {
+        "h0": host(("101b", "infiniband", "d", True)),
+        "h1": host(("1017", "ether", "d", True)),
+        "h2": host(("1017", "infiniband", "d", False), ("101b", "infiniband", "a", True)),
+        "h3": host(("1021", "infiniband", "a", False), ("1021", "ether", "d", True)),
+    }
+    classes, refused = classes_of(SHARED, hosts, "auto")
+    assert refused == []
+    assert classes == [
+        (["h0", "h2"], {"p": {"deviceIDs": ["101b"]}}),
+        (["h1", "h3"], {"p": {"deviceIDs": ["1017", "1021"], "linkTypes": ["ether"]}}),
+    ]
+
+
 def test_names_of_one_host_alone_are_listed() -> None:
     """Where each host has names of its own, one list of all of them would be exact, too, and change with every new host."""
     cluster = {f"n{host}": ports_of(f"a{host}x b{host}x c{host}x") for host in range(5)}
@@ -866,6 +892,207 @@ def test_a_port_that_goes_down_changes_nothing_for_other_hosts(
         "classes"
     ]
     assert of_others(after) == of_others(alone)
+
+
+def test_a_port_that_goes_down_on_a_host_that_no_selectors_fit_then() -> None:
+    """By device IDs, a port that is down cannot be told from one that is not: that costs its host, and nobody else."""
+    want = {**wishes({"link_layer": "Ethernet"}), "strategy": "device_ids"}
+    cluster = {name: ports_of("a0 a1") for name in ("h0", "h1", "h2")}
+    before = plan_groups(cluster, {"g": {**want, "hosts": sorted(cluster)}})["groups"]["g"]
+    cluster["h1"] = ports_of("a0 a1", down="a1")
+    cluster["h2"] = ports_of("a0 a1", down="a0")
+    plan = plan_groups(cluster, {"g": {**want, "hosts": sorted(cluster)}}, earlier={"g": before["classes"]})
+    after = plan["groups"]["g"]
+    assert after["planned"]
+    assert [(entry["name"], entry["hosts"]) for entry in after["classes"]] == [(before["classes"][0]["name"], ["h0"])]
+    assert [text[: len("host h1: no selectors are exact: ")] for text in after["errors"]] == [
+        "host h1: no selectors are exact: ",
+        "host h2: no selectors are exact: ",
+    ]
+    assert sorted(after["wanted"]) == sorted(after["environment"]) == ["h0"]
+    assert {row["device"] for row in after["exclusions"] if row["host"] == "h1"} == {"mlx5_0", "mlx5_1"}
+    # a configuration that would reach that host, too, is none
+    assert plan["cluster"]["config"] is None
+    # where all are so, that is how they are: their group cannot be planned
+    del cluster["h0"]
+    whole = plan_groups(cluster, {"g": {**want, "hosts": sorted(cluster)}})["groups"]["g"]
+    assert not whole["planned"]
+    assert "no selectors are exact" in whole["errors"][0]
+
+
+def on(distribution: str | None, netdevs: str = "a0 a1") -> Json:
+    facts = ports_of(netdevs)
+    return {**facts, "runtime": {**(facts.get("runtime") or {}), "distribution": distribution}}
+
+
+def test_a_daemon_set_mounts_one_directory_of_kubelets() -> None:
+    """A node that says that it runs k0s costs nobody else anything, whether or not it lies."""
+    want = wishes({"link_layer": "Ethernet"})
+    cluster = {name: on("kubeadm") for name in ("h0", "h1", "h2")}
+    before = plan_group("g", cluster, want)
+    assert [entry["hosts"] for entry in before["classes"]] == [["h0", "h1", "h2"]]
+    cluster["h1"] = on("k0s")
+    plan = plan_groups(cluster, {"g": {**want, "hosts": sorted(cluster)}}, earlier={"g": before["classes"]})
+    after = plan["groups"]["g"]
+    classes = {tuple(entry["hosts"]): entry for entry in after["classes"]}
+    assert classes.keys() == {("h1",), ("h0", "h2")}
+    assert classes["h0", "h2"]["name"] == before["classes"][0]["name"] != classes["h1",]["name"]
+    assert classes["h0", "h2"]["selectors"] == classes["h1",]["selectors"] == before["classes"][0]["selectors"]
+    assert "/var/lib/k0s/kubelet" in classes["h1",]["reason"]
+    assert any("/var/lib/k0s/kubelet" in text for text in after["warnings"])
+    assert not any("no single configuration" in text for text in after["warnings"])
+    assert plan["cluster"]["config"]["configList"]
+    # not yet in a cluster, or of another distribution with the same directory
+    assert len(plan_group("g", {"h0": on(None), "h1": on("k3s"), "h2": on("rke2")}, want)["classes"]) == 1
+    settings = {
+        "namespace": "rdma",
+        "image": "x/y:1",
+        "priority_class": "p",
+        "kubelet_root": "auto",
+        "tolerations": [],
+        "resources": {},
+        "distributions": {name: facts["runtime"]["distribution"] for name, facts in cluster.items()},
+    }
+    mounts = {
+        path.split("/")[-1]: [volume["hostPath"]["path"] for volume in each["spec"]["template"]["spec"]["volumes"][:1]]
+        for path, each in plan_manifests(plan, settings).items()
+        if each["kind"] == "DaemonSet"
+    }
+    assert sorted(mounts.values()) == [["/var/lib/k0s/kubelet/device-plugins"], ["/var/lib/kubelet/device-plugins"]]
+
+
+# What is wanted on a host, and sometimes a card that is not.
+CARDS = st.tuples(
+    st.lists(st.sampled_from(["0x1017", "0x1021"]), min_size=1, max_size=3),
+    st.sampled_from([None, None, None, "0x101b", "0x1021"]),
+)
+
+
+@settings(max_examples=150)
+@given(st.lists(CARDS, min_size=1, max_size=4), CARDS, st.booleans(), st.data())
+def test_a_port_that_goes_down_and_comes_up_again_changes_nothing_for_other_hosts(
+    others: list[tuple[list[str], str | None]], own: tuple[list[str], str | None], spare: bool, data: st.DataObject
+) -> None:
+    """Also where every host has a card without a cable, and where the host had decided what its class is selected by."""
+
+    def host(cards: tuple[list[str], str | None], down: int | None = None) -> Json:
+        machine = Machine()
+        for index, ids in enumerate(cards[0]):
+            # without a netdev, as InfiniBand is without ib_ipoib
+            function = machine.function(f"0000:{16 + index:02x}:00.0", device=ids)
+            state = "1: DOWN" if index == down else "4: ACTIVE"
+            machine.port(machine.hca(f"mlx5_{index}", function), link_layer="InfiniBand", state=state)
+        if cards[1]:
+            function = machine.function("0000:50:00.0", device=cards[1])
+            machine.port(machine.hca("mlx5_8", function), link_layer="Ethernet")
+            machine.netdev("eth0", function)
+        if spare:
+            function = machine.function("0000:60:00.0", device="0x1015")
+            machine.port(machine.hca("mlx5_9", function), link_layer="InfiniBand", state="1: DOWN")
+        return facts_of(machine)
+
+    def planned(hosts: dict[str, Json], earlier: Any = None) -> Json:
+        known = {"g": earlier} if earlier else None
+        wish = {**wishes({"link_layer": "InfiniBand"}), "hosts": sorted(hosts)}
+        return plan_groups(hosts, {"g": wish}, earlier=known)["groups"]["g"]
+
+    def of_others(plan: Json) -> dict[str, Any]:
+        return {
+            name: (entry["name"], [other for other in entry["hosts"] if other != "h9"], entry["config"])
+            for entry in plan["classes"]
+            for name in entry["hosts"]
+            if name != "h9"
+        }
+
+    hosts = {f"h{number}": host(cards) for number, cards in enumerate(others)}
+    before = planned({**hosts, "h9": host(own)})
+    assume(before["planned"] and not before["errors"])
+    down = data.draw(st.integers(0, len(own[0]) - 1))
+    during = planned({**hosts, "h9": host(own, down)}, before["classes"])
+    assert during["planned"]
+    assert of_others(during) == of_others(before)
+    after = planned({**hosts, "h9": host(own)}, during["classes"])
+    assert [(each["name"], each["hosts"], each["config"]) for each in after["classes"]] == [
+        (each["name"], each["hosts"], each["config"]) for each in before["classes"]
+    ]
+
+
+def cards_of(*cards: tuple[str, str], down: str = "") -> Json:
+    """A host with a wanted function for each (device ID, netdev); those of which the port is down."""
+    machine = Machine()
+    for index, (ids, netdev) in enumerate(cards):
+        function = machine.nic(f"mlx5_{index}", netdev, f"0000:{16 + index:02x}:00.0", device="0x" + ids)
+        if netdev in down.split():
+            machine.files(f"{function}/infiniband/mlx5_{index}/ports/1", state="1: DOWN")
+    return facts_of(machine)
+
+
+def replanned(hosts: dict[str, Json], earlier: Any, **more: Any) -> dict[str, Any]:
+    wish = {**wishes({"link_layer": "Ethernet"}), **more, "hosts": sorted(hosts)}
+    return plan_groups(hosts, {"g": wish}, earlier={"g": earlier} if earlier else None)["groups"]["g"]["classes"]
+
+
+def labels(classes: Any) -> dict[str, str]:
+    return {host: entry["name"] for entry in classes for host in entry["hosts"]}
+
+
+def test_the_rest_of_a_class_keeps_its_name_when_most_of_it_goes_down() -> None:
+    """A leaf switch is dead: whoever is well is not disturbed, on the way down and back."""
+    pair = (("1017", "a0"), ("1021", "a1"))
+    hosts = {f"h{number}": cards_of(*pair) for number in range(3)}
+    before = replanned(hosts, None)
+    sick = {**hosts, "h0": cards_of(*pair, down="a0"), "h1": cards_of(*pair, down="a0")}
+    during = replanned(sick, before)
+    assert labels(during)["h2"] == labels(before)["h2"] != labels(during)["h0"]
+    assert labels(replanned(hosts, during)) == labels(before)
+
+
+def test_other_wishes_are_another_plan() -> None:
+    """A port that never has a cable keeps hosts in their classes, and not in those of wishes that nobody has any more."""
+    hosts = {f"h{number}": cards_of(("1017", "a0"), ("1015", "s0"), down="s0") for number in range(2)}
+    by_name = replanned(hosts, None, strategy="ifnames")
+    assert "ifNames" in by_name[0]["selectors"]
+    assert replanned(hosts, by_name, strategy="ifnames") == by_name
+    assert "ifNames" not in replanned(hosts, by_name)[0]["selectors"]
+
+
+def test_hosts_that_come_one_by_one_have_no_class_each() -> None:
+    kinds = [("1017", "1021", "101b", "1019", "101d", "a2d6")[number] for number in range(6)]
+    hosts: dict[str, Json] = {}
+    classes: Any = None
+    for number, ids in enumerate(kinds):
+        hosts[f"h{number}"] = cards_of((ids, "a0"), ("1015", "s0"), down="s0")
+        classes = replanned(hosts, classes)
+    assert len(classes) <= 2 * len(replanned(hosts, None)) + 1
+
+
+def test_a_host_that_was_dark_does_not_join_one_with_a_port_down() -> None:
+    sick = cards_of(("1017", "a0"), ("1017", "z0"), down="z0")
+    hosts = {"h0": cards_of(("1017", "a0")), "h1": sick}
+    before = replanned(hosts, None)
+    during = replanned({**hosts, "h0": cards_of(("1017", "a0"), down="a0")}, before)
+    assert labels(replanned(hosts, during)) == labels(before)
+
+
+def test_many_hosts_that_no_selectors_fit_are_left_out_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A leaf switch that is dead is no reason for a plan of an hour: each sort of host is searched a few times, however many there are."""
+    well = Function(("15b3", "1017", "mlx5_core", "", ""), "p", "0000:01:00.0", ("mlx5_0",), (1,), "")
+    sick = well._replace(pool="", pci="0000:02:00.0", devices=("mlx5_1",), why="Down", sick=True)
+    hosts = {"well": [well]}
+    for number in range(200):
+        other = sick._replace(values=(*well.values[:4], f"e{number}"), why="", sick=False)
+        hosts[f"h{number:04}"] = [well, sick, other]
+    made = []
+
+    class Counted(solver.Catalogue):
+        def __init__(self, *arguments: Any) -> None:
+            made.append(arguments)
+            super().__init__(*arguments)
+
+    monkeypatch.setattr(solver, "Catalogue", Counted)
+    classes, refused = solver.classes_of(SHARED, hosts, "auto")
+    assert ([names for names, _selectors in classes], len(refused)) == ([["well"]], 200)
+    assert len(made) < 5 * len(hosts)
 
 
 def test_twelve_hosts_do_not_follow_one_cable() -> None:
@@ -1049,6 +1276,7 @@ def test_software_devices_are_wanted_and_not_advertised() -> None:
     assert plan["classes"] == [
         {
             "name": "soft-software",
+            "wishes": "",
             "hosts": ["n"],
             "selectors": {},
             "matched_later": [],

@@ -308,6 +308,56 @@ def test_gpus_at_other_ports_are_compared_by_their_switches() -> None:
         plan_group("g", facts, WISHES)
 
 
+def at_other_ports(shapes: list[tuple[int, int]], lost: set[str] = frozenset(), shift: int = 4) -> Json:
+    """A host whose GPUs are at ports that the hosts of enumerated() do not have them at."""
+    roots = []
+    for at, (cards, nics) in enumerate(shapes):
+        things = {nic: f"eth{at}_{nic}" for nic in range(nics)} | {16 + shift + card: "gpu" for card in range(cards)}
+        roots.append({1 + at: {0: {port: {0: thing} for port, thing in things.items()}}})
+    return enumerated(roots, lost)
+
+
+def of_shapes(shapes: list[tuple[int, int]], lost: set[str] = frozenset()) -> Json:
+    return at_other_ports(shapes, lost, shift=0)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "expected"),
+    [
+        # (GPUs, HCAs) of each rail of the first host
+        ([at_other_ports([(2, 1)], {"eth0_0"}), of_shapes([(2, 1)])], [(2, 0)]),
+        # its other switch says one GPU a rail
+        ([at_other_ports([(2, 1), (1, 1)], {"eth0_0"}), of_shapes([(2, 1), (1, 1)])], [(2, 0), (1, 1)]),
+        # others have lost something, too
+        ([at_other_ports([(2, 1)] * 2, {"eth0_0", "eth1_0"}), of_shapes([(2, 1)] * 2, {"eth1_0"})], [(2, 0), (2, 0)]),
+        # the host with the most HCAs is another make; the next one tells
+        ([at_other_ports([(2, 1)], {"eth0_0"}), of_shapes([(1, 2)]), of_shapes([(2, 1)])], [(2, 0)]),
+        # no host has its GPUs under such switches
+        ([at_other_ports([(1, 1)], {"eth0_0"}), of_shapes([(2, 1)])], [(1, 0)]),
+        ([at_other_ports([(2, 2)], {"eth0_0", "eth0_1"}), of_shapes([(1, 1)])], [(1, 0), (1, 0)]),
+    ],
+)
+def test_rails_of_a_switch_without_hcas_are_those_of_hosts_with_such_switches(
+    hosts: list[Json], expected: list[tuple[int, int]]
+) -> None:
+    seen = {
+        f"n{at}": rail_host(f"n{at}", own, {device["pci"] for device in own["devices"]}) for at, own in enumerate(hosts)
+    }
+    rails = group_rails(seen)["n0"]
+    assert [(len(rail.gpu_addresses), len(rail.functions)) for rail in rails] == expected
+    assert [rail.number for rail in rails] == list(range(1, len(expected) + 1))
+
+
+@pytest.mark.parametrize("lost", ["eth0_0", "eth0_1"])
+def test_a_host_that_has_lost_as_many_does_not_tell_which(lost: str) -> None:
+    """Two GPUs with one of two HCAs; on a host of another make, the first of two GPUs under switches of their own has none."""
+    mine = [(2, 2), (2, 2), (1, 1)]
+    hosts = {"a": at_other_ports(mine, {lost, "eth2_0"}), "b": of_shapes([(1, 1), *mine[:2]], {"eth0_0"})}
+    seen = {name: rail_host(name, own, {device["pci"] for device in own["devices"]}) for name, own in hosts.items()}
+    with pytest.raises(RailError, match=r"host a: .* cannot be known"):
+        group_rails(seen)
+
+
 def test_a_switch_without_hcas_is_not_guessed() -> None:
     """Four GPUs may have one rail or four: two other switches have it so and so. What comes before is not shifted."""
     shapes = [(3, 1), (4, 0), (2, 2)]
@@ -522,8 +572,8 @@ def test_an_hca_beside_all_switches_is_on_no_rail() -> None:
     facts["devices"].append(hca(10, "0000:f1:00.0", ["0000:80:01.0"], "other"))
     plan = plan_group("g", {"a": checked(facts)}, WISHES)
     assert [(row["device"], row["reason"]) for row in plan["exclusions"]] == [
-        ("mlx5_9", "on no rail: no GPU is under the PCIe switch that it is under"),
-        ("mlx5_10", "on no rail: no GPU is under the PCIe switch that it is under"),
+        ("mlx5_9", "on no rail: its PCIe switch has no GPU"),
+        ("mlx5_10", "on no rail: its PCIe switch has no GPU"),
     ]
     assert (len(plan["resources"]), plan["errors"]) == (2, [])
     # the four devices look the same but for their names, and the two on no rail are matched by nothing
@@ -535,6 +585,49 @@ def test_a_slow_management_port_is_no_part_of_a_rail() -> None:
     facts["devices"][2]["ports"][0]["rate_gbps"] = 25.0
     wishes = {**WISHES, "want": {"link_layer": "Ethernet", "min_rate_gbps": 100}}
     assert [row["devices"] for row in plan_group("g", {"a": facts}, wishes)["rails"]["a"]] == [["mlx5_0"], ["mlx5_1"]]
+
+
+@pytest.mark.parametrize(
+    ("shapes", "slow"),
+    [
+        ([(2, 2), (4, 2)], {"eth0_1"}),
+        ([(2, 2)] * 4, {f"eth{at}_1" for at in range(4)}),
+        ([(1, 2), (1, 1)], {"eth0_1"}),
+        ([(2, 3), (2, 2)], {"eth0_2"}),
+        ([(2, 2), (2, 1), (2, 1)], {"eth0_1"}),
+    ],
+)
+def test_a_slow_port_that_goes_down_shifts_no_rail(shapes: list[tuple[int, int]], slow: set[str]) -> None:
+    """It tells no rate then; the other hosts know that its card is no part of a rail."""
+    want = {**WISHES, "want": {"link_layer": "Ethernet", "min_rate_gbps": 100}}
+
+    def host(down: bool) -> Json:
+        facts = facts_of_switches(shapes)
+        for device in facts["devices"]:
+            if device["netdevs"][0] in slow:
+                device["ports"][0].update(rate_gbps=None if down else 25.0, state="Down" if down else "Active")
+        return facts
+
+    before = plan_group("g", {name: host(False) for name in "abc"}, want)
+    after = plan_group("g", {name: host(name == "a") for name in "abc"}, want)
+    assert after["rails"] == before["rails"]
+    assert after["errors"] == before["errors"] == []
+
+
+def test_one_slow_cable_is_no_slow_card() -> None:
+    """What is degraded on one host and down on the other is missing on both, and shifts nothing."""
+    want = {**WISHES, "want": {"link_layer": "Ethernet", "min_rate_gbps": 100}}
+    hosts = {name: facts_of_switches([(2, 2), (4, 2)]) for name in "ab"}
+    whole = plan_group("g", hosts, want)
+    hosts["a"]["devices"][1]["ports"][0]["rate_gbps"] = 25.0
+    hosts["b"]["devices"][1]["ports"][0].update(rate_gbps=None, state="Down")
+    plan = plan_group("g", hosts, want)
+    for name in hosts:
+        found = {row["rail"]: row["devices"] for row in plan["rails"][name]}
+        assert found == {**{row["rail"]: row["devices"] for row in whole["rails"][name]}, 2: []}
+    assert [text.partition(", ")[0] for text in plan["errors"]] == [
+        f"host {name} has nothing on rail 2" for name in "ab"
+    ]
 
 
 def test_switches_that_make_no_rails() -> None:
@@ -613,7 +706,7 @@ def test_the_rails_of_roce_rails() -> None:
 def test_a_gpu_beside_the_processor_has_no_rail() -> None:
     plan = plan_group("gb200", captured("gb200-1"), {"resource": {"name": "x"}, "rails": True})
     assert plan["classes"] == []
-    assert "mlx5_0: on no rail: no GPU is under the PCIe switch that it is under" in plan["errors"][0]
+    assert "mlx5_0: on no rail: its PCIe switch has no GPU" in plan["errors"][0]
 
 
 def test_rails_are_planned_with_the_other_groups() -> None:

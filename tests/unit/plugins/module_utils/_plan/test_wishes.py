@@ -131,6 +131,9 @@ def test_secrets_are_not_shown() -> None:
         assert problems("rdma_ofed", {key: ["https://user:secret@x"]}) == [
             f"rdma_ofed.{key} is of type list; expected a text"
         ]
+    # the name of the key was forgotten
+    for variable in ("rdma_ofed", "rdma_rollout"):
+        assert "has no key https://x/doca;" in problems(variable, {"https://user:secret@x/doca": None})[0]
     helm = {"engine": "network_operator", "helm": {"values": "secret", "repository": 5}}
     assert "secret" not in " ".join(problems("rdma_rollout", helm))
     address = "https://user:secret@x"

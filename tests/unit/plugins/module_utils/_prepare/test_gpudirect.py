@@ -294,12 +294,12 @@ INSERT = "modprobe: ERROR: could not insert 'nvidia_peermem': "
 @pytest.mark.parametrize(
     ("error", "log", "cause", "remedy"),
     [
-        (INSERT + "Invalid argument", [], "built without peer memory", "build the NVIDIA driver anew"),
+        (INSERT + "Invalid argument", [], "built without peer memory", "rebuild the NVIDIA driver"),
         (
             INSERT + "Invalid argument",
             ["nvidia_peermem: disagrees about version of symbol ib_register_peer_memory_client"],
             "another version of ib_register_peer_memory_client",
-            "build the NVIDIA driver anew",
+            "rebuild the NVIDIA driver",
         ),
         (
             INSERT + "Unknown symbol in module, or unknown parameter (see dmesg)",
@@ -351,7 +351,7 @@ INSERT = "modprobe: ERROR: could not insert 'nvidia_peermem': "
             INSERT + "Invalid argument",
             ["nvidia: module verification failed: signature and/or required key missing - tainting kernel"],
             "built without peer memory",
-            "build the NVIDIA driver anew",
+            "rebuild the NVIDIA driver",
         ),
         (INSERT + "Device or resource busy", [], "nv_peer_mem", "remove nv_peer_mem"),
         (INSERT + "Operation not permitted", [], "forbidden", "become"),

@@ -149,7 +149,7 @@ def test_a_specification_of_somebody_else_with_the_limit_stays() -> None:
     assert (result.paths, result.files, result.changes) == ({"runc": "/x/base.json"}, {}, {})
 
 
-def test_ours_is_made_anew_when_containerd_would_make_another_one() -> None:
+def test_ours_is_rebuilt_when_containerd_would_make_another_one() -> None:
     old = spec(NOFILE, ENTRY, linux={"maskedPaths": []})
     result = plan({"runc": OURS}, {OURS: old})
     assert json.loads(result.files[OURS]) == {**FRESH, "process": {"cwd": "/", "rlimits": [NOFILE, ENTRY]}}
@@ -162,7 +162,7 @@ def test_ours_is_made_anew_when_containerd_would_make_another_one() -> None:
 
 
 @pytest.mark.parametrize("broken", [b"", b"[]", b"{", b'{"ociVersion": "1", "process": {"rlimits": [{"type": "X"}]}}'])
-def test_ours_is_made_anew_when_it_is_broken(broken: bytes) -> None:
+def test_ours_is_rebuilt_when_it_is_broken(broken: bytes) -> None:
     for handlers in ({"runc": OURS}, {"runc": None}):
         result = plan(handlers, {OURS: broken})
         assert json.loads(result.files[OURS])["process"]["rlimits"] == [ENTRY]

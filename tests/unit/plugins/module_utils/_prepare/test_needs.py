@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.change import lost_ports, worse
+from ansible_collections.fabric.rdma.plugins.module_utils._base.change import lost_ports, snapshot, worse
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.needs import NeedsError, host_needs
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, Machine, facts_of
@@ -211,6 +211,32 @@ def runtime(services: dict[str, bool], said: dict[str, Any] | None) -> dict[str,
 )
 def test_worse(before: dict[str, Any], after: dict[str, Any], lost: list[str]) -> None:
     assert worse(before, after) == lost
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "lost"),
+    [
+        ("running", "running", False),
+        # the first use of its socket starts it
+        ("running", "listening", False),
+        ("listening", "stopped", True),
+        ("running", None, True),
+        ("stopped", "stopped", False),
+        (None, "running", False),
+    ],
+)
+@pytest.mark.parametrize(("key", "daemon"), [("iscsi", "iscsid"), ("multipathd", "multipathd")])
+def test_worse_names_the_daemons_of_volumes(
+    key: str, daemon: str, then: str | None, now: str | None, lost: bool
+) -> None:
+    before = facts_of(open_tree(str(CAPTURES / "ib-a100-1.capture")))
+    after = copy.deepcopy(before)
+    before["storage"][key]["service"], after["storage"][key]["service"] = then, now
+    assert worse(before, after) == ([f"{daemon} ran and does not run any more"] if lost else [])
+    # what a node remembers of a change tells the same
+    assert worse(snapshot(before), after) == worse(before, after)
+    del before["storage"]
+    assert worse(before, after) == []
 
 
 def test_worse_also_names_lost_ports() -> None:

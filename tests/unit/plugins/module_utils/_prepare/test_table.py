@@ -53,7 +53,7 @@ def test_what_is_left_to_people() -> None:
     stale = [{"namespace": "a", "pod": f"p{number}", "container": "c"} for number in range(7)] + [{"pod": None}]
     assert open_ends(needs, stale) == [
         "reboot: the kernel still runs the mlx5_core that came with it",
-        "make these Pods anew, which have the old limit: a/p0, a/p1, a/p2, a/p3, a/p4 and 2 more",
+        "recreate these Pods, which have the old limit: a/p0, a/p1, a/p2, a/p3, a/p4 and 2 more",
         "1 containers without a Pod have the old limit until they are restarted",
         "GPU Operator's chart: driver.rdma.enabled=true",
     ]

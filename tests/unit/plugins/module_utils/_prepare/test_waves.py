@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import (
+    STAYED,
     WavesError,
+    earlier,
     gone,
     outcome_lines,
     outcomes,
@@ -249,6 +251,22 @@ def test_why_a_host_that_left_its_play_stops_the_others(
         assert found == []
     else:
         assert found == [f"a {said}{reason}"]
+
+
+def test_earlier_waves() -> None:
+    there = ["n1", "n2", "n4", "n5"]
+    assert earlier(FIVE, there, wave=["n4", "n5"], in_order=True) == ["n1", "n2"]
+    assert earlier(FIVE, there, wave=["n1"], in_order=True) == []
+    assert earlier(FIVE, there, wave=["n2"], in_order=False) == ["n1", "n4", "n5"]
+
+
+def test_a_host_that_somebody_has_kept_in_the_play_is_no_better_for_it() -> None:
+    kept = {"wave": "earlier", "how": STAYED}
+    assert refusals({"a": {**kept, "changes": {"ofed": (BEGUN, ENDED)}}}) == []
+    assert refusals({"a": {**kept, "changes": {}}, "b": {**kept, "changes": {"ofed": (REFUSED, None)}}}) == []
+    assert refusals({"a": {**kept, "changes": {"ofed": (BEGUN, None)}}}) == [
+        "a, of an earlier wave, has begun the role ofed and not ended it"
+    ]
 
 
 def test_a_host_that_was_held_back_is_no_reason_beside_the_one_it_waits_for() -> None:

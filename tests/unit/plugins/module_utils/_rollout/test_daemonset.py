@@ -86,7 +86,7 @@ def test_the_objects_of_a_class_belong_together() -> None:
     assert (
         daemon_set["metadata"]["labels"] == config_map["metadata"]["labels"] == {**labels, INVENTORY_LABEL: "default"}
     )
-    assert INVENTORY_LABEL not in labels, "Pods do not start anew when an inventory gets a name"
+    assert INVENTORY_LABEL not in labels, "Pods do not restart when an inventory gets a name"
     assert daemon_set["spec"]["selector"]["matchLabels"].items() <= labels.items()
     pod = template["spec"]
     assert pod["nodeSelector"] == {CLASS_LABEL: "ib-a100-ib0"}

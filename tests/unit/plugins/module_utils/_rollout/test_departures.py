@@ -59,11 +59,38 @@ def test_discovered_hosts_count() -> None:
     assert departures(PLAN, ["a1", "b1"], {"a": WHOLE["a"]}, ["a"], ["b2"]) == ({"b1": "b"}, {"b2": "b"}, [])
 
 
+def test_a_host_that_has_moved_is_not_missing() -> None:
+    """From a to b, which another run has planned already; what a says of it is older."""
+    plan = {"groups": {"a": {"hosts": ["a1", "a2"]}, "b": {"hosts": ["a2", "b1"]}}}
+    groups = {"a": ["a1"], "b": ["a2", "b1"]}
+    assert departures(plan, [], groups, ["a"], []) == ({}, {}, [])
+    assert departures(plan, [], groups, ["a"], ["a2"]) == ({}, {}, ["a2"])
+    assert departures(plan, [], groups, ["a"], ["b"]) == ({}, {}, ["b"])
+
+
+def test_a_group_goes_with_all_of_its_hosts() -> None:
+    """Also with those that had no usable port, and are in no class."""
+    plan = {"groups": {"a": {"hosts": ["a1", "bare"], "classes": [{"hosts": ["a1"]}]}, "b": {"hosts": ["b1"]}}}
+    known = ["a1", "bare", "b1"]
+    assert departures(plan, known, {"b": ["b1"]}, ["b"], ["a"]) == ({}, {"a1": "a", "bare": "a"}, [])
+
+
+def test_who_was_taken_out_is_taken_out_while_it_is_said() -> None:
+    """The run that wrote the plan may not have come as far as the cluster."""
+    taken = {"groups": {"a": PLAN["groups"]["a"]}, "removed": {"b1": "b", "b2": "b"}}
+    left = {"a": WHOLE["a"]}
+    assert departures(taken, [], left, ["a"], ["b"]) == ({}, {"b1": "b", "b2": "b"}, [])
+    assert departures(taken, [], left, ["a"], ["b2"]) == ({}, {"b2": "b"}, [])
+    assert departures(taken, [], left, ["a"], []) == ({}, {}, [])
+    # one of them has come back
+    assert departures(taken, [], {**left, "c": ["b1"]}, ["a", "c"], ["b"]) == ({}, {"b2": "b"}, [])
+
+
 def test_what_is_to_go_must_be_out_of_the_inventory() -> None:
     _missing, removed, still = departures(PLAN, [], WHOLE, ["a", "b"], ["a1", "b", "unknown"])
     assert (removed, still) == ({}, ["a1", "b"])
     assert refusal({}, still, None).startswith(
-        "rdma_rollout.remove names a1, b, which the RDMA groups of this inventory still have"
+        "rdma_rollout.remove names a1, b, which groups of this inventory that are planned for still have"
     )
 
 

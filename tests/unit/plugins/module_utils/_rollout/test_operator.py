@@ -46,7 +46,7 @@ def entry(name: str, resource: str, *hosts: str, **selectors: list[str]) -> dict
         "hosts": list(hosts),
         "config": {"periodicUpdateInterval": 300, "configList": [pool(resource, **selectors)]},
         "matches": {host: [{"device": "mlx5_0", "pci": "0000:3b:00.0"}] for host in hosts},
-        "sriov": {"config": {"resourceList": [sriov]}, "reason": None},
+        "sriov": {"config": {"resourceList": [sriov]}, "versions": "3.5.1 or newer", "reason": None},
     }
 
 
@@ -285,6 +285,9 @@ def test_where_there_is_none_for_functions() -> None:
         operator_manifests(PLAN, {"version": "25.10.0", "sriov": ["v100"]})
     with pytest.raises(ManifestError, match=r"rdma_rollout\.sriov names x100"):
         operator_manifests(PLAN, {"version": "26.4.0", "sriov": ["x100"]})
+    older = {"config": {"resourceList": []}, "versions": "3.5.1 to 3.7.0", "reason": None}
+    with pytest.raises(ManifestError, match=r"class 'g': its .* is exact for versions 3\.5\.1 to 3\.7\.0 only"):
+        operator_manifests(plan(g=[{**entry("g", "x", "n"), "sriov": older}]), {"version": "26.4.0", "sriov": ["g"]})
     value = plan(g=[{**entry("g", "x", "n"), "sriov": {"config": None, "reason": "it has 8 virtual functions"}}])
     with pytest.raises(
         ManifestError, match="class 'g' has no configuration of the SR-IOV device plugin: it has 8 virtual"
