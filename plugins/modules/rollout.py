@@ -96,6 +96,25 @@ options:
     description: Hold the Lease when all is done, for M(fabric.rdma.rollout_ready). M(fabric.rdma.rollout_lease) has to release it.
     type: bool
     default: false
+  lease:
+    description:
+      - The Lease of this rollout that M(fabric.rdma.rollout_lease) has taken. Where it is in O(place), it is gone on with. Where it was
+        taken while that namespace was not there yet, one in O(place) takes its place, and it stays with who has taken it.
+      - One that is not ours any more, because somebody has broken it, is a failure.
+    type: dict
+    suboptions:
+      namespace:
+        description: Where it is.
+        type: str
+        required: true
+      holder:
+        description: Who holds it.
+        type: str
+        required: true
+      duration:
+        description: Seconds after which it expires when it is not renewed.
+        type: int
+        default: 120
   lease_duration:
     description: Seconds after which the Lease expires when it is not renewed.
     type: int
@@ -150,7 +169,12 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube, KubeError
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import DURATION, Lease, new_holder
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import (
+    DURATION,
+    LEASE_OPTIONS,
+    Lease,
+    new_holder,
+)
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.rollout import Rollout
 
 
@@ -160,7 +184,11 @@ class Job:
     def __init__(self, parameters: t.Dict[str, t.Any]) -> None:
         self.parameters = parameters
         self.kube = Kube(parameters["kubeconfig"], parameters["context"])
-        self.lease = Lease(self.kube, parameters["place"], new_holder(), parameters["lease_duration"])
+        given = parameters["lease"] or {}
+        # one that is elsewhere was taken before there was a place
+        self.ours = given.get("namespace") == parameters["place"]
+        holder = given["holder"] if given else new_holder()
+        self.lease = Lease(self.kube, parameters["place"], holder, parameters["lease_duration"])
 
     def looked(self) -> Rollout:
         """A rollout that the API server would accept."""
@@ -184,6 +212,10 @@ class Job:
         return told(rollout)
 
     def run(self) -> t.Dict[str, t.Any]:
+        if self.ours:
+            # also where somebody has broken it: then it is not taken again
+            self.lease.renew()
+            return self._held([])
         if self.lease.take():
             return self._held([])
         rollout = self.looked()
@@ -242,6 +274,7 @@ def main() -> None:
             "force": {"type": "bool", "default": False},
             "place": {"type": "str", "default": "default"},
             "hold": {"type": "bool", "default": False},
+            "lease": LEASE_OPTIONS,
             "lease_duration": {"type": "int", "default": DURATION},
         },
         supports_check_mode=True,

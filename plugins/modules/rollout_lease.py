@@ -7,18 +7,21 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: rollout_lease
-short_description: Release or break the Lease of a rollout
+short_description: Take, release or break the Lease of a rollout
 version_added: "0.1.0"
 description:
   - Who rolls out holds the Lease C(fabric-rdma-rollout) in the namespace of the objects, so that two rollouts never change a
-    cluster at the same time. M(fabric.rdma.rollout) takes it, this module gives it up.
-  - A Lease whose holder was killed expires after two minutes. O(state=broken) does not wait for that.
+    cluster at the same time. M(fabric.rdma.rollout) takes it, and this module gives it up. What has to be done before takes it with
+    this module, too.
+  - A Lease whose holder was killed expires after O(duration). O(state=broken) does not wait for that.
 extends_documentation_fragment:
   - fabric.rdma.attributes
   - fabric.rdma.kubernetes
 attributes:
   check_mode:
     support: full
+    details:
+      - With O(state=held), a rollout of somebody else is a warning then.
   diff_mode:
     support: none
     details:
@@ -31,14 +34,22 @@ options:
     type: str
     required: true
   holder:
-    description: Who holds it, as M(fabric.rdma.rollout) has returned it. Needed for O(state=released).
+    description:
+      - Who holds it, as M(fabric.rdma.rollout) or this module has returned it. Needed for O(state=released).
+      - With O(state=held), the Lease of this holder is renewed. By default, a new one takes it.
     type: str
+  duration:
+    description: Seconds after which a Lease that is held expires when nobody renews it.
+    type: int
+    default: 120
   state:
     description:
+      - V(held) takes the Lease, in the namespace C(default) where O(namespace) is not there yet. Somebody else's is a failure that says
+        who rolls out, and since when.
       - V(released) deletes the Lease if O(holder) holds it.
       - V(broken) deletes it whoever holds it. A rollout that still runs stops before its next change.
     type: str
-    choices: [released, broken]
+    choices: [held, released, broken]
     default: released
 seealso:
   - module: fabric.rdma.rollout
@@ -47,6 +58,24 @@ author:
 """
 
 EXAMPLES = r"""
+- name: Let nobody else roll out meanwhile
+  fabric.rdma.rollout_lease:
+    namespace: nvidia-network-operator
+    duration: 720
+    state: held
+  delegate_to: localhost
+  run_once: true
+  register: held
+
+- name: Roll out with it
+  fabric.rdma.rollout:
+    objects: "{{ request.objects }}"
+    nodes: "{{ request.nodes }}"
+    place: nvidia-network-operator
+    lease: "{{ held.lease }}"
+  delegate_to: localhost
+  run_once: true
+
 - name: Let the next rollout begin at once, after one whose controller has died
   fabric.rdma.rollout_lease:
     namespace: kube-system
@@ -56,9 +85,14 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+lease:
+  description: The Lease, for O(fabric.rdma.rollout#module:lease).
+  returned: O(state=held), not in check mode
+  type: dict
+  sample: {namespace: nvidia-network-operator, holder: root@admin/1f0c2b7e, duration: 720}
 holder:
   description: Who held the Lease. V(null) when nobody did.
-  returned: success
+  returned: O(state=released) or O(state=broken)
   type: str
   sample: root@admin/1f0c2b7e
 """
@@ -68,13 +102,30 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube, KubeError
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import Lease
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import DURATION, Lease, new_holder
+
+
+def hold(lease: Lease, module: AnsibleModule) -> t.Dict[str, t.Any]:
+    if module.check_mode:
+        other = lease.other()
+        if other:
+            module.warn(other)
+        return {"changed": other is None}
+    if not lease.take():
+        lease = Lease(lease.kube, "default", lease.holder, lease.duration)
+        lease.take()
+    held = {"namespace": lease.namespace, "holder": lease.holder, "duration": lease.duration}
+    return {"changed": True, "lease": held}
 
 
 def run(module: AnsibleModule) -> t.Dict[str, t.Any]:
     parameters = module.params
     kube = Kube(parameters["kubeconfig"], parameters["context"])
-    lease = Lease(kube, parameters["namespace"], parameters["holder"] or "")
+    for warning in kube.warnings:
+        module.warn(warning)
+    lease = Lease(kube, parameters["namespace"], parameters["holder"] or new_holder(), parameters["duration"])
+    if parameters["state"] == "held":
+        return hold(lease, module)
     holder = lease.release(parameters["state"] == "broken", module.check_mode)
     return {"changed": holder is not None, "holder": holder}
 
@@ -85,7 +136,8 @@ def main() -> None:
             **CONNECTION_OPTIONS,
             "namespace": {"type": "str", "required": True},
             "holder": {"type": "str"},
-            "state": {"type": "str", "choices": ["released", "broken"], "default": "released"},
+            "duration": {"type": "int", "default": DURATION},
+            "state": {"type": "str", "choices": ["held", "released", "broken"], "default": "released"},
         },
         required_if=[("state", "released", ["holder"])],
         supports_check_mode=True,

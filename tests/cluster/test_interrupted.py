@@ -121,15 +121,20 @@ PROGRAM = """
 import json, runpy, sys
 from ansible.module_utils.testing import patch_module_args
 with patch_module_args(json.load(sys.stdin)):
-    runpy.run_module("ansible_collections.fabric.rdma.plugins.modules.rollout", run_name="__main__")
+    runpy.run_module("ansible_collections.fabric.rdma.plugins.modules." + sys.argv[1], run_name="__main__")
 """
 
 
-def module(kubeconfig: Path, request: dict[str, t.Any], check: bool = False) -> subprocess.Popen[str]:
-    arguments = {key: request[key] for key in ("objects", "nodes", "keep", "place", "remove") if key in request}
+def module(
+    kubeconfig: Path, request: dict[str, t.Any], check: bool = False, name: str = "rollout"
+) -> subprocess.Popen[str]:
+    arguments = dict(request)
+    if name == "rollout":
+        options = ("objects", "nodes", "keep", "place", "remove", "hold", "lease")
+        arguments = {key: request[key] for key in options if key in request}
     given = {**arguments, "kubeconfig": str(kubeconfig), "_ansible_check_mode": check, "_ansible_remote_tmp": "/tmp"}
     process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM],
+        [sys.executable, "-c", PROGRAM, name],
         text=True,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

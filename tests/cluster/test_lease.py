@@ -113,6 +113,42 @@ def test_two_rollouts_at_the_same_time(site: Site) -> None:
     assert Lease(site.kube, "rdma", "").release(whoever=True) is None, "all have given it up"
 
 
+def lease_module(site: Site, **arguments: t.Any) -> dict[str, t.Any]:
+    """What rollout_lease says."""
+    with module(site.kubeconfig, {"namespace": "rdma", **arguments}, name="rollout_lease") as process:
+        return t.cast("dict[str, t.Any]", json.loads(process.communicate()[0]))
+
+
+def test_what_comes_before_a_rollout_holds_it_too(space: Site) -> None:
+    held = lease_module(space, state="held", duration=600)["lease"]
+    assert (held["namespace"], held["duration"]) == ("rdma", 600)
+    words = f"held by {held['holder']}, taken"
+    assert words in lease_module(space, state="held")["msg"]
+    with module(space.kubeconfig, request("g")) as process:
+        assert words in json.loads(process.communicate()[0])["msg"]
+    mine = {**request("g"), "place": "rdma", "lease": held, "hold": True}
+    with module(space.kubeconfig, mine) as process:
+        done = json.loads(process.communicate()[0])
+    assert done["lease"] == {**held, "duration": 120}
+    assert "DaemonSet rdma-shared-dp-g" in space.objects()
+    assert lease_module(space, state="broken")["holder"] == held["holder"]
+    with module(space.kubeconfig, mine) as process:
+        told = json.loads(process.communicate()[0])
+    assert "Lease rdma/fabric-rdma-rollout is gone: this rollout was told to stop" in told["msg"]
+
+
+def test_it_is_held_before_there_is_a_place(site: Site) -> None:
+    held = lease_module(site, state="held")["lease"]
+    assert held["namespace"] == "default"
+    # once there is one, it is taken there as well, under the same name
+    with module(site.kubeconfig, {**request("g"), "place": "rdma", "lease": held, "hold": True}) as process:
+        done = json.loads(process.communicate()[0])
+    assert done["lease"] == {**held, "namespace": "rdma"}
+    for place in ("rdma", "default"):
+        assert lease_module(site, namespace=place, holder=held["holder"])["changed"] is True
+        assert lease_module(site, namespace=place, holder=held["holder"])["changed"] is False
+
+
 def test_it_is_held_while_nodes_are_waited_for_and_released_after_a_failure(small: Site, kubelets: Kubelets) -> None:
     small.rollout["timeout"] = int(limit(40))
     kubelets.breaks("v100-2")

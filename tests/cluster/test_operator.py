@@ -22,6 +22,7 @@ import yaml
 
 from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import Lease
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import LINES, operator_manifests
 from ansible_collections.fabric.rdma.tests.cluster import cluster as control_plane
 
@@ -738,6 +739,24 @@ def test_the_operator_comes_by_its_chart(charted: Site) -> None:
     (one, other) = kube.list(f"{BASE}/nicnodepolicies", "list")
     versions = {item["spec"]["rdmaSharedDevicePlugin"]["version"] for item in (one, other)}
     assert versions == {"network-operator-v26.7.0"}
+
+
+def test_helm_does_nothing_while_another_rollout_is_under_way(charted: Site) -> None:
+    place = f"/apis/apps/v1/namespaces/{SPACE}/deployments/network-operator"
+    other = Lease(charted.kube, SPACE, "root@elsewhere/1")
+    body = {"metadata": {"name": SPACE}}
+    charted.kube.request("POST", "/api/v1/namespaces", "make", body=body)
+    assert other.take()
+    assert f"Lease {SPACE}/fabric-rdma-rollout is held by root@elsewhere/1" in flat(charted.run("rollout", fails=True))
+    assert charted.kube.find(place, "read") is None
+    assert other.release()
+    charted.run("rollout")
+    assert charted.kube.find(place, "read") is not None
+    assert other.release(whoever=True) is None, "it is given up at the end"
+    # also after a failure of Helm
+    charted.rollout["helm"]["chart"] = "/nonexistent/chart"
+    charted.run("rollout", fails=True)
+    assert other.release(whoever=True) is None
 
 
 def test_what_the_chart_does_not_know(charted: Site) -> None:

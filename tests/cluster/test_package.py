@@ -32,7 +32,7 @@ from ansible.module_utils.testing import patch_module_args
 import kubernetes
 assert kubernetes.__version__ == sys.argv[2], kubernetes.__version__
 with patch_module_args(json.load(sys.stdin)):
-    runpy.run_module("ansible_collections.fabric.rdma.plugins.modules." + sys.argv[1], run_name="__main__")
+    runpy.run_module("ansible_collections." + sys.argv[1], run_name="__main__")
 """
 
 
@@ -46,7 +46,10 @@ def package(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 def run(package: tuple[str, Path], module: str, arguments: dict[str, t.Any], fails: bool = False) -> dict[str, t.Any]:
+    """What a module says, of this collection or by its whole name."""
     version, target = package
+    collection, _dot, name = module.rpartition(".")
+    module = f"{collection or 'fabric.rdma'}.plugins.modules.{name}"
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, module, version],
         input=json.dumps({**arguments, "_ansible_remote_tmp": "/tmp"}),
@@ -88,3 +91,30 @@ def test_every_request_works(site: Site, package: tuple[str, Path]) -> None:
     site.kubelets.give_up("v100-2", "rdma/old")
     stale = {"kubeconfig": str(site.kubeconfig), "resources": ["rdma/old"], "verify": 0}
     assert run(package, "stale_resources", stale)["removed"] == {"v100-2": ["rdma/old"]}
+
+
+def test_every_module_of_others_works(site: Site, package: tuple[str, Path]) -> None:
+    """What roles ask of kubernetes.core: a namespace is applied, a node is labelled, drained and put to work again, a Pod is deleted."""
+    site.groups = {"ib-v100": site.groups["ib-v100"]}
+    site.nodes()
+    access = {"kubeconfig": str(site.kubeconfig)}
+    assert run(package, "cluster_access", access)["server"] == site.kube.server
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "rdma", "labels": {"rdma.fabric/inventory": "x"}}}
+    applied = {"apply": True, "server_side_apply": {"field_manager": "fabric.rdma"}, "definition": space}
+    assert run(package, "kubernetes.core.k8s", {**access, **applied})["changed"] is True
+    assert run(package, "kubernetes.core.k8s", {**access, **applied})["changed"] is False
+    node = {**access, "api_version": "v1", "kind": "Node", "name": "v100-1"}
+    labels = {"metadata": {"labels": {"rdma.fabric/away": "was-in-work"}}}
+    run(package, "kubernetes.core.k8s", {**node, "state": "patched", "definition": labels})
+    run(package, "kubernetes.core.k8s_drain", {**access, "name": "v100-1", "state": "drain", "delete_options": {}})
+    away = {**access, "api_version": "v1", "kind": "Node", "label_selectors": ["rdma.fabric/away"]}
+    (found,) = run(package, "kubernetes.core.k8s_info", away)["resources"]
+    assert (found["metadata"]["name"], found["spec"]["unschedulable"]) == ("v100-1", True)
+    run(package, "kubernetes.core.k8s_drain", {**access, "name": "v100-1", "state": "uncordon"})
+    assert "unschedulable" not in site.node("v100-1")["spec"]
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "registry.example/c"}]}}
+    site.kube.request("POST", "/api/v1/namespaces/rdma/pods", "make", body=pod)
+    named = {**access, "api_version": "v1", "kind": "Pod", "namespace": "rdma", "name": "p"}
+    gone = {**named, "state": "absent", "wait": True, "wait_timeout": 60}
+    assert run(package, "kubernetes.core.k8s", gone)["changed"] is True
+    assert run(package, "kubernetes.core.k8s_info", named)["resources"] == []

@@ -95,6 +95,16 @@ def test_headers_are_not_installed_where_there_is_no_way_back(node: Node) -> Non
     assert node.calls() == ["ib_facts", "driver_gate", "driver_packages checked"]
 
 
+def test_headers_are_a_part_of_the_change(node: Node) -> None:
+    """They go with it when it fails. The package that stands for them is there already."""
+    node.answers["driver_gate"] = [{"blocked": ["kernel_headers"], "refusals": ["kernel_headers: none"]}]
+    said = node.play(INSTALLS, __ofed_header_package="bash")
+    assert "n1: the driver stays as it is. kernel_headers: none." in said
+    assert node.calls()[2:] == ["driver_packages checked", "driver_packages opened", "driver_packages closed"]
+    opened = next(given for name, given in map(json.loads, (node.directory / "calls").read_text().splitlines()) if given.get("state") == "opened")
+    assert opened["packages"] == ["bash"]
+
+
 def test_a_release_without_a_method_is_no_wish(node: Node) -> None:
     said = node.play(INSTALLS, ofed_method="inbox")
     assert "n1: ofed_method is inbox, which does nothing with ofed_version, ofed_repository and ofed_iso." in said

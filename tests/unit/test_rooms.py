@@ -71,6 +71,7 @@ def test_nothing_private_is_imported(path: Path) -> None:
 # Lines of module_utils that come to a node with a module, at most. What grows beyond it has probably come for one function of a file.
 MOST_LINES = {
     "capture": 6000,
+    "cluster_access": 1500,
     "containerd_memlock": 5200,
     "driver_check": 250,
     "driver_gate": 6900,

@@ -1,0 +1,74 @@
+#!/usr/bin/python
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: cluster_access
+short_description: Ask whether an API server answers, and warn where others could listen
+version_added: "0.1.0"
+description:
+  - Reads a kubeconfig and asks the API server for its version. What keeps it from that is an error that says what to do.
+  - Warns where the kubeconfig skips the verification of the server's certificate or reaches it over plain HTTP, and where the Python
+    package C(kubernetes) is of a version that is not tested.
+  - The modules of this collection that change a cluster warn of the same by themselves. This one is for those of C(kubernetes.core).
+extends_documentation_fragment:
+  - fabric.rdma.attributes
+  - fabric.rdma.kubernetes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+    details:
+      - It changes nothing.
+  idempotent:
+    support: full
+seealso:
+  - module: kubernetes.core.k8s_cluster_info
+author:
+  - fabric.rdma contributors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: Look whether the cluster can be reached before anything is changed
+  fabric.rdma.cluster_access:
+    kubeconfig: /etc/kubernetes/admin.conf
+  delegate_to: localhost
+  run_once: true
+"""
+
+RETURN = r"""
+server:
+  description: Address of the API server, without a password that stands in it.
+  returned: success
+  type: str
+  sample: https://10.0.0.1:6443
+version:
+  description: What it says it is. V(null) where it does not say.
+  returned: success
+  type: str
+  sample: v1.33.1
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube, KubeError
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec=CONNECTION_OPTIONS, supports_check_mode=True)
+    try:
+        kube = Kube(module.params["kubeconfig"], module.params["context"])
+        for warning in kube.warnings:
+            module.warn(warning)
+        version = kube.request("GET", "/version", "ask for its version").get("gitVersion")
+    except KubeError as exc:
+        module.fail_json(msg=str(exc))
+    module.exit_json(changed=False, server=kube.server, version=version)
+
+
+if __name__ == "__main__":
+    main()
