@@ -99,7 +99,11 @@ def test_every_module_of_others_works(site: Site, package: tuple[str, Path]) -> 
     site.nodes()
     access = {"kubeconfig": str(site.kubeconfig)}
     assert run(package, "cluster_access", access)["server"] == site.kube.server
-    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "rdma", "labels": {"rdma.fabric/inventory": "x"}}}
+    space = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": "rdma", "labels": {"rdma.fabric/inventory": "x"}},
+    }
     applied = {"apply": True, "server_side_apply": {"field_manager": "fabric.rdma"}, "definition": space}
     assert run(package, "kubernetes.core.k8s", {**access, **applied})["changed"] is True
     assert run(package, "kubernetes.core.k8s", {**access, **applied})["changed"] is False

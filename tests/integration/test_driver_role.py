@@ -101,7 +101,11 @@ def test_headers_are_a_part_of_the_change(node: Node) -> None:
     said = node.play(INSTALLS, __ofed_header_package="bash")
     assert "n1: the driver stays as it is. kernel_headers: none." in said
     assert node.calls()[2:] == ["driver_packages checked", "driver_packages opened", "driver_packages closed"]
-    opened = next(given for name, given in map(json.loads, (node.directory / "calls").read_text().splitlines()) if given.get("state") == "opened")
+    opened = next(
+        given
+        for name, given in map(json.loads, (node.directory / "calls").read_text().splitlines())
+        if given.get("state") == "opened"
+    )
     assert opened["packages"] == ["bash"]
 
 
