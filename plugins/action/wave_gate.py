@@ -71,4 +71,4 @@ class ActionModule(ActionBase):
 
 
 def _changes(variables: t.Mapping[str, t.Any]) -> dict[str, tuple[t.Any, t.Any]]:
-    return {role: (variables.get(f"__{role}_begun"), variables.get(f"__{role}_ended")) for role in ROLES}
+    return {role: (variables.get(f"{role}_begun"), variables.get(f"{role}_ended")) for role in ROLES}

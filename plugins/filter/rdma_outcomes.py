@@ -9,8 +9,8 @@ name: rdma_outcomes
 short_description: Tell what became of each host of a run, and what to do
 version_added: "0.1.0"
 description:
-  - Collects what the playbooks C(discover) and C(prepare) keep of each host, also of one that was lost and says nothing more.
-positional: hosts
+  - Collects what a playbook keeps of each host in variables, also of one that was lost and says nothing more.
+positional: hosts, outcome, failure, turn
 options:
   _input:
     description: The variable C(hostvars).
@@ -21,6 +21,18 @@ options:
     type: list
     elements: str
     required: true
+  outcome:
+    description: Name of the variable that has what became of a host, with C(state), C(step) and C(message).
+    type: str
+    required: true
+  failure:
+    description: Name of the variable that has the same of a host that could not even be looked at.
+    type: str
+    required: true
+  turn:
+    description: Name of the variable that has the turn of a host, as P(fabric.rdma.rdma_turns#filter) returns it.
+    type: str
+    required: true
 author:
   - fabric.rdma contributors
 """
@@ -28,7 +40,7 @@ author:
 EXAMPLES = r"""
 - name: Show what went wrong
   ansible.builtin.debug:
-    msg: "{{ (hostvars | fabric.rdma.rdma_outcomes(ansible_play_hosts_all)).lines }}"
+    msg: "{{ (hostvars | fabric.rdma.rdma_outcomes(ansible_play_hosts_all, 'outcome', 'failure', 'turn')).lines }}"
   run_once: true
 """
 
@@ -56,17 +68,17 @@ from ansible.utils.unsafe_proxy import wrap_var
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import outcome_lines, outcomes
 
 
-def rdma_outcomes(hostvars: t.Any, hosts: t.Any) -> t.Dict[str, t.Any]:
+def rdma_outcomes(hostvars: t.Any, hosts: t.Any, outcome: str, failure: str, turn: str) -> t.Dict[str, t.Any]:
     if not isinstance(hostvars, t.Mapping):
         raise AnsibleFilterError(f"fabric.rdma.rdma_outcomes expects hostvars, found {type(hostvars).__name__}")
     said: t.Dict[str, t.Any] = {}
     for host in hosts:
         # once a host: each look puts all of its variables together
         own = hostvars[host]
-        state = own.get("__prepare_outcome") or own.get("__discover_failure")
-        turn = own.get("__prepare_turn")
-        if state or turn:
-            said[str(host)] = {"wave": (turn or {}).get("wave"), **(state or {})}
+        state = own.get(outcome) or own.get(failure)
+        place = own.get(turn)
+        if state or place:
+            said[str(host)] = {"wave": (place or {}).get("wave"), **(state or {})}
     document = outcomes(said)
     bad = [host for host, one in document["hosts"].items() if one["state"] not in ("finished", "held")]
     lost = [host for host, one in document["hosts"].items() if one["state"] in ("lost", "unreachable")]

@@ -9,9 +9,9 @@ name: rdma_prepared
 short_description: Show what preparing hosts changed, what was right, and what is left to do
 version_added: "0.1.0"
 description:
-  - Makes a table of at most 100 columns of what the playbook C(prepare) did. Hosts with the same line share it.
+  - Makes a table of at most 100 columns of what was done. Hosts with the same line share it.
   - What is left to people are reboots, Pods to recreate, and values to set in the chart of NVIDIA's GPU Operator.
-positional: hosts, check
+positional: hosts, before, after, memlock, check
 options:
   _input:
     description: The variable C(hostvars).
@@ -21,6 +21,18 @@ options:
     description: Names of the hosts of the play.
     type: list
     elements: str
+    required: true
+  before:
+    description: Name of the variable that has what a host needed, as P(fabric.rdma.rdma_needs#filter) returns it. Hosts without it are left out.
+    type: str
+    required: true
+  after:
+    description: Name of the variable that has what it needs now.
+    type: str
+    required: true
+  memlock:
+    description: Name of the variable that has the result of M(fabric.rdma.containerd_memlock).
+    type: str
     required: true
   check:
     description: Whether nothing was changed. The table then says what would have been.
@@ -33,7 +45,7 @@ author:
 EXAMPLES = r"""
 - name: Show what was done
   ansible.builtin.debug:
-    msg: "{{ hostvars | fabric.rdma.rdma_prepared(ansible_play_hosts, ansible_check_mode) }}"
+    msg: "{{ hostvars | fabric.rdma.rdma_prepared(ansible_play_hosts, 'before', 'after', 'memlock', ansible_check_mode) }}"
   run_once: true
 """
 
@@ -50,7 +62,7 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.table import prepared_table
 
 
-def rdma_prepared(hostvars: t.Any, hosts: t.Any, check: bool = False) -> str:
+def rdma_prepared(hostvars: t.Any, hosts: t.Any, before: str, after: str, memlock: str, check: bool = False) -> str:
     if not isinstance(hostvars, t.Mapping):
         raise AnsibleFilterError(f"fabric.rdma.rdma_prepared expects hostvars, found {type(hostvars).__name__}")
     if isinstance(hosts, str) or not isinstance(hosts, t.Sequence):
@@ -58,12 +70,12 @@ def rdma_prepared(hostvars: t.Any, hosts: t.Any, check: bool = False) -> str:
     found = {}
     for host in hosts:
         variables = hostvars[host]
-        if "__prepare_needs" in variables:
+        if before in variables:
             found[str(host)] = {
-                "before": variables["__prepare_needs"],
-                "after": variables.get("__prepare_left"),
+                "before": variables[before],
+                "after": variables.get(after),
                 "replayed": "rdma_capture" in variables,
-                "stale_containers": (variables.get("containerd_memlock_result") or {}).get("stale_containers") or [],
+                "stale_containers": (variables.get(memlock) or {}).get("stale_containers") or [],
             }
     return "\n".join(prepared_table(found, check))
 

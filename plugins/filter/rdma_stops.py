@@ -11,12 +11,11 @@ version_added: "0.1.0"
 description:
   - Compares the hosts of the turns before with what became of them. A host that has begun and has not come to a good end (it failed,
     is worse than before, or does not answer any more) is a reason, however Ansible counts it.
-positional: hosts, turn
+positional: hosts, turn, place, outcome
 options:
   _input:
     description:
-      - The variable C(hostvars). Each of the hosts has C(__prepare_turn), as P(fabric.rdma.rdma_turns#filter) returns it, and from its
-        begin on C(__prepare_outcome) with C(state) V(begun), V(finished), V(failed), V(worse) or V(held), C(step) and C(message).
+      - The variable C(hostvars).
     type: dict
     required: true
   hosts:
@@ -28,6 +27,16 @@ options:
     description: Number of the turn that is to begin.
     type: int
     required: true
+  place:
+    description: Name of the variable that has the turn of a host, as P(fabric.rdma.rdma_turns#filter) returns it.
+    type: str
+    required: true
+  outcome:
+    description:
+      - Name of the variable that a host has from its begin on, with C(state) V(begun), V(finished), V(failed), V(worse) or V(held),
+        C(step) and C(message).
+    type: str
+    required: true
 seealso:
   - plugin: fabric.rdma.rdma_turns
     plugin_type: filter
@@ -38,7 +47,7 @@ author:
 EXAMPLES = r"""
 - name: Look at what became of the hosts before
   ansible.builtin.set_fact:
-    reasons: "{{ hostvars | fabric.rdma.rdma_stops(groups['rdma_prepare_now'], 2) }}"
+    reasons: "{{ hostvars | fabric.rdma.rdma_stops(groups['rdma_prepare_now'], 2, 'turn', 'outcome') }}"
   run_once: true
 """
 
@@ -58,15 +67,15 @@ from ansible.utils.unsafe_proxy import wrap_var
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import stops
 
 
-def rdma_stops(hostvars: t.Any, hosts: t.Any, turn: int) -> t.List[str]:
+def rdma_stops(hostvars: t.Any, hosts: t.Any, turn: int, place: str, outcome: str) -> t.List[str]:
     if not isinstance(hostvars, t.Mapping):
         raise AnsibleFilterError(f"fabric.rdma.rdma_stops expects hostvars, found {type(hostvars).__name__}")
     known = {}
     for host in hosts:
         # once a host: each look puts all of its variables together
         own = hostvars[host]
-        if "__prepare_turn" in own:
-            known[str(host)] = {**own["__prepare_turn"], "state": own.get("__prepare_outcome")}
+        if place in own:
+            known[str(host)] = {**own[place], "state": own.get(outcome)}
     # what nodes say is in it
     return t.cast(t.List[str], wrap_var(stops(known, int(turn))))
 

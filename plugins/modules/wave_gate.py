@@ -30,7 +30,7 @@ extends_documentation_fragment:
 options:
   state:
     description:
-      - Whether a change begins or has ended. The result is registered as C(__ROLE_begun) or C(__ROLE_ended), by which the other
+      - Whether a change begins or has ended. The result is registered as C(ROLE_begun) or C(ROLE_ended), by which the other
         hosts know of it.
     type: str
     choices: [begin, end]
@@ -43,12 +43,12 @@ EXAMPLES = r"""
 - name: Begin
   fabric.rdma.wave_gate:
     state: begin
-  register: __ofed_begun
+  register: ofed_begun
 
 - name: End
   fabric.rdma.wave_gate:
     state: end
-  register: __ofed_ended
+  register: ofed_ended
 """
 
 RETURN = r"""

@@ -56,8 +56,8 @@ _WISHES = {
 }
 # In the fact rdma: when the controller received it (plugins/action/ib_facts.py). Facts are compared and kept without it.
 GATHERED = "gathered"
-# What the role discover registers in the run that gathers.
-_GATHERED = ("__discover_gathered", "__discover_replayed")
+# What the role discover leaves in the run that gathers (its README has both).
+_RESULTS = ("discover_gathered", "discover_replayed")
 
 
 # What facts of earlier versions lack, which a fact cache may have; who reads it does without.
@@ -167,7 +167,7 @@ def foreign_hosts(hostvars: t.Mapping[str, t.Any], hosts: t.Iterable[str]) -> t.
 
 def seen_in_this_run(variables: t.Mapping[str, t.Any]) -> bool:
     """Whether the facts of a host are of this run; others are from a fact cache, or of an earlier step."""
-    return any("ansible_facts" in (variables.get(result) or {}) for result in _GATHERED)
+    return any("ansible_facts" in (variables.get(result) or {}) for result in _RESULTS)
 
 
 def _facts_of(variables: t.Mapping[str, t.Any]) -> t.Mapping[str, t.Any]:

@@ -351,7 +351,7 @@ def test_a_role_does_nothing_for_a_node_that_makes_wishes(role_name: str, user: 
     play = role(f"fabric.rdma.{role_name}")
     play["tasks"].insert(0, {"ansible.builtin.setup": {}})
     # as after a play that has discovered
-    discovered = {"__discover_gathered": {"ansible_facts": {}}}
+    discovered = {"discover_gathered": {"ansible_facts": {}}}
     answers = {"": {"failed": True, "msg": "the node was asked"}, "setup": {"ansible_facts": facts}}
     said = run_on_evil_node(user, tmp_path, play, answers, **discovered)
     assert f"this host has facts named {role_name}_x" in said

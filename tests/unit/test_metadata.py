@@ -594,7 +594,7 @@ def test_a_role_that_changes_nodes_passes_the_gate(role: str) -> None:
         ahead = list(flat(yaml.safe_load(path.read_text().partition(last)[0].rpartition("- name: ")[0]) or ()))
         assert not [task["name"] for task in ahead if not telling & set(task)], path.name
     for task, state in zip(gates, states, strict=True):
-        assert task["register"] == {"begin": f"__{role}_begun", "end": f"__{role}_ended"}[state]
+        assert task["register"] == {"begin": f"{role}_begun", "end": f"{role}_ended"}[state]
         assert task["when"] == "__prepare_waves is not defined"
 
 
@@ -660,3 +660,14 @@ def test_the_gate_knows_every_role_that_is_called_for_a_node() -> None:
     source = (ROOT / "plugins" / "module_utils" / "_prepare" / "needs.py").read_text()
     called = {role for role in ROLES if f'"{role}"' in source}
     assert called == set(CHANGING)
+
+
+def test_no_plugin_reads_a_private_variable() -> None:
+    """What a role or playbook keeps for itself has a name with two underscores; a plugin is told the names of what it is to read."""
+    private = re.compile(rf"__(?:{'|'.join([*ROLES, *PLAYBOOKS])})_\w+")
+    found = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in (ROOT / "plugins").rglob("*.py")
+        for name in private.findall(path.read_text())
+    }
+    assert found == set()

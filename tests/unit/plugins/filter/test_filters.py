@@ -88,8 +88,12 @@ def test_a_file_has_the_filter_of_its_name(path: Any) -> None:
             ({"devices": 1}, {"devices": []}),
             "fabric.rdma.rdma_worse expects two results of ib_facts, found something else (TypeError)",
         ),
-        ("rdma_prepared", ([], []), "fabric.rdma.rdma_prepared expects hostvars, found list"),
-        ("rdma_prepared", ({}, "n"), "fabric.rdma.rdma_prepared expects a list of host names, found 'n'"),
+        ("rdma_prepared", ([], [], "b", "a", "m"), "fabric.rdma.rdma_prepared expects hostvars, found list"),
+        (
+            "rdma_prepared",
+            ({}, "n", "b", "a", "m"),
+            "fabric.rdma.rdma_prepared expects a list of host names, found 'n'",
+        ),
         (
             "rdma_table",
             ([],),
@@ -159,8 +163,8 @@ def test_from_facts_to_objects() -> None:
     assert filter_named("rdma_worse")(FACTS, FACTS) == []
     needs = filter_named("rdma_needs")(FACTS, gpudirect="none", host="n")
     assert list(needs) == ["ofed", "storage_prereqs", "containerd_memlock", "nvidia_peermem"]
-    prepared = {"n": {"__prepare_needs": needs, "rdma_capture": "x"}, "m": {}}
-    assert "not touched" in filter_named("rdma_prepared")(prepared, ["n", "m"])
+    prepared = {"n": {"needed": needs, "rdma_capture": "x"}, "m": {}}
+    assert "not touched" in filter_named("rdma_prepared")(prepared, ["n", "m"], "needed", "left", "memlock")
     hostvars = {"n": {"ansible_facts": {"rdma": FACTS}, "rdma_resource": {"name": "rdma_a100"}}}
     view = filter_named("rdma_view")(hostvars, {"ib-a100": ["n"]}, ["ib-a100"])
     assert filter_named("rdma_selectors")(view["facts"], view["groups"]) == plan

@@ -63,11 +63,11 @@ def test_hosts_that_are_compared() -> None:
 
 
 def test_names_of_a_fact_cache_are_not_compared() -> None:
-    seen = {"__discover_gathered": {"ansible_facts": {}}}
+    seen = {"discover_gathered": {"ansible_facts": {}}}
     hostvars = {
         "cached": host("iqn.x"),
         "n1": host("iqn.x", **seen),
-        "lost": host("iqn.x", __discover_gathered={"msg": ""}),
+        "lost": host("iqn.x", discover_gathered={"msg": ""}),
     }
     assert rdma_initiator_duplicates(hostvars, list(hostvars), fresh=True) == []
     hostvars["n2"] = host("iqn.x", **seen)

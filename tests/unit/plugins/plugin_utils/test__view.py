@@ -49,7 +49,7 @@ def test_a_node_that_makes_wishes_ends_the_view(where: str) -> None:
 def test_a_view() -> None:
     hostvars = {
         "b": host(rdma_want={"state": Text("any")}, rdma_capture="b.capture"),
-        "a": host(rdma_want={"state": "any"}, rdma_selector_strategy=None, __discover_gathered={"ansible_facts": {}}),
+        "a": host(rdma_want={"state": "any"}, rdma_selector_strategy=None, discover_gathered={"ansible_facts": {}}),
         "c": host(facts={}),
         "d": {},
     }
