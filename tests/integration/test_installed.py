@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import subprocess
 import tarfile
 import typing as t
@@ -40,6 +42,27 @@ def test_tarball_holds_what_git_does_and_no_tools(tarball: Path) -> None:
     for needed in ("README.md", "LICENSE", "meta/runtime.yml", "inventories/demo/hosts.yml", "playbooks/site.yml"):
         assert needed in members
     assert not [name for name in members if name.startswith((".", "ansible.cfg", "molecule/"))]
+
+
+def test_a_git_address_in_requirements_installs_it(user: User, tmp_path: Path) -> None:
+    """As the README has it; what it depends on is there already."""
+    repository = tmp_path / "fabric.rdma.git"
+    subprocess.run(["git", "clone", "--quiet", "--bare", str(ROOT), str(repository)], check=True)
+    readme = (ROOT / "README.md").read_text()
+    (text,) = re.findall(r"```yaml\n# requirements\.yml\n(.*?)```", readme, re.DOTALL)
+    wanted = yaml.safe_load(text)
+    assert wanted["collections"][0]["name"].startswith("git+https://")
+    commit = subprocess.run(["git", "-C", str(repository), "rev-parse", "HEAD"], check=True, capture_output=True)
+    wanted["collections"][0] |= {"name": f"git+file://{repository}", "version": commit.stdout.decode().strip()}
+    requirements = tmp_path / "requirements.yml"
+    requirements.write_text(yaml.safe_dump(wanted))
+    collections = tmp_path / "collections"
+    shutil.copytree(user.collections, collections, ignore=shutil.ignore_patterns("fabric"), symlinks=True)
+    env = {**user.env, "ANSIBLE_COLLECTIONS_PATH": str(collections)}
+    there = type(user)(tmp_path, collections, env)
+    there.run("ansible-galaxy", "collection", "install", "--offline", "-r", str(requirements), "-p", str(collections))
+    assert "fabric.rdma.rollout" in there.run("ansible-doc", "--list", "fabric.rdma").stdout
+    assert (there.collection / "requirements.txt").is_file()
 
 
 def test_modules_are_found_by_full_name(user: User) -> None:
