@@ -30,8 +30,12 @@ demo: .venv/.complete ## Boot two RDMA nodes, run site.yml on them, show what th
 	@tools/demo
 
 .PHONY: test
-test: .venv/.complete ## Run what CI runs: lint, sanity, unit, integration, molecule (not: driver, kubernetes, judges, benchmark)
-	@tools/test lint+sanity unit integration molecule
+test: .venv/.complete ## Run what CI runs: lint, sanity, unit, bounds, integration, molecule (not: driver, kubernetes, judges)
+	@tools/test lint+sanity unit bounds integration molecule
+
+.PHONY: check
+check: .venv/.complete ## Lint, check types, run the unit tests that need no real part of a node: the inner loop, under five minutes
+	@tools/test lint+quick
 
 .PHONY: lint
 lint: .venv/.complete ## Run every linter, type checker and documentation check
@@ -48,6 +52,10 @@ unit: .venv/.complete ## Run the unit tests, with real containerds, and over rec
 	@[ -n "$${FABRIC_RDMA_CONTAINERDS:-}" ] || python tools/containerds.py > /dev/null
 	@python -m pytest -q -s -rs tests/unit/test_foreign_captures.py::test_agreement tests/unit/test_foreign_perftest.py
 	@python -m pytest -q -n auto --maxprocesses=4 tests/unit $(ARGS)
+
+.PHONY: quick
+quick: .venv/.complete ## Run the unit tests of make check: without real containerds, with fewer examples
+	@FABRIC_RDMA_HYPOTHESIS=check python -m pytest -q -n auto --maxprocesses=4 -m "not parts" tests/unit $(ARGS)
 
 .PHONY: sanity
 sanity: .venv/.complete ## Run ansible-test sanity, and check the code of the nodes with the other Pythons that are here
@@ -96,6 +104,10 @@ lab-absent: .venv/.complete ## Stop the lab's nodes and delete their disks (the 
 .PHONY: benchmark
 benchmark: .venv/.complete ## Measure ib_facts on a node with 8 HCAs, and the plan of up to 10,000 nodes, against bounds
 	@python -m pytest -q -rP -m benchmark benchmarks $(ARGS)
+
+.PHONY: bounds
+bounds: .venv/.complete ## Measure the same on smaller clusters, against bounds that only a mistake of the algorithm breaks
+	@FABRIC_RDMA_BOUNDS=generous python -m pytest -q -rP -m benchmark benchmarks $(ARGS)
 
 .PHONY: faults
 faults: .venv/.complete ## Show the faults of docs/faults.md with the number of runs of each

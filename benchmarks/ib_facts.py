@@ -4,6 +4,7 @@
 """Measure what ib_facts itself costs on a node with eight HCAs and eight GPUs: its own code and the reads, on real files.
 
 python benchmarks/ib_facts.py             exits 1 when the median of 50 runs is above the bound
+python benchmarks/ib_facts.py --generous  above ten times the bound, as a part of make test
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ def run(root: str, subsets: tuple[str, ...] = BOUNDED) -> tuple[float, int]:
 
 
 def main() -> int:
+    bound = BOUND_MS * (10 if "--generous" in sys.argv[1:] else 1)
     with tempfile.TemporaryDirectory() as root:
         unpack(CAPTURE, root)
         for _turn in range(5):
@@ -58,10 +60,10 @@ def main() -> int:
     median = statistics.median(times)
     print(
         f"ib_facts: {devices[0]} HCAs, {RUNS} runs: median {median:.2f} ms, "
-        f"best {min(times):.2f} ms, worst {max(times):.2f} ms (bound: {BOUND_MS:g} ms); "
+        f"best {min(times):.2f} ms, worst {max(times):.2f} ms (bound: {bound:g} ms); "
         f"with runtime, limits and storage {whole:.2f} ms"
     )
-    return 0 if median <= BOUND_MS and set(devices) == {8} else 1
+    return 0 if median <= bound and set(devices) == {8} else 1
 
 
 if __name__ == "__main__":

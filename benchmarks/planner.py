@@ -4,6 +4,7 @@
 """Measure what the plan of a large cluster costs, for five kinds of cluster of hosts with eight HCAs each.
 
 python benchmarks/planner.py                          prints the curves; exits 1 beyond a bound, or when a curve is no line
+python benchmarks/planner.py --generous               the same on smaller clusters, as a part of make test
 python benchmarks/planner.py --kind KIND --hosts N    one point of one, as JSON, in a process of its own
 """
 
@@ -44,6 +45,9 @@ KINDS = {
 BOUND_SECONDS = {"alike": 5.0}
 BOUND_SECONDS_OF_NAMES = 30.0
 BOUND_MB = 700.0
+# On a machine that does other things, too: what takes this many times as long has another algorithm.
+GENEROUS_HOSTS = (625, 1250, 2500)
+GENEROUS_FACTOR, GENEROUS_SLACK = 6.0, 1.7
 # Twice the hosts may take that much more than twice the time: clocks of shared machines are not steadier. What takes less than
 # half a second tells nothing: it fits into the processor's caches.
 SLACK = 1.35
@@ -133,13 +137,16 @@ def measure(hosts: int, kind: str) -> Json:
     }
 
 
-def curve(kind: str) -> bool:
+def curve(kind: str, generous: bool) -> bool:
     """Prints the curve of one kind of cluster; whether it is a line, and its end within the bounds."""
+    numbers, slack = (GENEROUS_HOSTS, GENEROUS_SLACK) if generous else (HOSTS, SLACK)
     points = []
     print(f"{kind}: {KINDS[kind]}")
     print("  hosts     HCAs  classes   view s  seconds   CPU s   us/host  peak MB")
     bound = BOUND_SECONDS.get(kind, BOUND_SECONDS_OF_NAMES)
-    for hosts in HOSTS:
+    if generous:
+        bound *= GENEROUS_FACTOR * numbers[-1] / HOSTS[-1]
+    for hosts in numbers:
         done = subprocess.run(
             [sys.executable, __file__, "--kind", kind, "--hosts", str(hosts)],
             capture_output=True,
@@ -158,7 +165,7 @@ def curve(kind: str) -> bool:
     last = points[-1]
     long = [point for point in points if point["cpu"] >= SHORT_SECONDS]
     steps = [after["cpu"] / before["cpu"] for before, after in itertools.pairwise(long)]
-    linear = all(step <= 2 * SLACK for step in steps)
+    linear = all(step <= 2 * slack for step in steps)
     print(
         f"planner: {last['hosts']} hosts with 8 HCAs: {last['cpu']:.2f} s (bound: {bound:g} s), "
         f"{last['mb']:.0f} MB with all facts (bound: {BOUND_MB:g} MB); "
@@ -171,11 +178,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--hosts", type=int)
     parser.add_argument("--kind", choices=KINDS)
+    parser.add_argument("--generous", action="store_true")
     chosen = parser.parse_args()
     if chosen.hosts:
         print(json.dumps(measure(chosen.hosts, chosen.kind or "alike")))
         return 0
-    verdicts = [curve(kind) for kind in ([chosen.kind] if chosen.kind else KINDS)]
+    verdicts = [curve(kind, chosen.generous) for kind in ([chosen.kind] if chosen.kind else KINDS)]
     return 0 if all(verdicts) else 1
 
 

@@ -210,7 +210,7 @@ class _Collector:
 
 def collect(paths: t.Iterable[Path]) -> collections.Counter[tuple[Path, str]]:
     """How often pytest would call each function of some files."""
-    import pytest  # noqa: PLC0415
+    import pytest  # noqa: PLC0415 - the page is read without it
 
     collector = _Collector()
     output = io.StringIO()

@@ -186,8 +186,8 @@ def _is_step(event: str, arguments: tuple[t.Any, ...]) -> bool:
 def module(kill_before: int = 0, **parameters: t.Any) -> Result:
     """What the module says, and "steps": what it did to the node. With `kill_before` it is killed before that step (from 1)."""
     parameters.setdefault("timeout", int(pace.limit(120)))
-    # Before the fork: the import costs seconds.
-    from ansible_collections.fabric.rdma.plugins.modules import containerd_memlock  # noqa: PLC0415
+    # Before the fork: the import costs seconds. It is only on the node.
+    from ansible_collections.fabric.rdma.plugins.modules import containerd_memlock  # noqa: PLC0415 - costs seconds
 
     reader, writer = os.pipe()
     child = os.fork()

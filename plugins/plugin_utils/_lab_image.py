@@ -757,7 +757,7 @@ def _try_lock(path: str) -> t.TextIO | None:
     """The open, locked file; None while somebody else has it."""
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     # Not closed here: the lock lives as long as the file is open, which the caller decides.
-    stream = open(path, "a", encoding="utf-8")  # noqa: SIM115
+    stream = open(path, "a", encoding="utf-8")  # noqa: SIM115 - the caller closes it
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # The one before may have removed the file; then this is the lock of nothing.

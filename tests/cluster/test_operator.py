@@ -744,8 +744,6 @@ def test_the_operator_comes_by_its_chart(charted: Site) -> None:
 def test_helm_does_nothing_while_another_rollout_is_under_way(charted: Site) -> None:
     place = f"/apis/apps/v1/namespaces/{SPACE}/deployments/network-operator"
     other = Lease(charted.kube, SPACE, "root@elsewhere/1")
-    body = {"metadata": {"name": SPACE}}
-    charted.kube.request("POST", "/api/v1/namespaces", "make", body=body)
     assert other.take()
     assert f"Lease {SPACE}/fabric-rdma-rollout is held by root@elsewhere/1" in flat(charted.run("rollout", fails=True))
     assert charted.kube.find(place, "read") is None

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,26 @@ ROOT = Path(__file__).resolve().parents[2]
 settings.register_profile(
     "fabric", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.load_profile("fabric")
+# For the inner loop (make check): fewer examples.
+settings.register_profile("check", settings.get_profile("fabric"), max_examples=15)
+settings.load_profile(os.environ.get("FABRIC_RDMA_HYPOTHESIS", "fabric"))
+
+# Their tests run for minutes: on three real containerd daemons, on dracut, or once for each system call of a module.
+PARTS = {
+    "test_containerd_distributions.py",
+    "test_containerd_faults.py",
+    "test_driver_check_dracut.py",
+    "test_memlock_apply.py",
+    "test_memlock_daemon.py",
+    "test_oci_rlimits.py",
+    "test_writers.py",
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.name in PARTS:
+            item.add_marker("parts")
 
 
 @pytest.fixture(scope="session")

@@ -252,7 +252,7 @@ def test_papers_name_targets_that_there_are() -> None:
 
 
 def test_make_test_says_what_it_runs() -> None:
-    (recipe,) = re.findall(r"^\t@tools/test (.+)$", MAKEFILE, re.M)
+    (recipe,) = re.findall(r"^test: .*\n\t@tools/test (.+)$", MAKEFILE, re.M)
     said, _dummy, left_out = TARGETS["test"].partition("(not: ")
     assert sorted(re.findall(r"\w+", said.partition(": ")[2])) == sorted(re.findall(r"\w+", recipe))
     # what is left out is a target, and runs tests
@@ -671,3 +671,26 @@ def test_no_plugin_reads_a_private_variable() -> None:
         for name in private.findall(path.read_text())
     }
     assert found == set()
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_role_says_what_it_does_in_a_check(role: str) -> None:
+    """Every entry point that takes options does, and whether it shows differences and finds nothing to do the second time."""
+    entries = load(f"roles/{role}/meta/argument_specs.yml")["argument_specs"]
+    for name, spec in entries.items():
+        if spec.get("options"):
+            assert set(spec["attributes"]) == {"check_mode", "diff_mode", "idempotent"}, name
+            for attribute in spec["attributes"].values():
+                assert attribute["support"] == "full" or attribute["details"]
+
+
+def test_what_is_not_linted_has_a_reason() -> None:
+    lines = [
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for directory in ("benchmarks", "molecule", "plugins", "roles", "playbooks", "tests", "tools")
+        for path in sorted((ROOT / directory).rglob("*"))
+        if path.suffix in (".py", ".yml") and path != Path(__file__).resolve()
+        for line in path.read_text().splitlines()
+        if re.search(r"# noqa\b", line) and not re.search(r"# noqa: [A-Z0-9, ]+ - \w", line)
+    ]
+    assert lines == []
