@@ -79,6 +79,7 @@ size:
   sample: 28113
 """
 
+import os
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
@@ -125,7 +126,10 @@ def main() -> None:
     try:
         before = read_or_none(dest)
         changed = before != blob
-        if changed and not module.check_mode:
+        if changed and module.check_mode:
+            # what a run would end with
+            os.stat(os.path.dirname(os.path.abspath(dest)))
+        elif changed:
             replace(dest, blob, before)
     except OSError as exc:
         module.fail_json(msg=f"dest '{dest}' cannot be written: {exc.strerror}")

@@ -126,9 +126,11 @@ def main() -> None:
         module.fail_json(msg=str(exc))
     except OSError as exc:
         module.fail_json(msg=f"{exc.filename}: {exc.strerror}")
+    if not changed:
+        module.exit_json(changed=False, proof=wanted)
     texts = ["" if one is None else json.dumps(one, indent=1, sort_keys=True) + "\n" for one in (before, wanted)]
     diff = {"before_header": DRIVER_PROOF, "after_header": DRIVER_PROOF, "before": texts[0], "after": texts[1]}
-    module.exit_json(changed=changed, proof=wanted, diff=diff)
+    module.exit_json(changed=True, proof=wanted, diff=diff)
 
 
 if __name__ == "__main__":

@@ -99,10 +99,10 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import back_up, make_directories, read, replace
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
-from ansible_collections.fabric.rdma.plugins.module_utils._discover.boot_modules import persisted
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.boot_modules import DIRECTORIES, persisted
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.kernel_log import parse_kmsg
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.modprobe import explain_modprobe
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.modules_load import DIRECTORIES, with_modules
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.modules_load import with_modules
 
 DIRECTORY = DIRECTORIES[0]
 HIDDEN = list(DIRECTORIES[1:])
@@ -164,14 +164,13 @@ def persist(module: AnsibleModule, path: str, words: t.List[str]) -> t.Dict[str,
         (data for data in (before, *(read(os.path.join(top, name)) for top in HIDDEN)) if data is not None), None
     )
     after = with_modules(start, words)
-    result: t.Dict[str, t.Any] = {
-        "diff": {
-            "before_header": path,
-            "after_header": path,
-            "before": (before or b"").decode("utf-8", "replace"),
-            "after": after.decode("utf-8", "replace"),
-        }
+    difference = {
+        "before_header": path,
+        "after_header": path,
+        "before": (before or b"").decode("utf-8", "replace"),
+        "after": after.decode("utf-8", "replace"),
     }
+    result: t.Dict[str, t.Any] = {"diff": [difference]}
     if not module.check_mode:
         make_directories(os.path.dirname(os.path.realpath(path)))
         if before is not None and module.params["backup"]:
@@ -209,11 +208,16 @@ def main() -> None:
         "path": path if due else None,
         "log": log,
     }
+    loaded = {"before_header": "modules of the kernel", "after_header": "modules of the kernel", "before": ""}
+    differences = [{**loaded, "after": f"{plain}\n"}] if missing else []
     if due:
         try:
             result.update(persist(module, path, [*after, name]))
         except OSError as exc:
             module.fail_json(msg=f"{exc.filename or path} cannot be written: {exc.strerror}", log=log)
+    differences += result.pop("diff", [])
+    if differences:
+        result["diff"] = differences
     module.exit_json(**result)
 
 

@@ -175,13 +175,15 @@ def run(module: AnsibleModule) -> Json:
         "source": source,
         "rlimits": spec["process"].get("rlimits") or [],
         "drift": differences(spec, fresh) if fresh is not None else [],
-        "diff": {
+    }
+    if changed:
+        made = f"made from {adopt or module.params['ctr']}\n" if not changes else ""
+        result["diff"] = {
             "before_header": path,
             "after_header": path,
             "before": "".join(f"{change.type}: {change.before}\n" for change in changes if change.before),
-            "after": "".join(f"{change.type}: {change.after}\n" for change in changes if change.after),
-        },
-    }
+            "after": made + "".join(f"{change.type}: {change.after}\n" for change in changes if change.after),
+        }
     if changed and not module.check_mode:
         if current is not None and module.params["backup"]:
             result["backup_file"] = back_up(path, current)

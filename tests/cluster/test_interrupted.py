@@ -130,7 +130,7 @@ def module(
 ) -> subprocess.Popen[str]:
     arguments = dict(request)
     if name == "rollout":
-        options = ("objects", "nodes", "keep", "place", "remove", "hold", "lease")
+        options = ("objects", "nodes", "keep", "place", "remove", "hold", "lease", "known")
         arguments = {key: request[key] for key in options if key in request}
     given = {**arguments, "kubeconfig": str(kubeconfig), "_ansible_check_mode": check, "_ansible_remote_tmp": "/tmp"}
     process = subprocess.Popen(

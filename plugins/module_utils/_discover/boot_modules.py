@@ -9,7 +9,10 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
 
-__all__ = ["persisted"]
+__all__ = ["DIRECTORIES", "persisted"]
+
+# A file in one of them hides its namesakes in those after it (modules-load.d(5)).
+DIRECTORIES = ("/etc/modules-load.d", "/run/modules-load.d", "/usr/lib/modules-load.d")
 
 
 def persisted(tree: Tree) -> t.Set[str]:
@@ -19,7 +22,7 @@ def persisted(tree: Tree) -> t.Set[str]:
     loaded only when hardware of the right sort appears.
     """
     files: t.Dict[str, str] = {}
-    for directory in ("/usr/lib/modules-load.d", "/run/modules-load.d", "/etc/modules-load.d"):
+    for directory in reversed(DIRECTORIES):
         for name in tree.names(directory):
             if name.endswith(".conf"):
                 files[name] = f"{directory}/{name}"

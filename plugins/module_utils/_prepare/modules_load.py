@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
-__all__ = ["DIRECTORIES", "with_modules"]
-
-# A file in one of them hides its namesakes in those after it.
-DIRECTORIES = ("/etc/modules-load.d", "/run/modules-load.d", "/usr/lib/modules-load.d")
+__all__ = ["with_modules"]
 
 _HEAD = b"# Made by fabric.rdma.kernel_module. The modules are loaded in this order.\n"
 

@@ -54,8 +54,8 @@ WRITERS = {
             "kernel_module",
             f"{LOADED}.conf",
             "# theirs\nnfs\n",
-            "import ansible_collections.fabric.rdma.plugins.module_utils._prepare.modules_load as modules_load\n"
-            "modules_load.DIRECTORIES = ('DIRECTORY', 'DIRECTORY/run')\n",
+            "import ansible_collections.fabric.rdma.plugins.module_utils._discover.boot_modules as boot_modules\n"
+            "boot_modules.DIRECTORIES = ('DIRECTORY', 'DIRECTORY/run')\n",
             lambda path: {"name": LOADED},
         ),
         Writer(
@@ -345,12 +345,14 @@ def test_modules_of_somebody_else_are_loaded_as_before(tmp_path: Path) -> None:
     """Also those of a namesake in /usr/lib or /run, which a file in /etc hides."""
     writer = WRITERS["kernel_module"]
     path = prepared(writer, tmp_path)
-    assert call(writer, path)["diff"] == {
-        "before_header": str(path),
-        "after_header": str(path),
-        "before": writer.before,
-        "after": f"{writer.before}{LOADED}\n",
-    }
+    assert call(writer, path)["diff"] == [
+        {
+            "before_header": str(path),
+            "after_header": str(path),
+            "before": writer.before,
+            "after": f"{writer.before}{LOADED}\n",
+        }
+    ]
     assert path.read_text() == f"{writer.before}{LOADED}\n"
     path.unlink()
     (tmp_path / "run").mkdir()

@@ -1,0 +1,106 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What holds for every module that speaks to an API server: a check predicts and changes nothing, a second run finds nothing to do,
+a difference is shown exactly when something changes, and what is returned is what RETURN describes."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+import pytest
+
+from ansible_collections.fabric.rdma.tests.cluster.test_interrupted import module
+from ansible_collections.fabric.rdma.tests.cluster.test_ownership import request
+from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_matrix import differs, insist_on_return
+
+if t.TYPE_CHECKING:
+    from conftest import Site
+
+pytestmark = pytest.mark.cluster
+
+Json = dict[str, t.Any]
+
+
+def said(site: Site, name: str, arguments: Json, check: bool = False) -> Json:
+    with module(site.kubeconfig, arguments, check=check, name=name) as process:
+        result = json.loads(process.communicate()[0])
+    result.pop("invocation", None)
+    return t.cast("Json", result)
+
+
+def changes(site: Site, name: str, arguments: Json, shows: bool = True, again: bool = True) -> Json:
+    """Puts a module that has something to do through all of it; what it says of the change."""
+    kept = state(site)
+    predicted = said(site, name, arguments, check=True)
+    assert (predicted["changed"], state(site)) == (True, kept), predicted
+    done = said(site, name, arguments)
+    assert done["changed"] is True, done
+    assert state(site) != kept
+    results = [predicted, done]
+    if again:
+        after = state(site)
+        results += [said(site, name, arguments), said(site, name, arguments, check=True)]
+        assert [each["changed"] for each in results[2:]] == [False, False]
+        assert state(site) == after
+    for each in results:
+        insist_on_return(name, each)
+        assert differs(each.get("diff")) is (shows and each["changed"]), name
+    return done
+
+
+def state(site: Site) -> t.Any:
+    """What a module may change: objects, Leases, labels and resources."""
+    leases = site.kube.list("/apis/coordination.k8s.io/v1/leases", "list Leases")
+    held = [
+        (each["metadata"]["namespace"], each["metadata"]["uid"])
+        for each in leases
+        if "fabric" in each["metadata"]["name"]
+    ]
+    nodes = site.kube.list("/api/v1/nodes", "list nodes")
+    labels = {node["metadata"]["name"]: node["metadata"].get("labels") for node in nodes}
+    capacity = {node["metadata"]["name"]: sorted(node["status"].get("capacity", {})) for node in nodes}
+    return site.objects(), held, labels, capacity
+
+
+def test_of_a_rollout(site: Site) -> None:
+    site.groups = {"ib-v100": site.groups["ib-v100"]}
+    site.nodes()
+    wanted = {**request("g"), "nodes": {"v100-1": "g"}, "known": ["v100-1"]}
+    changes(site, "rollout", wanted)
+    changed = json.loads(json.dumps(wanted).replace("registry.example/plugin:v1", "registry.example/plugin:v2"))
+    assert changes(site, "rollout", changed)["objects"]["DaemonSet rdma/rdma-shared-dp-g"] == "changed"
+    waited = {"name": "g", "namespace": "rdma", "daemon_set": "rdma-shared-dp-g", "nodes": ["v100-1"]}
+    ready = said(site, "rollout_ready", {**waited, "resources": {"rdma/r": 63}, "timeout": 60})
+    assert (ready["changed"], ready["missing"]) == (False, [])
+    insist_on_return("rollout_ready", ready)
+    there = said(site, "rollout_departures", {"hosts": ["v100-1"]})
+    assert there["changed"] is False
+    insist_on_return("rollout_departures", there)
+    gone = said(site, "rollout_departures", {"hosts": []})
+    assert "v100-1" in gone["msg"]
+    insist_on_return("rollout_departures", gone)
+    changes(site, "rollout", {**wanted, "objects": [], "nodes": {}})
+    # bad input
+    kept = state(site)
+    wanted["objects"][2]["spec"]["templat"] = {}
+    for check in (True, False):
+        assert "does not know a field: " in said(site, "rollout", wanted, check)["msg"]
+    assert state(site) == kept
+
+
+def test_of_what_is_beside_it(site: Site) -> None:
+    site.groups = {"ib-v100": site.groups["ib-v100"]}
+    site.nodes()
+    site.kubelets.give_up("v100-2", "rdma/old")
+    changes(site, "stale_resources", {"resources": ["rdma/old"], "verify": 0})
+    assert "msg" in said(site, "stale_resources", {"resources": ["no name"], "verify": 0})
+    access = said(site, "cluster_access", {})
+    assert (access["changed"], access["server"]) == (False, site.kube.server)
+    insist_on_return("cluster_access", access)
+    lease = {"namespace": "default", "state": "held", "holder": "root@here/1"}
+    changes(site, "rollout_lease", lease, shows=False, again=False)
+    changes(site, "rollout_lease", {"namespace": "default", "state": "broken"}, shows=False)
+    refused = said(site, "rollout_lease", {"namespace": "default"})
+    assert "holder" in refused["msg"]

@@ -1,0 +1,262 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What holds for every module: a check predicts and writes nothing, a second run finds nothing to do, a difference is shown exactly
+when something changes, bad input changes nothing, and examples give what RETURN describes."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import typing as t
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
+from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, ROOT
+from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_modules import run
+
+CAPTURE = CAPTURES / "ib-a100-1.capture"
+FACTS = gather(open_tree(str(CAPTURE)))
+SPEC = {"ociVersion": "1.2.0", "process": {"rlimits": []}}
+# a module that is loaded everywhere
+LOADED = "printk"
+IN_PLACE = (
+    "import ansible_collections.fabric.rdma.plugins.module_utils._discover.boot_modules as boot_modules\n"
+    "boot_modules.DIRECTORIES = ('DIRECTORY', 'DIRECTORY/run')\n"
+    "import ansible_collections.fabric.rdma.plugins.module_utils._base.remembered as remembered\n"
+    "remembered.DRIVER_PROOF = 'DIRECTORY/driver-proof.json'\n"
+)
+
+
+class Step(t.NamedTuple):
+    """arguments: a text @/NAME is a path in the test's directory; files: what is written there before."""
+
+    what: str
+    arguments: dict[str, t.Any]
+    changed: bool
+    files: t.Mapping[str, str] | None = None
+
+
+class Case(t.NamedTuple):
+    """bad: arguments that are refused, and what is said. here: what keeps an example in the test's directory."""
+
+    steps: tuple[Step, ...]
+    bad: tuple[dict[str, t.Any], str]
+    here: Callable[[dict[str, t.Any]], dict[str, t.Any]]
+    shows_differences: bool = True
+
+
+INITIATOR = {"path": "@/initiatorname.iscsi", "sessions": "@/none"}
+NAME = "iqn.2016-04.com.open-iscsi:4f1c5a7d90e2"
+MARK = {"path": "@/change.json"}
+CASES = {
+    "capture": Case(
+        (Step("create", {"root": str(CAPTURE), "dest": "@/a.capture"}, True),),
+        ({"root": str(CAPTURE), "dest": "@/none/a.capture"}, "none"),
+        lambda given: {**given, "root": str(CAPTURE), "dest": f"@/{Path(given['dest']).name}"},
+        shows_differences=False,
+    ),
+    "driver_check": Case(
+        (Step("look", {}, False),),
+        ({"log_window": "x"}, "log_window"),
+        lambda given: {**given, **({"log_window": 1} if "log_window" in given else {})},
+        shows_differences=False,
+    ),
+    "driver_gate": Case(
+        (Step("look", {"root": str(CAPTURE), "version": "2.9.1"}, False),),
+        ({"version": "2.9.1", "activate": "now"}, "value of activate must be one of"),
+        lambda given: {**given, "root": str(CAPTURE)},
+        shows_differences=False,
+    ),
+    "driver_proof": Case(
+        (
+            Step("create", {"method": "doca", "version": "2.9.1", "facts": FACTS}, True),
+            Step("change", {"method": "doca", "version": "3.0.0", "facts": FACTS}, True),
+            Step("absent", {"state": "done"}, True),
+        ),
+        ({"state": "gone"}, "value of state must be one of"),
+        lambda given: {**given, "facts": FACTS},
+    ),
+    "ib_facts": Case(
+        (Step("look", {"root": str(CAPTURE)}, False),),
+        ({"root": "/nonexistent/node17"}, "/nonexistent/node17"),
+        lambda given: {**given, "root": str(CAPTURE), **({"before": FACTS} if "before" in given else {})},
+        shows_differences=False,
+    ),
+    "iscsi_initiator": Case(
+        (
+            Step("create", {**INITIATOR, "name": NAME}, True),
+            Step("change", {**INITIATOR, "name": NAME + "1"}, True),
+        ),
+        ({**INITIATOR, "name": "no name"}, "no name"),
+        lambda given: {**given, **INITIATOR},
+    ),
+    "kernel_module": Case(
+        (Step("create", {"name": LOADED}, True),),
+        ({"name": "../evil"}, "../evil"),
+        lambda given: given,
+    ),
+    "node_change": Case(
+        (
+            Step("create", {**MARK, "state": "begun", "before": FACTS, "roles": ["ofed"]}, True),
+            Step("absent", {**MARK, "state": "ended"}, True),
+        ),
+        ({**MARK, "state": "begun", "before": {"devices": "x"}, "roles": ["ofed"]}, "before"),
+        lambda given: {**given, **MARK, **({"before": FACTS} if "before" in given else {})},
+    ),
+    "oci_rlimits": Case(
+        (
+            Step("edit", {"path": "@/spec.json", "ctr": "/nowhere"}, True, {"spec.json": json.dumps(SPEC)}),
+            Step(
+                "change",
+                {"path": "@/spec.json", "ctr": "/nowhere", "rlimits": [{"type": "NOFILE", "soft": 5, "hard": 6}]},
+                True,
+            ),
+            Step("copy", {"path": "@/new.json", "adopt": "@/spec.json", "ctr": "/nowhere"}, True),
+            Step("adopt", {"path": "@/other.json", "adopt": "@/new.json", "ctr": "/nowhere"}, True),
+        ),
+        ({"path": "@/spec.json", "ctr": "/nowhere", "rlimits": [{"type": "MEMLOCK", "soft": "-2"}]}, "-2"),
+        lambda given: {
+            **given,
+            "path": "@/spec.json" if "adopt" not in given else "@/new.json",
+            "ctr": "/nowhere",
+            **({"adopt": "@/spec.json"} if "adopt" in given else {}),
+        },
+    ),
+}
+# What needs more than a directory is put through the same elsewhere.
+ELSEWHERE = {
+    "cluster_access": "tests/cluster/test_matrix.py",
+    "containerd_memlock": "molecule/runtimes/node.py",
+    "driver_packages": "tests/unit/plugins/modules/test_driver_modules.py",
+    "lab": "tests/integration/test_lab.py",
+    "perftest": "tests/unit/plugins/module_utils/_verify/test_perftest_run.py",
+    "rollout": "tests/cluster/test_matrix.py",
+    "rollout_departures": "tests/cluster/test_matrix.py",
+    "rollout_lease": "tests/cluster/test_matrix.py",
+    "rollout_ready": "tests/cluster/test_matrix.py",
+    "stale_resources": "tests/cluster/test_matrix.py",
+    "wave_gate": "tests/integration/test_wave_gate.py",
+}
+each = pytest.mark.parametrize("module", CASES)
+KINDS: dict[str, type | tuple[type, ...]] = {
+    "bool": bool,
+    "dict": dict,
+    "float": (int, float),
+    "int": int,
+    "list": list,
+    "str": str,
+}
+
+
+def here(value: t.Any, directory: Path) -> t.Any:
+    """@/NAME becomes a path in the directory."""
+    if isinstance(value, dict):
+        return {key: here(item, directory) for key, item in value.items()}
+    if isinstance(value, list):
+        return [here(item, directory) for item in value]
+    return str(directory / value[2:]) if isinstance(value, str) and value.startswith("@/") else value
+
+
+def call(module: str, directory: Path, arguments: dict[str, t.Any], check: bool = False) -> dict[str, t.Any]:
+    prelude = IN_PLACE.replace("DIRECTORY", str(directory))
+    return run(module, check=check, prelude=prelude, _ansible_diff=True, **here(arguments, directory))
+
+
+def content(directory: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def differs(shown: t.Any) -> bool:
+    """Whether a difference shows anything. One that shows nothing must not be there."""
+    entries = shown if isinstance(shown, list) else [shown] if shown is not None else []
+    assert all(entry["before"] != entry["after"] for entry in entries)
+    return bool(entries)
+
+
+def documented(module: str, name: str) -> t.Any:
+    source = importlib.import_module(f"ansible_collections.fabric.rdma.plugins.modules.{module}")
+    return yaml.safe_load(getattr(source, name))
+
+
+def insist_on_return(module: str, result: dict[str, t.Any]) -> None:
+    """Everything that a module returns is documented, has the type that is documented, and is there when it should be."""
+    told = documented(module, "RETURN")
+    own = set(result) - {"changed", "diff", "failed", "msg", "warnings", "deprecations", "exception"}
+    # what exit_json() says of a file whose path is returned
+    own -= {"size"} - set(told)
+    assert own <= set(told), own - set(told)
+    for key in own:
+        assert result[key] is None or isinstance(result[key], KINDS[told[key]["type"]]), (key, result[key])
+        if told[key].get("elements"):
+            assert all(isinstance(item, KINDS[told[key]["elements"]]) for item in result[key] or [])
+    if not result.get("failed"):
+        assert {key for key, entry in told.items() if entry["returned"] == "success"} <= own
+
+
+def test_every_module_is_somewhere() -> None:
+    modules = {path.stem for path in (ROOT / "plugins" / "modules").glob("*.py")}
+    assert set(CASES) | set(ELSEWHERE) == modules
+    assert not set(CASES) & set(ELSEWHERE)
+    for module, path in ELSEWHERE.items():
+        assert re.search(rf"\b{module}\b", (ROOT / path).read_text()), path
+
+
+@each
+def test_a_check_predicts_and_a_second_run_finds_nothing_to_do(module: str, tmp_path: Path) -> None:
+    case = CASES[module]
+    for step in case.steps:
+        for name, text in (step.files or {}).items():
+            (tmp_path / name).write_text(text)
+        before = content(tmp_path)
+        predicted = call(module, tmp_path, step.arguments, check=True)
+        assert (predicted["changed"], content(tmp_path)) == (step.changed, before), step.what
+        result = call(module, tmp_path, step.arguments)
+        assert result["changed"] is step.changed, step.what
+        assert (content(tmp_path) != before) is step.changed
+        after = content(tmp_path)
+        again = call(module, tmp_path, step.arguments)
+        assert (again["changed"], content(tmp_path)) == (False, after), step.what
+        assert call(module, tmp_path, step.arguments, check=True)["changed"] is False
+        for each_result in (predicted, result, again):
+            insist_on_return(module, each_result)
+            shown = differs(each_result.get("diff"))
+            assert shown is (case.shows_differences and each_result["changed"]), step.what
+        if case.shows_differences and step.changed:
+            assert predicted["diff"] == result["diff"]
+
+
+@each
+def test_bad_input_changes_nothing(module: str, tmp_path: Path) -> None:
+    arguments, message = CASES[module].bad
+    for check in (True, False):
+        result = call(module, tmp_path, arguments, check)
+        assert result["failed"] is True
+        assert message in result["msg"]
+        assert "Traceback" not in result["msg"]
+        assert content(tmp_path) == {}
+
+
+def examples() -> Iterator[t.Any]:
+    for module in CASES:
+        for number, task in enumerate(documented(module, "EXAMPLES")):
+            if f"fabric.rdma.{module}" in task:
+                yield pytest.param(module, task[f"fabric.rdma.{module}"] or {}, id=f"{module}-{number}")
+
+
+@pytest.mark.parametrize(("module", "arguments"), list(examples()))
+def test_an_example_gives_what_is_documented(module: str, arguments: dict[str, t.Any], tmp_path: Path) -> None:
+    (tmp_path / "spec.json").write_text(json.dumps(SPEC))
+    result = call(module, tmp_path, CASES[module].here(arguments))
+    # the example is of a module for GPUs, which is not on every machine
+    assert not result.get("failed") or arguments.get("name") == "nvidia-peermem", result
+    insist_on_return(module, result)
+    if arguments.get("name") == "nvidia-peermem" and result.get("failed"):
+        assert os.listdir(tmp_path) == ["spec.json"]
