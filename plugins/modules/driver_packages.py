@@ -135,8 +135,11 @@ def act(manager: Manager, state: str, check_mode: bool, packages: t.Sequence[str
     if state == "restored":
         before = record.now()
         outcome = record.predict() if check_mode else record.undo()
-        after = before if check_mode else record.now()
-        result.update(outcome._asdict(), changed=bool(outcome.restored), diff={"before": before, "after": after})
+        result.update(outcome._asdict(), changed=bool(outcome.restored))
+        if outcome.restored and check_mode:
+            result["diff"] = {"prepared": "".join(f"{each}\n" for each in outcome.restored)}
+        elif outcome.restored:
+            result["diff"] = {"before": before, "after": record.now()}
     elif state == "opened" and not check_mode:
         record.open(packages)
     elif not check_mode:

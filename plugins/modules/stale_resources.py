@@ -106,12 +106,11 @@ def run(module: AnsibleModule) -> t.Dict[str, t.Any]:
                     % "; ".join(f"{', '.join(names)} on {node}" for node, names in sorted(back.items()))
                 )
     header = "extended resources of nodes"
-    return {
-        "changed": bool(stale.removable),
-        "removed": stale.removable,
-        "blocked": stale.blocked,
-        "diff": {"before_header": header, "after_header": header, "before": before, "after": stale.left(before)},
-    }
+    result = {"changed": bool(stale.removable), "removed": stale.removable, "blocked": stale.blocked}
+    if stale.removable:
+        shown = {"before_header": header, "after_header": header, "before": before, "after": stale.left(before)}
+        result["diff"] = shown
+    return result
 
 
 def main() -> None:
