@@ -24,18 +24,25 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / ".collections"))
 
-from ansible_collections.fabric.rdma.plugins.plugin_utils import _lab_image as image
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import LabError, locked
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.sources import (
+    DEBIAN_SUITE,
+    AptSource,
+    choose_sources,
+    machine_sources,
+    parse_os_release,
+)
 
 # Generation -> (suite that has it, what its version looks like).
 SUITES = {"1.6": ("bookworm", r"1\.6\."), "1.7": ("trixie", r"1\.7\."), "2": ("sid", r"2\.")}
 
 
-def archives() -> list[image.AptSource]:
+def archives() -> list[AptSource]:
     """The machine's sources of the Debian archive itself. Raises LabError on a machine that has none."""
-    os_release = image.parse_os_release(Path("/etc/os-release").read_text(encoding="utf-8"))
-    suite, sources = image.choose_sources(image.machine_sources(), os_release)
-    if suite != image.DEBIAN_SUITE:
-        raise image.LabError(
+    os_release = parse_os_release(Path("/etc/os-release").read_text(encoding="utf-8"))
+    suite, sources = choose_sources(machine_sources(), os_release)
+    if suite != DEBIAN_SUITE:
+        raise LabError(
             "three generations of containerd come from three suites of Debian, and the apt sources of this machine are those of "
             f"{os_release.get('ID')} {suite}: run this on Debian, or name directories with their programs in FABRIC_RDMA_CONTAINERDS, separated by colons"
         )
@@ -58,7 +65,7 @@ def fetch(generation: str, cache: Path) -> dict[str, str]:
         ["dpkg-deb", "--field", str(final), "Version"], check=True, capture_output=True, text=True
     ).stdout.strip()
     if not re.match(pattern, version):
-        raise image.LabError(
+        raise LabError(
             f"{final} is containerd {version}, and generation {generation} is wanted: Debian's suite {suite} has moved on; "
             "name another suite for this generation in tools/containerds.py, and remove the file"
         )
@@ -69,8 +76,8 @@ def fetch(generation: str, cache: Path) -> dict[str, str]:
     return {"package": str(final), "programs": str(unpacked / "usr/bin")}
 
 
-def _download(suite: str, scratch: Path, sources: list[image.AptSource]) -> Path:
-    lines = [image.AptSource(source.uri, suite, ("main",), source.signed_by).line() for source in sources]
+def _download(suite: str, scratch: Path, sources: list[AptSource]) -> Path:
+    lines = [AptSource(source.uri, suite, ("main",), source.signed_by).line() for source in sources]
     (scratch / "sources.list").write_text("".join(line + "\n" for line in lines), encoding="utf-8")
     for directory in ("state/lists/partial", "cache/archives/partial", "parts"):
         (scratch / directory).mkdir(parents=True)
@@ -104,7 +111,7 @@ def _download(suite: str, scratch: Path, sources: list[image.AptSource]) -> Path
             check=False,
         )
         if done.returncode != 0:
-            raise image.LabError(
+            raise LabError(
                 f"apt-get {arguments[0]} failed for Debian's suite {suite} on this machine's mirror; a mirror with this suite, and a "
                 f"debian-archive-keyring that knows its key, are needed. It said:\n{done.stdout.strip()}"
             )
@@ -119,13 +126,11 @@ def main() -> None:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fabric.rdma" / "packages"
     cache.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
-        with image.locked(
-            str(cache / "fetch.lock"), lambda text: print(text, file=sys.stderr), lambda: None, "containerd"
-        ):
+        with locked(str(cache / "fetch.lock"), lambda text: print(text, file=sys.stderr), lambda: None, "containerd"):
             for leftover in cache.glob("fetch-*-*"):
                 shutil.rmtree(leftover)
             print(json.dumps({generation: fetch(generation, cache) for generation in SUITES}))
-    except image.LabError as exc:
+    except LabError as exc:
         sys.exit(f"error: {exc}")
 
 

@@ -14,7 +14,10 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ansible_collections.fabric.rdma.plugins.plugin_utils._lab import Lab, LabError, LabResult, LabSpec, plan_nodes
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.lab import Lab
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import LabError
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.nodes import plan_nodes
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.state import LabResult, LabSpec
 
 ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
     "state": {"type": "str", "choices": ["present", "absent", "status"], "default": "present"},

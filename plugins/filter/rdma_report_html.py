@@ -87,7 +87,9 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 from ansible.utils.unsafe_proxy import wrap_var
 
-from ansible_collections.fabric.rdma.plugins.plugin_utils._report import ReportError, build, render_html
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.model import build
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.page import render_html
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import ReportError
 
 
 def rdma_report_html(

@@ -74,7 +74,9 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 from ansible.utils.unsafe_proxy import wrap_var
 
-from ansible_collections.fabric.rdma.plugins.plugin_utils._report import ReportError, build, render_summary
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.model import build
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.summary import render_summary
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import ReportError
 
 
 def rdma_report_summary(

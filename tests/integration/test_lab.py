@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.fabric.rdma.molecule.shared.pace import limit
-from ansible_collections.fabric.rdma.plugins.plugin_utils._lab import Lab, LabSpec, plan_nodes
-from ansible_collections.fabric.rdma.plugins.plugin_utils._lab_container import bridge_name, machine_name, places_here
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.container import bridge_name, machine_name, places_here
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.lab import Lab
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.nodes import plan_nodes
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.state import LabSpec
 
 pytestmark = pytest.mark.integration
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The rooms of module_utils: who may import whom, and that what a module brings to a node is what it needs."""
+"""The rooms of module_utils and plugin_utils: who may import whom, that a module brings to a node what it needs, how long a function is."""
 
 from __future__ import annotations
 
@@ -13,11 +13,21 @@ import pytest
 
 PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
 UTILS = PLUGINS / "module_utils"
-PREFIX = "ansible_collections.fabric.rdma.plugins.module_utils."
+COLLECTION = "ansible_collections.fabric.rdma.plugins."
+PREFIX = COLLECTION + "module_utils."
 # Each room may import from itself and from those before it. The last three are beside each other: none imports from another one of them.
 ORDER = ("_base", "_containerd", "_discover", "_plan", "_prepare", "_rollout", "_verify")
 BESIDE = ("_prepare", "_rollout", "_verify")
 FILES = sorted(path.relative_to(UTILS) for path in UTILS.rglob("*.py"))
+# What runs on the controller only: a file or a directory each, and what of plugins/ it may import beside itself.
+CONTROLLER = PLUGINS / "plugin_utils"
+MAY_IMPORT = {
+    "_inventory": {"module_utils", "_view"},
+    "_lab": set[str](),
+    "_report": {"module_utils", "_view"},
+    "_view": {"module_utils"},
+}
+CONTROLLER_FILES = sorted(path.relative_to(CONTROLLER) for path in CONTROLLER.rglob("*.py"))
 
 
 @functools.cache
@@ -60,12 +70,66 @@ def test_no_arrow_goes_back(path: Path) -> None:
     assert {str(each) for each in found if each.parts[0] not in allowed} == set()
 
 
-@pytest.mark.parametrize("path", FILES, ids=str)
+def imported_modules(path: Path) -> set[str]:
+    """What a file imports from plugins/, as module_utils._base.text or plugin_utils._view: of a package, each of its modules."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.removeprefix(COLLECTION) for alias in node.names if alias.name.startswith(COLLECTION)}
+        if isinstance(node, ast.ImportFrom):
+            assert not node.level, "imports have the whole name"
+            module = f"{node.module}."
+            if module.startswith(COLLECTION):
+                name = module.removeprefix(COLLECTION).rstrip(".")
+                package = (PLUGINS / Path(*name.split("."))).is_dir()
+                found |= {f"{name}.{alias.name}" for alias in node.names} if package else {name}
+    return found
+
+
+def test_every_part_of_plugin_utils_has_its_arrows() -> None:
+    assert {path.parts[0].removesuffix(".py") for path in CONTROLLER_FILES} == set(MAY_IMPORT)
+
+
+@pytest.mark.parametrize("path", CONTROLLER_FILES, ids=str)
+def test_no_arrow_of_plugin_utils_goes_back(path: Path) -> None:
+    part = path.parts[0].removesuffix(".py")
+    found = imported_modules(CONTROLLER / path)
+    assert {name for name in found if not (PLUGINS / Path(*name.split("."))).with_suffix(".py").exists()} == set()
+    parts = {name.split(".")[1] if name.startswith("plugin_utils.") else name.split(".")[0] for name in found}
+    assert parts <= MAY_IMPORT[part] | {part}
+
+
+@pytest.mark.parametrize("path", CONTROLLER_FILES, ids=str)
+def test_no_file_of_plugin_utils_imports_itself_by_way_of_others(path: Path) -> None:
+    here = ".".join(("plugin_utils", *path.with_suffix("").parts))
+    ahead, seen = [here], set[str]()
+    while ahead:
+        ours = {
+            name for name in imported_modules(PLUGINS / f"{ahead.pop().replace('.', '/')}.py") if "plugin_utils" in name
+        }
+        assert here not in ours
+        ahead += ours - seen
+        seen |= ours
+
+
+@pytest.mark.parametrize(
+    "path", [*(UTILS / each for each in FILES), *(PLUGINS / "modules").glob("*.py")], ids=lambda path: path.stem
+)
+def test_what_runs_on_nodes_imports_nothing_of_the_controller(path: Path) -> None:
+    assert {name for name in imported_modules(path) if not name.startswith("module_utils.")} == set()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [*(UTILS / each for each in FILES), *(CONTROLLER / each for each in CONTROLLER_FILES)],
+    ids=lambda path: str(path.relative_to(PLUGINS)),
+)
 def test_nothing_private_is_imported(path: Path) -> None:
     """What another file uses has a name without an underscore."""
-    for node in ast.walk(ast.parse((UTILS / path).read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith(PREFIX):
-            assert not [alias.name for alias in node.names if alias.name.startswith("_") and alias.name not in ORDER]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith(COLLECTION):
+            private = {alias.name for alias in node.names if alias.name.startswith("_")}
+            assert private - {*ORDER, *MAY_IMPORT} == set()
 
 
 # Lines of module_utils that come to a node with a module, at most. What grows beyond it has probably come for one function of a file.
@@ -99,8 +163,41 @@ def test_a_module_brings_what_it_needs(path: Path) -> None:
     assert lines <= MOST_LINES[path.stem]
 
 
-def test_every_test_is_where_its_file_is() -> None:
-    """tests/unit/plugins/module_utils has the rooms of plugins/module_utils."""
-    there = Path(__file__).parent / "plugins" / "module_utils"
+@pytest.mark.parametrize("utils", ["module_utils", "plugin_utils"])
+def test_every_test_is_where_its_file_is(utils: str) -> None:
+    """tests/unit/plugins has the rooms of plugins/."""
+    there = Path(__file__).parent / "plugins" / utils
     tests = {path.relative_to(there) for path in there.glob("_*/test_*.py")}
-    assert {str(path) for path in tests if path.parent / path.name.removeprefix("test_") not in FILES} == set()
+    assert tests
+    assert {
+        str(path) for path in tests if not (PLUGINS / utils / path.parent / path.name[len("test_") :]).exists()
+    } == set()
+
+
+# Lines of a function, without its documentation, at most: what does not fit on a screen cannot be read at once.
+MOST_LINES_OF_A_FUNCTION = 60
+# "file::function" -> why it is longer. It is read at a glance all the same, such as a table.
+LONGER: dict[str, str] = {}
+
+
+def functions(path: Path) -> dict[str, int]:
+    """The lines of each function of a file, from its def to its end, without its documentation."""
+    found: dict[str, int] = {}
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            text = node.body[0] if ast.get_docstring(node, clean=False) is not None else None
+            documented = (text.end_lineno or 0) - text.lineno + 1 if text else 0
+            lines = (node.end_lineno or 0) - node.lineno + 1 - documented
+            # functions of the same name: the longest counts
+            found[node.name] = max(lines, found.get(node.name, 0))
+    return found
+
+
+def test_a_function_fits_on_a_screen() -> None:
+    lines = {
+        f"{path.relative_to(PLUGINS)}::{name}": count
+        for path in PLUGINS.rglob("*.py")
+        for name, count in functions(path).items()
+    }
+    assert {name for name, count in lines.items() if count > MOST_LINES_OF_A_FUNCTION} == set(LONGER)
+    assert all(LONGER.values())

@@ -29,7 +29,8 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.rails import gro
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.needs import NeedsError, host_needs
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage import storage_checks
 from ansible_collections.fabric.rdma.plugins.plugin_utils import _view
-from ansible_collections.fabric.rdma.plugins.plugin_utils._report import build, render_html
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.model import build
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.page import render_html
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import NEWER, Plainer, checked_facts, cluster_view
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, ROOT, facts_of, schema
 

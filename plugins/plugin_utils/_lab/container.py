@@ -24,7 +24,7 @@ import tarfile
 import time
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.plugin_utils._lab_image import LabError, find_tool
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import LabError, find_tool
 
 __all__ = [
     "CONTAINER_DIRECTORIES",

@@ -14,10 +14,9 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.fabric.rdma.molecule.shared.pace import limit
-from ansible_collections.fabric.rdma.plugins.plugin_utils import _lab_container as container
-from ansible_collections.fabric.rdma.plugins.plugin_utils._lab import config_archive, plan_nodes
-
-NODES = plan_nodes(2, 1024, 1)
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab import container
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.nodes import config_archive
+from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._lab.samples import NODES
 
 
 def test_names_are_names_of_network_devices_and_differ_between_labs() -> None:

@@ -1,0 +1,229 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The lab: nodes that can be reached with SSH, as QEMU virtual machines with Soft-RoCE devices or as containers that boot.
+
+Private to the collection. Runs on the controller only. A lab is a directory (state), its nodes are laid out there (layout), started
+(starting), waited for (waiting) and ended (processes).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.container import bridge_name, bring_up, container_trouble
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.image import Image, build_image, cached_image
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.layout import lay_out
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import (
+    LabError,
+    Progress,
+    locked,
+    read,
+    require_tools,
+    termination_is_an_exception,
+)
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.processes import guarded, stop_all
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.qemu import kvm_trouble
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.recipe import default_recipe
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.sources import (
+    choose_sources,
+    machine_sources,
+    parse_os_release,
+)
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.starting import start_container, start_virtual_machines
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.state import (
+    LOCK_FILE,
+    LabDirectory,
+    LabResult,
+    LabSpec,
+    line_of,
+)
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.waiting import wait_until_ready
+
+__all__ = ["Lab"]
+
+RUN_TOOLS = ("qemu-system-x86_64", "qemu-img", "ssh", "ssh-keygen")
+
+
+class Lab:
+    """A lab directory and what runs from it."""
+
+    def __init__(self, directory: str, progress: Progress) -> None:
+        self.place = LabDirectory(directory)
+        self.progress = progress
+        self._parent = os.getppid()
+
+    @property
+    def directory(self) -> str:
+        """Where the lab is."""
+        return self.place.path
+
+    def _alive(self) -> None:
+        """Ansible's workers live on, unheard, when the process that started them was interrupted."""
+        if os.getppid() != self._parent:
+            raise LabError(f"the process that wanted the lab in {self.directory} has ended")
+
+    def _result(self, changed: bool, **more: t.Any) -> LabResult:
+        state = self.place.state()
+        nodes = self.place.nodes()
+        result = LabResult(
+            changed=changed,
+            directory=self.directory,
+            nodes=nodes,
+            # a state without the word is of virtual machines
+            engine=state.get("engine", "qemu") if state else None,
+            accel=state.get("accel"),
+            image=state.get("image"),
+        )
+        result.after = [line_of(node) for node in nodes]
+        for key, value in more.items():
+            setattr(result, key, value)
+        return result
+
+    def status(self) -> LabResult:
+        """What runs."""
+        return self._result(False)
+
+    def present(self, spec: LabSpec, check: bool = False) -> LabResult:
+        """Makes the lab run as wished: builds the image, starts the nodes, waits until each can be used.
+
+        In check mode nothing is done, and `changed` says whether something would be.
+        """
+        notes: list[str] = []
+        engine = self._engine(spec, notes)
+        require_tools(RUN_TOOLS if engine == "qemu" else ("ssh", "ssh-keygen"))
+        self.place.refuse_foreign()
+        os_release = parse_os_release(read("/etc/os-release"))
+        suite, sources = choose_sources(machine_sources(), os_release)
+        recipe = default_recipe(suite, sources, os_release)
+        image = cached_image(spec.cache_dir, recipe)
+        before = [line_of(node) for node in self.place.nodes()]
+        if check:
+            wanted = image is not None and self.place.fits(spec, image)
+            after = before if wanted else [f"{node.name} running {node.address}" for node in spec.nodes]
+            return self._result(not wanted, before=before, after=after)
+        seconds: dict[str, float] = {}
+        with termination_is_an_exception(), self._lock():
+            if image is None:
+                started = time.monotonic()
+                image = build_image(spec.cache_dir, recipe, sources, self.progress, self._alive)
+                seconds["image"] = time.monotonic() - started
+            if self.place.fits(spec, image):
+                self._wait(spec, self.place.state()["accel"], spec.boot_timeout)
+                return self._result(False, before=before, seconds=seconds, notes=notes)
+            started = time.monotonic()
+            if engine == "container":
+                engine = self._start_containers(spec, image, notes)
+            if engine == "qemu":
+                require_tools(RUN_TOOLS)
+                lay_out(self.place, spec, image, engine)
+                self._start_with_accelerator(spec, image, notes)
+            seconds["boot"] = time.monotonic() - started
+            # how fast this machine is: the time limits of tests follow it
+            if engine == "qemu":
+                # the measure of how busy the machine is; what containers take is too little to be one
+                self.place.save({**self.place.state(), "boot_seconds": round(seconds["boot"], 1)})
+        return self._result(True, before=before, seconds=seconds, notes=notes)
+
+    def _engine(self, spec: LabSpec, notes: list[str]) -> str:
+        """What nodes are to be, and in a note why they are no containers where they could have been some."""
+        if spec.engine == "qemu":
+            return "qemu"
+        state = self.place.state()
+        if spec.engine == "auto" and state.get("engine") == "qemu" and any(node.running for node in self.place.nodes()):
+            # What was found out once need not be found out again while it runs.
+            return "qemu"
+        reason = container_trouble()
+        if reason is None:
+            return "container"
+        if spec.engine == "container":
+            raise LabError(f"nodes cannot be containers here: {reason}; use engine: qemu, or auto")
+        notes.append(f"virtual machines: {reason}")
+        self.progress(f"lab: nodes are virtual machines, since {reason}")
+        return "qemu"
+
+    def _start_containers(self, spec: LabSpec, image: Image, notes: list[str]) -> str:
+        """Starts those nodes that do not run, and waits for all. What was started: `qemu` when nothing was, and may be then."""
+        try:
+            lay_out(self.place, spec, image, "container")
+            with guarded(self.place, [node.name for node in spec.nodes]):
+                bring_up(bridge_name(self.place.path))
+                for node in spec.nodes:
+                    if self.place.pid(node.name) is None:
+                        start_container(self.place, node, image)
+                self.progress("lab: started %s as containers" % ", ".join(node.name for node in spec.nodes))
+                self._wait(spec, "container", min(120, spec.boot_timeout))
+            return "container"
+        except LabError as exc:
+            stop_all(self.place)
+            if spec.engine == "container":
+                raise LabError(f"{exc}\nAll nodes have been stopped.") from exc
+            notes.append("virtual machines: containers did not come up")
+            self.progress(f"lab: containers did not come up, starting virtual machines: {exc}")
+            self.place.remove_files()
+            return "qemu"
+        except BaseException:
+            stop_all(self.place)
+            raise
+
+    @contextlib.contextmanager
+    def _lock(self) -> t.Iterator[None]:
+        """One at a time in this directory."""
+        os.makedirs(self.directory, mode=0o700, exist_ok=True)
+        with locked(self.place.file(LOCK_FILE), self.progress, self._alive, "lab"):
+            yield
+
+    def _start_with_accelerator(self, spec: LabSpec, image: Image, notes: list[str]) -> None:
+        """Starts and waits with KVM where it works, else with emulation."""
+        accels = [spec.accel] if spec.accel != "auto" else ["tcg"]
+        if spec.accel == "auto":
+            reason = kvm_trouble(image)
+            if reason is None:
+                accels = ["kvm", "tcg"]
+            else:
+                notes.append(f"plain emulation: {reason}")
+                self.progress(f"lab: KVM is of no use here ({reason}); using plain emulation")
+        for accel in accels:
+            last = accel == accels[-1]
+            try:
+                with guarded(self.place, [node.name for node in spec.nodes]):
+                    start_virtual_machines(self.place, spec, image, accel, self.progress)
+                    self._wait(spec, accel, spec.boot_timeout if last else min(90, spec.boot_timeout))
+                return
+            except LabError as exc:
+                stop_all(self.place)
+                if last:
+                    raise LabError(f"{exc}\nAll nodes have been stopped.") from exc
+                notes.append("plain emulation: nodes did not come up with KVM")
+                self.progress(
+                    f"lab: nodes did not come up with KVM, trying plain emulation: {str(exc).splitlines()[0]}"
+                )
+            except BaseException:
+                stop_all(self.place)
+                raise
+
+    def absent(self, check: bool = False) -> LabResult:
+        """Stops the nodes and removes what `present` has made in the directory."""
+        before = [line_of(node) for node in self.place.nodes()]
+        state = self.place.state()
+        if not state:
+            return self._result(False)
+        if check:
+            return self._result(True, before=before, after=[])
+        with self._lock():
+            stop_all(self.place)
+            self.place.remove_files()
+            # The lock last: who waits for it sees that it has gone, and takes a new one.
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.place.file(LOCK_FILE))
+            with contextlib.suppress(OSError):
+                # Not empty: there are files that are not ours.
+                os.rmdir(self.directory)
+        return self._result(True, before=before)
+
+    def _wait(self, spec: LabSpec, accel: str, timeout: float) -> None:
+        names = [node.name for node in spec.nodes]
+        wait_until_ready(self.place, names, accel, timeout, self.progress, self._alive)

@@ -1,0 +1,111 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documents of measurements: those of this run, those of earlier ones, and what was not measured. Private to the collection. Pure."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from datetime import datetime, timezone
+from pathlib import Path
+
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import (
+    Json,
+    as_list,
+    as_map,
+    as_maps,
+    clean,
+    hosts_in_words,
+    natural,
+    plural,
+)
+
+__all__ = ["of_earlier_runs", "of_this_run", "untested"]
+
+
+def of_this_run(documents: t.Any) -> Json:
+    """Evidence by group; documents of the same group are one."""
+    found: Json = {}
+    for document in as_maps(documents):
+        merged = found.setdefault(str(document.get("group")), {"tests": [], "untested": []})
+        for key in merged:
+            merged[key] += as_maps(document.get(key))
+    return found
+
+
+def of_earlier_runs(
+    saved: t.Any, groups: t.Mapping[str, list[str]], current: t.Collection[str]
+) -> tuple[Json, list[Json]]:
+    """Evidence files of earlier runs by group, with their time, for groups that have none of this run; and notes.
+
+    saved: [(stat with path and mtime, text of the file)]. One that cannot be used is a note, not an error: it may be of
+    another version of the collection, or half written.
+    """
+    found: Json = {}
+    notes: list[Json] = []
+    strangers: list[str] = []
+    for item in as_list(saved):
+        stat, text = (as_map(item[0]), item[1]) if isinstance(item, (list, tuple)) and len(item) == 2 else ({}, "")
+        name = Path(str(stat.get("path"))).name
+        try:
+            document = _document(text)
+        except (ValueError, RecursionError) as exc:
+            notes.append({"state": "warn", "text": clean(f"evidence/{name} is left out, it cannot be read: {exc}")})
+            continue
+        group = str(document.get("group"))
+        if group in current:
+            continue
+        if group not in groups:
+            strangers.append(clean(group, 80))
+            continue
+        found[group], gone = _of_hosts(document, set(groups[group]))
+        found[group]["earlier"] = _time(stat.get("mtime"))
+        if gone:
+            said = f"{plural(gone, 'earlier measurement')} left out, of hosts that are not in it now"
+            notes.append({"state": "info", "text": clean(f"{group}: {said}")})
+    if strangers:
+        names = ", ".join(sorted(strangers, key=natural)[:8]) + (", ..." if len(strangers) > 8 else "")
+        text = f"Earlier measurements of what is no RDMA group any more are left out: {names}"
+        notes.append({"state": "info", "text": clean(text)})
+    return found, notes
+
+
+def _document(text: t.Any) -> Json:
+    document = json.loads(str(text))
+    if not isinstance(document, dict) or document.get("schema") != 1:
+        raise ValueError("schema 1 was expected")
+    return document
+
+
+def _of_hosts(document: Json, hosts: t.Collection[str]) -> tuple[Json, int]:
+    """What a document says of these hosts, and how many of its measurements are of others."""
+    tests = as_maps(document.get("tests"))
+    kept = [
+        test for test in tests if all(str(as_map(test.get(side)).get("host")) in hosts for side in ("client", "server"))
+    ]
+    rows = [row for row in as_maps(document.get("untested")) if str(row.get("host")) in hosts]
+    return {"tests": kept, "untested": rows}, len(tests) - len(kept)
+
+
+def _time(seconds: t.Any) -> str:
+    try:
+        return datetime.fromtimestamp(float(seconds), timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+    except (TypeError, ValueError, OverflowError, OSError):
+        return "at an unknown time"
+
+
+def untested(evidence: Json) -> list[Json]:
+    """Ports that were not measured: a defect is a problem, a port without a partner is not."""
+    merged: dict[tuple[bool, str, str], list[str]] = {}
+    for row in as_maps(evidence.get("untested")):
+        what = "" if row.get("device") is None else f" {row.get('device')} port {row.get('port')}"
+        merged.setdefault((bool(row.get("defect")), what, str(row.get("reason"))), []).append(str(row.get("host")))
+    items = []
+    for (defect, what, reason), hosts in merged.items():
+        one = len(hosts) == 1
+        text = "%s%s: not measured, %s" % (hosts[0] if one else f"{len(hosts)} hosts", what, reason)
+        items.append(
+            {"state": "bad" if defect else "info", "text": clean(text), "hosts": None if one else hosts_in_words(hosts)}
+        )
+    return items

@@ -1,0 +1,177 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What was measured between nodes, as bars, a matrix and a few words. Private to the collection. Pure."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import (
+    MOST,
+    Json,
+    as_map,
+    clean,
+    in_figures,
+    natural,
+)
+
+__all__ = ["measured_views"]
+
+# A matrix of more hosts than this is not readable; bars of more measurements than that neither.
+_MAX_MATRIX_HOSTS = 12
+_MAX_BARS = 32
+
+_TITLES = {
+    "ib_write_bw": "Write bandwidth",
+    "ib_write_lat": "Write latency",
+    "ib_read_bw": "Read bandwidth",
+    "ib_read_lat": "Read latency",
+    "ib_send_bw": "Send bandwidth",
+    "ib_send_lat": "Send latency",
+}
+
+
+def _end(side: t.Any) -> str:
+    side = as_map(side)
+    return clean(f"{side.get('host')} {side.get('device')}", 120)
+
+
+def _is_latency(test: Json) -> bool:
+    """What a test measures, by its limit, its figures or its name, whichever says it."""
+    if "max_us" in as_map(test.get("floor")) or "min_gbps" in as_map(test.get("floor")):
+        return "max_us" in as_map(test.get("floor"))
+    if test.get("latency_us") or test.get("bandwidth_gbps"):
+        return bool(test.get("latency_us"))
+    return str(test.get("test")).endswith("_lat")
+
+
+def _figure(value: t.Any) -> float | None:
+    """What can have been measured, or be a limit: a number above 0. Everything else is none."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return value if 0 < value < MOST else None
+
+
+def measured_views(tests: list[Json]) -> list[Json]:
+    """All tests, by their kind: the known ones first."""
+    kinds: dict[tuple[str, bool], list[Json]] = {}
+    for test in tests:
+        kinds.setdefault((clean(test.get("test"), 80), _is_latency(test)), []).append(test)
+    known = list(_TITLES)
+    order = sorted(kinds, key=lambda kind: (known.index(kind[0]) if kind[0] in known else len(known), kind))
+    return [_measured(kinds[kind], *kind) for kind in order]
+
+
+def _measured(tests: list[Json], name: str, latency: bool) -> Json:
+    """Bars (and a matrix, where there are three hosts or more) of one kind of test. There is at least one."""
+    unit = _unit(latency)
+    rows = [_row(test, latency) for test in tests]
+    # failures first, then what is nearest to its limit
+    rows.sort(
+        key=lambda row: (row["state"] == "ok", -(row["value"] or 0) if latency else row["value"] or 0, row["client"])
+    )
+    _draw_bars(rows)
+    return {
+        "title": _TITLES.get(name, name),
+        "better": "lower is better" if latency else "higher is better",
+        "unit": unit,
+        "rows": rows[:_MAX_BARS],
+        "more": max(0, len(rows) - _MAX_BARS),
+        "matrix": _matrix(rows),
+        "how": rows[0]["how"] if len({row["how"] for row in rows}) == 1 else "",
+        "first_failure": next((_failure(name, row) for row in rows if row["state"] != "ok"), ""),
+        "count": len(rows),
+        "failed": sum(row["state"] != "ok" for row in rows),
+        "span": _span([row["value"] for row in rows if row["value"] is not None], unit),
+    }
+
+
+def _unit(latency: bool) -> str:
+    return "µs" if latency else "Gb/s"
+
+
+def _row(test: Json, latency: bool) -> Json:
+    """One test, in words and figures."""
+    value = _value(test, latency)
+    floor = _figure(as_map(test.get("floor")).get("max_us" if latency else "min_gbps"))
+    # Without a figure nothing has passed.
+    verdict = test.get("verdict") if value is not None or test.get("verdict") != "pass" else "error"
+    unit = _unit(latency)
+    limit = "%s %s %s" % ("at most" if latency else "at least", in_figures(floor), unit) if floor is not None else ""
+    how = [f"{in_figures(test.get('message_bytes'))} B messages", f"{in_figures(test.get('iterations'))} iterations"]
+    if test.get("mtu_bytes"):
+        how.append(f"MTU {in_figures(test['mtu_bytes'])} B")
+    return {
+        "client": _end(test.get("client")),
+        "server": _end(test.get("server")),
+        "hosts": (str(as_map(test.get("client")).get("host")), str(as_map(test.get("server")).get("host"))),
+        "value": value,
+        "text": f"{in_figures(value)} {unit}" if value is not None else "no result",
+        "floor": floor,
+        "limit": limit,
+        "state": "ok" if verdict == "pass" else "bad",
+        "word": {"pass": "passed", "fail": "failed"}.get(str(verdict), "error"),
+        "message": clean(test.get("message") or ""),
+        "remedy": clean(test.get("remedy") or ""),
+        "how": clean(", ".join(how), 120),
+    }
+
+
+def _value(test: Json, latency: bool) -> float | None:
+    """The figure that a test is judged by."""
+    if not latency:
+        return _figure(as_map(test.get("bandwidth_gbps")).get("average"))
+    result = as_map(test.get("latency_us"))
+    typical = result.get("typical")
+    return _figure(result.get("average") if typical is None else typical)
+
+
+def _draw_bars(rows: list[Json]) -> None:
+    """Gives each row the width of its bar and the place of its limit, in percent."""
+    top = _top(rows)
+    for row in rows:
+        row["width"] = f"{max(0.5, min(100.0, 100 * (row['value'] or 0) / top)):.1f}"
+        inside = row["floor"] is not None and 0 < row["floor"] <= top and row["floor"] / top > 0.004
+        row["tick"] = f"{100 * row['floor'] / top:.1f}" if inside else None
+
+
+def _top(rows: list[Json]) -> float:
+    """What a bar of full width stands for."""
+    top: float = max((row["value"] for row in rows if row["value"] is not None), default=0.0)
+    floors = [row["floor"] for row in rows if row["floor"] is not None]
+    # a limit far beyond everything measured would flatten the bars; it is said in words then
+    if floors and (top <= 0 or max(floors) <= 4 * top):
+        top = max(top, *floors)
+    return top or 1.0
+
+
+def _matrix(rows: list[Json]) -> Json | None:
+    """The worst result of each pair of hosts, where there are neither too few of them nor too many. rows: worst first."""
+    hosts = sorted({host for row in rows for host in row["hosts"]}, key=natural)
+    if not 3 <= len(hosts) <= _MAX_MATRIX_HOSTS:
+        return None
+    worst: dict[tuple[str, str], Json] = {}
+    for row in rows:
+        # the worst device of a pair is what the pair is worth
+        worst.setdefault(row["hosts"], row)
+    return {
+        "hosts": [clean(host, 60) for host in hosts],
+        "rows": [
+            {"host": clean(client, 60), "cells": [worst.get((client, server)) for server in hosts]} for client in hosts
+        ],
+    }
+
+
+def _span(values: list[float], unit: str) -> str:
+    """From the least to the most that was measured."""
+    if not values:
+        return ""
+    least, most = in_figures(min(values)), in_figures(max(values))
+    return f"{in_figures(values[0])} {unit}" if least == most else f"{least} to {most} {unit}"
+
+
+def _failure(name: str, row: Json) -> str:
+    remedy = f". Remedy: {row['remedy']}" if row["remedy"] else ""
+    said = row["message"] or row["word"]
+    return clean(f"{name} from {row['client']} to {row['server']}: {said}{remedy}")

@@ -1,0 +1,127 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the report shows, computed once: the page and the summary only render it. Private to the collection. Pure.
+
+Everything that comes in (facts, plan, measurements, even names of hosts) is untrusted text: it passes clean() on its way into
+the model. Nodes that would look the same on the page share one card, so that a thousand nodes cost about as much as their
+differences. The same input gives the same model: there is no time in it unless the caller passes one, or measurements of an
+earlier run.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import outcome_lines
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.evidence import of_earlier_runs, of_this_run
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.groups import group_view
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.verdict import verdict_of
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import (
+    MAX_MESSAGES,
+    STATES,
+    Json,
+    ReportError,
+    as_list,
+    as_map,
+    clean,
+    natural,
+)
+
+__all__ = ["build"]
+
+_MAX_NODES = 50
+
+
+def build(
+    facts: t.Any,
+    plan: t.Any,
+    evidence: t.Any,
+    groups: t.Any,
+    title: str = "RDMA report",
+    generated: str = "",
+    earlier: t.Any = (),
+    expected: t.Any = (),
+    outcomes: t.Any = None,
+    failures: t.Any = (),
+) -> Json:
+    """The model that the page and the summary show: plain text and numbers, all of it passed through clean().
+
+    facts by host; the plan (groups by name) or nothing; evidence documents of this run (schema 1); hosts by group. earlier:
+    evidence files as pairs of their stat (path, mtime in seconds) and their text, for groups without evidence of this run;
+    expected: hosts that were to be measured in this run; outcomes: what became of the nodes that were prepared (schema 1); failures:
+    sentences on steps of this run that failed as a whole, which come before everything else. Raises ReportError when one of these
+    documents has another shape. Missing parts are shown as missing.
+    """
+    _insist_on_documents(facts, plan, evidence, groups, outcomes)
+    members = {str(name): sorted(map(str, as_list(hosts)), key=natural) for name, hosts in as_map(groups).items()}
+    current = of_this_run(evidence)
+    saved, left = of_earlier_runs(earlier, members, current)
+    views = _views(members, facts, plan, {**saved, **current}, expected)
+    fallen, nodes = _fallen(outcomes)
+    failed = [{"state": "bad", "text": clean(text)} for text in as_list(failures) if text]
+    notes = [{"state": "warn", "text": clean(text)} for text in as_list(as_map(plan).get("warnings"))] + left
+    total = {
+        key: sum(view[key] for view in views)
+        for key in ("hosts", "gpus", "ports", "active", "selected", "measurements")
+    }
+    return {
+        "title": clean(title, 120),
+        "generated": clean(generated, 60),
+        "states": STATES,
+        "verdict": verdict_of(views, notes, fallen, bool(failed)),
+        "failures": failed[:MAX_MESSAGES],
+        "nodes": nodes[:_MAX_NODES],
+        "more_nodes": max(0, len(nodes) - _MAX_NODES),
+        "notes": notes[:MAX_MESSAGES],
+        "total": total,
+        "groups": views,
+    }
+
+
+def _insist_on_documents(facts: t.Any, plan: t.Any, evidence: t.Any, groups: t.Any, outcomes: t.Any) -> None:
+    """Raises ReportError when one of them cannot be what it is to be."""
+    for what, value in (("facts", facts), ("plan", plan), ("groups", groups), ("outcomes", outcomes)):
+        if value is not None and not isinstance(value, t.Mapping):
+            raise ReportError(f"{what}: expected a dictionary, found {type(value).__name__}")
+    if evidence is not None and not isinstance(evidence, (list, tuple)):
+        raise ReportError(f"evidence: expected a list of documents, found {type(evidence).__name__}")
+    documents = [("plan", plan or {}), ("outcomes", outcomes or {}), *(("evidence", item) for item in evidence or ())]
+    for what, document in documents:
+        schema = as_map(document).get("schema", 1)
+        if schema != 1:
+            raise ReportError(f"{what}: schema {schema!r} is not known; this version of the collection reads schema 1")
+
+
+def _views(members: dict[str, list[str]], facts: t.Any, plan: t.Any, evidence: Json, expected: t.Any) -> list[Json]:
+    """The groups, as the page shows them. members: their hosts; evidence: by group."""
+    known = {str(host): value for host, value in as_map(facts).items()}
+    planned = as_map(as_map(plan).get("groups"))
+    live = set(map(str, as_list(expected)))
+    views = []
+    for position, name in enumerate(sorted(members, key=natural), 1):
+        own = planned.get(name)
+        views.append(
+            group_view(
+                name,
+                f"group-{position}",
+                members[name],
+                known,
+                as_map(own) if isinstance(own, t.Mapping) else None,
+                evidence.get(name, {}),
+                [host for host in members[name] if host in live],
+            )
+        )
+    return views
+
+
+def _fallen(outcomes: t.Any) -> tuple[list[str], list[Json]]:
+    """Names of the nodes whose change did not come to a good end, and notes that say at which step and what to do."""
+    hosts = {str(host): as_map(one) for host, one in as_map(as_map(outcomes).get("hosts")).items()}
+    well = ("finished", "held")
+    names = sorted((host for host, one in hosts.items() if str(one.get("state")) not in well), key=natural)
+    lines = outcome_lines({"hosts": hosts})
+    # the last line tells of those that were held back
+    held = any(one.get("state") == "held" for one in hosts.values())
+    notes = [{"state": "bad", "text": clean(line)} for line in (lines[:-1] if held else lines)]
+    return names, notes + ([{"state": "warn", "text": clean(lines[-1])}] if held else [])

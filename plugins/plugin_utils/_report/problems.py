@@ -1,0 +1,115 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What there is to say of a group, worst first, and the state that follows from it. Private to the collection. Pure."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.text import alike
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.evidence import untested
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import (
+    WORSE,
+    Json,
+    as_list,
+    clean,
+    hosts_in_words,
+    plural,
+)
+
+__all__ = ["problems_of", "state_of"]
+
+# Warnings of a plan that only tell how it is made.
+_NEUTRAL = ("no single configuration is exact on every host",)
+
+
+def problems_of(
+    plan: Json | None,
+    hosts: list[str],
+    nodes: list[tuple[str, Json]],
+    evidence: Json,
+    measured: list[Json],
+    live: list[str],
+) -> list[Json]:
+    """All that there is to say of a group, worst first. nodes: those of its hosts that have facts; live: those to be measured."""
+    seen = {host for host, _node in nodes}
+    items = [
+        *_of_planning(plan, set(hosts)),
+        *_of_nodes(nodes, [host for host in hosts if host not in seen]),
+        *_of_plan(plan or {}, set(hosts)),
+        *_of_measurements(evidence, measured, live),
+    ]
+    return sorted(items, key=lambda item: -WORSE[item["state"]])
+
+
+def state_of(problems: t.Iterable[Json], measured: bool) -> str:
+    """The state of a group. A mere piece of information changes nothing; that nothing was measured is not the same as ready."""
+    state: str = max(
+        (item["state"] for item in problems if item["state"] != "info"), key=WORSE.__getitem__, default="ok"
+    )
+    return "info" if state == "ok" and not measured else state
+
+
+def _of_planning(plan: Json | None, hosts: t.Collection[str]) -> list[Json]:
+    """Why the group has no plan, or no good one."""
+    if plan is None:
+        return [{"state": "warn", "text": "there is no plan for this group", "hosts": None}]
+    return _messages(as_list(plan.get("errors")), hosts, "bad")
+
+
+def _of_plan(plan: Json, hosts: t.Collection[str]) -> list[Json]:
+    """What the plan says beside its errors."""
+    items = _messages(as_list(plan.get("warnings")), hosts, "warn") + _messages(
+        as_list(plan.get("notes")), hosts, "info"
+    )
+    if plan.get("kept"):
+        items.append({"state": "warn", "text": clean(f"the plan is {plan['kept']}"), "hosts": None})
+    return items
+
+
+def _of_nodes(nodes: list[tuple[str, Json]], missing: t.Collection[str]) -> list[Json]:
+    """What is wrong with nodes, those of which one thing can be said in one item. missing: hosts without facts."""
+    items: list[Json] = []
+    if missing:
+        text = f"{plural(len(missing), 'host')} without facts: not reached, or not discovered yet"
+        items.append({"state": "bad", "text": text, "hosts": hosts_in_words(missing)})
+    by_note: dict[str, list[str]] = {}
+    for host, node in nodes:
+        for note in node["notes"]:
+            by_note.setdefault(note, []).append(host)
+    return items + [{"state": "warn", "text": note, "hosts": hosts_in_words(by_note[note])} for note in by_note]
+
+
+def _of_measurements(evidence: Json, measured: list[Json], expected: t.Collection[str]) -> list[Json]:
+    """What there is to say of the measurements of a group. expected: hosts that were to be measured in this run."""
+    items: list[Json] = []
+    earlier = evidence.get("earlier")
+    when = f" (measured earlier: {earlier})" if earlier else ""
+    failed = sum(item["failed"] for item in measured)
+    total = sum(item["count"] for item in measured)
+    if failed:
+        worst = next(item["first_failure"] for item in measured if item["failed"])
+        text = f"{failed} of {plural(total, 'measurement')} failed{when}, such as {worst}"
+        items.append({"state": "bad", "text": clean(text), "hosts": None})
+    for item in untested(evidence):
+        items.append({**item, "text": clean(item["text"] + when)})
+    if expected and (earlier or not total):
+        text = f"nothing was measured in this run, although {plural(len(expected), 'host')} could have been"
+        items.append({"state": "warn", "text": text, "hosts": hosts_in_words(expected)})
+    if earlier and total:
+        text = f"measured earlier: {earlier}, not in this run"
+        items.append({"state": "info", "text": text, "hosts": None})
+    return items
+
+
+def _messages(texts: t.Iterable[t.Any], hosts: t.Collection[str], state: str) -> list[Json]:
+    """Messages, those that differ only in the host that they name merged into one."""
+    items: list[Json] = []
+    for text, names in alike(texts, hosts):
+        look = "info" if text.startswith(_NEUTRAL) else state
+        if len(names) > 1:
+            items.append({"state": look, "text": clean(f"{len(names)} hosts: {text}"), "hosts": hosts_in_words(names)})
+        else:
+            items.append({"state": look, "text": clean(text[len("host ") :] if names else text), "hosts": None})
+    return items

@@ -1,0 +1,93 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the report says of all groups in a sentence or two. Private to the collection. Pure."""
+
+from __future__ import annotations
+
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import (
+    WORSE,
+    Json,
+    plural,
+)
+
+__all__ = ["verdict_of"]
+
+
+def verdict_of(groups: list[Json], notes: list[Json], fallen: list[str], failed: bool) -> Json:
+    """The headline and a line below it. fallen: nodes whose change did not come to a good end; failed: steps of the run did."""
+    if not groups:
+        return {"state": "warn", "text": "No RDMA group to report on", "detail": "Set rdma_groups in the inventory."}
+    bad = [group for group in groups if group["state"] == "bad"]
+    state, text = ("bad", _trouble(groups, bad)) if bad else _no_trouble(groups, notes)
+    if fallen:
+        nodes_fell = "1 node" if len(fallen) == 1 else f"{len(fallen)} nodes"
+        which = ", ".join(fallen[:4]) + (" and others" if len(fallen) > 4 else "")
+        state = "bad"
+        text = f"{nodes_fell} did not come to a good end: {which}" + (f"; {_inside(text)}" if bad else "")
+    elif failed:
+        state, text = "bad", f"The run did not do all of its work; {_inside(text)}"
+    nodes, ready = (sum(group[key] for group in groups) for key in ("hosts", "ready"))
+    return {
+        "state": state,
+        "text": text,
+        "detail": f"{ready} of {plural(nodes, 'node')} have a usable port. {_traffic(groups)}",
+    }
+
+
+def _inside(text: str) -> str:
+    """A headline as a part of another one."""
+    return text[:1].lower() + text[1:]
+
+
+def _trouble(groups: list[Json], bad: list[Json]) -> str:
+    """The headline where groups have a problem."""
+    if len(groups) == 1:
+        return f"Group {_names(bad)} has a problem"
+    have = "has" if len(bad) == 1 else "have"
+    return f"{len(bad)} of {len(groups)} groups {have} a problem: {_names(bad)}"
+
+
+def _no_trouble(groups: list[Json], notes: list[Json]) -> tuple[str, str]:
+    """State and headline where nothing is wrong."""
+    state = max((item["state"] for item in [*groups, *notes]), key=WORSE.__getitem__)
+    unproved = [group for group in groups if not group["measurements"]]
+    text = _readiness(groups, unproved)
+    if state == "warn":
+        return state, text + ". Read the notes"
+    return state if unproved else "ok", text
+
+
+def _readiness(groups: list[Json], unproved: list[Json]) -> str:
+    """What is planned, and what of it was measured."""
+    which = {1: f"Group {groups[0]['name']} is", 2: "Both groups are"}.get(len(groups), f"All {len(groups)} groups are")
+    if not unproved:
+        return which + " ready"
+    if len(unproved) == len(groups):
+        return which + " planned, not measured"
+    proved = len(groups) - len(unproved)
+    return (
+        f"{proved} of {len(groups)} groups {'is' if proved == 1 else 'are'} ready; not measured yet: {_names(unproved)}"
+    )
+
+
+def _traffic(groups: list[Json]) -> str:
+    """What is known of the traffic between the nodes, in a sentence or two."""
+    measured, failed, untested = (sum(group[key] for group in groups) for key in ("measurements", "failed", "untested"))
+    earlier = [group for group in groups if group["earlier"] and group["measurements"]]
+    if measured:
+        text = "%s between nodes, %s." % (
+            plural(measured, "measurement"),
+            "all within their limits" if not failed else f"{failed} of them not within the limit",
+        )
+    else:
+        text = "Nothing has been measured between nodes yet." if not untested else "Nothing was measured between nodes."
+    if untested:
+        text += f" {plural(untested, 'port')} could not be measured."
+    if earlier:
+        text += f" Measured earlier, not in this run: {_names(earlier)}."
+    return text
+
+
+def _names(groups: list[Json]) -> str:
+    return ", ".join(group["name"] for group in groups[:4]) + (" and others" if len(groups) > 4 else "")

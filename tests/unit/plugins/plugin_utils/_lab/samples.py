@@ -1,0 +1,54 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Nodes, an image, wishes and directories to test the lab with."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.image import Image
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.lab import Lab
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.nodes import plan_nodes
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.recipe import ImageRecipe, default_recipe
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.sources import AptSource
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.state import STATE_FORMAT, LabSpec
+
+IMAGE = Image("0123456789abcdef", "/cache/image-0123456789abcdef")
+NODES = plan_nodes(2, 1024, 1)
+DEBIAN = {"ID": "debian", "VERSION_CODENAME": "bookworm"}
+TRIXIE = {"ID": "debian", "VERSION_CODENAME": "trixie"}
+UBUNTU = {"ID": "ubuntu", "VERSION_CODENAME": "noble"}
+KEY = "/usr/share/keyrings/debian-archive-keyring.gpg"
+
+
+def options(command: list[str], name: str) -> list[str]:
+    return [value for option, value in itertools.pairwise(command) if option == name]
+
+
+def spec(directory: Path, **changes: t.Any) -> LabSpec:
+    return dataclasses.replace(LabSpec(str(directory), str(directory / "cache"), NODES), **changes)
+
+
+def a_lab(directory: Path, pid: int) -> Lab:
+    (directory / "lab1").mkdir(parents=True)
+    for name in ("qemu.pid", "console.log", "disk.qcow2"):
+        (directory / "lab1" / name).write_text(str(pid))
+    state = {"format": STATE_FORMAT, "spec": "x", "accel": "tcg", "image": "/i"}
+    nodes = [{"name": "lab1", "address": "198.51.100.1", "port": 40021}]
+    (directory / "state.json").write_text(json.dumps({**state, "nodes": nodes}))
+    return Lab(str(directory), pytest.fail)
+
+
+def source(suite: str, signed_by: str | None = KEY, components: tuple[str, ...] = ("main",)) -> AptSource:
+    return AptSource("http://m.example.com/" + suite, suite, components, signed_by)
+
+
+def recipe(**changes: t.Any) -> ImageRecipe:
+    return dataclasses.replace(default_recipe("bookworm", [source("bookworm")], DEBIAN), **changes)

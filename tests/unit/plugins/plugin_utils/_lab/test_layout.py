@@ -1,0 +1,54 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What lies in a lab's directory before its nodes start."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.layout import lay_out
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import find_tool
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.state import LabDirectory
+from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._lab.samples import IMAGE, spec
+
+
+def test_what_a_node_has_written_is_kept_while_the_wish_is_the_same(tmp_path: Path) -> None:
+    if find_tool("ssh-keygen") is None:
+        pytest.skip("ssh-keygen is not installed")
+    directory = LabDirectory(str(tmp_path / "lab"))
+    wish = spec(Path(directory.path), engine="container")
+    lay_out(directory, wish, IMAGE, "container")
+    state = directory.state()
+    assert [(node["name"], node["port"]) for node in state["nodes"]] == [("lab1", 22), ("lab2", 22)]
+    hosts = Path(directory.file("known_hosts")).read_text()
+    assert [line.split()[0] for line in hosts.splitlines()] == ["lab1", "lab2"]
+    upper = Path(directory.node_path("lab1", "upper"))
+    assert (upper / "etc/hostname").read_text() == "lab1\n"
+    (upper / "word").write_text("kept")
+    lay_out(directory, wish, IMAGE, "container")
+    assert (upper / "word").read_text() == "kept"
+    assert Path(directory.file("known_hosts")).read_text() == hosts
+    # another wish: other nodes
+    lay_out(directory, spec(Path(directory.path), engine="container", accel="tcg"), IMAGE, "container")
+    assert not (upper / "word").exists()
+    assert json.loads(Path(directory.file("state.json")).read_text())["spec"] != state["spec"]
+
+
+def test_the_disk_of_a_virtual_machine_lies_over_the_image(tmp_path: Path) -> None:
+    if find_tool("ssh-keygen") is None or find_tool("qemu-img") is None:
+        pytest.skip("ssh-keygen or qemu-img is not installed")
+    image = type(IMAGE)(IMAGE.key, str(tmp_path))
+    with open(image.disk, "wb") as stream:
+        stream.truncate(1 << 20)
+    directory = LabDirectory(str(tmp_path / "lab"))
+    lay_out(directory, spec(Path(directory.path)), image, "qemu")
+    disk = Path(directory.node_path("lab1", "disk.qcow2"))
+    assert image.disk.encode() in disk.read_bytes()
+    made = disk.stat().st_ino
+    lay_out(directory, spec(Path(directory.path)), image, "qemu")
+    assert disk.stat().st_ino == made
+    assert directory.state()["nodes"][0]["port"] == 0

@@ -1,0 +1,71 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Programs and locks."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.fabric.rdma.molecule.shared.pace import limit
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab import machine
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import (
+    TOOL_PACKAGES,
+    LabError,
+    locked,
+    require_tools,
+)
+
+ROOT = Path(__file__).resolve().parents[5]
+
+
+def test_bindep_names_the_same_packages() -> None:
+    lines = [
+        line.split() for line in (ROOT / "bindep.txt").read_text().splitlines() if line and not line.startswith("#")
+    ]
+    assert {line[0] for line in lines if {"lab", "lab]"} & set(line)} == set(TOOL_PACKAGES.values())
+
+
+def test_missing_tools_gives_the_line_to_type(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(machine, "search_path", lambda: str(tmp_path))
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    with pytest.raises(LabError, match=r"sudo apt-get install --yes openssh-client qemu-utils$"):
+        require_tools(["ssh", "ssh-keygen", "qemu-img"])
+
+
+def test_lock_lets_one_in_at_a_time_even_when_its_file_is_removed(tmp_path: Path) -> None:
+    path = str(tmp_path / "deep/lock")
+    inside: list[int] = []
+    most: list[int] = []
+    told: list[str] = []
+
+    def enter(number: int) -> None:
+        with locked(path, told.append, lambda: None, "test"):
+            inside.append(number)
+            most.append(len(inside))
+            time.sleep(0.1)
+            inside.remove(number)
+            if number == 0:
+                Path(path).unlink()
+
+    threads = [threading.Thread(target=enter, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(limit(30))
+    assert most == [1, 1, 1]
+    assert all("another process holds" in line for line in told)
+
+
+def test_waiting_for_a_lock_ends_with_the_caller(tmp_path: Path) -> None:
+    def gone() -> None:
+        raise LabError("gone")
+
+    path = str(tmp_path / "lock")
+    first = locked(path, pytest.fail, lambda: None, "test")
+    with first, pytest.raises(LabError, match="gone"), locked(path, pytest.fail, gone, "test"):
+        pytest.fail("two at a time")

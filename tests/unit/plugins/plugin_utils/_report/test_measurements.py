@@ -1,0 +1,72 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What was measured: which comes first, in which unit, against which limit."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import pytest
+
+from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.samples import (
+    Page,
+    group_of,
+    measurement,
+    page_of,
+    summary_of,
+)
+
+
+def test_a_failed_measurement_is_a_problem_and_comes_first(sample: dict[str, Any]) -> None:
+    tests = sample["evidence"][0]["tests"]
+    tests += [measurement("ib-a100-1", "ib-a100-2", 20, "fail"), measurement("ib-a100-2", "ib-a100-1", None, "error")]
+    group = group_of(sample)
+    assert group["state"] == "bad"
+    assert [row["word"] for row in group["measured"][0]["rows"]] == ["error", "failed", "passed", "passed"]
+    assert group["measured"][0]["matrix"]["hosts"] == ["ib-a100-1", "ib-a100-2", "ib-a100-3"]
+    said = "2 of 4 measurements failed, such as ib_write_bw from ib-a100-2 mlx5_1 to ib-a100-1 mlx5_1: Port number 1"
+    assert said in " ".join(summary_of(sample).split())
+    assert "no result error; limit: at least 180 Gb/s. Port number 1 state is Down" in Page(page_of(sample)).words()
+
+
+def test_a_limit_far_away_does_not_flatten_the_bars(sample: dict[str, Any]) -> None:
+    sample["evidence"][0]["tests"] = [
+        {"test": "ib_write_lat", "latency_us": {"typical": value}, "floor": {"max_us": 100000}, "verdict": "pass"}
+        for value in (1.5, 3.0)
+    ]
+    rows = group_of(sample)["measured"][0]["rows"]
+    assert [(row["width"], row["tick"]) for row in rows] == [("100.0", None), ("50.0", None)]
+
+
+def test_every_kind_of_test_is_shown_with_its_unit(sample: dict[str, Any]) -> None:
+    read = measurement("ib-a100-1", "ib-a100-2", 190.0) | {"test": "ib_read_bw"}
+    late = measurement("ib-a100-1", "ib-a100-2", None) | {"test": "ib_send_lat", "floor": {"max_us": 20}}
+    late["latency_us"] = {"typical": None, "average": 2.5}
+    sample["evidence"][0]["tests"] += [late, read]
+    found = {item["title"]: (item["unit"], item["rows"][0]["text"]) for item in group_of(sample)["measured"]}
+    assert list(found) == ["Write bandwidth", "Read bandwidth", "Send latency"]
+    assert found["Read bandwidth"] == ("Gb/s", "190 Gb/s")
+    assert found["Send latency"] == ("µs", "2.5 µs")
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 0, -1.5, 10**400])
+@pytest.mark.parametrize("part", ["average", "floor", "all"])
+def test_a_figure_that_cannot_be_is_no_result(sample: dict[str, Any], part: str, value: float) -> None:
+    """Evidence of earlier runs, or of somebody else: it does not look like success, and no bar has a width that is none."""
+    test = sample["evidence"][0]["tests"][0]
+    if part == "floor":
+        test["floor"] = {"min_gbps": value}
+    else:
+        test["bandwidth_gbps"] = {"peak": value, "average": value}
+    if part == "all":
+        test.update(message_bytes=value, iterations=value, mtu_bytes=value)
+    page = page_of(sample)
+    words = Page(page).words()
+    assert not re.search(r"\b(nan|inf|infinity)\b", words + summary_of(sample), re.I)
+    assert all(0 <= float(width) <= 100 for width in re.findall(r"width:\s*([^%;\"]+)%", page))
+    if part != "floor":
+        assert "no result" in words
+        assert group_of(sample)["state"] == "bad"

@@ -1,0 +1,140 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The page: what it says, that it harms nobody, that it stays small."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import time
+from typing import Any
+
+import pytest
+
+from ansible_collections.fabric.rdma.molecule.shared.pace import limit
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.model import build
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.page import render_html
+from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.samples import (
+    Page,
+    a100_plan,
+    facts_of,
+    measurement,
+    page_of,
+    summary_of,
+)
+
+
+def test_the_page_says_what_is_there(sample: dict[str, Any]) -> None:
+    words = Page(page_of(sample)).words()
+    for text in (
+        "Group ib-a100 is ready",
+        "3 of 3 nodes have a usable port. 2 measurements between nodes, all within their limits.",
+        "3 nodes, 12 GPUs, 6 of 9 ports active. Pods ask for rdma/rdma_a100",
+        "GPU A100 80 GB",
+        "mlx5_1 ★ selected InfiniBand, ● Active , 200 Gb/s",
+        "✕ Down (Disabled)",
+        "switched off here or by the switch",
+        "bond0, active-backup of enp225s0f0np0 and enp225s0f1np1",
+        "interface ibp161s0",
+        "port is Down (phys state Disabled), the group wants Active",
+        '"resourceName": "rdma_a100"',
+        "NCCL_IB_HCA==mlx5_1:1",
+        "194 Gb/s passed; limit: at least 180 Gb/s",
+        "the default route runs over an RDMA driver",
+    ):
+        assert text in words
+
+
+def poison(value: Any) -> Any:
+    """The same structure with hostile text at the end of every string."""
+    if isinstance(value, dict):
+        return {key: poison(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [poison(item) for item in value]
+    return value + HOSTILE if isinstance(value, str) else value
+
+
+HOSTILE = "</td><script>alert(1)</script>{{ 7 * 7 }}{% raw %}\" onload='x' javascript:x \x1b[31m\udcff\u202e&amp;"
+
+
+def test_hostile_text_changes_no_markup(sample: dict[str, Any]) -> None:
+    hosts = {host: host + HOSTILE for host in sample["facts"]}
+    bad = {
+        "facts": {hosts[host]: poison(facts) for host, facts in sample["facts"].items()},
+        "plan": {"schema": 1, "groups": {"g" + HOSTILE: poison(sample["plan"]["groups"]["ib-a100"])}},
+        "evidence": [{"schema": 1, "group": "g" + HOSTILE, "tests": poison(sample["evidence"][0]["tests"])}],
+        "groups": {"g" + HOSTILE: list(hosts.values())},
+    }
+    page = page_of(bad, title=HOSTILE, generated=HOSTILE)
+    parsed = Page(page)
+    assert {tag for tag, _attributes in parsed.tags} <= {tag for tag, _attributes in Page(page_of(sample)).tags} | {
+        "h3",
+        "li",
+    }
+    assert "{{ 7 * 7 }}" in parsed.text
+    assert "49" not in re.sub(r"[0-9a-f.:]*49[0-9a-f.:]*", "", parsed.text)
+    for tag, attributes in parsed.tags:
+        assert not [name for name in attributes if name.startswith("on")]
+        assert attributes.get("href", "#").startswith("#")
+        assert tag not in ("script", "iframe", "img", "object", "base", "form", "link")
+        assert not re.search(r"[^0-9a-z:.%-]", attributes.get("style") or "")
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f\u202e\ud800-\udfff]", page)
+    page.encode("utf-8")
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f\u202e\ud800-\udfff]", summary_of(bad))
+
+
+def test_the_page_needs_nothing_from_outside(sample: dict[str, Any]) -> None:
+    page = page_of(sample)
+    assert not re.search(r"https?:|url\(|@import|\bsrc=", page)
+    assert "default-src 'none'" in page
+
+
+@pytest.mark.parametrize(("alike", "size"), [(True, 500_000), (False, 5_000_000)])
+def test_a_thousand_hosts(alike: bool, size: int) -> None:
+    hosts = [f"gpu-node-{number:04}.cluster.example.com" for number in range(1000)]
+    base = facts_of("ib-a100-1")
+    facts = {}
+    for number, host in enumerate(hosts):
+        facts[host] = json.loads(json.dumps(base))
+        # what is every node's own never makes it another kind of node
+        facts[host]["devices"][0]["node_guid"] = f"b8ce:f603:0010:{number:04x}"
+        facts[host]["devices"][1]["ports"][0]["lid"] = number
+        if not alike:
+            facts[host]["devices"][0]["firmware"] = f"20.38.{number}"
+    tests = [
+        measurement(client, server, 190.0 + index % 7)
+        for index, (client, server) in enumerate(itertools.pairwise(hosts))
+    ]
+    started = time.monotonic()
+    model = build(facts, a100_plan(hosts, []), [{"schema": 1, "group": "ib-a100", "tests": tests}], {"ib-a100": hosts})
+    page = render_html(model)
+    seconds = time.monotonic() - started
+    print(
+        f"\n1000 hosts, {'alike' if alike else 'all different'}: {len(page.encode()) / 1e6:.2f} MB in {seconds:.1f} s"
+    )
+    assert len(page.encode()) < size
+    assert seconds < limit(30)
+    assert hosts[-1] in page
+    Page(page)
+
+
+def test_people_who_do_not_see_colours_or_use_a_mouse(sample: dict[str, Any]) -> None:
+    parsed = Page(page_of(sample))
+    assert [tag for tag, _attributes in parsed.tags].count("h1") == 1
+    assert dict(parsed.tags)["html"]["lang"] == "en"
+    headers = [attributes for tag, attributes in parsed.tags if tag == "th"]
+    assert headers
+    assert all(attributes.get("scope") in ("row", "col") for attributes in headers)
+    ids = [attributes["id"] for _tag, attributes in parsed.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    for _tag, attributes in parsed.tags:
+        for name in ("href", "aria-labelledby"):
+            target = (attributes.get(name) or "").removeprefix("#")
+            assert not target or target in ids
+
+
+def test_time_appears_only_when_given(sample: dict[str, Any]) -> None:
+    assert not re.search(r"20\d\d-\d\d", Page(page_of(sample)).text)
+    assert "2026-01-02" in Page(page_of(sample, generated="2026-01-02")).words()
