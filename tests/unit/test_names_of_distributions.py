@@ -12,6 +12,9 @@ import jinja2
 import pytest
 import yaml
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import MemoryTree
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage import read_storage
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage import storage_checks
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout import daemonset as _manifests
 
 ROLES = Path(__file__).resolve().parents[2] / "roles"
@@ -67,6 +70,22 @@ def test_the_names_of_known_ones_are_there(role: Path, family: str) -> None:
         task["ansible.builtin.include_vars"]["file"] for task in tasks(role) if "ansible.builtin.include_vars" in task
     ]
     assert (role / "vars" / rendered(included, family)).is_file()
+
+
+@pytest.mark.parametrize(("family", "word"), [("Debian", "debian"), ("RedHat", "rhel"), ("Suse", "suse")])
+def test_the_role_installs_what_the_check_misses(family: str, word: str) -> None:
+    module = {"loaded": True, "builtin": False, "available": True, "persisted": True}
+    facts = {
+        "kernel": {"release": "6.1.0", "modules": dict.fromkeys(("dm_crypt", "iscsi_tcp", "nfs"), module)},
+        "storage": {**read_storage(MemoryTree({}), []), "family": word},
+    }
+    said = [row["message"] for row in storage_checks(facts, {"dm_crypt": True}) if row["check"] == "packages"]
+    missed = {text.removeprefix("Package ").removesuffix(" is not installed") for text in said}
+    names = yaml.safe_load((ROLES / "storage_prereqs" / "vars" / f"{family}.yml").read_text())
+    installed = {name for names in names["__storage_prereqs_packages"].values() for name in names}
+    assert len(missed) == 3
+    assert "cryptsetup" in missed
+    assert missed <= installed
 
 
 @pytest.mark.parametrize(
