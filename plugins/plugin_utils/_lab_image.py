@@ -31,6 +31,8 @@ import time
 import typing as t
 from dataclasses import asdict, dataclass, field
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import LAB_SUITE as DEBIAN_SUITE
+
 __all__ = [
     "TOOL_PACKAGES",
     "Alive",
@@ -73,9 +75,6 @@ TOOL_PACKAGES: dict[str, str] = {
     "newuidmap": "uidmap",
     "systemd-nspawn": "systemd-container",
 }
-
-# Newer kernels of Debian panic under plain emulation; 6.1 boots everywhere.
-DEBIAN_SUITE = "bookworm"
 
 PACKAGES = [
     "apt",
