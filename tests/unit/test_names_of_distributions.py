@@ -136,6 +136,15 @@ def test_every_program_that_a_check_misses_has_a_package() -> None:
         assert set(row.tools) == set(read_storage(MemoryTree({}), [])["tools_missing"])
 
 
+def test_no_package_is_named_by_the_node() -> None:
+    given = facts("debian")
+    given["storage"]["tools_missing"] = ["curl", "evil-package"]
+    result = rdma_storage(given, {"iscsi": False}, os_family="Debian")
+    assert result["tools"] == ["curl", "evil-package"]
+    assert result["install"] == ["nfs-common", "curl"]
+    assert result["needed"]
+
+
 def test_the_remedy_for_headers_names_what_the_role_installs() -> None:
     said = REASONS["kernel_headers"]
     assert all(f"{row.headers}RELEASE" in said for row in FAMILIES.values() if row.headers)

@@ -363,7 +363,9 @@ def storage_needs(
         names = names_of(facts["storage"]["family"]) if os_family is None else names_of_family(os_family)
     except NamesError as exc:
         raise StorageError(str(exc)) from exc
-    install = [name for part in parts for name in getattr(names, part)] + [names.tools[tool] for tool in tools]
+    install = [name for part in parts for name in getattr(names, part)]
+    # a program that only the node speaks of is no name of a package
+    install += [names.tools[tool] for tool in tools if tool in names.tools]
     return {
         "needed": bool(fixes or blocked),
         "reasons": [found.message for found in findings if found.fix or found in blocked],
