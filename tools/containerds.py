@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -24,24 +23,21 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / ".collections"))
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import CONTAINERDS, LAB_SUITE
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import LabError, locked
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.sources import (
-    DEBIAN_SUITE,
     AptSource,
     choose_sources,
     machine_sources,
     parse_os_release,
 )
 
-# Generation -> (suite that has it, what its version looks like).
-SUITES = {"1.6": ("bookworm", r"1\.6\."), "1.7": ("trixie", r"1\.7\."), "2": ("sid", r"2\.")}
-
 
 def archives() -> list[AptSource]:
     """The machine's sources of the Debian archive itself. Raises LabError on a machine that has none."""
     os_release = parse_os_release(Path("/etc/os-release").read_text(encoding="utf-8"))
     suite, sources = choose_sources(machine_sources(), os_release)
-    if suite != DEBIAN_SUITE:
+    if suite != LAB_SUITE:
         raise LabError(
             "three generations of containerd come from three suites of Debian, and the apt sources of this machine are those of "
             f"{os_release.get('ID')} {suite}: run this on Debian, or name directories with their programs in FABRIC_RDMA_CONTAINERDS, separated by colons"
@@ -51,7 +47,7 @@ def archives() -> list[AptSource]:
 
 def fetch(generation: str, cache: Path) -> dict[str, str]:
     """A generation in the cache. Raises LabError when the mirror does not have it."""
-    suite, pattern = SUITES[generation]
+    suite = CONTAINERDS[generation]
     final = cache / f"containerd-{suite}.deb"
     unpacked = cache / f"containerd-{suite}"
     if not final.exists():
@@ -64,10 +60,10 @@ def fetch(generation: str, cache: Path) -> dict[str, str]:
     version = subprocess.run(
         ["dpkg-deb", "--field", str(final), "Version"], check=True, capture_output=True, text=True
     ).stdout.strip()
-    if not re.match(pattern, version):
+    if not version.startswith(f"{generation}."):
         raise LabError(
             f"{final} is containerd {version}, and generation {generation} is wanted: Debian's suite {suite} has moved on; "
-            "name another suite for this generation in tools/containerds.py, and remove the file"
+            "name another suite for this generation in plugins/module_utils/_base/sources.py, and remove the file"
         )
     if not unpacked.exists():
         with tempfile.TemporaryDirectory(prefix=f"fetch-{suite}-", dir=cache) as directory:
@@ -129,7 +125,7 @@ def main() -> None:
         with locked(str(cache / "fetch.lock"), lambda text: print(text, file=sys.stderr), lambda: None, "containerd"):
             for leftover in cache.glob("fetch-*-*"):
                 shutil.rmtree(leftover)
-            print(json.dumps({generation: fetch(generation, cache) for generation in SUITES}))
+            print(json.dumps({generation: fetch(generation, cache) for generation in CONTAINERDS}))
     except LabError as exc:
         sys.exit(f"error: {exc}")
 

@@ -48,6 +48,11 @@ options:
   host:
     description: The name of this host in O(duplicates).
     type: str
+  os_family:
+    description:
+      - What Ansible calls the family of distributions, V(Debian), V(RedHat) or V(Suse). With it, C(ofed) has the C(names) of
+        packages there.
+    type: str
 author:
   - fabric.rdma contributors
 """
@@ -69,7 +74,8 @@ _value:
     - By role, C(needed) (bool), C(reasons) (in words), and what the role has to do. The roles are in the order in which they
       have to run.
     - For C(ofed), C(packages) (bool), C(modules) (to load and to persist), and with a driver of the vendor C(driver),
-      C(activate) and C(pending).
+      C(activate) and C(pending). With O(os_family), C(names) with C(user_space), C(driver) (both lists) and C(headers) (of the
+      running kernel; V(none) where nobody knows).
     - For C(nvidia_peermem), C(way) (V(dmabuf), V(peermem) or V(none)), C(why), C(problems) with C(cause) and C(remedy),
       C(load), C(persist), and C(managed) with C(helm_values) where the GPU Operator has the driver.
   type: dict
@@ -94,6 +100,7 @@ def rdma_needs(
     gpudirect: str = "auto",
     duplicates: t.Any = (),
     host: t.Optional[str] = None,
+    os_family: t.Any = None,
 ) -> t.Dict[str, t.Any]:
     if not isinstance(facts, t.Mapping) or "kernel" not in facts:
         raise AnsibleFilterError(
@@ -113,6 +120,7 @@ def rdma_needs(
         "gpudirect": gpudirect,
         "duplicates": duplicates,
         "host": host,
+        "os_family": os_family,
     }
     try:
         return host_needs(facts, wishes)

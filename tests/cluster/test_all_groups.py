@@ -11,6 +11,7 @@ import typing as t
 
 import pytest
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import OPERATOR
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import KubeError
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.rollout import Rollout
 
@@ -103,7 +104,7 @@ def test_what_is_gone_goes_and_what_is_not_ours_stays(converged: Site) -> None:
     operator = {
         **converged.rollout,
         "engine": "network_operator",
-        "operator_version": "26.4.1",
+        "operator_version": OPERATOR,
         "helm": {"binary": "/no"},
     }
     for playbook, rollout in (("site", {"method": "apply"}), ("rollout", {}), ("rollout", operator)):

@@ -14,6 +14,11 @@ import pytest
 import yaml
 
 from ansible_collections.fabric.rdma.molecule.shared.pace import limit
+from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
+    OPERATOR,
+    OPERATOR_IMAGES,
+    SHARED_PLUGIN_IMAGE,
+)
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError
 
 pytestmark = pytest.mark.cluster
@@ -52,9 +57,9 @@ def test_definitions_of_operators(kube: Kube) -> None:
     fresh = Kube(kube.source)
     config = '{"configList": [{"resourceName": "rdma_a100", "rdmaHcaMax": 63, "selectors": {"vendors": ["15b3"]}}]}'
     plugin = {
-        "repository": "nvcr.io/nvidia/mellanox",
-        "image": "k8s-rdma-shared-dev-plugin",
-        "version": "network-operator-v26.4.0",
+        "repository": OPERATOR_IMAGES,
+        "image": SHARED_PLUGIN_IMAGE,
+        "version": f"network-operator-v{OPERATOR}",
         "config": config,
     }
     end = time.monotonic() + limit(30)

@@ -21,9 +21,15 @@ import pytest
 import yaml
 
 from ansible_collections.fabric.rdma.molecule.shared.pace import limit
+from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
+    LINES,
+    OPERATOR,
+    OPERATOR_IMAGES,
+    SHARED_PLUGIN_IMAGE,
+)
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import Lease
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import LINES, operator_manifests
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import operator_manifests
 from ansible_collections.fabric.rdma.tests.cluster import cluster as control_plane
 
 if t.TYPE_CHECKING:
@@ -225,7 +231,7 @@ def operator(site: Site, defined: dict[str, t.Any]) -> t.Iterator[Operator]:
     del defined
     site.rollout = {
         "engine": "network_operator",
-        "operator_version": "26.4.1",
+        "operator_version": OPERATOR,
         "helm": {"install": False},
         "timeout": int(limit(60)),
     }
@@ -256,11 +262,11 @@ def flat(output: str) -> str:
     return " ".join(output.split())
 
 
-MULTUS = {"image": "multus-cni", "repository": "nvcr.io/nvidia/mellanox", "version": "network-operator-v26.4.1"}
+MULTUS = {"image": "multus-cni", "repository": OPERATOR_IMAGES, "version": f"network-operator-v{OPERATOR}"}
 PLUGIN = {
-    "image": "k8s-rdma-shared-dev-plugin",
-    "repository": "nvcr.io/nvidia/mellanox",
-    "version": "network-operator-v26.4.1",
+    "image": SHARED_PLUGIN_IMAGE,
+    "repository": OPERATOR_IMAGES,
+    "version": f"network-operator-v{OPERATOR}",
     "config": '{"configList": [{"resourceName": "theirs", "rdmaHcaMax": 1, "selectors": {"vendors": ["15b3"]}}]}',
 }
 
@@ -283,7 +289,7 @@ def variants(plan: dict[str, t.Any], version: str) -> t.Iterator[dict[str, t.Any
         "facts": dict.fromkeys(hosts, quiet),
         "ofed_methods": dict.fromkeys(hosts, "none"),
         "ofed_driver": {
-            "version": "doca3.5.0-26.07-0.7.1.0-0",
+            "version": LINES[26, 1].drivers[2],
             "env": {"CREATE_IFNAMES_UDEV": True},
             "force_precompiled": False,
             "repo_config": "repositories",
@@ -410,7 +416,7 @@ def test_functions_for_a_group(site: Site, operator: Operator, kubelets: Kubelet
     items = {item["metadata"]["name"]: item["spec"] for item in site.kube.list(f"{BASE}/nicnodepolicies", "list")}
     assert "ofedDriver" not in items["ib-v100-device-1017"]
     driver = items["gb200-device-1021"]["ofedDriver"]
-    assert driver["version"] == "doca3.4.1-26.04-1.1.0.0-1"
+    assert driver["version"] == LINES[26, 4].drivers[1]
     policy = driver["upgradePolicy"]
     assert (policy["autoUpgrade"], policy["maxParallelUpgrades"], policy["drain"]["force"]) == (False, 1, False)
 
@@ -718,7 +724,7 @@ def test_the_operator_comes_by_its_chart(charted: Site) -> None:
     assert found is not None
     assert told is not None
     pod = found["spec"]["template"]["spec"]
-    assert pod["containers"][0]["image"] == "mirror.example/nv/network-operator:v26.4.1"
+    assert pod["containers"][0]["image"] == f"mirror.example/nv/network-operator:v{OPERATOR}"
     assert (pod["imagePullSecrets"], pod["tolerations"]) == ([{"name": "pull"}], [{"operator": "Exists"}])
     assert json.loads(told["data"]["nfd"]) == {"enabled": False, "deployNodeFeatureRules": True}
     space = kube.find(f"/api/v1/namespaces/{SPACE}", "read")
@@ -731,9 +737,9 @@ def test_the_operator_comes_by_its_chart(charted: Site) -> None:
     assert "rdmaHcaMax: 31" in charted.run("rollout", "--check")
     # an upgrade
     chart = Path(helm["chart"]) / "Chart.yaml"
-    chart.write_text(chart.read_text().replace("26.4.1", "26.7.0"))
+    chart.write_text(chart.read_text().replace(OPERATOR, "26.7.0"))
     output = flat(charted.run("rollout", fails=True))
-    assert "is network-operator-26.7.0, not version 26.4.1" in output
+    assert f"is network-operator-26.7.0, not version {OPERATOR}" in output
     charted.rollout["operator_version"] = "26.7.0"
     charted.run("rollout")
     (one, other) = kube.list(f"{BASE}/nicnodepolicies", "list")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import OPERATOR
 from ansible_collections.fabric.rdma.tests.integration.stand_ins import interpreter
 from ansible_collections.fabric.rdma.tests.integration.test_failures import replayed, write_inventory
 
@@ -27,7 +28,7 @@ HELM = """#!/bin/sh
 case " $* " in
   *" version "*) echo 'version.BuildInfo{Version:"v3.17.2", GitCommit:"x"}'; exit 0 ;;
   *" list "*) echo '[]'; exit 0 ;;
-  *" show chart "*) echo 'name: network-operator'; echo 'version: 26.4.1'; exit 0 ;;
+  *" show chart "*) echo 'name: network-operator'; echo 'version: @OPERATOR@'; exit 0 ;;
 esac
 echo "Error: cannot do $*" >&2
 for word in "$@"; do file=${word#*=}; if [ -f "$file" ]; then cat "$file" >&2; fi; done
@@ -38,14 +39,14 @@ exit 1
 @pytest.mark.parametrize("method", ["render", "apply"])
 def test_values_and_addresses_of_the_chart(user: User, tmp_path: Path, method: str) -> None:
     helm = tmp_path / "helm"
-    helm.write_text(HELM)
+    helm.write_text(HELM.replace("@OPERATOR@", OPERATOR))
     helm.chmod(0o755)
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text("{}")
     rollout = {
         "method": method,
         "engine": "network_operator",
-        "operator_version": "26.4.1",
+        "operator_version": OPERATOR,
         "kubeconfig": str(kubeconfig),
         "helm": {
             "binary": str(helm),

@@ -23,7 +23,7 @@ FILES = sorted(path.relative_to(UTILS) for path in UTILS.rglob("*.py"))
 CONTROLLER = PLUGINS / "plugin_utils"
 MAY_IMPORT = {
     "_inventory": {"module_utils", "_view"},
-    "_lab": set[str](),
+    "_lab": {"module_utils"},
     "_report": {"module_utils", "_view"},
     "_view": {"module_utils"},
 }

@@ -10,6 +10,7 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_choice import OfedError, ofed_needs
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.gpudirect import GpudirectError, gpudirect_needs
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_plan import MemlockError, memlock_needs
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.package_names import NamesError, names_of_family
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage import StorageError, storage_needs
 
 __all__ = ["NeedsError", "host_needs"]
@@ -21,12 +22,20 @@ class NeedsError(Exception):
     """Wishes that make no sense for the host; the text is for the user."""
 
 
+def _rdma_names(os_family: t.Any, release: t.Optional[str]) -> Json:
+    names = names_of_family(os_family)
+    headers = names.headers + release if names.headers and release else None
+    return {"user_space": list(names.user_space), "driver": list(names.driver), "headers": headers}
+
+
 def host_needs(facts: t.Mapping[str, t.Any], wishes: t.Mapping[str, t.Any]) -> Json:
     """What each preparing role has to do on a host: {role: {needed, reasons, ...}}, in the order in which the roles have to run.
 
     facts: ansible_facts.rdma with the subset kernel; ``storage_prereqs`` is told with the subset storage, ``containerd_memlock``
     with runtime, ``nvidia_peermem`` with devices and gpus. wishes: {ofed, link_layer, storage, duplicates, host, memlock,
-    gpudirect}, each as the group has it, all optional. What else is in the value of a role, the function that makes it tells.
+    gpudirect}, each as the group has it, and os_family, what Ansible calls the family of distributions, all optional. With
+    os_family, ``ofed`` has names: {user_space, driver, headers}, the packages as they are called there. What else is in the value
+    of a role, the function that makes it tells.
 
     A host for which every `needed` is false is converged: no role has to run on it. NeedsError for a wish that cannot be
     fulfilled there.
@@ -34,15 +43,21 @@ def host_needs(facts: t.Mapping[str, t.Any], wishes: t.Mapping[str, t.Any]) -> J
     needs: Json = {}
     try:
         needs["ofed"] = ofed_needs(facts, wishes.get("ofed") or {}, wishes.get("link_layer") or "InfiniBand")
+        if wishes.get("os_family") is not None:
+            needs["ofed"]["names"] = _rdma_names(wishes["os_family"], facts["kernel"]["release"])
         if "storage" in facts:
             needs["storage_prereqs"] = storage_needs(
-                facts, wishes.get("storage"), wishes.get("duplicates") or (), wishes.get("host")
+                facts,
+                wishes.get("storage"),
+                wishes.get("duplicates") or (),
+                wishes.get("host"),
+                wishes.get("os_family"),
             )
         if "runtime" in facts:
             needs["containerd_memlock"] = memlock_needs(facts, wishes.get("memlock") or {})
         if "nvidia" in facts and "devices" in facts:
             needs["nvidia_peermem"] = gpudirect_needs(facts, wishes.get("gpudirect") or "auto")
-    except (OfedError, StorageError, MemlockError, GpudirectError) as exc:
+    except (NamesError, OfedError, StorageError, MemlockError, GpudirectError) as exc:
         raise NeedsError(str(exc)) from exc
     peermem = needs.get("nvidia_peermem")
     if peermem and needs["ofed"].get("driver") and peermem["problems"] and not peermem["managed"]:

@@ -21,17 +21,17 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage impo
     value_at,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import problems
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.package_names import (
+    NamesError,
+    names_of,
+    names_of_family,
+)
 
 __all__ = ["StorageError", "duplicate_initiators", "storage_checks", "storage_needs", "storage_table"]
 
 Json = t.Dict[str, t.Any]
 Facts = t.Mapping[str, t.Any]
-_PACKAGES: t.Dict[t.Optional[str], t.Dict[str, str]] = {
-    "debian": {"iscsi": "open-iscsi", "nfs": "nfs-common", "dm_crypt": "cryptsetup"},
-    "rhel": {"iscsi": "iscsi-initiator-utils", "nfs": "nfs-utils", "dm_crypt": "cryptsetup"},
-    "suse": {"iscsi": "open-iscsi", "nfs": "nfs-client", "dm_crypt": "cryptsetup"},
-    None: {"iscsi": "open-iscsi", "nfs": "nfs-utils", "dm_crypt": "cryptsetup"},
-}
+_PARTS = ("iscsi", "nfs", "dm_crypt")
 _FILE_SYSTEMS = ("ext4", "xfs")
 
 
@@ -174,7 +174,7 @@ def _check_multipath(storage: Facts, wish: Json) -> t.Iterator[_Finding]:
 
 def _check_packages(storage: Facts, wish: Json) -> t.Iterator[_Finding]:
     programs = storage["programs"]
-    names = _PACKAGES.get(storage["family"], _PACKAGES[None])
+    names = names_of(storage["family"])
     there = {
         "iscsi": storage["iscsi"]["installed"],
         "nfs": storage["nfs"]["installed"],
@@ -183,12 +183,11 @@ def _check_packages(storage: Facts, wish: Json) -> t.Iterator[_Finding]:
     for part, installed in there.items():
         if not wish[part]:
             continue
+        name = getattr(names, part)[0]
         if installed:
-            yield _Finding("packages", "ok", f"Package {names[part]} is installed")
+            yield _Finding("packages", "ok", f"Package {name} is installed")
         else:
-            yield _Finding(
-                "packages", "error", f"Package {names[part]} is not installed", "install it", "packages " + part
-            )
+            yield _Finding("packages", "error", f"Package {name} is not installed", "install it", "packages " + part)
     for name in storage["tools_missing"]:
         yield _Finding("programs", "error", f"Program {name} is not there", "install it", "packages tools " + name)
 
@@ -333,13 +332,17 @@ def storage_needs(
     wish: t.Optional[t.Mapping[str, t.Any]] = None,
     duplicates: t.Sequence[Facts] = (),
     host: t.Optional[str] = None,
+    os_family: t.Any = None,
 ) -> Json:
     """What has to be done on a host; arguments as of storage_checks().
 
+    os_family: what Ansible calls the family of distributions, which decides what packages are called there; None: the facts do.
+
     ``needed``, ``reasons`` (the messages of what has to be repaired, and of errors that only people can repair), ``blocked``
     (those errors, with their remedies), ``packages`` (any at all), ``parts`` (of [iscsi, nfs, dm_crypt], those whose packages
-    are missing), ``tools`` (programs that are missing), ``modules`` (to load and persist), ``unit`` (None, or {name, start}: the
-    unit to enable), ``initiator`` (None, or {taken}: a new name is due, none of these), ``multipath`` (a drop-in is due).
+    are missing), ``tools`` (programs that are missing), ``install`` (the packages of both, by name), ``modules`` (to load and
+    persist), ``unit`` (None, or {name, start}: the unit to enable), ``initiator`` (None, or {taken}: a new name is due, none of
+    these), ``multipath`` (a drop-in is due).
     """
     findings = _findings(facts, wish, duplicates, host)
     fixes = {found.fix for found in findings if found.fix}
@@ -354,8 +357,15 @@ def storage_needs(
             "start": iscsi["service"] not in ("running", "listening"),
         }
     modules = sorted(fix.split()[-1] for fix in fixes if fix.startswith("modules "))
-    parts = [part for part in ("iscsi", "nfs", "dm_crypt") if "packages " + part in fixes]
+    parts = [part for part in _PARTS if "packages " + part in fixes]
     tools = sorted(fix.split()[-1] for fix in fixes if fix.startswith("packages tools "))
+    try:
+        names = names_of(facts["storage"]["family"]) if os_family is None else names_of_family(os_family)
+    except NamesError as exc:
+        raise StorageError(str(exc)) from exc
+    install = [name for part in parts for name in getattr(names, part)]
+    # a program that only the node speaks of is no name of a package
+    install += [names.tools[tool] for tool in tools if tool in names.tools]
     return {
         "needed": bool(fixes or blocked),
         "reasons": [found.message for found in findings if found.fix or found in blocked],
@@ -363,6 +373,7 @@ def storage_needs(
         "packages": bool(parts or tools),
         "parts": parts,
         "tools": tools,
+        "install": list(dict.fromkeys(install)),
         "modules": modules,
         "unit": unit,
         "initiator": {"taken": sorted({str(entry["name"]) for entry in duplicates})} if "initiator" in fixes else None,

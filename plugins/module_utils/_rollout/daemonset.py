@@ -10,6 +10,7 @@ import json
 import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import DIGESTS
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import KUBELET_ROOT, kubelet_root
 
 __all__ = [
@@ -48,14 +49,6 @@ MANAGED_BY = "fabric.rdma"
 APP_NAME = "rdma-shared-dp"
 # Labels of a namespace that say which Pods it may have (k8s.io/pod-security-admission/api).
 POD_SECURITY = "pod-security.kubernetes.io/"
-
-# Digests of images as their publisher states them (docs/advanced/images-sha256.rst of NVIDIA's documentation of the Network Operator,
-# release 25.4): what a tag stands for can be changed in the registry, and the plugin is privileged.
-_DIGESTS = {
-    "ghcr.io/mellanox/k8s-rdma-shared-dev-plugin:v1.5.3": (
-        "sha256:1eb5ab7f4b6f0cf89c954cf7ac8eb2e6fb2290a4f5f57417136a5302f20b12c8"
-    ),
-}
 
 _NAME_LIMIT = 63
 # What a node may be called (k8s.io/apimachinery/pkg/util/validation, IsDNS1123Subdomain). Nothing in it means anything to a shell.
@@ -122,7 +115,7 @@ def _metadata(slug: str, group: str, settings: t.Mapping[str, t.Any]) -> Json:
 def _image(settings: t.Mapping[str, t.Any]) -> str:
     """The image by tag and digest. One that a registry may change under a running cluster is refused."""
     image = str(settings["image"])
-    digest = str(settings.get("image_digest") or _DIGESTS.get(image) or "")
+    digest = str(settings.get("image_digest") or DIGESTS.get(image) or "")
     if digest and not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
         raise ManifestError(f"image digest '{digest}' is not sha256: and 64 hexadecimal digits")
     name, at, own_digest = image.partition("@")

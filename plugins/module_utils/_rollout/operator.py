@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the NVIDIA Network Operator is told about a plan: its policies, its driver, the values of its chart. Private. Pure.
 
-Follows the operator's own sources by release (api/v1alpha1, hack/release.yaml, deployment/network-operator/values.yaml). A policy
-is a NicClusterPolicy, of which there is one in a cluster, or, since 26.4, a NicNodePolicy for each class.
+Follows the operator's own sources by release (api/v1alpha1, deployment/network-operator/values.yaml). A policy is a
+NicClusterPolicy, of which there is one in a cluster, or, since 26.4, a NicNodePolicy for each class.
 """
 
 from __future__ import annotations
@@ -14,6 +14,14 @@ import json
 import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
+    DRIVER_IMAGE,
+    LINES,
+    OPERATOR,
+    OPERATOR_IMAGES,
+    SHARED_PLUGIN_IMAGE,
+    SRIOV_PLUGIN_IMAGE,
+)
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import KUBELET_ROOT, KUBELET_ROOTS
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.reasons import DRIVER_REASONS, unknown_reasons
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import unknown_keys
@@ -35,7 +43,6 @@ __all__ = [
     "CLUSTER_POLICY",
     "DRIVER_REASONS",
     "GROUPS_ANNOTATION",
-    "LINES",
     "POLICY_VERSION",
     "RDMA_SECTION",
     "SRIOV_SECTION",
@@ -64,34 +71,6 @@ GROUPS_ANNOTATION = "rdma.fabric/groups"
 # api/v1alpha1/validator: names of DaemonSets and labels are made from it
 _POLICY_NAME_LIMIT = 30
 
-_NGC = "nvcr.io/nvidia/mellanox"
-_DRIVER_IMAGE = "doca-driver"
-
-
-class _Line(t.NamedTuple):
-    """What differs between releases. Images: (repository, version); None: those of the operator's own release."""
-
-    shared: t.Optional[t.Tuple[str, str]] = None
-    sriov: t.Optional[t.Tuple[str, str]] = None
-    # the driver that a release is tested with, by its last number
-    drivers: t.Mapping[int, str] = {}
-
-
-_OLD_SRIOV = "ghcr.io/k8snetworkplumbingwg"
-LINES: t.Dict[t.Tuple[int, int], _Line] = {
-    (24, 10): _Line(
-        ("ghcr.io/mellanox", "v1.5.2"), (_OLD_SRIOV, "v3.8.0"), {0: "24.10-0.7.0.0-0", 1: "24.10-0.7.0.0-0"}
-    ),
-    (25, 1): _Line(("ghcr.io/mellanox", "v1.5.2"), (_OLD_SRIOV, "v3.9.0"), {0: "25.01-0.6.0.0-0"}),
-    (25, 4): _Line(("ghcr.io/mellanox", "v1.5.3"), (_OLD_SRIOV, "v3.9.0"), {0: "25.04-0.6.1.0-2"}),
-    (25, 7): _Line(drivers={0: "doca3.1.0-25.07-0.9.7.0-0"}),
-    (25, 10): _Line(drivers={0: "doca3.2.0-25.10-1.2.8.0-2"}),
-    (26, 1): _Line(
-        drivers={0: "doca3.3.0-26.01-1.0.0.0-0", 1: "doca3.3.0-26.01-1.0.0.0-4", 2: "doca3.3.0-26.01-1.0.0.0-0"}
-    ),
-    (26, 4): _Line(drivers={0: "doca3.4.0-26.04-0.8.6.0-0", 1: "doca3.4.1-26.04-1.1.0.0-1"}),
-    (26, 7): _Line(),
-}
 _NODE_POLICY_SINCE = (26, 4)
 # How `versions` of a configuration ends that holds for the newest plugin (_plan/sriov.py).
 _OR_NEWER = " or newer"
@@ -100,7 +79,7 @@ _NFD_IMAGE_SINCE = (25, 7)
 
 
 class Release(t.NamedTuple):
-    """A release of the operator: '26.4.1', its line (26, 4), its last number."""
+    """A release of the operator: its text, its line such as (26, 4), its last number."""
 
     text: str
     line: t.Tuple[int, int]
@@ -113,13 +92,13 @@ def operator_release(version: t.Any) -> Release:
     text = str(version if version is not None else "").strip()
     if not text:
         raise ManifestError(
-            "rdma_rollout.operator_version is not set: the release of the Network Operator, such as 26.4.1, decides which fields "
+            f"rdma_rollout.operator_version is not set: the release of the Network Operator, such as {OPERATOR}, decides which fields "
             f"and images there are (lines: {known})"
         )
     match = re.fullmatch(r"v?(\d+)\.(\d+)\.(\d+)", text)
     if match is None:
         raise ManifestError(
-            f"rdma_rollout.operator_version is '{text}', and has to be a whole release, such as '26.4.1' (lines: {known})"
+            f"rdma_rollout.operator_version is '{text}', and has to be a whole release, such as '{OPERATOR}' (lines: {known})"
         )
     line = (int(match.group(1)), int(match.group(2)))
     if line not in LINES:
@@ -198,7 +177,7 @@ def webhook_objections(objects: t.Iterable[t.Mapping[str, t.Any]]) -> t.List[str
 
 
 def _image(release: Release, settings: t.Mapping[str, t.Any], image: str, own: t.Optional[t.Tuple[str, str]]) -> Json:
-    repository, version = own or (_NGC, "network-operator-v" + release.text)
+    repository, version = own or (OPERATOR_IMAGES, "network-operator-v" + release.text)
     return {"image": image, "repository": str(settings.get("registry") or repository), "version": version}
 
 
@@ -217,10 +196,10 @@ def _plugin(
     """A section for a device plugin. lean: registry and pull secrets stand in spec.global."""
     line = LINES[release.line]
     if section == RDMA_SECTION:
-        body = _image(release, settings, "k8s-rdma-shared-dev-plugin", line.shared)
+        body = _image(release, settings, SHARED_PLUGIN_IMAGE, line.shared)
         container = "rdma-shared-dp"
     else:
-        body = _image(release, settings, "sriov-network-device-plugin", line.sriov)
+        body = _image(release, settings, SRIOV_PLUGIN_IMAGE, line.sriov)
         container = "kube-sriovdp"
     body["config"] = _config_text(_for_webhook(config) if section == RDMA_SECTION else config)
     if lean and settings.get("registry"):
@@ -335,13 +314,14 @@ def _env_text(value: t.Any) -> str:
 def _driver(release: Release, settings: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any], lean: bool) -> Json:
     version = wish.get("version") or LINES[release.line].drivers.get(release.patch)
     if not version:
+        known = operator_release(OPERATOR)
         raise ManifestError(
             "rdma_rollout.ofed_driver.version is not set, and it is not known here which driver Network Operator "
-            f"{release.text} is tested with: take it from its release notes (such as doca3.4.1-26.04-1.1.0.0-1)"
+            f"{release.text} is tested with: take it from its release notes (such as {LINES[known.line].drivers[known.patch]})"
         )
     body: Json = {
-        "image": str(wish.get("image") or _DRIVER_IMAGE),
-        "repository": str(wish.get("repository") or settings.get("registry") or _NGC),
+        "image": str(wish.get("image") or DRIVER_IMAGE),
+        "repository": str(wish.get("repository") or settings.get("registry") or OPERATOR_IMAGES),
         "version": str(version),
         "upgradePolicy": _upgrade_policy(wish.get("upgrade_policy")),
     }

@@ -73,7 +73,7 @@ OFFLINE_PACKAGES = [
     "rdma-core",
     "rdmacm-utils",
     # what storage needs: the clients, and the servers that a second node runs for them
-    "cryptsetup-bin",
+    "cryptsetup",
     "curl",
     "jq",
     "multipath-tools",

@@ -11,10 +11,10 @@ import re
 import typing as t
 from dataclasses import dataclass
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import LAB_SUITE
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import LabError
 
 __all__ = [
-    "DEBIAN_SUITE",
     "AptSource",
     "choose_sources",
     "machine_sources",
@@ -22,9 +22,6 @@ __all__ = [
     "parse_one_line",
     "parse_os_release",
 ]
-
-# Newer kernels of Debian panic under plain emulation; 6.1 boots everywhere.
-DEBIAN_SUITE = "bookworm"
 
 
 @dataclass(frozen=True)
@@ -143,7 +140,7 @@ def choose_sources(sources: t.Sequence[AptSource], os_release: t.Mapping[str, st
     """The suite of the image, and the sources that have it.
 
     The distribution's own archive (and its -updates and -security parts) is recognised by the suite's name, the component `main`
-    and by not being signed with somebody else's key. On Debian the suite is always `DEBIAN_SUITE`, from the same mirror.
+    and by not being signed with somebody else's key. On Debian the suite is always `LAB_SUITE`, from the same mirror.
     Raises LabError when the machine is neither Debian nor Ubuntu, or no source fits.
     """
     distribution = os_release.get("ID", "unknown")
@@ -155,7 +152,7 @@ def choose_sources(sources: t.Sequence[AptSource], os_release: t.Mapping[str, st
         )
     names = {codename} | ({"stable", "testing", "unstable", "sid", "oldstable"} if distribution == "debian" else set())
     names.discard("")
-    suite = DEBIAN_SUITE if distribution == "debian" else codename
+    suite = LAB_SUITE if distribution == "debian" else codename
     chosen: list[AptSource] = []
     for source in sources:
         base, separator, pocket = source.suite.partition("-")

@@ -157,6 +157,29 @@ def test_wishes_that_make_no_sense(wishes: dict[str, Any], message: str) -> None
         host_needs(facts, wishes)
 
 
+@pytest.mark.parametrize(
+    ("os_family", "driver", "headers"),
+    [
+        ("Debian", ["doca-ofed"], "linux-headers-6.1.0"),
+        ("RedHat", ["doca-ofed"], "kernel-devel-6.1.0"),
+        ("Suse", [], None),
+    ],
+)
+def test_names_of_packages_come_where_the_family_is_told(
+    os_family: str, driver: list[str], headers: str | None
+) -> None:
+    facts = {"kernel": {"release": "6.1.0"}}
+    wishes = {"ofed": {"method": "none"}}
+    assert "names" not in host_needs(facts, wishes)["ofed"]
+    names = host_needs(facts, {**wishes, "os_family": os_family})["ofed"]["names"]
+    assert {"rdma-core", "infiniband-diags", "perftest"} <= set(names["user_space"])
+    assert (names["driver"], names["headers"]) == (driver, headers)
+    nobody_knows = host_needs({"kernel": {"release": None}}, {**wishes, "os_family": os_family})["ofed"]["names"]
+    assert nobody_knows["headers"] is None
+    with pytest.raises(NeedsError, match="names of packages are known for Debian, RedHat, Suse, and not for 'x'"):
+        host_needs(facts, {**wishes, "os_family": "x"})
+
+
 def test_a_driver_that_comes_first_may_make_gpudirect_possible() -> None:
     facts = facts_of(open_tree(str(CAPTURES / "ib-v100-1.capture")))
     facts["nvidia"]["peer_memory"] = {"loaded": False, "installed": False}

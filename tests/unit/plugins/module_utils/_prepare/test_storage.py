@@ -487,6 +487,7 @@ def test_a_node_in_order_needs_nothing() -> None:
         "packages": False,
         "parts": [],
         "tools": [],
+        "install": [],
         "modules": [],
         "unit": None,
         "initiator": None,
@@ -517,6 +518,7 @@ def test_a_fresh_node() -> None:
     ]
     needs = storage_needs(facts)
     assert (needs["packages"], needs["parts"], needs["tools"]) == (True, ["iscsi", "nfs"], ["curl"])
+    assert needs["install"] == ["open-iscsi", "nfs-common", "curl"]
     assert (needs["modules"], needs["unit"], needs["initiator"]) == (["iscsi_tcp", "nfs"], None, None)
     assert needs["blocked"] == []
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import LINES
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import CLASS_LABEL, ManifestError
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import (
-    LINES,
     driver_objections,
     helm_values,
     operator_manifests,

