@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import http.server
 import json
+import threading
 import typing as t
 from pathlib import Path
 
@@ -22,6 +24,48 @@ if t.TYPE_CHECKING:
 
 pytestmark = pytest.mark.integration
 
+
+class Empty(http.server.BaseHTTPRequestHandler):
+    """An API server that has nothing, and lets a Lease be taken: as far as a rollout gets before Helm."""
+
+    def _say(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self) -> None:
+        self._say(404, json.dumps({"kind": "Status", "reason": "NotFound", "message": "not there"}).encode())
+
+    def do_POST(self) -> None:
+        self._say(201, self.rfile.read(int(self.headers["Content-Length"])))
+
+    def log_message(self, *_words: t.Any) -> None:
+        """Nothing on the terminal."""
+
+
+@pytest.fixture
+def empty_cluster() -> t.Iterator[str]:
+    """The address of such a server."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Empty) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def reached(server: str) -> dict[str, t.Any]:
+    """A kubeconfig."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+        "users": [{"name": "c", "user": {}}],
+    }
+
+
 SECRET, PASSWORD = "hunter2-of-the-values", "hunter2-of-the-repository"
 # A helm that fails, and quotes all that it was given.
 HELM = """#!/bin/sh
@@ -37,12 +81,12 @@ exit 1
 
 
 @pytest.mark.parametrize("method", ["render", "apply"])
-def test_values_and_addresses_of_the_chart(user: User, tmp_path: Path, method: str) -> None:
+def test_values_and_addresses_of_the_chart(user: User, tmp_path: Path, empty_cluster: str, method: str) -> None:
     helm = tmp_path / "helm"
     helm.write_text(HELM.replace("@OPERATOR@", OPERATOR))
     helm.chmod(0o755)
     kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text("{}")
+    kubeconfig.write_text(json.dumps(reached(empty_cluster)))
     rollout = {
         "method": method,
         "engine": "network_operator",
