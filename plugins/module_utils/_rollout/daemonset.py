@@ -11,14 +11,16 @@ import re
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import KUBELET_ROOT, kubelet_root
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
+    APP_NAME,
+    CLASS_LABEL,
+    GROUP_LABEL,
+    INVENTORY_LABEL,
+    MANAGED_BY,
+    POD_SECURITY,
+)
 
 __all__ = [
-    "APP_NAME",
-    "CLASS_LABEL",
-    "GROUP_LABEL",
-    "INVENTORY_LABEL",
-    "MANAGED_BY",
-    "POD_SECURITY",
     "ManifestError",
     "check_places",
     "check_settings",
@@ -37,17 +39,6 @@ __all__ = [
     "rollout_scope",
     "scoped_classes",
 ]
-
-# Selects the nodes of a class; the rollout sets it on them.
-CLASS_LABEL = "rdma.fabric/class"
-# On the objects: which group of the inventory they are for, so that a run that did not plan it leaves them alone.
-GROUP_LABEL = "rdma.fabric/group"
-# On the objects: which inventory they are of, so that two that share a cluster leave each other's alone.
-INVENTORY_LABEL = "rdma.fabric/inventory"
-MANAGED_BY = "fabric.rdma"
-APP_NAME = "rdma-shared-dp"
-# Labels of a namespace that say which Pods it may have (k8s.io/pod-security-admission/api).
-POD_SECURITY = "pod-security.kubernetes.io/"
 
 # Digests of images as their publisher states them (docs/advanced/images-sha256.rst of NVIDIA's documentation of the Network Operator,
 # release 25.4): what a tag stands for can be changed in the registry, and the plugin is privileged.

@@ -18,8 +18,6 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.reasons import DRIVER_REASONS, unknown_reasons
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import unknown_keys
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import (
-    CLASS_LABEL,
-    INVENTORY_LABEL,
     ManifestError,
     class_labels,
     class_resources,
@@ -30,6 +28,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset imp
     rollout_scope,
     scoped_classes,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL, INVENTORY_LABEL
 
 __all__ = [
     "CLUSTER_POLICY",

@@ -14,8 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import (
-    CLASS_LABEL,
-    INVENTORY_LABEL,
     ManifestError,
     class_slug,
     label_scope,
@@ -23,6 +21,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset imp
     plan_manifests,
     rollout_request,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL, INVENTORY_LABEL
 
 DEFAULTS = Path(__file__).resolve().parents[5] / "roles" / "device_plugin" / "defaults" / "main.yml"
 LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import CLASS_LABEL, ManifestError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import ManifestError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import (
     LINES,
     driver_objections,
