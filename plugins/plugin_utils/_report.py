@@ -24,6 +24,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.text import alike
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import outcome_lines
+from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import contract_problems
 
 __all__ = ["ReportError", "build", "clean", "render_html", "render_summary"]
 
@@ -478,8 +479,8 @@ def _untested(evidence: Json) -> list[Json]:
 def _earlier(saved: t.Any, groups: t.Mapping[str, list[str]], current: t.Collection[str]) -> tuple[Json, list[Json]]:
     """Evidence files of earlier runs by group, with their time, for groups that have none of this run; and notes.
 
-    saved: [(stat with path and mtime, text of the file)]. One that cannot be used is a note, not an error: it may be of
-    another version of the collection, or half written.
+    saved: [(stat with path and mtime, text of the file)]. One that has not the form of docs/evidence.schema.json is a note, not an
+    error: it may be of another version of the collection, or half written.
     """
     found: Json = {}
     notes: list[Json] = []
@@ -489,10 +490,12 @@ def _earlier(saved: t.Any, groups: t.Mapping[str, list[str]], current: t.Collect
         name = Path(str(stat.get("path"))).name
         try:
             document = json.loads(str(text))
-            if not isinstance(document, dict) or document.get("schema") != 1:
-                raise ValueError("schema 1 was expected")
+            problems = contract_problems("evidence", document)
+            if problems:
+                raise ValueError("; ".join(problems))
         except (ValueError, RecursionError) as exc:
-            notes.append({"state": "warn", "text": clean(f"evidence/{name} is left out, it cannot be read: {exc}")})
+            words = f"evidence/{name} is left out, it cannot be read: {exc}; put it right, or measure again"
+            notes.append({"state": "warn", "text": clean(words)})
             continue
         group = str(document.get("group"))
         if group in current:

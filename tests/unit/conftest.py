@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from ansible_collections.fabric.rdma.tests.unit.contracts import watch
+
 ROOT = Path(__file__).resolve().parents[2]
 
 # Two busy cores must not turn into a failure; a failing example is printed, so a run can be repeated exactly.
@@ -17,6 +19,9 @@ settings.register_profile(
     "fabric", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("fabric")
+
+# No test makes a plan, evidence or outcomes that their schemas do not allow.
+watch()
 
 
 @pytest.fixture(scope="session")

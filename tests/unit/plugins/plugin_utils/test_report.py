@@ -34,6 +34,14 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._report import (
     render_html,
     render_summary,
 )
+from ansible_collections.fabric.rdma.tests.unit.contracts import (
+    a_class,
+    a_config,
+    a_group,
+    a_plan,
+    a_test,
+    evidence_of,
+)
 
 CAPTURES = Path(__file__).resolve().parents[3] / "captures"
 VOID = {"meta", "br", "hr", "img", "input", "link"}
@@ -63,8 +71,7 @@ def left_out(host: str, device: str, netdev: str, reason: str) -> dict[str, Any]
 
 def a100_plan(first: list[str], second: list[str]) -> dict[str, Any]:
     """Hosts of the first kind have the cable in mlx5_1, those of the second in mlx5_0."""
-    plan: dict[str, Any] = {"resource": "rdma/rdma_a100", "classes": [], "wanted": {}, "exclusions": []}
-    plan.update(warnings=[], errors=[], environment={})
+    plan = a_group(resource="rdma/rdma_a100", hosts=sorted(first + second))
     down = "port is Down (phys state Disabled), the group wants Active"
     kinds = (
         (first, ("mlx5_1", "0000:a1:00.0", 200.0, "ibp161s0"), ("mlx5_0", "ibp33s0")),
@@ -72,38 +79,26 @@ def a100_plan(first: list[str], second: list[str]) -> dict[str, Any]:
     )
     for hosts, picked, other in kinds:
         port, match = wanted(*picked)
-        config = {"configList": [{"resourceName": "rdma_a100", "selectors": {"ifNames": [picked[3]]}}]}
         plan["classes"].append(
-            {
-                "name": f"ib-a100-{picked[3]}",
-                "hosts": hosts,
-                "selectors": {"ifNames": [picked[3]]},
-                "config": config,
-                "matches": {host: [match] for host in hosts},
-            }
+            a_class(
+                f"ib-a100-{picked[3]}",
+                *hosts,
+                selectors={"ifNames": [picked[3]]},
+                config=a_config("rdma_a100", ifNames=[picked[3]]),
+                matches={host: [match] for host in hosts},
+            )
         )
         for host in hosts:
             plan["wanted"][host] = [port]
             plan["environment"][host] = {"NCCL_IB_HCA": f"={picked[0]}:1"}
             plan["exclusions"].append(left_out(host, *other, down))
             plan["exclusions"].append(left_out(host, "mlx5_bond_0", "bond0", "Ethernet bond bond0 (active-backup)"))
-    return {"schema": 1, "groups": {"ib-a100": plan}, "warnings": []}
+    return a_plan(**{"ib-a100": plan})
 
 
 def measurement(client: str, server: str, gbps: float | None, verdict: str = "pass") -> dict[str, Any]:
-    return {
-        "test": "ib_write_bw",
-        "client": {"host": client, "device": "mlx5_1", "port": 1},
-        "server": {"host": server, "device": "mlx5_1", "port": 1},
-        "message_bytes": 65536,
-        "iterations": 200,
-        "mtu_bytes": 4096,
-        "bandwidth_gbps": None if gbps is None else {"peak": gbps, "average": gbps},
-        "latency_us": None,
-        "floor": {"min_gbps": 180},
-        "verdict": verdict,
-        "message": "" if verdict == "pass" else "Port number 1 state is Down",
-    }
+    message = "" if verdict == "pass" else "Port number 1 state is Down"
+    return a_test(client, server, gbps, verdict=verdict, message=message)
 
 
 @pytest.fixture
@@ -114,7 +109,7 @@ def sample() -> dict[str, Any]:
     return {
         "facts": {host: facts_of(host) for host in hosts},
         "plan": a100_plan(["ib-a100-1", "ib-a100-3"], ["ib-a100-2"]),
-        "evidence": [{"schema": 1, "group": "ib-a100", "tests": tests}],
+        "evidence": [evidence_of("ib-a100", *tests)],
         "groups": {"ib-a100": hosts},
     }
 
@@ -372,15 +367,15 @@ def test_what_was_measured_earlier_says_so(sample: dict[str, Any]) -> None:
 
 
 def test_what_was_measured_in_this_run_is_not_mixed_with_a_file(sample: dict[str, Any]) -> None:
-    old = {"schema": 1, "group": "ib-a100", "tests": [measurement("ib-a100-1", "ib-a100-2", 20, "fail")]}
+    old = evidence_of("ib-a100", measurement("ib-a100-1", "ib-a100-2", 20, "fail"))
     model = model_of(sample, earlier=[saved(old)])
     assert model["groups"][0]["state"] == "ok"
     assert "earlier" not in Page(render_html(model)).words()
 
 
 def test_files_that_say_nothing_of_this_cluster_are_left_out(sample: dict[str, Any]) -> None:
-    gone = {"schema": 1, "group": "ib-v100", "tests": [measurement("old-1", "old-2", 1, "fail")]}
-    moved = {"schema": 1, "group": "ib-a100", "tests": [measurement("ib-a100-1", "left", 1, "fail")]}
+    gone = evidence_of("ib-v100", measurement("old-1", "old-2", 1, "fail"))
+    moved = evidence_of("ib-a100", measurement("ib-a100-1", "left", 1, "fail"))
     files = [saved(gone, "ib-v100.json"), saved(moved), saved("{", "half.json"), saved({"schema": 9}, "new.json")]
     sample["evidence"] = []
     model = model_of(sample, earlier=files)
@@ -393,6 +388,18 @@ def test_files_that_say_nothing_of_this_cluster_are_left_out(sample: dict[str, A
         ("info", "Earlier measurements of what is no RDMA group any more are left out"),
     ]
     assert "old-1" not in Page(render_html(model)).words()
+
+
+def test_evidence_of_another_form_is_left_out_with_the_place_that_is_wrong(sample: dict[str, Any]) -> None:
+    (old,) = sample["evidence"]
+    sample["evidence"] = []
+    old["tests"][1]["bandwidth_gbps"] = {"peak": None, "average": "fast"}
+    model = model_of(sample, earlier=[saved(old)])
+    assert [item["text"] for item in model["notes"]] == [
+        "evidence/ib-a100.json is left out, it cannot be read: tests[1].bandwidth_gbps.average is 'fast'; expected a number; put it "
+        "right, or measure again"
+    ]
+    assert model["groups"][0]["measurements"] == 0
 
 
 @given(JUNK, JUNK)
