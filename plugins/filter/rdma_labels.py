@@ -38,6 +38,7 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import ManifestError, label_scripts
+from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import completed
 
 
 def rdma_labels(plan: t.Any) -> t.Dict[str, str]:
@@ -46,7 +47,7 @@ def rdma_labels(plan: t.Any) -> t.Dict[str, str]:
             f"fabric.rdma.rdma_labels expects the plan of fabric.rdma.rdma_selectors, found {type(plan).__name__}"
         )
     try:
-        return label_scripts(plan)
+        return label_scripts(completed(plan))
     except ManifestError as exc:
         raise AnsibleFilterError(str(exc)) from exc
 

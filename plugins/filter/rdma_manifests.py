@@ -55,6 +55,7 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import ManifestError, plan_manifests
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import operator_manifests
+from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import completed
 
 
 def rdma_manifests(plan: t.Any, settings: t.Any) -> t.Dict[str, t.Any]:
@@ -64,7 +65,7 @@ def rdma_manifests(plan: t.Any, settings: t.Any) -> t.Dict[str, t.Any]:
         )
     try:
         make = operator_manifests if (settings or {}).get("engine") == "network_operator" else plan_manifests
-        return make(plan, settings)
+        return make(completed(plan), settings)
     except ManifestError as exc:
         raise AnsibleFilterError(str(exc)) from exc
 

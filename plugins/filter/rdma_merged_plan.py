@@ -61,12 +61,11 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Plan
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import ViewError, merged_plan
 
 
-def rdma_merged_plan(
-    value: t.Any, path: str, groups: t.Any, removed: t.Any = None, remove: t.Any = ()
-) -> t.Dict[str, t.Any]:
+def rdma_merged_plan(value: t.Any, path: str, groups: t.Any, removed: t.Any = None, remove: t.Any = ()) -> Plan:
     if not isinstance(value, t.Mapping) or "groups" not in value:
         raise AnsibleFilterError(
             f"fabric.rdma.rdma_merged_plan expects the plan of fabric.rdma.rdma_selectors, found {type(value).__name__}"

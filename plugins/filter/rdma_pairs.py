@@ -58,6 +58,7 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Port
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import PlanError, validate_wishes
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.ports import usable_ports
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pairs import Settings, pair_groups, settings_from
@@ -70,7 +71,7 @@ def rdma_pairs(view: t.Any, hosts: t.Any, settings: t.Any = None) -> t.Dict[str,
         raise AnsibleFilterError(f"fabric.rdma.rdma_pairs expects a list of hosts, found {hosts!r}")
     present = {str(host) for host in hosts}
     groups: t.Dict[str, t.List[str]] = {}
-    wanted: t.Dict[str, t.List[t.Dict[str, t.Any]]] = {}
+    wanted: t.Dict[str, t.List[Port]] = {}
     try:
         checked: Settings = settings_from(settings or {})
         for name, group in view["groups"].items():

@@ -16,12 +16,15 @@ description:
 positional: plan, evidence, groups
 options:
   _input:
-    description: Facts by host, as M(fabric.rdma.ib_facts) returns them in the key C(rdma).
-    type: dict
+    description:
+      - Facts by host, as M(fabric.rdma.ib_facts) returns them in the key C(rdma), or the path of a file that an earlier run has left
+        them in. Files need not exist; one that has another form is an error.
+    type: raw
     required: true
   plan:
-    description: The plan of P(fabric.rdma.rdma_selectors#filter). An empty dictionary when there is none.
-    type: dict
+    description:
+      - The plan of P(fabric.rdma.rdma_selectors#filter), or the path of a file with one. An empty dictionary when there is none.
+    type: raw
     required: true
   evidence:
     description: Documents of measurements of this run, one for each group, with the keys C(schema), C(group), C(tests) and C(untested).
@@ -53,8 +56,9 @@ options:
     elements: str
     default: []
   outcomes:
-    description: What became of the nodes that were prepared, as P(fabric.rdma.rdma_outcomes#filter) returns it.
-    type: dict
+    description:
+      - What became of the nodes that were prepared, as P(fabric.rdma.rdma_outcomes#filter) returns it, or the path of a file with it.
+    type: raw
   failures:
     description: Sentences on steps of this run that failed as a whole, such as the plan. They come before everything else.
     type: list
@@ -90,6 +94,7 @@ from ansible.utils.unsafe_proxy import wrap_var
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.model import build
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.page import render_html
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import ReportError
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import ViewError, loaded
 
 
 def rdma_report_html(
@@ -110,10 +115,23 @@ def rdma_report_html(
             str,
             wrap_var(
                 render_html(
-                    build(facts, plan, evidence, groups, title, generated, earlier, expected, outcomes, failures)
+                    build(
+                        loaded(facts, "facts"),
+                        loaded(plan, "plan"),
+                        evidence,
+                        groups,
+                        title,
+                        generated,
+                        earlier,
+                        expected,
+                        loaded(outcomes, "outcomes"),
+                        failures,
+                    )
                 )
             ),
         )
+    except ViewError as exc:
+        raise AnsibleFilterError(str(exc)) from exc
     except ReportError as exc:
         raise AnsibleFilterError(f"fabric.rdma.rdma_report_html: {exc}") from exc
 

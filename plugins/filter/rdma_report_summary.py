@@ -14,12 +14,15 @@ description:
 positional: plan, evidence, groups
 options:
   _input:
-    description: Facts by host, as M(fabric.rdma.ib_facts) returns them in the key C(rdma).
-    type: dict
+    description:
+      - Facts by host, as M(fabric.rdma.ib_facts) returns them in the key C(rdma), or the path of a file that an earlier run has left
+        them in. Files need not exist; one that has another form is an error.
+    type: raw
     required: true
   plan:
-    description: The plan of P(fabric.rdma.rdma_selectors#filter). An empty dictionary when there is none.
-    type: dict
+    description:
+      - The plan of P(fabric.rdma.rdma_selectors#filter), or the path of a file with one. An empty dictionary when there is none.
+    type: raw
     required: true
   evidence:
     description: Documents of measurements of this run, one for each group, with the keys C(schema), C(group), C(tests) and C(untested).
@@ -43,8 +46,9 @@ options:
     elements: str
     default: []
   outcomes:
-    description: What became of the nodes that were prepared, as P(fabric.rdma.rdma_outcomes#filter) returns it.
-    type: dict
+    description:
+      - What became of the nodes that were prepared, as P(fabric.rdma.rdma_outcomes#filter) returns it, or the path of a file with it.
+    type: raw
   failures:
     description: Sentences on steps of this run that failed as a whole, such as the plan. They come before everything else.
     type: list
@@ -77,6 +81,7 @@ from ansible.utils.unsafe_proxy import wrap_var
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.model import build
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.summary import render_summary
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import ReportError
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import ViewError, loaded
 
 
 def rdma_report_summary(
@@ -96,18 +101,20 @@ def rdma_report_summary(
             wrap_var(
                 render_summary(
                     build(
-                        facts,
-                        plan,
+                        loaded(facts, "facts"),
+                        loaded(plan, "plan"),
                         evidence,
                         groups,
                         earlier=earlier,
                         expected=expected,
-                        outcomes=outcomes,
+                        outcomes=loaded(outcomes, "outcomes"),
                         failures=failures,
                     )
                 )
             ),
         )
+    except ViewError as exc:
+        raise AnsibleFilterError(str(exc)) from exc
     except ReportError as exc:
         raise AnsibleFilterError(f"fabric.rdma.rdma_report_summary: {exc}") from exc
 

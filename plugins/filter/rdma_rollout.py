@@ -72,6 +72,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset imp
     rollout_request,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import operator_request
+from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import completed
 
 
 def rdma_rollout(
@@ -88,8 +89,9 @@ def rdma_rollout(
     inventory = {str(name): [str(host) for host in hosts] for name, hosts in (groups or {}).items()}
     try:
         make = operator_request if (settings or {}).get("engine") == "network_operator" else rollout_request
-        request = make(plan, settings, list(inventory), bool(allow_unusable))
-        return {**request, **label_scope(plan, settings or {}, inventory)}
+        whole = completed(plan)
+        request = make(whole, settings, list(inventory), bool(allow_unusable))
+        return {**request, **label_scope(whole, settings or {}, inventory)}
     except ManifestError as exc:
         raise AnsibleFilterError(str(exc)) from exc
 

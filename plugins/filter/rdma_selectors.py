@@ -106,6 +106,7 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.cluster import plan_groups
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Plan
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import PlanError
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import (
     ViewError,
@@ -115,7 +116,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._view import (
 )
 
 
-def rdma_selectors(facts_by_host: t.Any, groups: t.Any = None, earlier: t.Optional[str] = None) -> t.Dict[str, t.Any]:
+def rdma_selectors(facts_by_host: t.Any, groups: t.Any = None, earlier: t.Optional[str] = None) -> Plan:
     cached: t.Mapping[str, t.Optional[str]] = {}
     malformed: t.Dict[str, str] = {}
     viewed = False

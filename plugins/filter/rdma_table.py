@@ -46,6 +46,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.text import prin
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.table import device_table
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.table import plan_table
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage import storage_table
+from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import completed_group
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import sound_facts
 
 
@@ -55,7 +56,7 @@ def rdma_table(value: t.Any) -> str:
             f"fabric.rdma.rdma_table expects facts or checks by host, or the plan of a group, found {type(value).__name__}"
         )
     if "exclusions" in value:
-        return "\n".join(plan_table(value))
+        return "\n".join(plan_table(completed_group(value)))
     # facts of a host have no checks, and checks no schema
     if value and all(isinstance(own, t.Mapping) and "checks" in own and "schema" not in own for own in value.values()):
         return "\n".join(storage_table(value))

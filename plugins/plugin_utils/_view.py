@@ -10,10 +10,11 @@ import functools
 import json
 import re
 import typing as t
-from pathlib import Path
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import read
 from ansible_collections.fabric.rdma.plugins.module_utils._base.schema import Checker
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.cluster import PLAN_SCHEMA
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Class, Group, Plan
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import PlanError, validate_wishes
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.ports import usable_ports
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import foreign_facts
@@ -22,6 +23,11 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.departures im
     refusal,
     removal_in_words,
     slice_in_words,
+)
+from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import (
+    completed,
+    contract_problems,
+    schema_of,
 )
 
 __all__ = [
@@ -37,6 +43,7 @@ __all__ = [
     "foreign_in_words",
     "foreign_of_host",
     "found_departures",
+    "loaded",
     "malformed_in_words",
     "merged_facts",
     "merged_plan",
@@ -181,8 +188,7 @@ def _facts_of(variables: t.Mapping[str, t.Any]) -> t.Mapping[str, t.Any]:
 
 @functools.lru_cache(maxsize=1)
 def _checker() -> Checker:
-    path = Path(__file__).resolve().parents[2] / "docs" / "facts.schema.json"
-    return Checker(json.loads(path.read_text(encoding="utf-8")), NEWER)
+    return Checker(schema_of("facts"), NEWER)
 
 
 def malformed_in_words(host: str, problems: t.Sequence[str]) -> str:
@@ -349,59 +355,6 @@ def unusable_hosts(view: t.Mapping[str, t.Any]) -> t.Dict[str, str]:
 # --- what earlier runs left -------------------------------------------------------------------------------------------
 
 
-_TEXTS = {"type": "array", "items": {"type": "string"}}
-_SELECTORS = {"type": "object", "additionalProperties": _TEXTS}
-_BY_HOST = {"type": ["object", "null"]}
-# What steps of this run ask of the plan of an earlier one. Those of earlier versions have no pools.
-_PLANNED = {
-    "type": "object",
-    "properties": {
-        "groups": {
-            "type": "object",
-            "additionalProperties": {
-                "type": "object",
-                "properties": {
-                    "classes": {
-                        "type": "array",
-                        "items": {
-                            "type": "object",
-                            "properties": {
-                                "name": {"type": "string"},
-                                "hosts": _TEXTS,
-                                "selectors": _SELECTORS,
-                                "matches": _BY_HOST,
-                                "pools": {
-                                    "type": ["array", "null"],
-                                    "items": {
-                                        "type": "object",
-                                        "properties": {
-                                            "resource": {"type": "string"},
-                                            "rail": {"type": ["integer", "null"]},
-                                            "selectors": _SELECTORS,
-                                        },
-                                        "required": ["resource", "rail", "selectors"],
-                                    },
-                                },
-                            },
-                            "required": ["name", "hosts"],
-                        },
-                    },
-                    "hosts": {"type": ["array", "null"], "items": {"type": "string"}},
-                    "exclusions": {"type": ["array", "null"], "items": {"type": "object"}},
-                    "malformed": _BY_HOST,
-                    "wanted": _BY_HOST,
-                    "rails": _BY_HOST,
-                    "environment": _BY_HOST,
-                },
-                "required": ["classes"],
-            },
-        },
-        "removed": {"type": ["object", "null"], "additionalProperties": {"type": ["string", "null"]}},
-    },
-    "required": ["groups"],
-}
-
-
 def _unreadable(path: str, sort: str, why: str) -> ViewError:
     return ViewError(
         f"{path} cannot be read as the {sort} of an earlier run ({why}); put it right, or move it away to start without it. "
@@ -410,7 +363,7 @@ def _unreadable(path: str, sort: str, why: str) -> ViewError:
 
 
 def _saved(path: str, sort: str) -> t.Dict[str, t.Any]:
-    """The document of an earlier run, empty when there is none. One that cannot be read is left where it is."""
+    """The facts, plan or outcomes of an earlier run, empty when there are none. ViewError for a file that is of another form."""
     try:
         # as large as the cluster makes it
         data = read(path, None)
@@ -422,12 +375,21 @@ def _saved(path: str, sort: str) -> t.Dict[str, t.Any]:
         return {}
     if not isinstance(document, dict):
         raise _unreadable(path, sort, "it is no dictionary")
-    if sort == "plan":
-        # as large as the cluster makes it, here too
-        problems = Checker(_PLANNED, most=_MOST_PARTS * 100).problems(document)
-        if problems:
-            raise _unreadable(path, sort, "; ".join(problems))
+    # facts are checked host by host, where they are used
+    problems = [] if sort == "facts" else contract_problems(sort, document)
+    if problems:
+        raise _unreadable(path, sort, "; ".join(problems))
     return t.cast(t.Dict[str, t.Any], document)
+
+
+def loaded(value: t.Any, sort: str) -> t.Any:
+    """A document; a text is the path of the file that an earlier run has left it in."""
+    return _saved(str(value), sort) if isinstance(value, str) else value
+
+
+def _earlier_plan(path: str) -> Plan:
+    """The plan that an earlier run left in a file, also one of an earlier version; without groups where there is none."""
+    return completed(_saved(path, "plan") or {"schema": PLAN_SCHEMA, "groups": {}, "warnings": []})
 
 
 def found_departures(
@@ -438,7 +400,7 @@ def found_departures(
     variables: t.Mapping[str, t.Any],
 ) -> t.Dict[str, t.Any]:
     """{missing: {host: group}, removed: {host: group}, refusal}, by what earlier runs left in a directory (departures())."""
-    plan, facts = _saved(f"{directory}/plan.json", "plan"), _saved(f"{directory}/facts.json", "facts")
+    plan, facts = _earlier_plan(f"{directory}/plan.json"), _saved(f"{directory}/facts.json", "facts")
     missing, removed, still = departures(plan, facts, _plain(groups), names, remove)
     return {
         "missing": missing,
@@ -464,29 +426,35 @@ def merged_facts(seen: t.Mapping[str, t.Any], path: str, removed: t.Collection[s
     return {**kept, **new}
 
 
-def _without(entry: t.Mapping[str, t.Any], gone: t.Collection[str]) -> t.Dict[str, t.Any]:
+_Any = t.TypeVar("_Any")
+
+
+def _without(entry: Group, gone: t.Collection[str]) -> Group:
     """The plan of a group without some hosts. Classes that have no other go."""
-    left = dict(entry)
-    left["hosts"] = [host for host in entry.get("hosts") or [] if host not in gone]
-    for key in ("malformed", "wanted", "rails", "environment"):
-        left[key] = {host: value for host, value in (entry.get(key) or {}).items() if host not in gone}
-    left["exclusions"] = [row for row in entry.get("exclusions") or [] if row.get("host") not in gone]
-    left["classes"] = [
-        {
-            **each,
-            "hosts": [host for host in each["hosts"] if host not in gone],
-            "matches": {host: rows for host, rows in (each.get("matches") or {}).items() if host not in gone},
-        }
+
+    def left(by_host: t.Mapping[str, _Any]) -> t.Dict[str, _Any]:
+        return {host: value for host, value in by_host.items() if host not in gone}
+
+    classes: t.List[Class] = [
+        {**each, "hosts": [host for host in each["hosts"] if host not in gone], "matches": left(each["matches"])}
         for each in entry["classes"]
         if set(each["hosts"]) - set(gone)
     ]
-    return left
+    return {
+        **entry,
+        "hosts": [host for host in entry["hosts"] if host not in gone],
+        "malformed": left(entry["malformed"]),
+        "wanted": left(entry["wanted"]),
+        "rails": left(entry["rails"]),
+        "environment": left(entry["environment"]),
+        "exclusions": [row for row in entry["exclusions"] if row["host"] not in gone],
+        "classes": classes,
+    }
 
 
-def earlier_classes(path: str) -> t.Dict[str, t.List[t.Dict[str, t.Any]]]:
+def earlier_classes(path: str) -> t.Dict[str, t.List[Class]]:
     """{group: classes} of the plan that an earlier run left in a file."""
-    groups = _saved(path, "plan").get("groups", {})
-    return {name: entry["classes"] for name, entry in groups.items() if entry.get("classes")}
+    return {name: entry["classes"] for name, entry in _earlier_plan(path)["groups"].items() if entry["classes"]}
 
 
 def merged_plan(
@@ -495,7 +463,7 @@ def merged_plan(
     groups: t.Collection[str],
     removed: t.Optional[t.Mapping[str, t.Any]] = None,
     remove: t.Sequence[str] = (),
-) -> t.Dict[str, t.Any]:
+) -> Plan:
     """The plan of this run with what an earlier one says of groups that this one did not plan.
 
     A group that this run was not asked for stays as it was while the inventory has a group of its name. A group that could not
@@ -505,32 +473,35 @@ def merged_plan(
     removed: hosts that are taken out on purpose, with their groups (found_departures()); remove: who said so. Both are in the plan.
     """
     gone = _plain(removed or {})
-    earlier = _saved(path, "plan").get("groups", {})
-    merged = {name: dict(entry) for name, entry in _plain(plan["groups"]).items()}
+    fresh = completed(_plain(plan))
+    merged = fresh["groups"]
     # one that this run has planned in another group is no longer in this one
-    elsewhere = {host: name for name, entry in merged.items() if entry["planned"] for host in entry.get("hosts") or []}
-    for name, entry in earlier.items():
+    elsewhere = {host: name for name, entry in merged.items() if entry["planned"] for host in entry["hosts"]}
+    for name, entry in _earlier_plan(path)["groups"].items():
         if name not in groups:
             continue
-        left = {host for host in entry.get("hosts") or [] if elsewhere.get(host, name) != name} | set(gone)
+        left = {host for host in entry["hosts"] if elsewhere.get(host, name) != name} | set(gone)
         if left:
             entry = _without(entry, left)
-        if name not in merged:
-            merged[name] = {
-                **entry,
-                "planned": False,
-                "kept": "from an earlier run: rdma_groups of this one does not name it",
-            }
-        elif not merged[name]["planned"] and entry["classes"]:
+        own = merged.get(name)
+        if own is None:
+            kept = "from an earlier run: rdma_groups of this one does not name it"
+            merged[name] = {**entry, "planned": False, "kept": kept}
+        elif not own["planned"] and entry["classes"]:
             kept = "from an earlier run: this one could not plan it"
-            own = {key: merged[name][key] for key in ("malformed", "errors") if key in merged[name]}
-            merged[name] = {**entry, "planned": False, "kept": kept, **own}
-    whole = {**_plain(plan), "groups": dict(sorted(merged.items()))}
-    whole.update(removed=gone, remove=sorted(str(name) for name in remove))
-    whole["warnings"] = [*removal_in_words(gone), *whole["warnings"]]
-    kept_groups = sorted(name for name, entry in merged.items() if entry.get("kept"))
-    if kept_groups and whole.get("cluster"):
+            wrong = own["malformed"]
+            merged[name] = {**entry, "planned": False, "kept": kept, "malformed": wrong, "errors": own["errors"]}
+    cluster = fresh["cluster"]
+    kept_groups = sorted(name for name, entry in merged.items() if entry["kept"])
+    if kept_groups:
         reason = "kept from an earlier run: %s; a configuration that reaches the whole cluster must be planned with all of it"
-        errors = [*whole["cluster"]["errors"], reason % ", ".join(kept_groups)]
-        whole["cluster"] = {**whole["cluster"], "config": None, "selectors": {}, "errors": errors}
-    return whole
+        errors = [*cluster["errors"], reason % ", ".join(kept_groups)]
+        cluster = {**cluster, "config": None, "selectors": {}, "errors": errors}
+    return {
+        **fresh,
+        "groups": dict(sorted(merged.items())),
+        "cluster": cluster,
+        "warnings": [*removal_in_words(gone), *fresh["warnings"]],
+        "removed": gone,
+        "remove": sorted(str(name) for name in remove),
+    }

@@ -18,7 +18,7 @@ import yaml
 
 from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import CLASS_LABEL
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import OWN_SELECTOR
 from ansible_collections.fabric.rdma.tests.cluster import cluster as control_plane
 from ansible_collections.fabric.rdma.tests.cluster import kubelets as kubelets_program

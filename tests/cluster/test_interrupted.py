@@ -20,6 +20,7 @@ import pytest
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import rollout_request
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import Lease
 from ansible_collections.fabric.rdma.tests.cluster.gate import PATIENCE, Gate
+from ansible_collections.fabric.rdma.tests.unit.contracts import load
 
 if t.TYPE_CHECKING:
     from conftest import Site
@@ -151,7 +152,7 @@ def module(
 def test_killed_before_every_change(small: Site, gate: Gate) -> None:
     """From one class to another and back: objects come, nodes change their label, objects go."""
     small.run("plan")
-    text = (small.directory / "output" / "plan.json").read_text()
+    text = json.dumps(load(small.directory / "output" / "plan.json"))
     settings = {
         "namespace": "rdma",
         "pod_security": True,

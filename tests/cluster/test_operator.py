@@ -31,6 +31,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import Lease
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import operator_manifests
 from ansible_collections.fabric.rdma.tests.cluster import cluster as control_plane
+from ansible_collections.fabric.rdma.tests.unit.contracts import load
 
 if t.TYPE_CHECKING:
     from conftest import Kubelets, Limited, Site
@@ -315,7 +316,7 @@ def test_every_release(site: Site, defined: dict[str, dict[str, t.Any]]) -> None
     site.groups = {name: site.groups[name] for name in ("ib-v100", "gb200")}
     site.rollout = {}
     site.run("plan")
-    plan = json.loads((site.directory / "output" / "plan.json").read_text())
+    plan = load(site.directory / "output" / "plan.json")
     assert plan["cluster"]["config"], "one configuration serves both groups"
     kube = Kube(site.kube.source)
     for version in RELEASES:

@@ -10,7 +10,8 @@ import typing as t
 import pytest
 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import INVENTORY_LABEL, rollout_request
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import rollout_request
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import INVENTORY_LABEL
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.rollout import Rollout
 
 if t.TYPE_CHECKING:

@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ansible_collections.fabric.rdma.tests.unit.contracts import a_test, evidence_of, load
+
 if t.TYPE_CHECKING:
     from conftest import User
 
@@ -43,19 +45,7 @@ def said(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def measured(group: str, client: str, server: str) -> str:
-    test = {
-        "test": "ib_write_bw",
-        "client": {"host": client, "device": "mlx5_0", "port": 1},
-        "server": {"host": server, "device": "mlx5_0", "port": 1},
-        "message_bytes": 65536,
-        "iterations": 5000,
-        "mtu_bytes": 4096,
-        "bandwidth_gbps": {"peak": 97.1, "average": 97.0},
-        "floor": {"min_gbps": 80},
-        "verdict": "pass",
-        "message": "97 Gb/s >= 80 Gb/s",
-    }
-    return json.dumps({"schema": 1, "group": group, "tests": [test], "untested": []})
+    return json.dumps(evidence_of(group, a_test(client, server)))
 
 
 @pytest.mark.parametrize("whose", ["user", "oldest_user"])
@@ -72,7 +62,7 @@ def test_a_group_with_nothing_usable(whose: str, request: pytest.FixtureRequest,
     conclusion = said(done).partition("PLAY [Conclude]")[2]
     assert "host no-rdma has no usable port (no RDMA device)" in conclusion
     assert list((tmp_path / "output" / "rendered" / "good").glob("*-daemonset.yaml"))
-    assert sorted(json.loads((tmp_path / "output" / "plan.json").read_text())["groups"]) == ["bare", "good"]
+    assert sorted(load(tmp_path / "output" / "plan.json")["groups"]) == ["bare", "good"]
     page = (tmp_path / "output" / "report.html").read_text()
     assert "no-rdma has no usable port (no RDMA device)" in page
     summary = (tmp_path / "output" / "summary.txt").read_text()
@@ -117,7 +107,7 @@ def test_hosts_that_do_not_answer(whose: str, request: pytest.FixtureRequest, tm
     inventory = write_inventory(tmp_path, {"fabric": dark})
     done = user.run("ansible-playbook", "fabric.rdma.site", "-i", str(inventory), check=False)
     assert done.returncode == 2, done.stdout
-    outcomes = json.loads((tmp_path / "output" / "outcomes.json").read_text())["hosts"]
+    outcomes = load(tmp_path / "output" / "outcomes.json")["hosts"]
     assert {name: (one["state"], one["step"]) for name, one in outcomes.items()} == dict.fromkeys(
         dark, ("unreachable", "discover")
     )
@@ -211,7 +201,7 @@ def test_traffic_that_fails(user: User, tmp_path: Path) -> None:
     conclusion = said(done).partition("PLAY [Conclude]")[2]
     assert "fabric: ib_write_bw from n1 mlx5_0 to n2 mlx5_0: " in conclusion
     assert f"All of it is in {tmp_path}/output/evidence." in conclusion
-    evidence = json.loads((tmp_path / "output" / "evidence" / "fabric.json").read_text())
+    evidence = load(tmp_path / "output" / "evidence" / "fabric.json")
     assert {test["verdict"] for test in evidence["tests"]} == {"error"}
     assert "ib_write_bw from n1 mlx5_0 to n2 mlx5_0: " in (tmp_path / "output" / "report.html").read_text()
     summary = (tmp_path / "output" / "summary.txt").read_text()
@@ -243,4 +233,4 @@ def test_hosts_that_drop_out_for_an_error_that_nobody_foresaw(who: str, user: Us
     told = f"Out of the run, for an error that the output has where it happened: {', '.join(names)}"
     assert f'{told}"' in conclusion
     assert told in (tmp_path / "output" / "report.html").read_text()
-    assert sorted(json.loads((tmp_path / "output" / "plan.json").read_text())["groups"]) == ["fabric", "good"]
+    assert sorted(load(tmp_path / "output" / "plan.json")["groups"]) == ["fabric", "good"]

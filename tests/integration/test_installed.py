@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ansible_collections.fabric.rdma.tests.unit.contracts import load
+
 if t.TYPE_CHECKING:
     from conftest import User
 
@@ -91,7 +93,7 @@ def test_discover_and_plan_replayed_nodes(user: User, tmp_path: Path) -> None:
     for host, facts in facts_by_host.items():
         assert facts["schema"] == 1
         assert facts["devices"], f"{host} has no device"
-    plan = json.loads((tmp_path / "plan.json").read_text())
+    plan = load(tmp_path / "plan.json")
     assert sorted(plan["groups"]) == sorted(REPLAYED)
     for group, planned in plan["groups"].items():
         assert not planned["errors"], (group, planned["errors"])

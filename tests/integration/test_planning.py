@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.fabric.rdma.tests.unit.contracts import load
+
 if t.TYPE_CHECKING:
     from conftest import User
 
@@ -34,7 +36,7 @@ class Site(t.NamedTuple):
         return self.directory / "output"
 
     def load(self, name: str) -> dict[str, t.Any]:
-        return json.loads((self.output / name).read_text())
+        return load(self.output / name)
 
     def rendered(self, group: str) -> set[str]:
         return {path.name for path in (self.output / "rendered" / group).glob("*")}

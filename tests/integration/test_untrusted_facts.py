@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from ansible_collections.fabric.rdma.tests.integration.stand_ins import BUILT, INBOX, RESTORED, interpreter
+from ansible_collections.fabric.rdma.tests.unit.contracts import load
 
 if t.TYPE_CHECKING:
     from conftest import User
@@ -72,7 +73,7 @@ def test_templates_in_facts_stay_text(
     facts = json.loads((output / "facts.json").read_text())
     assert [device["name"] for device in facts["evil-1"]["devices"]].count(NAME) == 1
     assert {device["firmware"] for device in facts["evil-1"]["devices"]} == {DESCRIPTION}
-    plan = json.loads((output / "plan.json").read_text())
+    plan = load(output / "plan.json")
     assert NAME in {wanted["device"] for wanted in plan["groups"]["evil"]["wanted"]["evil-2"]}
     assert "{{6*7}}" in (output / "report.html").read_text()
     assert not list(user.home.rglob("evaluated"))
@@ -203,7 +204,7 @@ def test_a_template_in_any_leaf_of_the_facts_is_not_evaluated(
     # where it stands in a place that is looked at, it is in what was written as it came
     lost = [name for name, host in hosts.items() if json.dumps(host.text)[1:-1] not in json.dumps(written.get(name))]
     assert not lost, said
-    assert len(json.loads((tmp_path / "output" / "plan.json").read_text())["groups"]) > 30, said
+    assert len(load(tmp_path / "output" / "plan.json")["groups"]) > 30, said
     assert "touch" in (tmp_path / "output" / "report.html").read_text(), said
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from ansible_collections.fabric.rdma.tests.unit.contracts import watch
+
 ROOT = Path(__file__).resolve().parents[2]
 
 # Two busy cores must not turn into a failure; a failing example is printed, so a run can be repeated exactly.
@@ -37,6 +39,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.name in PARTS:
             item.add_marker("parts")
+
+
+# No test makes a plan, evidence or outcomes that their schemas do not allow.
+watch()
 
 
 @pytest.fixture(scope="session")

@@ -22,10 +22,11 @@ FILES = sorted(path.relative_to(UTILS) for path in UTILS.rglob("*.py"))
 # What runs on the controller only: a file or a directory each, and what of plugins/ it may import beside itself.
 CONTROLLER = PLUGINS / "plugin_utils"
 MAY_IMPORT = {
-    "_inventory": {"module_utils", "_view"},
+    "_contracts": {"module_utils"},
+    "_inventory": {"module_utils", "_contracts", "_view"},
     "_lab": {"module_utils"},
-    "_report": {"module_utils", "_view"},
-    "_view": {"module_utils"},
+    "_report": {"module_utils", "_contracts", "_view"},
+    "_view": {"module_utils", "_contracts"},
 }
 CONTROLLER_FILES = sorted(path.relative_to(CONTROLLER) for path in CONTROLLER.rglob("*.py"))
 
@@ -135,7 +136,7 @@ def test_nothing_private_is_imported(path: Path) -> None:
 # Lines of module_utils that come to a node with a module, at most. What grows beyond it has probably come for one function of a file.
 MOST_LINES = {
     "capture": 6000,
-    "cluster_access": 1500,
+    "cluster_access": 1000,
     "containerd_memlock": 5200,
     "driver_check": 250,
     "driver_gate": 6900,
@@ -150,7 +151,7 @@ MOST_LINES = {
     "perftest": 1200,
     "rollout": 4500,
     "rollout_departures": 4300,
-    "rollout_lease": 1700,
+    "rollout_lease": 1200,
     "rollout_ready": 4500,
     "stale_resources": 4300,
     "wave_gate": 0,

@@ -15,6 +15,8 @@ import pace
 import pytest
 import yaml
 
+from ansible_collections.fabric.rdma.tests.unit import contracts
+
 # These look at the controller; no host is needed for them.
 testinfra_hosts = ["local://"]
 
@@ -29,7 +31,7 @@ def load(path: Path) -> t.Any:
 
 def check_evidence(directory: Path) -> None:
     """Both measurements ran between the two nodes and passed, with figures that only traffic gives."""
-    evidence = load(directory / "evidence" / "soft-roce.json")
+    evidence = contracts.load(directory / "evidence" / "soft-roce.json")
     tests = {entry["test"]: entry for entry in evidence["tests"]}
     assert set(tests) == {"ib_write_bw", "ib_write_lat"}
     for entry in tests.values():
@@ -61,7 +63,7 @@ def test_facts_of_every_host() -> None:
 
 
 def test_plan_covers_every_group() -> None:
-    assert sorted(load(OUTPUT / "plan.json")["groups"]) == GROUPS
+    assert sorted(contracts.load(OUTPUT / "plan.json")["groups"]) == GROUPS
 
 
 def test_evidence() -> None:

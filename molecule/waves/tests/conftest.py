@@ -26,6 +26,7 @@ import pace
 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError
 from ansible_collections.fabric.rdma.tests.cluster.cluster import NODE_ANNOTATION
+from ansible_collections.fabric.rdma.tests.unit import contracts
 
 BIN = Path(sys.executable).parent
 NAMES = ["lab1", "lab2", "lab3", "lab4", "lab5"]
@@ -106,9 +107,7 @@ class Result(t.NamedTuple):
     directory: Path
 
     def outcomes(self) -> dict[str, dict[str, t.Any]]:
-        found = json.loads((self.directory / "outcomes.json").read_text())
-        assert found["schema"] == 1
-        return dict(found["hosts"])
+        return dict(contracts.load(self.directory / "outcomes.json")["hosts"])
 
     def states(self) -> dict[str, str]:
         return {name: one["state"] for name, one in self.outcomes().items()}

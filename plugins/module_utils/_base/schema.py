@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Whether a document has the form that a JSON Schema describes, and where it has not. Private. Pure.
 
-It knows the keywords that the schema of the facts uses, and no others: a controller has no library for them. Beyond the schema,
+It knows the keywords that the schemas in docs use, and no others: a controller has no library for them. Beyond the schema,
 lengths are bounded, so that what one node says costs no other node anything. Keys that the schema does not know are let pass,
-because facts grow and nobody here reads them.
+because documents grow and nobody here reads them; with propertyNames they are not.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ _KNOWN = _NOTES | {
     "required",
     "dependentRequired",
     "additionalProperties",
+    "propertyNames",
     "items",
     "maxItems",
     "pattern",
@@ -96,15 +97,22 @@ class Checker:
     """A schema, made ready for many documents."""
 
     def __init__(
-        self, schema: t.Mapping[str, t.Any], optional: t.Collection[str] = (), most: int = _MOST_ITEMS
+        self,
+        schema: t.Mapping[str, t.Any],
+        optional: t.Collection[str] = (),
+        most: int = _MOST_ITEMS,
+        most_text: int = _MOST_TEXT,
     ) -> None:
-        """optional: keys that need not be there although the schema asks for them, such as ``ofed.proof``. most: entries of anything.
+        """optional: keys that need not be there although the schema asks for them, such as ``ofed.proof``.
+
+        most: entries of anything. most_text: characters of a text.
 
         ValueError for a keyword that would not be looked at.
         """
         self._count = 0
         self._optional = frozenset(optional)
         self._most = most
+        self._most_text = most_text
         self._check = self._compiled(schema, "")
 
     def problems(self, value: t.Any, seen: t.Optional[t.Set[t.Tuple[int, int]]] = None) -> t.List[str]:
@@ -125,46 +133,26 @@ class Checker:
         number, expected = self._count, _words(schema)
         if "oneOf" in schema:
             return self._one_of(schema, expected, where)
-        scalar = _scalar(schema)
+        scalar, members = _scalar(schema, self._most_text), self._members(schema, where)
         items = self._compiled(schema["items"], where) if "items" in schema else None
-        inside = where + "." if where else ""
-        properties = {name: self._compiled(each, inside + name) for name, each in schema.get("properties", {}).items()}
-        required = [name for name in schema.get("required", ()) if inside + name not in self._optional]
-        dependent: t.Mapping[str, t.Sequence[str]] = schema.get("dependentRequired", {})
         most = min(schema.get("maxItems", self._most), self._most)
-        more = schema.get("additionalProperties")
-        rest = self._compiled(more, where) if isinstance(more, dict) else None
 
         def check(value: t.Any, place: str, found: t.List[str], seen: t.Set[t.Tuple[int, int]]) -> bool:
-            if not isinstance(value, (dict, list, tuple)):
-                if scalar(value):
-                    return True
-                found.append(f"{place or 'it'} is {_shown(value)}; expected {expected}")
-                return False
+            holds_others = isinstance(value, (dict, list, tuple))
             key = (number, id(value))
-            if key in seen:
+            if holds_others and key in seen:
                 return True
             if not scalar(value):
                 found.append(f"{place or 'it'} is {_shown(value)}; expected {expected}")
                 return False
+            if not holds_others:
+                return True
             if len(value) > most:
                 found.append(f"{place or 'it'} has {len(value)} entries; expected at most {most}")
                 return False
             right = True
             if isinstance(value, dict):
-                for name in [*required, *(other for one in dependent if one in value for other in dependent[one])]:
-                    if name not in value:
-                        found.append("%s is missing" % (place + "." + name if place else name))
-                        right = False
-                for name, item in value.items():
-                    each = properties.get(name, rest)
-                    if rest is not None and len(name) > _MOST_TEXT:
-                        found.append(f"{place or 'it'} has a key of {len(name)} characters")
-                        right = False
-                    elif each is not None:
-                        right = each(item, f"{place}.{name!s:.60}" if place else str(name), found, seen) and right
-                    if len(found) >= _MOST_PROBLEMS:
-                        return False
+                right = members(value, place, found, seen)
             elif items is not None:
                 for index, item in enumerate(value):
                     right = items(item, f"{place}[{index}]", found, seen) and right
@@ -173,6 +161,36 @@ class Checker:
             if right:
                 seen.add(key)
             return right
+
+        return check
+
+    def _members(self, schema: t.Mapping[str, t.Any], where: str) -> _Check:
+        """What is in a mapping: which keys it has to have and may have, and their values."""
+        inside = where + "." if where else ""
+        properties = {name: self._compiled(each, inside + name) for name, each in schema.get("properties", {}).items()}
+        required = [name for name in schema.get("required", ()) if inside + name not in self._optional]
+        dependent: t.Mapping[str, t.Sequence[str]] = schema.get("dependentRequired", {})
+        more = schema.get("additionalProperties")
+        rest = self._compiled(more, where) if isinstance(more, dict) else None
+        names: t.Optional[t.List[str]] = schema["propertyNames"]["enum"] if "propertyNames" in schema else None
+
+        def check(value: t.Any, place: str, found: t.List[str], seen: t.Set[t.Tuple[int, int]]) -> bool:
+            before = len(found)
+            right = True
+            for name in [*required, *(other for one in dependent if one in value for other in dependent[one])]:
+                if name not in value:
+                    found.append(f"{place}.{name} is missing" if place else f"{name} is missing")
+            for name, item in value.items():
+                each = properties.get(name, rest)
+                if names is not None and name not in names:
+                    found.append(f"{place or 'it'} has the key {_shown(name)}; expected one of {', '.join(names)}")
+                elif rest is not None and len(name) > self._most_text:
+                    found.append(f"{place or 'it'} has a key of {len(name)} characters")
+                elif each is not None:
+                    right = each(item, f"{place}.{name!s:.60}" if place else str(name), found, seen) and right
+                if len(found) >= _MOST_PROBLEMS:
+                    return False
+            return right and len(found) == before
 
         return check
 
@@ -190,7 +208,7 @@ class Checker:
         return check
 
 
-def _scalar(schema: t.Mapping[str, t.Any]) -> t.Callable[[t.Any], bool]:
+def _scalar(schema: t.Mapping[str, t.Any], most_text: int) -> t.Callable[[t.Any], bool]:
     """Whether a value has the type that is asked for, and what else can be said without a look into it."""
     if "enum" in schema or "const" in schema:
         options = schema.get("enum", [schema.get("const")])
@@ -209,7 +227,7 @@ def _scalar(schema: t.Mapping[str, t.Any]) -> t.Callable[[t.Any], bool]:
         if kind not in types and not (kind == "integer" and "number" in types):
             return False
         if isinstance(value, str):
-            return len(value) <= _MOST_TEXT and (pattern is None or pattern.search(value) is not None)
+            return len(value) <= most_text and (pattern is None or pattern.search(value) is not None)
         if kind in ("integer", "number"):
             return (
                 -_MOST_NUMBER <= value <= _MOST_NUMBER

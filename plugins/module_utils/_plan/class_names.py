@@ -17,9 +17,10 @@ import json
 import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Class
+
 __all__ = ["class_names"]
 
-Json = t.Mapping[str, t.Any]
 # Selectors by rail; None is the rail of a class without rails.
 _Pools = t.Dict[t.Optional[int], t.Dict[str, t.FrozenSet[str]]]
 
@@ -45,12 +46,12 @@ def _checksum(value: t.Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:8]
 
 
-def _fresh(group: str, entry: Json, others: t.Collection[str]) -> str:
+def _fresh(group: str, entry: Class, others: t.Collection[str]) -> str:
     """The name of a class that nobody knows: ``ib-a100-ibp33s0``, ``gb200-device-1021``, ``roce-rails-1c4b…``.
 
     It depends on the selectors of this class alone, so that other classes may appear and go.
     """
-    selectors: t.Mapping[str, t.List[str]] = entry["selectors"]
+    selectors = entry["selectors"]
     if any(row["rail"] is not None for row in entry["pools"]):
         return "%s-rails-%s" % (group, _checksum([[row["resource"], row["selectors"]] for row in entry["pools"]]))
     kind = next(iter(selectors))
@@ -67,7 +68,7 @@ def _fresh(group: str, entry: Json, others: t.Collection[str]) -> str:
     return f"{group}-{slug}"
 
 
-def _pools(entry: Json) -> _Pools:
+def _pools(entry: Class) -> _Pools:
     return {
         row["rail"]: {kind: frozenset(values) for kind, values in row["selectors"].items()} for row in entry["pools"]
     }
@@ -91,14 +92,14 @@ def _grown(one: _Pools, other: _Pools) -> bool:
 
 def class_names(
     group: str,
-    classes: t.Sequence[Json],
-    earlier: t.Sequence[Json] = (),
+    classes: t.Sequence[Class],
+    earlier: t.Sequence[Class] = (),
     others: t.Collection[str] = (),
     stay: bool = False,
 ) -> t.List[str]:
     """A name for each class, which no other has.
 
-    classes, earlier: as in a plan (hosts, selectors, pools: [{resource, rail, selectors}]), earlier with the names that they had.
+    classes, earlier: as in a plan, earlier with the names that they had.
     others: the names of all groups. stay: whether hosts were kept in earlier classes whose selectors are still exact on them.
 
     A class that has the selectors of an earlier one, or whose selectors have got or lost values since, keeps the name of the one that
@@ -106,11 +107,9 @@ def class_names(
     are still the same. All others are named after their selectors.
     """
     known = {
-        str(entry["name"]): entry
+        entry["name"]: entry
         for entry in earlier
-        if entry.get("pools")
-        and str(entry["name"]).startswith(group + "-")
-        and not _of_another(group, str(entry["name"]), others)
+        if entry["pools"] and entry["name"].startswith(group + "-") and not _of_another(group, entry["name"], others)
     }
     before = {name: _pools(entry) for name, entry in known.items()}
     owners = {host: name for name, entry in known.items() for host in entry["hosts"]}

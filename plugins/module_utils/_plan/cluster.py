@@ -13,6 +13,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.text import age_in_words
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Class, Cluster, Group, Plan, Selectors
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import (
     PlanError,
     configuration,
@@ -26,7 +27,6 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.solver import (
     SHARED,
     Catalogue,
     Function,
-    Selectors,
     explain,
     traits_of,
 )
@@ -34,7 +34,6 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.solver import (
 __all__ = ["PLAN_SCHEMA", "plan_groups"]
 
 PLAN_SCHEMA = 1
-Json = t.Dict[str, t.Any]
 
 
 def _twins(facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], hosts: t.Sequence[str]) -> t.List[str]:
@@ -53,7 +52,7 @@ def _twins(facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], hosts: t.Sequen
     ]
 
 
-def _unplanned(group: str, wishes: t.Mapping[str, t.Any], reason: str) -> Json:
+def _unplanned(group: str, wishes: t.Mapping[str, t.Any], reason: str) -> Group:
     """The plan of a group that cannot be planned: the reason, and nothing to roll out."""
     given = wishes.get("resource")
     resource = {"prefix": "rdma", "name": None, **(given if isinstance(given, t.Mapping) else {})}
@@ -111,12 +110,12 @@ _PER_CLASS = (
 
 
 def _cluster(
-    plans: t.Mapping[str, Json],
+    plans: t.Mapping[str, Group],
     groups: t.Mapping[str, t.Mapping[str, t.Any]],
     functions: t.Mapping[str, t.Sequence[Function]],
     facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]],
-) -> Json:
-    """One configuration for all hosts (NicClusterPolicy): {config, selectors by resource, hosts, errors, alternative}.
+) -> Cluster:
+    """One configuration for all hosts (NicClusterPolicy).
 
     It reaches every host, so each resource must match what its group wants there and nothing on any other host, also not on
     those without a usable port. It is refused with a counter-example when that cannot be; a plan of half the cluster is, too.
@@ -125,14 +124,14 @@ def _cluster(
     for host in sorted(set(facts_by_host) - set(places)):
         # a host of no group: nothing of it is wanted
         places[host] = functions_of(facts_by_host[host], {}, [], []) if "devices" in facts_by_host[host] else []
-    refused: Json = {"config": None, "selectors": {}, "hosts": len(places), "errors": [], "alternative": None}
+    refused: Cluster = {"config": None, "selectors": {}, "hosts": len(places), "errors": [], "alternative": None}
     unplanned = sorted(name for name, plan in plans.items() if not plan["planned"])
     if unplanned:
         reason = (
             f"not planned: {', '.join(unplanned)}; a configuration that reaches the whole cluster must know all of it"
         )
         return {**refused, "errors": [reason]}
-    pools: t.Dict[str, Json] = {}
+    pools: t.Dict[str, t.Dict[str, t.Any]] = {}
     strategies: t.Dict[str, str] = {}
     owners: t.Dict[str, t.Tuple[str, str]] = {}
     for group, plan in plans.items():
@@ -171,7 +170,7 @@ def _cluster(
     return {**refused, "config": configuration(pools, selectors), "selectors": selectors}
 
 
-def _shared_names(plans: t.Mapping[str, Json]) -> t.List[str]:
+def _shared_names(plans: t.Mapping[str, Group]) -> t.List[str]:
     """Groups of different link layers that advertise one resource: a Pod that asks for it gets the one or the other."""
     found: t.Dict[str, t.Dict[str, str]] = {}
     for group, plan in plans.items():
@@ -191,9 +190,9 @@ def plan_groups(
     groups: t.Mapping[str, t.Mapping[str, t.Any]],
     cached: t.Optional[t.Mapping[str, t.Optional[str]]] = None,
     malformed: t.Optional[t.Mapping[str, str]] = None,
-    earlier: t.Optional[t.Mapping[str, t.Sequence[t.Mapping[str, t.Any]]]] = None,
-) -> Json:
-    """The plan of several groups: {schema, groups: {name: plan}, cluster, warnings}.
+    earlier: t.Optional[t.Mapping[str, t.Sequence[Class]]] = None,
+) -> Plan:
+    """The plan of several groups.
 
     groups: {name: {hosts: [...], resource, want, strategy, rails}}. A group for which no configuration is exact, or of which
     facts of some hosts are missing (a plan from half a group would be wrong for the other half), has planned: False and the
@@ -208,7 +207,7 @@ def plan_groups(
     """
     broken, old = malformed or {}, earlier or {}
     owner = _owners(groups)
-    plans: t.Dict[str, Json] = {}
+    plans: t.Dict[str, Group] = {}
     functions: t.Dict[str, t.Sequence[Function]] = {}
     for group in sorted(groups):
         wrong = [broken[host] for host in sorted(groups[group].get("hosts") or []) if host in broken]
@@ -216,8 +215,9 @@ def plan_groups(
         if reason is None:
             try:
                 sound = {host: facts_by_host[host] for host in groups[group]["hosts"] if host not in broken}
-                plans[group], own = plan_one(group, sound, groups[group], sorted(groups), old.get(group) or ())
-                plans[group].update(hosts=_names(groups[group]["hosts"]), errors=wrong + plans[group]["errors"])
+                plan, own = plan_one(group, sound, groups[group], sorted(groups), old.get(group) or ())
+                plan["hosts"], plan["errors"] = _names(groups[group]["hosts"]), wrong + plan["errors"]
+                plans[group] = plan
                 functions.update(own)
                 continue
             except PlanError as exc:
@@ -278,7 +278,7 @@ def _no_plan(
 
 
 def _part_twins(
-    plans: t.Dict[str, Json],
+    plans: t.Dict[str, Group],
     groups: t.Mapping[str, t.Mapping[str, t.Any]],
     facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]],
     owner: t.Mapping[str, str],

@@ -10,6 +10,17 @@ import json
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.class_names import class_names
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import (
+    Class,
+    Config,
+    Exclusion,
+    Group,
+    Match,
+    Port,
+    RailRow,
+    Refused,
+    Selectors,
+)
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import by_kubelet
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.ports import (
     device_refusal,
@@ -27,13 +38,16 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.rails import (
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.solver import (
     SHARED,
     Function,
-    Selectors,
     classes_of,
     explain,
     matched,
     traits_of,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.sriov import sriov_config, sriov_functions
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.sriov import (
+    sriov_config,
+    sriov_functions,
+    without_sriov,
+)
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import rail_name, with_defaults
 
 __all__ = [
@@ -83,7 +97,9 @@ def _idle_exclusions(facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], exclu
     ]
 
 
-def _unnamed(functions: t.Mapping[str, t.Sequence[Function]], infiniband: t.Mapping[str, t.Set[str]]) -> str:
+def _unnamed(
+    functions: t.Mapping[str, t.Sequence[Function]], infiniband: t.Mapping[str, t.Collection[t.Optional[str]]]
+) -> str:
     """What to do for InfiniBand functions without a netdev, where that keeps them from being told apart; empty for none."""
     index = SHARED.kinds.index("ifNames")
     found = {
@@ -102,8 +118,8 @@ def _unnamed(functions: t.Mapping[str, t.Sequence[Function]], infiniband: t.Mapp
 def functions_of(
     facts: t.Mapping[str, t.Any],
     pools: t.Mapping[str, str],
-    wanted: t.List[Json],
-    refused: t.List[Json],
+    wanted: t.Sequence[Port],
+    refused: t.Sequence[Refused],
     want: t.Optional[Json] = None,
 ) -> t.List[Function]:
     """The functions that the plugin sees on one host, sorted by PCI address. pools: the resource that wants it, by PCI address."""
@@ -112,8 +128,8 @@ def functions_of(
         if row["pci"]:
             ports.setdefault(row["pci"], set()).add(row["port"])
     reasons: t.Dict[str, str] = {}
-    for row in refused:
-        reasons.setdefault(row["device"], row["reason"])
+    for each in refused:
+        reasons.setdefault(each["device"], each["reason"])
     found: t.Dict[str, Function] = {}
     for device in facts["devices"]:
         pci, view = device["pci"], device["plugin"]
@@ -144,7 +160,7 @@ _EXCLUSIVE = (
 _SOFTWARE = "software"
 
 
-def configuration(pools: t.Mapping[str, Json], selectors: t.Mapping[str, Selectors]) -> Json:
+def configuration(pools: t.Mapping[str, Json], selectors: t.Mapping[str, Selectors]) -> Config:
     """The plugin's config.json; pools: {resource: {name, prefix, hca_max}} in the order of their entries."""
     return {
         "periodicUpdateInterval": _PERIODIC_UPDATE_SECONDS,
@@ -161,7 +177,7 @@ def configuration(pools: t.Mapping[str, Json], selectors: t.Mapping[str, Selecto
     }
 
 
-def _environment(wanted: t.List[Json]) -> t.Dict[str, str]:
+def _environment(wanted: t.Sequence[Port]) -> t.Dict[str, str]:
     """What a workload sets to use exactly these ports; '=' makes NCCL compare whole names, not prefixes."""
     ports = [f"{row['device']}:{row['port']}" for row in wanted]
     return {"NCCL_IB_HCA": "=" + ",".join(ports), "UCX_NET_DEVICES": ",".join(ports)} if ports else {}
@@ -170,8 +186,8 @@ def _environment(wanted: t.List[Json]) -> t.Dict[str, str]:
 class _Host(t.NamedTuple):
     """What one host contributes to the plan of its group."""
 
-    wanted: t.List[Json]
-    refused: t.List[Json]
+    wanted: t.List[Port]
+    refused: t.List[Refused]
     rails: t.List[Rail]
     warnings: t.List[str]
 
@@ -192,18 +208,18 @@ def _check_facts(group: str, facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]
             )
 
 
-def _visible_ports(facts: t.Mapping[str, t.Any], want: Json) -> t.Tuple[t.List[Json], t.List[Json]]:
+def _visible_ports(facts: t.Mapping[str, t.Any], want: Json) -> t.Tuple[t.List[Port], t.List[Refused]]:
     """As usable_ports(), but a port that the plugin cannot offer is refused, too."""
     rows, refused = usable_ports(facts, want)
     views = {device["name"]: device for device in facts["devices"]}
-    keep: t.List[Json] = []
+    keep: t.List[Port] = []
     for row in rows:
         device = views[row["device"]]
         if device["plugin"]["visible"] or device["kind"] == "software":
             keep.append(row)
         else:
             reason = f"invisible to the plugin: {device['plugin']['reason'] or 'unknown'}"
-            refused.append({"device": row["device"], "port": row["port"], "netdev": row["netdev"], "reason": reason})
+            refused.append(_refused(row, reason))
     return keep, refused
 
 
@@ -278,7 +294,7 @@ def _on_rails(hosts: t.Dict[str, _Host], facts_by_host: t.Mapping[str, t.Mapping
         reason = "on no rail: its PCIe switch has no GPU"
         for row in own.wanted:
             if row["pci"] not in functions:
-                own.refused.append({**{key: row[key] for key in ("device", "port", "netdev")}, "reason": reason})
+                own.refused.append(_refused(row, reason))
         own.wanted[:] = [row for row in own.wanted if row["pci"] in functions]
     check_rails({host: own.rails for host, own in hosts.items()}, netdevs)
 
@@ -305,15 +321,12 @@ def _missing_rails(host: str, own: _Host, facts: t.Mapping[str, t.Any]) -> t.Lis
     return found
 
 
-def _whole_functions(host: str, functions: t.Sequence[Function], refused: t.Sequence[Json]) -> t.List[str]:
+def _whole_functions(host: str, functions: t.Sequence[Function], refused: t.Sequence[Refused]) -> t.List[str]:
     """A sentence for each function that brings a port which is not wanted."""
     found = []
     for function in functions:
-        lost = sorted(
-            row["port"]
-            for row in refused
-            if function.pool and row["device"] in function.devices and row["port"] not in (None, *function.ports)
-        )
+        of_device = [row["port"] for row in refused if function.pool and row["device"] in function.devices]
+        lost = sorted(port for port in of_device if port is not None and port not in function.ports)
         if lost:
             found.append(
                 "host %s: %s comes as a whole, so Pods that get port %s can also use port %s of it, which is not wanted"
@@ -327,7 +340,7 @@ def _whole_functions(host: str, functions: t.Sequence[Function], refused: t.Sequ
     return found
 
 
-def _routes(host: str, facts: t.Mapping[str, t.Any], wanted: t.Sequence[Json]) -> t.List[str]:
+def _routes(host: str, facts: t.Mapping[str, t.Any], wanted: t.Sequence[Port]) -> t.List[str]:
     """A sentence for each wanted device that carries the default route."""
     routes = set(facts.get("management", {}).get("default_route_netdevs", []))
     names = {row["device"] for row in wanted}
@@ -348,10 +361,10 @@ def _matches(
     functions: t.Mapping[str, t.Sequence[Function]],
     selectors: t.Mapping[str, Selectors],
     rails: t.Mapping[str, t.Optional[int]],
-) -> t.Dict[str, t.List[Json]]:
+) -> t.Dict[str, t.List[Match]]:
     """What selectors match on each host, by applying them; by PCI address."""
     seen: t.Dict[t.Tuple[str, ...], t.List[str]] = {}
-    found: t.Dict[str, t.List[Json]] = {}
+    found: t.Dict[str, t.List[Match]] = {}
     lists = {pool: _as_sets(own) for pool, own in selectors.items()}
     for host in hosts:
         rows = found.setdefault(host, [])
@@ -365,10 +378,15 @@ def _matches(
                     f"{function.pool or 'none'}"
                 )
             if function.pool:
-                row: Json = {"device": function.devices[0], "pci": function.pci, "if_name": function.values[4]}
-                row["ports"] = list(function.ports)
-                if rails[function.pool] is not None:
-                    row.update({"resource": function.pool, "rail": rails[function.pool]})
+                row: Match = {
+                    "device": function.devices[0],
+                    "pci": function.pci,
+                    "if_name": function.values[4],
+                    "ports": list(function.ports),
+                }
+                rail = rails[function.pool]
+                if rail is not None:
+                    row["resource"], row["rail"] = function.pool, rail
                 rows.append(row)
     return found
 
@@ -378,7 +396,7 @@ def _class(
     functions: t.Mapping[str, t.Sequence[Function]],
     selectors: t.Mapping[str, Selectors],
     pools: t.Mapping[str, Json],
-) -> Json:
+) -> Class:
     """A class of the plan, still without its name. Where it has rails, selectors are those of all of them together, and pools has them one by one."""
     rails = {pool: pools[pool]["rail"] for pool in pools}
     together: Selectors = {}
@@ -397,11 +415,11 @@ def _class(
         "config": configuration(pools, selectors),
         "matches": _matches(hosts, functions, selectors, rails),
         "reason": None,
-        "sriov": {"config": None, "versions": None, "reason": None},
+        "sriov": without_sriov(),
     }
 
 
-def _add_reasons(classes: t.List[Json], functions: t.Mapping[str, t.Sequence[Function]]) -> None:
+def _add_reasons(classes: t.Sequence[Class], functions: t.Mapping[str, t.Sequence[Function]]) -> None:
     """Why each of several classes is not one with the others: what its selectors would match where it is not wanted."""
     # one host for each sort of them
     examples: t.Dict[str, t.List[str]] = {}
@@ -423,8 +441,8 @@ _APART = "hosts with a port that is down have no part in what the others are sel
 
 
 def _other_way(
-    entry: Json,
-    classes: t.Sequence[Json],
+    entry: Class,
+    classes: t.Sequence[Class],
     examples: t.Mapping[str, t.Sequence[str]],
     functions: t.Mapping[str, t.Sequence[Function]],
 ) -> str:
@@ -445,7 +463,7 @@ def _other_way(
 
 
 def _trespass(
-    entry: Json, other: Json, hosts: t.Sequence[str], functions: t.Mapping[str, t.Sequence[Function]]
+    entry: Class, other: Class, hosts: t.Sequence[str], functions: t.Mapping[str, t.Sequence[Function]]
 ) -> t.Optional[str]:
     pools = [(pool["resource"], _as_sets(pool["selectors"])) for pool in entry["pools"]]
     for host in hosts:
@@ -481,7 +499,9 @@ def pools_of(resource: Json, pattern: t.Optional[str], numbers: t.Iterable[int])
     }
 
 
-def plan_group(group: str, facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], wishes: t.Mapping[str, t.Any]) -> Json:
+def plan_group(
+    group: str, facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], wishes: t.Mapping[str, t.Any]
+) -> Group:
     """The plan of one group; raises PlanError with a counter-example when no configuration is exact.
 
     facts_by_host: ansible_facts.rdma of every host of the group. wishes: {resource, want, strategy, rails} as the user wrote them.
@@ -494,8 +514,8 @@ def plan_one(
     facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]],
     wishes: t.Mapping[str, t.Any],
     others: t.Collection[str] = (),
-    earlier: t.Sequence[t.Mapping[str, t.Any]] = (),
-) -> t.Tuple[Json, t.Dict[str, t.List[Function]]]:
+    earlier: t.Sequence[Class] = (),
+) -> t.Tuple[Group, t.Dict[str, t.List[Function]]]:
     """(plan, functions of every host, also of those on which nothing is wanted). others: names of all groups; earlier: classes."""
     checked = validate_wishes(group, wishes)
     _check_facts(group, facts_by_host)
@@ -531,8 +551,8 @@ class _Planner:
         numbers = (rail.number for own in self.hosts.values() for rail in own.rails)
         self.pools = pools_of(self.resource, self.pattern, numbers)
         self.by_rail = {entry["rail"]: pool for pool, entry in self.pools.items()}
-        self.wanted: t.Dict[str, t.List[Json]] = {}
-        self.exclusions: t.List[Json] = []
+        self.wanted: t.Dict[str, t.List[Port]] = {}
+        self.exclusions: t.List[Exclusion] = []
         self.warnings = _idle_exclusions(facts_by_host, self.want["exclude"])
         self.errors: t.List[str] = []
         # of all hosts, and of those that a configuration can be for
@@ -573,7 +593,7 @@ class _Planner:
         else:
             self.bare.append(host)
 
-    def classes(self, earlier: t.Sequence[t.Mapping[str, t.Any]], others: t.Collection[str]) -> t.List[Json]:
+    def classes(self, earlier: t.Sequence[Class], others: t.Collection[str]) -> t.List[Class]:
         """Classes of hosts that have one configuration. PlanError when a host that has all its ports up has none that is exact."""
         known = self._still(earlier)
         split, unfit = classes_of(SHARED, self.functions, self.strategy, known)
@@ -591,8 +611,8 @@ class _Planner:
         pieces = by_kubelet(split, self.facts)
         classes = [_class(names, self.functions, selectors, self.pools) for names, selectors, _root in pieces]
         for entry, name in zip(classes, class_names(self.group, classes, earlier, others, stay=bool(known))):
-            entry.update(name=name, wishes=self.wishes)
-        classes.sort(key=lambda entry: str(entry["name"]))
+            entry["name"], entry["wishes"] = name, self.wishes
+        classes.sort(key=lambda entry: entry["name"])
         if len(split) > 1:
             _add_reasons(classes, self.functions)
             self.warnings.append(self._why_split(classes))
@@ -613,17 +633,15 @@ class _Planner:
             classes.append(_software_class(self.group, self.bare))
         return classes
 
-    def _still(
-        self, earlier: t.Sequence[t.Mapping[str, t.Any]]
-    ) -> t.List[t.Tuple[t.List[str], t.Dict[str, Selectors]]]:
+    def _still(self, earlier: t.Sequence[Class]) -> t.List[t.Tuple[t.List[str], t.Dict[str, Selectors]]]:
         """Earlier classes that hosts are to stay in while a port is down anywhere. When all is well, what hosts have decides again."""
         if not any(function.sick for own in self.everything.values() for function in own):
             return []
         known = [
-            (list(entry["hosts"]), {row["resource"]: row["selectors"] for row in entry.get("pools") or ()})
+            (list(entry["hosts"]), {row["resource"]: row["selectors"] for row in entry["pools"]})
             for entry in earlier
             # whoever wishes for something else wants another plan
-            if entry.get("wishes") == self.wishes
+            if entry["wishes"] == self.wishes
         ]
         return [(hosts, selectors) for hosts, selectors in known if set(selectors) <= set(self.pools)]
 
@@ -644,7 +662,7 @@ class _Planner:
         self.everything[host] = functions_of(self.facts[host], {}, [], self.hosts[host].refused + rows, self.want)
         del self.functions[host]
 
-    def _why_split(self, classes: t.Sequence[Json]) -> str:
+    def _why_split(self, classes: t.Sequence[Class]) -> str:
         why = self._why(self.functions)
         if why:
             reason = f"no single configuration is exact on every host: {why}"
@@ -656,7 +674,7 @@ class _Planner:
         hint = self._unnamed(self.functions)
         return f"{reason}. So the group is split into {len(classes)} classes: {names}{hint}"
 
-    def plan(self, classes: t.List[Json]) -> Json:
+    def plan(self, classes: t.List[Class]) -> Group:
         """The plan of the group, as a plan of several has it (plan_groups())."""
         if self.resource["hca_max"] == 0:
             self.warnings.append(
@@ -681,12 +699,12 @@ class _Planner:
         }
 
 
-def _refused(row: t.Mapping[str, t.Any], reason: str) -> Json:
+def _refused(row: Port, reason: str) -> Refused:
     """A port that was wanted, as one that is not."""
-    return {**{key: row[key] for key in ("device", "port", "netdev")}, "reason": reason}
+    return {"device": row["device"], "port": row["port"], "netdev": row["netdev"], "reason": reason}
 
 
-def _software_class(group: str, hosts: t.List[str]) -> Json:
+def _software_class(group: str, hosts: t.List[str]) -> Class:
     return {
         "name": f"{group}-{_SOFTWARE}",
         "wishes": "",
@@ -697,7 +715,7 @@ def _software_class(group: str, hosts: t.List[str]) -> Json:
         "config": None,
         "matches": {},
         "reason": None,
-        "sriov": {"config": None, "versions": None, "reason": "software devices have no PCI function"},
+        "sriov": without_sriov("software devices have no PCI function"),
     }
 
 
@@ -706,7 +724,7 @@ def _shown(resource: Json, pattern: t.Optional[str]) -> str:
     return f"{resource['prefix']}/{name}"
 
 
-def _rails_of(own: _Host, by_rail: t.Mapping[t.Optional[int], str], facts: t.Mapping[str, t.Any]) -> t.List[Json]:
+def _rails_of(own: _Host, by_rail: t.Mapping[t.Optional[int], str], facts: t.Mapping[str, t.Any]) -> t.List[RailRow]:
     """The rails of a host with what each offers."""
     wanted = {row["pci"] for row in own.wanted}
     names: t.Dict[str, t.List[str]] = {}

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Port, Refused
+
 __all__ = ["device_refusal", "names_of", "port_refusal", "usable_ports"]
 
 Json = t.Dict[str, t.Any]
@@ -67,15 +69,14 @@ def port_refusal(device: t.Mapping[str, t.Any], port: t.Mapping[str, t.Any], wan
     return None
 
 
-def usable_ports(facts: t.Mapping[str, t.Any], want: t.Mapping[str, t.Any]) -> t.Tuple[t.List[Json], t.List[Json]]:
+def usable_ports(facts: t.Mapping[str, t.Any], want: t.Mapping[str, t.Any]) -> t.Tuple[t.List[Port], t.List[Refused]]:
     """(wanted, refused) ports of one host, not asking what the plugin sees.
 
-    wanted: [{device, port, rate_gbps, link_layer, netdev, pci}]; refused: [{device, port, netdev, reason}], port None when the
-    whole device is refused. want is as validate_wishes() returns it.
+    Of refused ones, port is None when the whole device is refused. want is as validate_wishes() returns it.
     """
     wish = dict(want)
-    wanted: t.List[Json] = []
-    refused: t.List[Json] = []
+    wanted: t.List[Port] = []
+    refused: t.List[Refused] = []
     for device in facts.get("devices", []):
         reason = device_refusal(device, wish)
         if reason or not device["ports"]:

@@ -17,13 +17,14 @@ import itertools
 import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Selectors
+
 __all__ = [
     "SHARED",
     "SRIOV",
     "Catalogue",
     "Function",
     "Plugin",
-    "Selectors",
     "Traits",
     "classes_of",
     "explain",
@@ -33,7 +34,6 @@ __all__ = [
     "traits_of",
 ]
 
-Selectors = t.Dict[str, t.List[str]]
 # What a plugin can tell two functions apart by, and the pool that wants the function ('' for none).
 Traits = t.Tuple[t.Tuple[str, ...], str]
 
@@ -305,9 +305,7 @@ class Catalogue:
         return found
 
 
-def search(
-    plugin: Plugin, traits: t.Iterable[Traits], pool: str, strategy: str = "auto"
-) -> t.Optional[t.Dict[str, t.List[str]]]:
+def search(plugin: Plugin, traits: t.Iterable[Traits], pool: str, strategy: str = "auto") -> t.Optional[Selectors]:
     """As Catalogue.search(), of these functions."""
     return Catalogue(plugin, strategy, traits).search(pool)
 

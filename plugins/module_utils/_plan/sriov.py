@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Sriov
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.solver import (
     SRIOV,
     Function,
@@ -25,7 +26,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.solver import (
     traits_of,
 )
 
-__all__ = ["VERSIONS", "sriov_config", "sriov_functions"]
+__all__ = ["VERSIONS", "sriov_config", "sriov_functions", "without_sriov"]
 
 Json = t.Dict[str, t.Any]
 
@@ -120,18 +121,22 @@ def sriov_functions(
     return {version: [own[pci] for pci in sorted(own)] for version, own in found.items()}, refusals
 
 
+def without_sriov(reason: t.Optional[str] = None) -> Sriov:
+    """No configuration, and why."""
+    return {"config": None, "versions": None, "reason": reason}
+
+
 def sriov_config(
     places: t.Mapping[str, t.Mapping[str, t.Sequence[Function]]],
     refusals: t.Sequence[str],
     pools: t.Mapping[str, Json],
-) -> Json:
-    """{config, versions, reason}: the configuration for these hosts and the versions that it holds for, or why none is exact.
+) -> Sriov:
+    """The configuration for these hosts and the versions that it holds for, or why none is exact.
 
     places: functions by host and version of the plugin. pools: {resource: {name, prefix}}.
     """
-    none: Json = {"config": None, "versions": None}
     if refusals:
-        return {**none, "reason": refusals[0]}
+        return without_sriov(refusals[0])
     for words, versions in _HOLDS:
         traits = frozenset().union(*(traits_of(own[version]) for own in places.values() for version in versions))
         selectors = search_all(SRIOV, traits)
@@ -152,5 +157,5 @@ def sriov_config(
     for host in sorted(newest):
         reason = explain(SRIOV, {host: newest[host]})
         if reason:
-            return {**none, "reason": reason}
-    return {**none, "reason": explain(SRIOV, newest)}
+            return without_sriov(reason)
+    return without_sriov(explain(SRIOV, newest))

@@ -19,6 +19,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.text import (
     short,
     table,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Class, Group
 
 __all__ = ["plan_table"]
 
@@ -27,9 +28,9 @@ _NAMED = re.compile(r"host (\S+?):? ")
 _MAX_TEXTS = 20
 
 
-def plan_table(plan: t.Mapping[str, t.Any]) -> t.List[str]:
+def plan_table(plan: Group) -> t.List[str]:
     """What a group's plan selects by which selectors, what it leaves out and why, and its warnings and errors."""
-    known = {str(row["host"]) for row in plan["exclusions"]} | set(plan.get("wanted", {}))
+    known = {str(row["host"]) for row in plan["exclusions"]} | set(plan["wanted"])
     known |= {str(host) for entry in plan["classes"] for host in entry["hosts"]}
     domain = shared_domain(known)
     lines = [f"all hosts in {printable(domain[1:])}", ""] if domain else []
@@ -38,12 +39,11 @@ def plan_table(plan: t.Mapping[str, t.Any]) -> t.List[str]:
         rows += _class_rows(entry, hosts_label([short(host, domain) for host in entry["hosts"]]))
     lines += table(("CLASS", "ON", "SELECTS", "BY"), rows) if rows else []
     for entry in plan["classes"]:
-        # a plan of an earlier version does not tell
-        if entry.get("matched_later"):
+        if entry["matched_later"]:
             lines += _paragraph(f"{entry['name']} would also match, if it came: {', '.join(entry['matched_later'])}")
     left_out = _exclusion_lines(plan, domain)
     lines += ["", *left_out] if rows and left_out else left_out
-    if plan.get("cached"):
+    if plan["cached"]:
         count = f"{len(plan['cached'])} hosts" if len(plan["cached"]) > 1 else next(iter(plan["cached"]))
         words = f"facts of {count} are not of this run, but {age_in_words(plan['cached'].values())}"
         lines += ["", *_paragraph(words)]
@@ -59,15 +59,14 @@ def plan_table(plan: t.Mapping[str, t.Any]) -> t.List[str]:
     return lines
 
 
-def _class_rows(entry: t.Mapping[str, t.Any], hosts: str) -> t.List[t.Tuple[str, str, str, str]]:
+def _class_rows(entry: Class, hosts: str) -> t.List[t.Tuple[str, str, str, str]]:
     """One line for a class, or one for each of its rails."""
 
     def words(selectors: t.Mapping[str, t.Sequence[str]]) -> str:
         return "; ".join(f"{kind} {','.join(values)}" for kind, values in selectors.items())
 
     first = entry["matches"].get(entry["hosts"][0], [])
-    # a plan of an earlier version has no pools
-    rails = [pool for pool in entry.get("pools", ()) if pool["rail"] is not None]
+    rails = [pool for pool in entry["pools"] if pool["rail"] is not None]
     if not rails:
         matched = ",".join(row["device"] for row in first)
         return [(entry["name"], hosts, matched or "-", words(entry["selectors"]) or "nothing: software devices only")]
@@ -88,7 +87,7 @@ def _paragraph(text: str) -> t.List[str]:
     return textwrap.wrap(printable(text), WIDTH, subsequent_indent="  ")
 
 
-def _exclusion_lines(plan: t.Mapping[str, t.Any], domain: str) -> t.List[str]:
+def _exclusion_lines(plan: Group, domain: str) -> t.List[str]:
     """What a group's plan leaves out and why; hosts with the same reason share a line."""
     hosts: t.Dict[t.Tuple[str, str], t.List[str]] = {}
     for row in plan["exclusions"]:

@@ -11,15 +11,18 @@ import re
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import DIGESTS
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Class, Plan
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import KUBELET_ROOT, kubelet_root
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
+    APP_NAME,
+    CLASS_LABEL,
+    GROUP_LABEL,
+    INVENTORY_LABEL,
+    MANAGED_BY,
+    POD_SECURITY,
+)
 
 __all__ = [
-    "APP_NAME",
-    "CLASS_LABEL",
-    "GROUP_LABEL",
-    "INVENTORY_LABEL",
-    "MANAGED_BY",
-    "POD_SECURITY",
     "ManifestError",
     "check_places",
     "check_settings",
@@ -39,16 +42,6 @@ __all__ = [
     "scoped_classes",
 ]
 
-# Selects the nodes of a class; the rollout sets it on them.
-CLASS_LABEL = "rdma.fabric/class"
-# On the objects: which group of the inventory they are for, so that a run that did not plan it leaves them alone.
-GROUP_LABEL = "rdma.fabric/group"
-# On the objects: which inventory they are of, so that two that share a cluster leave each other's alone.
-INVENTORY_LABEL = "rdma.fabric/inventory"
-MANAGED_BY = "fabric.rdma"
-APP_NAME = "rdma-shared-dp"
-# Labels of a namespace that say which Pods it may have (k8s.io/pod-security-admission/api).
-POD_SECURITY = "pod-security.kubernetes.io/"
 
 _NAME_LIMIT = 63
 # What a node may be called (k8s.io/apimachinery/pkg/util/validation, IsDNS1123Subdomain). Nothing in it means anything to a shell.
@@ -159,7 +152,7 @@ def check_places(wish: t.Mapping[str, t.Any]) -> None:
         hosts[node] = str(host)
 
 
-def _kubelet_root(entry: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any]) -> str:
+def _kubelet_root(entry: Class, settings: t.Mapping[str, t.Any]) -> str:
     """The kubelet's directory on the nodes of a class: as set, or (auto) where their distribution has it."""
     wanted = str(settings["kubelet_root"])
     if wanted != "auto":
@@ -220,9 +213,7 @@ def _pod(slug: str, config_map: str, kubelet: str, settings: t.Mapping[str, t.An
     return pod
 
 
-def _daemon_set(
-    slug: str, group: str, entry: t.Mapping[str, t.Any], config_text: str, settings: t.Mapping[str, t.Any]
-) -> Json:
+def _daemon_set(slug: str, group: str, entry: Class, config_text: str, settings: t.Mapping[str, t.Any]) -> Json:
     metadata = _metadata(slug, group, settings)
     selector = {"app.kubernetes.io/name": APP_NAME, "app.kubernetes.io/instance": slug}
     return {
@@ -252,7 +243,7 @@ def _directory(group: str) -> str:
     return re.sub(r"^\.+|[^\w.-]", "_", group)
 
 
-def rendered_classes(plan: t.Mapping[str, t.Any]) -> t.Iterator[t.Tuple[str, str, Json, str]]:
+def rendered_classes(plan: Plan) -> t.Iterator[t.Tuple[str, str, Class, str]]:
     """(slug, group, class, path without its ending) of each class that has something to roll out.
 
     Classes of groups that this run did not plan (planned: False) give nothing: their files are those of an earlier run. Their
@@ -270,11 +261,11 @@ def rendered_classes(plan: t.Mapping[str, t.Any]) -> t.Iterator[t.Tuple[str, str
                     "rename one of the groups" % (*owners[slug], entry["name"], group, slug)
                 )
             owners[slug] = (entry["name"], group)
-            if plan["groups"][group].get("planned", True):
+            if plan["groups"][group]["planned"]:
                 yield slug, group, entry, f"{_directory(group)}/{slug}"
 
 
-def plan_manifests(plan: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any]) -> t.Dict[str, Json]:
+def plan_manifests(plan: Plan, settings: t.Mapping[str, t.Any]) -> t.Dict[str, Json]:
     """Objects by relative path (``GROUP/CLASS-configmap.yaml``, ``GROUP/CLASS-daemonset.yaml``) for the groups of a plan.
 
     settings: {namespace, image, priority_class, kubelet_root, tolerations: [...], resources: {...}}, and where wanted
@@ -302,7 +293,7 @@ def _is_node_name(host: str) -> bool:
     return len(host) <= _NODE_NAME_LIMIT and _NODE_NAME.fullmatch(host) is not None
 
 
-def _nodes(entry: t.Mapping[str, t.Any], names: t.Mapping[str, str]) -> t.List[str]:
+def _nodes(entry: Class, names: t.Mapping[str, str]) -> t.List[str]:
     nodes = []
     for host in entry["hosts"]:
         node = str(names.get(host, host))
@@ -333,8 +324,8 @@ def _max_unavailable(value: t.Any) -> t.Union[int, str]:
 
 
 def rollout_scope(
-    plan: t.Mapping[str, t.Any], inventory_groups: t.Iterable[str] = (), allow_unusable: bool = False
-) -> t.Tuple[Json, t.List[str]]:
+    plan: Plan, inventory_groups: t.Iterable[str] = (), allow_unusable: bool = False
+) -> t.Tuple[Plan, t.List[str]]:
     """(the plan with planned: False on every group that stays as it is, the values of GROUP_LABEL that stay).
 
     What stays: groups of the inventory that this run did not plan, those with hosts whose facts cannot be used (nobody knows what
@@ -342,17 +333,15 @@ def rollout_scope(
     an hour must not take the resource from its nodes.
     """
     groups = plan["groups"]
-    halted = {name for name in groups if not groups[name].get("planned", True) or groups[name].get("malformed")}
+    halted = {name for name in groups if not groups[name]["planned"] or groups[name]["malformed"]}
     if not allow_unusable:
-        halted |= {name for name in groups if groups[name].get("errors")}
+        halted |= {name for name in groups if groups[name]["errors"]}
     kept = halted | (set(inventory_groups) - set(groups))
-    whole = {**plan, "groups": {name: {**each, "planned": name not in halted} for name, each in groups.items()}}
+    whole: Plan = {**plan, "groups": {name: {**each, "planned": name not in halted} for name, each in groups.items()}}
     return whole, sorted({group_value(name) for name in kept})
 
 
-def scoped_classes(
-    plan: t.Mapping[str, t.Any], names: t.Mapping[str, str]
-) -> t.List[t.Tuple[str, str, Json, str, t.List[str]]]:
+def scoped_classes(plan: Plan, names: t.Mapping[str, str]) -> t.List[t.Tuple[str, str, Class, str, t.List[str]]]:
     """rendered_classes() with the nodes of each class. names: nodes of hosts that are called otherwise.
 
     ManifestError for a host that cannot be a node, and for a node in two classes.
@@ -369,16 +358,14 @@ def scoped_classes(
     return found
 
 
-def class_resources(entry: t.Mapping[str, t.Any]) -> t.Dict[str, int]:
+def class_resources(entry: Class) -> t.Dict[str, int]:
     """{extended resource: how many of it each node of the class offers} with the shared device plugin."""
-    return {
-        f"{pool.get('resourcePrefix') or 'rdma'}/{pool['resourceName']}": pool["rdmaHcaMax"]
-        for pool in entry["config"]["configList"]
-    }
+    pools = entry["config"]["configList"] if entry["config"] else []
+    return {f"{pool['resourcePrefix'] or 'rdma'}/{pool['resourceName']}": pool["rdmaHcaMax"] for pool in pools}
 
 
 def rollout_request(
-    plan: t.Mapping[str, t.Any],
+    plan: Plan,
     settings: t.Mapping[str, t.Any],
     inventory_groups: t.Iterable[str] = (),
     allow_unusable: bool = False,
@@ -416,9 +403,7 @@ def rollout_request(
     }
 
 
-def label_scope(
-    plan: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any], inventory: t.Mapping[str, t.Iterable[str]]
-) -> Json:
+def label_scope(plan: Plan, settings: t.Mapping[str, t.Any], inventory: t.Mapping[str, t.Iterable[str]]) -> Json:
     """From which nodes a rollout may take the label: {known: nodes, remove: nodes and values of GROUP_LABEL}.
 
     known: hosts of groups that this run has planned; when they are in no class any more, the plan says why. remove: what is taken out
@@ -445,7 +430,7 @@ def node_scope(
     }
 
 
-def label_scripts(plan: t.Mapping[str, t.Any]) -> t.Dict[str, str]:
+def label_scripts(plan: Plan) -> t.Dict[str, str]:
     """Shell scripts by relative path (``GROUP/CLASS-labels.sh``) that label the nodes of each class, one line a node.
 
     A DaemonSet runs on no node before its nodes have the label. A host whose name in the inventory cannot be that of a node

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 import typing as t
 
-__all__ = ["departures", "refusal", "removal_in_words", "slice_in_words"]
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Plan
 
-Json = t.Dict[str, t.Any]
+__all__ = ["departures", "refusal", "removal_in_words", "slice_in_words"]
 
 # How many hosts a sentence names.
 _NAMED = 10
@@ -22,16 +22,8 @@ _SLICE = re.compile(r"(?:awx_|tower_)?job_slice_(?P<what>count|number)")
 _MAKERS = ("awx", "tower")
 
 
-def _planned(entry: t.Mapping[str, t.Any]) -> t.Set[str]:
-    """Hosts of a group that a plan knows. Those of earlier versions tell of hosts in a class, or with something for them."""
-    hosts = {str(host) for host in entry.get("hosts") or []} | {
-        str(host) for each in entry.get("classes") or [] for host in each.get("hosts") or []
-    }
-    return hosts | {str(host) for host in entry.get("wanted") or {}}
-
-
 def departures(
-    plan: t.Mapping[str, t.Any],
+    plan: Plan,
     facts: t.Iterable[str],
     groups: t.Mapping[str, t.Collection[str]],
     names: t.Collection[str],
@@ -48,22 +40,22 @@ def departures(
     staying = {str(host): name for name in names for host in groups.get(name, ())}
     everyone = {str(host) for hosts in groups.values() for host in hosts}
     gone: t.Dict[str, t.Optional[str]] = {}
-    entries = sorted((plan.get("groups") or {}).items())
+    entries = sorted((group, set(entry["hosts"])) for group, entry in plan["groups"].items())
     # in a group that this run does not plan, or moved from one such group to another
-    there = {str(host) for group, _entry in entries for host in groups.get(group, ())}
-    kept = {host for group, entry in entries if group not in names for host in _planned(entry) & there}
-    for group, entry in entries:
-        gone.update((host, group) for host in _planned(entry) - kept if host not in staying)
+    there = {str(host) for group, _own in entries for host in groups.get(group, ())}
+    kept = {host for group, own in entries if group not in names for host in own & there}
+    for group, own in entries:
+        gone.update((host, group) for host in own - kept if host not in staying)
     for host in facts:
         if host not in everyone:
             gone.setdefault(str(host), None)
     asked = set(remove)
-    for host, group in sorted((plan.get("removed") or {}).items()):
-        if host not in staying and (host in asked or group in asked):
-            gone.setdefault(str(host), group)
+    for host, last in sorted(plan.get("removed", {}).items()):
+        if host not in staying and (host in asked or last in asked):
+            gone.setdefault(host, last)
     removed = {host: gone[host] for host in sorted(gone) if host in asked or gone[host] in asked}
     missing = {host: gone[host] for host in sorted(gone) if host not in removed}
-    known = {*names, *(group for group, _entry in entries)}
+    known = {*names, *plan["groups"]}
     still = sorted(name for name in asked if name in {*staying, *kept} or (name in known and groups.get(name)))
     return missing, removed, still
 

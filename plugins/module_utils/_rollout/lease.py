@@ -16,7 +16,7 @@ import typing as t
 import uuid
 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import MANAGED_BY
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import MANAGED_BY
 
 __all__ = ["DURATION", "LEASE_NAME", "LEASE_OPTIONS", "Lease", "expires_in", "new_holder", "under_way"]
 

@@ -14,7 +14,7 @@ import json
 import re
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import (
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
     APP_NAME,
     CLASS_LABEL,
     GROUP_LABEL,

@@ -22,12 +22,11 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
     SHARED_PLUGIN_IMAGE,
     SRIOV_PLUGIN_IMAGE,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Class, Config, Plan
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import KUBELET_ROOT, KUBELET_ROOTS
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.reasons import DRIVER_REASONS, unknown_reasons
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import unknown_keys
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import (
-    CLASS_LABEL,
-    INVENTORY_LABEL,
     ManifestError,
     class_labels,
     class_resources,
@@ -38,6 +37,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset imp
     rollout_scope,
     scoped_classes,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL, INVENTORY_LABEL
 
 __all__ = [
     "CLUSTER_POLICY",
@@ -392,7 +392,7 @@ def _common(settings: t.Mapping[str, t.Any]) -> Json:
     return {"tolerations": list(settings["tolerations"])} if settings.get("tolerations") else {}
 
 
-def _check_kubelets(entry: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any]) -> None:
+def _check_kubelets(entry: Class, settings: t.Mapping[str, t.Any]) -> None:
     """DaemonSets of the operator mount KUBELET_ROOT and nothing else (its manifests/state-*)."""
     known = settings.get("distributions") or {}
     for host in entry["hosts"]:
@@ -404,13 +404,13 @@ def _check_kubelets(entry: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any
             )
 
 
-def _sriov_groups(plan: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any]) -> t.Set[str]:
+def _sriov_groups(groups: t.Collection[str], settings: t.Mapping[str, t.Any]) -> t.Set[str]:
     wanted = set(settings.get("sriov") or [])
-    unknown = sorted(wanted - set(plan["groups"]))
+    unknown = sorted(wanted - set(groups))
     if unknown:
         raise ManifestError(
             f"rdma_rollout.sriov names {', '.join(unknown)}, which is no group of the plan; there are "
-            f"{', '.join(sorted(plan['groups']))}"
+            f"{', '.join(sorted(groups))}"
         )
     return wanted
 
@@ -424,14 +424,13 @@ def check_settings(wish: t.Mapping[str, t.Any], groups: t.Mapping[str, t.Collect
     release = operator_release(settings["version"])
     helm_values(settings)
     kind = policy_kind(release, str(wish.get("policy") or "auto"))
-    everyone = {"groups": groups}
-    if _sriov_groups(everyone, settings) and kind == "NicClusterPolicy":
+    if _sriov_groups(groups, settings) and kind == "NicClusterPolicy":
         raise ManifestError(f"rdma_rollout.sriov needs NicNodePolicies. {_alternatives(release)}")
     driver = _driver_wish(settings)
     if driver is None:
         return
     _upgrade_policy(driver.get("upgrade_policy"))
-    for group in sorted(_named_groups(everyone, driver, groups)):
+    for group in sorted(_named_groups(groups, driver, groups)):
         others = sorted(set(groups[group]) - {"none"})
         if others and "host_driver" not in (driver.get("override") or []):
             raise ManifestError(
@@ -440,18 +439,18 @@ def check_settings(wish: t.Mapping[str, t.Any], groups: t.Mapping[str, t.Collect
             )
 
 
-def _named_groups(plan: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any], default: t.Iterable[str]) -> t.Set[str]:
+def _named_groups(groups: t.Collection[str], wish: t.Mapping[str, t.Any], default: t.Iterable[str]) -> t.Set[str]:
     named = set(wish.get("groups") or default)
-    unknown = sorted(named - set(plan["groups"]))
+    unknown = sorted(named - set(groups))
     if unknown:
         raise ManifestError(
             f"rdma_rollout.ofed_driver.groups names {', '.join(unknown)}, which is no group of the plan; there are "
-            f"{', '.join(sorted(plan['groups']))}"
+            f"{', '.join(sorted(groups))}"
         )
     return named
 
 
-def _driver_groups(plan: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any]) -> t.Dict[str, t.List[str]]:
+def _driver_groups(plan: Plan, settings: t.Mapping[str, t.Any]) -> t.Dict[str, t.List[str]]:
     """{group: hosts} that get the operator's driver."""
     wish = _driver_wish(settings)
     if wish is None:
@@ -459,7 +458,7 @@ def _driver_groups(plan: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any])
     hosts: t.Dict[str, t.List[str]] = {}
     for _slug, group, entry, _path in rendered_classes(plan):
         hosts.setdefault(group, []).extend(entry["hosts"])
-    named = _named_groups(plan, wish, hosts)
+    named = _named_groups(plan["groups"], wish, hosts)
     chosen = {group: hosts[group] for group in hosts if group in named}
     objections = driver_objections(chosen, settings.get("facts") or {}, settings.get("ofed_methods") or {}, wish)
     if objections:
@@ -471,8 +470,8 @@ def _driver_groups(plan: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any])
     return chosen
 
 
-def _node_policies(plan: t.Mapping[str, t.Any], release: Release, settings: t.Mapping[str, t.Any]) -> t.Dict[str, Json]:
-    sriov, drivers = _sriov_groups(plan, settings), _driver_groups(plan, settings)
+def _node_policies(plan: Plan, release: Release, settings: t.Mapping[str, t.Any]) -> t.Dict[str, Json]:
+    sriov, drivers = _sriov_groups(plan["groups"], settings), _driver_groups(plan, settings)
     objects: t.Dict[str, Json] = {}
     names: t.Dict[str, str] = {}
     for slug, group, entry, path in rendered_classes(plan):
@@ -484,7 +483,7 @@ def _node_policies(plan: t.Mapping[str, t.Any], release: Release, settings: t.Ma
         if group in sriov:
             spec[SRIOV_SECTION] = _plugin(release, settings, SRIOV_SECTION, _sriov_config(entry), lean=False)
         else:
-            spec[RDMA_SECTION] = _plugin(release, settings, RDMA_SECTION, entry["config"], lean=False)
+            spec[RDMA_SECTION] = _plugin(release, settings, RDMA_SECTION, t.cast(Config, entry["config"]), lean=False)
         if group in drivers:
             spec["ofedDriver"] = _driver(release, settings, _driver_wish(settings) or {}, lean=False)
         objects[path + "-nicnodepolicy.yaml"] = {
@@ -496,20 +495,20 @@ def _node_policies(plan: t.Mapping[str, t.Any], release: Release, settings: t.Ma
     return objects
 
 
-def _sriov_config(entry: t.Mapping[str, t.Any]) -> Json:
-    found = entry.get("sriov") or {}
-    if not found.get("config"):
+def _sriov_config(entry: Class) -> Json:
+    found = entry["sriov"]
+    if not found["config"]:
         raise ManifestError(
             f"class '{entry['name']}' has no configuration of the SR-IOV device plugin: "
-            f"{found.get('reason') or 'the plan has none'}. Take its group out of rdma_rollout.sriov"
+            f"{found['reason'] or 'the plan has none'}. Take its group out of rdma_rollout.sriov"
         )
     # those of releases with policies for nodes are newer than all that the planner tells apart
-    if not str(found.get("versions")).endswith(_OR_NEWER):
+    if not str(found["versions"]).endswith(_OR_NEWER):
         raise ManifestError(
-            f"class '{entry['name']}': its configuration of the SR-IOV device plugin is exact for versions {found.get('versions')} only, "
+            f"class '{entry['name']}': its configuration of the SR-IOV device plugin is exact for versions {found['versions']} only, "
             "and the operator brings a newer one, which may offer more. Take its group out of rdma_rollout.sriov"
         )
-    return t.cast(Json, found["config"])
+    return found["config"]
 
 
 def _alternatives(release: Release) -> str:
@@ -521,14 +520,14 @@ def _alternatives(release: Release) -> str:
     )
 
 
-def _cluster_spec(plan: t.Mapping[str, t.Any], release: Release, settings: t.Mapping[str, t.Any]) -> Json:
+def _cluster_spec(plan: Plan, config: Config, release: Release, settings: t.Mapping[str, t.Any]) -> Json:
     """What the one policy has, of a plan whose configuration is exact on all hosts."""
     rows = list(rendered_classes(plan))
     mirrored = bool(settings.get("registry") or settings.get("image_pull_secrets"))
     lean = release.line >= _GLOBAL_SINCE and mirrored
     spec: Json = {
         **_common(settings),
-        RDMA_SECTION: _plugin(release, settings, RDMA_SECTION, plan["cluster"]["config"], lean),
+        RDMA_SECTION: _plugin(release, settings, RDMA_SECTION, config, lean),
     }
     if settings.get("node_affinity", True):
         # no other node gets it: the configuration is proved on those of the plan only
@@ -556,14 +555,12 @@ def _cluster_spec(plan: t.Mapping[str, t.Any], release: Release, settings: t.Map
     return spec
 
 
-def _cluster_policy(
-    plan: t.Mapping[str, t.Any], release: Release, settings: t.Mapping[str, t.Any]
-) -> t.Dict[str, Json]:
+def _cluster_policy(plan: Plan, release: Release, settings: t.Mapping[str, t.Any]) -> t.Dict[str, Json]:
     """One NicClusterPolicy for all classes. plan: one that no group of which stays as it is (_whole_or_refused)."""
     rows = list(rendered_classes(plan))
     if not rows:
         return {}
-    if _sriov_groups(plan, settings):
+    if _sriov_groups(plan["groups"], settings):
         raise ManifestError(
             "rdma_rollout.sriov: one configuration of the SR-IOV device plugin for the whole cluster is not planned; %s"
             % (
@@ -572,15 +569,15 @@ def _cluster_policy(
                 else "it needs NicNodePolicies, which Network Operator %d.%d brought" % _NODE_POLICY_SINCE
             )
         )
-    cluster = plan.get("cluster") or {}
-    if not cluster.get("config"):
+    cluster = plan["cluster"]
+    if not cluster["config"]:
         raise ManifestError(
             "no one configuration is exact for the whole cluster, which a NicClusterPolicy needs: %s. %s"
-            % ("; ".join(cluster.get("errors") or ["the plan has none"]), _alternatives(release))
+            % ("; ".join(cluster["errors"] or ["the plan has none"]), _alternatives(release))
         )
     for _slug, _group, entry, _path in rows:
         _check_kubelets(entry, settings)
-    spec = _cluster_spec(plan, release, settings)
+    spec = _cluster_spec(plan, cluster["config"], release, settings)
     groups = sorted({group_value(group) for _slug, group, _entry, _path in rows})
     return {
         "nic-cluster-policy.yaml": {
@@ -596,17 +593,17 @@ def _cluster_policy(
     }
 
 
-def _whole_or_refused(plan: t.Mapping[str, t.Any], release: Release) -> None:
+def _whole_or_refused(plan: Plan, release: Release) -> None:
     for name in sorted(plan["groups"]):
         each = plan["groups"][name]
-        if not each.get("planned", True):
+        if not each["planned"]:
             raise ManifestError(
                 "group %s is not planned (%s), and a NicClusterPolicy has one configuration for all groups: everything stays as it is. %s"
-                % (name, (each.get("errors") or [each.get("kept") or "no reason given"])[0], _alternatives(release))
+                % (name, (each["errors"] or [each["kept"] or "no reason given"])[0], _alternatives(release))
             )
 
 
-def operator_manifests(plan: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any]) -> t.Dict[str, Json]:
+def operator_manifests(plan: Plan, settings: t.Mapping[str, t.Any]) -> t.Dict[str, Json]:
     """Policies by relative path (``GROUP/CLASS-nicnodepolicy.yaml`` or ``nic-cluster-policy.yaml``) for the groups of a plan.
 
     settings: {version}, and where wanted {policy: auto|cluster|node, registry, image_pull_secrets: [names], tolerations: [...],
@@ -622,7 +619,7 @@ def operator_manifests(plan: t.Mapping[str, t.Any], settings: t.Mapping[str, t.A
     return _cluster_policy(plan, release, settings)
 
 
-def _offers(entry: t.Mapping[str, t.Any], section: str, names: t.Mapping[str, str]) -> t.Tuple[Json, Json]:
+def _offers(entry: Class, section: str, names: t.Mapping[str, str]) -> t.Tuple[Json, Json]:
     """(resources with their count on every node, and by node where it differs) of a class."""
     if section == RDMA_SECTION:
         return class_resources(entry), {}
@@ -636,7 +633,7 @@ def _offers(entry: t.Mapping[str, t.Any], section: str, names: t.Mapping[str, st
 
 
 def operator_request(
-    plan: t.Mapping[str, t.Any],
+    plan: Plan,
     settings: t.Mapping[str, t.Any],
     inventory_groups: t.Iterable[str] = (),
     allow_unusable: bool = False,

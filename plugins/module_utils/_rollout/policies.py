@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import CLASS_LABEL
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import (
     FIELD_MANAGER,
     applied_by_us,

@@ -10,7 +10,7 @@ import time
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError, Unreachable
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import CLASS_LABEL
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import (
     OWN_SELECTOR,
     applied_by_us,

@@ -21,6 +21,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.text import (
     short,
     table,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Port
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import (
     PROGRAMS,
     explain,
@@ -153,7 +154,7 @@ def _plain(value: t.Any) -> t.Optional[str]:
 # --- ends -------------------------------------------------------------------------------------------------------------
 
 
-def _end(host: str, facts: Json, wanted: Json) -> t.Union[End, str]:
+def _end(host: str, facts: Json, wanted: Port) -> t.Union[End, str]:
     """The end for a wanted port, or why there is none."""
     device = next(item for item in facts["devices"] if item["name"] == wanted["device"])
     port = next(item for item in device["ports"] if item["number"] == wanted["port"])
@@ -189,7 +190,7 @@ def _end(host: str, facts: Json, wanted: Json) -> t.Union[End, str]:
 
 
 def _ends(
-    hosts: t.Sequence[str], facts: t.Mapping[str, Json], wanted: t.Mapping[str, t.Sequence[Json]]
+    hosts: t.Sequence[str], facts: t.Mapping[str, Json], wanted: t.Mapping[str, t.Sequence[Port]]
 ) -> t.Tuple[t.Dict[str, t.List[End]], t.List[Json]]:
     """Ends by host, and the wanted ports that cannot be measured: {host, device, port, reason, defect}."""
     found: t.Dict[str, t.List[End]] = {}
@@ -331,7 +332,7 @@ def _tests(rails: t.Sequence[t.Tuple[End, End]], settings: Settings) -> t.List[J
 def pair_groups(
     groups: t.Mapping[str, t.Sequence[str]],
     facts: t.Mapping[str, Json],
-    wanted: t.Mapping[str, t.Sequence[Json]],
+    wanted: t.Mapping[str, t.Sequence[Port]],
     settings: Settings,
 ) -> Json:
     """{rounds: [[{group, client, server, tests}]], untested: {group: [...]}, jobs: {host: [job or None for each round]}}.

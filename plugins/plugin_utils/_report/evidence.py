@@ -10,6 +10,7 @@ import typing as t
 from datetime import datetime, timezone
 from pathlib import Path
 
+from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import contract_problems
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import (
     Json,
     as_list,
@@ -39,8 +40,8 @@ def of_earlier_runs(
 ) -> tuple[Json, list[Json]]:
     """Evidence files of earlier runs by group, with their time, for groups that have none of this run; and notes.
 
-    saved: [(stat with path and mtime, text of the file)]. One that cannot be used is a note, not an error: it may be of
-    another version of the collection, or half written.
+    saved: [(stat with path and mtime, text of the file)]. One that has not the form of docs/evidence.schema.json is a note, not an
+    error: it may be of another version of the collection, or half written.
     """
     found: Json = {}
     notes: list[Json] = []
@@ -51,7 +52,8 @@ def of_earlier_runs(
         try:
             document = _document(text)
         except (ValueError, RecursionError) as exc:
-            notes.append({"state": "warn", "text": clean(f"evidence/{name} is left out, it cannot be read: {exc}")})
+            words = f"evidence/{name} is left out, it cannot be read: {exc}; put it right, or measure again"
+            notes.append({"state": "warn", "text": clean(words)})
             continue
         group = str(document.get("group"))
         if group in current:
@@ -72,9 +74,10 @@ def of_earlier_runs(
 
 
 def _document(text: t.Any) -> Json:
-    document = json.loads(str(text))
-    if not isinstance(document, dict) or document.get("schema") != 1:
-        raise ValueError("schema 1 was expected")
+    document: Json = json.loads(str(text))
+    problems = contract_problems("evidence", document)
+    if problems:
+        raise ValueError("; ".join(problems))
     return document
 
 

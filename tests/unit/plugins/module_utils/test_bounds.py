@@ -31,6 +31,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._view import (
     merged_facts,
     merged_plan,
 )
+from ansible_collections.fabric.rdma.tests.unit.contracts import a_plan
 
 DEEP = "[" * 200_000
 
@@ -99,7 +100,7 @@ def test_deep_json_of_an_earlier_run_is_an_error_with_its_path(tmp_path: Path) -
     with pytest.raises(ViewError, match=plan):
         found_departures(str(tmp_path), {}, [], [], {})
     with pytest.raises(ViewError, match=plan):
-        merged_plan({"groups": {}, "warnings": []}, str(tmp_path / "plan.json"), [])
+        merged_plan(a_plan(), str(tmp_path / "plan.json"), [])
     with pytest.raises(ViewError, match=re.escape(f"{tmp_path}/facts.json " + message.format("facts"))):
         merged_facts({}, str(tmp_path / "facts.json"))
 

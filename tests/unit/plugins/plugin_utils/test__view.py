@@ -19,6 +19,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._view import (
     merged_plan,
     unusable_hosts,
 )
+from ansible_collections.fabric.rdma.tests.unit.contracts import a_class, a_group, a_plan, checked
 
 
 class Text(str):
@@ -173,19 +174,19 @@ def test_facts_are_merged(tmp_path: Path) -> None:
 
 
 def planned(*classes: str, **more: Any) -> dict[str, Any]:
-    own = [{"name": name, "hosts": [name]} for name in classes]
-    return {"planned": True, "kept": None, "classes": own, "errors": [], **more}
+    return a_group(*(a_class(name, name) for name in classes), **more)
 
 
 def test_plans_are_merged(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     failed = planned(planned=False, errors=["no facts"])
-    fresh = {"schema": 1, "groups": {"now": planned("n2"), "failed": failed, "new": failed}, "warnings": []}
+    fresh = a_plan(now=planned("n2"), failed=failed, new=failed)
     names = ["now", "failed", "new", "other"]
     nobody: dict[str, Any] = {"removed": {}, "remove": []}
     assert merged_plan(fresh, str(path), names) == {**fresh, **nobody}
-    old = {"now": planned("n1"), "failed": planned("f", errors=["old"]), "other": planned("o"), "gone": planned("g")}
-    path.write_text(json.dumps({"schema": 1, "groups": old, "warnings": ["old"]}))
+    groups = {"now": planned("n1"), "failed": planned("f", errors=["old"]), "other": planned("o"), "gone": planned("g")}
+    old = json.dumps(a_plan({"warnings": ["old"]}, **groups))
+    path.write_text(old)
     merged = merged_plan(fresh, str(path), names)
     assert merged["warnings"] == []
     assert merged["groups"] == {
@@ -193,20 +194,20 @@ def test_plans_are_merged(tmp_path: Path) -> None:
         "failed": {
             **failed,
             "classes": planned("f")["classes"],
+            "hosts": ["f"],
             "kept": "from an earlier run: this one could not plan it",
         },
         "new": failed,
         "other": planned("o", planned=False, kept="from an earlier run: rdma_groups of this one does not name it"),
     }
     # what is wrong with facts is of this run
-    wrong = {"failed": {**failed, "malformed": {"n": "now"}}}
-    path.write_text(json.dumps({"groups": {"failed": planned("f", malformed={"m": "then"})}}))
-    assert merged_plan({"groups": wrong, "warnings": []}, str(path), names)["groups"]["failed"]["malformed"] == {
-        "n": "now"
-    }
-    path.write_text(json.dumps({"schema": 1, "groups": old, "warnings": ["old"]}))
+    wrong = a_plan(failed={**failed, "malformed": {"n": "now"}})
+    path.write_text(json.dumps(a_plan(failed=planned("f", malformed={"m": "then"}))))
+    assert merged_plan(wrong, str(path), names)["groups"]["failed"]["malformed"] == {"n": "now"}
+    path.write_text(old)
     # a configuration for the whole cluster would not know of what was kept
-    cluster = {"config": {"configList": []}, "selectors": {"r": {}}, "errors": [], "alternative": None, "hosts": 1}
+    config = {"periodicUpdateInterval": 300, "configList": []}
+    cluster = {"config": config, "selectors": {"r": {}}, "errors": [], "alternative": None, "hosts": 1}
     whole = merged_plan({**fresh, "cluster": cluster}, str(path), names)["cluster"]
     assert (whole["config"], whole["selectors"]) == (None, {})
     assert whole["errors"] == [
@@ -220,12 +221,12 @@ def test_plans_are_merged(tmp_path: Path) -> None:
 def test_a_host_that_moves_leaves_the_group_that_it_was_in(tmp_path: Path) -> None:
     """The group is not planned in this run; the one that the host is in now is."""
     path = tmp_path / "plan.json"
-    old = planned(hosts=["a1", "a2"]) | {"classes": [{"name": "x", "hosts": ["a1", "a2"]}]}
-    path.write_text(json.dumps({"groups": {"a": old}}))
+    old = a_group(a_class("x", "a1", "a2"))
+    path.write_text(json.dumps(a_plan(a=old)))
     names = ["a", "b", "c"]
 
     def kept(**groups: Any) -> Any:
-        return merged_plan({"groups": groups, "warnings": []}, str(path), names)["groups"]["a"]
+        return merged_plan(a_plan(**groups), str(path), names)["groups"]["a"]
 
     moved = kept(b=planned("a2", hosts=["a2"]))
     assert (moved["hosts"], moved["classes"][0]["hosts"], moved["planned"]) == (["a1"], ["a1"], False)
@@ -234,36 +235,43 @@ def test_a_host_that_moves_leaves_the_group_that_it_was_in(tmp_path: Path) -> No
     assert kept(c=planned("c1", hosts=["c1"]))["classes"] == old["classes"]
     # the group itself could not be planned
     assert kept(a=planned(hosts=["a1", "a2"]) | {"planned": False})["hosts"] == ["a1", "a2"]
-    path.write_text(json.dumps({"groups": {"a": {**old, "hosts": "a1"}}}))
+    path.write_text(json.dumps({**a_plan(), "groups": {"a": {**old, "hosts": "a1"}}}))
     with pytest.raises(ViewError, match="cannot be read as the plan of an earlier run"):
         kept()
 
 
 def test_hosts_that_are_taken_out_leave_what_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
-    rows = {"a": [1], "b": [2]}
+    match = {"device": "mlx5_0", "pci": "0000:3b:00.0", "if_name": "ib0", "ports": [1]}
+    excluded = {"device": "mlx5_1", "port": None, "netdev": None, "reason": "x"}
     classes = [
-        {"name": "both", "hosts": ["a", "b"], "matches": rows},
-        {"name": "gone", "hosts": ["b"], "matches": {"b": [2]}},
+        a_class("both", "a", "b", matches={"a": [match], "b": [match]}),
+        a_class("gone", "b", matches={"b": [match]}),
     ]
-    entry = planned(wanted=rows, rails=rows, environment=rows, exclusions=[{"host": "a"}, {"host": "b"}])
-    entry["malformed"] = dict.fromkeys("ab", "3")
-    path.write_text(json.dumps({"groups": {"other": {**entry, "classes": classes}}}))
-    merged = merged_plan({"groups": {}, "warnings": ["w"]}, str(path), ["other"], {"b": "other"}, ["b"])
+    exclusions = [{"host": "a", **excluded}, {"host": "b", **excluded}]
+    entry = a_group(
+        *classes,
+        wanted={"a": [], "b": []},
+        rails={"a": [], "b": []},
+        environment={"a": {"x": "1"}, "b": {"x": "2"}},
+        malformed={"a": "3", "b": "3"},
+        exclusions=exclusions,
+    )
+    path.write_text(json.dumps(a_plan(other=entry)))
+    merged = merged_plan(a_plan({"warnings": ["w"]}), str(path), ["other"], {"b": "other"}, ["b"])
     assert merged["removed"] == {"b": "other"}
     assert merged["remove"] == ["b"]
     assert merged["warnings"] == ["taken out on purpose (rdma_rollout.remove): b of group other", "w"]
     left = merged["groups"]["other"]
-    assert left["classes"] == [{"name": "both", "hosts": ["a"], "matches": {"a": [1]}}]
-    assert left["exclusions"] == [{"host": "a"}]
+    assert left["classes"] == [a_class("both", "a", matches={"a": [match]})]
+    assert left["exclusions"] == exclusions[:1]
     assert left["malformed"] == {"a": "3"}
-    assert left["wanted"] == left["rails"] == left["environment"] == {"a": [1]}
+    assert left["wanted"] == left["rails"] == {"a": []}
+    assert left["environment"] == {"a": {"x": "1"}}
 
 
 def test_what_earlier_runs_left_is_found(tmp_path: Path) -> None:
-    (tmp_path / "plan.json").write_text(
-        json.dumps({"groups": {"g": planned() | {"classes": [{"name": "x", "hosts": ["a", "b"]}]}}})
-    )
+    (tmp_path / "plan.json").write_text(json.dumps(a_plan(g=a_group(a_class("x", "a", "b")))))
     (tmp_path / "facts.json").write_text(json.dumps({"a": {}, "c": {}}))
     found = found_departures(str(tmp_path), {"g": ["a"]}, ["g"], ["b"], {})
     assert found["missing"] == {"c": None}
@@ -281,30 +289,40 @@ def test_a_damaged_file_is_an_error_and_stays(content: bytes, tmp_path: Path) ->
         merged_facts({}, str(path))
     assert path.read_bytes() == content
     with pytest.raises(ViewError, match="move it away"):
-        merged_plan({"groups": {}}, str(path), [])
+        merged_plan(a_plan(), str(path), [])
 
 
 POOL: dict[str, Any] = {"resource": "r", "rail": 1, "selectors": {"deviceIDs": ["101b"]}}
-CLASS: dict[str, Any] = {"name": "g-x", "hosts": ["a"], "selectors": {}, "pools": [POOL]}
+CLASS = a_class("g-x", "a", pools=[POOL])
+GROUP = a_group(CLASS)
+
+
+def of_group(**given: Any) -> dict[str, Any]:
+    return {**a_plan(), "groups": {"g": {**GROUP, **given}}}
 
 
 def of_classes(*classes: Any) -> dict[str, Any]:
-    return {"groups": {"g": {"classes": list(classes)}}}
+    return of_group(classes=list(classes))
+
+
+def without(document: Any, key: str) -> Any:
+    return {name: value for name, value in document.items() if name != key}
 
 
 @pytest.mark.parametrize(
     ("document", "why"),
     [
-        ({}, "groups is missing"),
-        ({"groups": []}, "groups is a list; expected a dictionary"),
-        ({"groups": {"g": 1}}, "groups.g is 1; expected a dictionary"),
-        ({"groups": {"g": {}}}, "groups.g.classes is missing"),
+        (without(a_plan(), "groups"), "groups is missing"),
+        ({**a_plan(), "schema": 2}, "schema is 2; expected one of 1"),
+        ({**a_plan(), "groups": []}, "groups is a list; expected a dictionary"),
+        ({**a_plan(), "groups": {"g": 1}}, "groups.g is 1; expected a dictionary"),
+        ({**a_plan(), "groups": {"g": without(GROUP, "classes")}}, "groups.g.classes is missing"),
         (of_classes(1), "groups.g.classes[0] is 1; expected a dictionary"),
-        (of_classes({"name": "g-x"}), "groups.g.classes[0].hosts is missing"),
+        (of_classes(without(CLASS, "hosts")), "groups.g.classes[0].hosts is missing"),
         (of_classes({**CLASS, "hosts": 3}), "groups.g.classes[0].hosts is 3; expected a list"),
         (of_classes({**CLASS, "hosts": [{}]}), "groups.g.classes[0].hosts[0] is a dictionary; expected a text"),
         (of_classes({**CLASS, "name": None}), "groups.g.classes[0].name is None; expected a text"),
-        (of_classes({**CLASS, "matches": 1}), "groups.g.classes[0].matches is 1; expected a dictionary or nothing"),
+        (of_classes({**CLASS, "matches": 1}), "groups.g.classes[0].matches is 1; expected a dictionary"),
         (of_classes({**CLASS, "pools": [1]}), "groups.g.classes[0].pools[0] is 1; expected a dictionary"),
         (
             of_classes(CLASS, {**CLASS, "pools": [{key: POOL[key] for key in ("resource", "selectors")}]}),
@@ -315,13 +333,11 @@ def of_classes(*classes: Any) -> dict[str, Any]:
             "groups.g.classes[0].pools[0].selectors.deviceIDs[0] is a list; expected a text",
         ),
         (
-            {"groups": {"g": {"classes": [CLASS], "exclusions": [1]}}},
-            "groups.g.exclusions[0] is 1; expected a dictionary",
+            of_classes({**CLASS, "selectors": {"deviceIds": []}}),
+            "groups.g.classes[0].selectors has the key 'deviceIds'; expected one of vendors, deviceIDs, drivers, linkTypes, ifNames",
         ),
-        (
-            {"groups": {"g": {"classes": [CLASS], "wanted": [1]}}},
-            "groups.g.wanted is a list; expected a dictionary or nothing",
-        ),
+        (of_group(exclusions=[1]), "groups.g.exclusions[0] is 1; expected a dictionary"),
+        (of_group(wanted=[1]), "groups.g.wanted is a list; expected a dictionary"),
     ],
 )
 def test_a_damaged_plan_of_an_earlier_run_is_an_error_with_its_path(document: Any, why: str, tmp_path: Path) -> None:
@@ -329,7 +345,7 @@ def test_a_damaged_plan_of_an_earlier_run_is_an_error_with_its_path(document: An
     path.write_text(json.dumps(document))
     message = f"{path} cannot be read as the plan of an earlier run ({why}); put it right, or move it away to start without it. "
     for ask in (
-        lambda: merged_plan({"groups": {}, "warnings": []}, str(path), ["g"], {"a": "g"}),
+        lambda: merged_plan(a_plan(), str(path), ["g"], {"a": "g"}),
         lambda: earlier_classes(str(path)),
         lambda: found_departures(str(tmp_path), {"g": ["a"]}, ["g"], [], {}),
     ):
@@ -341,7 +357,41 @@ def test_a_damaged_plan_of_an_earlier_run_is_an_error_with_its_path(document: An
 def test_a_plan_of_a_large_cluster_is_read(tmp_path: Path) -> None:
     """It may have more hosts and exclusions than any node has of anything."""
     hosts = [f"n{number}" for number in range(25_000)]
-    document = of_classes({**CLASS, "hosts": hosts}, {"name": "g-old", "hosts": []})
-    document["groups"]["g"]["exclusions"] = [{"host": host} for host in hosts]
+    excluded = {"device": "mlx5_1", "port": 1, "netdev": None, "reason": "x"}
+    classes = [{**CLASS, "hosts": hosts}, a_class("g-old")]
+    # the sentence on a host tells of all its devices
+    errors = ["host n0 has no usable port (" + "mlx5_0: port is Down; " * 5000 + ")"]
+    document = of_group(classes=classes, exclusions=[{"host": host, **excluded} for host in hosts], errors=errors)
     (tmp_path / "plan.json").write_text(json.dumps(document))
     assert earlier_classes(str(tmp_path / "plan.json")) == {"g": document["groups"]["g"]["classes"]}
+
+
+# As the first version wrote it.
+FIRST: dict[str, Any] = {
+    "schema": 1,
+    "groups": {
+        "g": {
+            "resource": "rdma/r",
+            "classes": [{"name": "g", "hosts": ["a"], "selectors": {}, "config": None, "matches": {}}],
+            "wanted": {"b": []},
+            "exclusions": [],
+            "environment": {},
+            "warnings": [],
+            "errors": [],
+        }
+    },
+    "warnings": [],
+}
+
+
+def test_a_plan_of_the_first_version_is_read_and_becomes_one_of_this(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(FIRST))
+    assert found_departures(str(tmp_path), {}, [], [], {})["missing"] == {"a": "g", "b": "g"}
+    merged = merged_plan(a_plan(), str(path), ["g"])
+    kept = "from an earlier run: rdma_groups of this one does not name it"
+    assert merged["groups"]["g"] == a_group(
+        a_class("g", "a"), hosts=["a", "b"], wanted={"b": []}, planned=False, kept=kept
+    )
+    assert earlier_classes(str(path)) == {"g": [a_class("g", "a")]}
+    checked("plan", merged)

@@ -14,8 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import (
-    CLASS_LABEL,
-    INVENTORY_LABEL,
     ManifestError,
     class_slug,
     label_scope,
@@ -23,6 +21,8 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset imp
     plan_manifests,
     rollout_request,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL, INVENTORY_LABEL
+from ansible_collections.fabric.rdma.tests.unit.contracts import a_class, a_config, a_group, a_plan
 
 DEFAULTS = Path(__file__).resolve().parents[5] / "roles" / "device_plugin" / "defaults" / "main.yml"
 LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
@@ -37,18 +37,11 @@ SETTINGS = {
 
 
 def entry(name: str, **selectors: list[str]) -> dict[str, Any]:
-    config = {"periodicUpdateInterval": 300, "configList": [{"resourceName": "x", "selectors": selectors}]}
-    return {
-        "name": name,
-        "hosts": ["n"],
-        "selectors": selectors,
-        "config": config if selectors else None,
-        "matches": {},
-    }
+    return a_class(name, "n", selectors=selectors, config=a_config("x", **selectors) if selectors else None)
 
 
 def plan(**groups: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"schema": 1, "groups": {name: {"classes": classes} for name, classes in groups.items()}}
+    return a_plan(**{name: a_group(*classes) for name, classes in groups.items()})
 
 
 @given(st.text(min_size=1, max_size=120))
@@ -189,8 +182,7 @@ def test_a_group_that_was_not_planned_keeps_its_names_and_gets_no_objects() -> N
 
 
 def pools(name: str, *hosts: str, count: int = 63) -> dict[str, Any]:
-    pool = {"resourceName": "rdma_x", "resourcePrefix": "rdma", "rdmaHcaMax": count, "selectors": {"vendors": ["15b3"]}}
-    return {**entry(name, vendors=["15b3"]), "hosts": list(hosts), "config": {"configList": [pool]}}
+    return a_class(name, *hosts, config=a_config("rdma_x", count, vendors=["15b3"]))
 
 
 def daemon_set(settings: dict[str, Any], **distributions: str) -> dict[str, Any]:

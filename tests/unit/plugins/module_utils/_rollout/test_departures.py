@@ -15,14 +15,13 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.departures im
     removal_in_words,
     slice_in_words,
 )
+from ansible_collections.fabric.rdma.tests.unit.contracts import a_class, a_group, a_plan
 
-PLAN = {
-    "groups": {
-        "a": {"classes": [{"hosts": ["a1", "a2"]}], "wanted": {"a3": []}},
-        "b": {"classes": [{"hosts": ["b1"]}, {"hosts": ["b2"]}]},
-        "never": {"classes": []},
-    }
-}
+PLAN = a_plan(
+    a=a_group(a_class("x", "a1", "a2"), hosts=["a1", "a2", "a3"]),
+    b=a_group(a_class("y", "b1"), a_class("z", "b2")),
+    never=a_group(),
+)
 WHOLE = {"a": ["a1", "a2", "a3"], "b": ["b1", "b2"]}
 
 
@@ -55,13 +54,13 @@ def test_who_is_missing(groups: dict[str, list[str]], names: list[str], missing:
 
 
 def test_discovered_hosts_count() -> None:
-    assert departures({}, ["a1", "x"], WHOLE, ["a"], []) == ({"x": None}, {}, [])
+    assert departures(a_plan(), ["a1", "x"], WHOLE, ["a"], []) == ({"x": None}, {}, [])
     assert departures(PLAN, ["a1", "b1"], {"a": WHOLE["a"]}, ["a"], ["b2"]) == ({"b1": "b"}, {"b2": "b"}, [])
 
 
 def test_a_host_that_has_moved_is_not_missing() -> None:
     """From a to b, which another run has planned already; what a says of it is older."""
-    plan = {"groups": {"a": {"hosts": ["a1", "a2"]}, "b": {"hosts": ["a2", "b1"]}}}
+    plan = a_plan(a=a_group(hosts=["a1", "a2"]), b=a_group(hosts=["a2", "b1"]))
     groups = {"a": ["a1"], "b": ["a2", "b1"]}
     assert departures(plan, [], groups, ["a"], []) == ({}, {}, [])
     assert departures(plan, [], groups, ["a"], ["a2"]) == ({}, {}, ["a2"])
@@ -70,14 +69,14 @@ def test_a_host_that_has_moved_is_not_missing() -> None:
 
 def test_a_group_goes_with_all_of_its_hosts() -> None:
     """Also with those that had no usable port, and are in no class."""
-    plan = {"groups": {"a": {"hosts": ["a1", "bare"], "classes": [{"hosts": ["a1"]}]}, "b": {"hosts": ["b1"]}}}
+    plan = a_plan(a=a_group(a_class("x", "a1"), hosts=["a1", "bare"]), b=a_group(hosts=["b1"]))
     known = ["a1", "bare", "b1"]
     assert departures(plan, known, {"b": ["b1"]}, ["b"], ["a"]) == ({}, {"a1": "a", "bare": "a"}, [])
 
 
 def test_who_was_taken_out_is_taken_out_while_it_is_said() -> None:
     """The run that wrote the plan may not have come as far as the cluster."""
-    taken = {"groups": {"a": PLAN["groups"]["a"]}, "removed": {"b1": "b", "b2": "b"}}
+    taken = a_plan({"removed": {"b1": "b", "b2": "b"}}, a=PLAN["groups"]["a"])
     left = {"a": WHOLE["a"]}
     assert departures(taken, [], left, ["a"], ["b"]) == ({}, {"b1": "b", "b2": "b"}, [])
     assert departures(taken, [], left, ["a"], ["b2"]) == ({}, {"b2": "b"}, [])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import (
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
     CLASS_LABEL,
     GROUP_LABEL,
     INVENTORY_LABEL,

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import LINES
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import CLASS_LABEL, ManifestError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import ManifestError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import (
     driver_objections,
     helm_values,
@@ -22,6 +23,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator impo
     policy_kind,
     policy_name,
 )
+from ansible_collections.fabric.rdma.tests.unit.contracts import a_class, a_group, a_plan
 
 VERSIONS = ["%d.%d.0" % line for line in LINES]
 NEW = ["26.4.0", "26.7.0"]
@@ -39,23 +41,25 @@ def entry(name: str, resource: str, *hosts: str, **selectors: list[str]) -> dict
         "resourceName": resource,
         "resourcePrefix": "rdma",
         "deviceType": "netDevice",
-        "selectors": [{"isRdma": True}],
+        "selectors": {"isRdma": True},
     }
-    return {
-        "name": name,
-        "hosts": list(hosts),
-        "config": {"periodicUpdateInterval": 300, "configList": [pool(resource, **selectors)]},
-        "matches": {host: [{"device": "mlx5_0", "pci": "0000:3b:00.0"}] for host in hosts},
-        "sriov": {"config": {"resourceList": [sriov]}, "versions": "3.5.1 or newer", "reason": None},
-    }
+    match = {"device": "mlx5_0", "pci": "0000:3b:00.0", "if_name": "ib0", "ports": [1]}
+    return a_class(
+        name,
+        *hosts,
+        config={"periodicUpdateInterval": 300, "configList": [pool(resource, **selectors)]},
+        matches={host: [match] for host in hosts},
+        sriov={"config": {"resourceList": [sriov]}, "versions": "3.5.1 or newer", "reason": None},
+    )
 
 
 def plan(**groups: list[dict[str, Any]]) -> dict[str, Any]:
-    entries = {name: {"planned": True, "classes": classes, "errors": []} for name, classes in groups.items()}
     pools = {
         each["resourceName"]: each for rows in groups.values() for row in rows for each in row["config"]["configList"]
     }
-    return {"groups": entries, "cluster": {"config": {"configList": list(pools.values())}, "errors": []}}
+    config = {"periodicUpdateInterval": 300, "configList": list(pools.values())}
+    cluster = {"config": config, "selectors": {}, "hosts": 4, "errors": [], "alternative": None}
+    return a_plan({"cluster": cluster}, **{name: a_group(*classes) for name, classes in groups.items()})
 
 
 def without_prefix(config: dict[str, Any]) -> dict[str, Any]:
@@ -288,7 +292,8 @@ def test_where_there_is_none_for_functions() -> None:
     older = {"config": {"resourceList": []}, "versions": "3.5.1 to 3.7.0", "reason": None}
     with pytest.raises(ManifestError, match=r"class 'g': its .* is exact for versions 3\.5\.1 to 3\.7\.0 only"):
         operator_manifests(plan(g=[{**entry("g", "x", "n"), "sriov": older}]), {"version": "26.4.0", "sriov": ["g"]})
-    value = plan(g=[{**entry("g", "x", "n"), "sriov": {"config": None, "reason": "it has 8 virtual functions"}}])
+    none = {"config": None, "versions": None, "reason": "it has 8 virtual functions"}
+    value = plan(g=[{**entry("g", "x", "n"), "sriov": none}])
     with pytest.raises(
         ManifestError, match="class 'g' has no configuration of the SR-IOV device plugin: it has 8 virtual"
     ):

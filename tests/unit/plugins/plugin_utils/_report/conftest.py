@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.fabric.rdma.tests.unit.contracts import evidence_of
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.samples import (
     a100_plan,
     facts_of,
@@ -24,6 +25,6 @@ def sample() -> dict[str, Any]:
     return {
         "facts": {host: facts_of(host) for host in hosts},
         "plan": a100_plan(["ib-a100-1", "ib-a100-3"], ["ib-a100-2"]),
-        "evidence": [{"schema": 1, "group": "ib-a100", "tests": tests}],
+        "evidence": [evidence_of("ib-a100", *tests)],
         "groups": {"ib-a100": hosts},
     }

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.model import build
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.page import render_html
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.summary import render_summary
+from ansible_collections.fabric.rdma.tests.unit.contracts import a_class, a_config, a_group, a_plan, a_test
 
 CAPTURES = Path(__file__).resolve().parents[4] / "captures"
 VOID = {"meta", "br", "hr", "img", "input", "link"}
@@ -41,8 +42,7 @@ def left_out(host: str, device: str, netdev: str, reason: str) -> dict[str, Any]
 
 def a100_plan(first: list[str], second: list[str]) -> dict[str, Any]:
     """Hosts of the first kind have the cable in mlx5_1, those of the second in mlx5_0."""
-    plan: dict[str, Any] = {"resource": "rdma/rdma_a100", "classes": [], "wanted": {}, "exclusions": []}
-    plan.update(warnings=[], errors=[], environment={})
+    plan = a_group(resource="rdma/rdma_a100", hosts=sorted(first + second))
     down = "port is Down (phys state Disabled), the group wants Active"
     kinds = (
         (first, ("mlx5_1", "0000:a1:00.0", 200.0, "ibp161s0"), ("mlx5_0", "ibp33s0")),
@@ -50,38 +50,26 @@ def a100_plan(first: list[str], second: list[str]) -> dict[str, Any]:
     )
     for hosts, picked, other in kinds:
         port, match = wanted(*picked)
-        config = {"configList": [{"resourceName": "rdma_a100", "selectors": {"ifNames": [picked[3]]}}]}
         plan["classes"].append(
-            {
-                "name": f"ib-a100-{picked[3]}",
-                "hosts": hosts,
-                "selectors": {"ifNames": [picked[3]]},
-                "config": config,
-                "matches": {host: [match] for host in hosts},
-            }
+            a_class(
+                f"ib-a100-{picked[3]}",
+                *hosts,
+                selectors={"ifNames": [picked[3]]},
+                config=a_config("rdma_a100", ifNames=[picked[3]]),
+                matches={host: [match] for host in hosts},
+            )
         )
         for host in hosts:
             plan["wanted"][host] = [port]
             plan["environment"][host] = {"NCCL_IB_HCA": f"={picked[0]}:1"}
             plan["exclusions"].append(left_out(host, *other, down))
             plan["exclusions"].append(left_out(host, "mlx5_bond_0", "bond0", "Ethernet bond bond0 (active-backup)"))
-    return {"schema": 1, "groups": {"ib-a100": plan}, "warnings": []}
+    return a_plan(**{"ib-a100": plan})
 
 
 def measurement(client: str, server: str, gbps: float | None, verdict: str = "pass") -> dict[str, Any]:
-    return {
-        "test": "ib_write_bw",
-        "client": {"host": client, "device": "mlx5_1", "port": 1},
-        "server": {"host": server, "device": "mlx5_1", "port": 1},
-        "message_bytes": 65536,
-        "iterations": 200,
-        "mtu_bytes": 4096,
-        "bandwidth_gbps": None if gbps is None else {"peak": gbps, "average": gbps},
-        "latency_us": None,
-        "floor": {"min_gbps": 180},
-        "verdict": verdict,
-        "message": "" if verdict == "pass" else "Port number 1 state is Down",
-    }
+    message = "" if verdict == "pass" else "Port number 1 state is Down"
+    return a_test(client, server, gbps, verdict=verdict, message=message)
 
 
 def untested(*hosts: str, defect: bool) -> list[dict[str, Any]]:

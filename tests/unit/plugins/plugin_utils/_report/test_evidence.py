@@ -13,6 +13,7 @@ from hypothesis import given
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.model import build
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.page import render_html
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.summary import SUMMARY_WIDTH, render_summary
+from ansible_collections.fabric.rdma.tests.unit.contracts import evidence_of
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.samples import (
     JUNK,
     Page,
@@ -45,15 +46,15 @@ def test_what_was_measured_earlier_says_so(sample: dict[str, Any]) -> None:
 
 
 def test_what_was_measured_in_this_run_is_not_mixed_with_a_file(sample: dict[str, Any]) -> None:
-    old = {"schema": 1, "group": "ib-a100", "tests": [measurement("ib-a100-1", "ib-a100-2", 20, "fail")]}
+    old = evidence_of("ib-a100", measurement("ib-a100-1", "ib-a100-2", 20, "fail"))
     model = model_of(sample, earlier=[saved(old)])
     assert model["groups"][0]["state"] == "ok"
     assert "earlier" not in Page(render_html(model)).words()
 
 
 def test_files_that_say_nothing_of_this_cluster_are_left_out(sample: dict[str, Any]) -> None:
-    gone = {"schema": 1, "group": "ib-v100", "tests": [measurement("old-1", "old-2", 1, "fail")]}
-    moved = {"schema": 1, "group": "ib-a100", "tests": [measurement("ib-a100-1", "left", 1, "fail")]}
+    gone = evidence_of("ib-v100", measurement("old-1", "old-2", 1, "fail"))
+    moved = evidence_of("ib-a100", measurement("ib-a100-1", "left", 1, "fail"))
     files = [saved(gone, "ib-v100.json"), saved(moved), saved("{", "half.json"), saved({"schema": 9}, "new.json")]
     sample["evidence"] = []
     model = model_of(sample, earlier=files)
@@ -66,6 +67,18 @@ def test_files_that_say_nothing_of_this_cluster_are_left_out(sample: dict[str, A
         ("info", "Earlier measurements of what is no RDMA group any more are left out"),
     ]
     assert "old-1" not in Page(render_html(model)).words()
+
+
+def test_evidence_of_another_form_is_left_out_with_the_place_that_is_wrong(sample: dict[str, Any]) -> None:
+    (old,) = sample["evidence"]
+    sample["evidence"] = []
+    old["tests"][1]["bandwidth_gbps"] = {"peak": None, "average": "fast"}
+    model = model_of(sample, earlier=[saved(old)])
+    assert [item["text"] for item in model["notes"]] == [
+        "evidence/ib-a100.json is left out, it cannot be read: tests[1].bandwidth_gbps.average is 'fast'; expected a number; put it "
+        "right, or measure again"
+    ]
+    assert model["groups"][0]["measurements"] == 0
 
 
 @given(JUNK, JUNK)

@@ -1,0 +1,145 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The form of a plan, as docs/plan.schema.json describes it with a word on every key. Private. Types only."""
+
+from __future__ import annotations
+
+import typing as t
+
+__all__ = [
+    "Class",
+    "Cluster",
+    "Config",
+    "Exclusion",
+    "Group",
+    "Match",
+    "Plan",
+    "Pool",
+    "Port",
+    "RailRow",
+    "Refused",
+    "Resource",
+    "Selectors",
+    "Sriov",
+]
+
+Selectors = t.Dict[str, t.List[str]]
+
+
+class Port(t.TypedDict):
+    device: str
+    port: int
+    rate_gbps: t.Optional[float]
+    link_layer: str
+    netdev: t.Optional[str]
+    pci: t.Optional[str]
+
+
+class Refused(t.TypedDict):
+    device: str
+    port: t.Optional[int]
+    netdev: t.Optional[str]
+    reason: str
+
+
+class Exclusion(Refused):
+    host: str
+
+
+class _OfRail(t.TypedDict, total=False):
+    resource: str
+    rail: int
+
+
+class Match(_OfRail):
+    device: str
+    pci: str
+    if_name: str
+    ports: t.List[int]
+
+
+class Resource(t.TypedDict):
+    resource: str
+    rail: t.Optional[int]
+
+
+class Pool(Resource):
+    selectors: Selectors
+
+
+class RailRow(t.TypedDict):
+    rail: int
+    resource: str
+    gpus: t.List[str]
+    devices: t.List[str]
+
+
+class _Entry(t.TypedDict):
+    resourceName: str
+    resourcePrefix: str
+    rdmaHcaMax: int
+    selectors: Selectors
+
+
+class Config(t.TypedDict):
+    periodicUpdateInterval: int
+    configList: t.List[_Entry]
+
+
+class Sriov(t.TypedDict):
+    config: t.Optional[t.Dict[str, t.Any]]
+    versions: t.Optional[str]
+    reason: t.Optional[str]
+
+
+class Class(t.TypedDict):
+    name: str
+    wishes: str
+    hosts: t.List[str]
+    selectors: Selectors
+    matched_later: t.List[str]
+    pools: t.List[Pool]
+    config: t.Optional[Config]
+    matches: t.Dict[str, t.List[Match]]
+    reason: t.Optional[str]
+    sriov: Sriov
+
+
+class Group(t.TypedDict):
+    resource: str
+    resources: t.List[Resource]
+    planned: bool
+    kept: t.Optional[str]
+    hosts: t.List[str]
+    cached: t.Dict[str, t.Optional[str]]
+    malformed: t.Dict[str, str]
+    classes: t.List[Class]
+    wanted: t.Dict[str, t.List[Port]]
+    rails: t.Dict[str, t.List[RailRow]]
+    exclusions: t.List[Exclusion]
+    environment: t.Dict[str, t.Dict[str, str]]
+    warnings: t.List[str]
+    errors: t.List[str]
+
+
+class Cluster(t.TypedDict):
+    config: t.Optional[Config]
+    selectors: t.Dict[str, Selectors]
+    hosts: int
+    errors: t.List[str]
+    alternative: t.Optional[str]
+
+
+class _OfFile(t.TypedDict, total=False):
+    removed: t.Dict[str, t.Optional[str]]
+    remove: t.List[str]
+
+
+class Plan(_OfFile):
+    """removed and remove are there once it was joined with that of an earlier run."""
+
+    schema: int
+    groups: t.Dict[str, Group]
+    cluster: Cluster
+    warnings: t.List[str]

@@ -1,0 +1,19 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What nodes and objects are marked with. Private. Pure."""
+
+from __future__ import annotations
+
+__all__ = ["APP_NAME", "CLASS_LABEL", "GROUP_LABEL", "INVENTORY_LABEL", "MANAGED_BY", "POD_SECURITY"]
+
+# Selects the nodes of a class; the rollout sets it on them.
+CLASS_LABEL = "rdma.fabric/class"
+# On the objects: which group of the inventory they are for, so that a run that did not plan it leaves them alone.
+GROUP_LABEL = "rdma.fabric/group"
+# On the objects: which inventory they are of, so that two that share a cluster leave each other's alone.
+INVENTORY_LABEL = "rdma.fabric/inventory"
+MANAGED_BY = "fabric.rdma"
+APP_NAME = "rdma-shared-dp"
+# Labels of a namespace that say which Pods it may have (k8s.io/pod-security-admission/api).
+POD_SECURITY = "pod-security.kubernetes.io/"
