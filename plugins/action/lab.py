@@ -14,7 +14,8 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ansible_collections.fabric.rdma.plugins.plugin_utils._lab import Lab, LabError, LabResult, LabSpec, plan_nodes
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab import Lab, LabResult, LabSpec, plan_nodes
 
 ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
     "state": {"type": "str", "choices": ["present", "absent", "status"], "default": "present"},
@@ -45,7 +46,7 @@ class ActionModule(ActionBase):
         lab = Lab(args["directory"], lambda message: display.display(message, stderr=True))
         try:
             found = _act(lab, args, bool(self._task.check_mode))
-        except LabError as exc:
+        except FabricError as exc:
             raise AnsibleActionFail(str(exc)) from exc
         except OSError as exc:
             raise AnsibleActionFail(f"the lab in {lab.directory}: {exc}") from exc

@@ -87,7 +87,8 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 from ansible.utils.unsafe_proxy import wrap_var
 
-from ansible_collections.fabric.rdma.plugins.plugin_utils._report import ReportError, build, render_html
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report import build, render_html
 
 
 def rdma_report_html(
@@ -112,7 +113,7 @@ def rdma_report_html(
                 )
             ),
         )
-    except ReportError as exc:
+    except FabricError as exc:
         raise AnsibleFilterError(f"fabric.rdma.rdma_report_html: {exc}") from exc
 
 

@@ -74,7 +74,8 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 from ansible.utils.unsafe_proxy import wrap_var
 
-from ansible_collections.fabric.rdma.plugins.plugin_utils._report import ReportError, build, render_summary
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report import build, render_summary
 
 
 def rdma_report_summary(
@@ -106,7 +107,7 @@ def rdma_report_summary(
                 )
             ),
         )
-    except ReportError as exc:
+    except FabricError as exc:
         raise AnsibleFilterError(f"fabric.rdma.rdma_report_summary: {exc}") from exc
 
 

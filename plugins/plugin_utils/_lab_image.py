@@ -31,6 +31,8 @@ import time
 import typing as t
 from dataclasses import asdict, dataclass, field
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+
 __all__ = [
     "TOOL_PACKAGES",
     "Alive",
@@ -375,7 +377,7 @@ mke2fs -q -F -t ext4 -L lab-root -m 0 -E lazy_itable_init=1,lazy_journal_init=1 
 """
 
 
-class LabError(Exception):
+class LabError(FabricError):
     """Something that the operator can act on; the text says what."""
 
 
@@ -661,8 +663,8 @@ def require_tools(names: t.Iterable[str]) -> None:
     if packages:
         sudo = "" if os.geteuid() == 0 else "sudo "
         raise LabError(
-            f"the lab needs programs that are not installed on this machine; install them with: {sudo}apt-get install "
-            f"--yes {' '.join(packages)}"
+            "the lab needs programs that are not installed on this machine",
+            f"install them with: {sudo}apt-get install --yes {' '.join(packages)}",
         )
 
 

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.text import alike
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import outcome_lines
 
@@ -102,8 +103,8 @@ _TITLES = {
 _MOST = 1e18
 
 
-class ReportError(Exception):
-    """Input that is no report input; the text is for the user."""
+class ReportError(FabricError):
+    """Input that is no report input."""
 
 
 def clean(value: t.Any, limit: int = _MAX_TEXT) -> str:

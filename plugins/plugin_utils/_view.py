@@ -12,9 +12,10 @@ import re
 import typing as t
 from pathlib import Path
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import read
 from ansible_collections.fabric.rdma.plugins.module_utils._base.schema import Checker
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import PlanError, validate_wishes
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import validate_wishes
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.ports import usable_ports
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import foreign_facts
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.departures import (
@@ -79,12 +80,12 @@ _DEEPEST = 60
 _MOST_PARTS = 500_000
 
 
-class ViewError(Exception):
-    """An inventory that makes no sense; the text is for the user."""
+class ViewError(FabricError):
+    """An inventory that makes no sense."""
 
 
-class PlainError(ValueError):
-    """A value that is nested too deeply, or has too many parts; the text is for the user."""
+class PlainError(FabricError):
+    """A value that is nested too deeply, or has too many parts."""
 
 
 class Plainer:
@@ -304,7 +305,8 @@ def _add_group(
     if differing and (known["facts"] or known["malformed"]):
         variable, host = next(iter(differing.items()))
         raise ViewError(
-            f"group {name}: {variable} differs between hosts {hosts[0]} and {host}; set it for the group, not for a host"
+            f"group {name}: {variable} differs between hosts {hosts[0]} and {host}",
+            "set it for the group, not for a host",
         )
     wishes = wishes or dict.fromkeys(_WISHES)
     if not known["facts"]:
@@ -334,10 +336,7 @@ def unusable_hosts(view: t.Mapping[str, t.Any]) -> t.Dict[str, str]:
     unusable = dict(view.get("malformed") or {})
     for name, group in view["groups"].items():
         # not the resource: a host can be looked at before its group has one
-        try:
-            want = validate_wishes(name, {"resource": {"name": "any"}, "want": group["want"]})["want"]
-        except PlanError as exc:
-            raise ViewError(str(exc)) from exc
+        want = validate_wishes(name, {"resource": {"name": "any"}, "want": group["want"]})["want"]
         for host in group["hosts"]:
             if host in view["facts"]:
                 wanted, refused = usable_ports(view["facts"][host], want)
@@ -404,8 +403,8 @@ _PLANNED = {
 
 def _unreadable(path: str, sort: str, why: str) -> ViewError:
     return ViewError(
-        f"{path} cannot be read as the {sort} of an earlier run ({why}); put it right, or move it away to start without it. "
-        "Nothing was written."
+        f"{path} cannot be read as the {sort} of an earlier run ({why})",
+        "put it right, or move it away to start without it. Nothing was written.",
     )
 
 

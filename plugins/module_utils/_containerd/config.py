@@ -18,6 +18,7 @@ import os
 import posixpath
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.toml import (
     Refused,
     TomlError,
@@ -78,7 +79,7 @@ _DEFAULT_RUNTIME: Json = {
 _DEPRECATED = {"default_runtime": "default", "untrusted_workload_runtime": "untrusted"}
 
 
-class ConfigError(ValueError):
+class ConfigError(FabricError):
     """A configuration with which containerd would not start, or of which it is not clear what it would read."""
 
 
@@ -149,8 +150,8 @@ def load(
             if not files:
                 return []
             raise ConfigError(
-                f"{path} is imported and is not there, or is no file: containerd would not start. Put it back, or remove it from "
-                "the imports"
+                f"{path} is imported and is not there, or is no file: containerd would not start",
+                "Put it back, or remove it from the imports",
             )
         try:
             data = parse(text)
@@ -220,7 +221,8 @@ def _imports(
             # early releases of 1.6 look for it from the daemon's directory, late ones from the file's
             raise ConfigError(
                 f"{path} imports the relative pattern {pattern}, of which releases of containerd 1.6 make different "
-                f"things; write it as {absolute}"
+                f"things",
+                f"write it as {absolute}",
             )
         yield from found
 
@@ -511,7 +513,7 @@ def _with(
         if problem is None:
             return after
         reasons.append(f"{place.path}: {problem}")
-    raise Refused(f"{reasons[-1]}. Set {_SPEC} of the runtime handler {name} there by hand")
+    raise Refused(f"{reasons[-1]}", f"Set {_SPEC} of the runtime handler {name} there by hand")
 
 
 def _places(
@@ -614,7 +616,7 @@ def _without(
                 try:
                     after[path] = remove_value(after[path], (*table, _SPEC))
                 except Refused as exc:
-                    raise Refused(f"{path}: {exc}. Remove {_SPEC} of the runtime handler {name} by hand") from exc
+                    raise Refused(f"{path}: {exc}", f"Remove {_SPEC} of the runtime handler {name} by hand") from exc
     then = _reload(files, after, generation, root_path)
     found = effective(then, generation)
     wanted = {

@@ -14,6 +14,8 @@ import math
 import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+
 __all__ = [
     "RLIMITS",
     "UNLIMITED",
@@ -70,8 +72,8 @@ _READ = {
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-class SpecError(Exception):
-    """A specification or a wish that cannot be used; the text is for the user."""
+class SpecError(FabricError):
+    """A specification or a wish that cannot be used."""
 
 
 class Rlimit(t.NamedTuple):

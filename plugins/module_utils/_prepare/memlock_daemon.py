@@ -15,8 +15,9 @@ import re
 import time
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import read
-from ansible_collections.fabric.rdma.plugins.module_utils._containerd.cri import Cri, CriError
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.cri import Cri
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.limits import Limit, parse_limits
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_plan import MemlockError
 
@@ -212,12 +213,13 @@ def find_daemon(node: Node) -> t.Tuple[int, str]:
     if strange:
         raise MemlockError(
             f"containerd is run by {', '.join(sorted(set(strange)))}, which is none of "
-            f"{', '.join(sorted(_DISTRIBUTIONS))}; raise the limit as that distribution documents it, or lift it in "
-            "the unit (LimitMEMLOCK=infinity)"
+            f"{', '.join(sorted(_DISTRIBUTIONS))}",
+            "raise the limit as that distribution documents it, or lift it in the unit (LimitMEMLOCK=infinity)",
         )
     raise MemlockError(
-        "no containerd that serves Kubernetes runs here; start it, or set rdma_memlock.enabled to false "
-        "(for the Docker engine set default-ulimits in /etc/docker/daemon.json, for CRI-O default_ulimits in crio.conf.d)"
+        "no containerd that serves Kubernetes runs here",
+        "start it, or set rdma_memlock.enabled to false "
+        "(for the Docker engine set default-ulimits in /etc/docker/daemon.json, for CRI-O default_ulimits in crio.conf.d)",
     )
 
 
@@ -237,7 +239,7 @@ def _start(node: Node, pid: int) -> t.Tuple[str, float]:
     fields = node.proc_text(f"{pid}/stat").rpartition(")")[2].split()
     booted = re.search(r"^btime (\d+)$", node.proc_text("stat"), re.MULTILINE)
     if len(fields) < 20 or not booted:
-        raise MemlockError(f"process {pid} of containerd is gone; run again")
+        raise MemlockError(f"process {pid} of containerd is gone", "run again")
     return fields[19], int(booted.group(1)) + int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
 
@@ -332,7 +334,7 @@ def cri_status(node: Node, socket_path: str) -> Json:
     """The status of the runtime; MemlockError when it does not answer."""
     try:
         return node.cri(socket_path).status()
-    except CriError as exc:
+    except FabricError as exc:
         raise MemlockError(f"containerd's CRI does not answer: {exc}") from exc
 
 

@@ -15,6 +15,7 @@ import re
 import typing as t
 import zlib
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.limits import (
     Limit,
     limit_text,
@@ -56,8 +57,8 @@ _ADOPTED_NAME = "fabric-rdma-from-%s.json"
 _INVENTED = {"type": "RLIMIT_NOFILE", "hard": 1024, "soft": 1024}
 
 
-class MemlockError(Exception):
-    """A wish that makes no sense, or a node on which it cannot be fulfilled; the text is for the user."""
+class MemlockError(FabricError):
+    """A wish that makes no sense, or a node on which it cannot be fulfilled."""
 
 
 class Wish(t.NamedTuple):
@@ -84,7 +85,7 @@ class SpecPlan(t.NamedTuple):
 
 
 def parse_wish(wish: t.Mapping[str, t.Any]) -> Wish:
-    """A wish as users write it ({method, handlers, soft, hard}); MemlockError names the key, the value and what is allowed."""
+    """A wish as users write it ({method, handlers, soft, hard}); FabricError names the key, the value and what is allowed."""
     wrong = problems("rdma_memlock", wish)
     if wrong:
         raise MemlockError("; ".join(wrong))
@@ -93,13 +94,10 @@ def parse_wish(wish: t.Mapping[str, t.Any]) -> Wish:
         handlers = None
     elif method == "limit" and wish.get("enabled", True) is not False:
         raise MemlockError(
-            "rdma_memlock.method limit is for all runtime handlers; take handlers out, or use method spec"
+            "rdma_memlock.method limit is for all runtime handlers", "take handlers out, or use method spec"
         )
-    try:
-        soft = wish.get("soft", "unlimited")
-        (rlimit,) = parse_rlimits([{"type": "MEMLOCK", "soft": soft, "hard": wish.get("hard", "unlimited")}])
-    except SpecError as exc:
-        raise MemlockError(str(exc)) from exc
+    soft, hard = wish.get("soft", "unlimited"), wish.get("hard", "unlimited")
+    (rlimit,) = parse_rlimits([{"type": "MEMLOCK", "soft": soft, "hard": hard}])
     return Wish(method, None if handlers is None else sorted(set(handlers)), rlimit)
 
 
@@ -196,12 +194,13 @@ def _load(read: t.Callable[[str], t.Optional[bytes]], path: str, name: str) -> J
     if data is None:
         raise SpecError(
             f"base_runtime_spec {path} of the runtime handler {name} is not there; after its next start containerd "
-            "would run no Pod. Put the file back, or remove the setting"
+            "would run no Pod",
+            "Put the file back, or remove the setting",
         )
     spec = load_spec(data, path)
     reason = check_startable(spec, path)
     if reason:
-        raise SpecError(f"{reason}. Repair the file, or remove base_runtime_spec of the runtime handler {name}")
+        raise SpecError(f"{reason}", f"Repair the file, or remove base_runtime_spec of the runtime handler {name}")
     return spec
 
 

@@ -7,18 +7,14 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_choice import OfedError, ofed_needs
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.gpudirect import GpudirectError, gpudirect_needs
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_plan import MemlockError, memlock_needs
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage import StorageError, storage_needs
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_choice import ofed_needs
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.gpudirect import gpudirect_needs
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_plan import memlock_needs
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage import storage_needs
 
-__all__ = ["NeedsError", "host_needs"]
+__all__ = ["host_needs"]
 
 Json = t.Dict[str, t.Any]
-
-
-class NeedsError(Exception):
-    """Wishes that make no sense for the host; the text is for the user."""
 
 
 def host_needs(facts: t.Mapping[str, t.Any], wishes: t.Mapping[str, t.Any]) -> Json:
@@ -28,22 +24,18 @@ def host_needs(facts: t.Mapping[str, t.Any], wishes: t.Mapping[str, t.Any]) -> J
     with runtime, ``nvidia_peermem`` with devices and gpus. wishes: {ofed, link_layer, storage, duplicates, host, memlock,
     gpudirect}, each as the group has it, all optional. What else is in the value of a role, the function that makes it tells.
 
-    A host for which every `needed` is false is converged: no role has to run on it. NeedsError for a wish that cannot be
+    A host for which every `needed` is false is converged: no role has to run on it. FabricError for a wish that cannot be
     fulfilled there.
     """
-    needs: Json = {}
-    try:
-        needs["ofed"] = ofed_needs(facts, wishes.get("ofed") or {}, wishes.get("link_layer") or "InfiniBand")
-        if "storage" in facts:
-            needs["storage_prereqs"] = storage_needs(
-                facts, wishes.get("storage"), wishes.get("duplicates") or (), wishes.get("host")
-            )
-        if "runtime" in facts:
-            needs["containerd_memlock"] = memlock_needs(facts, wishes.get("memlock") or {})
-        if "nvidia" in facts and "devices" in facts:
-            needs["nvidia_peermem"] = gpudirect_needs(facts, wishes.get("gpudirect") or "auto")
-    except (OfedError, StorageError, MemlockError, GpudirectError) as exc:
-        raise NeedsError(str(exc)) from exc
+    needs: Json = {"ofed": ofed_needs(facts, wishes.get("ofed") or {}, wishes.get("link_layer") or "InfiniBand")}
+    if "storage" in facts:
+        needs["storage_prereqs"] = storage_needs(
+            facts, wishes.get("storage"), wishes.get("duplicates") or (), wishes.get("host")
+        )
+    if "runtime" in facts:
+        needs["containerd_memlock"] = memlock_needs(facts, wishes.get("memlock") or {})
+    if "nvidia" in facts and "devices" in facts:
+        needs["nvidia_peermem"] = gpudirect_needs(facts, wishes.get("gpudirect") or "auto")
     peermem = needs.get("nvidia_peermem")
     if peermem and needs["ofed"].get("driver") and peermem["problems"] and not peermem["managed"]:
         # another driver may bring the symbol; the role decides again with the facts of then

@@ -12,6 +12,7 @@ from __future__ import annotations
 import textwrap
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.text import WIDTH, printable
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage import (
     LONGHORN_PATH,
@@ -22,7 +23,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage impo
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import problems
 
-__all__ = ["StorageError", "duplicate_initiators", "storage_checks", "storage_needs", "storage_table"]
+__all__ = ["duplicate_initiators", "storage_checks", "storage_needs", "storage_table"]
 
 Json = t.Dict[str, t.Any]
 Facts = t.Mapping[str, t.Any]
@@ -33,10 +34,6 @@ _PACKAGES: t.Dict[t.Optional[str], t.Dict[str, str]] = {
     None: {"iscsi": "open-iscsi", "nfs": "nfs-utils", "dm_crypt": "cryptsetup"},
 }
 _FILE_SYSTEMS = ("ext4", "xfs")
-
-
-class StorageError(Exception):
-    """A wish that makes no sense; the text is for the user."""
 
 
 class _Finding(t.NamedTuple):
@@ -56,7 +53,7 @@ def _wish(wish: t.Optional[t.Mapping[str, t.Any]]) -> Json:
     given = dict(wish or {})
     wrong = problems("rdma_storage", given)
     if wrong:
-        raise StorageError("; ".join(wrong))
+        raise WishError("; ".join(wrong))
     result = {**_WISHES, **given}
     return {**result, "path": result["path"] or ""}
 
@@ -319,7 +316,7 @@ def storage_checks(
 ) -> t.List[Json]:
     """[{check, status: ok|warning|error, message, remedy: text or None}] of a host.
 
-    facts: ansible_facts.rdma with the subsets kernel and storage. wish: rdma_storage (StorageError when it makes no sense).
+    facts: ansible_facts.rdma with the subsets kernel and storage. wish: rdma_storage (WishError when it makes no sense).
     duplicates: the answer of duplicate_initiators() for all hosts, among which this one is called host.
     """
     return [

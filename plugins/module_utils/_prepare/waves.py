@@ -14,12 +14,12 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import MAX_LEVELS
 
 __all__ = [
     "ROLES",
     "STAYED",
-    "WavesError",
     "earlier",
     "gone",
     "outcome_lines",
@@ -46,31 +46,25 @@ _PREFIXES = re.compile(
 ROLES = ("ofed", "storage_prereqs", "containerd_memlock", "nvidia_peermem")
 
 
-class WavesError(Exception):
-    """A wish about waves that makes no sense; the text is for the user."""
-
-
 def share(value: t.Any, count: int, variable: str) -> int:
     """How many of count hosts a number (3, "3") or a percentage ("10%") stands for: at least one, percentages rounded down.
 
-    The same as Ansible makes of ``serial`` (ansible.utils.helpers.pct_to_int). WavesError for anything else.
+    The same as Ansible makes of ``serial`` (ansible.utils.helpers.pct_to_int). WishError for anything else.
     """
     text = str(value).strip()
     found = re.match(r"([0-9]{1,9})(%?)\Z", text, re.ASCII)
     if isinstance(value, bool) or not found or int(found.group(1)) < 1:
-        raise WavesError(
-            f'{variable} is {value!r}; expected a number of hosts from 1 on, or a percentage such as "10%"'
-        )
+        raise WishError(f'{variable} is {value!r}; expected a number of hosts from 1 on, or a percentage such as "10%"')
     number = int(found.group(1))
     if found.group(2) and number > 100:
-        raise WavesError(f"{variable} is {value!r}; a percentage is at most 100")
+        raise WishError(f"{variable} is {value!r}; a percentage is at most 100")
     return max(1, number * count // 100) if found.group(2) else number
 
 
 def _levels(serial: t.Any) -> t.List[t.Any]:
     levels = list(serial) if isinstance(serial, (list, tuple)) else [serial]
     if not 1 <= len(levels) <= MAX_LEVELS:
-        raise WavesError(
+        raise WishError(
             f"rdma_serial has {len(levels)} entries; expected 1 to {MAX_LEVELS}, of which the last is repeated until no "
             "host is left"
         )
@@ -93,7 +87,7 @@ def plan_turns(
     more of them takes several turns. Those of `interrupted`, whose last change never came to its end, come first, so that a run
     that was killed begins where it was.
 
-    Turns of one level may be taken in any order, those of a lower level come first. WavesError for wishes that make no sense.
+    Turns of one level may be taken in any order, those of a lower level come first. WishError for wishes that make no sense.
     """
     # a run that was killed may have left them out of work, whatever is still to be done there
     away = {*away, *interrupted}

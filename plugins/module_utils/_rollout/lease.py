@@ -160,7 +160,7 @@ class Lease:
             found = self._find()
             if found is None or found["spec"].get("holderIdentity") != self.holder:
                 whose = "is gone" if found is None else f"is held by {found['spec'].get('holderIdentity')} now"
-                raise KubeError(f"{self._shown} {whose}: this rollout was told to stop. Run again.", 409)
+                raise KubeError(f"{self._shown} {whose}: this rollout was told to stop", 409, "Run again.")
             try:
                 self.kube.request("PUT", self._path, "renew " + self._shown, body=self._body(found))
             except KubeError as exc:

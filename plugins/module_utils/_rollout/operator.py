@@ -420,7 +420,8 @@ def _check_kubelets(entry: t.Mapping[str, t.Any], settings: t.Mapping[str, t.Any
         if root is not None:
             raise ManifestError(
                 f"host {host} of class '{entry['name']}' runs {known[host]}, whose kubelet has its directory in "
-                f"{root}; DaemonSets of the Network Operator know {KUBELET_ROOT} only. Use engine: daemonset"
+                f"{root}; DaemonSets of the Network Operator know {KUBELET_ROOT} only",
+                "Use engine: daemonset",
             )
 
 
@@ -521,13 +522,15 @@ def _sriov_config(entry: t.Mapping[str, t.Any]) -> Json:
     if not found.get("config"):
         raise ManifestError(
             f"class '{entry['name']}' has no configuration of the SR-IOV device plugin: "
-            f"{found.get('reason') or 'the plan has none'}. Take its group out of rdma_rollout.sriov"
+            f"{found.get('reason') or 'the plan has none'}",
+            "Take its group out of rdma_rollout.sriov",
         )
     # those of releases with policies for nodes are newer than all that the planner tells apart
     if not str(found.get("versions")).endswith(_OR_NEWER):
         raise ManifestError(
             f"class '{entry['name']}': its configuration of the SR-IOV device plugin is exact for versions {found.get('versions')} only, "
-            "and the operator brings a newer one, which may offer more. Take its group out of rdma_rollout.sriov"
+            "and the operator brings a newer one, which may offer more",
+            "Take its group out of rdma_rollout.sriov",
         )
     return t.cast(Json, found["config"])
 

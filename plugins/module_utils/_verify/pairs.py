@@ -14,6 +14,7 @@ import re
 import typing as t
 from dataclasses import dataclass
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.text import (
     hosts_label,
     printable,
@@ -76,23 +77,23 @@ class Settings:
     def __post_init__(self) -> None:
         unknown = [test for test in self.tests if test not in PROGRAMS]
         if unknown:
-            raise ValueError(f"test {unknown[0]} is unknown; there are {', '.join(PROGRAMS)}")
+            raise WishError(f"test {unknown[0]} is unknown; there are {', '.join(PROGRAMS)}")
         if self.topology not in TOPOLOGIES:
-            raise ValueError(f"topology {self.topology!r} is unknown; there are {', '.join(TOPOLOGIES)}")
+            raise WishError(f"topology {self.topology!r} is unknown; there are {', '.join(TOPOLOGIES)}")
         if not 0 <= self.min_share <= 1:
-            raise ValueError(f"min_share is {self.min_share:g}; allowed is 0 to 1")
+            raise WishError(f"min_share is {self.min_share:g}; allowed is 0 to 1")
         for key in ("timeout", "forks"):
             if getattr(self, key) < 1:
-                raise ValueError(f"{key} is {getattr(self, key)}; allowed is 1 or more")
+                raise WishError(f"{key} is {getattr(self, key)}; allowed is 1 or more")
 
 
 def settings_from(given: t.Mapping[str, t.Any]) -> Settings:
-    """Settings from variables; None stands for the default. ValueError names an unknown key or a value that makes no sense."""
+    """Settings from variables; None stands for the default. WishError names an unknown key or a value that makes no sense."""
     defaults = Settings()
     values: t.Dict[str, t.Any] = {}
     for key, value in given.items():
         if key not in Settings.__dataclass_fields__:
-            raise ValueError(f"setting {key} is unknown; there are {', '.join(Settings.__dataclass_fields__)}")
+            raise WishError(f"setting {key} is unknown; there are {', '.join(Settings.__dataclass_fields__)}")
         if value is None or (value == "" and key in ("min_gbps", "max_us")):
             continue
         try:
@@ -107,7 +108,7 @@ def settings_from(given: t.Mapping[str, t.Any]) -> Settings:
                     raise ValueError(value)
                 values[key] = int(value) if isinstance(getattr(defaults, key), int) else number
         except (OverflowError, TypeError, ValueError):
-            raise ValueError(f"setting {key} is {value!r}, which is not a number") from None
+            raise WishError(f"setting {key} is {value!r}, which is not a number") from None
     return Settings(**values)
 
 
