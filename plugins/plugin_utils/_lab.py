@@ -71,7 +71,6 @@ __all__ = [
     "LabResult",
     "LabSpec",
     "NodePlan",
-    "NodeStatus",
     "config_archive",
     "console_tail",
     "fabric_links",

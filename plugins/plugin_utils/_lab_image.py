@@ -35,7 +35,6 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import Fa
 
 __all__ = [
     "TOOL_PACKAGES",
-    "Alive",
     "AptSource",
     "Image",
     "ImageRecipe",
@@ -48,7 +47,6 @@ __all__ = [
     "find_tool",
     "locked",
     "machine_sources",
-    "missing_tools",
     "mmdebstrap_command",
     "packages_stanza_script",
     "parse_deb822",
@@ -652,14 +650,14 @@ def _search_path() -> str:
     return os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"])
 
 
-def missing_tools(names: t.Iterable[str]) -> list[str]:
+def _missing_tools(names: t.Iterable[str]) -> list[str]:
     """The Debian packages of those programs which are not there, sorted."""
     return sorted({TOOL_PACKAGES[name] for name in names if find_tool(name) is None})
 
 
 def require_tools(names: t.Iterable[str]) -> None:
     """Raises LabError with the line to type when a program is missing."""
-    packages = missing_tools(names)
+    packages = _missing_tools(names)
     if packages:
         sudo = "" if os.geteuid() == 0 else "sudo "
         raise LabError(

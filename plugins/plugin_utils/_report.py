@@ -23,6 +23,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
 from ansible_collections.fabric.rdma.plugins.module_utils._base.text import alike
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import outcome_lines
 
@@ -137,13 +138,8 @@ def _maps(value: t.Any) -> list[Json]:
     return [_map(item) for item in _list(value) if isinstance(item, t.Mapping)]
 
 
-def _natural(text: str) -> list[tuple[int, int, str]]:
-    parts = re.split(r"(\d+)", text)
-    return [(0, int(part), "") if part.isdigit() and part.isascii() else (1, 0, part) for part in parts]
-
-
 def _hosts(names: t.Iterable[str]) -> Json:
-    ordered = [clean(name, 120) for name in sorted(names, key=_natural)]
+    ordered = [clean(name, 120) for name in sorted(names, key=natural_key)]
     inline = ordered if len(ordered) <= _MAX_INLINE_HOSTS + 1 else ordered[:_MAX_INLINE_HOSTS]
     return {"count": len(ordered), "inline": ", ".join(inline), "rest": ordered[len(inline) :]}
 
@@ -264,7 +260,7 @@ def _panels(devices: list[Json], gpus: list[Json], views: dict[str, Json]) -> li
         return "unknown" if node is None else str(node)
 
     last = {"unknown": 1, "software": 2}
-    keys = sorted({numa(item) for item in [*devices, *gpus]}, key=lambda key: (last.get(key, 0), _natural(key)))
+    keys = sorted({numa(item) for item in [*devices, *gpus]}, key=lambda key: (last.get(key, 0), natural_key(key)))
     panels = []
     for key in keys:
         cards: dict[str, list[Json]] = {}
@@ -421,7 +417,7 @@ def _measured(tests: list[Json], name: str, latency: bool) -> Json:
         inside = row["floor"] is not None and 0 < row["floor"] <= top and row["floor"] / top > 0.004
         row["tick"] = f"{100 * row['floor'] / top:.1f}" if inside else None
     matrix = None
-    hosts = sorted({host for row in rows for host in row["hosts"]}, key=_natural)
+    hosts = sorted({host for row in rows for host in row["hosts"]}, key=natural_key)
     if 3 <= len(hosts) <= _MAX_MATRIX_HOSTS:
         best: dict[tuple[str, str], Json] = {}
         for row in rows:
@@ -514,7 +510,7 @@ def _earlier(saved: t.Any, groups: t.Mapping[str, list[str]], current: t.Collect
             notes.append({"state": "info", "text": clean(f"{group}: {gone} left out, of hosts that are not in it now")})
         found[group] = {"tests": kept, "untested": rows, "earlier": _time(stat.get("mtime"))}
     if strangers:
-        names = ", ".join(sorted(strangers, key=_natural)[:8]) + (", ..." if len(strangers) > 8 else "")
+        names = ", ".join(sorted(strangers, key=natural_key)[:8]) + (", ..." if len(strangers) > 8 else "")
         text = f"Earlier measurements of what is no RDMA group any more are left out: {names}"
         notes.append({"state": "info", "text": clean(text)})
     return found, notes
@@ -580,7 +576,7 @@ def _selected_words(nodes: list[tuple[str, Json]]) -> tuple[str, str]:
             for port in device["ports"]
             if port["decision"] == "selected"
         },
-        key=_natural,
+        key=natural_key,
     )
     amount = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     what = " or ".join(rates[:3])
@@ -654,7 +650,7 @@ def _group(
         key = json.dumps(node, sort_keys=True)
         alike.setdefault(key, []).append(host)
         first.setdefault(key, node)
-    ordered = sorted(alike, key=lambda key: (-len(alike[key]), _natural(alike[key][0])))
+    ordered = sorted(alike, key=lambda key: (-len(alike[key]), natural_key(alike[key][0])))
     kinds: list[Json] = [
         {"hosts": _hosts(alike[key]), "host": clean(alike[key][0], 120), "node": first[key]} for key in ordered
     ]
@@ -792,7 +788,7 @@ def _fallen(outcomes: t.Any) -> tuple[list[str], list[Json]]:
     """Names of the nodes whose change did not come to a good end, and notes that say at which step and what to do."""
     hosts = {str(host): _map(one) for host, one in _map(_map(outcomes).get("hosts")).items()}
     well = ("finished", "held")
-    names = sorted((host for host, one in hosts.items() if str(one.get("state")) not in well), key=_natural)
+    names = sorted((host for host, one in hosts.items() if str(one.get("state")) not in well), key=natural_key)
     lines = outcome_lines({"hosts": hosts})
     # the last line tells of those that were held back
     held = any(one.get("state") == "held" for one in hosts.values())
@@ -850,7 +846,7 @@ def build(
             raise ReportError(f"{what}: schema {schema!r} is not known; this version of the collection reads schema 1")
     facts = {str(host): value for host, value in _map(facts).items()}
     planned = _map(_map(plan).get("groups"))
-    members = {str(name): sorted(map(str, _list(hosts)), key=_natural) for name, hosts in _map(groups).items()}
+    members = {str(name): sorted(map(str, _list(hosts)), key=natural_key) for name, hosts in _map(groups).items()}
     current: Json = {}
     for document in _maps(evidence):
         merged = current.setdefault(str(document.get("group")), {"tests": [], "untested": []})
@@ -859,7 +855,7 @@ def build(
     saved, left = _earlier(earlier, members, current)
     live = set(map(str, _list(expected)))
     views = []
-    for number, name in enumerate(sorted(members, key=_natural), 1):
+    for number, name in enumerate(sorted(members, key=natural_key), 1):
         own = planned.get(name)
         views.append(
             _group(

@@ -41,10 +41,8 @@ __all__ = [
     "malformed_in_words",
     "merged_facts",
     "merged_plan",
-    "refused_in_words",
     "seen_in_this_run",
     "sound_facts",
-    "timeless",
     "unusable_hosts",
     "without_devices",
 ]
@@ -136,7 +134,7 @@ def _plain(value: t.Any) -> t.Any:
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 
 
-def timeless(facts: t.Any) -> t.Tuple[t.Any, t.Optional[str]]:
+def _timeless(facts: t.Any) -> t.Tuple[t.Any, t.Optional[str]]:
     """(facts of a host without the time when they were gathered, that time; None when it is not there)."""
     if not isinstance(facts, dict) or GATHERED not in facts:
         return facts, None
@@ -202,7 +200,7 @@ def checked_facts(
     plain, seen: kept from host to host, so that equal parts are looked at once.
     """
     try:
-        facts, when = timeless((plain or Plainer())(found))
+        facts, when = _timeless((plain or Plainer())(found))
     except PlainError as exc:
         return None, None, [f"the fact rdma {exc}"]
     return facts, when, _checker().problems(facts, seen if plain is not None else None)
@@ -319,7 +317,7 @@ def _add_group(
 # --- what the ports of a host are good for ----------------------------------------------------------------------------
 
 
-def refused_in_words(refused: t.Sequence[t.Mapping[str, t.Any]]) -> str:
+def _refused_in_words(refused: t.Sequence[t.Mapping[str, t.Any]]) -> str:
     """Why the ports of a host are not wanted, as one sentence."""
     words = [
         "%s%s: %s" % (row["device"], "" if row["port"] is None else f" port {row['port']}", row["reason"])
@@ -341,7 +339,7 @@ def unusable_hosts(view: t.Mapping[str, t.Any]) -> t.Dict[str, str]:
             if host in view["facts"]:
                 wanted, refused = usable_ports(view["facts"][host], want)
                 if not wanted:
-                    unusable[host] = refused_in_words(refused)
+                    unusable[host] = _refused_in_words(refused)
     return unusable
 
 
@@ -455,7 +453,7 @@ def merged_facts(seen: t.Mapping[str, t.Any], path: str, removed: t.Collection[s
     for host, facts in seen.items():
         # what no file can hold keeps no other host from being written
         with contextlib.suppress(PlainError):
-            own = timeless(plain(facts))[0]
+            own = _timeless(plain(facts))[0]
             # a change that was still open when they were gathered: of this run, or for the next one to find on the node itself
             new[str(host)] = (
                 {key: part for key, part in own.items() if key != "change"} if isinstance(own, dict) else own

@@ -1,19 +1,22 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The rooms of module_utils: who may import whom, and that what a module brings to a node is what it needs."""
+"""The rooms of module_utils: who may import whom, that what a module brings to a node is what it needs, and that what is public is used."""
 
 from __future__ import annotations
 
 import ast
 import functools
+import importlib
 from pathlib import Path
 
 import pytest
 
-PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
+ROOT = Path(__file__).resolve().parents[2]
+PLUGINS = ROOT / "plugins"
 UTILS = PLUGINS / "module_utils"
-PREFIX = "ansible_collections.fabric.rdma.plugins.module_utils."
+COLLECTION = "ansible_collections.fabric.rdma."
+PREFIX = COLLECTION + "plugins.module_utils."
 # Each room may import from itself and from those before it. The last three are beside each other: none imports from another one of them.
 ORDER = ("_base", "_containerd", "_discover", "_plan", "_prepare", "_rollout", "_verify")
 BESIDE = ("_prepare", "_rollout", "_verify")
@@ -104,3 +107,32 @@ def test_every_test_is_where_its_file_is() -> None:
     there = Path(__file__).parent / "plugins" / "module_utils"
     tests = {path.relative_to(there) for path in there.glob("_*/test_*.py")}
     assert {str(path) for path in tests if path.parent / path.name.removeprefix("test_") not in FILES} == set()
+
+
+def names_used(path: Path) -> set[tuple[str, str]]:
+    """(module, name) of what a file takes out of modules of the collection, by import or as an attribute of a module."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    found: set[tuple[str, str]] = set()
+    modules: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(COLLECTION):
+            found |= {(node.module, alias.name) for alias in node.names}
+            modules |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
+            found.add((modules[node.value.id], node.attr))
+    return found
+
+
+@functools.cache
+def all_names_used() -> frozenset[tuple[str, str]]:
+    tops = ("benchmarks", "molecule", "plugins", "tests", "tools")
+    return frozenset().union(*(names_used(path) for top in tops for path in (ROOT / top).rglob("*.py")))
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_a_public_name_is_used_by_another_file(path: Path) -> None:
+    module = PREFIX + ".".join(path.with_suffix("").parts)
+    public = set(importlib.import_module(module).__all__)
+    assert public
+    assert sorted(name for name in public if (module, name) not in all_names_used()) == []

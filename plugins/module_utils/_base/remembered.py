@@ -17,15 +17,15 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.files import (
     sync_directory,
 )
 
-__all__ = ["DRIVER_PACKAGES", "DRIVER_PROOF", "STATE", "RememberedError", "forget", "recall", "remember"]
+__all__ = ["DRIVER_PACKAGES", "DRIVER_PROOF", "RememberedError", "forget", "recall", "remember"]
 
-STATE = "/var/lib/fabric.rdma"
+_STATE = "/var/lib/fabric.rdma"
 
 # The proof of a driver that works from the next boot on.
-DRIVER_PROOF = STATE + "/driver-proof.json"
+DRIVER_PROOF = _STATE + "/driver-proof.json"
 
 # What a change of the driver did to packages, holds and pins, until the driver is proved.
-DRIVER_PACKAGES = STATE + "/driver-packages.json"
+DRIVER_PACKAGES = _STATE + "/driver-packages.json"
 
 _VERSION = 1
 

@@ -30,7 +30,6 @@ from ansible_collections.fabric.rdma.plugins.module_utils._containerd.toml impor
 )
 
 __all__ = [
-    "DROP_IN",
     "ConfigError",
     "ConfigFile",
     "Handler",
@@ -38,7 +37,9 @@ __all__ = [
     "default_handler",
     "dump_difference",
     "effective",
+    "global_flag",
     "load",
+    "matches",
     "plan_edits",
 ]
 
@@ -46,7 +47,7 @@ Json = t.Dict[str, t.Any]
 Generation = t.Tuple[int, int]
 
 # Behind 99-nvidia.toml, which nvidia-ctk writes; a name behind others is made where this one is not.
-DROP_IN = "zz-fabric-rdma.toml"
+_DROP_IN = "zz-fabric-rdma.toml"
 _MARK = "# Made by fabric.rdma.\n"
 
 _DEFAULT_PATH = "/etc/containerd/config.toml"
@@ -123,6 +124,17 @@ def _name(generation: Generation) -> str:
 
 
 # --- loading ------------------------------------------------------------------------------------------------------------
+
+
+def global_flag(arguments: t.Sequence[str], *names: str) -> t.Optional[str]:
+    """The value of a global flag of containerd: -c X, -c=X, --config X, --config=X."""
+    for index, argument in enumerate(arguments[1:], 1):
+        flag, equals, value = argument.partition("=")
+        if flag in names:
+            if equals:
+                return value
+            return arguments[index + 1] if index + 1 < len(arguments) else None
+    return None
 
 
 def load(
@@ -560,7 +572,7 @@ def _drop_in_directory(files: t.Sequence[ConfigFile]) -> t.Optional[str]:
 def _drop_in(directory: str, files: t.Sequence[ConfigFile]) -> str:
     """A name behind all others of the directory, in the order of bytes as Go sorts."""
     names = [posixpath.basename(file.path) for file in files if posixpath.dirname(file.path) == directory]
-    name = DROP_IN
+    name = _DROP_IN
     while any(os.fsencode(other) > os.fsencode(name) for other in names) and len(name) < 64:
         name = "z" + name
     return posixpath.join(directory, name)
@@ -646,12 +658,12 @@ def _reload(
     """What load() would give with other texts, and files, in the places of these."""
 
     def glob(pattern: str) -> t.List[str]:
-        return [path for path in texts if _matches(path, pattern)]
+        return [path for path in texts if matches(path, pattern)]
 
     return load(files[0].path if files else root_path, texts.get, glob, generation)
 
 
-def _matches(path: str, pattern: str) -> bool:
+def matches(path: str, pattern: str) -> bool:
     """Go's filepath.Match(): no sign stands for a slash, and * takes a leading dot, too."""
     parts, signs = path.split("/"), pattern.split("/")
     return len(parts) == len(signs) and all(map(fnmatch.fnmatchcase, parts, signs))

@@ -18,7 +18,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 
-__all__ = ["Refused", "TomlError", "Value", "dotted", "parse", "remove_value", "same", "set_value"]
+__all__ = ["Refused", "TomlError", "dotted", "parse", "remove_value", "same", "set_value"]
 
 Json = t.Dict[str, t.Any]
 Path = t.Tuple[str, ...]

@@ -31,9 +31,9 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.solver import (
     traits_of,
 )
 
-__all__ = ["PLAN_SCHEMA", "plan_groups"]
+__all__ = ["plan_groups"]
 
-PLAN_SCHEMA = 1
+_PLAN_SCHEMA = 1
 Json = t.Dict[str, t.Any]
 
 
@@ -238,7 +238,7 @@ def plan_groups(
             f"not known: {some_of(sorted(broken))}; a configuration that reaches the whole cluster must know all of it"
         )
         cluster = {**cluster, "config": None, "selectors": {}, "errors": [*cluster["errors"], reason]}
-    return {"schema": PLAN_SCHEMA, "groups": plans, "cluster": cluster, "warnings": warnings}
+    return {"schema": _PLAN_SCHEMA, "groups": plans, "cluster": cluster, "warnings": warnings}
 
 
 def _owners(groups: t.Mapping[str, t.Mapping[str, t.Any]]) -> t.Dict[str, str]:

@@ -9,7 +9,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 
-__all__ = ["Host", "Rail", "RailError", "check_rails", "group_rails", "rail_host"]
+__all__ = ["Rail", "RailError", "check_rails", "group_rails", "rail_host"]
 
 Json = t.Mapping[str, t.Any]
 

@@ -19,14 +19,10 @@ from ansible_collections.fabric.rdma.plugins.module_utils._prepare.packages impo
 
 __all__ = [
     "ROWS",
-    "Plan",
-    "Row",
     "active_ports",
     "check_cards",
     "check_pairs",
     "check_wish",
-    "driver_pending",
-    "installed_release",
     "ofed_needs",
     "ofed_plan",
     "release_number",
@@ -247,7 +243,7 @@ def _check_source(wish: t.Mapping[str, t.Any], version: str) -> None:
         )
 
 
-def installed_release(facts: t.Mapping[str, t.Any]) -> t.Optional[str]:
+def _installed_release(facts: t.Mapping[str, t.Any]) -> t.Optional[str]:
     """What the host has, in words; None for the kernel's own driver."""
     ofed = facts["ofed"]
     if ofed["flavour"] == "inbox":
@@ -264,7 +260,7 @@ def _unlike(facts: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any]) -> t.Opti
     """
     ofed, method, version = facts["ofed"], wish["method"], wish["version"]
     wished = f"{_NAMES[method]} {version}"
-    unlike = "the driver is %s, not %s" % (installed_release(facts) or "the kernel's own", wished)
+    unlike = "the driver is %s, not %s" % (_installed_release(facts) or "the kernel's own", wished)
     if method == "mlnx_iso":
         # 24.10 is satisfied by 24.10-1.1.4.0, 24.10-1 not by 24.10-10
         there = re.match(rf"{re.escape(version)}(?!\d)", ofed["version"] or "")
@@ -288,7 +284,7 @@ def _unlike(facts: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any]) -> t.Opti
     return None
 
 
-def driver_pending(facts: t.Mapping[str, t.Any]) -> t.Optional[str]:
+def _driver_pending(facts: t.Mapping[str, t.Any]) -> t.Optional[str]:
     """Why the loaded mlx5_core is not the one on disk; None when it is, or is not loaded.
 
     MLNX_OFED's and DOCA's mlx5_core tells the first parts of the release in /sys/module/mlx5_core/version; the kernel's own tells
@@ -345,7 +341,7 @@ def _modules(
 
 def _inbox_needs(facts: t.Mapping[str, t.Any], infiniband: bool) -> Json:
     missing = sorted(name for name, there in facts["ofed"]["tools"].items() if not there)
-    vendor = installed_release(facts)
+    vendor = _installed_release(facts)
     if missing and vendor:
         # the distribution's rdma-core over the vendor's is a mixture of two stacks
         raise WishError(
@@ -378,7 +374,7 @@ def _driver_needs(facts: t.Mapping[str, t.Any], wish: Json, infiniband: bool) ->
     elif half:
         # typical after an update of the kernel without its headers: the node silently runs half of each stack
         reasons.append(
-            f"{installed_release(facts)} is installed, but not built for kernel {facts['kernel']['release']}"
+            f"{_installed_release(facts)} is installed, but not built for kernel {facts['kernel']['release']}"
         )
     proof = None if driver or half else facts["ofed"].get("proof")
     # what a run that was killed has not done (an initramfs, a proof) shows nowhere else
@@ -386,7 +382,7 @@ def _driver_needs(facts: t.Mapping[str, t.Any], wish: Json, infiniband: bool) ->
     if proof and cut:
         reasons.append(f"the installation of {_release_of(proof)} never came to its end")
         proof = None
-    pending = None if driver or half or cut else driver_pending(facts)
+    pending = None if driver or half or cut else _driver_pending(facts)
     if proof and not proof["booted"]:
         pending = pending or f"{_release_of(proof)} is installed and not yet proved"
     activate = pending is not None and wish["activate"] != "none"

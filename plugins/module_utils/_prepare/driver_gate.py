@@ -21,7 +21,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.ways import 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.reasons import REASONS, unknown_reasons
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_choice import check_cards
 
-__all__ = ["REASONS", "Asked", "Reason", "gate", "parse_overrides", "route_netdev", "ssh_netdevs"]
+__all__ = ["Asked", "gate", "parse_overrides", "route_netdev", "ssh_netdevs"]
 
 Address = t.Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
 Network = t.Union[ipaddress.IPv4Network, ipaddress.IPv6Network]

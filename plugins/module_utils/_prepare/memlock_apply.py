@@ -335,7 +335,7 @@ class _Run:
         self, daemon: Daemon, read: t.Callable[[str], t.Optional[str]], new: t.Sequence[str] = ()
     ) -> t.List[_containerd.ConfigFile]:
         def glob(pattern: str) -> t.List[str]:
-            created = [path for path in new if _matches(path, pattern)]
+            created = [path for path in new if _containerd.matches(path, pattern)]
             return sorted({*self._glob(pattern), *created}, key=os.fsencode)
 
         return _containerd.load(daemon.config_path, read, glob, daemon.generation)
@@ -734,12 +734,6 @@ def _with_open_imports(files: t.List[_containerd.ConfigFile]) -> t.List[_contain
         if name == "*.toml" and "*" not in directory:
             found.append(_containerd.ConfigFile(os.path.join(directory, _OPEN), "", files[0].version, {}))
     return found
-
-
-def _matches(path: str, pattern: str) -> bool:
-    """Go's filepath.Match for the patterns of imports: a `*` stays within a directory."""
-    expression = "".join({"*": "[^/]*", "?": "[^/]"}.get(char, re.escape(char)) for char in pattern)
-    return re.fullmatch(expression, path) is not None
 
 
 def _handler_of(key: str) -> t.Optional[str]:

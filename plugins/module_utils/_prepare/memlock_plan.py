@@ -20,7 +20,6 @@ from ansible_collections.fabric.rdma.plugins.module_utils._containerd.limits imp
     Limit,
     limit_text,
     limit_value,
-    limit_words,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci import (
     RLIMITS,
@@ -30,6 +29,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci import
     SpecError,
     differences,
     dump_spec,
+    limit_words,
     load_spec,
     parse_rlimits,
     plan,
@@ -40,9 +40,7 @@ __all__ = [
     "MemlockError",
     "SpecPlan",
     "Wish",
-    "check_startable",
     "drop_in",
-    "limit_lines",
     "memlock_needs",
     "parse_wish",
     "plan_specs",
@@ -116,7 +114,7 @@ def drop_in(rlimit: Rlimit) -> bytes:
     ).encode("ascii")
 
 
-def check_startable(spec: Json, source: str) -> t.Optional[str]:
+def _check_startable(spec: Json, source: str) -> t.Optional[str]:
     """Why no container would start with a specification that containerd reads without complaint; None when it would.
 
     runc refuses these (libcontainer/configs/validate, setrlimit(2)) long after every check of the daemon has passed.
@@ -198,7 +196,7 @@ def _load(read: t.Callable[[str], t.Optional[bytes]], path: str, name: str) -> J
             "Put the file back, or remove the setting",
         )
     spec = load_spec(data, path)
-    reason = check_startable(spec, path)
+    reason = _check_startable(spec, path)
     if reason:
         raise SpecError(f"{reason}", f"Repair the file, or remove base_runtime_spec of the runtime handler {name}")
     return spec
@@ -215,7 +213,7 @@ def _base_of_ours(
         return fresh
     try:
         current = load_spec(data, target)
-        if check_startable(current, target):
+        if _check_startable(current, target):
             return fresh
     except SpecError:
         return fresh
@@ -242,7 +240,7 @@ def _plan_file(
 
 
 def _rlimit_changes(before: Json, after: Json) -> t.List[Change]:
-    old, new = limit_lines(before), limit_lines(after)
+    old, new = _limit_lines(before), _limit_lines(after)
     return [
         Change(name, old.get(name), new.get(name))
         for name in sorted(set(old) | set(new))
@@ -250,7 +248,7 @@ def _rlimit_changes(before: Json, after: Json) -> t.List[Change]:
     ]
 
 
-def limit_lines(spec: Json) -> t.Dict[str, str]:
+def _limit_lines(spec: Json) -> t.Dict[str, str]:
     """The rlimits of a specification as people read them, by type."""
     found: t.Dict[str, str] = {}
     for entry in spec["process"].get("rlimits") or []:

@@ -28,7 +28,6 @@ __all__ = [
     "refusals",
     "share",
     "stops",
-    "told",
 ]
 
 Json = t.Dict[str, t.Any]
@@ -118,7 +117,7 @@ def plan_turns(
     return turns
 
 
-def told(state: t.Optional[t.Mapping[str, t.Any]], own_turn: bool) -> str:
+def _told(state: t.Optional[t.Mapping[str, t.Any]], own_turn: bool) -> str:
     """What became of a host, in one word.
 
     state: what the host has said last, {state, ...}, None when it has not begun. own_turn: whether its turn is the one that is
@@ -134,7 +133,7 @@ def told(state: t.Optional[t.Mapping[str, t.Any]], own_turn: bool) -> str:
 def stops(hosts: t.Mapping[str, t.Mapping[str, t.Any]], number: int) -> t.List[str]:
     """Why the turn of a number must not begin, in words; an empty list lets it.
 
-    hosts: by name {turn, level, state}, state as told() takes it. All that has begun must have finished, and everything of a lower
+    hosts: by name {turn, level, state}, state as _told() takes it. All that has begun must have finished, and everything of a lower
     level must have begun. What the turn's own hosts have said is not asked.
     """
     levels = {int(one["turn"]): int(one["level"]) for one in hosts.values()}
@@ -146,7 +145,7 @@ def stops(hosts: t.Mapping[str, t.Mapping[str, t.Any]], number: int) -> t.List[s
         if int(one["turn"]) == number:
             continue
         state = one.get("state") or None
-        word = told(state, False)
+        word = _told(state, False)
         if word in ("failed", "worse", "lost"):
             reasons.append(_reason(name, word, state or {}))
         elif word == "held":
@@ -195,7 +194,7 @@ def outcomes(hosts: t.Mapping[str, t.Mapping[str, t.Any]]) -> Json:
     found: Json = {}
     for name in sorted(hosts):
         state = hosts[name]
-        word = told(state, False)
+        word = _told(state, False)
         if word == "waiting":
             word = "held"
         text = {key: _line(state.get(key)) for key in ("step", "task", "message")}

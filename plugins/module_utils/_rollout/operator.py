@@ -33,13 +33,11 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset imp
 
 __all__ = [
     "CLUSTER_POLICY",
-    "DRIVER_REASONS",
     "GROUPS_ANNOTATION",
     "LINES",
     "POLICY_VERSION",
     "RDMA_SECTION",
     "SRIOV_SECTION",
-    "Release",
     "check_settings",
     "driver_objections",
     "helm_values",
@@ -48,7 +46,6 @@ __all__ = [
     "operator_request",
     "policy_kind",
     "policy_name",
-    "webhook_objections",
 ]
 
 Json = t.Dict[str, t.Any]
@@ -172,7 +169,7 @@ def _for_webhook(config: t.Mapping[str, t.Any]) -> Json:
     }
 
 
-def webhook_objections(objects: t.Iterable[t.Mapping[str, t.Any]]) -> t.List[str]:
+def _webhook_objections(objects: t.Iterable[t.Mapping[str, t.Any]]) -> t.List[str]:
     """What the operator's admission webhook, where it is switched on, will refuse in policies, and what to do."""
     found: t.Dict[str, None] = {}
     for item in objects:
@@ -700,7 +697,7 @@ def operator_request(
     ordered = sorted(objects.values(), key=lambda item: str(item["metadata"]["name"]))
     return {
         "objects": ordered,
-        "warnings": webhook_objections(ordered),
+        "warnings": _webhook_objections(ordered),
         "nodes": {node: each["name"] for each in classes for node in each["nodes"]},
         "classes": classes,
         "keep": keep,

@@ -10,11 +10,11 @@ another's bandwidth. Hosts are paired only inside a fabric, and port by port (ra
 from __future__ import annotations
 
 import math
-import re
 import typing as t
 from dataclasses import dataclass
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
+from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
 from ansible_collections.fabric.rdma.plugins.module_utils._base.text import (
     hosts_label,
     printable,
@@ -35,8 +35,6 @@ from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest impor
 )
 
 __all__ = [
-    "TOPOLOGIES",
-    "End",
     "Settings",
     "build_evidence",
     "evidence_table",
@@ -48,7 +46,7 @@ __all__ = [
 Json = t.Dict[str, t.Any]
 Pair = t.Tuple[str, str]
 
-TOPOLOGIES = ("pairs", "ring", "full")
+_TOPOLOGIES = ("pairs", "ring", "full")
 
 
 @dataclass(frozen=True)
@@ -78,8 +76,8 @@ class Settings:
         unknown = [test for test in self.tests if test not in PROGRAMS]
         if unknown:
             raise WishError(f"test {unknown[0]} is unknown; there are {', '.join(PROGRAMS)}")
-        if self.topology not in TOPOLOGIES:
-            raise WishError(f"topology {self.topology!r} is unknown; there are {', '.join(TOPOLOGIES)}")
+        if self.topology not in _TOPOLOGIES:
+            raise WishError(f"topology {self.topology!r} is unknown; there are {', '.join(_TOPOLOGIES)}")
         if not 0 <= self.min_share <= 1:
             raise WishError(f"min_share is {self.min_share:g}; allowed is 0 to 1")
         for key in ("timeout", "forks"):
@@ -133,11 +131,6 @@ class End:
             "gid_index": self.gid_index,
             "address": self.address,
         }
-
-
-def _natural(text: str) -> t.Tuple[t.Tuple[int, int, str], ...]:
-    parts = re.findall(r"\d+|\D+", text)
-    return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts)
 
 
 def _sensible(value: t.Any) -> t.Optional[float]:
@@ -343,7 +336,7 @@ def pair_groups(
     rounds: t.List[t.List[t.Tuple[Pair, Json]]] = []
     untested: t.Dict[str, t.List[Json]] = {}
     for group in sorted(groups):
-        hosts = sorted(groups[group], key=_natural)
+        hosts = sorted(groups[group], key=natural_key)
         ends, untested[group] = _ends(hosts, facts, wanted)
         for host in hosts:
             if not wanted.get(host):
@@ -544,11 +537,11 @@ def _absent(pair: Json, ours: Json, theirs: Json, served: Json) -> t.Optional[Js
 
 def _order(entry: Json) -> t.Tuple[t.Any, ...]:
     return (
-        _natural(entry["client"]["host"]),
-        _natural(entry["server"]["host"]),
-        _natural(entry["client"]["device"]),
+        natural_key(entry["client"]["host"]),
+        natural_key(entry["server"]["host"]),
+        natural_key(entry["client"]["device"]),
         entry["client"]["port"],
-        _natural(entry["server"]["device"]),
+        natural_key(entry["server"]["device"]),
         entry["server"]["port"],
         entry["test"],
     )
