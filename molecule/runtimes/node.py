@@ -33,7 +33,8 @@ import typing as t
 import containers
 import pace
 
-from ansible_collections.fabric.rdma.plugins.module_utils._containerd.cri import Cri, CriError
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.cri import Cri
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.grpc import GrpcError
 
 ETC = "/etc/containerd"
 CONFIG = ETC + "/config.toml"
@@ -99,16 +100,16 @@ def daemon_limits() -> dict[str, list[str]]:
 
 
 def status() -> Result:
-    """What CRI says of the running configuration. Raises CriError when it does not answer, or is not ready, in time."""
+    """What CRI says of the running configuration. Raises GrpcError when it does not answer, or is not ready, in time."""
     deadline = time.monotonic() + pace.limit(30)
     while True:
         try:
             found = Cri(containers.SOCKET, pace.limit(20)).status()
             if found["conditions"]["RuntimeReady"]["status"]:
                 return found
-            problem = CriError(0, f"the runtime is not ready: {found['conditions']}")
-        except (CriError, OSError) as exc:
-            problem = exc if isinstance(exc, CriError) else CriError(0, str(exc))
+            problem = GrpcError(0, f"the runtime is not ready: {found['conditions']}")
+        except (GrpcError, OSError) as exc:
+            problem = exc if isinstance(exc, GrpcError) else GrpcError(0, str(exc))
         if time.monotonic() > deadline:
             raise problem
         time.sleep(0.2)
@@ -296,7 +297,7 @@ def healthy() -> list[str]:
     """Nothing when CRI answers that the runtime is ready."""
     try:
         status()
-    except CriError as exc:
+    except GrpcError as exc:
         return [f"CRI is not healthy: {exc}"]
     return []
 

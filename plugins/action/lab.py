@@ -14,8 +14,8 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.lab import Lab
-from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import LabError
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.nodes import plan_nodes
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.state import LabResult, LabSpec
 
@@ -48,7 +48,7 @@ class ActionModule(ActionBase):
         lab = Lab(args["directory"], lambda message: display.display(message, stderr=True))
         try:
             found = _act(lab, args, bool(self._task.check_mode))
-        except LabError as exc:
+        except FabricError as exc:
             raise AnsibleActionFail(str(exc)) from exc
         except OSError as exc:
             raise AnsibleActionFail(f"the lab in {lab.directory}: {exc}") from exc

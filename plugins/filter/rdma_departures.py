@@ -62,7 +62,8 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.plugin_utils._view import ViewError, found_departures
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import found_departures
 
 
 def rdma_departures(
@@ -77,7 +78,7 @@ def rdma_departures(
         return found_departures(
             str(directory), groups, [str(name) for name in names], [str(name) for name in remove], variables or {}
         )
-    except ViewError as exc:
+    except FabricError as exc:
         raise AnsibleFilterError(str(exc)) from exc
 
 

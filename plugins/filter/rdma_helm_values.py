@@ -39,7 +39,7 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import ManifestError
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import helm_values
 
 
@@ -50,7 +50,7 @@ def rdma_helm_values(settings: t.Any) -> t.Dict[str, t.Any]:
         )
     try:
         return helm_values(settings)
-    except ManifestError as exc:
+    except FabricError as exc:
         raise AnsibleFilterError(str(exc)) from exc
 
 

@@ -37,7 +37,8 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import ManifestError, label_scripts
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import label_scripts
 from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import completed
 
 
@@ -48,7 +49,7 @@ def rdma_labels(plan: t.Any) -> t.Dict[str, str]:
         )
     try:
         return label_scripts(completed(plan))
-    except ManifestError as exc:
+    except FabricError as exc:
         raise AnsibleFilterError(str(exc)) from exc
 
 

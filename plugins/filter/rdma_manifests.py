@@ -53,7 +53,8 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import ManifestError, plan_manifests
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import plan_manifests
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import operator_manifests
 from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import completed
 
@@ -66,7 +67,7 @@ def rdma_manifests(plan: t.Any, settings: t.Any) -> t.Dict[str, t.Any]:
     try:
         make = operator_manifests if (settings or {}).get("engine") == "network_operator" else plan_manifests
         return make(completed(plan), settings)
-    except ManifestError as exc:
+    except FabricError as exc:
         raise AnsibleFilterError(str(exc)) from exc
 
 

@@ -52,7 +52,8 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.plugin_utils._view import ViewError, merged_facts
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import merged_facts
 
 
 def rdma_merged_facts(value: t.Any, path: str, removed: t.Any = ()) -> t.Dict[str, t.Any]:
@@ -62,7 +63,7 @@ def rdma_merged_facts(value: t.Any, path: str, removed: t.Any = ()) -> t.Dict[st
         raise AnsibleFilterError(f"fabric.rdma.rdma_merged_facts expects a list of hosts, found {removed!r}")
     try:
         return merged_facts(value, str(path), {str(name) for name in removed})
-    except ViewError as exc:
+    except FabricError as exc:
         raise AnsibleFilterError(str(exc)) from exc
 
 

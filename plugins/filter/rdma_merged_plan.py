@@ -61,8 +61,9 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Plan
-from ansible_collections.fabric.rdma.plugins.plugin_utils._view import ViewError, merged_plan
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import merged_plan
 
 
 def rdma_merged_plan(value: t.Any, path: str, groups: t.Any, removed: t.Any = None, remove: t.Any = ()) -> Plan:
@@ -74,7 +75,7 @@ def rdma_merged_plan(value: t.Any, path: str, groups: t.Any, removed: t.Any = No
         raise AnsibleFilterError(f"fabric.rdma.rdma_merged_plan expects a list of groups, found {groups!r}")
     try:
         return merged_plan(value, str(path), {str(name) for name in groups}, removed, list(remove))
-    except ViewError as exc:
+    except FabricError as exc:
         raise AnsibleFilterError(str(exc)) from exc
 
 

@@ -87,7 +87,8 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.needs import NeedsError, host_needs
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.needs import host_needs
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import checked_facts, malformed_in_words
 
 
@@ -124,7 +125,7 @@ def rdma_needs(
     }
     try:
         return host_needs(facts, wishes)
-    except NeedsError as exc:
+    except FabricError as exc:
         raise AnsibleFilterError(str(exc)) from exc
 
 

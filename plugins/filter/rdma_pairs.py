@@ -58,8 +58,9 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Port
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import PlanError, validate_wishes
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import validate_wishes
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.ports import usable_ports
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pairs import Settings, pair_groups, settings_from
 
@@ -86,7 +87,7 @@ def rdma_pairs(view: t.Any, hosts: t.Any, settings: t.Any = None) -> t.Dict[str,
         # Hosts that were lost before are missed in the result.
         expected = {host for group in everyone.values() for host in set(group["hosts"]) - set(group["replayed"])}
         return {**pair_groups(groups, view["facts"], wanted, checked), "expected": sorted(expected)}
-    except (PlanError, ValueError) as exc:
+    except FabricError as exc:
         raise AnsibleFilterError(f"fabric.rdma.rdma_pairs: {exc}") from exc
 
 

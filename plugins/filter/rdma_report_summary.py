@@ -78,10 +78,11 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 from ansible.utils.unsafe_proxy import wrap_var
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.model import build
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.summary import render_summary
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import ReportError
-from ansible_collections.fabric.rdma.plugins.plugin_utils._view import ViewError, loaded
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import loaded
 
 
 def rdma_report_summary(
@@ -113,10 +114,10 @@ def rdma_report_summary(
                 )
             ),
         )
-    except ViewError as exc:
-        raise AnsibleFilterError(str(exc)) from exc
     except ReportError as exc:
         raise AnsibleFilterError(f"fabric.rdma.rdma_report_summary: {exc}") from exc
+    except FabricError as exc:
+        raise AnsibleFilterError(str(exc)) from exc
 
 
 class FilterModule:

@@ -66,8 +66,8 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import (
-    ManifestError,
     label_scope,
     rollout_request,
 )
@@ -92,7 +92,7 @@ def rdma_rollout(
         whole = completed(plan)
         request = make(whole, settings, list(inventory), bool(allow_unusable))
         return {**request, **label_scope(whole, settings or {}, inventory)}
-    except ManifestError as exc:
+    except FabricError as exc:
         raise AnsibleFilterError(str(exc)) from exc
 
 

@@ -105,11 +105,10 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.cluster import plan_groups
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Plan
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import PlanError
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import (
-    ViewError,
     earlier_classes,
     sound_facts,
     without_devices,
@@ -135,7 +134,7 @@ def rdma_selectors(facts_by_host: t.Any, groups: t.Any = None, earlier: t.Option
     malformed.update(without_devices(facts_by_host))
     try:
         return plan_groups(facts_by_host, groups, cached, malformed, earlier_classes(str(earlier)) if earlier else None)
-    except (PlanError, ViewError) as exc:
+    except FabricError as exc:
         raise AnsibleFilterError(str(exc)) from exc
 
 

@@ -41,13 +41,14 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import WavesError, share
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import share
 
 
 def rdma_share(count: t.Any, value: t.Any) -> int:
     try:
         return share(value, int(count), "rdma_max_unavailable")
-    except WavesError as exc:
+    except FabricError as exc:
         raise AnsibleFilterError(str(exc)) from exc
 
 

@@ -74,8 +74,8 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage import (
-    StorageError,
     storage_checks,
     storage_needs,
 )
@@ -93,7 +93,7 @@ def rdma_storage(
     try:
         needs = storage_needs(facts, wish, duplicates, name, os_family)
         return {**needs, "checks": storage_checks(facts, wish, duplicates, name)}
-    except StorageError as exc:
+    except FabricError as exc:
         raise AnsibleFilterError(str(exc)) from exc
 
 

@@ -64,7 +64,8 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import WavesError, plan_turns
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import plan_turns
 
 
 def rdma_turns(
@@ -75,7 +76,7 @@ def rdma_turns(
     names = [str(host) for host in hosts]
     try:
         turns = plan_turns(names, serial, limit, total, set(map(str, away)), set(map(str, interrupted)))
-    except WavesError as exc:
+    except FabricError as exc:
         raise AnsibleFilterError(str(exc)) from exc
     return {
         host: {"turn": turn["number"], "wave": turn["wave"], "level": turn["level"]}

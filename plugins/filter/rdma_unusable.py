@@ -40,7 +40,8 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.plugin_utils._view import ViewError, unusable_hosts
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import unusable_hosts
 
 
 def rdma_unusable(view: t.Any) -> t.Dict[str, str]:
@@ -48,7 +49,7 @@ def rdma_unusable(view: t.Any) -> t.Dict[str, str]:
         raise AnsibleFilterError("fabric.rdma.rdma_unusable expects the value of fabric.rdma.rdma_view")
     try:
         return unusable_hosts(view)
-    except ViewError as exc:
+    except FabricError as exc:
         raise AnsibleFilterError(str(exc)) from exc
 
 

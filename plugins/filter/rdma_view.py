@@ -53,7 +53,8 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.plugin_utils._view import ViewError, cluster_view
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import cluster_view
 
 
 def rdma_view(hostvars: t.Any, groups: t.Any, names: t.Any) -> t.Dict[str, t.Any]:
@@ -65,7 +66,7 @@ def rdma_view(hostvars: t.Any, groups: t.Any, names: t.Any) -> t.Dict[str, t.Any
         raise AnsibleFilterError(f"fabric.rdma.rdma_view expects a list of group names, found {names!r}")
     try:
         return cluster_view(hostvars, groups, [str(name) for name in names])
-    except ViewError as exc:
+    except FabricError as exc:
         raise AnsibleFilterError(str(exc)) from exc
 
 

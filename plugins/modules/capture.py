@@ -84,9 +84,9 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import read, replace
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import (
-    TreeError,
     dump_archive,
     dump_listing,
     open_tree,
@@ -117,7 +117,7 @@ def main() -> None:
     dest = module.params["dest"]
     try:
         entries = record(open_tree(module.params["root"], live_answers(run)))
-    except TreeError as exc:
+    except FabricError as exc:
         module.fail_json(msg=str(exc))
     if module.params["anonymize"]:
         entries = anonymize(entries)

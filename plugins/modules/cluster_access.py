@@ -55,7 +55,8 @@ version:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube, KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube
 
 
 def main() -> None:
@@ -65,7 +66,7 @@ def main() -> None:
         for warning in kube.warnings:
             module.warn(warning)
         version = kube.request("GET", "/version", "ask for its version").get("gitVersion")
-    except KubeError as exc:
+    except FabricError as exc:
         module.fail_json(msg=str(exc))
     module.exit_json(changed=False, server=kube.server, version=version)
 

@@ -150,9 +150,10 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_apply import lift
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_daemon import Node
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_plan import MemlockError, parse_wish
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_plan import parse_wish
 
 
 def main() -> None:
@@ -176,7 +177,7 @@ def main() -> None:
     wish = {key: module.params[key] for key in ("method", "handlers", "soft", "hard")}
     try:
         result = lift(Node(command, "/run"), parse_wish(wish), module.check_mode, module.params["timeout"])
-    except MemlockError as exc:
+    except FabricError as exc:
         module.fail_json(msg=str(exc))
     except OSError as exc:
         module.fail_json(msg=f"{exc.filename2 or exc.filename or 'containerd'}: {exc.strerror}")

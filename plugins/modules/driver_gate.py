@@ -109,8 +109,8 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import TreeError, open_tree
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_choice import OfedError
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_gate import Asked, gate, parse_overrides
 
 # What a build writes: sources, build directory, modules, initramfs. mlnxofedinstall unpacks to /tmp.
@@ -197,7 +197,7 @@ def main() -> None:
                 holders=holders() if live and params["activate"] == "reload" else (),
             ),
         )
-    except (OfedError, TreeError) as exc:
+    except FabricError as exc:
         module.fail_json(msg=str(exc))
     counting = [reason for reason in reasons if reason.name not in overridden]
     module.exit_json(

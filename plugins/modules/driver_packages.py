@@ -100,12 +100,11 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.remembered import RememberedError
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.dpkg import is_stack_package
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.packages import no_way_back
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.packages_run import (
     Manager,
-    PackagesError,
     Record,
     find_manager,
 )
@@ -170,7 +169,7 @@ def main() -> None:
     try:
         manager = find_manager(run, module.params["lock_timeout"], module.params["manager"])
         result = act(manager, module.params["state"], module.check_mode, module.params["packages"])
-    except (PackagesError, RememberedError) as exc:
+    except FabricError as exc:
         module.fail_json(msg=str(exc))
     except OSError as exc:
         module.fail_json(msg=f"{exc.filename}: {exc.strerror}")

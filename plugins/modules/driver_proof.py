@@ -76,9 +76,9 @@ import json
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.remembered import (
     DRIVER_PROOF,
-    RememberedError,
     forget,
     recall,
     remember,
@@ -122,7 +122,7 @@ def main() -> None:
                 forget(DRIVER_PROOF)
             else:
                 remember(DRIVER_PROOF, wanted)
-    except RememberedError as exc:
+    except FabricError as exc:
         module.fail_json(msg=str(exc))
     except OSError as exc:
         module.fail_json(msg=f"{exc.filename}: {exc.strerror}")

@@ -228,7 +228,8 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.change import worse
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import TreeError, open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import SUBSETS, gather
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.live import live_answers
 
@@ -258,7 +259,7 @@ def main() -> None:
             if not before or not worse(before, facts) or time.monotonic() >= end:
                 break
             time.sleep(1)
-    except TreeError as exc:
+    except FabricError as exc:
         module.fail_json(msg=str(exc))
     except (AttributeError, KeyError, TypeError, ValueError) as exc:
         if not before:

@@ -95,6 +95,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import back_up, make_directories, read, replace
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.iscsi import (
     INITIATOR_FILE,
@@ -153,8 +154,8 @@ def run(module: AnsibleModule) -> t.Dict[str, t.Any]:
     sessions = open_sessions(module.params["sessions"])
     if sessions:
         raise InitiatorError(
-            f"{path}: the name has to change ({reason}), but iSCSI sessions are open: {', '.join(sessions)}. Close "
-            "them (drain the node, detach its volumes, `iscsiadm -m session` must be empty), then run again"
+            f"{path}: the name has to change ({reason}), but iSCSI sessions are open: {', '.join(sessions)}",
+            "Close them (drain the node, detach its volumes, `iscsiadm -m session` must be empty), then run again",
         )
     result.update(
         changed=True,
@@ -188,7 +189,7 @@ def main() -> None:
     )
     try:
         result = run(module)
-    except InitiatorError as exc:
+    except FabricError as exc:
         module.fail_json(msg=str(exc))
     except OSError as exc:
         module.fail_json(msg=f"{exc.filename or module.params['path']}: {exc.strerror}")

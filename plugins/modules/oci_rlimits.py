@@ -122,6 +122,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import back_up, read, replace
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci import (
     SpecError,
@@ -140,7 +141,8 @@ def fresh_spec(module: AnsibleModule, ctr: str, needed: bool) -> t.Optional[Json
     if program is None:
         if needed:
             raise SpecError(
-                f"ctr '{ctr}' is not there, so there is nothing to start from; give adopt, or the path of containerd's ctr"
+                f"ctr '{ctr}' is not there, so there is nothing to start from",
+                "give adopt, or the path of containerd's ctr",
             )
         return None
     status, output, error = module.run_command([program, "oci", "spec"], environ_update={"LC_ALL": "C"})
@@ -213,7 +215,7 @@ def main() -> None:
     )
     try:
         result = run(module)
-    except SpecError as exc:
+    except FabricError as exc:
         module.fail_json(msg=str(exc))
     except OSError as exc:
         module.fail_json(msg=f"{exc.filename or module.params['path']}: {exc.strerror}")

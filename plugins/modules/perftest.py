@@ -204,6 +204,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError, WishError
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import (
     PROGRAMS,
     command_line,
@@ -213,7 +214,6 @@ from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest impor
     timed_out,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest_run import (
-    RunError,
     default_address,
     run_clients,
     start_servers,
@@ -284,7 +284,7 @@ def run_test(test: Json, tcp_port: int, address: str, timeout: int) -> Json:
 
 def measure(params: Json) -> Json:
     if len(params["servers"]) != len(params["tests"]):
-        raise ValueError(f"there are {len(params['tests'])} tests and {len(params['servers'])} servers")
+        raise WishError(f"there are {len(params['tests'])} tests and {len(params['servers'])} servers")
     results = []
     for test, server in zip(params["tests"], params["servers"]):
         address = test["address"] or params["address"]
@@ -345,7 +345,7 @@ def main() -> None:
             outcome = measure(params)
         else:
             outcome = stop_servers(params["run_dir"])
-    except (RunError, ValueError) as exc:
+    except FabricError as exc:
         module.fail_json(msg=str(exc))
     except OSError as exc:
         module.fail_json(msg=f"role {params['role']}: {exc}")

@@ -168,6 +168,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube, KubeError
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import (
     DURATION,
@@ -282,7 +283,7 @@ def main() -> None:
     try:
         job = Job(module.params)
         result = job.check() if module.check_mode else job.run()
-    except KubeError as exc:
+    except FabricError as exc:
         module.fail_json(msg=str(exc))
     for warning in job.kube.warnings + result.pop("warnings"):
         module.warn(warning)

@@ -101,7 +101,8 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube, KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import DURATION, Lease, new_holder
 
 
@@ -144,7 +145,7 @@ def main() -> None:
     )
     try:
         result = run(module)
-    except KubeError as exc:
+    except FabricError as exc:
         module.fail_json(msg=str(exc))
     module.exit_json(**result)
 

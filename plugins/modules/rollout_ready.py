@@ -127,7 +127,8 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube, KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import LEASE_OPTIONS, Lease
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.rollout import wait_for_class
 
@@ -172,7 +173,7 @@ def main() -> None:
             module.warn(warning)
         between = Lease(kube, **entry["lease"]).renew if entry["lease"] else lambda: None
         missing, waited = wait_for_class(kube, entry, timeout, max(1, entry["interval"]), between=between)
-    except KubeError as exc:
+    except FabricError as exc:
         module.fail_json(msg=str(exc))
     result: t.Dict[str, t.Any] = {"changed": False, "waited": round(waited, 1), "missing": missing}
     if missing:

@@ -10,6 +10,7 @@ import typing as t
 from ansible.errors import AnsibleError
 from jinja2.exceptions import UndefinedError
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import nearest
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import (
     CLUSTER_WIDE,
@@ -22,11 +23,10 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import (
     with_defaults,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_choice import (
-    OfedError,
     check_pairs,
     check_wish,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_plan import MemlockError, parse_wish
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_plan import parse_wish
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout import daemonset as _manifests
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout import operator as _operator
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.departures import slice_in_words
@@ -107,7 +107,7 @@ def _own_problems(variable: str, value: t.Any) -> t.List[str]:
             check_pairs(value)
         elif variable == "rdma_memlock":
             parse_wish(value)
-    except (OfedError, MemlockError) as exc:
+    except FabricError as exc:
         return [str(exc)]
     return []
 
@@ -121,7 +121,7 @@ def _rollout_problems(wish: t.Any, methods: t.Mapping[str, t.Collection[str]]) -
             _operator.check_settings(wish, methods)
         else:
             _manifests.check_settings(wish)
-    except _manifests.ManifestError as exc:
+    except FabricError as exc:
         return [str(exc)]
     return []
 

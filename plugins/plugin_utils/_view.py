@@ -11,11 +11,12 @@ import json
 import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import read
 from ansible_collections.fabric.rdma.plugins.module_utils._base.schema import Checker
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.cluster import PLAN_SCHEMA
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Class, Group, Plan
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import PlanError, validate_wishes
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import validate_wishes
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.ports import usable_ports
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import foreign_facts
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.departures import (
@@ -47,10 +48,8 @@ __all__ = [
     "malformed_in_words",
     "merged_facts",
     "merged_plan",
-    "refused_in_words",
     "seen_in_this_run",
     "sound_facts",
-    "timeless",
     "unusable_hosts",
     "without_devices",
 ]
@@ -86,12 +85,12 @@ _DEEPEST = 60
 _MOST_PARTS = 500_000
 
 
-class ViewError(Exception):
-    """An inventory that makes no sense; the text is for the user."""
+class ViewError(FabricError):
+    """An inventory that makes no sense."""
 
 
-class PlainError(ValueError):
-    """A value that is nested too deeply, or has too many parts; the text is for the user."""
+class PlainError(FabricError):
+    """A value that is nested too deeply, or has too many parts."""
 
 
 class Plainer:
@@ -142,7 +141,7 @@ def _plain(value: t.Any) -> t.Any:
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 
 
-def timeless(facts: t.Any) -> t.Tuple[t.Any, t.Optional[str]]:
+def _timeless(facts: t.Any) -> t.Tuple[t.Any, t.Optional[str]]:
     """(facts of a host without the time when they were gathered, that time; None when it is not there)."""
     if not isinstance(facts, dict) or GATHERED not in facts:
         return facts, None
@@ -207,7 +206,7 @@ def checked_facts(
     plain, seen: kept from host to host, so that equal parts are looked at once.
     """
     try:
-        facts, when = timeless((plain or Plainer())(found))
+        facts, when = _timeless((plain or Plainer())(found))
     except PlainError as exc:
         return None, None, [f"the fact rdma {exc}"]
     return facts, when, _checker().problems(facts, seen if plain is not None else None)
@@ -310,7 +309,8 @@ def _add_group(
     if differing and (known["facts"] or known["malformed"]):
         variable, host = next(iter(differing.items()))
         raise ViewError(
-            f"group {name}: {variable} differs between hosts {hosts[0]} and {host}; set it for the group, not for a host"
+            f"group {name}: {variable} differs between hosts {hosts[0]} and {host}",
+            "set it for the group, not for a host",
         )
     wishes = wishes or dict.fromkeys(_WISHES)
     if not known["facts"]:
@@ -323,7 +323,7 @@ def _add_group(
 # --- what the ports of a host are good for ----------------------------------------------------------------------------
 
 
-def refused_in_words(refused: t.Sequence[t.Mapping[str, t.Any]]) -> str:
+def _refused_in_words(refused: t.Sequence[t.Mapping[str, t.Any]]) -> str:
     """Why the ports of a host are not wanted, as one sentence."""
     words = [
         "%s%s: %s" % (row["device"], "" if row["port"] is None else f" port {row['port']}", row["reason"])
@@ -340,15 +340,12 @@ def unusable_hosts(view: t.Mapping[str, t.Any]) -> t.Dict[str, str]:
     unusable = dict(view.get("malformed") or {})
     for name, group in view["groups"].items():
         # not the resource: a host can be looked at before its group has one
-        try:
-            want = validate_wishes(name, {"resource": {"name": "any"}, "want": group["want"]})["want"]
-        except PlanError as exc:
-            raise ViewError(str(exc)) from exc
+        want = validate_wishes(name, {"resource": {"name": "any"}, "want": group["want"]})["want"]
         for host in group["hosts"]:
             if host in view["facts"]:
                 wanted, refused = usable_ports(view["facts"][host], want)
                 if not wanted:
-                    unusable[host] = refused_in_words(refused)
+                    unusable[host] = _refused_in_words(refused)
     return unusable
 
 
@@ -357,8 +354,8 @@ def unusable_hosts(view: t.Mapping[str, t.Any]) -> t.Dict[str, str]:
 
 def _unreadable(path: str, sort: str, why: str) -> ViewError:
     return ViewError(
-        f"{path} cannot be read as the {sort} of an earlier run ({why}); put it right, or move it away to start without it. "
-        "Nothing was written."
+        f"{path} cannot be read as the {sort} of an earlier run ({why})",
+        "put it right, or move it away to start without it. Nothing was written.",
     )
 
 
@@ -418,7 +415,7 @@ def merged_facts(seen: t.Mapping[str, t.Any], path: str, removed: t.Collection[s
     for host, facts in seen.items():
         # what no file can hold keeps no other host from being written
         with contextlib.suppress(PlainError):
-            own = timeless(plain(facts))[0]
+            own = _timeless(plain(facts))[0]
             # a change that was still open when they were gathered: of this run, or for the next one to find on the node itself
             new[str(host)] = (
                 {key: part for key, part in own.items() if key != "change"} if isinstance(own, dict) else own

@@ -14,12 +14,12 @@ import yaml
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.filter.rdma_storage import rdma_storage
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import MemoryTree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage import read_storage
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.reasons import REASONS
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.package_names import (
     FAMILIES,
-    NamesError,
     names_of,
     names_of_family,
 )
@@ -75,7 +75,7 @@ def test_no_path_is_made_of_it(role: Path, family: Any) -> None:
     assert rendered(f"{{{{ {check} }}}}", family) == "False"
     assert not [task for task in tasks(role) if "ansible.builtin.include_vars" in task]
     assert [path.name for path in (role / "vars").iterdir()] == ["main.yml"]
-    with pytest.raises(NamesError, match="names of packages are known for Debian, RedHat, Suse, and not for "):
+    with pytest.raises(WishError, match="names of packages are known for Debian, RedHat, Suse, and not for "):
         names_of_family(family)
     if family is not None:
         with pytest.raises(AnsibleFilterError, match="names of packages are known for"):

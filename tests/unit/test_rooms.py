@@ -1,17 +1,20 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The rooms of module_utils and plugin_utils: who may import whom, that a module brings to a node what it needs, how long a function is."""
+"""The rooms of module_utils and plugin_utils: who may import whom, that a module brings to a node what it needs, that what is public is
+used, how long a function is."""
 
 from __future__ import annotations
 
 import ast
 import functools
+import importlib
 from pathlib import Path
 
 import pytest
 
-PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
+ROOT = Path(__file__).resolve().parents[2]
+PLUGINS = ROOT / "plugins"
 UTILS = PLUGINS / "module_utils"
 COLLECTION = "ansible_collections.fabric.rdma.plugins."
 PREFIX = COLLECTION + "module_utils."
@@ -139,12 +142,12 @@ MOST_LINES = {
     "cluster_access": 1000,
     "containerd_memlock": 5200,
     "driver_check": 250,
-    "driver_gate": 6900,
+    "driver_gate": 6950,
     "driver_packages": 1300,
     "driver_proof": 2300,
     "ib_facts": 5900,
     "iscsi_initiator": 450,
-    "kernel_module": 1200,
+    "kernel_module": 1250,
     "lab": 0,
     "node_change": 450,
     "oci_rlimits": 600,
@@ -202,3 +205,32 @@ def test_a_function_fits_on_a_screen() -> None:
     }
     assert {name for name, count in lines.items() if count > MOST_LINES_OF_A_FUNCTION} == set(LONGER)
     assert all(LONGER.values())
+
+
+def names_used(path: Path) -> set[tuple[str, str]]:
+    """(module, name) of what a file takes out of modules of the collection, by import or as an attribute of a module."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    found: set[tuple[str, str]] = set()
+    modules: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(COLLECTION):
+            found |= {(node.module, alias.name) for alias in node.names}
+            modules |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
+            found.add((modules[node.value.id], node.attr))
+    return found
+
+
+@functools.cache
+def all_names_used() -> frozenset[tuple[str, str]]:
+    tops = ("benchmarks", "molecule", "plugins", "tests", "tools")
+    return frozenset().union(*(names_used(path) for top in tops for path in (ROOT / top).rglob("*.py")))
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_a_public_name_is_used_by_another_file(path: Path) -> None:
+    module = PREFIX + ".".join(path.with_suffix("").parts)
+    public = set(importlib.import_module(module).__all__)
+    assert public
+    assert sorted(name for name in public if (module, name) not in all_names_used()) == []

@@ -9,6 +9,7 @@ import json
 import os
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import (
     make_directories,
     read,
@@ -16,21 +17,21 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.files import (
     sync_directory,
 )
 
-__all__ = ["DRIVER_PACKAGES", "DRIVER_PROOF", "STATE", "RememberedError", "forget", "recall", "remember"]
+__all__ = ["DRIVER_PACKAGES", "DRIVER_PROOF", "RememberedError", "forget", "recall", "remember"]
 
-STATE = "/var/lib/fabric.rdma"
+_STATE = "/var/lib/fabric.rdma"
 
 # The proof of a driver that works from the next boot on.
-DRIVER_PROOF = STATE + "/driver-proof.json"
+DRIVER_PROOF = _STATE + "/driver-proof.json"
 
 # What a change of the driver did to packages, holds and pins, until the driver is proved.
-DRIVER_PACKAGES = STATE + "/driver-packages.json"
+DRIVER_PACKAGES = _STATE + "/driver-packages.json"
 
 _VERSION = 1
 
 
-class RememberedError(Exception):
-    """A file that cannot be used; the text is for the user."""
+class RememberedError(FabricError):
+    """A file that cannot be used."""
 
 
 def remember(path: str, value: t.Mapping[str, t.Any]) -> None:
@@ -46,15 +47,15 @@ def recall(path: str) -> t.Optional[t.Dict[str, t.Any]]:
     try:
         data = read(path)
     except OSError as exc:
-        raise RememberedError(f"{path} is damaged ({exc.strerror}); look at it and remove it") from exc
+        raise RememberedError(f"{path} is damaged ({exc.strerror})", "look at it and remove it") from exc
     if data is None:
         return None
     try:
         value = json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as exc:
-        raise RememberedError(f"{path} is damaged ({exc}); look at it and remove it") from exc
+        raise RememberedError(f"{path} is damaged ({exc})", "look at it and remove it") from exc
     if not isinstance(value, dict) or value.get("version") != _VERSION:
-        raise RememberedError(f"{path} is of another version of the collection; look at it and remove it")
+        raise RememberedError(f"{path} is of another version of the collection", "look at it and remove it")
     return value
 
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
+
 __all__ = [
     "WIDTH",
     "age_in_words",
@@ -18,7 +20,6 @@ __all__ = [
     "column_widths",
     "fold_text",
     "hosts_label",
-    "natural_key",
     "printable",
     "shared_domain",
     "short",
@@ -33,11 +34,6 @@ _NARROWEST = 8
 def printable(value: t.Any) -> str:
     """A value as one line without control characters: a node's text must not move the cursor of a terminal."""
     return "".join(char if char.isprintable() else "?" for char in str(value))
-
-
-def natural_key(text: str) -> t.Tuple[t.Tuple[int, int, str], ...]:
-    parts = re.findall(r"[0-9]+|[^0-9]+", text)
-    return tuple((0, int(part), part) if part[0] in "0123456789" else (1, 0, part) for part in parts)
 
 
 def shared_domain(hosts: t.Iterable[str]) -> str:

@@ -17,6 +17,7 @@ import os
 import time
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import (
     digest,
     put,
@@ -39,8 +40,8 @@ _UNFINISHED = ".new"
 Planned = t.Mapping[str, t.Optional[str]]
 
 
-class TransactionError(Exception):
-    """A change that cannot be made or undone; the text is for the user."""
+class TransactionError(FabricError):
+    """A change that cannot be made or undone."""
 
 
 class Overtaken(TransactionError):
@@ -70,8 +71,8 @@ class Transaction:
             raise TransactionError(f"{path} is not JSON: {exc}") from exc
         if not isinstance(state, dict) or state.get("version") != _VERSION:
             raise TransactionError(
-                f"{path} is of another version of the collection; finish with that one, or compare the files it names with "
-                "their backups and remove it"
+                f"{path} is of another version of the collection",
+                "finish with that one, or compare the files it names with their backups and remove it",
             )
         return state
 
@@ -126,7 +127,7 @@ class Transaction:
             old[path] = read(path)
             if path in planned and digest(old[path]) != planned[path]:
                 raise Overtaken(
-                    f"{path} was changed by somebody else since it was read, and nothing was written; run again"
+                    f"{path} was changed by somebody else since it was read, and nothing was written", "run again"
                 )
         for number, (path, data) in enumerate(changes):
             # a link stays a link: the file that it leads to is replaced

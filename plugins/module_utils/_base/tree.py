@@ -24,6 +24,8 @@ import stat
 import tarfile
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+
 __all__ = [
     "ANSWERS",
     "CAPTURE_HEADER",
@@ -60,8 +62,8 @@ _MAX_CAPTURE_ENTRIES = 200_000
 _MAX_PATH = 4096
 
 
-class TreeError(Exception):
-    """A root or capture that cannot be used; the text is for the user."""
+class TreeError(FabricError):
+    """A root or capture that cannot be used."""
 
 
 class Entry(t.NamedTuple):

@@ -18,6 +18,7 @@ import os
 import posixpath
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.toml import (
     Refused,
     TomlError,
@@ -29,7 +30,6 @@ from ansible_collections.fabric.rdma.plugins.module_utils._containerd.toml impor
 )
 
 __all__ = [
-    "DROP_IN",
     "ConfigError",
     "ConfigFile",
     "Handler",
@@ -37,7 +37,9 @@ __all__ = [
     "default_handler",
     "dump_difference",
     "effective",
+    "global_flag",
     "load",
+    "matches",
     "plan_edits",
 ]
 
@@ -45,7 +47,7 @@ Json = t.Dict[str, t.Any]
 Generation = t.Tuple[int, int]
 
 # Behind 99-nvidia.toml, which nvidia-ctk writes; a name behind others is made where this one is not.
-DROP_IN = "zz-fabric-rdma.toml"
+_DROP_IN = "zz-fabric-rdma.toml"
 _MARK = "# Made by fabric.rdma.\n"
 
 _DEFAULT_PATH = "/etc/containerd/config.toml"
@@ -78,7 +80,7 @@ _DEFAULT_RUNTIME: Json = {
 _DEPRECATED = {"default_runtime": "default", "untrusted_workload_runtime": "untrusted"}
 
 
-class ConfigError(ValueError):
+class ConfigError(FabricError):
     """A configuration with which containerd would not start, or of which it is not clear what it would read."""
 
 
@@ -124,6 +126,17 @@ def _name(generation: Generation) -> str:
 # --- loading ------------------------------------------------------------------------------------------------------------
 
 
+def global_flag(arguments: t.Sequence[str], *names: str) -> t.Optional[str]:
+    """The value of a global flag of containerd: -c X, -c=X, --config X, --config=X."""
+    for index, argument in enumerate(arguments[1:], 1):
+        flag, equals, value = argument.partition("=")
+        if flag in names:
+            if equals:
+                return value
+            return arguments[index + 1] if index + 1 < len(arguments) else None
+    return None
+
+
 def load(
     root_path: str,
     read: t.Callable[[str], t.Optional[str]],
@@ -149,8 +162,8 @@ def load(
             if not files:
                 return []
             raise ConfigError(
-                f"{path} is imported and is not there, or is no file: containerd would not start. Put it back, or remove it from "
-                "the imports"
+                f"{path} is imported and is not there, or is no file: containerd would not start",
+                "Put it back, or remove it from the imports",
             )
         try:
             data = parse(text)
@@ -220,7 +233,8 @@ def _imports(
             # early releases of 1.6 look for it from the daemon's directory, late ones from the file's
             raise ConfigError(
                 f"{path} imports the relative pattern {pattern}, of which releases of containerd 1.6 make different "
-                f"things; write it as {absolute}"
+                f"things",
+                f"write it as {absolute}",
             )
         yield from found
 
@@ -511,7 +525,7 @@ def _with(
         if problem is None:
             return after
         reasons.append(f"{place.path}: {problem}")
-    raise Refused(f"{reasons[-1]}. Set {_SPEC} of the runtime handler {name} there by hand")
+    raise Refused(f"{reasons[-1]}", f"Set {_SPEC} of the runtime handler {name} there by hand")
 
 
 def _places(
@@ -558,7 +572,7 @@ def _drop_in_directory(files: t.Sequence[ConfigFile]) -> t.Optional[str]:
 def _drop_in(directory: str, files: t.Sequence[ConfigFile]) -> str:
     """A name behind all others of the directory, in the order of bytes as Go sorts."""
     names = [posixpath.basename(file.path) for file in files if posixpath.dirname(file.path) == directory]
-    name = DROP_IN
+    name = _DROP_IN
     while any(os.fsencode(other) > os.fsencode(name) for other in names) and len(name) < 64:
         name = "z" + name
     return posixpath.join(directory, name)
@@ -614,7 +628,7 @@ def _without(
                 try:
                     after[path] = remove_value(after[path], (*table, _SPEC))
                 except Refused as exc:
-                    raise Refused(f"{path}: {exc}. Remove {_SPEC} of the runtime handler {name} by hand") from exc
+                    raise Refused(f"{path}: {exc}", f"Remove {_SPEC} of the runtime handler {name} by hand") from exc
     then = _reload(files, after, generation, root_path)
     found = effective(then, generation)
     wanted = {
@@ -644,12 +658,12 @@ def _reload(
     """What load() would give with other texts, and files, in the places of these."""
 
     def glob(pattern: str) -> t.List[str]:
-        return [path for path in texts if _matches(path, pattern)]
+        return [path for path in texts if matches(path, pattern)]
 
     return load(files[0].path if files else root_path, texts.get, glob, generation)
 
 
-def _matches(path: str, pattern: str) -> bool:
+def matches(path: str, pattern: str) -> bool:
     """Go's filepath.Match(): no sign stands for a slash, and * takes a leading dot, too."""
     parts, signs = path.split("/"), pattern.split("/")
     return len(parts) == len(signs) and all(map(fnmatch.fnmatchcase, parts, signs))

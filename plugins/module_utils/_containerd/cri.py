@@ -24,7 +24,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._containerd.grpc impor
     unary,
 )
 
-__all__ = ["Cri", "CriError"]
+__all__ = ["Cri"]
 
 Json = t.Dict[str, t.Any]
 
@@ -32,14 +32,6 @@ Json = t.Dict[str, t.Any]
 _NOT_FOUND = 5
 _CONTAINER_STATES = ("created", "running", "exited", "unknown")
 _RUNNING = 1
-
-
-class CriError(Exception):
-    """The runtime did not answer, or with an error; status is the gRPC status, the text is for the user."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 def _messages(message: t.Mapping[int, t.List[t.Union[int, bytes]]], number: int) -> t.List[bytes]:
@@ -78,16 +70,16 @@ class Cri:
         try:
             return unary(self.socket_path, "/runtime.v1." + method, message, self.timeout)
         except GrpcError as exc:
-            reason = str(exc)
-            if exc.status == UNIMPLEMENTED and "unknown service" in reason:
-                reason += " (its CRI plugin is disabled or in error; `ctr plugins ls` and its log say why)"
-            raise CriError(exc.status, reason) from exc
+            if exc.status == UNIMPLEMENTED and "unknown service" in str(exc):
+                hint = "its CRI plugin is disabled or in error; `ctr plugins ls` and its log say why"
+                raise GrpcError(exc.status, f"{exc} ({hint})") from exc
+            raise
 
     def _ask(self, method: str, *fields: t.Tuple[int, t.Any]) -> t.Dict[int, t.List[t.Union[int, bytes]]]:
         try:
             return decode(self.call(method, encode(fields)))
         except WireError as exc:
-            raise CriError(0, f"{self.socket_path}: the answer to {method} cannot be read: {exc}") from exc
+            raise GrpcError(0, f"{self.socket_path}: the answer to {method} cannot be read: {exc}") from exc
 
     def version(self) -> t.Tuple[str, str]:
         """(name, version) of the runtime, such as ("containerd", "1.7.24")."""
@@ -157,7 +149,7 @@ class Cri:
             identifier = text(item, 1)
             try:
                 details = self._ask("RuntimeService/ContainerStatus", (1, identifier), (2, True))
-            except CriError as exc:
+            except GrpcError as exc:
                 if exc.status == _NOT_FOUND:
                     continue
                 raise

@@ -19,6 +19,8 @@ import time
 import typing as t
 import urllib.parse
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+
 __all__ = [
     "UNIMPLEMENTED",
     "GrpcError",
@@ -75,12 +77,12 @@ Field = t.Tuple[int, t.Any]
 Message = t.Dict[int, t.List[t.Union[int, bytes]]]
 
 
-class WireError(ValueError):
+class WireError(FabricError):
     """Bytes that are not what they should be: not protobuf, not HPACK, not HTTP/2."""
 
 
-class GrpcError(Exception):
-    """A call that did not succeed. status is the number of the gRPC status; the text is for the user."""
+class GrpcError(FabricError):
+    """A call that did not succeed. status is the number of the gRPC status."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)

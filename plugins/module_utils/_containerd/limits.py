@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci import UNLIMITED
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci import UNLIMITED, limit_words
 
-__all__ = ["Limit", "limit_text", "limit_value", "limit_words", "parse_limits", "parse_unit_limit"]
+__all__ = ["Limit", "limit_text", "limit_value", "parse_limits", "parse_unit_limit"]
 
 Limit = t.Tuple[int, int]
 
@@ -39,10 +39,6 @@ def parse_unit_limit(properties: t.Mapping[str, str]) -> t.Optional[Limit]:
     hard = limit_value(properties.get("LimitMEMLOCK", ""))
     soft = limit_value(properties.get("LimitMEMLOCKSoft", properties.get("LimitMEMLOCK", "")))
     return None if soft is None or hard is None else (soft, hard)
-
-
-def limit_words(value: int) -> str:
-    return "unlimited" if value == UNLIMITED else str(value)
 
 
 def limit_text(limit: t.Optional[Limit]) -> str:

@@ -14,6 +14,8 @@ import math
 import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+
 __all__ = [
     "RLIMITS",
     "UNLIMITED",
@@ -22,6 +24,7 @@ __all__ = [
     "SpecError",
     "differences",
     "dump_spec",
+    "limit_words",
     "load_spec",
     "parse_rlimits",
     "plan",
@@ -70,8 +73,8 @@ _READ = {
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-class SpecError(Exception):
-    """A specification or a wish that cannot be used; the text is for the user."""
+class SpecError(FabricError):
+    """A specification or a wish that cannot be used."""
 
 
 class Rlimit(t.NamedTuple):
@@ -195,11 +198,13 @@ def dump_spec(spec: Json) -> bytes:
     return (json.dumps(spec, indent=4, ensure_ascii=False) + "\n").encode("utf-8")
 
 
-def _text(entries: t.Sequence[t.Mapping[str, t.Any]]) -> t.Optional[str]:
-    def number(value: int) -> str:
-        return "unlimited" if value == UNLIMITED else str(value)
+def limit_words(value: int) -> str:
+    return "unlimited" if value == UNLIMITED else str(value)
 
-    return ", ".join(f"soft {number(entry['soft'])} hard {number(entry['hard'])}" for entry in entries) or None
+
+def _text(entries: t.Sequence[t.Mapping[str, t.Any]]) -> t.Optional[str]:
+    words = (f"soft {limit_words(entry['soft'])} hard {limit_words(entry['hard'])}" for entry in entries)
+    return ", ".join(words) or None
 
 
 def plan(spec: Json, rlimits: t.Sequence[Rlimit]) -> t.Tuple[Json, t.List[Change]]:

@@ -16,7 +16,9 @@ import math
 import re
 import typing as t
 
-__all__ = ["Refused", "TomlError", "Value", "dotted", "parse", "remove_value", "same", "set_value"]
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+
+__all__ = ["Refused", "TomlError", "dotted", "parse", "remove_value", "same", "set_value"]
 
 Json = t.Dict[str, t.Any]
 Path = t.Tuple[str, ...]
@@ -53,7 +55,7 @@ _ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", '"': '"', "\\
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-class TomlError(ValueError):
+class TomlError(FabricError):
     """Text that is no TOML. line is the number of the line, from 1; str() of it begins with ``line N: ``."""
 
     def __init__(self, line: int, reason: str) -> None:
@@ -62,7 +64,7 @@ class TomlError(ValueError):
         self.reason = reason
 
 
-class Refused(Exception):
+class Refused(FabricError):
     """An edit that cannot be made exactly; the text says why."""
 
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.models import (
     PHYS_STATES,
     PORT_STATES,
     is_virtual_function_id,
     model_name,
-    natural_key,
     parse_rate,
     parse_state,
 )

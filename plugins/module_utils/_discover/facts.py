@@ -42,10 +42,10 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.ways import 
     netdevs_below,
 )
 
-__all__ = ["MODULES", "SCHEMA", "SUBSETS", "gather", "record"]
+__all__ = ["MODULES", "SUBSETS", "gather", "record"]
 
 # Renaming or removing a fact bumps it (docs/facts.schema.json).
-SCHEMA = 1
+_SCHEMA = 1
 # Kernel modules that some role loads or some decision asks for.
 MODULES = (
     "ib_core",
@@ -326,7 +326,7 @@ def gather(tree: Tree, subsets: t.Iterable[str] = SUBSETS) -> Facts:
     """
     wanted = set(subsets)
     warnings: t.List[str] = []
-    facts: Facts = {"schema": SCHEMA}
+    facts: Facts = {"schema": _SCHEMA}
     devices: t.List[Facts] = []
     files: t.Dict[str, str] = {}
     if wanted & {"devices", "gpus", "management"}:

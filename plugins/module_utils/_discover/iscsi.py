@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+
 __all__ = ["INITIATOR_FILE", "Initiator", "InitiatorError", "check_name", "new_name", "parse_initiator", "rewrite"]
 
 INITIATOR_FILE = "/etc/iscsi/initiatorname.iscsi"
@@ -30,8 +32,8 @@ _HEADER = (
 )
 
 
-class InitiatorError(Exception):
-    """A name or a file that cannot be used; the text is for the user."""
+class InitiatorError(FabricError):
+    """A name or a file that cannot be used."""
 
 
 class Initiator(t.NamedTuple):

@@ -13,7 +13,8 @@ import os
 import time
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._containerd.cri import Cri, CriError
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.cri import Cri
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.dpkg import is_stack_package
 
 __all__ = ["live_answers"]
@@ -53,7 +54,7 @@ def _cri(path: str) -> t.Optional[str]:
     try:
         version = cri.version()[1]
         status = cri.status()
-    except CriError as exc:
+    except FabricError as exc:
         return json.dumps({"error": " ".join(str(exc).split())[:300]})
     condition = status["conditions"].get("RuntimeReady")
     return json.dumps(

@@ -11,10 +11,8 @@ import typing as t
 __all__ = [
     "PHYS_STATES",
     "PORT_STATES",
-    "Rate",
     "is_virtual_function_id",
     "model_name",
-    "natural_key",
     "parse_rate",
     "parse_state",
 ]
@@ -109,9 +107,3 @@ def model_name(vendor: str, device: str) -> t.Optional[str]:
 def is_virtual_function_id(vendor: str, device: str) -> bool:
     """True for the ids of virtual functions: in a guest there is no physfn link, only the id tells."""
     return (vendor, device) in _VIRTUAL
-
-
-def natural_key(name: str) -> t.List[t.Tuple[int, int, str]]:
-    """Sort key under which mlx5_2 comes before mlx5_10. Numbers are compared by length and digits: they may be of any length."""
-    parts = re.split(r"0*([0-9]+)", name)
-    return [(0, len(part), part) if index % 2 else (1, 0, part) for index, part in enumerate(parts)]

@@ -21,6 +21,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._containerd.config imp
     ConfigError,
     default_handler,
     effective,
+    global_flag,
     load,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci import SpecError, load_spec
@@ -133,20 +134,9 @@ def _only_flags(data: bytes) -> bytes:
     arguments = data.decode("utf-8", "replace").rstrip("\0").split("\0")
     kept = arguments[:1] + [word for word in arguments[1:] if word in _SUBCOMMANDS]
     for flag, names in _FLAGS.items():
-        value = _argument(arguments, *names)
+        value = global_flag(arguments, *names)
         kept += [flag, value] if value else []
     return ("\0".join(kept) + "\0").encode("utf-8")
-
-
-def _argument(arguments: t.Sequence[str], *names: str) -> t.Optional[str]:
-    """The value of a global flag of containerd: -c X, -c=X, --config X, --config=X."""
-    for index, argument in enumerate(arguments[1:], 1):
-        flag, equals, value = argument.partition("=")
-        if flag in names:
-            if equals:
-                return value
-            return arguments[index + 1] if index + 1 < len(arguments) else None
-    return None
 
 
 def _daemon(tree: Tree) -> t.Tuple[t.Optional[str], t.Optional[str]]:
@@ -369,8 +359,8 @@ def _containerd(tree: Tree, pid: t.Optional[str], unit: str, warnings: t.List[st
             (path for path in ("/usr/bin/containerd", "/usr/local/bin/containerd") if tree.exists(path)), None
         )
     # the working directory of a service is /
-    config_path = posixpath.join("/", _argument(arguments, *_FLAGS["--config"]) or _DEFAULT_CONFIG)
-    socket = posixpath.join("/", _argument(arguments, *_FLAGS["--address"]) or _address(tree, config_path))
+    config_path = posixpath.join("/", global_flag(arguments, *_FLAGS["--config"]) or _DEFAULT_CONFIG)
+    socket = posixpath.join("/", global_flag(arguments, *_FLAGS["--address"]) or _address(tree, config_path))
     running = _running(tree, socket) if pid else None
     version = _version(tree, binary, running)
     generation = _generation(version)

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
 from ansible_collections.fabric.rdma.plugins.module_utils._base.text import (
     WIDTH,
     column_widths,
     fold_text,
     hosts_label,
-    natural_key,
     printable,
     shared_domain,
     short,

@@ -252,7 +252,7 @@ def _owners(groups: t.Mapping[str, t.Mapping[str, t.Any]]) -> t.Dict[str, str]:
             raise PlanError(f"group {group}: its hosts are {hosts!r}; expected a list of names")
         for host in hosts:
             if owner.setdefault(host, group) != group:
-                raise PlanError(f"host {host} is in two RDMA groups, {owner[host]} and {group}; put it in one")
+                raise PlanError(f"host {host} is in two RDMA groups, {owner[host]} and {group}", "put it in one")
     return owner
 
 

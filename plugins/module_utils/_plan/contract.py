@@ -15,11 +15,9 @@ __all__ = [
     "Group",
     "Match",
     "Plan",
-    "Pool",
     "Port",
     "RailRow",
     "Refused",
-    "Resource",
     "Selectors",
     "Sriov",
 ]

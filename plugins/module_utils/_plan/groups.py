@@ -9,6 +9,7 @@ import hashlib
 import json
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.class_names import class_names
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import (
     Class,
@@ -67,8 +68,8 @@ _PERIODIC_UPDATE_SECONDS = 300
 Json = t.Dict[str, t.Any]
 
 
-class PlanError(Exception):
-    """Wishes that make no sense, or that no configuration can fulfil; the text is for the user."""
+class PlanError(FabricError):
+    """Wishes that make no sense, or that no configuration can fulfil."""
 
 
 def validate_wishes(group: str, wishes: t.Mapping[str, t.Any]) -> Json:
@@ -199,12 +200,13 @@ def _check_facts(group: str, facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]
         if facts.get("schema", _FACTS_SCHEMA) != _FACTS_SCHEMA:
             raise PlanError(
                 f"group {group}: the facts of {host} have schema {facts['schema']!r}, this version reads "
-                f"{_FACTS_SCHEMA}: they are of another version; run discover again"
+                f"{_FACTS_SCHEMA}: they are of another version",
+                "run discover again",
             )
         if "devices" not in facts:
             raise PlanError(
-                f"group {group}: the facts of {host} are partial: they do not tell of its devices; run discover again, "
-                "which gathers all"
+                f"group {group}: the facts of {host} are partial: they do not tell of its devices",
+                "run discover again, which gathers all",
             )
 
 
@@ -547,7 +549,7 @@ class _Planner:
             try:
                 _on_rails(self.hosts, facts_by_host, self.want)
             except RailError as exc:
-                raise PlanError(f"group {group}: {exc}") from exc
+                raise PlanError(f"group {group}: {exc.message}", exc.remedy) from exc
         numbers = (rail.number for own in self.hosts.values() for rail in own.rails)
         self.pools = pools_of(self.resource, self.pattern, numbers)
         self.by_rail = {entry["rail"]: pool for pool, entry in self.pools.items()}

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import typing as t
 
-__all__ = ["Host", "Rail", "RailError", "check_rails", "group_rails", "rail_host"]
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+
+__all__ = ["Rail", "RailError", "check_rails", "group_rails", "rail_host"]
 
 Json = t.Mapping[str, t.Any]
 
 
-class RailError(Exception):
-    """Rails that cannot be numbered; the text is for the user."""
+class RailError(FabricError):
+    """Rails that cannot be numbered."""
 
 
 class Rail(t.NamedTuple):
@@ -175,7 +177,7 @@ def rail_host(host: str, facts: Json, candidates: t.Collection[str]) -> Host:
     functions = {row["pci"]: row.get("bridges") for row in facts["devices"] if row["pci"] in candidates}
     if "gpus" not in facts or None in gpus.values() or None in functions.values():
         raise RailError(
-            f"host {host}: its facts do not say which PCIe switches its GPUs and HCAs are under; run discover again"
+            f"host {host}: its facts do not say which PCIe switches its GPUs and HCAs are under", "run discover again"
         )
     return Host(gpus, functions)
 
@@ -225,16 +227,18 @@ def _family(trees: t.List[_Tree], together: _Together) -> _Family:
             pairs += [([gpu], own[at * step : (at + 1) * step]) for at, gpu in enumerate(cards)]
         else:
             raise RailError(
-                "%s: %d GPUs (%s) and %d HCAs (%s) are under one PCIe switch, which makes no rails; %s"
-                % (together.hosts, *together.words(cards, own), _WHAT_TO_DO)
+                "%s: %d GPUs (%s) and %d HCAs (%s) are under one PCIe switch, which makes no rails"
+                % (together.hosts, *together.words(cards, own)),
+                _WHAT_TO_DO,
             )
     pairs.sort()
     for cards in unknown:
         # nothing that comes before can be shifted by it
         if any(own and gpus > cards for gpus, own in pairs):
             raise RailError(
-                "%s: %d GPUs (%s) are under a PCIe switch without an HCA, and how many rails they have cannot be known; put the "
-                "host into a group with one that has them all" % (together.hosts, *together.words(cards, [])[:2])
+                "%s: %d GPUs (%s) are under a PCIe switch without an HCA, and how many rails they have cannot be known"
+                % (together.hosts, *together.words(cards, [])[:2]),
+                "put the host into a group with one that has them all",
             )
     numbered = [(cards, [together.tree.functions[index] for index in own]) for cards, own in pairs]
     return _Family(trees, numbered, together.tree, not all(own for _cards, own in switches))
@@ -253,8 +257,9 @@ def _check_alike(together: _Together, switches: t.Sequence[t.Tuple[t.List[int], 
         if len(cards) > 1 and own and len(own) < len(most[len(cards)][1]):
             raise RailError(
                 "%s: %d GPUs (%s) have %d HCAs (%s) under their PCIe switch, but %d GPUs (%s) have %d (%s), so which rail has "
-                "none cannot be known; %s"
-                % (together.hosts, *together.words(*most[len(cards)]), *together.words(cards, own), _WHAT_TO_DO)
+                "none cannot be known"
+                % (together.hosts, *together.words(*most[len(cards)]), *together.words(cards, own)),
+                _WHAT_TO_DO,
             )
 
 
@@ -310,8 +315,8 @@ def _families(trees: t.Mapping[_Tree, str], seen: t.Mapping[str, _Seen]) -> t.Li
     if any(tuple(sorted(tree.functions)) != tree.functions for tree in trees):
         raise RailError(
             f"{together.hosts}: none has all HCAs, and their addresses are in another order than the ports of the "
-            "PCIe switches, so which rail has none cannot be known; put the hosts into a group with one that has "
-            "them all"
+            "PCIe switches, so which rail has none cannot be known",
+            "put the hosts into a group with one that has them all",
         )
     return [_family(list(trees), together)]
 
@@ -435,7 +440,8 @@ def check_rails(rails: t.Mapping[str, t.Sequence[Rail]], netdevs: t.Mapping[str,
         if len(own) != len(expected):
             raise RailError(
                 f"rails differ between hosts {reference} and {host}: {len(expected)} rails on the one, {len(own)} on "
-                "the other; put hosts of another make into a group of their own"
+                "the other",
+                "put hosts of another make into a group of their own",
             )
         for mine, theirs in zip(expected, own):
             if mine.gpus != theirs.gpus or (
@@ -443,14 +449,16 @@ def check_rails(rails: t.Mapping[str, t.Sequence[Rail]], netdevs: t.Mapping[str,
             ):
                 raise RailError(
                     f"rails differ between hosts {reference} and {host}: rail {mine.number} is {_words(mine)} on the "
-                    f"one, {_words(theirs)} on the other; put hosts of another make into a group of their own"
+                    f"one, {_words(theirs)} on the other",
+                    "put hosts of another make into a group of their own",
                 )
         here = set(_order(own))
         if [number for number in order if number in here] != [number for number in _order(own) if number in order]:
             raise RailError(
                 f"rails differ between hosts {reference} and {host}: by PCI address, the HCAs are those of rails "
                 f"{', '.join(map(str, order))} on the one, {', '.join(map(str, _order(own)))} on the "
-                "other; put hosts of another make into a group of their own"
+                "other",
+                "put hosts of another make into a group of their own",
             )
         for rail in own:
             for pci in rail.functions:
@@ -459,8 +467,8 @@ def check_rails(rails: t.Mapping[str, t.Sequence[Rail]], netdevs: t.Mapping[str,
                 if number != rail.number:
                     raise RailError(
                         f"rails differ between hosts {other} and {host}: interface {name} is on rail {number} of the "
-                        f"one and on rail {rail.number} of the other; give the interfaces names by their rail, or put "
-                        "the hosts into groups of their own"
+                        f"one and on rail {rail.number} of the other",
+                        "give the interfaces names by their rail, or put the hosts into groups of their own",
                     )
 
 

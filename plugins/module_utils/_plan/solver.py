@@ -24,12 +24,9 @@ __all__ = [
     "SRIOV",
     "Catalogue",
     "Function",
-    "Plugin",
-    "Traits",
     "classes_of",
     "explain",
     "matched",
-    "search",
     "search_all",
     "traits_of",
 ]
@@ -305,11 +302,6 @@ class Catalogue:
         return found
 
 
-def search(plugin: Plugin, traits: t.Iterable[Traits], pool: str, strategy: str = "auto") -> t.Optional[Selectors]:
-    """As Catalogue.search(), of these functions."""
-    return Catalogue(plugin, strategy, traits).search(pool)
-
-
 def search_all(
     plugin: Plugin, traits: t.Iterable[Traits], strategy: str = "auto"
 ) -> t.Optional[t.Dict[str, Selectors]]:
@@ -513,7 +505,7 @@ def explain(
             first.setdefault((function.values, function.pool), (host, function))
     with_host = len({host for host, _dummy in first.values()}) > 1 or len(places) > 1
     for pool in sorted({owner for _dummy, owner in first if owner}) if only is None else [only]:
-        if search(plugin, first, pool, strategy) is None:
+        if Catalogue(plugin, strategy, first).search(pool) is None:
             text = _counter_example(plugin, first, pool, strategy, with_host, " for " + pool if named else "")
             if with_host:
                 return text

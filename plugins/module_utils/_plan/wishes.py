@@ -25,7 +25,6 @@ __all__ = [
     "VARIABLES",
     "foreign_facts",
     "misspelt",
-    "nearest",
     "problems",
     "rail_name",
     "unknown_keys",

@@ -13,7 +13,6 @@ import typing as t
 __all__ = [
     "DRIVER_NAMES",
     "Build",
-    "Initramfs",
     "build_problems",
     "failed_build",
     "initramfs_holds",

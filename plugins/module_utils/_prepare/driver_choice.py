@@ -12,21 +12,17 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.dpkg import is_stack_package
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import problems
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.packages import of_release, split_wish
 
 __all__ = [
     "ROWS",
-    "OfedError",
-    "Plan",
-    "Row",
     "active_ports",
     "check_cards",
     "check_pairs",
     "check_wish",
-    "driver_pending",
-    "installed_release",
     "ofed_needs",
     "ofed_plan",
     "release_number",
@@ -40,10 +36,6 @@ _MODULES = ("ib_umad", "ib_uverbs", "rdma_ucm")
 _INFINIBAND_MODULES = ("ib_ipoib",)
 
 _NAMES = {"doca": "DOCA", "mlnx_iso": "MLNX_OFED"}
-
-
-class OfedError(Exception):
-    """A wish that makes no sense, or not for this host; the text is for the user."""
 
 
 class Row(t.NamedTuple):
@@ -125,10 +117,10 @@ class Plan(t.NamedTuple):
 
 
 def release_number(version: str) -> Number:
-    """The first two numbers of a release: 2.9.1 and 2.9.0_CX8 are (2, 9), 24.10-1.1.4.0 is (24, 10). OfedError for no release."""
+    """The first two numbers of a release: 2.9.1 and 2.9.0_CX8 are (2, 9), 24.10-1.1.4.0 is (24, 10). WishError for no release."""
     found = re.match(r"(\d{1,4})\.(\d{1,4})(?![\d])", version, re.ASCII)
     if not found:
-        raise OfedError(
+        raise WishError(
             f"rdma_ofed.version is {version!r}; expected a release such as 2.9.1 (DOCA) or 24.10-1.1.4.0 (MLNX_OFED)"
         )
     return int(found.group(1)), int(found.group(2))
@@ -176,10 +168,10 @@ def ofed_plan(facts: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any]) -> Plan
 
 
 def check_wish(wish: t.Mapping[str, t.Any]) -> Json:
-    """The wish rdma_ofed with its defaults, or OfedError: unknown keys, unknown methods, what a method cannot do without."""
+    """The wish rdma_ofed with its defaults, or WishError: unknown keys, unknown methods, what a method cannot do without."""
     wrong = problems("rdma_ofed", wish)
     if wrong:
-        raise OfedError("; ".join(wrong))
+        raise WishError("; ".join(wrong))
     method = wish.get("method") or "inbox"
     result = {**wish, "method": method, "activate": wish.get("activate") or "none"}
     if method not in _NAMES:
@@ -187,24 +179,24 @@ def check_wish(wish: t.Mapping[str, t.Any]) -> Json:
     wanted = ("version", "repository", "key") if method == "doca" else ("version", "iso")
     missing = [key for key in wanted if not wish.get(key)]
     if missing:
-        raise OfedError(f"rdma_ofed.method {method} also needs {', '.join(missing)}")
+        raise WishError(f"rdma_ofed.method {method} also needs {', '.join(missing)}")
     version = str(wish["version"])
     release = release_number(version)
     # DOCA counts from 1, MLNX_OFED by the year since 20.11: a mix-up would pass every comparison below.
     if method == "doca" and release[0] >= 20:
-        raise OfedError(
+        raise WishError(
             f"rdma_ofed.version is {version}, which is the OFED inside a DOCA release; method doca wants the release "
             "itself, such as 2.9.1"
         )
     if method == "mlnx_iso" and release[0] < 4:
-        raise OfedError(
+        raise WishError(
             f"rdma_ofed.version is {version}, which is a DOCA release; method mlnx_iso wants that of MLNX_OFED, such as "
             "24.10-1.1.4.0"
         )
     if method == "doca":
         _check_source(wish, version)
     if method == "mlnx_iso" and not re.match(r"/", str(wish["iso"])):
-        raise OfedError(f"rdma_ofed.iso is {wish['iso']!r}; expected an absolute path on the node")
+        raise WishError(f"rdma_ofed.iso is {wish['iso']!r}; expected an absolute path on the node")
     result["version"] = version
     return result
 
@@ -219,14 +211,14 @@ _IDLE = {
 
 
 def check_pairs(wish: t.Mapping[str, t.Any]) -> None:
-    """OfedError for keys of rdma_ofed that its method does nothing with. wish: as a user wrote it, without defaults."""
+    """WishError for keys of rdma_ofed that its method does nothing with. wish: as a user wrote it, without defaults."""
     method = str(wish.get("method") or "inbox")
     idle = [key for key in _IDLE[method] if wish.get(key) and (key, wish[key]) != ("activate", "none")]
     if idle:
         is_default = "" if wish.get("method") else ", the default"
-        raise OfedError(
-            f"rdma_ofed.method is {method}{is_default}, which does nothing with {', '.join(idle)}; set the method that is meant, "
-            "or take them out"
+        raise WishError(
+            f"rdma_ofed.method is {method}{is_default}, which does nothing with {', '.join(idle)}",
+            "set the method that is meant, or take them out",
         )
 
 
@@ -234,23 +226,24 @@ def _check_source(wish: t.Mapping[str, t.Any], version: str) -> None:
     """A repository whose content may change under its address, or a key that nobody vouches for, is no source of drivers."""
     repository, key = str(wish["repository"]), str(wish["key"])
     if not re.match(r"(https?|file):/", repository):
-        raise OfedError(f"rdma_ofed.repository is {repository!r}; expected an address with http, https or file")
+        raise WishError(f"rdma_ofed.repository is {repository!r}; expected an address with http, https or file")
     if re.search(r"/latest(/|$)", repository):
-        raise OfedError(
-            f"rdma_ofed.repository is {repository}, whose content changes; name the release, as in .../doca/{version}/..."
+        raise WishError(
+            f"rdma_ofed.repository is {repository}, whose content changes",
+            f"name the release, as in .../doca/{version}/...",
         )
     named = re.search(r"/doca/(\d[^/]*)", repository)
     if named and named.group(1) != version:
-        raise OfedError(
+        raise WishError(
             f"rdma_ofed.version is {version}, but rdma_ofed.repository is of {named.group(1)}: {repository}"
         )
     if re.match(r"https?:/", key) and not wish.get("key_checksum"):
-        raise OfedError(
+        raise WishError(
             "rdma_ofed.key is an address: give rdma_ofed.key_checksum (sha256:...) as well, or the path of a file on the controller"
         )
 
 
-def installed_release(facts: t.Mapping[str, t.Any]) -> t.Optional[str]:
+def _installed_release(facts: t.Mapping[str, t.Any]) -> t.Optional[str]:
     """What the host has, in words; None for the kernel's own driver."""
     ofed = facts["ofed"]
     if ofed["flavour"] == "inbox":
@@ -267,7 +260,7 @@ def _unlike(facts: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any]) -> t.Opti
     """
     ofed, method, version = facts["ofed"], wish["method"], wish["version"]
     wished = f"{_NAMES[method]} {version}"
-    unlike = "the driver is %s, not %s" % (installed_release(facts) or "the kernel's own", wished)
+    unlike = "the driver is %s, not %s" % (_installed_release(facts) or "the kernel's own", wished)
     if method == "mlnx_iso":
         # 24.10 is satisfied by 24.10-1.1.4.0, 24.10-1 not by 24.10-10
         there = re.match(rf"{re.escape(version)}(?!\d)", ofed["version"] or "")
@@ -291,7 +284,7 @@ def _unlike(facts: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any]) -> t.Opti
     return None
 
 
-def driver_pending(facts: t.Mapping[str, t.Any]) -> t.Optional[str]:
+def _driver_pending(facts: t.Mapping[str, t.Any]) -> t.Optional[str]:
     """Why the loaded mlx5_core is not the one on disk; None when it is, or is not loaded.
 
     MLNX_OFED's and DOCA's mlx5_core tells the first parts of the release in /sys/module/mlx5_core/version; the kernel's own tells
@@ -332,9 +325,10 @@ def _modules(
     for name in _MODULES + (_INFINIBAND_MODULES if infiniband else ()):
         state = facts["kernel"]["modules"][name]
         if not state["available"] and not missing:
-            raise OfedError(
-                f"kernel module {name} is not there for kernel {facts['kernel']['release']}; install the modules of this kernel "
-                "(Debian: linux-image, Ubuntu: linux-modules-extra, RHEL: kernel-modules), then run again"
+            raise WishError(
+                f"kernel module {name} is not there for kernel {facts['kernel']['release']}",
+                "install the modules of this kernel "
+                "(Debian: linux-image, Ubuntu: linux-modules-extra, RHEL: kernel-modules), then run again",
             )
         if not state["loaded"]:
             reasons.append(f"{name} is not loaded")
@@ -347,10 +341,10 @@ def _modules(
 
 def _inbox_needs(facts: t.Mapping[str, t.Any], infiniband: bool) -> Json:
     missing = sorted(name for name, there in facts["ofed"]["tools"].items() if not there)
-    vendor = installed_release(facts)
+    vendor = _installed_release(facts)
     if missing and vendor:
         # the distribution's rdma-core over the vendor's is a mixture of two stacks
-        raise OfedError(
+        raise WishError(
             "%s is installed, and %s missing: the packages of the distribution do not go over it; install what is missing from "
             "the same release and set rdma_ofed {method: none}, or remove it (ofed_uninstall.sh --force, then reboot)"
             % (vendor, ", ".join(missing) + (" is" if len(missing) == 1 else " are"))
@@ -370,7 +364,7 @@ def _release_of(proof: t.Mapping[str, t.Any]) -> str:
 def _driver_needs(facts: t.Mapping[str, t.Any], wish: Json, infiniband: bool) -> Json:
     plan = ofed_plan(facts, wish)
     if plan.refusals:
-        raise OfedError(". ".join(plan.refusals))
+        raise WishError(". ".join(plan.refusals))
     reasons: t.List[str] = []
     unlike = _unlike(facts, wish)
     driver = unlike is not None
@@ -380,7 +374,7 @@ def _driver_needs(facts: t.Mapping[str, t.Any], wish: Json, infiniband: bool) ->
     elif half:
         # typical after an update of the kernel without its headers: the node silently runs half of each stack
         reasons.append(
-            f"{installed_release(facts)} is installed, but not built for kernel {facts['kernel']['release']}"
+            f"{_installed_release(facts)} is installed, but not built for kernel {facts['kernel']['release']}"
         )
     proof = None if driver or half else facts["ofed"].get("proof")
     # what a run that was killed has not done (an initramfs, a proof) shows nowhere else
@@ -388,7 +382,7 @@ def _driver_needs(facts: t.Mapping[str, t.Any], wish: Json, infiniband: bool) ->
     if proof and cut:
         reasons.append(f"the installation of {_release_of(proof)} never came to its end")
         proof = None
-    pending = None if driver or half or cut else driver_pending(facts)
+    pending = None if driver or half or cut else _driver_pending(facts)
     if proof and not proof["booted"]:
         pending = pending or f"{_release_of(proof)} is installed and not yet proved"
     activate = pending is not None and wish["activate"] != "none"
@@ -423,7 +417,7 @@ def ofed_needs(facts: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any], link_l
     the kernel does not run it, and the wish says how that may be changed), pending (in words; None when the kernel runs what is on
     disk and that is proved), prove (a boot has brought what an earlier run installed, and nobody has judged it yet) and warnings.
 
-    facts: ansible_facts.rdma with the subsets devices and kernel. OfedError for a wish that cannot be fulfilled there.
+    facts: ansible_facts.rdma with the subsets devices and kernel. WishError for a wish that cannot be fulfilled there.
     """
     wish = check_wish(wish)
     infiniband = link_layer == "InfiniBand"

@@ -13,14 +13,15 @@ import ipaddress
 import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.models import model_name
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.ways import netdevs_below
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.reasons import REASONS, unknown_reasons
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_choice import OfedError, check_cards
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_choice import check_cards
 
-__all__ = ["REASONS", "Asked", "Reason", "gate", "parse_overrides", "route_netdev", "ssh_netdevs"]
+__all__ = ["Asked", "gate", "parse_overrides", "route_netdev", "ssh_netdevs"]
 
 Address = t.Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
 Network = t.Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
@@ -83,11 +84,11 @@ class Reason(t.NamedTuple):
 
 
 def parse_overrides(names: t.Iterable[str]) -> t.List[str]:
-    """Names of reasons that the operator overrides; OfedError when one is not the name of a reason."""
+    """Names of reasons that the operator overrides; WishError when one is not the name of a reason."""
     wanted = list(names)
     unknown = unknown_reasons("ofed_override", wanted, REASONS)
     if unknown:
-        raise OfedError(unknown)
+        raise WishError(unknown)
     return wanted
 
 

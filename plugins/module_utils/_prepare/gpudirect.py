@@ -13,10 +13,11 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.nvidia import SYMBOL, generation
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import problems as wish_problems
 
-__all__ = ["GpudirectError", "decide", "gpudirect_needs"]
+__all__ = ["decide", "gpudirect_needs"]
 
 Json = t.Dict[str, t.Any]
 Facts = t.Mapping[str, t.Any]
@@ -27,10 +28,6 @@ _DMABUF_KERNEL = (5, 12)
 _DMABUF_DRIVER = 515
 # nvidia_peermem counts in GPU pages of 64 KiB (nvidia-peermem.c, GPU_PAGE_SHIFT).
 _GPU_PAGE = 65536
-
-
-class GpudirectError(Exception):
-    """A wish that makes no sense; the text is for the user."""
 
 
 def _numbers(text: t.Optional[str]) -> t.Tuple[int, ...]:
@@ -191,11 +188,11 @@ def decide(facts: Facts, wish: str = "auto") -> Json:
 
     facts: ansible_facts.rdma with the subsets devices, gpus and kernel. problems are those of the wished way; with auto, those
     of both when neither is possible. managed: the driver belongs to the GPU Operator, in whose chart helm_values are to be set.
-    GpudirectError for a wish that there is not.
+    WishError for a wish that there is not.
     """
     wrong = wish_problems("rdma_gpudirect", wish)
     if wrong:
-        raise GpudirectError(wrong[0])
+        raise WishError(wrong[0])
     host = _Host(facts)
     result: Json = {
         "way": "none",

@@ -20,14 +20,13 @@ import re
 import tempfile
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import digest, named
 from ansible_collections.fabric.rdma.plugins.module_utils._base.transaction import (
     Overtaken,
     Transaction,
-    TransactionError,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd import config as _containerd
-from ansible_collections.fabric.rdma.plugins.module_utils._containerd.cri import CriError
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.limits import (
     Limit,
     limit_text,
@@ -36,7 +35,6 @@ from ansible_collections.fabric.rdma.plugins.module_utils._containerd.limits imp
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci import UNLIMITED, SpecError, load_spec
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.toml import (
-    Refused,
     TomlError,
     parse,
     remove_value,
@@ -85,7 +83,7 @@ _OPEN = ".toml"
 _GENERATED = {"k3s": "k3s", "rke2": "RKE2"}
 
 
-class _Unhealthy(Exception):
+class _Unhealthy(FabricError):
     """Why the daemon is not as it should be after a restart."""
 
 
@@ -105,17 +103,14 @@ class _Change(t.NamedTuple):
 
 
 def lift(node: Node, wish: Wish, check_mode: bool, timeout: float) -> Json:
-    """Does it; the result of the module. MemlockError says what is wrong, what was put back, and what to do.
+    """Does it; the result of the module. FabricError says what is wrong, what was put back, and what to do.
 
     timeout: seconds that containerd has to become healthy after a restart.
     """
     with contextlib.ExitStack() as stack:
         if not check_mode:
             stack.enter_context(_lock(node.state_directory))
-        try:
-            return _Run(node, wish, check_mode, timeout).run()
-        except TransactionError as exc:
-            raise MemlockError(str(exc)) from exc
+        return _Run(node, wish, check_mode, timeout).run()
 
 
 @contextlib.contextmanager
@@ -126,7 +121,7 @@ def _lock(directory: str) -> t.Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as exc:
-            raise MemlockError("another run changes containerd on this node now; wait until it has ended") from exc
+            raise MemlockError("another run changes containerd on this node now", "wait until it has ended") from exc
         yield
 
 
@@ -164,15 +159,12 @@ class _Run:
                 "back what was, and restarts containerd"
             ) from exc
         self._refuse(daemon)
-        try:
-            dump = self._merged(daemon, {}) if self.overlay else self._dump(daemon, daemon.config_path)
-        except (TomlError, Refused, _containerd.ConfigError) as exc:
-            raise MemlockError(str(exc)) from exc
+        dump = self._merged(daemon, {}) if self.overlay else self._dump(daemon, daemon.config_path)
         self.socket = daemon.socket or _address(dump) or _DEFAULT_SOCKET
         broken = check_cri(self.node, daemon.ctr, self.socket)
         if broken and not (died and self.check_mode):
             raise MemlockError(
-                f"containerd is not healthy, and nothing was changed: {broken[1]}. Repair that first, then run again"
+                f"containerd is not healthy, and nothing was changed: {broken[1]}", "Repair that first, then run again"
             )
         running = {} if broken else cri_status(self.node, self.socket)["handlers"]
         change = self._plan(daemon, dump, running)
@@ -215,22 +207,24 @@ class _Run:
             raise MemlockError(f"containerd {daemon.version} is older than 1.6, the oldest that is known here")
         if daemon.user_namespace:
             raise MemlockError(
-                "containerd runs in a user namespace, where no limit can be raised; raise it on the host around it"
+                "containerd runs in a user namespace, where no limit can be raised", "raise it on the host around it"
             )
         if daemon.kill_mode != "process":
             raise MemlockError(
                 f"{daemon.unit} has KillMode={daemon.kill_mode or 'unknown'}: a restart would kill every Pod of the "
-                "node. Set KillMode=process in the unit, run `systemctl daemon-reload`, then run again"
+                "node",
+                "Set KillMode=process in the unit, run `systemctl daemon-reload`, then run again",
             )
         if self.wish.method == "spec" and daemon.distribution in _NO_SPEC:
             raise MemlockError(
-                f"method spec: {_NO_SPEC[daemon.distribution]}; set rdma_memlock.method to limit for this host"
+                f"method spec: {_NO_SPEC[daemon.distribution]}", "set rdma_memlock.method to limit for this host"
             )
         memlock = daemon.limits.get("memlock")
         if not reaches(memlock, self.wish.rlimit) and not self.node.can_raise_limits():
             raise MemlockError(
                 f"containerd may lock {limit_text(memlock)}, and the service manager cannot raise that: it lacks "
-                "CAP_SYS_RESOURCE. Is this a container? Raise the limit on the host around it"
+                "CAP_SYS_RESOURCE",
+                "Is this a container? Raise the limit on the host around it",
             )
 
     def _read(self, path: str) -> t.Optional[bytes]:
@@ -274,10 +268,7 @@ class _Run:
         change = _Change([], [], False, {}, {}, [], None, [])
         self._refuse_unstartable(daemon, running)
         if self.wish.method == "spec":
-            try:
-                change = self._plan_spec(daemon, dump, running)
-            except (SpecError, TomlError, Refused, _containerd.ConfigError) as exc:
-                raise MemlockError(str(exc)) from exc
+            change = self._plan_spec(daemon, dump, running)
         return self._plan_limit(daemon, change)
 
     def _refuse_unstartable(self, daemon: Daemon, running: t.Mapping[str, Json]) -> None:
@@ -289,23 +280,25 @@ class _Run:
             files = self._load(daemon, self._text)
             handlers = _containerd.effective(files, daemon.generation)
             default = _containerd.default_handler(files, daemon.generation)
-        except (TomlError, _containerd.ConfigError) as exc:
+        except (TomlError, _containerd.ConfigError):
             if self.wish.method == "limit":
                 # containerd has read them, its dump says so
                 return
-            raise MemlockError(str(exc)) from exc
+            raise
         if default not in handlers:
             raise MemlockError(
                 f"the configuration of containerd ({daemon.config_path}) has default_runtime_name {default}, and no "
                 f"such runtime handler (it has {', '.join(sorted(handlers)) or 'none'}): its CRI plugin would not "
-                "come back from a restart. Name one that is there, then run again"
+                "come back from a restart",
+                "Name one that is there, then run again",
             )
         bare = sorted(name for name, handler in handlers.items() if not handler.runtime_type and name not in running)
         if bare or not handlers[default].runtime_type:
             raise MemlockError(
                 f"the runtime handler {', '.join(bare or [default])} has no runtime_type in the configuration of "
                 f"containerd ({daemon.config_path}): no Pod of it would start "
-                'after a restart. Set it (runtime_type = "io.containerd.runc.v2"), or remove the handler, then run again'
+                "after a restart",
+                'Set it (runtime_type = "io.containerd.runc.v2"), or remove the handler, then run again',
             )
 
     def _plan_spec(self, daemon: Daemon, dump: str, running: t.Mapping[str, Json]) -> _Change:
@@ -342,7 +335,7 @@ class _Run:
         self, daemon: Daemon, read: t.Callable[[str], t.Optional[str]], new: t.Sequence[str] = ()
     ) -> t.List[_containerd.ConfigFile]:
         def glob(pattern: str) -> t.List[str]:
-            created = [path for path in new if _matches(path, pattern)]
+            created = [path for path in new if _containerd.matches(path, pattern)]
             return sorted({*self._glob(pattern), *created}, key=os.fsencode)
 
         return _containerd.load(daemon.config_path, read, glob, daemon.generation)
@@ -409,15 +402,16 @@ class _Run:
             if handler is None or new != wanted.get(handler):
                 # the key alone: a value may be a credential
                 raise MemlockError(
-                    f"the edit would change {key}, too, as containerd merges its files. Set "
-                    "base_runtime_spec by hand where that setting is made, or set rdma_memlock.method to limit"
+                    f"the edit would change {key}, too, as containerd merges its files",
+                    "Set base_runtime_spec by hand where that setting is made, or set rdma_memlock.method to limit",
                 )
             found[handler] = new
         lost = sorted(set(wanted) - set(found))
         if lost:
             raise MemlockError(
                 f"the edit would have no effect on the runtime handler {', '.join(lost)}: another file that is loaded "
-                "later replaces it. Set base_runtime_spec there, or set rdma_memlock.method to limit"
+                "later replaces it",
+                "Set base_runtime_spec there, or set rdma_memlock.method to limit",
             )
 
     def _plan_limit(self, daemon: Daemon, change: _Change) -> _Change:
@@ -451,7 +445,7 @@ class _Run:
             if os.path.basename(path) > _DROP_IN:
                 text = (self._read(path) or b"").decode("utf-8", "replace")
                 if re.search(r"^\s*LimitMEMLOCK\s*=", text, re.MULTILINE):
-                    raise MemlockError(f"{path} sets LimitMEMLOCK after {_DROP_IN} would; change or remove it")
+                    raise MemlockError(f"{path} sets LimitMEMLOCK after {_DROP_IN} would", "change or remove it")
 
     def _plan_microk8s(self, daemon: Daemon, files: t.List[t.Tuple[str, bytes]], diff: t.List[Json]) -> bool:
         """MicroK8s' own start script sets the limit once more (args/containerd-env: ulimit -l 16384)."""
@@ -520,7 +514,7 @@ class _Run:
             new = self._restart(daemon.unit, daemon.ctr, daemon.main_pid, change.specs, True)
         except Overtaken:
             raise
-        except (_Unhealthy, MemlockError, TransactionError, OSError) as exc:
+        except (FabricError, OSError) as exc:
             reason = _os_error(exc) if isinstance(exc, OSError) else str(exc)
             raise self._restore(daemon, reason, change.reload, restarted) from exc
         paths = sorted({*change.specs.values(), *(path for path, _data in change.files)})
@@ -609,7 +603,7 @@ class _Run:
                 f"{reason}. The old files are back, but containerd is NOT healthy with them, either: {exc}. This node needs a look "
                 "now; the next run tries the restart again"
             )
-        except (OSError, TransactionError, MemlockError) as exc:
+        except (FabricError, OSError) as exc:
             what = _os_error(exc) if isinstance(exc, OSError) else str(exc)
             return MemlockError(
                 f"{reason}. Putting the old files back did NOT succeed: {what}. They are below "
@@ -677,7 +671,7 @@ class _Run:
             if self.wish.handlers is not None:
                 default = cri.status()["default_handler"]
                 containers = [one for one in containers if (one["handler"] or default) in self.wish.handlers]
-        except CriError as exc:
+        except FabricError as exc:
             self.warnings.append(f"the running containers are not known: {exc}")
             return []
         found = []
@@ -740,12 +734,6 @@ def _with_open_imports(files: t.List[_containerd.ConfigFile]) -> t.List[_contain
         if name == "*.toml" and "*" not in directory:
             found.append(_containerd.ConfigFile(os.path.join(directory, _OPEN), "", files[0].version, {}))
     return found
-
-
-def _matches(path: str, pattern: str) -> bool:
-    """Go's filepath.Match for the patterns of imports: a `*` stays within a directory."""
-    expression = "".join({"*": "[^/]*", "?": "[^/]"}.get(char, re.escape(char)) for char in pattern)
-    return re.fullmatch(expression, path) is not None
 
 
 def _handler_of(key: str) -> t.Optional[str]:

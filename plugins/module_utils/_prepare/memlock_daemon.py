@@ -15,17 +15,17 @@ import re
 import time
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import read
-from ansible_collections.fabric.rdma.plugins.module_utils._containerd.cri import Cri, CriError
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.config import global_flag
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.cri import Cri
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.limits import Limit, parse_limits
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_plan import MemlockError
 
 __all__ = [
-    "CriPlugin",
     "Daemon",
     "Node",
     "check_cri",
-    "cri_plugins",
     "cri_status",
     "find_daemon",
     "read_daemon",
@@ -212,24 +212,14 @@ def find_daemon(node: Node) -> t.Tuple[int, str]:
     if strange:
         raise MemlockError(
             f"containerd is run by {', '.join(sorted(set(strange)))}, which is none of "
-            f"{', '.join(sorted(_DISTRIBUTIONS))}; raise the limit as that distribution documents it, or lift it in "
-            "the unit (LimitMEMLOCK=infinity)"
+            f"{', '.join(sorted(_DISTRIBUTIONS))}",
+            "raise the limit as that distribution documents it, or lift it in the unit (LimitMEMLOCK=infinity)",
         )
     raise MemlockError(
-        "no containerd that serves Kubernetes runs here; start it, or set rdma_memlock.enabled to false "
-        "(for the Docker engine set default-ulimits in /etc/docker/daemon.json, for CRI-O default_ulimits in crio.conf.d)"
+        "no containerd that serves Kubernetes runs here",
+        "start it, or set rdma_memlock.enabled to false "
+        "(for the Docker engine set default-ulimits in /etc/docker/daemon.json, for CRI-O default_ulimits in crio.conf.d)",
     )
-
-
-def _argument(arguments: t.Sequence[str], *names: str) -> t.Optional[str]:
-    """The value of a global flag of containerd: -c X, -c=X, --config X, --config=X."""
-    for index, argument in enumerate(arguments[1:], 1):
-        flag, equals, value = argument.partition("=")
-        if flag in names:
-            if equals:
-                return value
-            return arguments[index + 1] if index + 1 < len(arguments) else None
-    return None
 
 
 def _start(node: Node, pid: int) -> t.Tuple[str, float]:
@@ -237,7 +227,7 @@ def _start(node: Node, pid: int) -> t.Tuple[str, float]:
     fields = node.proc_text(f"{pid}/stat").rpartition(")")[2].split()
     booted = re.search(r"^btime (\d+)$", node.proc_text("stat"), re.MULTILINE)
     if len(fields) < 20 or not booted:
-        raise MemlockError(f"process {pid} of containerd is gone; run again")
+        raise MemlockError(f"process {pid} of containerd is gone", "run again")
     return fields[19], int(booted.group(1)) + int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
 
@@ -264,7 +254,7 @@ def read_daemon(node: Node) -> Daemon:
     directory = os.path.dirname(executable)
     # k3s and RKE2 have one program with many names
     program = os.path.join(directory, "containerd")
-    config_path = _argument(arguments, "-c", "--config") or _DEFAULT_CONFIG
+    config_path = global_flag(arguments, "-c", "--config") or _DEFAULT_CONFIG
     if not os.path.isabs(config_path):
         config_path = os.path.normpath(os.path.join(node.proc_link(f"{pid}/cwd") or "/", config_path))
     properties = node.unit(unit)
@@ -279,7 +269,7 @@ def read_daemon(node: Node) -> Daemon:
         program=program,
         ctr=os.path.join(directory, "ctr"),
         config_path=config_path,
-        socket=_argument(arguments, "-a", "--address"),
+        socket=global_flag(arguments, "-a", "--address"),
         version=version,
         generation=generation,
         kill_mode=properties.get("KillMode", ""),
@@ -291,7 +281,7 @@ def read_daemon(node: Node) -> Daemon:
     )
 
 
-def cri_plugins(node: Node, ctr: str, socket_path: str) -> t.List[CriPlugin]:
+def _cri_plugins(node: Node, ctr: str, socket_path: str) -> t.List[CriPlugin]:
     """The plugins that make CRI, with their states, from the daemon; MemlockError when it does not answer."""
     command = [ctr, "--address", socket_path, "--connect-timeout", "5s", "--timeout", "20s", "plugins", "ls"]
     status, output, error = node.command(command)
@@ -316,7 +306,7 @@ def plugin_error(node: Node, ctr: str, socket_path: str, plugin: CriPlugin) -> s
 def check_cri(node: Node, ctr: str, socket_path: str) -> t.Optional[t.Tuple[bool, str]]:
     """Whether the CRI plugins run: None, or (it stays so, reason). A daemon without them is "active" and runs no Pod."""
     try:
-        plugins = cri_plugins(node, ctr, socket_path)
+        plugins = _cri_plugins(node, ctr, socket_path)
     except MemlockError as exc:
         return False, str(exc)
     if not any(plugin.id == "cri" for plugin in plugins):
@@ -332,7 +322,7 @@ def cri_status(node: Node, socket_path: str) -> Json:
     """The status of the runtime; MemlockError when it does not answer."""
     try:
         return node.cri(socket_path).status()
-    except CriError as exc:
+    except FabricError as exc:
         raise MemlockError(f"containerd's CRI does not answer: {exc}") from exc
 
 

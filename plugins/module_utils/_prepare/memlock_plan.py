@@ -15,11 +15,11 @@ import re
 import typing as t
 import zlib
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.limits import (
     Limit,
     limit_text,
     limit_value,
-    limit_words,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci import (
     RLIMITS,
@@ -29,6 +29,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci import
     SpecError,
     differences,
     dump_spec,
+    limit_words,
     load_spec,
     parse_rlimits,
     plan,
@@ -39,9 +40,7 @@ __all__ = [
     "MemlockError",
     "SpecPlan",
     "Wish",
-    "check_startable",
     "drop_in",
-    "limit_lines",
     "memlock_needs",
     "parse_wish",
     "plan_specs",
@@ -56,8 +55,8 @@ _ADOPTED_NAME = "fabric-rdma-from-%s.json"
 _INVENTED = {"type": "RLIMIT_NOFILE", "hard": 1024, "soft": 1024}
 
 
-class MemlockError(Exception):
-    """A wish that makes no sense, or a node on which it cannot be fulfilled; the text is for the user."""
+class MemlockError(FabricError):
+    """A wish that makes no sense, or a node on which it cannot be fulfilled."""
 
 
 class Wish(t.NamedTuple):
@@ -84,7 +83,7 @@ class SpecPlan(t.NamedTuple):
 
 
 def parse_wish(wish: t.Mapping[str, t.Any]) -> Wish:
-    """A wish as users write it ({method, handlers, soft, hard}); MemlockError names the key, the value and what is allowed."""
+    """A wish as users write it ({method, handlers, soft, hard}); FabricError names the key, the value and what is allowed."""
     wrong = problems("rdma_memlock", wish)
     if wrong:
         raise MemlockError("; ".join(wrong))
@@ -93,13 +92,10 @@ def parse_wish(wish: t.Mapping[str, t.Any]) -> Wish:
         handlers = None
     elif method == "limit" and wish.get("enabled", True) is not False:
         raise MemlockError(
-            "rdma_memlock.method limit is for all runtime handlers; take handlers out, or use method spec"
+            "rdma_memlock.method limit is for all runtime handlers", "take handlers out, or use method spec"
         )
-    try:
-        soft = wish.get("soft", "unlimited")
-        (rlimit,) = parse_rlimits([{"type": "MEMLOCK", "soft": soft, "hard": wish.get("hard", "unlimited")}])
-    except SpecError as exc:
-        raise MemlockError(str(exc)) from exc
+    soft, hard = wish.get("soft", "unlimited"), wish.get("hard", "unlimited")
+    (rlimit,) = parse_rlimits([{"type": "MEMLOCK", "soft": soft, "hard": hard}])
     return Wish(method, None if handlers is None else sorted(set(handlers)), rlimit)
 
 
@@ -118,7 +114,7 @@ def drop_in(rlimit: Rlimit) -> bytes:
     ).encode("ascii")
 
 
-def check_startable(spec: Json, source: str) -> t.Optional[str]:
+def _check_startable(spec: Json, source: str) -> t.Optional[str]:
     """Why no container would start with a specification that containerd reads without complaint; None when it would.
 
     runc refuses these (libcontainer/configs/validate, setrlimit(2)) long after every check of the daemon has passed.
@@ -196,12 +192,13 @@ def _load(read: t.Callable[[str], t.Optional[bytes]], path: str, name: str) -> J
     if data is None:
         raise SpecError(
             f"base_runtime_spec {path} of the runtime handler {name} is not there; after its next start containerd "
-            "would run no Pod. Put the file back, or remove the setting"
+            "would run no Pod",
+            "Put the file back, or remove the setting",
         )
     spec = load_spec(data, path)
-    reason = check_startable(spec, path)
+    reason = _check_startable(spec, path)
     if reason:
-        raise SpecError(f"{reason}. Repair the file, or remove base_runtime_spec of the runtime handler {name}")
+        raise SpecError(f"{reason}", f"Repair the file, or remove base_runtime_spec of the runtime handler {name}")
     return spec
 
 
@@ -216,7 +213,7 @@ def _base_of_ours(
         return fresh
     try:
         current = load_spec(data, target)
-        if check_startable(current, target):
+        if _check_startable(current, target):
             return fresh
     except SpecError:
         return fresh
@@ -243,7 +240,7 @@ def _plan_file(
 
 
 def _rlimit_changes(before: Json, after: Json) -> t.List[Change]:
-    old, new = limit_lines(before), limit_lines(after)
+    old, new = _limit_lines(before), _limit_lines(after)
     return [
         Change(name, old.get(name), new.get(name))
         for name in sorted(set(old) | set(new))
@@ -251,7 +248,7 @@ def _rlimit_changes(before: Json, after: Json) -> t.List[Change]:
     ]
 
 
-def limit_lines(spec: Json) -> t.Dict[str, str]:
+def _limit_lines(spec: Json) -> t.Dict[str, str]:
     """The rlimits of a specification as people read them, by type."""
     found: t.Dict[str, str] = {}
     for entry in spec["process"].get("rlimits") or []:

@@ -7,19 +7,15 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_choice import OfedError, ofed_needs
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.gpudirect import GpudirectError, gpudirect_needs
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_plan import MemlockError, memlock_needs
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.package_names import NamesError, names_of_family
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage import StorageError, storage_needs
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_choice import ofed_needs
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.gpudirect import gpudirect_needs
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_plan import memlock_needs
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.package_names import names_of_family
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage import storage_needs
 
-__all__ = ["NeedsError", "host_needs"]
+__all__ = ["host_needs"]
 
 Json = t.Dict[str, t.Any]
-
-
-class NeedsError(Exception):
-    """Wishes that make no sense for the host; the text is for the user."""
 
 
 def _rdma_names(os_family: t.Any, release: t.Optional[str]) -> Json:
@@ -37,28 +33,24 @@ def host_needs(facts: t.Mapping[str, t.Any], wishes: t.Mapping[str, t.Any]) -> J
     os_family, ``ofed`` has names: {user_space, driver, headers}, the packages as they are called there. What else is in the value
     of a role, the function that makes it tells.
 
-    A host for which every `needed` is false is converged: no role has to run on it. NeedsError for a wish that cannot be
+    A host for which every `needed` is false is converged: no role has to run on it. FabricError for a wish that cannot be
     fulfilled there.
     """
-    needs: Json = {}
-    try:
-        needs["ofed"] = ofed_needs(facts, wishes.get("ofed") or {}, wishes.get("link_layer") or "InfiniBand")
-        if wishes.get("os_family") is not None:
-            needs["ofed"]["names"] = _rdma_names(wishes["os_family"], facts["kernel"]["release"])
-        if "storage" in facts:
-            needs["storage_prereqs"] = storage_needs(
-                facts,
-                wishes.get("storage"),
-                wishes.get("duplicates") or (),
-                wishes.get("host"),
-                wishes.get("os_family"),
-            )
-        if "runtime" in facts:
-            needs["containerd_memlock"] = memlock_needs(facts, wishes.get("memlock") or {})
-        if "nvidia" in facts and "devices" in facts:
-            needs["nvidia_peermem"] = gpudirect_needs(facts, wishes.get("gpudirect") or "auto")
-    except (NamesError, OfedError, StorageError, MemlockError, GpudirectError) as exc:
-        raise NeedsError(str(exc)) from exc
+    needs: Json = {"ofed": ofed_needs(facts, wishes.get("ofed") or {}, wishes.get("link_layer") or "InfiniBand")}
+    if wishes.get("os_family") is not None:
+        needs["ofed"]["names"] = _rdma_names(wishes["os_family"], facts["kernel"]["release"])
+    if "storage" in facts:
+        needs["storage_prereqs"] = storage_needs(
+            facts,
+            wishes.get("storage"),
+            wishes.get("duplicates") or (),
+            wishes.get("host"),
+            wishes.get("os_family"),
+        )
+    if "runtime" in facts:
+        needs["containerd_memlock"] = memlock_needs(facts, wishes.get("memlock") or {})
+    if "nvidia" in facts and "devices" in facts:
+        needs["nvidia_peermem"] = gpudirect_needs(facts, wishes.get("gpudirect") or "auto")
     peermem = needs.get("nvidia_peermem")
     if peermem and needs["ofed"].get("driver") and peermem["problems"] and not peermem["managed"]:
         # another driver may bring the symbol; the role decides again with the facts of then

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import typing as t
 
-__all__ = ["FAMILIES", "NamesError", "PackageNames", "names_of", "names_of_family"]
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
 
-
-class NamesError(Exception):
-    """A family whose names are not known; the text is for the user."""
+__all__ = ["FAMILIES", "names_of", "names_of_family"]
 
 
 class PackageNames(t.NamedTuple):
@@ -79,5 +77,5 @@ def names_of_family(os_family: t.Any) -> PackageNames:
     """Names for what Ansible calls the family. A node says what it is, so that the word is looked up, and nothing is made of it."""
     found = FAMILIES.get(os_family) if isinstance(os_family, str) else None
     if found is None:
-        raise NamesError(f"names of packages are known for {', '.join(FAMILIES)}, and not for {os_family!r:.40}")
+        raise WishError(f"names of packages are known for {', '.join(FAMILIES)}, and not for {os_family!r:.40}")
     return found

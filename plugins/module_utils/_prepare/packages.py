@@ -17,7 +17,6 @@ __all__ = [
     "Changes",
     "File",
     "Snapshot",
-    "Undo",
     "add_changes",
     "bare_name",
     "changes_between",

@@ -12,6 +12,7 @@ import re
 import stat
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import read, replace, sync_directory, unlink
 from ansible_collections.fabric.rdma.plugins.module_utils._base.remembered import (
     DRIVER_PACKAGES,
@@ -45,8 +46,8 @@ Needs = t.Tuple[t.Dict[str, t.List[t.List[str]]], t.Dict[str, t.List[str]]]
 _MAX_FILE = 1 << 20
 
 
-class PackagesError(Exception):
-    """A package manager that does not do what it is told; the text is for the user."""
+class PackagesError(FabricError):
+    """A package manager that does not do what it is told."""
 
 
 def _said(output: str, error: str) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import textwrap
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.text import WIDTH, printable
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage import (
     LONGHORN_PATH,
@@ -22,21 +23,16 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage impo
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import problems
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.package_names import (
-    NamesError,
     names_of,
     names_of_family,
 )
 
-__all__ = ["StorageError", "duplicate_initiators", "storage_checks", "storage_needs", "storage_table"]
+__all__ = ["duplicate_initiators", "storage_checks", "storage_needs", "storage_table"]
 
 Json = t.Dict[str, t.Any]
 Facts = t.Mapping[str, t.Any]
 _PARTS = ("iscsi", "nfs", "dm_crypt")
 _FILE_SYSTEMS = ("ext4", "xfs")
-
-
-class StorageError(Exception):
-    """A wish that makes no sense; the text is for the user."""
 
 
 class _Finding(t.NamedTuple):
@@ -56,7 +52,7 @@ def _wish(wish: t.Optional[t.Mapping[str, t.Any]]) -> Json:
     given = dict(wish or {})
     wrong = problems("rdma_storage", given)
     if wrong:
-        raise StorageError("; ".join(wrong))
+        raise WishError("; ".join(wrong))
     result = {**_WISHES, **given}
     return {**result, "path": result["path"] or ""}
 
@@ -318,7 +314,7 @@ def storage_checks(
 ) -> t.List[Json]:
     """[{check, status: ok|warning|error, message, remedy: text or None}] of a host.
 
-    facts: ansible_facts.rdma with the subsets kernel and storage. wish: rdma_storage (StorageError when it makes no sense).
+    facts: ansible_facts.rdma with the subsets kernel and storage. wish: rdma_storage (WishError when it makes no sense).
     duplicates: the answer of duplicate_initiators() for all hosts, among which this one is called host.
     """
     return [
@@ -359,10 +355,7 @@ def storage_needs(
     modules = sorted(fix.split()[-1] for fix in fixes if fix.startswith("modules "))
     parts = [part for part in _PARTS if "packages " + part in fixes]
     tools = sorted(fix.split()[-1] for fix in fixes if fix.startswith("packages tools "))
-    try:
-        names = names_of(facts["storage"]["family"]) if os_family is None else names_of_family(os_family)
-    except NamesError as exc:
-        raise StorageError(str(exc)) from exc
+    names = names_of(facts["storage"]["family"]) if os_family is None else names_of_family(os_family)
     install = [name for part in parts for name in getattr(names, part)]
     # a program that only the node speaks of is no name of a package
     install += [names.tools[tool] for tool in tools if tool in names.tools]

@@ -14,12 +14,12 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import MAX_LEVELS
 
 __all__ = [
     "ROLES",
     "STAYED",
-    "WavesError",
     "earlier",
     "gone",
     "outcome_lines",
@@ -28,7 +28,6 @@ __all__ = [
     "refusals",
     "share",
     "stops",
-    "told",
 ]
 
 Json = t.Dict[str, t.Any]
@@ -46,31 +45,25 @@ _PREFIXES = re.compile(
 ROLES = ("ofed", "storage_prereqs", "containerd_memlock", "nvidia_peermem")
 
 
-class WavesError(Exception):
-    """A wish about waves that makes no sense; the text is for the user."""
-
-
 def share(value: t.Any, count: int, variable: str) -> int:
     """How many of count hosts a number (3, "3") or a percentage ("10%") stands for: at least one, percentages rounded down.
 
-    The same as Ansible makes of ``serial`` (ansible.utils.helpers.pct_to_int). WavesError for anything else.
+    The same as Ansible makes of ``serial`` (ansible.utils.helpers.pct_to_int). WishError for anything else.
     """
     text = str(value).strip()
     found = re.match(r"([0-9]{1,9})(%?)\Z", text, re.ASCII)
     if isinstance(value, bool) or not found or int(found.group(1)) < 1:
-        raise WavesError(
-            f'{variable} is {value!r}; expected a number of hosts from 1 on, or a percentage such as "10%"'
-        )
+        raise WishError(f'{variable} is {value!r}; expected a number of hosts from 1 on, or a percentage such as "10%"')
     number = int(found.group(1))
     if found.group(2) and number > 100:
-        raise WavesError(f"{variable} is {value!r}; a percentage is at most 100")
+        raise WishError(f"{variable} is {value!r}; a percentage is at most 100")
     return max(1, number * count // 100) if found.group(2) else number
 
 
 def _levels(serial: t.Any) -> t.List[t.Any]:
     levels = list(serial) if isinstance(serial, (list, tuple)) else [serial]
     if not 1 <= len(levels) <= MAX_LEVELS:
-        raise WavesError(
+        raise WishError(
             f"rdma_serial has {len(levels)} entries; expected 1 to {MAX_LEVELS}, of which the last is repeated until no "
             "host is left"
         )
@@ -93,7 +86,7 @@ def plan_turns(
     more of them takes several turns. Those of `interrupted`, whose last change never came to its end, come first, so that a run
     that was killed begins where it was.
 
-    Turns of one level may be taken in any order, those of a lower level come first. WavesError for wishes that make no sense.
+    Turns of one level may be taken in any order, those of a lower level come first. WishError for wishes that make no sense.
     """
     # a run that was killed may have left them out of work, whatever is still to be done there
     away = {*away, *interrupted}
@@ -124,7 +117,7 @@ def plan_turns(
     return turns
 
 
-def told(state: t.Optional[t.Mapping[str, t.Any]], own_turn: bool) -> str:
+def _told(state: t.Optional[t.Mapping[str, t.Any]], own_turn: bool) -> str:
     """What became of a host, in one word.
 
     state: what the host has said last, {state, ...}, None when it has not begun. own_turn: whether its turn is the one that is
@@ -140,7 +133,7 @@ def told(state: t.Optional[t.Mapping[str, t.Any]], own_turn: bool) -> str:
 def stops(hosts: t.Mapping[str, t.Mapping[str, t.Any]], number: int) -> t.List[str]:
     """Why the turn of a number must not begin, in words; an empty list lets it.
 
-    hosts: by name {turn, level, state}, state as told() takes it. All that has begun must have finished, and everything of a lower
+    hosts: by name {turn, level, state}, state as _told() takes it. All that has begun must have finished, and everything of a lower
     level must have begun. What the turn's own hosts have said is not asked.
     """
     levels = {int(one["turn"]): int(one["level"]) for one in hosts.values()}
@@ -152,7 +145,7 @@ def stops(hosts: t.Mapping[str, t.Mapping[str, t.Any]], number: int) -> t.List[s
         if int(one["turn"]) == number:
             continue
         state = one.get("state") or None
-        word = told(state, False)
+        word = _told(state, False)
         if word in ("failed", "worse", "lost"):
             reasons.append(_reason(name, word, state or {}))
         elif word == "held":
@@ -201,7 +194,7 @@ def outcomes(hosts: t.Mapping[str, t.Mapping[str, t.Any]]) -> Json:
     found: Json = {}
     for name in sorted(hosts):
         state = hosts[name]
-        word = told(state, False)
+        word = _told(state, False)
         if word == "waiting":
             word = "held"
         text = {key: _line(state.get(key)) for key in ("step", "task", "message")}

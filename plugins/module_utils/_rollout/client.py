@@ -20,6 +20,7 @@ import time
 import typing as t
 import urllib.parse
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import without_password
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import FIELD_MANAGER, describe, explain
 
@@ -73,11 +74,11 @@ def _base(version: str) -> str:
     return ("/apis/" if "/" in version else "/api/") + version
 
 
-class KubeError(Exception):
-    """A refusal, with its remedy; the text is for the user."""
+class KubeError(FabricError):
+    """A refusal; code is the HTTP status, 0 without one."""
 
-    def __init__(self, text: str, code: int = 0) -> None:
-        super().__init__(text)
+    def __init__(self, message: str, code: int = 0, remedy: str = "") -> None:
+        super().__init__(message, remedy)
         self.code = code
 
 
@@ -91,7 +92,8 @@ def _library(name: str) -> t.Any:
     except ImportError as exc:
         raise KubeError(
             f"the Python package kubernetes is missing for {os.path.realpath('/proc/self/exe')}, which runs this "
-            f"module: {exc}. Install it there (requirements.txt)"
+            f"module: {exc}",
+            remedy="Install it there (requirements.txt)",
         ) from exc
 
 
@@ -108,15 +110,15 @@ def _client(kubeconfig: t.Optional[str], context: t.Optional[str]) -> t.Tuple[t.
             try:
                 config.load_incluster_config()
             except config.ConfigException as exc:
-                raise KubeError(f"in a Pod without a usable ServiceAccount: {exc}. {how}") from exc
+                raise KubeError(f"in a Pod without a usable ServiceAccount: {exc}", remedy=how) from exc
             return _library("kubernetes.client").ApiClient(), "the ServiceAccount of this Pod"
-        raise KubeError(f"no kubeconfig: {wanted} does not exist. {how}")
+        raise KubeError(f"no kubeconfig: {wanted} does not exist", remedy=how)
     try:
         return config.new_client_from_config(config_file=wanted, context=chosen), wanted
     except config.ConfigException as exc:
         raise KubeError(without_password(f"kubeconfig {wanted}: {exc}. {how}")) from exc
     except (OSError, ValueError, KeyError, TypeError) as exc:
-        raise KubeError(f"kubeconfig {wanted} cannot be read: {exc}. {how}") from exc
+        raise KubeError(f"kubeconfig {wanted} cannot be read: {exc}", remedy=how) from exc
     except Exception as exc:
         # the package passes on what its YAML reader raises
         if type(exc).__module__.partition(".")[0] != "yaml":
@@ -125,7 +127,7 @@ def _client(kubeconfig: t.Optional[str], context: t.Optional[str]) -> t.Tuple[t.
         mark = getattr(exc, "problem_mark", None)
         problem = getattr(exc, "problem", None) or "it cannot be read"
         where = f", line {mark.line + 1}" if mark is not None else ""
-        raise KubeError(f"kubeconfig {wanted} is no YAML{where}: {problem}. {how}") from exc
+        raise KubeError(f"kubeconfig {wanted} is no YAML{where}: {problem}", remedy=how) from exc
 
 
 def _version_warning(text: str) -> t.Optional[str]:
@@ -274,7 +276,8 @@ class Kube:
         if kind not in known:
             raise KubeError(
                 f"the cluster does not know {kind} of {version}: its CustomResourceDefinition is missing, or has "
-                f"another version. {_REMEDIES.get(kind) or _INSTALL}"
+                "another version",
+                remedy=_REMEDIES.get(kind) or _INSTALL,
             )
         plural, namespaced = known[kind]
         metadata = item["metadata"]

@@ -10,6 +10,7 @@ import json
 import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import DIGESTS
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Class, Plan
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import KUBELET_ROOT, kubelet_root
@@ -53,8 +54,8 @@ _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
 Json = t.Dict[str, t.Any]
 
 
-class ManifestError(Exception):
-    """A plan or setting that cannot become a valid object; the text is for the user."""
+class ManifestError(FabricError):
+    """A plan or setting that cannot become a valid object."""
 
 
 def class_slug(name: str) -> str:
@@ -113,7 +114,7 @@ def _image(settings: t.Mapping[str, t.Any]) -> str:
         raise ManifestError(f"image digest '{digest}' is not sha256: and 64 hexadecimal digits")
     name, at, own_digest = image.partition("@")
     if digest and own_digest and own_digest != digest:
-        raise ManifestError(f"image '{image}' names another digest than '{digest}'; give one of them")
+        raise ManifestError(f"image '{image}' names another digest than '{digest}'", "give one of them")
     # a colon before the last slash is the port of a registry
     tag = name.rpartition("/")[2].partition(":")[2]
     if not at and not digest and tag in ("", "latest"):
@@ -165,7 +166,8 @@ def _kubelet_root(entry: Class, settings: t.Mapping[str, t.Any]) -> str:
         (one, host), (other, neighbour) = sorted(hosts.items())[:2]
         raise ManifestError(
             f"class '{entry['name']}': the kubelet of host {host} has its directory in {one}, that of {neighbour} in "
-            f"{other}, and one DaemonSet can mount one of them; make them groups of their own"
+            f"{other}, and one DaemonSet can mount one of them",
+            "make them groups of their own",
         )
     return next(iter(hosts), KUBELET_ROOT)
 
@@ -299,8 +301,8 @@ def _nodes(entry: Class, names: t.Mapping[str, str]) -> t.List[str]:
         node = str(names.get(host, host))
         if not _is_node_name(node):
             raise ManifestError(
-                f"host {host} of class '{entry['name']}': '{node}' cannot be the name of a node; say in node_names how "
-                "its node is called"
+                f"host {host} of class '{entry['name']}': '{node}' cannot be the name of a node",
+                "say in node_names how its node is called",
             )
         nodes.append(node)
     return sorted(nodes)

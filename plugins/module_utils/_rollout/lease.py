@@ -18,11 +18,11 @@ import uuid
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import MANAGED_BY
 
-__all__ = ["DURATION", "LEASE_NAME", "LEASE_OPTIONS", "Lease", "expires_in", "new_holder", "under_way"]
+__all__ = ["DURATION", "LEASE_OPTIONS", "Lease", "expires_in", "new_holder", "under_way"]
 
 Json = t.Dict[str, t.Any]
 
-LEASE_NAME = "fabric-rdma-rollout"
+_LEASE_NAME = "fabric-rdma-rollout"
 # Seconds after which a Lease that nobody renews is free. A request may take half of them (_kube.TIMEOUT).
 DURATION = 120
 # argument_spec of modules that go on with a Lease that another one has taken
@@ -96,8 +96,8 @@ class Lease:
     def __init__(self, kube: Kube, namespace: str, holder: str, duration: int = DURATION) -> None:
         self.kube, self.namespace, self.holder, self.duration = kube, namespace, holder, duration
         self._space = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
-        self._path = f"{self._space}/{LEASE_NAME}"
-        self._shown = f"Lease {namespace}/{LEASE_NAME}"
+        self._path = f"{self._space}/{_LEASE_NAME}"
+        self._shown = f"Lease {namespace}/{_LEASE_NAME}"
         self._renewed = float("-inf")
 
     def _find(self) -> t.Optional[Json]:
@@ -119,7 +119,7 @@ class Lease:
         return {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": found["metadata"] if found else {"name": LEASE_NAME, "labels": labels},
+            "metadata": found["metadata"] if found else {"name": _LEASE_NAME, "labels": labels},
             "spec": {
                 "holderIdentity": self.holder,
                 "leaseDurationSeconds": self.duration,
@@ -160,7 +160,7 @@ class Lease:
             found = self._find()
             if found is None or found["spec"].get("holderIdentity") != self.holder:
                 whose = "is gone" if found is None else f"is held by {found['spec'].get('holderIdentity')} now"
-                raise KubeError(f"{self._shown} {whose}: this rollout was told to stop. Run again.", 409)
+                raise KubeError(f"{self._shown} {whose}: this rollout was told to stop", 409, "Run again.")
             try:
                 self.kube.request("PUT", self._path, "renew " + self._shown, body=self._body(found))
             except KubeError as exc:

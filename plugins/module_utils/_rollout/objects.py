@@ -26,7 +26,6 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import
 __all__ = [
     "FIELD_MANAGER",
     "OWN_SELECTOR",
-    "Refusal",
     "applied_by_us",
     "changed_by",
     "class_groups",

@@ -41,12 +41,10 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import
 
 __all__ = [
     "CLUSTER_POLICY",
-    "DRIVER_REASONS",
     "GROUPS_ANNOTATION",
     "POLICY_VERSION",
     "RDMA_SECTION",
     "SRIOV_SECTION",
-    "Release",
     "check_settings",
     "driver_objections",
     "helm_values",
@@ -55,7 +53,6 @@ __all__ = [
     "operator_request",
     "policy_kind",
     "policy_name",
-    "webhook_objections",
 ]
 
 Json = t.Dict[str, t.Any]
@@ -151,7 +148,7 @@ def _for_webhook(config: t.Mapping[str, t.Any]) -> Json:
     }
 
 
-def webhook_objections(objects: t.Iterable[t.Mapping[str, t.Any]]) -> t.List[str]:
+def _webhook_objections(objects: t.Iterable[t.Mapping[str, t.Any]]) -> t.List[str]:
     """What the operator's admission webhook, where it is switched on, will refuse in policies, and what to do."""
     found: t.Dict[str, None] = {}
     for item in objects:
@@ -400,7 +397,8 @@ def _check_kubelets(entry: Class, settings: t.Mapping[str, t.Any]) -> None:
         if root is not None:
             raise ManifestError(
                 f"host {host} of class '{entry['name']}' runs {known[host]}, whose kubelet has its directory in "
-                f"{root}; DaemonSets of the Network Operator know {KUBELET_ROOT} only. Use engine: daemonset"
+                f"{root}; DaemonSets of the Network Operator know {KUBELET_ROOT} only",
+                "Use engine: daemonset",
             )
 
 
@@ -500,13 +498,15 @@ def _sriov_config(entry: Class) -> Json:
     if not found["config"]:
         raise ManifestError(
             f"class '{entry['name']}' has no configuration of the SR-IOV device plugin: "
-            f"{found['reason'] or 'the plan has none'}. Take its group out of rdma_rollout.sriov"
+            f"{found['reason'] or 'the plan has none'}",
+            "Take its group out of rdma_rollout.sriov",
         )
     # those of releases with policies for nodes are newer than all that the planner tells apart
     if not str(found["versions"]).endswith(_OR_NEWER):
         raise ManifestError(
             f"class '{entry['name']}': its configuration of the SR-IOV device plugin is exact for versions {found['versions']} only, "
-            "and the operator brings a newer one, which may offer more. Take its group out of rdma_rollout.sriov"
+            "and the operator brings a newer one, which may offer more",
+            "Take its group out of rdma_rollout.sriov",
         )
     return found["config"]
 
@@ -674,7 +674,7 @@ def operator_request(
     ordered = sorted(objects.values(), key=lambda item: str(item["metadata"]["name"]))
     return {
         "objects": ordered,
-        "warnings": webhook_objections(ordered),
+        "warnings": _webhook_objections(ordered),
         "nodes": {node: each["name"] for each in classes for node in each["nodes"]},
         "classes": classes,
         "keep": keep,

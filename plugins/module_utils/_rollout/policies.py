@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import (
     FIELD_MANAGER,
@@ -66,8 +67,8 @@ _WAIT_LABEL = "network.nvidia.com/operator.mofed.wait"
 _HASH_ANNOTATION = "nvidia.network-operator.config-hash"
 
 
-class PolicyConflict(Exception):
-    """Policies that cannot be beside each other; the text is for the user."""
+class PolicyConflict(FabricError):
+    """Policies that cannot be beside each other."""
 
 
 def named_cluster_policy() -> Json:
@@ -185,8 +186,8 @@ def in_its_way(
             if both and describe(other) not in leaving:
                 raise PolicyConflict(
                     f"{describe(other)} has {', '.join(both)}, and a section stands in the cluster policy or in node "
-                    f"policies, not in both. Remove it (kubectl delete nicnodepolicy {other['metadata']['name']}), or "
-                    "use policy: node"
+                    f"policies, not in both",
+                    f"Remove it (kubectl delete nicnodepolicy {other['metadata']['name']}), or use policy: node",
                 )
 
 

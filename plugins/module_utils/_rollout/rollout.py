@@ -327,16 +327,14 @@ class Rollout:
                 now = self.kube.find(self.kube.path(named), "read " + describe(named))
                 if now is None:
                     raise KubeError(
-                        f"{describe(named)} was deleted by somebody since it was looked at. Run again.", 409
+                        f"{describe(named)} was deleted by somebody since it was looked at", 409, "Run again."
                     ) from exc
                 now.update(apiVersion=named["apiVersion"], kind=named["kind"])
                 if not same(seen, now):
                     raise KubeError(
-                        (
-                            f"{describe(named)} was changed by {changed_by(seen, now)} since it was looked at, and is left "
-                            "as it is. See what it is to be, then run again."
-                        ),
+                        f"{describe(named)} was changed by {changed_by(seen, now)} since it was looked at, and is left as it is",
                         409,
+                        "See what it is to be, then run again.",
                     ) from exc
                 seen = now
 
@@ -351,11 +349,9 @@ class Rollout:
         others = other_managers(after)
         if others:
             raise KubeError(
-                (
-                    f"{describe(item)} was made by {some(others)} at the same time, and has fields of both now. See whose "
-                    "it is to be, then run again."
-                ),
+                f"{describe(item)} was made by {some(others)} at the same time, and has fields of both now",
                 409,
+                "See whose it is to be, then run again.",
             )
 
     def _delete(self, item: Json, dry_run: bool) -> None:

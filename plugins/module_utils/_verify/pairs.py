@@ -10,10 +10,11 @@ another's bandwidth. Hosts are paired only inside a fabric, and port by port (ra
 from __future__ import annotations
 
 import math
-import re
 import typing as t
 from dataclasses import dataclass
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
+from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
 from ansible_collections.fabric.rdma.plugins.module_utils._base.text import (
     hosts_label,
     printable,
@@ -35,8 +36,6 @@ from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest impor
 )
 
 __all__ = [
-    "TOPOLOGIES",
-    "End",
     "Settings",
     "build_evidence",
     "evidence_table",
@@ -48,7 +47,7 @@ __all__ = [
 Json = t.Dict[str, t.Any]
 Pair = t.Tuple[str, str]
 
-TOPOLOGIES = ("pairs", "ring", "full")
+_TOPOLOGIES = ("pairs", "ring", "full")
 
 
 @dataclass(frozen=True)
@@ -77,23 +76,23 @@ class Settings:
     def __post_init__(self) -> None:
         unknown = [test for test in self.tests if test not in PROGRAMS]
         if unknown:
-            raise ValueError(f"test {unknown[0]} is unknown; there are {', '.join(PROGRAMS)}")
-        if self.topology not in TOPOLOGIES:
-            raise ValueError(f"topology {self.topology!r} is unknown; there are {', '.join(TOPOLOGIES)}")
+            raise WishError(f"test {unknown[0]} is unknown; there are {', '.join(PROGRAMS)}")
+        if self.topology not in _TOPOLOGIES:
+            raise WishError(f"topology {self.topology!r} is unknown; there are {', '.join(_TOPOLOGIES)}")
         if not 0 <= self.min_share <= 1:
-            raise ValueError(f"min_share is {self.min_share:g}; allowed is 0 to 1")
+            raise WishError(f"min_share is {self.min_share:g}; allowed is 0 to 1")
         for key in ("timeout", "forks"):
             if getattr(self, key) < 1:
-                raise ValueError(f"{key} is {getattr(self, key)}; allowed is 1 or more")
+                raise WishError(f"{key} is {getattr(self, key)}; allowed is 1 or more")
 
 
 def settings_from(given: t.Mapping[str, t.Any]) -> Settings:
-    """Settings from variables; None stands for the default. ValueError names an unknown key or a value that makes no sense."""
+    """Settings from variables; None stands for the default. WishError names an unknown key or a value that makes no sense."""
     defaults = Settings()
     values: t.Dict[str, t.Any] = {}
     for key, value in given.items():
         if key not in Settings.__dataclass_fields__:
-            raise ValueError(f"setting {key} is unknown; there are {', '.join(Settings.__dataclass_fields__)}")
+            raise WishError(f"setting {key} is unknown; there are {', '.join(Settings.__dataclass_fields__)}")
         if value is None or (value == "" and key in ("min_gbps", "max_us")):
             continue
         try:
@@ -108,7 +107,7 @@ def settings_from(given: t.Mapping[str, t.Any]) -> Settings:
                     raise ValueError(value)
                 values[key] = int(value) if isinstance(getattr(defaults, key), int) else number
         except (OverflowError, TypeError, ValueError):
-            raise ValueError(f"setting {key} is {value!r}, which is not a number") from None
+            raise WishError(f"setting {key} is {value!r}, which is not a number") from None
     return Settings(**values)
 
 
@@ -133,11 +132,6 @@ class End:
             "gid_index": self.gid_index,
             "address": self.address,
         }
-
-
-def _natural(text: str) -> t.Tuple[t.Tuple[int, int, str], ...]:
-    parts = re.findall(r"\d+|\D+", text)
-    return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts)
 
 
 def _sensible(value: t.Any) -> t.Optional[float]:
@@ -343,7 +337,7 @@ def pair_groups(
     rounds: t.List[t.List[t.Tuple[Pair, Json]]] = []
     untested: t.Dict[str, t.List[Json]] = {}
     for group in sorted(groups):
-        hosts = sorted(groups[group], key=_natural)
+        hosts = sorted(groups[group], key=natural_key)
         ends, untested[group] = _ends(hosts, facts, wanted)
         for host in hosts:
             if not wanted.get(host):
@@ -544,11 +538,11 @@ def _absent(pair: Json, ours: Json, theirs: Json, served: Json) -> t.Optional[Js
 
 def _order(entry: Json) -> t.Tuple[t.Any, ...]:
     return (
-        _natural(entry["client"]["host"]),
-        _natural(entry["server"]["host"]),
-        _natural(entry["client"]["device"]),
+        natural_key(entry["client"]["host"]),
+        natural_key(entry["server"]["host"]),
+        natural_key(entry["client"]["device"]),
         entry["client"]["port"],
-        _natural(entry["server"]["device"]),
+        natural_key(entry["server"]["device"]),
         entry["server"]["port"],
         entry["test"],
     )

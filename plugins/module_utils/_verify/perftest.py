@@ -15,13 +15,13 @@ import re
 import typing as t
 from dataclasses import dataclass, field, replace
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
+
 __all__ = [
     "PROGRAMS",
     "BandwidthRow",
     "LatencyRow",
-    "Problem",
     "Report",
-    "Verdict",
     "command_line",
     "explain",
     "explain_senseless",
@@ -163,14 +163,14 @@ def command_line(
 ) -> t.List[str]:
     """Arguments for one side of a test: the server's without address, the client's with the server's address.
 
-    Only options that perftest has had since 4.5. ValueError says what is wrong with a value.
+    Only options that perftest has had since 4.5. WishError says what is wrong with a value.
     """
     if program not in PROGRAMS:
-        raise ValueError(f"test {program!r} is unknown; there are {', '.join(PROGRAMS)}")
+        raise WishError(f"test {program!r} is unknown; there are {', '.join(PROGRAMS)}")
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*", device):
-        raise ValueError(f"device {device!r} is not a name of an RDMA device")
+        raise WishError(f"device {device!r} is not a name of an RDMA device")
     if address is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.:%-]*|::[A-Fa-f0-9:.]*", address):
-        raise ValueError(f"address {address!r} is neither an IP address nor a host name")
+        raise WishError(f"address {address!r} is neither an IP address nor a host name")
     size = message_bytes if message_bytes is not None else (2 if kind_of(program) == "latency" else 65536)
     for name, value, low, high in (
         ("port", port, 1, 254),
@@ -181,7 +181,7 @@ def command_line(
         ("tcp_port", tcp_port, 1, 65535),
     ):
         if not low <= value <= high:
-            raise ValueError(f"{name} is {value}; allowed is {low} to {high}")
+            raise WishError(f"{name} is {value}; allowed is {low} to {high}")
     # -F: a CPU that clocks up is no reason for a warning between the rows.
     command = [
         program,
@@ -202,7 +202,7 @@ def command_line(
     if kind_of(program) == "bandwidth":
         command += ["-q", str(qps), "--report_gbits"]
     elif qps != 1:
-        raise ValueError(f"qps is {qps}; {program} measures one queue pair")
+        raise WishError(f"qps is {qps}; {program} measures one queue pair")
     return command if address is None else [*command, address]
 
 

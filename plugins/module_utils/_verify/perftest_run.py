@@ -25,6 +25,8 @@ import tempfile
 import time
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+
 __all__ = ["RunError", "default_address", "listening_ports", "run_clients", "start_servers", "stop_servers"]
 
 Json = t.Dict[str, t.Any]
@@ -40,8 +42,8 @@ _YOUNG_SECONDS = 60
 _LISTEN = "0A"
 
 
-class RunError(Exception):
-    """Arguments or a state of the node with which nothing can be started; the text is for the user."""
+class RunError(FabricError):
+    """Arguments or a state of the node with which nothing can be started."""
 
 
 def _environment() -> t.Dict[str, str]:
@@ -135,7 +137,7 @@ def _free_ports(first: int, count: int) -> t.List[int]:
         found.append(port)
     if len(found) < count:
         raise RunError(
-            f"fewer than {count} of the TCP ports {first} to {first + 511} are free; give another first_port"
+            f"fewer than {count} of the TCP ports {first} to {first + 511} are free", "give another first_port"
         )
     return found
 

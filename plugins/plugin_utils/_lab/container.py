@@ -28,7 +28,6 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import La
 
 __all__ = [
     "CONTAINER_DIRECTORIES",
-    "CONTAINER_TOOLS",
     "READY_WORD",
     "SETUP",
     "bridge_name",
@@ -46,7 +45,7 @@ __all__ = [
     "unpack_configuration",
 ]
 
-CONTAINER_TOOLS = ("systemd-nspawn", "unshare", "setsid", "mount", "ip")
+_CONTAINER_TOOLS = ("systemd-nspawn", "unshare", "setsid", "mount", "ip")
 
 # Of a node's directory: the image, what the node has written, overlayfs's own, both as one, and what containerd's own overlays need
 # below them: a file system that is none.
@@ -201,7 +200,7 @@ def container_trouble() -> str | None:
     """Why nodes cannot be containers here, as far as that can be told without starting one; None when nothing speaks against it."""
     if os.geteuid() != 0:
         return "containers that boot need root"
-    missing = [name for name in CONTAINER_TOOLS if find_tool(name) is None]
+    missing = [name for name in _CONTAINER_TOOLS if find_tool(name) is None]
     if missing:
         return f"{', '.join(missing)} is not installed (Debian, Ubuntu: systemd-container)"
     if not os.path.exists("/proc/sys/net/ipv6/conf/all/disable_ipv6"):

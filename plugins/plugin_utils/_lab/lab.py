@@ -140,7 +140,7 @@ class Lab:
         if reason is None:
             return "container"
         if spec.engine == "container":
-            raise LabError(f"nodes cannot be containers here: {reason}; use engine: qemu, or auto")
+            raise LabError(f"nodes cannot be containers here: {reason}", "use engine: qemu, or auto")
         notes.append(f"virtual machines: {reason}")
         self.progress(f"lab: nodes are virtual machines, since {reason}")
         return "qemu"

@@ -16,6 +16,8 @@ import threading
 import time
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+
 __all__ = [
     "TOOL_PACKAGES",
     "Alive",
@@ -52,8 +54,8 @@ TOOL_PACKAGES: dict[str, str] = {
 }
 
 
-class LabError(Exception):
-    """Something that the operator can act on; the text says what."""
+class LabError(FabricError):
+    """Something that the operator can act on."""
 
 
 def find_tool(name: str) -> str | None:

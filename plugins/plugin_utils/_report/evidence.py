@@ -10,6 +10,7 @@ import typing as t
 from datetime import datetime, timezone
 from pathlib import Path
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
 from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import contract_problems
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import (
     Json,
@@ -18,7 +19,6 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import (
     as_maps,
     clean,
     hosts_in_words,
-    natural,
     plural,
 )
 
@@ -67,7 +67,7 @@ def of_earlier_runs(
             said = f"{plural(gone, 'earlier measurement')} left out, of hosts that are not in it now"
             notes.append({"state": "info", "text": clean(f"{group}: {said}")})
     if strangers:
-        names = ", ".join(sorted(strangers, key=natural)[:8]) + (", ..." if len(strangers) > 8 else "")
+        names = ", ".join(sorted(strangers, key=natural_key)[:8]) + (", ..." if len(strangers) > 8 else "")
         text = f"Earlier measurements of what is no RDMA group any more are left out: {names}"
         notes.append({"state": "info", "text": clean(text)})
     return found, notes

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.measurements import measured_views
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.nodes import Decisions, by_host, node_view
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.problems import problems_of, state_of
@@ -20,7 +21,6 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import (
     as_maps,
     clean,
     hosts_in_words,
-    natural,
     plural,
 )
 
@@ -100,7 +100,7 @@ def _selected(nodes: list[tuple[str, Json]]) -> Json:
         if port["decision"] == "selected"
     }
     amount = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    what = " or ".join(sorted(rates, key=natural)[:3])
+    what = " or ".join(sorted(rates, key=natural_key)[:3])
     return {
         "selected_words": f"{amount} a node, {what}",
         "selected_short": f"{amount.replace(' to ', '-')} x {what}",
@@ -115,7 +115,7 @@ def _kinds(nodes: list[tuple[str, Json]]) -> Json:
         key = json.dumps(node, sort_keys=True)
         hosts.setdefault(key, []).append(host)
         looks.setdefault(key, node)
-    ordered = sorted(hosts, key=lambda key: (-len(hosts[key]), natural(hosts[key][0])))
+    ordered = sorted(hosts, key=lambda key: (-len(hosts[key]), natural_key(hosts[key][0])))
     return {
         "kinds": [
             {"hosts": hosts_in_words(hosts[key]), "host": clean(hosts[key][0], 120), "node": looks[key]}

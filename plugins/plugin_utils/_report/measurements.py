@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import (
     MOST,
     Json,
     as_map,
     clean,
     in_figures,
-    natural,
 )
 
 __all__ = ["measured_views"]
@@ -148,7 +148,7 @@ def _top(rows: list[Json]) -> float:
 
 def _matrix(rows: list[Json]) -> Json | None:
     """The worst result of each pair of hosts, where there are neither too few of them nor too many. rows: worst first."""
-    hosts = sorted({host for row in rows for host in row["hosts"]}, key=natural)
+    hosts = sorted({host for row in rows for host in row["hosts"]}, key=natural_key)
     if not 3 <= len(hosts) <= _MAX_MATRIX_HOSTS:
         return None
     worst: dict[tuple[str, str], Json] = {}

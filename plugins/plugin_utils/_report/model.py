@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import outcome_lines
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.evidence import of_earlier_runs, of_this_run
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.groups import group_view
@@ -25,7 +26,6 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import (
     as_list,
     as_map,
     clean,
-    natural,
 )
 
 __all__ = ["build"]
@@ -54,7 +54,7 @@ def build(
     documents has another shape. Missing parts are shown as missing.
     """
     _insist_on_documents(facts, plan, evidence, groups, outcomes)
-    members = {str(name): sorted(map(str, as_list(hosts)), key=natural) for name, hosts in as_map(groups).items()}
+    members = {str(name): sorted(map(str, as_list(hosts)), key=natural_key) for name, hosts in as_map(groups).items()}
     current = of_this_run(evidence)
     saved, left = of_earlier_runs(earlier, members, current)
     views = _views(members, facts, plan, {**saved, **current}, expected)
@@ -99,7 +99,7 @@ def _views(members: dict[str, list[str]], facts: t.Any, plan: t.Any, evidence: J
     planned = as_map(as_map(plan).get("groups"))
     live = set(map(str, as_list(expected)))
     views = []
-    for position, name in enumerate(sorted(members, key=natural), 1):
+    for position, name in enumerate(sorted(members, key=natural_key), 1):
         own = planned.get(name)
         views.append(
             group_view(
@@ -119,7 +119,7 @@ def _fallen(outcomes: t.Any) -> tuple[list[str], list[Json]]:
     """Names of the nodes whose change did not come to a good end, and notes that say at which step and what to do."""
     hosts = {str(host): as_map(one) for host, one in as_map(as_map(outcomes).get("hosts")).items()}
     well = ("finished", "held")
-    names = sorted((host for host, one in hosts.items() if str(one.get("state")) not in well), key=natural)
+    names = sorted((host for host, one in hosts.items() if str(one.get("state")) not in well), key=natural_key)
     lines = outcome_lines({"hosts": hosts})
     # the last line tells of those that were held back
     held = any(one.get("state") == "held" for one in hosts.values())

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import (
     NOTHING,
     Json,
@@ -15,7 +16,6 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import (
     as_maps,
     clean,
     in_figures,
-    natural,
 )
 
 __all__ = ["Decisions", "by_host", "node_view"]
@@ -147,7 +147,7 @@ def _panels(devices: list[Json], gpus: list[Json], views: dict[str, Json]) -> li
         return "unknown" if node is None else str(node)
 
     last = {"unknown": 1, "software": 2}
-    keys = sorted({numa(item) for item in [*devices, *gpus]}, key=lambda key: (last.get(key, 0), natural(key)))
+    keys = sorted({numa(item) for item in [*devices, *gpus]}, key=lambda key: (last.get(key, 0), natural_key(key)))
     panels = []
     for key in keys:
         cards: dict[str, list[Json]] = {}

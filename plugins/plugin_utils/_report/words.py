@@ -8,6 +8,9 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
+
 __all__ = [
     "MAX_MESSAGES",
     "MOST",
@@ -22,7 +25,6 @@ __all__ = [
     "clean",
     "hosts_in_words",
     "in_figures",
-    "natural",
     "plural",
 ]
 
@@ -53,8 +55,8 @@ WORSE = {state: position for position, state in enumerate(STATES)}
 MOST = 1e18
 
 
-class ReportError(Exception):
-    """Input that is no report input; the text is for the user."""
+class ReportError(FabricError):
+    """Input that is no report input."""
 
 
 def clean(value: t.Any, limit: int = _MAX_TEXT) -> str:
@@ -87,13 +89,8 @@ def as_maps(value: t.Any) -> list[Json]:
     return [as_map(item) for item in as_list(value) if isinstance(item, t.Mapping)]
 
 
-def natural(text: str) -> list[tuple[int, int, str]]:
-    parts = re.split(r"(\d+)", text)
-    return [(0, int(part), "") if part.isdigit() and part.isascii() else (1, 0, part) for part in parts]
-
-
 def hosts_in_words(names: t.Iterable[str]) -> Json:
-    ordered = [clean(name, 120) for name in sorted(names, key=natural)]
+    ordered = [clean(name, 120) for name in sorted(names, key=natural_key)]
     inline = ordered if len(ordered) <= _MAX_INLINE_HOSTS + 1 else ordered[:_MAX_INLINE_HOSTS]
     return {"count": len(ordered), "inline": ", ".join(inline), "rest": ordered[len(inline) :]}
 

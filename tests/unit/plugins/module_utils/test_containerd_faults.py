@@ -18,9 +18,10 @@ from typing import Any
 import pytest
 
 from ansible_collections.fabric.rdma.molecule.shared.pace import limit
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_apply import lift
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_daemon import check_cri
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_plan import MemlockError, parse_wish
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_plan import parse_wish
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils.containerd_node import (
     CONFIG_2,
     CONFIG_3,
@@ -158,7 +159,7 @@ def test_refused_and_untouched(start: Start, generation: str, name: str) -> None
     before = machine.files()
     wish = parse_wish({"soft": HIGH, "hard": HIGH})
     for check in (True, False):
-        with pytest.raises((MemlockError, OSError), match=words):
+        with pytest.raises((FabricError, OSError), match=words):
             lift(machine, wish, check, limit(20))
     assert (machine.files(), machine.starts) == (before, 1)
     assert not list((machine.root / "lib").glob("journal*"))

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import (
     ViewError,
     cluster_view,
@@ -156,7 +157,7 @@ def test_unusable_hosts() -> None:
     view["groups"]["g"]["want"] = {"state": "any"}
     assert list(unusable_hosts(view)) == ["b"]
     view["groups"]["g"]["want"] = {"stat": "any"}
-    with pytest.raises(ViewError, match="group g: rdma_want has no key stat"):
+    with pytest.raises(FabricError, match="group g: rdma_want has no key stat"):
         unusable_hosts(view)
 
 

@@ -23,10 +23,11 @@ from ansible.plugins.test import core as tests
 from jinja2.nativetypes import NativeEnvironment
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.change import worse
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.table import device_table
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.rails import group_rails, rail_host
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.needs import NeedsError, host_needs
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.needs import host_needs
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage import storage_checks
 from ansible_collections.fabric.rdma.plugins.plugin_utils import _view
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.model import build
@@ -161,7 +162,7 @@ def everything_made_of(facts: Json, before: Json) -> None:
         # each role on its own, so that none hides what the next one would stumble over
         for subset in ("storage", "runtime", "nvidia"):
             own = {key: part for key, part in facts.items() if key not in {"storage", "runtime", "nvidia"} - {subset}}
-            with contextlib.suppress(NeedsError):
+            with contextlib.suppress(FabricError):
                 host_needs(own, {"ofed": ofed, "gpudirect": gpudirect, "storage": {"dm_crypt": True}})
 
 

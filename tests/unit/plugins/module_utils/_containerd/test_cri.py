@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd import cri as _cri
-from ansible_collections.fabric.rdma.plugins.module_utils._containerd.cri import Cri, CriError
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.cri import Cri
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.grpc import GrpcError, decode, encode, text
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils.containerd_node import CONFIG_2, Machine, programs
 
@@ -115,7 +115,7 @@ def test_containers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert calls[1] == ("/runtime.v1.RuntimeService/ListContainers", bytes.fromhex("0a0412020801"))
     assert [(pod["pod"], pod["ready"]) for pod in cri.pods()] == [("agent", False), ("trainer-0", True)]
     answer(monkeypatch, {**answers, "ContainerStatus": GrpcError(4, "/s: no answer in 10 seconds")})
-    with pytest.raises(CriError, match=r"^/s: no answer in 10 seconds$"):
+    with pytest.raises(GrpcError, match=r"^/s: no answer in 10 seconds$"):
         cri.containers()
 
 
@@ -124,11 +124,11 @@ def test_errors(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch,
         {"Status": GrpcError(12, "/s: unknown service runtime.v1.RuntimeService"), "Version": b"\x0a\x05"},
     )
-    with pytest.raises(CriError, match=r"its CRI plugin is disabled or in error") as error:
+    with pytest.raises(GrpcError, match=r"its CRI plugin is disabled or in error") as error:
         Cri("/s").status()
     assert error.value.status == 12
     with pytest.raises(
-        CriError, match=r"^/s: the answer to RuntimeService/Version cannot be read: field 1 has 5 bytes"
+        GrpcError, match=r"^/s: the answer to RuntimeService/Version cannot be read: field 1 has 5 bytes"
     ):
         Cri("/s").version()
 
@@ -151,16 +151,16 @@ def test_a_real_containerd(tmp_path: Path, generation: str) -> None:
         assert (status["default_handler"], sorted(status["handlers"])) == ("runc", ["nvidia", "runc"])
         assert [status["handlers"][name]["base_runtime_spec"] for name in ("nvidia", "runc")] == [str(spec), None]
         assert (cri.pods(), cri.containers()) == ([], [])
-        with pytest.raises(CriError, match="unknown method Nonsense") as error:
+        with pytest.raises(GrpcError, match="unknown method Nonsense") as error:
             cri.call("RuntimeService/Nonsense")
         assert error.value.status == 12
         # and with the CRI plugin in error
         spec.write_text("[]")
         machine.stop()
         assert machine.start()
-        with pytest.raises(CriError, match=r"unknown service runtime\.v1\.RuntimeService \(its CRI plugin"):
+        with pytest.raises(GrpcError, match=r"unknown service runtime\.v1\.RuntimeService \(its CRI plugin"):
             cri.status()
     finally:
         machine.stop()
-    with pytest.raises(CriError, match=r"nobody listens there|there is no such socket"):
+    with pytest.raises(GrpcError, match=r"nobody listens there|there is no such socket"):
         cri.status()

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Entry
-from ansible_collections.fabric.rdma.plugins.module_utils._discover.models import natural_key, parse_rate
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.models import parse_rate
 from ansible_collections.fabric.rdma.tests.unit.machines import GUID, NO_GID, Machine, facts_of, ipoib, mapped, only
 
 LINK_LOCAL = "fe80:0000:0000:0000:" + GUID
@@ -502,11 +502,6 @@ def test_names_are_sorted_by_their_numbers() -> None:
     for index, name in enumerate(names[::-1]):
         machine.hca(name, machine.function(f"0000:3b:00.{index}"))
     assert [device["name"] for device in facts_of(machine)["devices"]] == names
-
-
-@given(st.lists(st.integers(0, 10**30), min_size=2))
-def test_natural_order_is_the_order_of_numbers(numbers: list[int]) -> None:
-    assert sorted((f"mlx5_{n}" for n in numbers), key=natural_key) == [f"mlx5_{n}" for n in sorted(numbers)]
 
 
 def test_bytes_that_are_no_text() -> None:

@@ -18,8 +18,10 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import ANSWERS, DirectoryTree, MemoryTree, Recorder
-from ansible_collections.fabric.rdma.plugins.module_utils._containerd.cri import CriError
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.cri import Cri
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.grpc import GrpcError
 from ansible_collections.fabric.rdma.plugins.module_utils._discover import live as _live
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.live import live_answers
 
@@ -85,7 +87,7 @@ def test_a_symbol_of_the_kernel() -> None:
 class StandIn:
     """A containerd whose answers are written down; its configuration holds a password."""
 
-    error: CriError | None = None
+    error: FabricError | None = None
 
     def __init__(self, path: str, timeout: float) -> None:
         assert timeout <= 10
@@ -108,10 +110,19 @@ def test_cri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(path)
         answer = json.loads(ask("cri", path) or "")
-        monkeypatch.setattr(StandIn, "error", CriError(12, "unknown  service\nruntime.v1.RuntimeService"))
+        monkeypatch.setattr(StandIn, "error", GrpcError(12, "unknown  service\nruntime.v1.RuntimeService"))
         failed = json.loads(ask("cri", path) or "")
     assert answer == {"version": "v1.7.24", "ready": True, "default_handler": "runc", "handlers": {"runc": {}}}
     assert failed == {"error": "unknown service runtime.v1.RuntimeService"}
+
+
+def test_an_answer_that_cannot_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer is a message, and a part of it is none."""
+    monkeypatch.setattr(Cri, "call", lambda _cri, method, message=b"": bytes.fromhex("0a030a010a"))
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "s"))
+        answer = live_answers(no_program)("cri", str(tmp_path / "s"))
+    assert json.loads(answer or "") == {"error": "the message ends within a number"}
 
 
 def test_answers_are_recorded_and_replayed(tmp_path: Path) -> None:

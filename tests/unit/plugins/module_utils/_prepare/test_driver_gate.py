@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.reasons import REASONS
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_choice import OfedError
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_gate import (
     Asked,
     gate,
@@ -395,6 +395,6 @@ def test_the_captures() -> None:
 def test_overrides() -> None:
     assert parse_overrides(["disk_space", "ssh_path"]) == ["disk_space", "ssh_path"]
     with pytest.raises(
-        OfedError, match=r"^ofed_override has no reason all, ssh; there are unsupported_card, .*secure_boot$"
+        WishError, match=r"^ofed_override has no reason all, ssh; there are unsupported_card, .*secure_boot$"
     ):
         parse_overrides(["all", "ssh", "ssh_path"])

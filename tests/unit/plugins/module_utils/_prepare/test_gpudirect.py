@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import MemoryTree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import record
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.nvidia import SYMBOL, generation
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.gpudirect import (
-    GpudirectError,
     decide,
     gpudirect_needs,
 )
@@ -274,7 +274,7 @@ def test_hosts_without_what_it_takes() -> None:
     bare.remove("/sys/class/infiniband/mlx5_0")
     assert decide(facts_of(bare))["why"] == ["the host has no HCA that could reach its GPUs"]
     assert decide(facts_of(bare), "peermem")["problems"] == []
-    with pytest.raises(GpudirectError, match="expected one of auto, peermem, dmabuf, none"):
+    with pytest.raises(WishError, match="expected one of auto, peermem, dmabuf, none"):
         decide(facts_of(bare), "yes")
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.fabric.rdma.molecule.shared.pace import limit
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare import memlock_apply as _memlock_run
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_apply import lift
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_daemon import check_cri, cri_status
@@ -565,7 +566,7 @@ def test_an_edit_of_somebody_else_between_any_two_steps(start: Start, at: str) -
     at = at.replace("etc/", f"{machine.root}/etc/")
     edits(machine, at, append(machine.config, "# theirs\n"))
     with (
-        pytest.raises(MemlockError, match=r"config\.toml was changed by somebody else")
+        pytest.raises(FabricError, match=r"config\.toml was changed by somebody else")
         if "config" not in at
         else contextlib.nullcontext()
     ):
@@ -591,7 +592,7 @@ def test_a_drop_in_of_somebody_else_meanwhile(start: Start, at: str) -> None:
         theirs.write_text(f'version = 2\n[{table}]\nbase_runtime_spec = ""\n')
 
     edits(machine, at, edit)
-    with pytest.raises(MemlockError, match=r"(no effect on the runtime handler runc|The old configuration is back)"):
+    with pytest.raises(FabricError, match=r"(no effect on the runtime handler runc|The old configuration is back)"):
         run(machine)
     after = machine.files()
     assert after.pop("etc/conf.d/99-theirs.toml")

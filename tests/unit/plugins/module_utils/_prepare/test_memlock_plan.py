@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.limits import (
     limit_text,
     parse_limits,
@@ -79,7 +80,7 @@ def test_wishes() -> None:
     ],
 )
 def test_wishes_that_make_no_sense(wish: dict[str, Any], message: str) -> None:
-    with pytest.raises(MemlockError, match=f"^{re.escape(message)}$"):
+    with pytest.raises(FabricError, match=f"^{re.escape(message)}$"):
         parse_wish(wish)
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.change import lost_ports, snapshot, worse
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError, WishError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.needs import NeedsError, host_needs
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.needs import host_needs
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, Machine, facts_of
 
 NOTHING = {"needed": False, "reasons": [], "packages": False, "modules": []}
@@ -108,7 +109,7 @@ def test_needs(facts: dict[str, Any], wishes: dict[str, Any], needs: dict[str, A
     ],
 )
 def test_wishes_that_cannot_be_fulfilled(facts: dict[str, Any], ofed: dict[str, Any], message: str) -> None:
-    with pytest.raises(NeedsError, match=f"^{re.escape(message)}$"):
+    with pytest.raises(FabricError, match=f"^{re.escape(message)}$"):
         host_needs(facts, {"ofed": ofed})
 
 
@@ -153,7 +154,7 @@ def test_every_subset_brings_its_role_in_the_order_of_running() -> None:
 )
 def test_wishes_that_make_no_sense(wishes: dict[str, Any], message: str) -> None:
     facts = facts_of(open_tree(str(CAPTURES / "ib-v100-1.capture")))
-    with pytest.raises(NeedsError, match=f"^{re.escape(message)}"):
+    with pytest.raises(FabricError, match=f"^{re.escape(message)}"):
         host_needs(facts, wishes)
 
 
@@ -176,7 +177,7 @@ def test_names_of_packages_come_where_the_family_is_told(
     assert (names["driver"], names["headers"]) == (driver, headers)
     nobody_knows = host_needs({"kernel": {"release": None}}, {**wishes, "os_family": os_family})["ofed"]["names"]
     assert nobody_knows["headers"] is None
-    with pytest.raises(NeedsError, match="names of packages are known for Debian, RedHat, Suse, and not for 'x'"):
+    with pytest.raises(WishError, match="names of packages are known for Debian, RedHat, Suse, and not for 'x'"):
         host_needs(facts, {**wishes, "os_family": "x"})
 
 

@@ -16,11 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Entry, MemoryTree, Recorder
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.anonymize import anonymize
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage import excerpt, read_storage, value_at
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage import (
-    StorageError,
     duplicate_initiators,
     storage_checks,
     storage_needs,
@@ -659,7 +659,7 @@ def test_a_module_that_is_not_there() -> None:
     ],
 )
 def test_wishes_that_make_no_sense(wish: dict[str, Any], message: str) -> None:
-    with pytest.raises(StorageError, match=re.escape(message)):
+    with pytest.raises(WishError, match=re.escape(message)):
         storage_needs(facts_of(node()), wish)
 
 

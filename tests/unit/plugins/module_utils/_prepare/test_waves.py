@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import (
     STAYED,
-    WavesError,
     earlier,
     gone,
     outcome_lines,
@@ -38,7 +38,7 @@ def test_a_share_is_read_as_ansible_reads_serial(value: t.Any, count: int, numbe
 
 @pytest.mark.parametrize("value", [0, -1, "0%", "101%", "ten", "", None, True, 1.5, "1 %", [1], "1e9", "٣"])
 def test_a_share_that_makes_no_sense_is_refused_by_name(value: t.Any) -> None:
-    with pytest.raises(WavesError, match="rdma_max_unavailable is "):
+    with pytest.raises(WishError, match="rdma_max_unavailable is "):
         share(value, 5, "rdma_max_unavailable")
 
 
@@ -65,7 +65,7 @@ def test_a_host_that_was_interrupted_comes_first() -> None:
 
 @pytest.mark.parametrize("serial", [[], [1] * 9, {}])
 def test_too_many_or_no_sizes_are_refused(serial: t.Any) -> None:
-    with pytest.raises(WavesError, match="rdma_serial"):
+    with pytest.raises(WishError, match="rdma_serial"):
         plan_turns(TEN, serial, 1, 10)
 
 

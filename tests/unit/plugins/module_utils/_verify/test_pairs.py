@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.plugins.filter.rdma_evidence import rdma_evidence
 from ansible_collections.fabric.rdma.plugins.filter.rdma_pairs import rdma_pairs
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pairs import (
     Settings,
     build_evidence,
@@ -273,7 +274,7 @@ def test_floor_for_all() -> None:
     ],
 )
 def test_wrong_settings_are_named(settings: dict[str, t.Any], message: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(message)):
+    with pytest.raises(WishError, match=re.escape(message)):
         settings_from(settings)
 
 
@@ -614,7 +615,7 @@ def test_a_rate_that_makes_no_sense_is_unknown(rate: t.Any) -> None:
     "key", [key for key, value in Settings().__dict__.items() if not isinstance(value, (tuple, str))]
 )
 def test_a_setting_that_is_no_figure_is_named(key: str, value: t.Any) -> None:
-    with pytest.raises(ValueError, match=f"setting {key} is .*, which is not a number"):
+    with pytest.raises(WishError, match=f"setting {key} is .*, which is not a number"):
         settings_from({key: value})
 
 

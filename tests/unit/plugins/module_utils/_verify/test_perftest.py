@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import (
     PROGRAMS,
     BandwidthRow,
@@ -82,7 +83,7 @@ def test_command_line_of_infiniband_latency_has_neither_gid_nor_unit() -> None:
 )
 def test_wrong_values_are_named(values: dict[str, object], message: str) -> None:
     arguments: dict[str, object] = {"program": "ib_write_bw", "device": "mlx5_0", **values}
-    with pytest.raises(ValueError, match=re.escape(message)):
+    with pytest.raises(WishError, match=re.escape(message)):
         command_line(**arguments)  # type: ignore[arg-type]
 
 

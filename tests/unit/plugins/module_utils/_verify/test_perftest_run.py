@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.fabric.rdma.molecule.shared.pace import limit
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
 from ansible_collections.fabric.rdma.plugins.module_utils._verify import perftest_run as _perftest_run
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest_run import (
     RunError,
@@ -311,7 +312,7 @@ def test_figures_that_cannot_be_are_measured_again() -> None:
 
 
 def test_module_refuses_what_makes_no_sense() -> None:
-    with pytest.raises(ValueError, match="there are 1 tests and 0 servers"):
+    with pytest.raises(WishError, match="there are 1 tests and 0 servers"):
         perftest.measure(params(tests=[one_test()], servers=[]))
-    with pytest.raises(ValueError, match="iterations is 1; allowed is 5 to"):
+    with pytest.raises(WishError, match="iterations is 1; allowed is 5 to"):
         perftest.serve(params(tests=[one_test(iterations=1)]))
