@@ -97,66 +97,34 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import back_up, make_directories, read, replace
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.iscsi import (
     INITIATOR_FILE,
-    InitiatorError,
+    SESSIONS,
     check_name,
+    insist_on_no_session,
     new_name,
+    open_sessions,
     parse_initiator,
+    reason_to_rename,
     rewrite,
 )
-
-
-def open_sessions(directory: str) -> t.List[str]:
-    try:
-        names = sorted(os.listdir(directory))
-    except OSError:
-        return []
-    found = []
-    for name in names:
-        try:
-            with open(os.path.join(directory, name, "targetname"), encoding="utf-8", errors="replace") as handle:
-                found.append(handle.read().strip() or name)
-        except OSError:
-            found.append(name)
-    return found
-
-
-def why(wanted: t.Optional[str], taken: t.Iterable[str], text: t.Optional[str]) -> t.Optional[str]:
-    """Why the name has to be changed, None when it has not."""
-    if text is None:
-        return "the file is missing"
-    current = parse_initiator(text)
-    if current.name is None:
-        return "the file has no InitiatorName"
-    if current.generate:
-        return "the file orders a new name with GenerateName=yes"
-    if wanted is not None:
-        return None if current.name.lower() == wanted else "another name is asked for"
-    return "another host has this name, too" if current.name.lower() in {name.lower() for name in taken} else None
 
 
 def run(module: AnsibleModule) -> t.Dict[str, t.Any]:
     path, taken, prefix = module.params["path"], module.params["taken"], module.params["prefix"]
     wanted = None if module.params["name"] is None else check_name(module.params["name"])
-    if wanted is not None and wanted in {name.lower() for name in taken}:
-        raise InitiatorError(f"name '{wanted}' is among the names in taken: another host has it")
     before = read(path)
     # as it is: line ends are those of iscsid, and what is no UTF-8 stays what it is
     text = None if before is None else before.decode("utf-8", "surrogateescape")
     previous = None if text is None else parse_initiator(text).name
-    reason = why(wanted, taken, text)
+    reason = reason_to_rename(text, wanted, taken)
     result: t.Dict[str, t.Any] = {"changed": False, "name": previous, "previous": previous, "reason": reason}
     if reason is None:
         return result
     name = wanted or new_name(prefix, [*taken, previous or ""], lambda: secrets.token_hex(6))
     shown = wanted or (prefix if module.check_mode else name)
-    sessions = open_sessions(module.params["sessions"])
-    if sessions:
-        raise InitiatorError(
-            f"{path}: the name has to change ({reason}), but iSCSI sessions are open: {', '.join(sessions)}",
-            "Close them (drain the node, detach its volumes, `iscsiadm -m session` must be empty), then run again",
-        )
+    insist_on_no_session(open_sessions(open_tree("/"), module.params["sessions"]), path, reason)
     result.update(
         changed=True,
         name=shown,
@@ -182,7 +150,7 @@ def main() -> None:
             "taken": {"type": "list", "elements": "str", "default": []},
             "prefix": {"type": "str", "default": "iqn.2016-04.com.open-iscsi"},
             "path": {"type": "path", "default": INITIATOR_FILE},
-            "sessions": {"type": "path", "default": "/sys/class/iscsi_session"},
+            "sessions": {"type": "path", "default": SESSIONS},
             "backup": {"type": "bool", "default": True},
         },
         supports_check_mode=True,

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The file in which open-iscsi keeps the name of its host. Private to the collection. Pure.
+"""The file in which open-iscsi keeps the name of its host, when that has to change, and sessions that are open. Private to the collection. Pure.
 
 Names follow RFC 3720, section 3.2.6.3: ``iqn.YYYY-MM.reversed.domain``, then a colon and whatever makes it unique.
 """
@@ -12,10 +12,25 @@ import re
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
 
-__all__ = ["INITIATOR_FILE", "Initiator", "InitiatorError", "check_name", "new_name", "parse_initiator", "rewrite"]
+__all__ = [
+    "INITIATOR_FILE",
+    "SESSIONS",
+    "Initiator",
+    "InitiatorError",
+    "check_name",
+    "insist_on_no_session",
+    "new_name",
+    "open_sessions",
+    "parse_initiator",
+    "reason_to_rename",
+    "rewrite",
+]
 
 INITIATOR_FILE = "/etc/iscsi/initiatorname.iscsi"
+# drivers/scsi/scsi_transport_iscsi.c
+SESSIONS = "/sys/class/iscsi_session"
 
 _IQN = re.compile(r"iqn\.[0-9]{4}-(0[1-9]|1[0-2])\.[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[a-z0-9.:-]+)?")
 _OTHER = re.compile(r"eui\.[0-9a-f]{16}|naa\.([0-9a-f]{16}|[0-9a-f]{32})")
@@ -71,6 +86,49 @@ def check_name(name: str) -> str:
             f"(letters, digits, '.', '-' and ':', at most {_MAX_BYTES} characters), such as iqn.2016-04.com.open-iscsi:4f1c5a7d90e2"
         )
     return folded
+
+
+def reason_to_rename(text: t.Optional[str], wanted: t.Optional[str], taken: t.Iterable[str]) -> t.Optional[str]:
+    """Why the host needs another name than its file has, None when it does not.
+
+    text: the file, None when it is missing. wanted: the name that is asked for, folded. taken: names that other hosts have.
+    InitiatorError when another host has the wanted one.
+    """
+    others = {name.lower() for name in taken}
+    if wanted is not None and wanted in others:
+        raise InitiatorError(f"name '{wanted}' is among the names in taken: another host has it")
+    if text is None:
+        return "the file is missing"
+    current = parse_initiator(text)
+    if current.name is None:
+        return "the file has no InitiatorName"
+    if current.generate:
+        return "the file orders a new name with GenerateName=yes"
+    if wanted is not None:
+        return None if current.name.lower() == wanted else "another name is asked for"
+    return "another host has this name, too" if current.name.lower() in others else None
+
+
+def open_sessions(tree: Tree, base: str = SESSIONS) -> t.List[t.Dict[str, t.Any]]:
+    """[{name, target, state}] of the sessions that are open; target and state are None where the kernel does not tell."""
+    return [
+        {
+            "name": name,
+            "target": tree.text(f"{base}/{name}/targetname"),
+            "state": tree.text(f"{base}/{name}/state"),
+        }
+        for name in sorted(tree.names(base), key=lambda name: (len(name), name))
+    ]
+
+
+def insist_on_no_session(sessions: t.Iterable[t.Mapping[str, t.Any]], path: str, reason: str) -> None:
+    """InitiatorError while sessions are open: their targets know them by the old name."""
+    names = [str(session["target"] or session["name"]) for session in sessions]
+    if names:
+        raise InitiatorError(
+            f"{path}: the name has to change ({reason}), but iSCSI sessions are open: {', '.join(names)}",
+            "Close them (drain the node, detach its volumes, `iscsiadm -m session` must be empty), then run again",
+        )
 
 
 def new_name(prefix: str, taken: t.Iterable[str], random: t.Callable[[], str]) -> str:

@@ -44,7 +44,7 @@ import typing as t
 import warnings as silence
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
-from ansible_collections.fabric.rdma.plugins.module_utils._discover.iscsi import parse_initiator
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.iscsi import open_sessions, parse_initiator
 
 __all__ = [
     "LONGHORN_PATH",
@@ -151,18 +151,6 @@ def _service(tree: Tree, daemon: str, installed: bool) -> Json:
     return {"installed": installed, "service": state, "units": units, "enabled": enabled, "masked": masked}
 
 
-def _sessions(tree: Tree) -> t.List[Json]:
-    base = "/sys/class/iscsi_session"
-    return [
-        {
-            "name": name,
-            "target": tree.text(f"{base}/{name}/targetname"),
-            "state": tree.text(f"{base}/{name}/state"),
-        }
-        for name in sorted(tree.names(base), key=lambda name: (len(name), name))
-    ]
-
-
 def _iscsi(tree: Tree, warnings: t.List[str], programs: t.Mapping[str, bool]) -> Json:
     facts = _service(tree, "iscsid", programs["iscsid"] and programs["iscsiadm"])
     path = "/etc/iscsi/initiatorname.iscsi"
@@ -175,7 +163,7 @@ def _iscsi(tree: Tree, warnings: t.List[str], programs: t.Mapping[str, bool]) ->
         if there:
             warnings.append(f"{path} cannot be read: the initiator name is not known (it takes root to read it)")
         facts.update(initiator_name=None, generate_name=False, initiator_file="unreadable" if there else "missing")
-    facts["sessions"] = _sessions(tree)
+    facts["sessions"] = open_sessions(tree)
     return facts
 
 
