@@ -109,9 +109,11 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_check import (
     DRIVER_NAMES,
     build_problems,
+    driver_of,
     failed_build,
-    initramfs_holds,
     initramfs_of,
+    initramfs_state,
+    log_problem,
     parse_dkms_status,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.kernel_log import measure_log
@@ -137,35 +139,19 @@ def line(path: str) -> t.Optional[str]:
 
 
 def look_at_driver(module: AnsibleModule, name: str, kernel: str) -> Json:
-    path = (output(module, "modinfo", "-k", kernel, "-F", "filename", name) or "").strip()
-    if not path.startswith("/"):
-        return {"path": None, "kind": None, "pending": False}
-    below = path.partition(f"/{kernel}/")[2] or path
-    wanted = (output(module, "modinfo", "-k", kernel, "-F", "srcversion", name) or "").strip()
-    loaded = line(f"/sys/module/{name}/srcversion")
-    return {
-        "path": below,
-        "kind": "inbox" if below.startswith("kernel/") else "updates",
-        "pending": bool(wanted and loaded and wanted != loaded),
-    }
+    def told(field: str) -> str:
+        return output(module, "modinfo", "-k", kernel, "-F", field, name) or ""
+
+    return driver_of(kernel, told("filename"), told("srcversion"), line(f"/sys/module/{name}/srcversion"))
 
 
 def look_at_initramfs(module: AnsibleModule, name: str, kernel: str, driver: Json) -> Json:
-    """An initramfs that holds another driver than the disk loads that one at boot, before the disk is there."""
-
-    def has(program: str) -> bool:
-        return module.get_bin_path(program) is not None
-
-    found = initramfs_of(kernel, os.path.exists, has)
+    found = initramfs_of(kernel, os.path.exists, lambda program: module.get_bin_path(program) is not None)
     if found is None:
-        return {"path": None, "holds": None, "stale": False, "rebuild": []}
-    holds = initramfs_holds(output(module, *found.lister) or "", name)
-    stale = False
-    if holds is not None and driver["path"] is not None:
-        on_disk = f"/lib/modules/{kernel}/{driver['path']}"
-        older = os.path.exists(on_disk) and os.path.getmtime(found.path) < os.path.getmtime(on_disk)
-        stale = holds.startswith("kernel/") != (driver["kind"] == "inbox") or older
-    return {"path": found.path, "holds": holds, "stale": stale, "rebuild": found.rebuild}
+        return initramfs_state(None, "", name, driver, older=False)
+    on_disk = f"/lib/modules/{kernel}/{driver['path']}"
+    older = os.path.exists(on_disk) and os.path.getmtime(found.path) < os.path.getmtime(on_disk)
+    return initramfs_state(found, output(module, *found.lister) or "", name, driver, older)
 
 
 def run(module: AnsibleModule) -> Json:
@@ -192,13 +178,9 @@ def run(module: AnsibleModule) -> Json:
     }
     if params["log_window"] > 0:
         growth = measure_log(params["log_window"])
-        rate = growth.records / growth.seconds
-        result["log"] = {**growth._asdict(), "per_second": round(rate, 1)}
-        if rate > params["log_limit"]:
-            problems.append(
-                f"the kernel's log grows by {rate:.0f} records a second (limit: {params['log_limit']}), most often with "
-                f"'{growth.text}'"
-            )
+        result["log"] = {**growth._asdict(), "per_second": round(growth.records / growth.seconds, 1)}
+        loud = log_problem(growth.records, growth.seconds, growth.text, params["log_limit"])
+        problems += [loud] if loud else []
     return {**result, "problems": problems}
 
 

@@ -99,12 +99,11 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import back_up, make_directories, read, replace
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
-from ansible_collections.fabric.rdma.plugins.module_utils._discover.boot_modules import DIRECTORIES, persisted
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.boot_modules import DIRECTORIES
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.kernel_log import parse_kmsg
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.modprobe import explain_modprobe
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.modules_load import with_modules
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.modules_load import due, with_modules
 
-DIRECTORY = DIRECTORIES[0]
 HIDDEN = list(DIRECTORIES[1:])
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,55}")
 
@@ -193,28 +192,23 @@ def main() -> None:
     for word in [name, *after]:
         if not NAME.fullmatch(word):
             module.fail_json(msg=f"'{word}' is no name of a kernel module")
-    plain = name.replace("-", "_")
-    tree = open_tree("/")
-    # a built-in module without parameters has no directory, and modprobe is content with it
-    missing = not tree.exists("/sys/module/" + plain)
-    path = os.path.join(DIRECTORY, plain.replace("_", "-") + ".conf")
-    due = module.params["persistent"] and plain not in persisted(tree)
+    wanted = due(open_tree("/"), name, module.params["persistent"])
     log: t.List[str] = []
-    if missing and not module.check_mode:
+    if wanted.load and not module.check_mode:
         log = load(module, name)
     result: t.Dict[str, t.Any] = {
-        "changed": missing or due,
-        "loaded": missing,
-        "path": path if due else None,
+        "changed": wanted.load or wanted.path is not None,
+        "loaded": wanted.load,
+        "path": wanted.path,
         "log": log,
     }
     loaded = {"before_header": "modules of the kernel", "after_header": "modules of the kernel", "before": ""}
-    differences = [{**loaded, "after": f"{plain}\n"}] if missing else []
-    if due:
+    differences = [{**loaded, "after": name.replace("-", "_") + "\n"}] if wanted.load else []
+    if wanted.path is not None:
         try:
-            result.update(persist(module, path, [*after, name]))
+            result.update(persist(module, wanted.path, [*after, name]))
         except OSError as exc:
-            module.fail_json(msg=f"{exc.filename or path} cannot be written: {exc.strerror}", log=log)
+            module.fail_json(msg=f"{exc.filename or wanted.path} cannot be written: {exc.strerror}", log=log)
     differences += result.pop("diff", [])
     if differences:
         result["diff"] = differences

@@ -141,7 +141,7 @@ MOST_LINES = {
     "capture": 6100,
     "cluster_access": 1000,
     "containerd_memlock": 5200,
-    "driver_check": 250,
+    "driver_check": 280,
     "driver_gate": 7000,
     "driver_packages": 1300,
     "driver_proof": 2300,

@@ -14,9 +14,11 @@ __all__ = [
     "DRIVER_NAMES",
     "Build",
     "build_problems",
+    "driver_of",
     "failed_build",
-    "initramfs_holds",
     "initramfs_of",
+    "initramfs_state",
+    "log_problem",
     "parse_dkms_status",
 ]
 
@@ -25,6 +27,7 @@ DRIVER_NAMES = ("mlnx-ofed-kernel", "mlnx-ofa_kernel")
 _STATUS = re.compile(
     r"(?P<name>[^\s/,]+)(?:/|, )(?P<version>[^,:]+)(?:, (?P<kernel>[^,:]+), (?P<arch>[^,:]+))?: (?P<state>[a-z-]+)(?P<rest>.*)"
 )
+Json = t.Dict[str, t.Any]
 _STATES = ("added", "built", "installed", "installed-weak", "broken")
 
 
@@ -84,6 +87,29 @@ def build_problems(
     return problems, warnings
 
 
+def driver_of(kernel: str, filename: str, wanted: str, loaded: t.Optional[str]) -> Json:
+    """{path, kind, pending} of a driver on disk.
+
+    filename: its file, as modinfo prints it, anything else when there is none. wanted, loaded: srcversion on disk and of what the kernel
+    runs, empty or None where nobody tells.
+    """
+    path = filename.strip()
+    if not path.startswith("/"):
+        return {"path": None, "kind": None, "pending": False}
+    below = path.partition(f"/{kernel}/")[2] or path
+    pending = bool(wanted.strip() and loaded and wanted.strip() != loaded)
+    return {"path": below, "kind": "inbox" if below.startswith("kernel/") else "updates", "pending": pending}
+
+
+def log_problem(records: int, seconds: float, text: str, limit: int) -> t.Optional[str]:
+    """What is wrong with the growth of the kernel's log; None up to the limit, in records a second."""
+    if records / seconds <= limit:
+        return None
+    return (
+        f"the kernel's log grows by {records / seconds:.0f} records a second (limit: {limit}), most often with '{text}'"
+    )
+
+
 def failed_build(names: t.Iterable[t.Tuple[str, str]], base: str = "/var/lib/dkms") -> t.Optional[t.Tuple[str, str]]:
     """(path, first and last line that say error) of the log of a build that did not end well; DKMS removes build/ after a good one."""
     for name, version in names:
@@ -105,7 +131,7 @@ def failed_build(names: t.Iterable[t.Tuple[str, str]], base: str = "/var/lib/dkm
     return None
 
 
-def initramfs_holds(listing: str, module: str) -> t.Optional[str]:
+def _holds(listing: str, module: str) -> t.Optional[str]:
     """Path of a module in what lsinitramfs or lsinitrd print (the last word of a line), without what is above the kernel's release."""
     pattern = rf"(?:^|[\s/])lib/modules/[^/\s]+/(\S*/{re.escape(module).replace('_', '[-_]')}\.ko\S*)\s*$"
     found = re.search(pattern, listing, re.MULTILINE)
@@ -134,3 +160,19 @@ def initramfs_of(kernel: str, exists: t.Callable[[str], bool], has: t.Callable[[
             return Initramfs(path, ["lsinitramfs", path], ["update-initramfs", "-u", "-k", kernel])
         return Initramfs(path, ["lsinitrd", path], ["dracut", "--force", path, kernel])
     return None
+
+
+def initramfs_state(
+    found: t.Optional[Initramfs], listing: str, name: str, driver: t.Mapping[str, t.Any], older: bool
+) -> Json:
+    """{path, holds, stale, rebuild}: one that holds another driver than the disk loads that one at boot, before the disk is there.
+
+    listing: what its lister prints. driver: as driver_of() tells. older: than the driver on disk.
+    """
+    if found is None:
+        return {"path": None, "holds": None, "stale": False, "rebuild": []}
+    holds = _holds(listing, name)
+    stale = False
+    if holds is not None and driver["path"] is not None:
+        stale = holds.startswith("kernel/") != (driver["kind"] == "inbox") or older
+    return {"path": found.path, "holds": holds, "stale": stale, "rebuild": found.rebuild}

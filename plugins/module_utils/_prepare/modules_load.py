@@ -7,7 +7,25 @@ from __future__ import annotations
 
 import typing as t
 
-__all__ = ["with_modules"]
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.boot_modules import DIRECTORIES, persisted
+
+__all__ = ["Due", "due", "with_modules"]
+
+
+class Due(t.NamedTuple):
+    """What there is to do for a module: load it, and have it loaded at boot by the file path (None: no file has to change)."""
+
+    load: bool
+    path: t.Optional[str]
+
+
+def due(tree: Tree, name: str, persistent: bool) -> Due:
+    """name: with hyphens or underscores. A built-in module without parameters has no directory, and modprobe is content with it."""
+    plain = name.replace("-", "_")
+    path = f"{DIRECTORIES[0]}/{plain.replace('_', '-')}.conf"
+    return Due(not tree.exists("/sys/module/" + plain), path if persistent and plain not in persisted(tree) else None)
+
 
 _HEAD = b"# Made by fabric.rdma.kernel_module. The modules are loaded in this order.\n"
 

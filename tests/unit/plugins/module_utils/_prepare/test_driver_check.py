@@ -15,10 +15,13 @@ from hypothesis import strategies as st
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare import driver_check as _driver
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_check import (
     Build,
+    Initramfs,
     build_problems,
+    driver_of,
     failed_build,
-    initramfs_holds,
     initramfs_of,
+    initramfs_state,
+    log_problem,
     parse_dkms_status,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.kernel_log import measure_log, parse_kmsg
@@ -138,7 +141,55 @@ def test_the_log_of_a_build_that_failed(tmp_path: Path) -> None:
     ],
 )
 def test_initramfs_holds(listing: str, path: str | None) -> None:
-    assert initramfs_holds("usr/bin/kmod\n" + listing + "usr/lib/x\n", "mlx5_core") == path
+    found = Initramfs("/boot/initrd", [], ["rebuild"])
+    state = initramfs_state(found, "usr/bin/kmod\n" + listing + "usr/lib/x\n", "mlx5_core", {"path": None}, older=True)
+    assert state == {"path": "/boot/initrd", "holds": path, "stale": False, "rebuild": ["rebuild"]}
+
+
+@pytest.mark.parametrize(
+    ("held", "on_disk", "older", "stale"),
+    [
+        ("kernel/drivers/mlx5_core.ko", "kernel/drivers/mlx5_core.ko", False, False),
+        ("kernel/drivers/mlx5_core.ko", "kernel/drivers/mlx5_core.ko", True, True),
+        ("kernel/drivers/mlx5_core.ko", "updates/dkms/mlx5_core.ko", False, True),
+        ("updates/dkms/mlx5_core.ko", "updates/dkms/mlx5_core.ko", False, False),
+        ("updates/dkms/mlx5_core.ko", "kernel/drivers/mlx5_core.ko", False, True),
+        # a file system without the driver loads none
+        (None, "updates/dkms/mlx5_core.ko", True, False),
+    ],
+)
+def test_an_initramfs_with_another_driver_than_the_disk_is_stale(
+    held: str | None, on_disk: str, older: bool, stale: bool
+) -> None:
+    driver = driver_of(KERNEL, f"/lib/modules/{KERNEL}/{on_disk}\n", "", None)
+    listing = f"usr/lib/modules/{KERNEL}/{held}\n" if held else ""
+    found = Initramfs("/boot/initrd", [], [])
+    assert initramfs_state(found, listing, "mlx5_core", driver, older)["stale"] is stale
+    assert initramfs_state(None, listing, "mlx5_core", driver, older)["path"] is None
+
+
+@pytest.mark.parametrize(
+    ("filename", "wanted", "loaded", "driver"),
+    [
+        ("/lib/modules/K/updates/dkms/mlx5_core.ko\n", "B1\n", "A0", ("updates/dkms/mlx5_core.ko", "updates", True)),
+        ("/lib/modules/K/kernel/mlx5_core.ko.zst\n", "A0\n", "A0", ("kernel/mlx5_core.ko.zst", "inbox", False)),
+        ("/lib/modules/K/kernel/mlx5_core.ko\n", "", "A0", ("kernel/mlx5_core.ko", "inbox", False)),
+        ("/lib/modules/K/kernel/mlx5_core.ko\n", "A0", None, ("kernel/mlx5_core.ko", "inbox", False)),
+        ("(builtin)\n", "", None, (None, None, False)),
+        ("", "", "A0", (None, None, False)),
+    ],
+)
+def test_a_driver_is_pending_while_the_kernel_runs_another(
+    filename: str, wanted: str, loaded: str | None, driver: tuple[str | None, str | None, bool]
+) -> None:
+    assert tuple(driver_of("K", filename, wanted, loaded).values()) == driver
+
+
+def test_a_log_is_loud_beyond_its_limit() -> None:
+    assert log_problem(600, 30.0, "x", 20) is None
+    assert log_problem(603, 30.0, "mlx5: N", 20) == (
+        "the kernel's log grows by 20 records a second (limit: 20), most often with 'mlx5: N'"
+    )
 
 
 # -- The kernel's log --------------------------------------------------------------------------------------------------

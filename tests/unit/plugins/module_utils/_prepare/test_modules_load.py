@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.modules_load import with_modules
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Entry, MemoryTree
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.modules_load import Due, due, with_modules
 
 
 @pytest.mark.parametrize(
@@ -25,3 +26,26 @@ from ansible_collections.fabric.rdma.plugins.module_utils._prepare.modules_load 
 )
 def test_what_is_there_stays(before: bytes | None, after: bytes) -> None:
     assert with_modules(before, ["mlx5_ib", "nvidia-peermem"]) == after
+
+
+BOOT = "/etc/modules-load.d/nvidia-peermem.conf"
+
+
+@pytest.mark.parametrize(
+    ("loaded", "at_boot", "persistent", "wanted"),
+    [
+        (False, False, True, Due(load=True, path=BOOT)),
+        (True, False, True, Due(load=False, path=BOOT)),
+        (True, True, True, Due(load=False, path=None)),
+        (False, False, False, Due(load=True, path=None)),
+        (True, False, False, Due(load=False, path=None)),
+    ],
+)
+def test_what_is_due_is_what_is_missing(*, loaded: bool, at_boot: bool, persistent: bool, wanted: Due) -> None:
+    entries = {"/proc": Entry("d")}
+    if loaded:
+        entries["/sys/module/nvidia_peermem/refcnt"] = Entry("f", data=b"0\n")
+    if at_boot:
+        entries["/usr/lib/modules-load.d/theirs.conf"] = Entry("f", data=b"nvidia-peermem\n")
+    for name in ("nvidia-peermem", "nvidia_peermem"):
+        assert due(MemoryTree(entries), name, persistent) == wanted
