@@ -175,7 +175,7 @@ def test_facts_are_merged(tmp_path: Path) -> None:
 
 
 def planned(*classes: str, **more: Any) -> dict[str, Any]:
-    return a_group(*(a_class(name, name) for name in classes), **more)
+    return a_group(*(a_class(one, one) for one in classes), **more)
 
 
 def test_plans_are_merged(tmp_path: Path) -> None:
