@@ -22,7 +22,7 @@ description:
     that the node boots from.
   - V(not_drained) is a running kubelet, without O(drained).
   - V(disk_space), V(kernel_headers) and V(secure_boot) are what a build on the node needs.
-  - V(no_way_back) is no finding of this module, but of M(fabric.rdma.driver_packages). O(override) takes its name.
+  - V(no_way_back) is found by M(fabric.rdma.driver_packages), not by this module. O(override) takes its name.
 extends_documentation_fragment:
   - fabric.rdma.attributes.reads
 options:

@@ -48,7 +48,7 @@ options:
     description:
       - Facts C(rdma) of the node from before a change of it. A port of InfiniBand is not Active before a subnet manager has been there, and
         a kubelet takes its time after a boot; so the module looks again and again until what was there is there again.
-      - That it is not there in the end is no error of this module. P(fabric.rdma.rdma_worse#filter) tells what was lost.
+      - A port that does not come back is not an error of this module. P(fabric.rdma.rdma_worse#filter) tells what was lost.
     type: dict
     version_added: "0.1.0"
   wait_timeout:

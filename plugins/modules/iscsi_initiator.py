@@ -115,7 +115,7 @@ def run(module: AnsibleModule) -> t.Dict[str, t.Any]:
     path, taken, prefix = module.params["path"], module.params["taken"], module.params["prefix"]
     wanted = None if module.params["name"] is None else check_name(module.params["name"])
     before = read(path)
-    # as it is: line ends are those of iscsid, and what is no UTF-8 stays what it is
+    # as it is: line ends are those of iscsid, and what is not UTF-8 stays what it is
     text = None if before is None else before.decode("utf-8", "surrogateescape")
     previous = None if text is None else parse_initiator(text).name
     reason = reason_to_rename(text, wanted, taken)

@@ -191,7 +191,7 @@ def main() -> None:
     name, after = module.params["name"], module.params["after"]
     for word in [name, *after]:
         if not NAME.fullmatch(word):
-            module.fail_json(msg=f"'{word}' is no name of a kernel module")
+            module.fail_json(msg=f"'{word}' is not the name of a kernel module")
     wanted = due(open_tree("/"), name, module.params["persistent"])
     log: t.List[str] = []
     if wanted.load and not module.check_mode:

@@ -371,7 +371,7 @@ def _saved(path: str, sort: str) -> t.Dict[str, t.Any]:
     if data is None:
         return {}
     if not isinstance(document, dict):
-        raise _unreadable(path, sort, "it is no dictionary")
+        raise _unreadable(path, sort, "it is not a dictionary")
     # facts are checked host by host, where they are used
     problems = [] if sort == "facts" else contract_problems(sort, document)
     if problems:

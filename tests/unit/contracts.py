@@ -151,7 +151,7 @@ def a_config(name: str, hca_max: int = 63, **selectors: list[str]) -> Json:
 
 
 def a_test(client: str, server: str, average: float | None = 195.0, **given: Any) -> Json:
-    """A measurement of bandwidth between two hosts that has passed, but for what is given; average: None where there is no figure."""
+    """A measurement of bandwidth between two hosts that has passed, but for what is given; average: None where there is not a figure."""
     ends = {
         side: {"host": host, "device": "mlx5_1", "port": 1, "gid_index": None, "address": None}
         for side, host in (("client", client), ("server", server))

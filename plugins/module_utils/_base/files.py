@@ -61,7 +61,7 @@ def named(path: str, *aliases: str) -> t.Iterator[None]:
 
 
 def read(path: str, most: t.Optional[int] = _MOST) -> t.Optional[bytes]:
-    """Content of a file; None when there is none. OSError when it is no regular file, cannot be read, or has more bytes than most."""
+    """Content of a file; None when there is none. OSError when it is not a regular file, cannot be read, or has more bytes than most."""
     try:
         # a pipe that nobody writes to must not hold us
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)

@@ -20,7 +20,7 @@ def without_password(text: str) -> str:
     """A text in which no address has its user and password any more.
 
     Also a password with ``/``, ``?`` or ``#``, which makes the address a wrong one, so that somebody will show it: what is behind
-    the colon is no number of a port then.
+    the colon is not a port then.
     """
     return _PASSWORD.sub("://", text)
 

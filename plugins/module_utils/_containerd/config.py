@@ -162,7 +162,7 @@ def load(
             if not files:
                 return []
             raise ConfigError(
-                f"{path} is imported and is not there, or is no file: containerd would not start",
+                f"{path} is imported and is missing, or not a file: containerd would not start",
                 "Put it back, or remove it from the imports",
             )
         try:
@@ -171,7 +171,7 @@ def load(
             raise ConfigError(f"{path}, {exc}") from None
         own = data.get("version", 0)
         if isinstance(own, bool) or not isinstance(own, int) or own < 0:
-            raise ConfigError(f"{path}: version is no number from 1 to {_newest(generation)}")
+            raise ConfigError(f"{path}: version is not a number from 1 to {_newest(generation)}")
         if generation >= (2, 3):
             highest = highest or own
             if own > highest:
@@ -199,7 +199,8 @@ def _validate(files: t.Sequence[ConfigFile], generation: Generation) -> None:
             names = file.data.get(key, [])
             if not isinstance(names, dict if key == "plugins" else list):
                 if key in file.data:
-                    raise ConfigError("%s: %s is no %s" % (file.path, key, "table" if key == "plugins" else "list"))
+                    kind = "table" if key == "plugins" else "list"
+                    raise ConfigError(f"{file.path}: {key} is not a {kind}")
                 continue
             for name in names:
                 if not _valid_plugin(name, generation, version, own, key):
@@ -242,7 +243,7 @@ def _imports(
 def _patterns(path: str, data: Json) -> t.List[str]:
     patterns = data.get("imports", [])
     if not isinstance(patterns, list) or not all(isinstance(pattern, str) for pattern in patterns):
-        raise ConfigError(f"{path}: imports is no list of paths")
+        raise ConfigError(f"{path}: imports is not a list of paths")
     return patterns
 
 
@@ -274,7 +275,7 @@ def _table(file: ConfigFile, *names: str) -> t.Optional[Json]:
             return None
         table = table[name]
         if not isinstance(table, dict):
-            raise ConfigError(f"{file.path}: {dotted(names)} is no table: containerd would not start")
+            raise ConfigError(f"{file.path}: {dotted(names)} is not a table: containerd would not start")
     return t.cast(Json, table)
 
 
@@ -331,7 +332,7 @@ def _setting(file: ConfigFile, table: Json, key: str, default: t.Optional[str]) 
     """A later file's empty text switches an earlier file's off."""
     value = table.get(key, default)
     if value is not None and not isinstance(value, str):
-        raise ConfigError(f"{file.path}: {key} is no string: CRI would not start")
+        raise ConfigError(f"{file.path}: {key} is not a string: CRI would not start")
     return value or None
 
 

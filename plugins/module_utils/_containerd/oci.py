@@ -149,7 +149,7 @@ def load_spec(data: bytes, source: str) -> Json:
         raise SpecError(f"{source} holds a JSON {_kind(spec)}; a runtime specification is an object")
     process = spec.get("process")
     if not isinstance(spec.get("ociVersion"), str) or not isinstance(process, dict):
-        raise SpecError(f"{source} has no ociVersion or no process: it is no runtime specification")
+        raise SpecError(f"{source} has no ociVersion or no process: it is not a runtime specification")
     entries = process.get("rlimits")
     if entries is not None and not isinstance(entries, list):
         raise SpecError(f"{source}: process.rlimits is a JSON {_kind(entries)}; expected a list")
@@ -172,7 +172,7 @@ def _unfaithful(document: t.Any) -> t.Iterator[t.Tuple[str, str]]:
     while todo:
         place, value = todo.pop()
         if isinstance(value, float) and not math.isfinite(value):
-            yield place, "is no number that JSON can have, or one that is too large"
+            yield place, "is not a number that JSON can have, or one that is too large"
         elif isinstance(value, str) and _SURROGATE.search(value):
             yield place, "has one half of a surrogate pair"
         elif isinstance(value, list):

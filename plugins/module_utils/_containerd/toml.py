@@ -210,7 +210,7 @@ class _Reader:
                 child = node.children[name] = _Node("implied", key.start)
             node = child.elements[-1] if child.kind == "array" else child
             if node.kind in ("value", "inline"):
-                raise self.error(key.start, f"{dotted([name])} is no table that could be extended")
+                raise self.error(key.start, f"{dotted([name])} is not a table that could be extended")
         return node
 
     def open_table(self, key: _Key) -> _Node:

@@ -337,7 +337,7 @@ def gather(tree: Tree, subsets: t.Iterable[str] = SUBSETS) -> Facts:
     if wanted & {"gpus", "kernel"}:
         release = tree.text("/proc/sys/kernel/osrelease") or None
         if release and not re.fullmatch(r"[\w.+~-]+", release):
-            warnings.append(f"/proc/sys/kernel/osrelease says '{release!s:.60}', which is no kernel release")
+            warnings.append(f"/proc/sys/kernel/osrelease says '{release!s:.60}', which is not a kernel release")
             release = None
         files = _module_files(tree, release)
     if "gpus" in wanted:

@@ -82,7 +82,7 @@ def check_name(name: str) -> str:
     folded = name.lower()
     if len(folded.encode("utf-8")) > _MAX_BYTES or not (_IQN.fullmatch(folded) or _OTHER.fullmatch(folded)):
         raise InitiatorError(
-            f"'{name!s:.230}' is no name of an iSCSI initiator; expected iqn.YYYY-MM.reversed.domain:unique "
+            f"'{name!s:.230}' is not the name of an iSCSI initiator; expected iqn.YYYY-MM.reversed.domain:unique "
             f"(letters, digits, '.', '-' and ':', at most {_MAX_BYTES} characters), such as iqn.2016-04.com.open-iscsi:4f1c5a7d90e2"
         )
     return folded

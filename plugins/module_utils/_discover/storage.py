@@ -172,7 +172,7 @@ _Setting = t.Tuple[t.Tuple[str, ...], str, str]
 
 
 def _multipath_settings(text: str) -> t.List[_Setting]:
-    """Settings of one file. A section without settings in it gives none; what is no setting is passed over."""
+    """Settings of one file. A section without settings in it gives none; what is not a setting is passed over."""
     found: t.List[_Setting] = []
     sections: t.List[str] = []
     for line in text.splitlines():

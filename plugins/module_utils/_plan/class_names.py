@@ -56,7 +56,7 @@ def _fresh(group: str, entry: Class, others: t.Collection[str]) -> str:
         return "%s-rails-%s" % (group, _checksum([[row["resource"], row["selectors"]] for row in entry["pools"]]))
     kind = next(iter(selectors))
     slug = "-".join(([_KIND_WORDS[kind]] if kind in _KIND_WORDS else []) + selectors[kind])
-    # A name that is no label as it is, that says only half of the selectors, or that is made of names of interfaces which
+    # A name that is not a label as it is, that says only half of the selectors, or that is made of names of interfaces which
     # could be read in another way, too, could be that of another class.
     ambiguous = kind == "ifNames" and (
         any("-" in name for name in selectors[kind]) or selectors[kind][0] in (*_KIND_WORDS.values(), *_RESERVED)

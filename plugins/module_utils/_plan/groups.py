@@ -246,7 +246,7 @@ def _may_be_wanted(device: t.Mapping[str, t.Any], want: Json) -> bool:
 def _too_slow(
     hosts: t.Mapping[str, _Host], facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], want: Json
 ) -> t.Set[_Slot]:
-    """Slots of the group whose card is too slow wherever its port is Active: one that is down there is no lost cable of a rail.
+    """Slots of the group whose card is too slow wherever its port is Active: one that is down there is not the lost cable of a rail.
 
     A port that is down does not tell its rate (rate of /sys/class/infiniband/*/ports/*). One host alone does not tell either: its
     cable may be the bad one. Nor do fewer hosts than have it down.
@@ -608,7 +608,7 @@ class _Planner:
             inexact = f"no selectors are exact: {self._why([host])}{self._unnamed([host])}"
             if not split:
                 raise PlanError(f"group {self.group}: {inexact}")
-            # a port that is down there is no reason to take the resource from the others
+            # a port that is down there is not a reason to take the resource from the others
             self._leave_out(host, inexact)
         pieces = by_kubelet(split, self.facts)
         classes = [_class(names, self.functions, selectors, self.pools) for names, selectors, _root in pieces]

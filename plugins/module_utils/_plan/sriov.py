@@ -46,7 +46,7 @@ def _refusal(device: t.Mapping[str, t.Any], routes: t.Collection[str]) -> t.Opti
     if device["kind"] == "sf":
         return "a sub-function is no PCI function (deviceType auxNetDevice, which is not planned)"
     if device["class"] is not None and not device["class"].startswith("02"):
-        return f"PCI class {device['class']} is no network controller"
+        return f"PCI class {device['class']} is not a network controller"
     if not device["driver"]:
         return "it has no driver"
     if set(device["netdevs"]) & set(routes):

@@ -390,7 +390,7 @@ def _rollout(where: str, value: t.Any) -> t.List[str]:
     if engine not in _ENGINES:
         return _ROLLOUT["engine"](where + ".engine", engine)
     spec = {**_ROLLOUT, **_ROLLOUT_OF[engine]}
-    # a key of the other engine is no typing error
+    # a key of the other engine is not a typing error
     beside = [key for other in _ENGINES if other != engine for key in _ROLLOUT_OF[other] if key in value]
     known = {key: value[key] for key in value if key not in beside}
     found = _keys(**spec)(where, known)

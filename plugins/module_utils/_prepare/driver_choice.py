@@ -223,7 +223,7 @@ def check_pairs(wish: t.Mapping[str, t.Any]) -> None:
 
 
 def _check_source(wish: t.Mapping[str, t.Any], version: str) -> None:
-    """A repository whose content may change under its address, or a key that nobody vouches for, is no source of drivers."""
+    """A repository whose content may change under its address, or a key that nobody vouches for, is not a source of drivers."""
     repository, key = str(wish["repository"]), str(wish["key"])
     if not re.match(r"(https?|file):/", repository):
         raise WishError(f"rdma_ofed.repository is {repository!r}; expected an address with http, https or file")
@@ -288,7 +288,7 @@ def _driver_pending(facts: t.Mapping[str, t.Any]) -> t.Optional[str]:
     """Why the loaded mlx5_core is not the one on disk; None when it is, or is not loaded.
 
     MLNX_OFED's and DOCA's mlx5_core tells the first parts of the release in /sys/module/mlx5_core/version; the kernel's own tells
-    nothing, or what is no release (5.0-0).
+    nothing, or what is not a release (5.0-0).
     """
     ofed = facts["ofed"]
     if not facts["kernel"]["modules"]["mlx5_core"]["loaded"]:

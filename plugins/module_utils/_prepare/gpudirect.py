@@ -246,7 +246,7 @@ def gpudirect_needs(facts: Facts, wish: str = "auto") -> Json:
     """What the role nvidia_peermem has to do on a host: decide() with {needed, reasons, load, persist, blocked, after}.
 
     blocked: sentences why what was asked for by name is impossible; the role says them and changes nothing. With auto, what is
-    impossible is no error. after: modules that have to come before nvidia_peermem at boot.
+    impossible is not an error. after: modules that have to come before nvidia_peermem at boot.
     """
     decision = decide(facts, wish)
     result: Json = {

@@ -47,7 +47,7 @@ def of_release(version: str, pattern: t.Optional[str], release: str) -> bool:
     2.9.1-0.1.8 and 2.9.1018-1 (with the three digits of the build) are of release 2.9.1, 2.9.10-1 is not. A pattern may leave out what
     RPM calls the release of the package.
     """
-    # an epoch is no part of what a vendor calls a release
+    # an epoch is not a part of what a vendor calls a release
     plain = version.partition(":")[2] or version
     if pattern is not None:
         return any(fnmatch.fnmatchcase(text, pattern) for text in (version, plain, plain.rpartition("-")[0]))

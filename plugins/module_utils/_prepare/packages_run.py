@@ -473,7 +473,7 @@ class Record:
         What fails on the way keeps nothing else from being put back: on a full disk, what is removed makes the room for the rest.
         """
         errors: t.List[str] = []
-        # who cannot look at what there is does not know what was changed: that is no reason to forget it
+        # who cannot look at what there is does not know what was changed: that is not a reason to forget it
         if self._end():
             with _noted(errors):
                 self._save()

@@ -357,7 +357,7 @@ def storage_needs(
     tools = sorted(fix.split()[-1] for fix in fixes if fix.startswith("packages tools "))
     names = names_of(facts["storage"]["family"]) if os_family is None else names_of_family(os_family)
     install = [name for part in parts for name in getattr(names, part)]
-    # a program that only the node speaks of is no name of a package
+    # a program that only the node speaks of is not the name of a package
     install += [names.tools[tool] for tool in tools if tool in names.tools]
     return {
         "needed": bool(fixes or blocked),

@@ -127,7 +127,7 @@ def _client(kubeconfig: t.Optional[str], context: t.Optional[str]) -> t.Tuple[t.
         mark = getattr(exc, "problem_mark", None)
         problem = getattr(exc, "problem", None) or "it cannot be read"
         where = f", line {mark.line + 1}" if mark is not None else ""
-        raise KubeError(f"kubeconfig {wanted} is no YAML{where}: {problem}", remedy=how) from exc
+        raise KubeError(f"kubeconfig {wanted} is not YAML{where}: {problem}", remedy=how) from exc
 
 
 def _version_warning(text: str) -> t.Optional[str]:

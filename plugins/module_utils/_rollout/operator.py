@@ -407,7 +407,7 @@ def _sriov_groups(groups: t.Collection[str], settings: t.Mapping[str, t.Any]) ->
     unknown = sorted(wanted - set(groups))
     if unknown:
         raise ManifestError(
-            f"rdma_rollout.sriov names {', '.join(unknown)}, which is no group of the plan; there are "
+            f"rdma_rollout.sriov names {', '.join(unknown)}, which is not a group of the plan; there are "
             f"{', '.join(sorted(groups))}"
         )
     return wanted
@@ -442,7 +442,7 @@ def _named_groups(groups: t.Collection[str], wish: t.Mapping[str, t.Any], defaul
     unknown = sorted(named - set(groups))
     if unknown:
         raise ManifestError(
-            f"rdma_rollout.ofed_driver.groups names {', '.join(unknown)}, which is no group of the plan; there are "
+            f"rdma_rollout.ofed_driver.groups names {', '.join(unknown)}, which is not a group of the plan; there are "
             f"{', '.join(sorted(groups))}"
         )
     return named

@@ -182,7 +182,7 @@ def command_line(
     ):
         if not low <= value <= high:
             raise WishError(f"{name} is {value}; allowed is {low} to {high}")
-    # -F: a CPU that clocks up is no reason for a warning between the rows.
+    # -F: a CPU that clocks up is not worth a warning between the rows.
     command = [
         program,
         "-F",

@@ -332,7 +332,7 @@ def _checked(run_dir: str) -> None:
 def stop_servers(run_dir: str) -> Json:
     """Ends the servers of a directory that still run, returns what they said, and removes it.
 
-    Returns {changed, stopped, results: [{output}]}; a directory that is gone is no error.
+    Returns {changed, stopped, results: [{output}]}; a directory that is gone is not an error.
     """
     if not os.path.lexists(run_dir):
         return {"changed": False, "stopped": 0, "results": []}

@@ -102,7 +102,7 @@ def qemu_command(
         *("-nodefaults", "-no-user-config", "-vga", "none", "-display", "none", "-monitor", "none"),
         *("-chardev", f"file,id=console,path={path('console.log')}", "-serial", "chardev:console"),
         *("-kernel", image.kernel, "-initrd", image.initrd, "-append", kernel_arguments(node, accel)),
-        # cache=unsafe: losing a node's disk with the machine's power is no loss, and syncs are what package installation waits for.
+        # cache=unsafe: a node's disk may be lost with the machine's power, and syncs are what package installation waits for.
         *("-drive", f"file={path('disk.qcow2')},if=none,id=root,format=qcow2,cache=unsafe"),
         *("-device", "virtio-blk-pci,drive=root"),
         *("-drive", f"file={path('config.tar')},if=none,id=config,format=raw,readonly=on"),

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What goes into the image of the lab's nodes. Private to the collection. Pure.
 
-Whatever changes here changes the key of the image, and each machine builds it anew.
+Whatever changes here changes the key of the image, and each machine builds it again.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ def _port(device: Json, port: Json, decisions: Decisions) -> Json:
         "phys": clean(phys, 30) if phys and not (active and phys == "LinkUp") else "",
         "hint": _PORT_HINTS.get((str(state), str(phys)), ""),
         "look": "active" if active else ("down" if state in ("Down", "Nop", None) else "waiting"),
-        # the rate of a port that is not Active is no statement about the link
+        # the rate of a port that is not Active says nothing of the link
         "rate": in_figures(port.get("rate_gbps")) + " Gb/s" if active and port.get("rate_gbps") else NOTHING,
         "speed": clean(speed, 20) if active else "",
         "netdevs": netdevs,

@@ -56,7 +56,7 @@ MOST = 1e18
 
 
 class ReportError(FabricError):
-    """Input that is no report input."""
+    """Input that a report cannot be made of."""
 
 
 def clean(value: t.Any, limit: int = _MAX_TEXT) -> str:

@@ -100,8 +100,11 @@ FAULTS: dict[str, tuple[Fault, str]] = {
     "specification with the word unlimited": (memlock('"unlimited"'), r"cri-base\.json.* is 'unlimited'"),
     "specification with a float": (memlock("1.8446744073709552e19"), r"cri-base\.json.* is 1\.8446744073709552e\+19"),
     "specification beyond 64 bits": (memlock("18446744073709552000"), r"cri-base\.json.* is 18446744073709552000"),
-    "specification with 1e400": (memlock("1e400"), r"cri-base\.json: process\.rlimits\[0\]\.(soft|hard) is no number"),
-    "specification with NaN": (memlock("NaN"), r"cri-base\.json: process\.rlimits\[0\]\.(soft|hard) is no number"),
+    "specification with 1e400": (
+        memlock("1e400"),
+        r"cri-base\.json: process\.rlimits\[0\]\.(soft|hard) is not a number",
+    ),
+    "specification with NaN": (memlock("NaN"), r"cri-base\.json: process\.rlimits\[0\]\.(soft|hard) is not a number"),
     "specification with an unknown rlimit": (
         content('RLIMITS [{"type": "RLIMIT_NOPE", "soft": 1, "hard": 1}]'),
         "RLIMIT_NOPE",
@@ -128,7 +131,7 @@ FAULTS: dict[str, tuple[Fault, str]] = {
         r"cri-base\.json",
     ),
     "configuration with a syntax error": (config(lambda text, _table: text + "[[[\n"), r"config\.toml"),
-    "configuration with a path that is no string": (
+    "configuration with a path that is not a string": (
         config(lambda text, _table: text.replace(f'"{text.split("base_runtime_spec = ")[1].split(chr(34))[1]}"', "7")),
         r"base_runtime_spec|config\.toml",
     ),

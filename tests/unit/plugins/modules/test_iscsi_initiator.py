@@ -98,7 +98,7 @@ def test_a_name_that_is_asked_for(path: Path) -> None:
     assert path.read_text() == f"# kept\nInitiatorName={wish}\n"
     assert call(path, name=wish.upper())["changed"] is False
     assert "another host has it" in call(path, name=wish, taken=[wish])["msg"]
-    assert "is no name of an iSCSI initiator" in call(path, name="node 1")["msg"]
+    assert "is not the name of an iSCSI initiator" in call(path, name="node 1")["msg"]
 
 
 def test_a_file_that_cannot_be_written(path: Path) -> None:

@@ -206,8 +206,8 @@ def test_what_is_not_there_is_nothing(tmp_path: Path) -> None:
     [
         ("outcomes", "{", "Expecting property name"),
         ("outcomes", '{"schema": 1, "hosts": {"n": 3}}', "hosts.n is 3; expected a dictionary"),
-        ("plan", "[]", "it is no dictionary"),
-        ("facts", "[]", "it is no dictionary"),
+        ("plan", "[]", "it is not a dictionary"),
+        ("facts", "[]", "it is not a dictionary"),
     ],
 )
 @pytest.mark.parametrize("render", [rdma_report_html, rdma_report_summary])

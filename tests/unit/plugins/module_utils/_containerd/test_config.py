@@ -124,10 +124,10 @@ def test_a_relative_pattern() -> None:
 @pytest.mark.parametrize(
     ("files", "generation", "message"),
     [
-        ({"config.toml": 'imports = ["n"]'}, (2, 1), "/etc/containerd/n is imported and is not there, or is no file: "),
+        ({"config.toml": 'imports = ["n"]'}, (2, 1), "/etc/containerd/n is imported and is missing, or not a file: "),
         ({"config.toml": "a = 1\n[a"}, (1, 6), ROOT + ", line 2: expected ] at the end of the header"),
-        ({"config.toml": "version = 'x'"}, (1, 6), ROOT + ": version is no number from 1 to 2"),
-        ({"config.toml": "imports = 'x'"}, (1, 6), ROOT + ": imports is no list of paths"),
+        ({"config.toml": "version = 'x'"}, (1, 6), ROOT + ": version is not a number from 1 to 2"),
+        ({"config.toml": "imports = 'x'"}, (1, 6), ROOT + ": imports is not a list of paths"),
         ({"config.toml": "version = 3"}, (1, 7), ROOT + " has version 3, and containerd 1.7 knows up to 2: "),
         ({"config.toml": "version = 4"}, (2, 2), ROOT + " has version 4, and containerd 2.2 knows up to 3: "),
         ({"config.toml": "version = 5"}, (2, 3), ROOT + " has version 5, and containerd 2.3 knows up to 4: "),
@@ -146,7 +146,7 @@ def test_a_relative_pattern() -> None:
             (1, 7),
             ROOT + ": plugins has a plugin without its whole name, ",
         ),
-        ({"config.toml": "version = 2\nplugins = 1"}, (1, 7), ROOT + ": plugins is no table"),
+        ({"config.toml": "version = 2\nplugins = 1"}, (1, 7), ROOT + ": plugins is not a table"),
     ],
 )
 def test_what_containerd_would_not_start_with(files: Files, generation: tuple[int, int], message: str) -> None:
@@ -157,11 +157,11 @@ def test_what_containerd_would_not_start_with(files: Files, generation: tuple[in
 
 def test_what_cri_would_not_start_with() -> None:
     files = loaded({"config.toml": "version = 2\n" + runtime(V2, "runc", "base_runtime_spec = 5")}, (1, 7))
-    with pytest.raises(ConfigError, match=r": base_runtime_spec is no string: CRI would not start$"):
+    with pytest.raises(ConfigError, match=r": base_runtime_spec is not a string: CRI would not start$"):
         effective(files, (1, 7))
     files = loaded({"config.toml": f"version = 2\n[{V2}.containerd]\nruntimes = 5"}, (2, 1))
     with pytest.raises(
-        ConfigError, match=r'plugins\."io\.containerd\.grpc\.v1\.cri"\.containerd\.runtimes is no table: '
+        ConfigError, match=r'plugins\."io\.containerd\.grpc\.v1\.cri"\.containerd\.runtimes is not a table: '
     ):
         effective(files, (2, 1))
 

@@ -122,7 +122,7 @@ def test_integers_stay_integers_in_the_file() -> None:
         (b"[]", "f holds a JSON array; a runtime specification is an object"),
         (b"7", "f holds a JSON number; a runtime specification is an object"),
         (b"null", "f holds a JSON null; a runtime specification is an object"),
-        (b"{}", "f has no ociVersion or no process: it is no runtime specification"),
+        (b"{}", "f has no ociVersion or no process: it is not a runtime specification"),
         (
             json.dumps({"ociVersion": "1", "process": {"rlimits": {}}}).encode(),
             "f: process.rlimits is a JSON number; expected a list",
@@ -194,10 +194,10 @@ def test_drift(mine: dict[str, Any], fresh: dict[str, Any], places: list[str]) -
     [
         (
             b'{"ociVersion": "1", "process": {}, "linux": {"cpu": [1, 1e400]}}',
-            r"linux\.cpu\[1\] is no number that JSON can have",
+            r"linux\.cpu\[1\] is not a number that JSON can have",
         ),
-        (b'{"ociVersion": "1", "process": {"umask": NaN}}', r"process\.umask is no number that JSON can have"),
-        (b'{"ociVersion": "1", "process": {"umask": -Infinity}}', r"process\.umask is no number that JSON can have"),
+        (b'{"ociVersion": "1", "process": {"umask": NaN}}', r"process\.umask is not a number that JSON can have"),
+        (b'{"ociVersion": "1", "process": {"umask": -Infinity}}', r"process\.umask is not a number that JSON can have"),
         (b'{"ociVersion": "1", "process": {}, "Process": {}}', r"Process is 'process' for containerd"),
         (b'{"ociVersion": "1", "PROCESS": {}}', r"PROCESS is 'process' for containerd"),
         ('{"ociVersion": "1", "proce\u017fs": {}}'.encode(), r"proce\u017fs is 'process' for containerd"),

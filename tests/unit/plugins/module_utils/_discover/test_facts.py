@@ -235,7 +235,7 @@ def test_a_release_that_is_none(text: str) -> None:
     machine.file("/proc/sys/kernel/osrelease", text)
     facts = facts_of(machine)
     assert facts["kernel"]["release"] is None
-    assert facts["warnings"] == [f"/proc/sys/kernel/osrelease says '{text}', which is no kernel release"]
+    assert facts["warnings"] == [f"/proc/sys/kernel/osrelease says '{text}', which is not a kernel release"]
 
 
 INBOX, UPDATES = "kernel/net/mlx5_core.ko:\n", "updates/dkms/mlx5_core.ko:\n"

@@ -65,7 +65,7 @@ def test_names(name: str) -> None:
     ],
 )
 def test_no_names(name: str) -> None:
-    with pytest.raises(InitiatorError, match=re.escape("is no name of an iSCSI initiator; expected iqn.YYYY-MM")):
+    with pytest.raises(InitiatorError, match=re.escape("is not the name of an iSCSI initiator; expected iqn.YYYY-MM")):
         check_name(name)
 
 
@@ -75,7 +75,7 @@ def test_a_new_name_is_nobodys() -> None:
     assert new_name("iqn.2016-04.com.x", taken, lambda: next(numbers)) == "iqn.2016-04.com.x:000000000003"
     with pytest.raises(InitiatorError, match="repeats itself"):
         new_name("iqn.2016-04.com.x", taken, lambda: "000000000001")
-    with pytest.raises(InitiatorError, match="'nonsense' is no name"):
+    with pytest.raises(InitiatorError, match="'nonsense' is not the name"):
         new_name("nonsense", [], lambda: "1")
 
 

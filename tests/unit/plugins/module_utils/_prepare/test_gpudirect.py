@@ -120,7 +120,7 @@ def test_what_auto_takes(machine: Machine, way: str) -> None:
     assert decision["way"] == way
     assert decision["why"]
     needs = gpudirect_needs(facts_of(machine))
-    assert needs["needed"] == (way == "peermem"), "what is impossible is no error when nobody insisted"
+    assert needs["needed"] == (way == "peermem"), "what is impossible is not an error when nobody insisted"
     assert bool(decision["problems"]) == (way == "none" and bool(facts_of(machine)["gpus"]))
 
 

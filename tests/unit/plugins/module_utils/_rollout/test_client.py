@@ -81,7 +81,7 @@ def test_a_password_in_the_address_of_the_server_is_not_told(tmp_path: Path) -> 
 def test_a_kubeconfig_that_is_no_yaml_is_not_quoted(tmp_path: Path) -> None:
     path = tmp_path / "kubeconfig"
     path.write_text(f"users:\n- user: {{token: {SECRET}\nx: [")
-    with pytest.raises(KubeError, match=r"kubeconfig \S+ is no YAML, line \d+: ") as refused:
+    with pytest.raises(KubeError, match=r"kubeconfig \S+ is not YAML, line \d+: ") as refused:
         Kube(str(path))
     assert SECRET not in str(refused.value)
 
