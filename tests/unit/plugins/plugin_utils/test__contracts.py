@@ -17,8 +17,7 @@ from ansible.errors import AnsibleFilterError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.fabric.rdma.plugins.filter.rdma_report_html import rdma_report_html
-from ansible_collections.fabric.rdma.plugins.filter.rdma_report_summary import rdma_report_summary
+from ansible_collections.fabric.rdma.plugins.filter.rdma_report import rdma_report
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.cluster import plan_groups
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.table import plan_table
@@ -162,7 +161,7 @@ def test_a_plan_that_somebody_changed_is_used_or_is_an_error_with_its_path(
         lambda: found_departures(str(directory), inventory, list(inventory), ["ib-a100-2"], {}),
         lambda: plan_groups(facts(), WISHES, earlier=earlier_classes(str(path))),
         lambda: merged_plan(a_plan(), str(path), list(HOSTS), {"ib-a100-2": "a100"}, ["ib-a100-2"]),
-        lambda: rdma_report_html(facts(), str(path), [], HOSTS),
+        lambda: rdma_report(facts(), str(path), [], HOSTS),
     ]
     for use in uses:
         if not problems:
@@ -192,13 +191,13 @@ def test_what_is_kept_of_a_plan_of_an_earlier_version_is_shown_and_rolled_out(tm
     assert rollout_scope(merged)[1] == ["a100", "rails"]
     assert label_scope(merged, {}, HOSTS)["remove"] == []
     # the report shows such a file as it is
-    assert "<h1" in rdma_report_html(facts(), str(path), [], HOSTS)
+    assert "<h1" in rdma_report(facts(), str(path), [], HOSTS)["page"]
 
 
 def test_what_is_not_there_is_nothing(tmp_path: Path) -> None:
     paths = {sort: str(tmp_path / f"{sort}.json") for sort in ("facts", "plan", "outcomes")}
-    found = rdma_report_summary(paths["facts"], paths["plan"], [], HOSTS, outcomes=paths["outcomes"])
-    assert found == rdma_report_summary({}, {}, [], HOSTS)
+    found = rdma_report(paths["facts"], paths["plan"], [], HOSTS, outcomes=paths["outcomes"])
+    assert found == rdma_report({}, {}, [], HOSTS)
 
 
 @pytest.mark.parametrize(
@@ -210,13 +209,10 @@ def test_what_is_not_there_is_nothing(tmp_path: Path) -> None:
         ("facts", "[]", "it is not a dictionary"),
     ],
 )
-@pytest.mark.parametrize("render", [rdma_report_html, rdma_report_summary])
-def test_what_cannot_be_read_is_an_error_with_its_path(
-    render: Callable[..., str], sort: str, content: str, why: str, tmp_path: Path
-) -> None:
+def test_what_cannot_be_read_is_an_error_with_its_path(sort: str, content: str, why: str, tmp_path: Path) -> None:
     path = tmp_path / f"{sort}.json"
     path.write_text(content)
     parts: Json = {"facts": {}, "plan": {}, "outcomes": None, sort: str(path)}
     words = f"{path} cannot be read as the {sort} of an earlier run"
     with pytest.raises(AnsibleFilterError, match=f"^{re.escape(words)}.*{re.escape(why)}"):
-        render(parts["facts"], parts["plan"], [], HOSTS, outcomes=parts["outcomes"])
+        rdma_report(parts["facts"], parts["plan"], [], HOSTS, outcomes=parts["outcomes"])

@@ -13,8 +13,7 @@ from ansible.errors import AnsibleFilterError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.fabric.rdma.plugins.filter.rdma_report_html import rdma_report_html
-from ansible_collections.fabric.rdma.plugins.filter.rdma_report_summary import rdma_report_summary
+from ansible_collections.fabric.rdma.plugins.filter.rdma_report import rdma_report
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.model import build
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.page import render_html
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.summary import SUMMARY_WIDTH, render_summary
@@ -83,16 +82,18 @@ def test_nothing_at_all_is_no_error() -> None:
     assert "2 hosts without facts" in Page(render_html(model)).words()
 
 
-@pytest.mark.parametrize("render", [rdma_report_html, rdma_report_summary])
-def test_filters(sample: dict[str, Any], render: Any) -> None:
+def test_page_and_summary_are_made_of_one_model(sample: dict[str, Any]) -> None:
     arguments = [sample["facts"], sample["plan"], sample["evidence"], sample["groups"]]
-    assert "ib-a100" in render(*arguments)
-    with pytest.raises(AnsibleFilterError, match="facts: expected a dictionary, found list"):
-        render([], *arguments[1:])
+    model = build(*arguments)
+    assert rdma_report(*arguments) == {"page": render_html(model), "summary": render_summary(model)}
+    with pytest.raises(
+        AnsibleFilterError, match=r"fabric\.rdma\.rdma_report: facts: expected a dictionary, found list"
+    ):
+        rdma_report([], *arguments[1:])
     with pytest.raises(AnsibleFilterError, match="plan: schema 9 is not known"):
-        render(arguments[0], {"schema": 9}, *arguments[2:])
+        rdma_report(arguments[0], {"schema": 9}, *arguments[2:])
     with pytest.raises(AnsibleFilterError, match="evidence: expected a list"):
-        render(*arguments[:2], {"schema": 1}, arguments[3])
+        rdma_report(*arguments[:2], {"schema": 1}, arguments[3])
 
 
 def test_what_failed_for_more_than_a_node_comes_first() -> None:

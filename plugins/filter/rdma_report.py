@@ -5,12 +5,16 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-name: rdma_report_summary
-short_description: Say in a few lines of text what the RDMA groups have
+name: rdma_report
+short_description: Show facts, plan and measurements as one self-contained HTML page, and in a few lines
 version_added: "0.1.0"
 description:
-  - Makes a plain text of at most 100 columns, with a verdict, one line for each group, and the most important problems and notes.
-  - Contains no control characters, whatever the names in the facts are.
+  - Makes one page without scripts and outside resources. It has a verdict, for each group its nodes with GPUs, RDMA ports and
+    their state, what the device plugin will select and what not and why, and what was measured between nodes.
+  - Nodes that would look the same share one drawing, so that the page stays usable with a thousand of them.
+  - Says the same in a plain text of at most 100 columns, with a verdict, one line for each group, and the most important problems and
+    notes. It contains no control characters, whatever the names in the facts are.
+  - All input is untrusted and escaped. The same input gives the same page.
 positional: plan, evidence, groups
 options:
   _input:
@@ -33,6 +37,14 @@ options:
     description: Names of hosts by RDMA group. Hosts without facts are shown as such.
     type: dict
     required: true
+  title:
+    description: Title of the page.
+    type: str
+    default: RDMA report
+  generated:
+    description: Text beside the title, such as the time. Empty by default, so that a page changes only when its content does.
+    type: str
+    default: ""
   earlier:
     description:
       - Evidence files as pairs of what M(ansible.builtin.find) tells of a file and its text. They are used for groups without
@@ -54,23 +66,23 @@ options:
     type: list
     elements: str
     default: []
-seealso:
-  - plugin: fabric.rdma.rdma_report_html
-    plugin_type: filter
 author:
   - fabric.rdma contributors
 """
 
 EXAMPLES = r"""
-- name: Show the summary
-  ansible.builtin.debug:
-    msg: "{{ (facts_by_host | fabric.rdma.rdma_report_summary(plan_result, [], {'ib-a100': groups['ib-a100']})).splitlines() }}"
+- name: Write the report
+  ansible.builtin.copy:
+    content: "{{ (facts_by_host | fabric.rdma.rdma_report(plan_result, [], {'ib-a100': groups['ib-a100']})).page }}"
+    dest: report.html
+    mode: "0644"
+  delegate_to: localhost
 """
 
 RETURN = r"""
 _value:
-  description: The text, ended by a newline.
-  type: str
+  description: C(page), and C(summary), which ends with a newline.
+  type: dict
 """
 
 import typing as t
@@ -80,46 +92,45 @@ from ansible.utils.unsafe_proxy import wrap_var
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.model import build
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.page import render_html
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.summary import render_summary
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import ReportError
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import loaded
 
 
-def rdma_report_summary(
+def rdma_report(
     facts: t.Any,
     plan: t.Any,
     evidence: t.Any,
     groups: t.Any,
+    title: str = "RDMA report",
+    generated: str = "",
     earlier: t.Any = (),
     expected: t.Any = (),
     outcomes: t.Any = None,
     failures: t.Any = (),
-) -> str:
+) -> t.Dict[str, str]:
     try:
-        # What nodes say is in it: never to be templated, wherever the text is kept.
-        return t.cast(
-            str,
-            wrap_var(
-                render_summary(
-                    build(
-                        loaded(facts, "facts"),
-                        loaded(plan, "plan"),
-                        evidence,
-                        groups,
-                        earlier=earlier,
-                        expected=expected,
-                        outcomes=loaded(outcomes, "outcomes"),
-                        failures=failures,
-                    )
-                )
-            ),
+        model = build(
+            loaded(facts, "facts"),
+            loaded(plan, "plan"),
+            evidence,
+            groups,
+            title,
+            generated,
+            earlier,
+            expected,
+            loaded(outcomes, "outcomes"),
+            failures,
         )
+        # What nodes say is in it: never to be templated, wherever the text is kept.
+        return t.cast(t.Dict[str, str], wrap_var({"page": render_html(model), "summary": render_summary(model)}))
     except ReportError as exc:
-        raise AnsibleFilterError(f"fabric.rdma.rdma_report_summary: {exc}") from exc
+        raise AnsibleFilterError(f"fabric.rdma.rdma_report: {exc}") from exc
     except FabricError as exc:
         raise AnsibleFilterError(str(exc)) from exc
 
 
 class FilterModule:
     def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
-        return {"rdma_report_summary": rdma_report_summary}
+        return {"rdma_report": rdma_report}
