@@ -13,6 +13,7 @@ description:
   - Reads a kubeconfig and asks the API server for its version. What keeps it from that is an error that says what to do.
   - Warns where the kubeconfig skips the verification of the server's certificate or reaches it over plain HTTP, and where the Python
     package C(kubernetes) is of a version that is not tested.
+  - Where E(K8S_AUTH_HOST) names the API server, and no O(kubeconfig) does, it is not asked.
   - The modules of this collection that change a cluster warn of the same by themselves. This one is for those of C(kubernetes.core).
 extends_documentation_fragment:
   - fabric.rdma.attributes
@@ -53,22 +54,49 @@ version:
   sample: v1.33.1
 """
 
+import os
+import typing as t
+
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import without_password
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube, KubeError
+
+# What kubernetes.core takes for no.
+NO = ("0", "f", "false", "n", "no", "off")
+
+
+def look(module: AnsibleModule) -> t.Dict[str, t.Any]:
+    if os.environ.get("K8S_AUTH_VERIFY_SSL", "").lower() in NO:
+        module.warn(
+            "K8S_AUTH_VERIFY_SSL turns off the verification of the API server's certificate: anybody on the way can answer for it, and "
+            "read its credentials"
+        )
+    host = os.environ.get("K8S_AUTH_HOST")
+    if host and not module.params["kubeconfig"]:
+        # no kubeconfig: modules of kubernetes.core find their way by the environment alone
+        return {"server": without_password(host), "version": None}
+    kube = Kube(module.params["kubeconfig"], module.params["context"])
+    for warning in kube.warnings:
+        module.warn(warning)
+    try:
+        version = kube.request("GET", "/version", "ask for its version").get("gitVersion")
+    except KubeError as exc:
+        # it has answered: who it is is not everybody's to know
+        if exc.code != 403:
+            raise
+        version = None
+    return {"server": kube.server, "version": version}
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec=CONNECTION_OPTIONS, supports_check_mode=True)
     try:
-        kube = Kube(module.params["kubeconfig"], module.params["context"])
-        for warning in kube.warnings:
-            module.warn(warning)
-        version = kube.request("GET", "/version", "ask for its version").get("gitVersion")
+        found = look(module)
     except FabricError as exc:
         module.fail_json(msg=str(exc))
-    module.exit_json(changed=False, server=kube.server, version=version)
+    module.exit_json(changed=False, **found)
 
 
 if __name__ == "__main__":

@@ -75,8 +75,8 @@ no_way_back:
   elements: str
   sample: [rdma-core 44.0-2]
 found:
-  description: Whether anything was remembered.
-  returned: O(state=restored) or O(state=forgotten)
+  description: Whether anything was remembered before.
+  returned: unless O(state=checked)
   type: bool
 restored:
   description: What is as it was before, in words.

@@ -108,7 +108,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import 
 
 def hold(lease: Lease, module: AnsibleModule) -> t.Dict[str, t.Any]:
     if module.check_mode:
-        other = lease.other()
+        other = lease.other_for_a_check()
         if other:
             module.warn(other)
         return {"changed": other is None}

@@ -68,7 +68,7 @@ def _completed_class(entry: t.Any) -> Class:
 def completed_group(entry: t.Any) -> Group:
     """A group of a plan, with what those of earlier versions lack: nothing of it, and as its hosts all that it has something for."""
     classes = [_completed_class(each) for each in entry["classes"]]
-    hosts = {*entry.get("hosts", ()), *entry["wanted"], *(host for each in classes for host in each["hosts"])}
+    hosts = {*entry.get("hosts", ()), *entry.get("wanted", ()), *(host for each in classes for host in each["hosts"])}
     newer: dict[str, t.Any] = {
         "resources": [],
         "planned": True,

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_choice import active_ports
-from ansible_collections.fabric.rdma.tests.integration.stand_ins import BUILT, INBOX, WISH
+from ansible_collections.fabric.rdma.tests.integration.stand_ins import BUILT, INBOX, RESTORED, WISH
 
 if t.TYPE_CHECKING:
     from ansible_collections.fabric.rdma.tests.integration.stand_ins import Node
@@ -29,6 +29,17 @@ WORKS["ofed"] |= {"flavour": "doca", "version": "24.10-1.1.4.0", "packages": {"d
 WORKS["ofed"]["mlx5_core"] = {"path_kind": "updates", "version": "24.10-1.1.4"}
 FAILS = {"failed": True, "msg": "No space left on device"}
 DOES_NOT_INSTALL = {"name": "Fill the disk", "ansible.builtin.fail": {"msg": "dpkg: no space left"}}
+# as rdma_needs tells of a driver that is installed and that the kernel does not run yet
+NEEDS_ACTIVATION = {
+    "needed": True,
+    "driver": False,
+    "activate": True,
+    "prove": False,
+    "packages": False,
+    "modules": [],
+    "reasons": ["the kernel still runs the mlx5_core that came with it"],
+    "pending": None,
+}
 INSTALLS = {"name": "Install", "ansible.builtin.debug": {"msg": "installed"}}
 
 
@@ -95,18 +106,62 @@ def test_headers_are_not_installed_where_there_is_no_way_back(node: Node) -> Non
     assert node.calls() == ["ib_facts", "driver_gate", "driver_packages checked"]
 
 
+NO_HEADERS: list[dict[str, t.Any]] = [{"blocked": ["kernel_headers"], "refusals": ["kernel_headers: none"]}]
+WITH_HEADERS: list[dict[str, t.Any]] = [{"blocked": [], "refusals": []}]
+
+
+def packages_called(node: Node) -> list[str]:
+    return [call for call in node.calls() if call.startswith("driver_packages")]
+
+
 def test_headers_are_a_part_of_the_change(node: Node) -> None:
     """They go with it when it fails. The package that stands for them is there already."""
-    node.answers["driver_gate"] = [{"blocked": ["kernel_headers"], "refusals": ["kernel_headers: none"]}]
-    said = node.play(INSTALLS, __ofed_header_package="bash")
-    assert "n1: the driver stays as it is. kernel_headers: none." in said
-    assert node.calls()[2:] == ["driver_packages checked", "driver_packages opened", "driver_packages closed"]
-    opened = next(
-        given
-        for name, given in map(json.loads, (node.directory / "calls").read_text().splitlines())
-        if given.get("state") == "opened"
-    )
+    node.answers["driver_gate"] = NO_HEADERS + WITH_HEADERS
+    node.answers["driver_packages opened"] = [{"found": False}, {"found": True}]
+    said = node.play(DOES_NOT_INSTALL, __ofed_header_package="bash")
+    assert "dpkg: no space left" in said
+    assert packages_called(node) == [
+        "driver_packages checked",
+        "driver_packages opened",
+        "driver_packages closed",
+        "driver_packages opened",
+        "driver_packages restored",
+    ]
+    calls = map(json.loads, (node.directory / "calls").read_text().splitlines())
+    opened = next(given for _name, given in calls if given.get("state") == "opened")
     assert opened["packages"] == ["bash"]
+
+
+@pytest.mark.parametrize("found", [False, True])
+@pytest.mark.parametrize("package", ["bash", "there-is-no-such-package"])
+def test_headers_go_where_there_is_no_change_after_all(node: Node, package: str, *, found: bool) -> None:
+    """Nothing is remembered that was not before: it would be taken for a change that never came to its end."""
+    node.answers["driver_gate"] = NO_HEADERS
+    node.answers["driver_packages opened"] = [{"found": found}]
+    said = node.play(INSTALLS, __ofed_header_package=package)
+    reason = "kernel_headers: none." if package == "bash" else f"({package}) cannot be installed: "
+    assert "n1: the driver stays as it is. " in said
+    assert reason in said
+    # what an earlier change left to be undone is undone with it, not here
+    closed = ["driver_packages closed"] * (2 if package == "bash" else 1)
+    restored = [] if found else ["driver_packages restored"]
+    assert packages_called(node) == ["driver_packages checked", "driver_packages opened", *closed, *restored]
+
+
+def test_a_proof_that_is_due_is_not_forgotten_for_headers(node: Node) -> None:
+    """Of a driver that somebody else installed, and that fails its proof, nothing but the headers can be put back."""
+    node.answers["driver_gate"] = NO_HEADERS + WITH_HEADERS
+    node.answers["driver_packages opened"] = [{"found": False}]
+    node.answers["driver_packages restored"] = [{**RESTORED, "restored": ["bash is out"]}]
+    node.answers["driver_check"] = [{**BUILT, "problems": ["it was not built"]}]
+    works = json.loads(json.dumps(WORKS))
+    works["ofed"]["mlx5_core"]["version"] = None
+    works["kernel"]["modules"]["mlx5_core"]["loaded"] = True
+    node.answers["ib_facts"] = [{"ansible_facts": {"rdma": works}}]
+    said = node.play(INSTALLS, __ofed_header_package="bash", __ofed_needs={**NEEDS_ACTIVATION}, ofed_activate="reload")
+    assert "it was not built" in said
+    assert "driver_packages restored" in node.calls()
+    assert "driver_proof done" not in node.calls()
 
 
 def test_a_release_without_a_method_is_no_wish(node: Node) -> None:
