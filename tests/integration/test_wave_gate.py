@@ -51,7 +51,7 @@ def change(directory: Path, role: str, then: t.Sequence[dict[str, t.Any]] = (), 
 
     def step(state: str) -> Tasks:
         name = "begun" if state == "begin" else "ended"
-        return [{"fabric.rdma.wave_gate": {"state": state}, "register": f"__{role}_{name}"}] if gate else []
+        return [{"fabric.rdma.wave_gate": {"state": state}, "register": f"{role}_{name}"}] if gate else []
 
     path = f"{directory}/{role} {{{{ inventory_hostname }}}}"
     touch = {"ansible.builtin.file": {"path": path, "state": "touch", "mode": "0644"}}
