@@ -15,26 +15,36 @@ TASKS = Path(__file__).resolve().parents[2] / "roles" / "ofed" / "tasks"
 
 
 @pytest.mark.parametrize(
-    ("needs", "installed", "found", "forgets"),
+    ("needs", "installed", "found", "headers", "forgets"),
     [
         # what was changed is undone
-        ("driver", True, True, True),
+        ("driver", True, True, None, True),
         # the proof of an earlier run, whose packages are put back
-        ("prove", False, True, True),
+        ("prove", False, True, None, True),
         # its opening failed, so that nothing was installed: the proof that became due before it is of nothing
-        ("driver", False, False, True),
+        ("driver", False, False, None, True),
         # somebody forgot what the installation did: what is there now is not proved
-        ("driver", True, False, False),
+        ("driver", True, False, None, False),
         # of an earlier run's driver, which stays and has just failed
-        ("prove", False, False, False),
-        ("activate", False, False, False),
+        ("prove", False, False, None, False),
+        ("activate", False, False, None, False),
+        # headers came with this run, and nothing else goes
+        ("activate", False, True, False, False),
+        ("prove", False, True, False, False),
+        # the same, and what an earlier run installed goes, too
+        ("prove", False, True, True, True),
+        ("driver", True, True, False, True),
     ],
 )
-def test_which_proof_is_forgotten(needs: str, installed: bool, found: bool, forgets: bool) -> None:
+def test_which_proof_is_forgotten(
+    needs: str, installed: bool, found: bool, headers: bool | None, forgets: bool
+) -> None:
+    """headers: whether something was remembered when they came, None when none had to."""
     environment = NativeEnvironment()
     driver = yaml.safe_load((TASKS / "driver.yml").read_text())
     [change] = [task for task in driver if task["name"] == "driver | Change it, or leave the node as it was"]
-    values = {"__ofed_needs": {name: name == needs for name in ("driver", "prove", "activate")}}
+    values: dict[str, object] = {"__ofed_needs": {name: name == needs for name in ("driver", "prove", "activate")}}
+    values["__ofed_opened"] = {} if headers is None else {"found": headers}
     begun = {
         name: environment.from_string(str(value)).render(values)
         for name, value in change["block"][0]["ansible.builtin.set_fact"].items()
