@@ -13,6 +13,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import rollout_request
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import INVENTORY_LABEL
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.rollout import Rollout
+from ansible_collections.fabric.rdma.tests.unit.contracts import a_class, a_group, a_plan
 
 if t.TYPE_CHECKING:
     from conftest import Site
@@ -27,7 +28,12 @@ CONFIG_MAP = f"{SPACE}/configmaps/{NAME}"
 
 def request(*groups: str, inventory: str = "default", pod_security: bool = True) -> dict[str, t.Any]:
     """What the plan of groups with one class each, and no node, asks of a cluster."""
-    config = {"configList": [{"resourceName": "r", "rdmaHcaMax": 63, "selectors": {"vendors": ["15b3"]}}]}
+    config = {
+        "periodicUpdateInterval": 300,
+        "configList": [
+            {"resourceName": "r", "resourcePrefix": "rdma", "rdmaHcaMax": 63, "selectors": {"vendors": ["15b3"]}}
+        ],
+    }
     settings = {
         "namespace": "rdma",
         "pod_security": pod_security,
@@ -38,8 +44,8 @@ def request(*groups: str, inventory: str = "default", pod_security: bool = True)
         "resources": {},
         "inventory": inventory,
     }
-    plan = {group: {"classes": [{"name": group, "hosts": [], "config": config}]} for group in groups}
-    return rollout_request({"groups": plan}, settings)
+    plan = a_plan(**{group: a_group(a_class(group, config=config)) for group in groups})
+    return rollout_request(plan, settings)
 
 
 def looked(kube: Kube, wanted: dict[str, t.Any], **options: t.Any) -> Rollout:
