@@ -55,6 +55,7 @@ unit: .venv/.complete ## Run the unit tests, with real containerds, and over rec
 
 .PHONY: quick
 quick: .venv/.complete ## Run the unit tests of make check: without real containerds, with fewer examples
+	@tools/apt-install --profile test
 	@FABRIC_RDMA_HYPOTHESIS=check python -m pytest -q -n auto --maxprocesses=4 -m "not parts" tests/unit $(ARGS)
 
 .PHONY: sanity

@@ -79,13 +79,12 @@ size:
   sample: 28113
 """
 
-import os
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._base.files import read, replace
+from ansible_collections.fabric.rdma.plugins.module_utils._base.files import read, rehearse, replace
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import (
     dump_archive,
     dump_listing,
@@ -127,8 +126,7 @@ def main() -> None:
         before = read_or_none(dest)
         changed = before != blob
         if changed and module.check_mode:
-            # what a run would end with
-            os.stat(os.path.dirname(os.path.abspath(dest)))
+            rehearse(dest)
         elif changed:
             replace(dest, blob, before)
     except OSError as exc:

@@ -123,7 +123,7 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._base.files import back_up, read, replace
+from ansible_collections.fabric.rdma.plugins.module_utils._base.files import back_up, read, rehearse, replace
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci import (
     SpecError,
     differences,
@@ -186,7 +186,9 @@ def run(module: AnsibleModule) -> Json:
             "before": "".join(f"{change.type}: {change.before}\n" for change in changes if change.before),
             "after": made + "".join(f"{change.type}: {change.after}\n" for change in changes if change.after),
         }
-    if changed and not module.check_mode:
+    if changed and module.check_mode:
+        rehearse(path)
+    elif changed:
         if current is not None and module.params["backup"]:
             result["backup_file"] = back_up(path, current)
         replace(path, dump_spec(spec), current)

@@ -112,7 +112,7 @@ options:
         type: str
         required: true
       duration:
-        description: Seconds after which it expires when it is not renewed.
+        description: For how long it was taken. From here on, O(lease_duration) counts.
         type: int
         default: 120
   lease_duration:

@@ -29,6 +29,7 @@ __all__ = [
     "named",
     "put",
     "read",
+    "rehearse",
     "replace",
     "stage",
     "sync_directory",
@@ -186,6 +187,18 @@ def _unfinished(directory: str) -> str:
             with contextlib.suppress(OSError):
                 os.unlink(os.path.join(directory, name))
     return os.path.join(directory, f".fabric-rdma-{os.getpid()}.tmp")
+
+
+def rehearse(path: str) -> None:
+    """What a check does in place of replace(): OSError where no file could be made beside the one that is to be written."""
+    directory = os.path.dirname(os.path.realpath(path))
+    number = 0
+    if not os.path.isdir(directory):
+        number = errno.ENOTDIR if os.path.exists(directory) else errno.ENOENT
+    elif not os.access(directory, os.W_OK | os.X_OK):
+        number = errno.EACCES
+    if number:
+        raise OSError(number, os.strerror(number), path)
 
 
 def replace(

@@ -244,6 +244,23 @@ def test_bad_input_changes_nothing(module: str, tmp_path: Path) -> None:
         assert content(tmp_path) == {}
 
 
+WHERE = {
+    "capture": lambda path: {"root": str(CAPTURE), "dest": f"{path}/a.capture"},
+    "oci_rlimits": lambda path: {"path": f"{path}/new.json", "adopt": "@/spec.json", "ctr": "/nowhere"},
+}
+
+
+@pytest.mark.parametrize("place", ["@/none", "@/spec.json"])
+@pytest.mark.parametrize("module", WHERE)
+def test_a_check_fails_where_a_run_would(module: str, place: str, tmp_path: Path) -> None:
+    """These make no directories: one that is missing, or a file in its place."""
+    (tmp_path / "spec.json").write_text(json.dumps(SPEC))
+    results = [call(module, tmp_path, WHERE[module](place), check) for check in (True, False)]
+    assert all(each["failed"] for each in results)
+    assert results[0]["msg"] == results[1]["msg"]
+    assert str(here(place, tmp_path)) in results[0]["msg"]
+
+
 def examples() -> Iterator[t.Any]:
     for module in CASES:
         for number, task in enumerate(documented(module, "EXAMPLES")):

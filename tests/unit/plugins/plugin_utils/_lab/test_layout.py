@@ -8,17 +8,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.layout import lay_out
-from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import find_tool
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.state import LabDirectory
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._lab.samples import IMAGE, spec
 
 
 def test_what_a_node_has_written_is_kept_while_the_wish_is_the_same(tmp_path: Path) -> None:
-    if find_tool("ssh-keygen") is None:
-        pytest.skip("ssh-keygen is not installed")
     directory = LabDirectory(str(tmp_path / "lab"))
     wish = spec(Path(directory.path), engine="container")
     lay_out(directory, wish, IMAGE, "container")
@@ -39,8 +34,6 @@ def test_what_a_node_has_written_is_kept_while_the_wish_is_the_same(tmp_path: Pa
 
 
 def test_the_disk_of_a_virtual_machine_lies_over_the_image(tmp_path: Path) -> None:
-    if find_tool("ssh-keygen") is None or find_tool("qemu-img") is None:
-        pytest.skip("ssh-keygen or qemu-img is not installed")
     image = type(IMAGE)(IMAGE.key, str(tmp_path))
     with open(image.disk, "wb") as stream:
         stream.truncate(1 << 20)

@@ -8,16 +8,11 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-import pytest
-
-from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import find_tool
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.ssh import known_hosts, ssh_config
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._lab.samples import NODES
 
 
 def test_ssh_config_as_ssh_reads_it(tmp_path: Path) -> None:
-    if find_tool("ssh") is None:
-        pytest.skip("ssh is not installed")
     directory = tmp_path / "with blank and %h"
     directory.mkdir()
     config = tmp_path / "config"
