@@ -32,6 +32,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.dpkg import 
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.nvidia import read_nvidia
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.runtime import read_limits, read_runtime, settled
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage import (
+    BINARY_DIRECTORIES,
     STORAGE_MODULES,
     excerpt,
     read_storage,
@@ -66,7 +67,6 @@ MODULES = (
 )
 # User-space programs that verification and people need, where distributions put them.
 _TOOLS = ("ib_write_bw", "ib_write_lat", "ibstat", "ibv_devinfo", "rdma")
-_BINARY_DIRECTORIES = ("/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/local/bin", "/usr/local/sbin")
 # Display and compute controllers that count as GPUs: class 0302 and 1200 of anybody, 0300 and 0380 of these vendors (a server's
 # BMC is a 0300, too; AMD's MI100 and its like are 0380).
 _GPU_CLASSES = (0x0302, 0x1200)
@@ -247,9 +247,7 @@ def _ofed(tree: Tree, files: t.Dict[str, str], warnings: t.List[str]) -> Facts:
         # a long list to look through, and nobody asks for the distribution's
         "packages": None if flavour == "inbox" else _stack_packages(tree),
         "proof": _proof(tree, warnings),
-        "tools": {
-            name: any(tree.exists(f"{directory}/{name}") for directory in _BINARY_DIRECTORIES) for name in _TOOLS
-        },
+        "tools": {name: any(tree.exists(f"{directory}/{name}") for directory in BINARY_DIRECTORIES) for name in _TOOLS},
     }
 
 

@@ -12,6 +12,7 @@ import re
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
 
 __all__ = [
@@ -117,7 +118,7 @@ def open_sessions(tree: Tree, base: str = SESSIONS) -> t.List[t.Dict[str, t.Any]
             "target": tree.text(f"{base}/{name}/targetname"),
             "state": tree.text(f"{base}/{name}/state"),
         }
-        for name in sorted(tree.names(base), key=lambda name: (len(name), name))
+        for name in sorted(tree.names(base), key=natural_key)
     ]
 
 

@@ -47,6 +47,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.iscsi import open_sessions, parse_initiator
 
 __all__ = [
+    "BINARY_DIRECTORIES",
     "LONGHORN_PATH",
     "STORAGE_MODULES",
     "TARGET_MODEL",
@@ -64,7 +65,8 @@ STORAGE_MODULES = ("dm_crypt", "iscsi_tcp", "nfs")
 # The programs that Longhorn's documentation asks for on every host, and those that come with what a wish needs.
 _TOOLS = ("awk", "bash", "blkid", "curl", "findmnt", "grep", "lsblk")
 _PROGRAMS = ("cryptsetup", "dmsetup", "iscsiadm", "iscsid", "mount.nfs4", "multipathd", *_TOOLS)
-_BINARY_DIRECTORIES = ("/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/local/bin", "/usr/local/sbin")
+# where programs are looked for
+BINARY_DIRECTORIES = ("/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/local/bin", "/usr/local/sbin")
 _UNIT_DIRECTORIES = ("/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
 _TARGETS = ("basic", "local-fs", "multi-user", "network-online", "remote-fs", "sockets", "sysinit")
 # Where systemd puts the processes of a system service: unified hierarchy, the named one of version 1, both at once.
@@ -397,7 +399,7 @@ def read_storage(tree: Tree, warnings: t.List[str]) -> Json:
     if release and not re.fullmatch(r"[\w.+~-]+", release):
         release = None
     programs = {
-        name: any(tree.exists(f"{directory}/{name}") for directory in _BINARY_DIRECTORIES) for name in sorted(_PROGRAMS)
+        name: any(tree.exists(f"{directory}/{name}") for directory in BINARY_DIRECTORIES) for name in sorted(_PROGRAMS)
     }
     kinds, propagation = _mounts(tree, LONGHORN_PATH)
     return {
