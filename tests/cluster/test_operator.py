@@ -697,6 +697,8 @@ def test_rights(two: Site, limited: Limited) -> None:
     assert policies(two.kube) == {}
 
 
+NEW = "operator-of-another-name"
+
 # --- Helm -------------------------------------------------------------------------------------------------------------
 
 
@@ -758,10 +760,32 @@ def test_helm_does_nothing_while_another_rollout_is_under_way(charted: Site) -> 
     charted.run("rollout")
     assert charted.kube.find(place, "read") is not None
     assert other.release(whoever=True) is None, "it is given up at the end"
+    assert Lease(charted.kube, "default", "").release(whoever=True) is None
     # also after a failure of Helm
     charted.rollout["helm"]["chart"] = "/nonexistent/chart"
     charted.run("rollout", fails=True)
     assert other.release(whoever=True) is None
+
+
+def test_a_namespace_that_is_missing_is_made_under_the_lease(charted: Site) -> None:
+    """Two that come at the same time see each other, whose labels the namespace has to have or not."""
+    place, labels = f"/api/v1/namespaces/{NEW}", "pod-security.kubernetes.io/enforce"
+    other = Lease(charted.kube, "default", "root@elsewhere/1")
+    for pod_security in (False, True):
+        # the operator that is played here has another place
+        charted.rollout.update(namespace=NEW, timeout=0)
+        charted.rollout["helm"]["pod_security"] = pod_security
+        if not pod_security:
+            assert other.take()
+            assert "is held by root@elsewhere/1" in flat(charted.run("rollout", fails=True))
+            assert charted.kube.find(place, "read") is None
+            assert other.release()
+        charted.run("rollout")
+        found = charted.kube.find(place, "read")
+        assert found is not None
+        assert (labels in found["metadata"]["labels"]) is pod_security
+        for name in (NEW, "default"):
+            assert Lease(charted.kube, name, "").release(whoever=True) is None
 
 
 def test_what_the_chart_does_not_know(charted: Site) -> None:
