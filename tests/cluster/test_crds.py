@@ -5,13 +5,10 @@
 
 from __future__ import annotations
 
-import os
 import time
 import typing as t
-from pathlib import Path
 
 import pytest
-import yaml
 
 from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
@@ -20,13 +17,9 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
     SHARED_PLUGIN_IMAGE,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError
+from ansible_collections.fabric.rdma.tests.cluster import definitions
 
 pytestmark = pytest.mark.cluster
-
-ROOT = Path(__file__).resolve().parents[2]
-# Other people's definitions lie beside the checkout, where they are at all.
-FOLDER = Path(os.environ.get("FABRIC_RDMA_CRDS") or ROOT.parent / "shared" / "crds")
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 def policy(**spec: t.Any) -> dict[str, t.Any]:
@@ -43,17 +36,14 @@ def test_definitions_of_operators(kube: Kube) -> None:
         KubeError, match=r"does not know NicNodePolicy of mellanox\.com/v1alpha1: its CustomResourceDefinition"
     ):
         kube.apply(policy(), dry_run=True)
-    if not FOLDER.is_dir():
+    if not definitions.FOLDER.is_dir():
         pytest.skip(
-            f"no definitions in {FOLDER}: the kinds of operators were not tried (FABRIC_RDMA_CRDS names another folder)"
+            f"no definitions in {definitions.FOLDER}: the kinds of operators were not tried {definitions.ELSEWHERE}"
         )
-    made = 0
-    for path in sorted(FOLDER.glob("*.yaml")):
-        for item in yaml.safe_load_all(path.read_text()):
-            if item and item.get("kind") == "CustomResourceDefinition":
-                kube.apply(item, dry_run=False)
-                made += 1
-    print(f"{made} definitions of {FOLDER}")
+    found = definitions.read()
+    for item in found.values():
+        kube.apply(item, dry_run=False)
+    print(f"{len(found)} definitions of {definitions.FOLDER}")
     fresh = Kube(kube.source)
     config = '{"configList": [{"resourceName": "rdma_a100", "rdmaHcaMax": 63, "selectors": {"vendors": ["15b3"]}}]}'
     plugin = {

@@ -31,6 +31,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import Lease
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import operator_manifests
 from ansible_collections.fabric.rdma.tests.cluster import cluster as control_plane
+from ansible_collections.fabric.rdma.tests.cluster import definitions
 from ansible_collections.fabric.rdma.tests.unit.contracts import load
 
 if t.TYPE_CHECKING:
@@ -39,13 +40,9 @@ if t.TYPE_CHECKING:
 pytestmark = pytest.mark.cluster
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
 
-# Other people's definitions lie beside the checkout, where they are at all.
-FOLDER = Path(os.environ.get("FABRIC_RDMA_CRDS") or ROOT.parent / "shared" / "crds")
-# A git directory of the operator's sources, whose tags have the definitions of each release.
+# A git directory of the operator's sources, whose tags have the definitions of the releases that the folder has none of.
 SOURCE = os.environ.get("FABRIC_RDMA_OPERATOR_SOURCE")
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 NAMES = ("nicclusterpolicies", "nicnodepolicies")
 API = "mellanox.com/v1alpha1"
 BASE = f"/apis/{API}"
@@ -187,13 +184,9 @@ class Operator:
 # --- the definitions --------------------------------------------------------------------------------------------------
 
 
-def newest() -> dict[str, dict[str, t.Any]]:
-    paths = {name: FOLDER / f"mellanox.com_{name}.yaml" for name in NAMES}
-    if not all(path.is_file() for path in paths.values()):
-        pytest.skip(
-            f"no definitions of the Network Operator in {FOLDER}: its policies were not tried (FABRIC_RDMA_CRDS names another folder)"
-        )
-    return {name: yaml.safe_load(path.read_text()) for name, path in paths.items()}
+def in_folder() -> dict[str, dict[str, t.Any]]:
+    """The definitions that the folder has, by plural."""
+    return {name: item for name in NAMES for item in definitions.read(f"mellanox.com_{name}.yaml").values()}
 
 
 def define(kube: Kube, item: dict[str, t.Any]) -> None:
@@ -205,7 +198,7 @@ def define(kube: Kube, item: dict[str, t.Any]) -> None:
     name, kind = item["metadata"]["name"], item["spec"]["names"]["kind"]
     query = [("fieldManager", "tests"), ("force", "true")]
     content = "application/apply-patch+yaml; charset=utf-8"
-    kube.request("PATCH", f"{DEFINITIONS}/{name}", "define", query, json.dumps(item), content)
+    kube.request("PATCH", f"{definitions.PLACE}/{name}", "define", query, json.dumps(item), content)
     probe = {"apiVersion": API, "kind": kind, "metadata": {"name": "probe"}, "spec": {marker: "x"}}
     end = time.monotonic() + limit(60)
     while True:
@@ -221,7 +214,11 @@ def define(kube: Kube, item: dict[str, t.Any]) -> None:
 
 @pytest.fixture(scope="session")
 def defined(kube: Kube) -> dict[str, dict[str, t.Any]]:
-    found = newest()
+    found = in_folder()
+    if set(found) != set(NAMES):
+        pytest.skip(
+            f"no definitions of the Network Operator in {definitions.FOLDER}: its policies were not tried {definitions.ELSEWHERE}"
+        )
     for item in found.values():
         define(kube, item)
     return found
@@ -275,6 +272,8 @@ PLUGIN = {
 # --- every release ----------------------------------------------------------------------------------------------------
 
 RELEASES = [f"{year}.{month}.0" for year, month in LINES]
+# those that have policies for nodes
+BOTH = RELEASES[RELEASES.index("26.4.0") :]
 
 
 def variants(plan: dict[str, t.Any], version: str) -> t.Iterator[dict[str, t.Any]]:
@@ -304,54 +303,84 @@ def variants(plan: dict[str, t.Any], version: str) -> t.Iterator[dict[str, t.Any
         },
     }
     ways: list[dict[str, t.Any]] = [{}, full, {"node_affinity": False}]
-    if version in ("26.4.0", "26.7.0"):
+    if version in BOTH:
         ways += [{**way, "policy": "cluster"} for way in ways] + [{"sriov": list(plan["groups"])}]
     for way in ways:
         yield from operator_manifests(plan, {"version": version, **way}).values()
 
 
-def test_every_release(site: Site, defined: dict[str, dict[str, t.Any]]) -> None:
-    """Every object of every release is taken under strict validation, by the newest definitions and by the release's own."""
+def own_definitions() -> dict[str, tuple[str, list[dict[str, t.Any]]]]:
+    """Of each release that has definitions of its own: where they are from, and themselves."""
+    there, refs = in_folder(), definitions.refs()
+    show = ["git", "-C", str(SOURCE), "-c", "safe.directory=*"]
+    tags = subprocess.run([*show, "tag"], check=True, capture_output=True, text=True).stdout.split() if SOURCE else []
+    own = {}
+    for version in RELEASES:
+        names = NAMES if version in BOTH else NAMES[:1]
+        said = {refs.get(f"mellanox.com_{name}.yaml", "") for name in names}
+        # a tag of the release's line, or its branch
+        if set(names) <= set(there) and all(ref.startswith(f"v{version[:-1]}") for ref in said):
+            own[version] = (f"{' '.join(said)} in {definitions.FOLDER}", [there[name] for name in names])
+        elif SOURCE:
+            wanted = [tag for tag in [f"v{version}", *reversed(tags)] if tag in tags and tag.startswith(f"v{version}")]
+            assert wanted, f"no tag of {version} in {SOURCE}"
+            items = []
+            for name in names:
+                path = f"{wanted[0]}:deployment/network-operator/crds/mellanox.com_{name}.yaml"
+                text = subprocess.run([*show, "show", path], check=True, capture_output=True, text=True).stdout
+                items.append(yaml.safe_load(text))
+            own[version] = (f"{wanted[0]} in {SOURCE}", items)
+    return own
+
+
+def test_every_release(site: Site) -> None:
+    """Every object of a release is taken under strict validation, by the release's own definitions and by the newest."""
+    own = own_definitions()
+    if not own:
+        # in continuous integration, a failure: this is none of the skips that conftest.py lists
+        pytest.skip(
+            f"no release of the Network Operator has definitions of its own in {definitions.FOLDER}: none was tried {definitions.ELSEWHERE}"
+        )
     # what no field was removed of: the sections that are made here are in all definitions from 24.10 on
     site.groups = {name: site.groups[name] for name in ("ib-v100", "gb200")}
     site.rollout = {}
     site.run("plan")
     plan = load(site.directory / "output" / "plan.json")
     assert plan["cluster"]["config"], "one configuration serves both groups"
-    kube = Kube(site.kube.source)
-    for version in RELEASES:
-        items = list(variants(plan, version))
-        for item in items:
-            kube.apply(item, dry_run=True)
-        print(f"{version}: {len(items)} objects, newest definitions", flush=True)
-    broken = copy.deepcopy(items[0])
-    broken["spec"]["rdmaSharedDevicePlugin"]["nodeAffinity"] = {}
-    with pytest.raises(KubeError, match="does not know a field"):
-        kube.apply(broken, dry_run=True)
-    if not SOURCE:
-        print(
-            "the definitions of each release were not tried: FABRIC_RDMA_OPERATOR_SOURCE names no git directory of the operator"
-        )
-        return
-    show = ["git", "-C", SOURCE, "-c", "safe.directory=*"]
-    tags = subprocess.run([*show, "tag"], check=True, capture_output=True, text=True).stdout.split()
-    try:
-        for version in RELEASES:
-            tag = next(
-                (tag for tag in [f"v{version}", *reversed(tags)] if tag in tags and tag.startswith(f"v{version}")), None
-            )
-            assert tag, f"no tag of {version} in {SOURCE}"
-            for name in NAMES[: 2 if version in ("26.4.0", "26.7.0") else 1]:
-                path = f"{tag}:deployment/network-operator/crds/mellanox.com_{name}.yaml"
-                text = subprocess.run([*show, "show", path], check=True, capture_output=True, text=True).stdout
-                define(kube, yaml.safe_load(text))
-            items = list(variants(plan, version))
-            for item in items:
+    objects = {version: list(variants(plan, version)) for version in RELEASES}
+
+    def taken(version: str, by: str) -> int:
+        # one that has never looked the kinds up
+        kube = Kube(site.kube.source)
+        for item in objects[version]:
+            try:
                 kube.apply(item, dry_run=True)
-            print(f"{version}: {len(items)} objects, definitions of {tag}", flush=True)
+            except KubeError as exc:
+                pytest.fail(f"{item['kind']} {item['metadata']['name']} of {version} under {by}: {exc}")
+        print(f"{version}: {len(objects[version])} objects, {by}", flush=True)
+        return len(objects[version])
+
+    newest, count = max(own, key=RELEASES.index), 0
+    try:
+        for version, (origin, items) in own.items():
+            for item in items:
+                define(site.kube, item)
+            count += taken(version, f"its own definitions ({origin})")
+        broken = copy.deepcopy(objects[newest][0])
+        broken["spec"]["rdmaSharedDevicePlugin"]["nodeAffinity"] = {}
+        with pytest.raises(KubeError, match="does not know a field"):
+            Kube(site.kube.source).apply(broken, dry_run=True)
+        # the newest are those that the server has now
+        for version in RELEASES:
+            if version != newest:
+                taken(version, f"definitions of {newest}")
     finally:
-        for item in defined.values():
-            define(kube, item)
+        # the other tests go by these
+        for item in in_folder().values():
+            define(site.kube, item)
+    print(f"{len(own)} releases with definitions of their own, {count} objects", flush=True)
+    if missing := [version for version in RELEASES if version not in own]:
+        print(f"without definitions of their own (FABRIC_RDMA_OPERATOR_SOURCE can bring them): {', '.join(missing)}")
 
 
 # --- node policies ----------------------------------------------------------------------------------------------------
@@ -669,7 +698,7 @@ def test_what_cannot_be_is_refused_before_anything_is_changed(site: Site, operat
 
 
 def test_a_missing_definition_is_named(two: Site, defined: dict[str, dict[str, t.Any]]) -> None:
-    two.kube.request("DELETE", f"{DEFINITIONS}/nicnodepolicies.mellanox.com", "delete")
+    two.kube.request("DELETE", f"{definitions.PLACE}/nicnodepolicies.mellanox.com", "delete")
     try:
         end = time.monotonic() + limit(30)
         while "NicNodePolicy" in Kube(two.kube.source).kinds(API) and time.monotonic() < end:
