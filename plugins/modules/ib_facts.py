@@ -103,7 +103,11 @@ ansible_facts:
           description:
             - One entry for each entry of C(/sys/class/infiniband), sorted naturally.
             - C(kind) is V(pf), V(vf), V(sf), V(software) (Soft-RoCE, Soft-iWARP) or V(smi) (management only).
-            - C(plugin) is what the shared device plugin of Kubernetes will see of the PCI function, and why not.
+            - C(pci), C(vendor), C(device), C(class) and C(numa_node) are those of the PCI function that the device is at. A software
+              device is at none as a rule, and has none of them.
+            - C(driver) is that of the PCI function; of a software device its own, V(rdma_rxe) or V(siw).
+            - C(plugin) is what the shared device plugin of Kubernetes will see of the PCI function, and why not. It sees a software
+              device that is at a PCI function, and compares C(plugin.driver), the driver of that function.
           returned: subset devices
           type: list
           elements: dict

@@ -148,6 +148,36 @@ class Machine:
         self.netdev(netdev, function)
         return function
 
+    def soft_roce(
+        self,
+        name: str = "mlx5_0",
+        netdev: str = "eth1",
+        pci: str = "0000:00:05.0",
+        parent: str | None = None,
+        state: str = "4: ACTIVE",
+        **values: Any,
+    ) -> str:
+        """Soft-RoCE that a module has moved to the function of its netdev (device_move()), as the kernel shows it then.
+
+        parent: where it is on another netdev than that. All but uverbs is below the function. Returns the function's path.
+        """
+        function = self.function(
+            pci,
+            "pci0000:00",
+            **{"vendor": "0x8086", "device": "0x10d3", "driver": "e1000e", "numa_node": -1, **values},
+        )
+        self.netdev(netdev, function)
+        hca = self.hca(name, function, nodes=False, parent=parent or netdev, fw_ver="")
+        gids = [(mapped("198.51.100.1"), parent or netdev)]
+        self.port(hca, gids=gids, rate="2.5 Gb/sec (1X SDR)", state=state)
+        number = sum(path.startswith("/sys/class/infiniband_mad/umad") for path in self.entries)
+        for sort, home in (("verbs/uverbs", "/sys/devices/virtual"), ("mad/umad", function)):
+            path = f"infiniband_{sort}{number}"
+            self.files(f"{home}/{path}", ibdev=name)
+            self.link(f"/sys/class/{path}", f"{home}/{path}")
+        self.directory("/sys/class/misc/rdma_cm")
+        return function
+
 
 def only(facts: dict[str, Any]) -> dict[str, Any]:
     """The one device of these facts."""

@@ -123,8 +123,10 @@ class _Node:
             }
         return dict(self._netdevs[name])
 
-    def slaves(self, bond: str) -> t.List[str]:
-        return (self.tree.text(f"/sys/class/net/{bond}/bonding/slaves") or "").split()
+    def members(self, bond: str) -> t.Dict[str, t.Optional[str]]:
+        """Netdevs of a bond with the directories of their PCI functions."""
+        slaves = (self.tree.text(f"/sys/class/net/{bond}/bonding/slaves") or "").split()
+        return {slave: function_of(self.tree.real(f"/sys/class/net/{slave}/device")) for slave in slaves}
 
     def function_netdevs(self, function: str) -> t.List[str]:
         """Netdevs of a PCI function in byte order, as the plugin lists them (pkg/utils, GetNetNames)."""
@@ -141,24 +143,40 @@ def _lag(node: _Node, device: str, function: str, names: t.List[str]) -> t.Optio
     """
     bonds = {node.netdev(name)["master"] for name in names} - {None}
     for bond in sorted(bonds):
-        slaves = node.slaves(bond)
-        members = []
-        merged = False
-        for slave in slaves:
-            other = function_of(node.tree.real(f"/sys/class/net/{slave}/device"))
-            members.append({"netdev": slave, "pci": other.rpartition("/")[2] if other else None})
-            same_card = (
-                other is not None and other != function and other.rpartition(".")[0] == function.rpartition(".")[0]
-            )
-            merged = merged or (same_card and not node.tree.names(f"{other}/infiniband"))
+        members = node.members(bond)
+        merged = any(
+            other is not None
+            and other != function
+            and other.rpartition(".")[0] == function.rpartition(".")[0]
+            and not node.tree.names(f"{other}/infiniband")
+            for other in members.values()
+        )
         if merged or (not members and "bond" in device):
-            mode = (node.tree.text(f"/sys/class/net/{bond}/bonding/mode") or "").split(" ")[0]
-            return {
-                "netdev": bond,
-                "mode": mode or None,
-                "members": sorted(members, key=lambda member: natural_key(member["netdev"])),
-            }
+            return _bond(node, bond, members)
     return None
+
+
+def _software_lag(node: _Node, function: str, parent: str) -> t.Tuple[t.Optional[Facts], t.List[str]]:
+    """(the bond that a software device is on, those of its members that are netdevs of the function that the device is at).
+
+    Its netdev is the one that its attribute parent names (rxe_parent_name()), whatever function it is at.
+    """
+    names = [name for name in node.function_netdevs(function) if node.netdev(name)["master"] == parent]
+    members = node.members(parent) if names else {}
+    return (_bond(node, parent, members), names) if members else (None, [parent])
+
+
+def _bond(node: _Node, bond: str, members: t.Mapping[str, t.Optional[str]]) -> Facts:
+    """A bond as the facts have it; members: directories of their functions by netdev."""
+    mode = (node.tree.text(f"/sys/class/net/{bond}/bonding/mode") or "").split(" ")[0]
+    return {
+        "netdev": bond,
+        "mode": mode or None,
+        "members": [
+            {"netdev": netdev, "pci": (members[netdev] or "").rpartition("/")[2] or None}
+            for netdev in sorted(members, key=natural_key)
+        ],
+    }
 
 
 def _gids(node: _Node, port: str, link_layer: t.Optional[str]) -> t.List[Facts]:
@@ -260,25 +278,30 @@ def _ports(node: _Node, device: str, base: str, names: t.List[str], lag: t.Optio
 
 
 def _plugin_view(node: _Node, device: Facts, function: t.Optional[str], plain: bool) -> Facts:
-    """What k8s-rdma-shared-dev-plugin makes of the function that a device belongs to.
+    """What k8s-rdma-shared-dev-plugin makes of the function that a device belongs to; plain: it is in the function's infiniband/.
 
-    It starts from PCI functions of class 02 (resources_manager.go), takes the first netdev below the function and its netlink
-    type (pci_net_device.go), and drops a function unless uverbs, umad and rdma_cm nodes exist for its RDMA devices. A bond
-    master is never below a function. Port states do not matter to it.
+    It starts from PCI functions of class 02 (resources_manager.go), takes the function's driver, the first netdev below it and
+    that one's netlink type (pci_net_device.go), and drops a function unless uverbs, umad and rdma_cm nodes exist for its RDMA
+    devices, which are what its directory infiniband has (rdmamap, GetRdmaDevicesForPcidev). What driver an RDMA device is of
+    does not matter to it: a software one that the kernel shows there counts. A bond master is never below a function. Port
+    states do not matter to it.
     """
     names = node.function_netdevs(function) if function and plain else []
     first = names[0] if names else ""
     link_type = node.netdev(first)["type"] or "" if first else ""
+    driver = node.tree.link_name(function + "/driver") if function and plain else None
     reason = None
-    if device["kind"] == "software":
+    if device["kind"] == "software" and not function:
         reason = "software device: it has no PCI function, and the plugin lists PCI functions only"
+    elif device["kind"] == "software" and not plain:
+        reason = "software device: it is at no PCI function itself, and the plugin lists PCI functions only"
     elif not function:
         reason = "its PCI function is not visible here, and the plugin lists PCI functions only"
     elif not plain:
         reason = "sub-function: the plugin lists PCI functions only"
     elif device["class"] is not None and not device["class"].startswith("02"):
         reason = f"PCI class {device['class']}: the plugin lists network controllers (02) only"
-    elif not device["driver"]:
+    elif not driver:
         reason = "no driver bound to the PCI function"
     else:
         siblings = set(node.tree.names(function + "/infiniband")) | {device["name"]}
@@ -294,7 +317,7 @@ def _plugin_view(node: _Node, device: Facts, function: t.Optional[str], plain: b
                 "devices" if len(sorts) > 1 else "device",
                 ", ".join(module for dummy, module in missing),
             )
-    return {"visible": reason is None, "reason": reason, "if_name": first, "link_type": link_type}
+    return {"visible": reason is None, "reason": reason, "driver": driver, "if_name": first, "link_type": link_type}
 
 
 def _software_driver(tree: Tree, real: str, parent: t.Optional[str]) -> t.Optional[str]:
@@ -316,13 +339,46 @@ def _own_netdevs(tree: Tree, home: t.Optional[str]) -> t.List[str]:
 def _model(
     tree: Tree, function: t.Optional[str], kind: str, vendor: t.Optional[str], device: t.Optional[str]
 ) -> t.Optional[str]:
-    """The model by its PCI ids. A virtual function whose ID many models share is told by the physical one."""
+    """The model by its PCI ids. A virtual function whose ID many models share is told by the physical one.
+
+    A software device is no card, whatever card it is at.
+    """
+    if kind == "software":
+        return None
     model = model_name(vendor, device) if vendor and device else None
     pf = function_of(tree.real(function + "/physfn")) if function else None
     if kind == "vf" and device == "101e" and pf:
         above = model_name(hex_id(tree, pf + "/vendor") or "", hex_id(tree, pf + "/device") or "")
         return above + " Virtual Function" if above else model
     return model
+
+
+def _kind(name: str, sub_function: bool, virtual: bool) -> str:
+    """The kind of a device that is no software."""
+    if _SMI.fullmatch(name):
+        return "smi"
+    if sub_function:
+        return "sf"
+    return "vf" if virtual else "pf"
+
+
+def _place(tree: Tree, function: t.Optional[str]) -> Facts:
+    """What a function says of itself and of where it is."""
+    pci_class = (number(tree, function + "/class", 16) or 0) if function else 0
+    numa = number(tree, function + "/numa_node") if function else None
+    return {
+        "class": f"{pci_class:06x}" if 0 < pci_class <= 0xFFFFFF else None,
+        "driver": tree.link_name(function + "/driver") if function else None,
+        "numa_node": None if numa is None or numa < 0 else numa,
+    }
+
+
+def _virtual_functions(tree: Tree, function: t.Optional[str]) -> Facts:
+    """How many virtual functions a function can have, and has."""
+    return {
+        key: max((number(tree, f"{function}/{name}") if function else None) or 0, 0)
+        for key, name in (("total", "sriov_totalvfs"), ("vfs", "sriov_numvfs"))
+    }
 
 
 def _read_device(node: _Node, name: str) -> t.Optional[Facts]:
@@ -336,27 +392,27 @@ def _read_device(node: _Node, name: str) -> t.Optional[Facts]:
     parent = tree.text(real + "/parent")
     software = _software_driver(tree, real, parent)
     is_software = bool(software) or "/devices/virtual/" in real
-    lower = None if is_software else tree.real(real + "/device") or real
+    lower = tree.real(real + "/device") or real
+    if is_software:
+        # Where the kernel shows it counts: siw and old rdma_rxe are at their network card, others can be moved there
+        # (device_move()). A link of a virtual one to its card says nothing.
+        lower = real.rpartition("/infiniband/")[0]
     function = function_of(lower)
     vendor = hex_id(tree, function + "/vendor") if function else None
     device = hex_id(tree, function + "/device") if function else None
     pf_name = tree.link_name(function + "/physfn") if function else None
-    sub_function = bool(_SUB_FUNCTION.search(lower or ""))
-    kind = "pf"
-    if is_software:
-        kind = "software"
-    elif _SMI.fullmatch(name):
-        kind = "smi"
-    elif sub_function:
-        kind = "sf"
-    elif pf_name or (vendor and device and is_virtual_function_id(vendor, device)):
-        kind = "vf"
+    sub_function = bool(_SUB_FUNCTION.search(lower))
+    virtual = bool(pf_name or (vendor and device and is_virtual_function_id(vendor, device)))
+    kind = "software" if is_software else _kind(name, sub_function, virtual)
     # a sub-function's netdev lies under its auxiliary device, not under the function
-    names = [parent] if parent else _own_netdevs(tree, lower if sub_function else function)
-    lag = _lag(node, name, function, names) if function and kind == "pf" else None
-    numa = number(tree, function + "/numa_node") if function else None
-    pci_class = (number(tree, function + "/class", 16) or 0) if function else 0
-    total = number(tree, function + "/sriov_totalvfs") if function else None
+    names = (
+        [parent] if parent else _own_netdevs(tree, lower if sub_function or (is_software and function) else function)
+    )
+    lag = None
+    if function and kind == "pf":
+        lag = _lag(node, name, function, names)
+    elif function and parent:
+        lag, names = _software_lag(node, function, parent)
     facts: Facts = {
         "name": name,
         "kind": kind,
@@ -365,9 +421,7 @@ def _read_device(node: _Node, name: str) -> t.Optional[Facts]:
         "vendor": vendor,
         "device": device,
         "model": _model(tree, function, kind, vendor, device),
-        "class": f"{pci_class:06x}" if 0 < pci_class <= 0xFFFFFF else None,
-        "driver": software if is_software else (tree.link_name(function + "/driver") if function else None),
-        "numa_node": None if numa is None or numa < 0 else numa,
+        **_place(tree, function),
         "firmware": tree.text(real + "/fw_ver") or None,
         "board_id": tree.text(real + "/board_id") or None,
         "hca_type": tree.text(real + "/hca_type") or None,
@@ -376,14 +430,12 @@ def _read_device(node: _Node, name: str) -> t.Optional[Facts]:
         "netdevs": names,
         "lag": lag,
         # what the function of a sub-function has is its parent's
-        "sriov": {
-            "total": 0 if sub_function else max(total or 0, 0),
-            "vfs": 0 if sub_function else max((number(tree, function + "/sriov_numvfs") if function else None) or 0, 0),
-            "pf": pf_name,
-        },
+        "sriov": {**_virtual_functions(tree, None if sub_function else function), "pf": pf_name},
         "ports": _ports(node, name, real, names, lag),
     }
-    facts["plugin"] = _plugin_view(node, facts, function, not sub_function)
+    facts["plugin"] = _plugin_view(node, facts, function, lower == function if is_software else not sub_function)
+    if is_software:
+        facts["driver"] = software
     return facts
 
 

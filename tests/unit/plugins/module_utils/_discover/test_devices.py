@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Entry
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Entry, MemoryTree
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import record
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.models import parse_rate
 from ansible_collections.fabric.rdma.tests.unit.machines import GUID, NO_GID, Machine, facts_of, ipoib, mapped, only
 
@@ -66,7 +67,7 @@ def test_an_ordinary_function_whole() -> None:
                 "netdevs": [{**netdev, "master": None, "parent": None, "pkey": None}],
             }
         ],
-        "plugin": {"visible": True, "reason": None, "if_name": "eth0", "link_type": "ether"},
+        "plugin": {"visible": True, "reason": None, "driver": "mlx5_core", "if_name": "eth0", "link_type": "ether"},
     }
 
 
@@ -142,7 +143,7 @@ def test_without_ipoib_there_is_no_netdev() -> None:
     machine.port(machine.hca("mlx5_0", machine.function()), link_layer="InfiniBand", gids=[(LINK_LOCAL, None)])
     device = only(facts_of(machine))
     assert (device["netdevs"], device["ports"][0]["netdevs"]) == ([], [])
-    assert device["plugin"] == {"visible": True, "reason": None, "if_name": "", "link_type": ""}
+    assert device["plugin"] == {"visible": True, "reason": None, "driver": "mlx5_core", "if_name": "", "link_type": ""}
 
 
 def test_representors_are_not_netdevs_of_the_port_but_the_plugin_takes_them() -> None:
@@ -259,6 +260,7 @@ def test_a_sub_function() -> None:
     assert device["plugin"] == {
         "visible": False,
         "reason": "sub-function: the plugin lists PCI functions only",
+        "driver": None,
         "if_name": "",
         "link_type": "",
     }
@@ -291,11 +293,113 @@ def test_soft_roce(parent: bytes, device_link: bool) -> None:
 
 @pytest.mark.parametrize("on_a_card", [False, True])
 def test_soft_iwarp(on_a_card: bool) -> None:
+    """The kernel shows it below the parent of its netdev (drivers/infiniband/sw/siw/siw_main.c, siw_device_create())."""
     machine = Machine()
     function = machine.function(driver="e1000") if on_a_card else None
+    if function:
+        machine.netdev("eth0", function)
     machine.port(machine.hca("siw0", function, node_desc="Software iWARP stack"))
     device = only(facts_of(machine))
-    assert (device["kind"], device["driver"], device["pci"]) == ("software", "siw", None)
+    assert (device["kind"], device["driver"], device["model"]) == ("software", "siw", None)
+    there = ("0000:3b:00.0", ["eth0"], True) if on_a_card else (None, [], False)
+    assert (device["pci"], device["netdevs"], device["plugin"]["visible"]) == there
+
+
+@pytest.mark.parametrize("name", ["rxe0", "mlx5_0", "smi1"])
+def test_soft_roce_at_a_pci_function(name: str) -> None:
+    """The plugin looks into the directory infiniband of the function, and does not ask what driver a device is of."""
+    machine = Machine()
+    machine.soft_roce(name, numa_node=1)
+    # a card of the same model without an RDMA device, and one for management
+    machine.netdev("eth2", machine.function("0000:00:06.0", vendor="0x8086", device="0x10d3", driver="e1000e"))
+    machine.netdev("eth0", machine.function("0000:00:04.0", vendor="0x1af4", device="0x1000", driver="virtio-pci"))
+    device = only(facts_of(machine))
+    assert {key: device[key] for key in ("name", "kind", "driver", "pci", "vendor", "device", "class", "model")} == {
+        "name": name,
+        "kind": "software",
+        "driver": "rdma_rxe",
+        "pci": "0000:00:05.0",
+        "vendor": "8086",
+        "device": "10d3",
+        "class": "020000",
+        "model": None,
+    }
+    assert (device["numa_node"], device["netdevs"], device["lag"], device["firmware"]) == (1, ["eth1"], None, None)
+    assert netdevs_by_port(device) == {1: ["eth1"]}
+    assert device["plugin"] == {
+        "visible": True,
+        "reason": None,
+        "driver": "e1000e",
+        "if_name": "eth1",
+        "link_type": "ether",
+    }
+    assert facts_of(MemoryTree(record(machine.tree())))["devices"] == [device]
+
+
+def test_soft_roce_at_a_pci_function_with_its_port_down() -> None:
+    machine = Machine()
+    machine.soft_roce(state="1: DOWN")
+    device = only(facts_of(machine))
+    assert (device["ports"][0]["state"], device["plugin"]["visible"]) == ("Down", True)
+
+
+def test_soft_roce_on_a_bond_is_a_lag_at_the_function_of_a_member() -> None:
+    machine = Machine()
+    function = machine.soft_roce(netdev="eth2", parent="bond0")
+    machine.netdev("eth2", function, master="bond0")
+    machine.netdev("eth3", machine.function("0000:00:06.0", "pci0000:00", driver="e1000e"), master="bond0")
+    machine.bond("bond0", "eth2 eth3")
+    device = only(facts_of(machine))
+    members = [{"netdev": "eth2", "pci": "0000:00:05.0"}, {"netdev": "eth3", "pci": "0000:00:06.0"}]
+    assert device["lag"] == {"netdev": "bond0", "mode": "active-backup", "members": members}
+    assert (device["netdevs"], netdevs_by_port(device)) == (["eth2"], {1: ["bond0"]})
+    assert (device["plugin"]["visible"], device["plugin"]["if_name"]) == (True, "eth2")
+
+
+@pytest.mark.parametrize("bridge", [False, True])
+def test_soft_roce_on_a_netdev_above_that_of_its_function_is_no_lag(bridge: bool) -> None:
+    machine = Machine()
+    function = machine.soft_roce(parent="eth1.7")
+    machine.netdev("eth1.7")
+    if bridge:
+        machine.netdev("eth1", function, master="eth1.7")
+    device = only(facts_of(machine))
+    assert (device["lag"], device["netdevs"], netdevs_by_port(device)) == (None, ["eth1.7"], {1: ["eth1.7"]})
+    assert (device["plugin"]["visible"], device["plugin"]["if_name"]) == (True, "eth1")
+
+
+def test_what_the_plugin_lacks_of_soft_roce() -> None:
+    machine = Machine()
+    function = machine.soft_roce()
+    machine.remove("/sys/class/infiniband_mad")
+    plugin = only(facts_of(machine))["plugin"]
+    assert (plugin["visible"], plugin["reason"]) == (False, "umad device missing: load ib_umad")
+    machine.remove(f"{function}/driver")
+    plugin = only(facts_of(machine))["plugin"]
+    assert (plugin["driver"], plugin["reason"]) == (None, "no driver bound to the PCI function")
+
+
+def test_soft_roce_below_a_child_of_a_pci_function_is_not_seen() -> None:
+    """The netdev of a virtio card is below virtioN, and so is what is moved to its parent."""
+    machine = Machine()
+    child = f"{machine.function('0000:00:04.0', vendor='0x1af4', device='0x1000', driver='virtio-pci')}/virtio1"
+    machine.netdev("eth1", child)
+    machine.port(machine.hca("rxe0", child, parent="eth1"))
+    device = only(facts_of(machine))
+    assert (device["kind"], device["pci"], device["netdevs"]) == ("software", "0000:00:04.0", ["eth1"])
+    assert device["plugin"]["reason"] == (
+        "software device: it is at no PCI function itself, and the plugin lists PCI functions only"
+    )
+
+
+def test_soft_roce_beside_the_device_of_the_card() -> None:
+    machine = Machine()
+    function = machine.nic("mlx5_0", "eth0")
+    machine.port(machine.hca("rxe0", function, parent="eth0"))
+    card, software = facts_of(machine)["devices"]
+    assert (card["kind"], card["model"], card["driver"]) == ("pf", "ConnectX-5", "mlx5_core")
+    assert (software["kind"], software["model"], software["driver"]) == ("software", None, "rdma_rxe")
+    assert card["plugin"] == software["plugin"]
 
 
 def test_efa_has_no_link_layer_and_no_netdev() -> None:
@@ -540,7 +644,7 @@ def test_missing_character_devices(gone: list[str], reason: str | None) -> None:
     for path in gone:
         machine.remove(path)
     plugin = only(facts_of(machine))["plugin"]
-    assert plugin == {"visible": reason is None, "reason": reason, "if_name": "eth0", "link_type": "ether"}
+    assert (plugin["visible"], plugin["reason"], plugin["if_name"]) == (reason is None, reason, "eth0")
 
 
 def test_issm_is_no_umad_and_another_ones_device_does_not_count() -> None:

@@ -119,6 +119,7 @@ def test_what_carries_no_data_is_not_near() -> None:
     machine.hca("mlx5_0", function)
     machine.hca("smi1", function)
     machine.hca("rxe0", None)
+    machine.hca("rxe1", function, parent="eth0")
     machine.hca("mlx5_sf", f"{function}/mlx5_core.sf.4")
     assert [row["nearest"] for row in facts_of(machine)["gpus"]] == [["mlx5_0"]]
 
@@ -436,6 +437,14 @@ def test_soft_roce_does_not_back_a_route() -> None:
     machine.file("/proc/net/route", HEAD + route("eth0"))
     facts = facts_of(machine)
     assert (facts["devices"][0]["netdevs"], facts["management"]["rdma_backed"]) == (["eth0"], False)
+
+
+def test_soft_roce_at_a_function_does_not_back_a_route() -> None:
+    machine = Machine()
+    machine.soft_roce(netdev="eth0")
+    machine.file("/proc/net/route", HEAD + route("eth0"))
+    facts = facts_of(machine)
+    assert (facts["devices"][0]["pci"], facts["management"]["rdma_backed"]) == ("0000:00:05.0", False)
 
 
 def test_netdevs_in_a_circle_or_in_a_long_row() -> None:
