@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import typing as t
 
-__all__ = ["PATH", "dump_mark", "load_mark", "lost_ports", "open_change", "snapshot", "worse"]
+__all__ = ["PATH", "address_of", "dump_mark", "load_mark", "lost_ports", "open_change", "snapshot", "worse"]
 
 Json = t.Dict[str, t.Any]
 
@@ -24,13 +24,18 @@ _DAEMONS = {"iscsi": "iscsid", "multipathd": "multipathd"}
 _SERVES = ("running", "listening")
 
 
+def address_of(device: t.Mapping[str, t.Any]) -> t.Optional[str]:
+    """The PCI address that a device is told by; None for a software device, which may be at the function of a card."""
+    return None if device.get("kind") == "software" else device["pci"]
+
+
 def snapshot(facts: t.Mapping[str, t.Any]) -> Json:
     """What of ansible_facts.rdma two states of a node are compared by (see `worse`): ports, services, a runtime that is ready."""
     found: Json = {
         "devices": [
             {
                 "name": device["name"],
-                "pci": device["pci"],
+                "pci": address_of(device),
                 "ports": [
                     {key: port.get(key) for key in ("number", "state", "phys_state")} for port in device["ports"]
                 ],
@@ -126,7 +131,11 @@ def lost_ports(before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any]) -> t
         facts: t.Mapping[str, t.Any],
     ) -> t.Dict[t.Tuple[str, int], t.Tuple[str, t.Optional[str], t.Optional[str]]]:
         return {
-            (device["pci"] or device["name"], port["number"]): (device["name"], port["state"], port.get("phys_state"))
+            (address_of(device) or device["name"], port["number"]): (
+                device["name"],
+                port["state"],
+                port.get("phys_state"),
+            )
             for device in facts.get("devices", [])
             for port in device["ports"]
         }

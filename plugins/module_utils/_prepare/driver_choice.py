@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.change import address_of
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.dpkg import is_stack_package
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import problems
@@ -157,8 +158,9 @@ def ofed_plan(facts: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any]) -> Plan
     """Which of a host's discovered cards the wished release would leave without a driver.
 
     facts: ansible_facts.rdma with the subset devices. A virtual function on its host counts as the card that it is a part of.
+    A software device is no card, whatever card it is at.
     """
-    devices = [device for device in facts.get("devices", []) if device["pci"] is not None]
+    devices = [device for device in facts.get("devices", []) if address_of(device) is not None]
     models = {device["pci"]: device["model"] for device in devices}
     cards = []
     for device in devices:
@@ -312,7 +314,7 @@ def active_ports(facts: t.Mapping[str, t.Any]) -> t.List[Json]:
     for device in facts.get("devices", []):
         ports = [{"number": port["number"], "state": "Active"} for port in device["ports"] if port["state"] == "Active"]
         if ports:
-            devices.append({"name": device["name"], "pci": device["pci"], "ports": ports})
+            devices.append({"name": device["name"], "pci": address_of(device), "ports": ports})
     return devices
 
 

@@ -13,6 +13,7 @@ import ipaddress
 import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.change import address_of
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
@@ -283,7 +284,8 @@ def _installed_stack(flavour: str, asked: Asked) -> t.Optional[str]:
 
 def _driverless(tree: Tree, devices: t.Iterable[t.Mapping[str, t.Any]]) -> t.List[t.Tuple[str, t.Optional[str]]]:
     """Cards without an RDMA device, which facts do not have: (PCI address, model)."""
-    known = {device["pci"] for device in devices}
+    # a software device at a card is none of the card's
+    known = {address_of(device) for device in devices}
     found = []
     for pci in tree.names("/sys/bus/pci/devices"):
         ids = [(tree.text(f"/sys/bus/pci/devices/{pci}/{key}") or "")[2:] for key in ("vendor", "device")]

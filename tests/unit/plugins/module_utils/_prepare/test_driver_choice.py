@@ -147,6 +147,12 @@ def test_a_virtual_function_is_its_card() -> None:
     ]
 
 
+def test_a_software_device_is_no_card() -> None:
+    machine = Machine()
+    machine.soft_roce(vendor="0x15b3", device="0x1023", driver="mlx5_core")
+    assert ofed_plan(facts_of(machine), DOCA) == ([], [])
+
+
 @pytest.mark.parametrize(
     ("version", "number"),
     [("2.9.1", (2, 9)), ("2.10", (2, 10)), ("2.9.0_CX8", (2, 9)), ("24.10-1.1.4.0", (24, 10)), ("4.9", (4, 9))],

@@ -383,6 +383,13 @@ def test_a_card_that_has_no_driver_now() -> None:
     assert text.startswith("0000:af:00.0 (ConnectX-4) would be without a driver under DOCA 3.2.0")
 
 
+def test_a_card_whose_only_device_is_software_is_looked_at() -> None:
+    machine = ready()
+    machine.soft_roce("rxe0", "eth7", "0000:af:00.0", device="0x1013", vendor="0x15b3", driver="mlx5_core")
+    ((name, text),) = found(machine, version="3.2.0")
+    assert (name, text.partition(" would")[0]) == ("unsupported_card", "0000:af:00.0 (ConnectX-4)")
+
+
 def test_the_captures() -> None:
     """Nodes whose default route is a bond over the HCAs' driver, and nodes with a network card of their own."""
     for capture, expected in (("ib-a100-1", True), ("gb200-1", True), ("ib-v100-1", False)):

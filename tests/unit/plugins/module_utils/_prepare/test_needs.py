@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.fabric.rdma.plugins.module_utils._base.change import lost_ports, snapshot, worse
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError, WishError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_choice import active_ports
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.needs import host_needs
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, Machine, facts_of
 
@@ -128,6 +129,20 @@ def test_lost_ports() -> None:
     assert lost_ports(before, after) == ["mlx5_1 (0000:a1:00.0) port 1 was Active and is gone"]
     assert len(lost_ports(before, {})) == 2
     assert lost_ports({}, before) == []
+
+
+def test_a_port_of_a_card_is_not_that_of_the_software_device_at_it() -> None:
+    machine = Machine()
+    function = machine.nic()
+    machine.port(machine.hca("rxe0", function, parent="eth0"))
+    before = facts_of(machine, ["devices"])
+    after = copy.deepcopy(before)
+    assert lost_ports(before, after) == lost_ports(snapshot(before), after) == []
+    after["devices"][0]["ports"][0].update(state="Down", phys_state="Disabled")
+    assert lost_ports(before, after) == ["mlx5_0 (0000:3b:00.0) port 1 was Active and is Down (phys state Disabled)"]
+    assert lost_ports({"devices": active_ports(before)}, after) == lost_ports(snapshot(before), after)
+    del after["devices"][1]
+    assert lost_ports(before, after)[1] == "rxe0 (rxe0) port 1 was Active and is gone"
 
 
 ROLES = ["ofed", "storage_prereqs", "containerd_memlock", "nvidia_peermem"]
