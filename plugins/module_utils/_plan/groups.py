@@ -25,6 +25,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import by_kubelet
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.ports import (
     device_refusal,
+    driver_of_function,
     names_of,
     port_refusal,
     usable_ports,
@@ -123,7 +124,11 @@ def functions_of(
     refused: t.Sequence[Refused],
     want: t.Optional[Json] = None,
 ) -> t.List[Function]:
-    """The functions that the plugin sees on one host, sorted by PCI address. pools: the resource that wants it, by PCI address."""
+    """The functions that the plugin sees on one host, sorted by PCI address. pools: the resource that wants it, by PCI address.
+
+    A function may have several devices, such as Soft-RoCE beside the card's own: those that are wanted come first.
+    """
+    names = {row["device"] for row in wanted}
     ports: t.Dict[str, t.Set[int]] = {}
     for row in wanted:
         if row["pci"]:
@@ -132,7 +137,7 @@ def functions_of(
     for each in refused:
         reasons.setdefault(each["device"], each["reason"])
     found: t.Dict[str, Function] = {}
-    for device in facts["devices"]:
+    for device in sorted(facts["devices"], key=lambda row: row["name"] not in names):
         pci, view = device["pci"], device["plugin"]
         if not pci or not view["visible"]:
             continue
@@ -140,7 +145,7 @@ def functions_of(
             values=(
                 device["vendor"] or "",
                 device["device"] or "",
-                device["driver"] or "",
+                driver_of_function(device) or "",
                 view["link_type"],
                 view["if_name"],
             ),
@@ -149,7 +154,8 @@ def functions_of(
             devices=(found[pci].devices if pci in found else ()) + (device["name"],),
             ports=tuple(sorted(ports.get(pci, ()))),
             why="" if pci in pools else reasons.get(device["name"], ""),
-            sick=want is not None and pci not in pools and _is_down(device) and _may_be_wanted(device, want),
+            sick=(pci in found and found[pci].sick)
+            or (want is not None and pci not in pools and _is_down(device) and _may_be_wanted(device, want)),
         )
     return [found[pci] for pci in sorted(found)]
 
@@ -210,14 +216,17 @@ def _check_facts(group: str, facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]
             )
 
 
-def _visible_ports(facts: t.Mapping[str, t.Any], want: Json) -> t.Tuple[t.List[Port], t.List[Refused]]:
-    """As usable_ports(), but a port that the plugin cannot offer is refused, too."""
+def _visible_ports(facts: t.Mapping[str, t.Any], want: Json, rails: bool) -> t.Tuple[t.List[Port], t.List[Refused]]:
+    """As usable_ports(), but a port that the plugin cannot offer is refused, too.
+
+    Software devices that it cannot offer are for use on the host; on a rail is only what is offered.
+    """
     rows, refused = usable_ports(facts, want)
     views = {device["name"]: device for device in facts["devices"]}
     keep: t.List[Port] = []
     for row in rows:
         device = views[row["device"]]
-        if device["plugin"]["visible"] or device["kind"] == "software":
+        if device["plugin"]["visible"] or (device["kind"] == "software" and not (rails and device["pci"])):
             keep.append(row)
         else:
             reason = f"invisible to the plugin: {device['plugin']['reason'] or 'unknown'}"
@@ -543,7 +552,7 @@ class _Planner:
         self.wishes = hashlib.sha256(json.dumps(wishes, sort_keys=True, default=str).encode()).hexdigest()[:8]
         self.hosts: t.Dict[str, _Host] = {}
         for host in sorted(facts_by_host):
-            keep, refused = _visible_ports(facts_by_host[host], self.want)
+            keep, refused = _visible_ports(facts_by_host[host], self.want, self.pattern is not None)
             self.hosts[host] = _Host(keep, refused, [], [])
         if self.pattern is not None:
             try:
@@ -560,7 +569,7 @@ class _Planner:
         # of all hosts, and of those that a configuration can be for
         self.everything: t.Dict[str, t.List[Function]] = {}
         self.functions: t.Dict[str, t.List[Function]] = {}
-        # hosts on which only software devices are wanted
+        # hosts on which only software devices are wanted that the plugin does not see
         self.bare: t.List[str] = []
 
     def look_at(self, host: str) -> None:
@@ -628,12 +637,33 @@ class _Planner:
             refusals = [text for _found, texts in seen.values() for text in texts]
             entry["sriov"] = sriov_config({host: found for host, (found, _texts) in seen.items()}, refusals, self.pools)
         if self.bare:
-            self.warnings.append(
-                f"{some_of(self.bare)}: only software devices are wanted; the shared device plugin lists PCI functions only, so "
-                "there is nothing to advertise"
-            )
-            classes.append(_software_class(self.group, self.bare))
+            self.warnings += self._nothing_to_advertise()
+            classes.append(_software_class(self.group, self.bare, bool(self._unseen(self.bare))))
         return classes
+
+    def _unseen(self, hosts: t.Iterable[str]) -> t.Dict[str, str]:
+        """Why the plugin does not see a wanted software device that has a PCI function, by host."""
+        found: t.Dict[str, str] = {}
+        for host in hosts:
+            names = {row["device"] for row in self.wanted[host] if row["pci"]}
+            for device in self.facts[host]["devices"]:
+                if device["name"] in names:
+                    found.setdefault(host, f"{device['name']}: {device['plugin']['reason'] or 'unknown'}")
+        return found
+
+    def _nothing_to_advertise(self) -> t.List[str]:
+        """Sentences on the hosts of which nothing can be advertised, those with the same reason together."""
+        reasons = self._unseen(self.bare)
+        hosts: t.Dict[t.Optional[str], t.List[str]] = {}
+        for host in self.bare:
+            hosts.setdefault(reasons.get(host), []).append(host)
+        words = "only software devices are wanted; the shared device plugin"
+        return [
+            f"{some_of(own)}: {words} "
+            + ("lists PCI functions only" if reason is None else f"sees none of them ({reason})")
+            + ", so there is nothing to advertise"
+            for reason, own in hosts.items()
+        ]
 
     def _still(self, earlier: t.Sequence[Class]) -> t.List[t.Tuple[t.List[str], t.Dict[str, Selectors]]]:
         """Earlier classes that hosts are to stay in while a port is down anywhere. When all is well, what hosts have decides again."""
@@ -706,7 +736,8 @@ def _refused(row: Port, reason: str) -> Refused:
     return {"device": row["device"], "port": row["port"], "netdev": row["netdev"], "reason": reason}
 
 
-def _software_class(group: str, hosts: t.List[str]) -> Class:
+def _software_class(group: str, hosts: t.List[str], unseen: bool) -> Class:
+    """The class of hosts on which the plugin sees nothing that is wanted. unseen: although some of it has a PCI function."""
     return {
         "name": f"{group}-{_SOFTWARE}",
         "wishes": "",
@@ -717,7 +748,11 @@ def _software_class(group: str, hosts: t.List[str]) -> Class:
         "config": None,
         "matches": {},
         "reason": None,
-        "sriov": without_sriov("software devices have no PCI function"),
+        "sriov": without_sriov(
+            "the shared device plugin sees none of the software devices"
+            if unseen
+            else "software devices have no PCI function"
+        ),
     }
 
 

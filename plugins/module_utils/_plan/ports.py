@@ -9,7 +9,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Port, Refused
 
-__all__ = ["device_refusal", "names_of", "port_refusal", "usable_ports"]
+__all__ = ["device_refusal", "driver_of_function", "names_of", "port_refusal", "usable_ports"]
 
 Json = t.Dict[str, t.Any]
 
@@ -22,6 +22,15 @@ def names_of(device: t.Mapping[str, t.Any]) -> t.Set[str]:
     # members of a bond that is no LAG have devices of their own
     names.update(netdev["master"] for port in device["ports"] for netdev in port["netdevs"] if netdev["master"])
     return names
+
+
+def driver_of_function(device: t.Mapping[str, t.Any]) -> t.Optional[str]:
+    """The driver that the plugins compare (/sys/bus/pci/devices/*/driver). A software device has another one of its own.
+
+    Facts of earlier versions do not tell it, and have no software device at a PCI function.
+    """
+    driver: t.Optional[str] = device["plugin"].get("driver", device["driver"])
+    return driver
 
 
 def _bond_words(device: t.Mapping[str, t.Any], port: t.Mapping[str, t.Any]) -> str:

@@ -5,8 +5,8 @@
 
 The model follows sriov-network-device-plugin (pkg/netdevice, pkg/devices, pkg/utils, pkg/resources/deviceSelectors.go): it lists
 PCI functions of class 02 that have a driver, leaves out those that carry the default route and physical functions that have
-virtual ones, and with isRdma keeps those that have an RDMA device, whatever its character devices. Since 3.5.1 only virtual
-functions have the name of a physical one. What else depends on its version is looked at in each of them:
+virtual ones, and with isRdma keeps those that have an RDMA device, whatever its driver and its character devices. Since 3.5.1 only
+virtual functions have the name of a physical one. What else depends on its version is looked at in each of them:
 
 - since 3.6.0, a virtual function without a netdev has the link type of its physical function;
 - since 3.8.0, a function without an RDMA device counts as one that has, when devlink has ``enable_rdma`` for it. That may be so
@@ -18,6 +18,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Sriov
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.ports import driver_of_function
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.solver import (
     SRIOV,
     Function,
@@ -47,21 +48,34 @@ def _refusal(device: t.Mapping[str, t.Any], routes: t.Collection[str]) -> t.Opti
         return "a sub-function is no PCI function (deviceType auxNetDevice, which is not planned)"
     if device["class"] is not None and not device["class"].startswith("02"):
         return f"PCI class {device['class']} is not a network controller"
-    if not device["driver"]:
+    if not driver_of_function(device):
         return "it has no driver"
-    if set(device["netdevs"]) & set(routes):
+    if _own_netdevs(device) & set(routes):
         return "it carries the default route of the host"
-    if device["kind"] == "pf" and device["sriov"]["vfs"]:
+    if device["kind"] in ("pf", "software") and device["sriov"]["vfs"]:
         return f"it has {device['sriov']['vfs']} virtual functions, which the plugin offers in its place"
     return None
+
+
+def _ids(device: t.Mapping[str, t.Any]) -> t.Tuple[str, str, str]:
+    """Vendor, device ID and driver of a device's PCI function."""
+    return device["vendor"] or "", device["device"] or "", driver_of_function(device) or ""
+
+
+def _own_netdevs(device: t.Mapping[str, t.Any]) -> t.Set[str]:
+    """Netdevs of a device's PCI function. Soft-RoCE may be on another one, such as a VLAN."""
+    if device["kind"] == "software":
+        return {device["plugin"]["if_name"]} - {""}
+    return set(device["netdevs"])
 
 
 def _uplinks(facts: t.Mapping[str, t.Any]) -> t.Dict[str, t.Tuple[str, str]]:
     """{PCI address: (name, link type)} of physical functions. With representors beside it, it is the uplink's name."""
     found: t.Dict[str, t.Tuple[str, str]] = {}
-    for row in facts["devices"]:
-        if row["kind"] == "pf" and row["pci"]:
-            found[row["pci"]] = (min(row["netdevs"], default=""), row["plugin"]["link_type"])
+    # of a function with both sorts of devices, the card's own knows best
+    for row in sorted(facts["devices"], key=lambda row: bool(row["kind"] == "pf")):
+        if row["kind"] in ("pf", "software") and row["pci"] and not row["sriov"]["pf"]:
+            found[row["pci"]] = (min(_own_netdevs(row), default=""), row["plugin"]["link_type"])
     return found
 
 
@@ -84,7 +98,8 @@ def sriov_functions(
             continue
         shared = known.get(pci)
         reason = _refusal(device, routes)
-        if device["lag"]:
+        # there is no devlink parameter for software
+        if device["lag"] and device["kind"] != "software":
             legs += [
                 (member["pci"], device, member["netdev"])
                 for member in device["lag"]["members"]
@@ -100,7 +115,7 @@ def sriov_functions(
             if not device["plugin"]["if_name"] and version != VERSIONS[0]:
                 own = link
             found[version][pci] = Function(
-                values=(device["vendor"] or "", device["device"] or "", device["driver"], own, name, pci),
+                values=(*_ids(device), own, name, pci),
                 pool=shared.pool if shared else "",
                 pci=pci,
                 devices=(device["name"],),
@@ -111,7 +126,7 @@ def sriov_functions(
         if pci in found[VERSIONS[-1]] or netdev in routes:
             continue
         found[VERSIONS[-1]][pci] = Function(
-            values=(device["vendor"] or "", device["device"] or "", device["driver"] or "", "ether", "", pci),
+            values=(*_ids(device), "ether", "", pci),
             pool="",
             pci=pci,
             devices=(netdev,),

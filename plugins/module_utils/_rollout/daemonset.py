@@ -273,8 +273,8 @@ def plan_manifests(plan: Plan, settings: t.Mapping[str, t.Any]) -> t.Dict[str, J
     settings: {namespace, image, priority_class, kubelet_root, tolerations: [...], resources: {...}}, and where wanted
     {inventory: its name, image_digest, image_pull_secrets: [names], max_unavailable: number or percentage, cdi: bool,
     pod_security: bool (adds ``namespace.yaml``, whose labels allow privileged Pods), distributions: {host: name} (for
-    kubelet_root: auto)}. Classes without a configuration (software devices) have no objects, nor have groups that this run did not
-    plan. ManifestError when two classes would share a name, and for settings that no object can have.
+    kubelet_root: auto)}. Classes without a configuration (software devices that the plugin does not see) have no objects, nor have
+    groups that this run did not plan. ManifestError when two classes would share a name, and for settings that no object can have.
     """
     objects: t.Dict[str, Json] = {}
     for slug, group, entry, path in rendered_classes(plan):

@@ -46,7 +46,7 @@ def plugin_pools(facts: Json, config: Json) -> dict[str, set[str]]:
             functions[device["pci"]] = {
                 "vendors": device["vendor"] or "",
                 "deviceIDs": device["device"] or "",
-                "drivers": device["driver"] or "",
+                "drivers": device["plugin"]["driver"] or "",
                 "ifNames": device["plugin"]["if_name"],
                 "linkTypes": device["plugin"]["link_type"],
             }
@@ -85,9 +85,12 @@ def sriov_pools(facts: Json, config: Json, version: tuple[int, ...] = (3, 11, 0)
     listed = []
     for device in rows.values():
         routes = facts.get("management", {}).get("default_route_netdevs", [])
-        in_use = any(netdev in routes for netdev in device["netdevs"])
-        has_functions = device["kind"] == "pf" and device["sriov"]["vfs"] > 0
-        if device["class"][:2] == "02" and device["driver"] and not in_use and not has_functions:
+        software = device["kind"] == "software"
+        # those of the function
+        netdevs = [device["plugin"]["if_name"]] if software else device["netdevs"]
+        in_use = any(netdev in routes for netdev in netdevs)
+        has_functions = device["kind"] != "vf" and device["sriov"]["vfs"] > 0
+        if device["class"][:2] == "02" and device["plugin"]["driver"] and not in_use and not has_functions:
             above = rows.get(device["sriov"]["pf"] or "")
             link = device["plugin"]["link_type"]
             if not device["plugin"]["if_name"] and above and version >= (3, 6):
@@ -96,13 +99,13 @@ def sriov_pools(facts: Json, config: Json, version: tuple[int, ...] = (3, 11, 0)
                 {
                     "vendors": device["vendor"] or "",
                     "devices": device["device"] or "",
-                    "drivers": device["driver"],
+                    "drivers": device["plugin"]["driver"],
                     "linkTypes": link,
                     "pciAddresses": device["pci"],
                     "pfNames": min(above["netdevs"], default="") if above else "",
                 }
             )
-        for member in device["lag"]["members"] if device["lag"] and version >= (3, 8) else []:
+        for member in device["lag"]["members"] if device["lag"] and not software and version >= (3, 8) else []:
             if member["pci"] not in (None, device["pci"]):
                 # devlink may have enable_rdma for it
                 leg = {"vendors": device["vendor"] or "", "devices": device["device"] or "", "linkTypes": "ether"}
@@ -157,9 +160,10 @@ def device_facts(draw: st.DrawFn, index: int) -> Json:
         "parent": None,
         "pkey": None,
     }
-    kind = draw(st.sampled_from(["pf", "pf", "pf", "vf"]))
+    kind = draw(st.sampled_from(["pf", "pf", "pf", "vf", "software"]))
+    driver = draw(st.sampled_from(["mlx5_core", "mlx5_core", "irdma"]))
     physical = f"0000:{draw(st.integers(1, 3)):02x}:00.0" if kind == "vf" else None
-    return {
+    facts = {
         "name": f"mlx5_{index}",
         "kind": kind,
         "pci": f"0000:{index + 1:02x}:00.0",
@@ -167,7 +171,8 @@ def device_facts(draw: st.DrawFn, index: int) -> Json:
         "device": draw(st.sampled_from(["1017", "101b"])),
         "model": None,
         "class": "020000",
-        "driver": draw(st.sampled_from(["mlx5_core", "mlx5_core", "irdma"])),
+        # the software device's own: the plugins compare that of the function
+        "driver": "rdma_rxe" if kind == "software" else driver,
         "numa_node": None,
         "firmware": None,
         "board_id": None,
@@ -176,7 +181,7 @@ def device_facts(draw: st.DrawFn, index: int) -> Json:
         "sys_image_guid": None,
         "netdevs": [netdev] if netdev else [],
         "lag": None,
-        "sriov": {"total": 0, "vfs": draw(st.sampled_from([0] * 7 + [2])) if kind == "pf" else 0, "pf": physical},
+        "sriov": {"total": 0, "vfs": draw(st.sampled_from([0] * 7 + [2])) if kind != "vf" else 0, "pf": physical},
         "ports": [
             {
                 "number": number,
@@ -196,10 +201,17 @@ def device_facts(draw: st.DrawFn, index: int) -> Json:
         "plugin": {
             "visible": visible,
             "reason": None if visible else "umad device missing: load ib_umad",
+            "driver": driver,
             "if_name": netdev,
             "link_type": draw(st.sampled_from(["infiniband" if link == "InfiniBand" else "ether"])) if netdev else "",
         },
     }
+    if kind == "software" and draw(st.integers(0, 3)) == 0:
+        # at no function
+        nothing = dict.fromkeys(("pci", "vendor", "device", "class"))
+        facts.update(nothing, sriov={"total": 0, "vfs": 0, "pf": None})
+        facts["plugin"] = {"visible": False, "reason": "no function", "driver": None, "if_name": "", "link_type": ""}
+    return facts
 
 
 @st.composite
@@ -215,7 +227,7 @@ WANT = st.fixed_dictionaries(
         "link_layer": st.sampled_from(["InfiniBand", "Ethernet"]),
         "state": st.sampled_from(["Active", "any"]),
         "min_rate_gbps": st.sampled_from([0, 50]),
-        "kinds": st.sampled_from([["pf"], ["pf", "vf"], ["vf"]]),
+        "kinds": st.sampled_from([["pf"], ["pf", "vf"], ["vf"], ["software"], ["pf", "software"]]),
         "exclude": st.sampled_from([[], ["mlx5_0"], ["eth1", "0000:03:00.0"]]),
     },
 )
@@ -238,10 +250,16 @@ def test_a_plan_is_exact_or_refused_with_reason(cluster: dict[str, Json], want: 
     hosts = [host for entry in plan["classes"] for host in entry["hosts"]]
     assert sorted(hosts) == sorted(plan["wanted"]), "every host with a wanted port is in one class"
     for entry in plan["classes"]:
-        if strategy == "ifnames":
+        if strategy == "ifnames" and entry["config"]:
             assert set(entry["selectors"]) == {"ifNames"}
         for host in entry["hosts"]:
-            wanted = {device_of(cluster, host, row["device"])["pci"] for row in plan["wanted"][host]}
+            devices = [device_of(cluster, host, row["device"]) for row in plan["wanted"][host]]
+            wanted = {device["pci"] for device in devices if device["plugin"]["visible"]}
+            assert all(device["plugin"]["visible"] or device["kind"] == "software" for device in devices)
+            assert (entry["config"] is None) == (not wanted), "what cannot be offered is in a class of its own"
+            if not wanted:
+                assert any(f"{host}" in text and "nothing to advertise" in text for text in plan["warnings"])
+                continue
             assert plugin_pool(cluster[host], entry["config"]) == wanted
             assert {row["pci"] for row in entry["matches"][host]} == wanted
 
@@ -364,6 +382,7 @@ def test_selectors_are_the_smallest_that_are_exact(cluster: dict[str, Json], wan
         assert host
         assert not any(brute_force({host.group(1): cluster[host.group(1)]}, want, ALL_KINDS).values())
         return
+    plan["classes"] = [entry for entry in plan["classes"] if entry["config"]]
     served = {host for entry in plan["classes"] for host in entry["hosts"]}
     if len(plan["classes"]) != 1:
         together = brute_force({host: cluster[host] for host in served}, want, ALL_KINDS)
@@ -393,6 +412,8 @@ def test_the_sriov_plugin_offers_the_same(cluster: dict[str, Json], want: Json, 
     except PlanError:
         assume(False)
     for entry in plan["classes"]:
+        if entry["config"] is None:
+            continue
         wanted = {host: {row["pci"] for row in entry["matches"][host]} for host in entry["hosts"]}
         sriov = entry["sriov"]
         if sriov["config"] is None:
@@ -547,7 +568,7 @@ def traits(device: Json, kinds: tuple[str, ...]) -> tuple[str, ...]:
     values = {
         "vendors": device["vendor"] or "",
         "deviceIDs": device["device"] or "",
-        "drivers": device["driver"] or "",
+        "drivers": device["plugin"]["driver"] or "",
         "linkTypes": device["plugin"]["link_type"],
         "ifNames": device["plugin"]["if_name"],
     }
@@ -1295,6 +1316,122 @@ def test_software_devices_are_wanted_and_not_advertised() -> None:
     ]
 
 
+SOFTWARE: Json = {"link_layer": "Ethernet", "kinds": ["software"]}
+
+
+def soft_node(machine: Machine | None = None, **values: Any) -> Machine:
+    """A node with Soft-RoCE at a function, a card of the same model without an RDMA device, and one for management."""
+    machine = machine or Machine()
+    machine.soft_roce(**values)
+    machine.netdev("eth2", machine.function("0000:00:06.0", vendor="0x8086", device="0x10d3", driver="e1000e"))
+    machine.netdev("eth0", machine.function("0000:00:04.0", vendor="0x1af4", device="0x1000", driver="virtio-pci"))
+    return machine
+
+
+def test_software_devices_at_a_function_are_planned_like_any_other() -> None:
+    facts = {"a": facts_of(soft_node()), "b": facts_of(soft_node(name="rxe0"))}
+    plan = plan_group("soft", facts, wishes(SOFTWARE))
+    [entry] = plan["classes"]
+    assert (entry["name"], entry["hosts"], entry["selectors"]) == (
+        "soft-device-10d3",
+        ["a", "b"],
+        {"deviceIDs": ["10d3"]},
+    )
+    assert entry["matches"]["a"] == [{"device": "mlx5_0", "pci": "0000:00:05.0", "if_name": "eth1", "ports": [1]}]
+    assert (plan["warnings"], plan["errors"], plan["exclusions"]) == ([], [], [])
+    for host, strategy in (("a", "auto"), ("b", "ifnames")):
+        [own] = plan_group("soft", facts, wishes(SOFTWARE, strategy))["classes"]
+        assert plugin_pool(facts[host], own["config"]) == {"0000:00:05.0"}
+    # the SR-IOV plugin looks into the same directory
+    [resource] = entry["sriov"]["config"]["resourceList"]
+    assert (resource["selectors"], entry["sriov"]["versions"]) == (
+        {"devices": ["10d3"], "isRdma": True},
+        "3.5.1 or newer",
+    )
+
+
+def test_software_devices_are_selected_by_the_driver_of_their_function() -> None:
+    machine = soft_node()
+    machine.soft_roce("mlx5_1", "eth3", "0000:00:07.0", driver="igb", state="1: DOWN")
+    facts = facts_of(machine)
+    assert {device["driver"] for device in facts["devices"]} == {"rdma_rxe"}
+    [entry] = plan_group("soft", {"n": facts}, wishes(SOFTWARE))["classes"]
+    assert entry["selectors"] == {"deviceIDs": ["10d3"], "drivers": ["e1000e"]}
+    assert plugin_pool(facts, entry["config"]) == {"0000:00:05.0"}
+    assert entry["sriov"]["config"]["resourceList"][0]["selectors"] == {
+        "devices": ["10d3"],
+        "drivers": ["e1000e"],
+        "isRdma": True,
+    }
+
+
+def test_software_devices_that_are_not_wanted_are_told_from_the_others() -> None:
+    machine = soft_node()
+    machine.nic("mlx5_1", "eth3")
+    facts = facts_of(machine)
+    plan = plan_group("g", {"n": facts}, wishes({"link_layer": "Ethernet"}))
+    [entry] = plan["classes"]
+    assert plugin_pool(facts, entry["config"]) == {"0000:3b:00.0"}
+    assert [row["reason"] for row in plan["exclusions"]] == ["software device (rdma_rxe), the group wants kinds pf"]
+    [entry] = plan_group("g", {"n": facts}, wishes({**SOFTWARE, "kinds": ["pf", "software"]}))["classes"]
+    assert plugin_pool(facts, entry["config"]) == {"0000:3b:00.0", "0000:00:05.0"}
+
+
+def test_a_port_of_a_software_device_that_is_down_is_told() -> None:
+    facts = facts_of(soft_node(state="1: DOWN"))
+    plan = plan_group("g", {"n": facts}, wishes(SOFTWARE))
+    assert plan["errors"] == [
+        "host n has no usable port (mlx5_0: port is Down (phys state LinkUp), the group wants Active)"
+    ]
+
+
+def test_software_devices_on_a_bond_are_selected_at_the_function_of_a_member() -> None:
+    machine = soft_node(netdev="eth3", parent="bond0")
+    machine.netdev("eth3", "/sys/devices/pci0000:00/0000:00:05.0", master="bond0")
+    machine.bond("bond0", "eth2 eth3")
+    # of the bond, not of the function
+    machine.file("/proc/net/route", "Iface\nbond0\t00000000\t0\t3\t0\t0\t0\t00000000\n")
+    facts = facts_of(machine)
+    plan = plan_group("g", {"n": facts}, wishes(SOFTWARE, "ifnames"))
+    assert plan["warnings"] == ["host n: mlx5_0 is wanted and carries the default route (bond0)"]
+    [entry] = plan["classes"]
+    assert (entry["selectors"], plan["wanted"]["n"][0]["netdev"]) == ({"ifNames": ["eth3"]}, "bond0")
+    assert entry["sriov"]["versions"] == "3.5.1 or newer"
+    assert entry["sriov"]["config"]["resourceList"][0]["selectors"] == {"devices": ["10d3"], "isRdma": True}
+    assert plan_group("g", {"n": facts}, wishes({**SOFTWARE, "exclude": ["bond0"]}))["classes"] == []
+    assert plan_group("g", {"n": facts}, RESOURCE)["exclusions"][0]["reason"].startswith("software device (rdma_rxe)")
+
+
+def test_a_group_with_software_devices_that_are_seen_and_that_are_not() -> None:
+    lost, virtual = soft_node(), Machine()
+    lost.remove("/sys/class/infiniband_mad")
+    soft_roce(virtual)
+    machines = {"seen": soft_node(), "lost": lost, "virtual": virtual, "card": Machine()}
+    machines["card"].nic()
+    facts = {host: facts_of(machine) for host, machine in machines.items()}
+    plan = plan_group("g", facts, wishes({**SOFTWARE, "kinds": ["pf", "software"]}))
+    [entry, bare] = plan["classes"]
+    assert (entry["hosts"], bare["hosts"], bare["config"]) == (["card", "seen"], ["lost", "virtual"], None)
+    assert bare["sriov"]["reason"] == "the shared device plugin sees none of the software devices"
+    assert plan["warnings"] == [
+        "lost: only software devices are wanted; the shared device plugin sees none of them "
+        "(mlx5_0: umad device missing: load ib_umad), so there is nothing to advertise",
+        "virtual: only software devices are wanted; the shared device plugin lists PCI functions only, "
+        "so there is nothing to advertise",
+    ]
+
+
+def test_a_function_with_two_devices_is_named_by_the_one_that_is_wanted() -> None:
+    machine = Machine()
+    function = machine.nic("mlx5_0", "eth0")
+    machine.port(machine.hca("a_rxe", function, parent="eth0"))
+    facts = facts_of(machine)
+    for kind, name in (("pf", "mlx5_0"), ("software", "a_rxe")):
+        [entry] = plan_group("g", {"n": facts}, wishes({**SOFTWARE, "kinds": [kind]}))["classes"]
+        [match] = entry["matches"]["n"]
+        assert (match["device"], plugin_pool(facts, entry["config"])) == (name, {"0000:3b:00.0"})
+
+
 def test_a_wanted_default_route_is_told() -> None:
     machine = Machine()
     machine.nic()
@@ -1738,6 +1875,24 @@ def test_the_other_leg_of_a_lag_may_be_offered() -> None:
         "isRdma": True,
     }
     assert sriov_pools(facts, entry["sriov"]["config"]) == {"rdma/rdma_x": {"0000:3b:00.0"}}
+
+
+def test_virtual_functions_of_a_card_that_has_software_devices_only() -> None:
+    """The plugin names them by the netdev of the physical one, and offers no function that has virtual ones."""
+    machine = Machine()
+    for number, bus in ((0, "05"), (1, "06")):
+        pci = f"0000:{bus}:00"
+        physical = machine.soft_roce(f"rxe{number}", f"eth{number}", f"{pci}.0", sriov_totalvfs=7, sriov_numvfs=1)
+        virtual = machine.soft_roce(f"rxe{number + 2}", f"eth{number}v0", f"{pci}.2", device="0x10ca")
+        machine.link(f"{virtual}/physfn", physical)
+    facts = facts_of(machine)
+    [entry] = plan_group("g", {"n": facts}, wishes({**SOFTWARE, "exclude": ["rxe0", "rxe1", "rxe3"]}))["classes"]
+    assert entry["sriov"]["config"]["resourceList"][0]["selectors"] == {"pfNames": ["eth0"], "isRdma": True}
+    assert sriov_pools(facts, entry["sriov"]["config"]) == {"rdma/rdma_x": {"0000:05:00.2"}}
+    [entry] = plan_group("g", {"n": facts}, wishes({**SOFTWARE, "exclude": ["rxe2", "rxe3"]}))["classes"]
+    assert entry["sriov"]["reason"] == (
+        "host n: rxe0 (0000:05:00.0) is wanted, but it has 1 virtual functions, which the plugin offers in its place"
+    )
 
 
 def test_virtual_functions_by_the_name_of_theirs() -> None:

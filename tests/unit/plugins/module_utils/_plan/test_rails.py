@@ -726,3 +726,20 @@ def test_rails_are_planned_with_the_other_groups() -> None:
         "groups more and roce both have a resource named shared_cx5_gpu1 (other/shared_cx5_gpu1 with hca_max 63, "
         "rdma/shared_cx5_gpu1 with hca_max 63), and the plugin does not start with two of one name, whatever their prefix"
     ]
+
+
+def test_software_devices_on_rails_are_those_that_are_offered() -> None:
+    facts = facts_of_switches([(1, 1), (1, 1)])
+    for device in facts["devices"]:
+        device.update(kind="software", driver="rdma_rxe", vendor="8086", device="10d3")
+        device["plugin"]["driver"] = "e1000e"
+    wishes = {**WISHES, "want": {"link_layer": "Ethernet", "kinds": ["software"]}}
+    plan = plan_group("g", {"n": checked(facts)}, wishes)
+    assert [row["devices"] for row in plan["rails"]["n"]] == [["mlx5_0"], ["mlx5_1"]]
+    facts["devices"][1]["plugin"].update(visible=False, reason="umad device missing: load ib_umad")
+    plan = plan_group("g", {"n": checked(facts)}, wishes)
+    assert [row["devices"] for row in plan["rails"]["n"]] == [["mlx5_0"], []]
+    assert plan["errors"] == [
+        "host n has nothing on rail 2, which is that of GPU 0000:20:00.0 (mlx5_1: invisible to the plugin: umad device missing: "
+        "load ib_umad)"
+    ]
