@@ -141,7 +141,7 @@ def _panels(devices: list[Json], gpus: list[Json], views: dict[str, Json]) -> li
     card_of = {str(item.get("name")): _slot(item.get("pci"), str(item.get("name"))) for item in devices}
 
     def numa(item: Json) -> str:
-        if item.get("kind") == "software":
+        if item.get("kind") == "software" and not item.get("pci"):
             return "software"
         node = item.get("numa_node")
         return "unknown" if node is None else str(node)

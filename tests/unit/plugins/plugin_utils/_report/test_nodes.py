@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.model import build
+from ansible_collections.fabric.rdma.tests.unit.machines import Machine
+from ansible_collections.fabric.rdma.tests.unit.machines import facts_of as discovered
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.samples import (
     Page,
     facts_of,
@@ -34,6 +36,20 @@ def test_pairs_of_gpu_and_hca_are_framed_and_a_numa_node_is_not() -> None:
     assert [(len(panel["frames"]), len(panel["gpus"])) for panel in panels["gb200-1"]] == [(0, 2), (0, 2)]
     # two functions of one card are drawn as one card; the far GPUs have none
     assert [(len(panel["cards"]), len(panel["gpus"])) for panel in panels["ib-v100-1"]] == [(1, 2), (0, 2)]
+
+
+def test_a_software_device_is_drawn_where_its_function_is() -> None:
+    machine = Machine()
+    machine.soft_roce(numa_node=1)
+    machine.port(machine.hca("rxe0", None, parent="eth0"))
+    model = build({"n": discovered(machine)}, {}, [], {"lab": ["n"]})
+    [group] = model["groups"]
+    panels = group["kinds"][0]["node"]["panels"]
+    assert [(panel["title"], [[view["name"] for view in card] for card in panel["cards"]]) for panel in panels] == [
+        ("NUMA node 1", [["mlx5_0"]]),
+        ("Software devices", [["rxe0"]]),
+    ]
+    assert [view["notes"] for view in group["kinds"][0]["node"]["devices"]] == ["software", "software"]
 
 
 def test_a_port_that_the_plugin_cannot_offer_is_not_called_selected(sample: dict[str, Any]) -> None:
