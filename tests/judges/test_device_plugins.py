@@ -36,6 +36,9 @@ def a_function(machine: Machine, rng: random.Random, index: int, model: str) -> 
     bus = f"0000:{16 + index:02x}:00"
     infiniband = rng.random() < 0.5
     vendor = rng.choice(["0x15b3"] * 5 + ["0x8086"])
+    if rng.random() < 0.15:
+        a_soft_device(machine, rng, index, f"{bus}.0")
+        return
     values = {
         "vendor": vendor,
         "device": model,
@@ -58,18 +61,38 @@ def a_function(machine: Machine, rng: random.Random, index: int, model: str) -> 
         lag(machine, f"{bus}.1", f"rdt{index}p1", values)
 
 
-def a_device(
-    machine: Machine, rng: random.Random, function: str, name: str, netdev: str, infiniband: bool, whole: bool = False
-) -> None:
-    """The RDMA device of a function, its port and its netdev, or some of that, unless it is to be whole."""
+def an_alias(machine: Machine, function: str) -> None:
+    """What ghw takes vendor, device and class of a function from."""
     codes = (machine.entries[f"{function}/{key}"].data.decode().strip()[2:] for key in ("vendor", "device", "class"))
     vendor, device, kind = (code.upper() for code in codes)
-    # ghw takes vendor, device and class from there
     machine.files(
         function,
         modalias=f"pci:v0000{vendor}d0000{device}sv00000000sd00000000bc{kind[:2]}sc{kind[2:4]}i{kind[4:]}",
         revision="0x00",
     )
+
+
+def a_soft_device(machine: Machine, rng: random.Random, index: int, pci: str) -> None:
+    """Soft-RoCE at the function of an ordinary network card, or at none; on a bond, or with its port down."""
+    name, netdev = f"mlx5_{index}", f"rdt{index}p0"
+    if rng.random() < 0.2:
+        machine.port(machine.hca(name, None, parent=machine.netdev(netdev).rpartition("/")[2]))
+        return
+    card = {"device": rng.choice(["0x10d3", "0x1017"]), "driver": rng.choice(["e1000e", "mlx5_core"])}
+    bond = f"rdb{index}" if rng.random() < 0.3 else None
+    state = rng.choice(["4: ACTIVE"] * 4 + ["1: DOWN"])
+    function = machine.soft_roce(name, netdev, pci, parent=bond, state=state, **card)
+    an_alias(machine, function)
+    if bond:
+        machine.netdev(netdev, function, master=bond)
+        machine.bond(bond, netdev)
+
+
+def a_device(
+    machine: Machine, rng: random.Random, function: str, name: str, netdev: str, infiniband: bool, whole: bool = False
+) -> None:
+    """The RDMA device of a function, its port and its netdev, or some of that, unless it is to be whole."""
+    an_alias(machine, function)
     if whole or rng.random() < 0.9:
         hca = machine.hca(name, function, nodes=whole or rng.random() < 0.9)
         for number in range(1, rng.choice([1, 1, 1, 2]) + 1):
@@ -107,7 +130,7 @@ def wishes(rng: random.Random, hosts: list[str], name: str) -> Json:
     want: Json = {
         "link_layer": rng.choice(["InfiniBand", "Ethernet"]),
         "state": rng.choice(["Active", "Active", "any"]),
-        "kinds": rng.choice([["pf"], ["pf"], ["pf", "vf"], ["vf"]]),
+        "kinds": rng.choice([["pf"], ["pf"], ["pf", "vf"], ["vf"], ["software"], ["pf", "software"]]),
         "exclude": rng.choice([[], [], ["mlx5_0"], ["rdt1p0"]]),
     }
     return {
@@ -157,13 +180,20 @@ def test_the_plugins_offer_what_the_plan_says() -> None:
                 machines.update(own)
                 groups[f"g{group}"] = wishes(rng, list(own), f"r{group}")
             facts = {host: facts_of(machine) for host, machine in machines.items()}
+            software = {
+                host: {device["name"] for device in own["devices"] if device["kind"] == "software"}
+                for host, own in facts.items()
+            }
             trees = {host: judges.tree(machine.entries) for host, machine in machines.items()}
             plan = plan_groups(facts, groups)
             everything: dict[str, dict[str, set[str]]] = {host: {} for host in machines}
             for group, entry in plan["groups"].items():
                 resource = groups[group]["resource"]["name"]
                 for own_class in entry["classes"]:
-                    for host in own_class["hosts"]:
+                    for host in own_class["hosts"] if own_class["config"] else ():
+                        compared["software"] += any(
+                            row["device"] in software[host] for row in own_class["matches"][host]
+                        )
                         expected = {resource: {row["pci"] for row in own_class["matches"][host]}}
                         everything[host].update(expected)
                         sriov = own_class["sriov"]["config"]
@@ -183,6 +213,11 @@ def test_the_plugins_offer_what_the_plan_says() -> None:
                 offered = {name: set(pcis) for name, pcis in found.items() if pcis}
                 if offered != everything[host]:
                     wrong.append(f"{number} {host} cluster: {cluster} offers {offered}, not {everything[host]}")
-    print(f"\ndevice plugins: {sum(compared.values())} configurations compared {dict(compared)}, {len(wrong)} wrong")
+    soft = compared.pop("software")
+    print(
+        f"\ndevice plugins: {sum(compared.values())} configurations compared {dict(compared)}, {soft} with software devices, "
+        f"{len(wrong)} wrong"
+    )
     assert not wrong, "\n".join(wrong[:10])
     assert min(compared[plugin] for plugin in ("shared", "sriov", "cluster")) >= FEWEST, compared
+    assert soft >= FEWEST // 10
