@@ -173,12 +173,7 @@ def device_facts(draw: st.DrawFn, index: int) -> Json:
         "class": "020000",
         # the software device's own: the plugins compare that of the function
         "driver": "rdma_rxe" if kind == "software" else driver,
-        "numa_node": None,
-        "firmware": None,
-        "board_id": None,
-        "hca_type": None,
-        "node_guid": None,
-        "sys_image_guid": None,
+        **dict.fromkeys(("numa_node", "firmware", "board_id", "hca_type", "node_guid", "sys_image_guid")),
         "netdevs": [netdev] if netdev else [],
         "lag": None,
         "sriov": {"total": 0, "vfs": draw(st.sampled_from([0] * 7 + [2])) if kind != "vf" else 0, "pf": physical},
@@ -206,12 +201,13 @@ def device_facts(draw: st.DrawFn, index: int) -> Json:
             "link_type": draw(st.sampled_from(["infiniband" if link == "InfiniBand" else "ether"])) if netdev else "",
         },
     }
-    if kind == "software" and draw(st.integers(0, 3)) == 0:
-        # at no function
-        nothing = dict.fromkeys(("pci", "vendor", "device", "class"))
-        facts.update(nothing, sriov={"total": 0, "vfs": 0, "pf": None})
-        facts["plugin"] = {"visible": False, "reason": "no function", "driver": None, "if_name": "", "link_type": ""}
-    return facts
+    return at_no_function(facts) if kind == "software" and draw(st.integers(0, 3)) == 0 else facts
+
+
+def at_no_function(device: Json) -> Json:
+    nothing = dict.fromkeys(("pci", "vendor", "device", "class"))
+    view = {"visible": False, "reason": "no function", "driver": None, "if_name": "", "link_type": ""}
+    return {**device, **nothing, "sriov": {"total": 0, "vfs": 0, "pf": None}, "plugin": view}
 
 
 @st.composite
