@@ -138,14 +138,14 @@ def test_nothing_private_is_imported(path: Path) -> None:
 
 # Lines of module_utils that come to a node with a module, at most. What grows beyond it has probably come for one function of a file.
 MOST_LINES = {
-    "capture": 6100,
+    "capture": 6200,
     "cluster_access": 1000,
     "containerd_memlock": 5200,
     "driver_check": 280,
-    "driver_gate": 7000,
+    "driver_gate": 7100,
     "driver_packages": 1300,
     "driver_proof": 2300,
-    "ib_facts": 5900,
+    "ib_facts": 6000,
     "iscsi_initiator": 1150,
     "kernel_module": 1250,
     "lab": 0,
