@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -16,6 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import GO_MODULES
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.golang import GoProgram, build_go_program
 from ansible_collections.fabric.rdma.tests.cluster import cluster
 
 HERE = Path(__file__).resolve().parent
@@ -26,29 +27,13 @@ PCI_IDS = (
 Json = dict[str, Any]
 
 
-def program() -> Path:
-    """The judges' program, built when it is not in the cache."""
-    key = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in ("go.mod", "go.sum", "main.go")))
-    place = cluster.cache_directory() / "judges" / key.hexdigest()[:12]
-    found = place / "judges"
-    if found.exists():
-        return Path(found)
-    place.mkdir(parents=True, exist_ok=True)
-    unfinished = place / f".unfinished-{os.getpid()}"
-    environment = {
-        **os.environ,
-        "CGO_ENABLED": "0",
-        "GOTOOLCHAIN": "local",
-        "GOFLAGS": os.environ.get("FABRIC_RDMA_GOFLAGS", "-p=2") + " -mod=readonly -buildvcs=false",
-    }
-    command = ["nice", "-n", "19", cluster.find_go(), "build", "-trimpath", "-ldflags", "-s -w", "-o", str(unfinished)]
-    cluster.say("building the device plugins' own discovery (once; 1 to 5 minutes on two cores)")
-    try:
-        subprocess.run([*command, "-gcflags=all=-l -dwarf=false", "."], cwd=HERE, env=environment, check=True)
-        unfinished.replace(found)
-    finally:
-        unfinished.unlink(missing_ok=True)
-    return Path(found)
+PROGRAM = GoProgram(
+    label="judges",
+    version=GO_MODULES["github.com/Mellanox/k8s-rdma-shared-dev-plugin"],
+    name="judges",
+    sources=str(HERE),
+    remedy="GO=/path/to/go names another Go",
+)
 
 
 def stage(entries: dict[str, Any], root: Path) -> None:
@@ -107,7 +92,7 @@ class Judges:
 @contextmanager
 def judges() -> Iterator[Judges]:
     """The program while it runs. It changes its root, which takes root, or a user namespace where it is root."""
-    command = [str(program())]
+    command = [build_go_program(PROGRAM, str(cluster.cache_directory()), cluster.say, lambda: None)]
     if os.geteuid():
         command = ["unshare", "--user", "--map-root-user", *command]
     scratch = Path(tempfile.mkdtemp(prefix="judges-"))

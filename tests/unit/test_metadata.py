@@ -464,8 +464,10 @@ FORBIDDEN = {
 NOT_PROSE = (
     "LICENSE",
     "tests/captures/",
-    "tests/cluster/go.mod",
-    "tests/cluster/go.sum",
+    "roles/lab/files/device_plugin/go.mod",
+    "roles/lab/files/device_plugin/go.sum",
+    "roles/lab/files/kubernetes/go.mod",
+    "roles/lab/files/kubernetes/go.sum",
     "tests/judges/go.mod",
     "tests/judges/go.sum",
 )

@@ -18,6 +18,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator impo
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.sources import AptSource, choose_sources
 
 ROOT = Path(__file__).resolve().parents[2]
+GO_PLACES = ("roles/lab/files/kubernetes", "roles/lab/files/device_plugin", "tests/judges")
 SOURCES = "plugins/module_utils/_base/sources.py"
 # What users and programs read. Tests of the modules themselves make up releases and digests as they need them.
 PLACES = (
@@ -174,26 +175,26 @@ def test_python_code_names_what_it_could_import() -> None:
     assert {name: left for name, text in code.items() if (left := [word for word in exact if word in text])} == {}
 
 
-@pytest.mark.parametrize("where", ["tests/cluster", "tests/judges"])
+def asked_for(where: str) -> dict[str, str]:
+    """Modules that a go.mod asks for by itself, with their versions."""
+    text = (ROOT / where / "go.mod").read_text()
+    return dict(re.findall(r"^(?:\t|require )(\S+) (v\S+)$", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize("where", GO_PLACES)
 def test_go_asks_for_the_same_modules(where: str) -> None:
     text = (ROOT / where / "go.mod").read_text()
     (go,) = re.findall(r"^go (\S+)$", text, re.MULTILINE)
-    asked = dict(re.findall(r"^\t(\S+) (v\S+)$", text, re.MULTILINE))
     assert go == sources.GO
-    assert asked
-    assert asked.items() <= sources.GO_MODULES.items()
+    assert asked_for(where)
+    assert asked_for(where).items() <= sources.GO_MODULES.items()
 
 
 def test_every_module_is_asked_for() -> None:
-    asked = {
-        name
-        for where in ("cluster", "judges")
-        for name in re.findall(r"^\t(\S+) v\S+$", (ROOT / "tests" / where / "go.mod").read_text(), re.MULTILINE)
-    }
-    assert asked == set(sources.GO_MODULES)
+    assert {name for where in GO_PLACES for name in asked_for(where)} == set(sources.GO_MODULES)
 
 
-def test_the_plugin_that_judges_is_the_one_that_is_rolled_out() -> None:
+def test_the_plugin_that_judges_and_runs_is_the_one_that_is_rolled_out() -> None:
     assert sources.GO_MODULES["github.com/Mellanox/k8s-rdma-shared-dev-plugin"] == _TAG
 
 

@@ -77,7 +77,8 @@ COLLECTIONS = {"community.general": ">=7.0.0", "kubernetes.core": ">=3.0.0"}
 LAB_SUITE = "bookworm"
 CONTAINERDS = {"1.6": "bookworm", "1.7": "trixie", "2": "sid"}
 
-# What go.mod of tests/cluster (the control plane) and of tests/judges asks for by itself: `go get MODULE@VERSION && go mod tidy` there.
+# What go.mod of roles/lab/files/kubernetes, of roles/lab/files/device_plugin and of tests/judges asks for by itself:
+# `go get MODULE@VERSION && go mod tidy` there.
 GO = "1.26.0"
 GO_MODULES = {
     "github.com/Mellanox/k8s-rdma-shared-dev-plugin": DEVICE_PLUGIN.rpartition(":")[2],

