@@ -45,11 +45,22 @@ KUBERNETES_PROGRAMS: tuple[str, ...] = (
     "kwok",
     "kubelet",
 )
-FILES = os.path.join(os.path.dirname(os.path.abspath(__file__)), *[os.pardir] * 3, "roles", "lab", "files")
+FILES = os.path.abspath(os.path.join(__file__, *[os.pardir] * 4, "roles", "lab", "files"))
 # Seconds that a Go may take to say its version, and a build to end when it is told to.
 PATIENCE = 60
 # How often a build tells how far it is.
 TELL_SECONDS = 15
+# Runs a build, and ends all of it, compilers too, when the other end of its standard input is closed: when whoever wants the program has
+# ended, however that was. It stands alone, without an import from the collection.
+GUARD = """
+import os, signal, subprocess, sys, threading
+build = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
+def watch():
+    sys.stdin.buffer.read()
+    os.killpg(0, signal.SIGKILL)
+threading.Thread(target=watch, daemon=True).start()
+os._exit(build.wait() & 255)
+"""
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -164,7 +175,7 @@ def build_go_program(program: GoProgram, cache_dir: str, progress: Progress, ali
             # A build that was killed leaves its directory behind; the lock says that nobody else uses it.
             prefix = f"building-{os.path.basename(place)}-"
             for leftover in glob.glob(os.path.join(glob.escape(cache_dir), f"{prefix}*")):
-                shutil.rmtree(leftover)
+                shutil.rmtree(leftover, ignore_errors=True)
             building = tempfile.mkdtemp(prefix=prefix, dir=cache_dir)
             try:
                 _build_into(building, program, find_go(cache_dir, progress), progress, alive)
@@ -180,9 +191,7 @@ def _build_into(directory: str, program: GoProgram, go: str, progress: Progress,
     target = os.path.join(directory, program.name)
     temporary = os.path.join(directory, "temporary")
     os.mkdir(temporary)
-    # The kernel tells Go to end when the process that wants the program is gone.
-    command = ["setpriv", "--pdeathsig", "INT", "--", "nice", "-n", "19"]
-    command += [go, "build", "-v", "-o", target, *program.arguments()]
+    command = ["nice", "-n", "19", go, "build", "-v", "-o", target, *program.arguments()]
     environment = {
         **os.environ,
         "CGO_ENABLED": "0",
@@ -194,28 +203,26 @@ def _build_into(directory: str, program: GoProgram, go: str, progress: Progress,
     started = time.monotonic()
     progress(f"{program.label}: building {program.version} (once; {program.minutes} on two cores)")
     log_path = os.path.join(temporary, "build.log")
-    with open(log_path, "wb") as log:
+    with (
+        open(log_path, "wb") as log,
+        subprocess.Popen(
+            [sys.executable, "-I", "-c", GUARD, *command],
+            cwd=program.sources,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        ) as process,
+    ):
         try:
-            process = subprocess.Popen(  # pylint: disable=consider-using-with
-                command,
-                cwd=program.sources,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                # a group of its own, so that the compilers end with Go
-                start_new_session=True,
-            )
-        except OSError as exc:
-            raise LabError(f"{program.label}: the build does not start: {exc}", program.remedy) from exc
-    try:
-        tail = _follow(process, program.label, log_path, progress, alive)
-    finally:
-        _end(process)
+            tail = _follow(process, program.label, log_path, progress, alive)
+        finally:
+            _end(process)
     if process.returncode:
         said = "\n".join(tail) or "it said nothing"
         remedy = f"Go takes modules from where GOPROXY says; {program.remedy}"
-        raise LabError(f"{program.label}: go build ended with {process.returncode}:\n{said}", remedy)
+        raise LabError(f"{program.label}: go build ended with {process.returncode}: {said}", remedy)
     shutil.rmtree(temporary)
     for name in program.names:
         os.symlink(program.name, os.path.join(directory, name))

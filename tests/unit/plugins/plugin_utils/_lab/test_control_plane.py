@@ -1,0 +1,227 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A process that holds programs, and the keys of a control plane. (That it is one is proved by tests/cluster/test_control_plane.py.)"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import ssl
+import subprocess
+import sys
+import time
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.fabric.rdma.molecule.shared.pace import limit
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab import control_plane
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.control_plane import (
+    LOG_FILE,
+    ControlPlane,
+    admin_kubeconfig,
+    claim,
+    control_plane_runs,
+    free_ports,
+    leave_running,
+    start_control_plane,
+    stop_control_plane,
+)
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.golang import KUBERNETES_PROGRAMS
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import LabError
+
+COLLECTIONS = Path(__file__).resolve().parents[5] / ".collections"
+# A process that holds one program, for which it waits until there is a file.
+HOLDER = f"""
+import os, sys
+from {control_plane.__name__} import Parts, hold
+
+class Sleeper(Parts):
+    def begin(self):
+        self.start("sleeper", "sleep", "1000")
+        with open(self.file("pid"), "w") as stream:
+            stream.write(str(self.parts["sleeper"].pid))
+        self.wait("the word", "sleeper", lambda: os.path.exists(self.file("word")))
+
+hold(sys.argv[1], Sleeper(sys.argv[1], 60))
+"""
+
+
+def ignore(_text: str = "") -> None:
+    pass
+
+
+def eventually(test: t.Callable[[], bool]) -> bool:
+    end = time.monotonic() + limit(30)
+    while not test() and time.monotonic() < end:
+        time.sleep(0.05)
+    return test()
+
+
+def sleeper(directory: Path) -> int:
+    assert eventually(lambda: (directory / "pid").exists() and (directory / "pid").read_text() != "")
+    return int((directory / "pid").read_text())
+
+
+def gone(pid: int) -> bool:
+    return not Path(f"/proc/{pid}").exists()
+
+
+def says(directory: Path, text: str) -> bool:
+    return eventually(lambda: text in (directory / LOG_FILE).read_text())
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> t.Iterator[Path]:
+    yield tmp_path / "held"
+    stop_control_plane(str(tmp_path / "held"), patience=limit(30))
+
+
+def held(directory: Path) -> int:
+    """Leaves a process running in a directory, which may have begun before. The number of its program's process."""
+    claim(str(directory))
+    (directory / "word").touch()
+    (directory / "pid").unlink(missing_ok=True)
+    leave_running(str(directory), [sys.executable, "-c", HOLDER, str(directory)], ignore, PYTHONPATH=str(COLLECTIONS))
+    return sleeper(directory)
+
+
+# --- a process that stays --------------------------------------------------------------------------------------------
+
+
+def test_it_runs_until_it_is_stopped(directory: Path) -> None:
+    assert not control_plane_runs(str(directory))
+    pid = held(directory)
+    assert control_plane_runs(str(directory))
+    assert directory.stat().st_mode & 0o777 == 0o700
+    with pytest.raises(LabError, match=r"a control plane runs in \S+; stop it first"):
+        claim(str(directory))
+    stop_control_plane(str(directory), keep=True)
+    assert not control_plane_runs(str(directory))
+    assert gone(pid)
+    assert (directory / "word").exists()
+    # and once more in the same place
+    pid = held(directory)
+    stop_control_plane(str(directory))
+    assert gone(pid)
+    assert not directory.exists()
+    stop_control_plane(str(directory))
+
+
+def test_it_ends_with_its_directory(directory: Path) -> None:
+    pid = held(directory)
+    shutil.rmtree(directory)
+    assert eventually(lambda: gone(pid))
+
+
+def test_its_programs_end_with_it_however_that_was(directory: Path) -> None:
+    pid = held(directory)
+    os.kill(int((directory / "lock").read_text()), 9)
+    assert eventually(lambda: gone(pid))
+    assert not control_plane_runs(str(directory))
+
+
+def test_it_ends_with_any_of_its_programs_and_says_so(directory: Path) -> None:
+    os.kill(held(directory), 9)
+    assert eventually(lambda: not control_plane_runs(str(directory)))
+    assert says(directory, "LabError: sleeper ended with -9")
+
+
+def test_it_ends_when_whoever_starts_it_gives_up(directory: Path) -> None:
+    claim(str(directory))
+
+    def alive() -> None:
+        sleeper(directory)
+        raise LabError("gone")
+
+    command = [sys.executable, "-c", HOLDER, str(directory)]
+    with pytest.raises(LabError, match="gone"):
+        leave_running(str(directory), command, alive, PYTHONPATH=str(COLLECTIONS))
+    assert eventually(lambda: gone(sleeper(directory)))
+    assert not control_plane_runs(str(directory))
+
+
+def test_it_ends_when_whoever_starts_it_is_killed_before_all_runs(directory: Path) -> None:
+    claim(str(directory))
+    text = f"from {control_plane.__name__} import leave_running\n"
+    text += (
+        f"leave_running({str(directory)!r}, [{sys.executable!r}, '-c', {HOLDER!r}, {str(directory)!r}], lambda: None)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(COLLECTIONS)}
+    with subprocess.Popen([sys.executable, "-c", text], env=environment) as starter:
+        try:
+            pid = sleeper(directory)
+        finally:
+            starter.kill()
+    assert eventually(lambda: gone(pid))
+    assert eventually(lambda: not control_plane_runs(str(directory)))
+    assert says(directory, "the process that wanted what runs in")
+
+
+def test_what_is_not_ours_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(LabError, match=r"is not empty and has no control plane in it; name a directory of its own"):
+        start_control_plane(str(tmp_path), {}, (1, 2, 3), ignore, ignore)
+    stop_control_plane(str(tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_program_that_does_not_run_is_named(directory: Path) -> None:
+    ports = free_ports(3)
+    programs = dict.fromkeys(KUBERNETES_PROGRAMS, "false")
+    with pytest.raises(LabError, match=r"^no control plane:\netcd ended with 1:"):
+        start_control_plane(str(directory), programs, (ports[0], ports[1], ports[2]), ignore, ignore)
+    assert not control_plane_runs(str(directory))
+
+
+# --- keys ------------------------------------------------------------------------------------------------------------
+
+
+def test_kubeconfig() -> None:
+    config = admin_kubeconfig("https://127.0.0.1:6443", "PEM", "secret")
+    (cluster,), (user,), (context,) = config["clusters"], config["users"], config["contexts"]
+    assert cluster["cluster"]["server"] == "https://127.0.0.1:6443"
+    assert base64.b64decode(cluster["cluster"]["certificate-authority-data"]) == b"PEM"
+    assert "tls-server-name" not in cluster["cluster"]
+    assert user["user"] == {"token": "secret"}
+    assert context["context"] == {"cluster": cluster["name"], "user": user["name"]}
+    assert config["current-context"] == context["name"]
+    named = admin_kubeconfig("https://192.0.2.1:6443", "PEM", "secret", "localhost")
+    assert named["clusters"][0]["cluster"]["tls-server-name"] == "localhost"
+
+
+def test_keys_are_made_once_and_for_their_owner_alone(tmp_path: Path) -> None:
+    def keys(name: str) -> dict[str, str]:
+        there = ControlPlane(str(tmp_path / name), {}, (1, 2, 3))
+        (tmp_path / name).mkdir(exist_ok=True)
+        there.make_keys()
+        paths = [path for path in (tmp_path / name).rglob("*") if path.is_file()]
+        assert {path.stat().st_mode & 0o777 for path in paths} == {0o600}
+        config = json.loads((tmp_path / name / "kubeconfig").read_text())
+        assert config["users"][0]["user"]["token"] == there.token
+        assert len(there.token) > 30
+        return {path.name: path.read_text() for path in paths}
+
+    first = keys("one")
+    assert keys("one") == first
+    other = keys("two")
+    assert set(other) == {
+        "apiserver.crt",
+        "apiserver.key",
+        "etcd.crt",
+        "etcd.key",
+        "kubeconfig",
+        "sa.key",
+        "tokens.csv",
+    }
+    assert [name for name in first if first[name] == other[name]] == []
+    # a key belongs to its certificate, and no other
+    certificates = tmp_path / "one" / "certificates"
+    context = ssl.create_default_context(cafile=str(certificates / "etcd.crt"))
+    context.load_cert_chain(certificates / "etcd.crt", certificates / "etcd.key")
+    with pytest.raises(ssl.SSLError):
+        context.load_cert_chain(certificates / "etcd.crt", certificates / "apiserver.key")
