@@ -31,11 +31,6 @@ import typing as t
 import urllib.error
 import urllib.request
 
-# ansible-core brings it
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
-
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import (
     Alive,
     LabError,
@@ -44,6 +39,12 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import (
     termination_is_an_exception,
     write,
 )
+
+# ansible-core brings it; ansible-test imports this file where it is not.
+with contextlib.suppress(ImportError):
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 __all__ = [
     "LOG_FILE",
