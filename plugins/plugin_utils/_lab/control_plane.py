@@ -350,8 +350,9 @@ def _file(directory: str, name: str) -> str:
 def control_plane_runs(directory: str) -> bool:
     """Whether something runs in a directory."""
     try:
-        with open(_file(directory, LOCK_FILE), "r+", encoding="utf-8") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with open(_file(directory, LOCK_FILE), encoding="utf-8") as lock:
+            # shared: two who ask do not take each other for what runs there
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except FileNotFoundError:
         return False
     except BlockingIOError:

@@ -12,6 +12,7 @@ import shutil
 import ssl
 import subprocess
 import sys
+import threading
 import time
 import typing as t
 from pathlib import Path
@@ -160,6 +161,23 @@ def test_it_ends_when_whoever_starts_it_is_killed_before_all_runs(directory: Pat
     assert eventually(lambda: gone(pid))
     assert eventually(lambda: not control_plane_runs(str(directory)))
     assert says(directory, "the process that wanted what runs in")
+
+
+def test_who_asks_is_not_taken_for_what_runs(directory: Path) -> None:
+    claim(str(directory))
+    stop = threading.Event()
+
+    def ask() -> None:
+        while not stop.is_set():
+            control_plane_runs(str(directory))
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    try:
+        assert not any(control_plane_runs(str(directory)) for _number in range(2000))
+    finally:
+        stop.set()
+        asking.join(limit(30))
 
 
 def test_what_is_not_ours_is_left_alone(tmp_path: Path) -> None:
