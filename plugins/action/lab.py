@@ -24,11 +24,12 @@ ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
     "directory": {"type": "path", "required": True},
     "cache_dir": {"type": "path"},
     "nodes": {"type": "raw", "default": 2},
-    "memory_mib": {"type": "int", "default": 1024},
+    "memory_mib": {"type": "int"},
     "cpus": {"type": "int", "default": 1},
     "engine": {"type": "str", "choices": ["auto", "qemu", "container"], "default": "qemu"},
     "accel": {"type": "str", "choices": ["auto", "kvm", "tcg"], "default": "auto"},
     "boot_timeout": {"type": "int", "default": 600},
+    "kubernetes": {"type": "bool", "default": False},
 }
 
 
@@ -65,10 +66,11 @@ def _act(lab: Lab, args: dict[str, t.Any], check: bool) -> LabResult:
     spec = LabSpec(
         directory=lab.directory,
         cache_dir=os.path.realpath(os.path.expanduser(cache)),
-        nodes=plan_nodes(args["nodes"], args["memory_mib"], args["cpus"]),
+        nodes=plan_nodes(args["nodes"], args["memory_mib"] or (2048 if args["kubernetes"] else 1024), args["cpus"]),
         accel=args["accel"],
         boot_timeout=args["boot_timeout"],
         engine=args["engine"],
+        kubernetes=args["kubernetes"],
     )
     return lab.present(spec, check)
 
@@ -84,6 +86,7 @@ def _report(found: LabResult) -> dict[str, t.Any]:
         "engine": found.engine,
         "accel": found.accel,
         "image": found.image,
+        "kubeconfig": found.kubeconfig,
         "notes": found.notes,
         "seconds": {name: round(value, 1) for name, value in found.seconds.items()},
         "ssh_config": os.path.join(found.directory, "ssh_config") if found.nodes else None,

@@ -18,7 +18,10 @@ description:
   - Containers (C(systemd-nspawn --boot) over the same image) are there in seconds, at native speed, and have systemd, packages, SSH and
     containerd for real. They have no RDMA device and no kernel of their own. They need root.
   - Each virtual machine has a network card C(eth0) that leads to its SSH server from a port of 127.0.0.1 and to nothing else, and a card C(eth1)
-    that joins the nodes, with an address from 198.51.100.0/24. C(rxe0) is on C(eth1). A container has C(eth1) only.
+    that joins the nodes, with an address from 198.51.100.0/24. C(rxe0) is on C(eth1), and in the kernel's tree below the PCI function of
+    that card, where device plugins look for HCAs. O(nodes) may wish for others. A container has C(eth1) only.
+  - O(kubernetes) makes a cluster of the nodes. Its control plane runs on the controller and a kubelet on each node, all built from their
+    sources once (5 to 15 minutes on two cores) and kept in O(cache_dir).
   - containerd runs on the nodes. What the roles of the collection install is not there, but a package repository inside the image has
     it, such as the user space for RDMA, iSCSI and NFS, DKMS with a compiler, and the headers of the kernel.
   - Tells its progress on standard error while it runs.
@@ -37,6 +40,7 @@ options:
       - With V(present), the nodes run as described. When a virtual machine has died, all of them are started again with the disks that
         they had; of containers, only those that have died.
         When the description, or the recipe of the image, is another one than the nodes were made from, they are recreated.
+        Cables are plugged in and out while they run.
       - With V(absent), no node runs and what was written to O(directory) is removed.
       - With V(status), nothing is changed.
     type: str
@@ -56,7 +60,10 @@ options:
   nodes:
     description:
       - A number of nodes, which are then called lab1, lab2 and so on.
-      - Or a list of names, or of dictionaries with C(name) and, if they differ from the others, C(memory_mib) and C(cpus).
+      - Or a list of names, or of dictionaries with C(name) and, if they differ from the others, C(memory_mib), C(cpus) and C(hcas).
+      - C(hcas) is a list of one to seven RDMA devices, by default V([rxe0]). Each is a name, or a dictionary with C(name); C(rail), the number
+        of the network behind it (0, which is 198.51.100.0/24, if not told otherwise; rail N is 198.18.N.0/24); C(bond), whether it is on a
+        bond of two network cards; C(cable), whether the cable is plugged in, which is the default.
     type: raw
     default: 2
   engine:
@@ -67,9 +74,8 @@ options:
     choices: [auto, qemu, container]
     default: qemu
   memory_mib:
-    description: Memory of a node in MiB.
+    description: Memory of a node in MiB. The default is 1024, and 2048 with O(kubernetes).
     type: int
-    default: 1024
   cpus:
     description: Processors of a node.
     type: int
@@ -83,6 +89,13 @@ options:
     description: How many seconds a node may take from its start to its first answer.
     type: int
     default: 600
+  kubernetes:
+    description:
+      - Whether the nodes are a Kubernetes cluster. RV(kubeconfig) leads to it. Needs virtual machines.
+      - Programs in the directory that E(KUBEBUILDER_ASSETS) names, and the device plugin that E(FABRIC_RDMA_DEVICE_PLUGIN) names, are taken
+        instead of being built. Without a Go on the controller that is new enough, one is got as a Python package.
+    type: bool
+    default: false
 requirements:
   - Debian or Ubuntu on the controller, with qemu-system-x86, qemu-utils, mmdebstrap, e2fsprogs, openssh-client and, for users other than
     root, uidmap; for containers, systemd-container instead of QEMU
@@ -106,6 +119,20 @@ EXAMPLES = r"""
         memory_mib: 2048
       - name: lab2
       - name: lab3
+
+- name: One of two cards is cabled, on each node another one
+  fabric.rdma.lab:
+    directory: .lab
+    nodes:
+      - name: lab1
+        hcas: [mlx5_0, {name: mlx5_1, cable: false}]
+      - name: lab2
+        hcas: [{name: mlx5_0, cable: false}, mlx5_1]
+
+- name: A Kubernetes cluster
+  fabric.rdma.lab:
+    directory: .lab
+    kubernetes: true
 
 - name: Stop and remove them
   fabric.rdma.lab:
@@ -146,6 +173,11 @@ ssh_config:
   returned: success, null when there is no lab
   type: str
   sample: /home/me/rdma/.lab/ssh_config
+kubeconfig:
+  description: The administrator's way into the cluster.
+  returned: success, null when the nodes are none
+  type: str
+  sample: /home/me/rdma/.lab/control-plane/kubeconfig
 notes:
   description: What the operator may want to know, for example why KVM was not used.
   returned: success
@@ -153,7 +185,7 @@ notes:
   elements: str
   sample: ["plain emulation: there is no /dev/kvm"]
 seconds:
-  description: How long the phases C(image) and C(boot) took, as far as there were any.
+  description: How long the phases C(image), C(kubernetes), C(boot) and C(join) took, as far as there were any.
   returned: success
   type: dict
   sample: {boot: 31.4}

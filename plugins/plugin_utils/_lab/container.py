@@ -28,7 +28,6 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import La
 
 __all__ = [
     "CONTAINER_DIRECTORIES",
-    "READY_WORD",
     "SETUP",
     "bridge_name",
     "bring_up",
@@ -50,9 +49,6 @@ _CONTAINER_TOOLS = ("systemd-nspawn", "unshare", "setsid", "mount", "ip")
 # Of a node's directory: the image, what the node has written, overlayfs's own, both as one, and what containerd's own overlays need
 # below them: a file system that is none.
 CONTAINER_DIRECTORIES = ("lower", "upper", "work", "root", "containerd")
-
-# What the setup script leaves in READY_FILE, where a virtual machine leaves its RDMA device.
-READY_WORD = "container"
 
 # In place of the script of a virtual machine. The modules are those of the controller's kernel: without a directory of that name
 # depmod and modinfo fail, and which modules are built in is said there.

@@ -16,6 +16,7 @@ import csv
 import datetime
 import fcntl
 import http.client
+import io
 import ipaddress
 import json
 import os
@@ -30,7 +31,9 @@ import time
 import typing as t
 import urllib.error
 import urllib.request
+from types import MappingProxyType
 
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.egress import SOCKET_FILE
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import (
     Alive,
     LabError,
@@ -61,10 +64,15 @@ __all__ = [
     "serve",
     "start_control_plane",
     "stop_control_plane",
+    "tokens_of",
 ]
 
 # Held, with the number of the process in it, by what runs in a directory, for as long as that lives.
 LOCK_FILE = "lock"
+# Tokens of users; what the API server shows to kubelets; where it asks for the way to them.
+TOKENS_FILE = "tokens.csv"
+CLIENT_CERTIFICATE = "certificates/kubelet-client.crt"
+ADMINISTRATOR = "admin"
 # There while all of it runs.
 UP_FILE = "up"
 LOG_FILE = "serve.log"
@@ -103,6 +111,11 @@ def admin_kubeconfig(server: str, ca_pem: str, token: str, tls_server_name: str 
     }
 
 
+def tokens_of(directory: str) -> dict[str, str]:
+    """User -> token, of the control plane in a directory."""
+    return {row[1]: row[0] for row in csv.reader(read(os.path.join(directory, TOKENS_FILE)).splitlines())}
+
+
 # --- keys --------------------------------------------------------------------------------------------------------------
 
 
@@ -111,12 +124,16 @@ def _pem(key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
 
 
-def _make_certificate(path: str, name: str, others: t.Sequence[str] = ()) -> None:
-    """A certificate for 127.0.0.1 and other names in path.crt, its key in path.key. It is its own authority; those that are there stay."""
+def _make_certificate(path: str, name: str, others: t.Sequence[str] = (), group: str = "") -> None:
+    """A certificate for 127.0.0.1 and other names in path.crt, its key in path.key. It is its own authority; those that are there stay.
+
+    group: which Kubernetes takes whoever shows it for a member of.
+    """
     if os.path.exists(path + ".crt"):
         return
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(x509.oid.NameOID.COMMON_NAME, name)])
+    organization = [x509.NameAttribute(x509.oid.NameOID.ORGANIZATION_NAME, group)] if group else []
+    subject = x509.Name([*organization, x509.NameAttribute(x509.oid.NameOID.COMMON_NAME, name)])
     now = datetime.datetime.now(datetime.timezone.utc)
     uses = [x509.oid.ExtendedKeyUsageOID.SERVER_AUTH, x509.oid.ExtendedKeyUsageOID.CLIENT_AUTH]
     names = [x509.IPAddress(ipaddress.ip_address("127.0.0.1")), *map(x509.DNSName, others)]
@@ -211,6 +228,7 @@ class Parts:
 class ControlPlane(Parts):
     """etcd, API server, controllers and scheduler. What an earlier one has left in the directory is continued.
 
+    users: kubelets, which the API server knows by a token each, with their groups; of the administrator's it always has one.
     grace: how long the controllers wait for a node that says nothing (--node-monitor-grace-period), Kubernetes' own time when None.
     """
 
@@ -222,14 +240,18 @@ class ControlPlane(Parts):
         grace: str | None = None,
         patience: float = PATIENCE,
         alive: Alive = lambda: None,
+        users: t.Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         super().__init__(directory, patience, alive)
         self.programs = dict(programs)
+        self.users = {ADMINISTRATOR: "system:masters", **users}
+        # they are not where they say that they are: there is a way to each
+        self.kubelets = bool(users)
         self.grace = grace
         self.etcd_port, self.peer_port, self.port = ports or free_ports(3)
         self.server = f"https://127.0.0.1:{self.port}"
         self.certificate = self.file("certificates/apiserver.crt")
-        self.token = ""
+        self.token = tokens_of(self.directory).get(ADMINISTRATOR, "")
 
     def begin(self) -> None:
         """Starts all of them, and waits until the controllers work."""
@@ -250,9 +272,14 @@ class ControlPlane(Parts):
         if not os.path.exists(self.file("sa.key")):
             # what the tokens of service accounts are signed with
             write(self.file("sa.key"), _pem(rsa.generate_private_key(public_exponent=65537, key_size=2048)), 0o600)
-        kept = next(csv.reader(read(self.file("tokens.csv")).splitlines()), None)
-        self.token = kept[0] if kept else secrets.token_urlsafe(32)
-        write(self.file("tokens.csv"), f'{self.token},admin,admin,"system:masters"\n', 0o600)
+        client = self.file(CLIENT_CERTIFICATE).removesuffix(".crt")
+        _make_certificate(client, "kube-apiserver-kubelet-client", group="system:masters")
+        known = tokens_of(self.directory)
+        text = io.StringIO()
+        rows = [(known.get(user) or secrets.token_urlsafe(32), user, user, group) for user, group in self.users.items()]
+        csv.writer(text, lineterminator="\n").writerows(rows)
+        write(self.file(TOKENS_FILE), text.getvalue(), 0o600)
+        self.token = rows[0][0]
         config = admin_kubeconfig(self.server, read(self.certificate), self.token)
         write(self.file("kubeconfig"), json.dumps(config, indent=2) + "\n", 0o600)
 
@@ -295,13 +322,26 @@ class ControlPlane(Parts):
             "--service-account-issuer=https://127.0.0.1",
             f"--service-account-key-file={key}",
             f"--service-account-signing-key-file={key}",
-            f"--token-auth-file={self.file('tokens.csv')}",
-            "--authorization-mode=RBAC",
+            f"--token-auth-file={self.file(TOKENS_FILE)}",
+            # as kubeadm sets it up
+            "--authorization-mode=Node,RBAC",
+            "--enable-admission-plugins=NodeRestriction",
+            f"--kubelet-client-certificate={self.file(CLIENT_CERTIFICATE)}",
+            f"--kubelet-client-key={self.file('certificates/kubelet-client.key')}",
+            *([f"--egress-selector-config-file={self._egress()}"] if self.kubelets else []),
             "--kubelet-preferred-address-types=InternalIP,Hostname",
             # the device plugin is privileged
             "--allow-privileged=true",
         )
         self.wait("the API server", "kube-apiserver", lambda: self.ask("/readyz")[0] == 200)
+
+    def _egress(self) -> str:
+        """The file that says how the API server finds kubelets: over the socket of egress.py, whose directory both work in."""
+        connection = {"proxyProtocol": "HTTPConnect", "transport": {"uds": {"udsName": SOCKET_FILE}}}
+        kind = {"apiVersion": "apiserver.k8s.io/v1beta1", "kind": "EgressSelectorConfiguration"}
+        path = self.file("egress.json")
+        write(path, json.dumps({**kind, "egressSelections": [{"name": "cluster", "connection": connection}]}), 0o600)
+        return path
 
     def end_apiserver(self) -> None:
         """Ends the API server at once, as a crash would."""
@@ -318,19 +358,33 @@ class ControlPlane(Parts):
             *([f"--node-monitor-grace-period={self.grace}"] if self.grace else []),
         )
         self.start("kube-scheduler", self.programs["kube-scheduler"], *common)
+        self.start(
+            "egress",
+            sys.executable,
+            "-I",
+            os.path.join(os.path.dirname(os.path.realpath(__file__)), "egress.py"),
+            "serve",
+        )
 
-    def ask(self, path: str) -> tuple[int, str]:
-        """Status and body of the API server's answer; 0 while nothing answers."""
+    def ask(self, path: str, body: t.Mapping[str, t.Any] | None = None) -> tuple[int, str]:
+        """Status and body of the API server's answer; 0 while nothing answers. body: an object to make."""
         context = ssl.create_default_context(cafile=self.certificate)
-        return self._get(self.server + path, context, Authorization=f"Bearer {self.token}")
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
+        return self._get(self.server + path, context, json.dumps(body).encode() if body else None, headers)
 
-    def _get(self, url: str, context: ssl.SSLContext, **headers: str) -> tuple[int, str]:
+    def _get(
+        self,
+        url: str,
+        context: ssl.SSLContext,
+        data: bytes | None = None,
+        headers: t.Mapping[str, str] = MappingProxyType({}),
+    ) -> tuple[int, str]:
         try:
             # no proxy leads to 127.0.0.1
             opener = urllib.request.build_opener(
                 urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
             )
-            query = urllib.request.Request(url, headers=headers)
+            query = urllib.request.Request(url, data, dict(headers))
             with opener.open(query, timeout=self.patience / QUESTIONS) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as exc:
@@ -437,6 +491,7 @@ def start_control_plane(
     alive: Alive,
     grace: str | None = None,
     patience: float = PATIENCE,
+    users: t.Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Leaves a control plane running. It ends, with its process, on `stop_control_plane` or when its directory goes.
 
@@ -445,6 +500,7 @@ def start_control_plane(
     directory = os.path.abspath(directory)
     claim(directory)
     settings = {"programs": dict(programs), "ports": ports, "grace": grace, "patience": patience}
+    settings["users"] = dict(users)
     write(_file(directory, SETTINGS_FILE), json.dumps(settings) + "\n", 0o600)
     started = time.monotonic()
     progress("control plane: starting")
@@ -465,7 +521,14 @@ def serve(directory: str) -> None:
     etcd, peer, server = settings["ports"]
     hold(
         directory,
-        ControlPlane(directory, settings["programs"], (etcd, peer, server), settings["grace"], settings["patience"]),
+        ControlPlane(
+            directory,
+            settings["programs"],
+            (etcd, peer, server),
+            settings["grace"],
+            settings["patience"],
+            users=settings["users"],
+        ),
     )
 
 

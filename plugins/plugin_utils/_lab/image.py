@@ -32,13 +32,17 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import (
     LabError,
     Progress,
     locked,
+    read,
     require_tools,
     search_path,
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.recipe import HOOK_VARIABLE, ImageRecipe
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.sources import AptSource
 
-__all__ = ["Image", "build_image", "cached_image", "mmdebstrap_command", "stage_of"]
+__all__ = ["FILES_DIRECTORY", "Image", "build_image", "cached_image", "mmdebstrap_command", "module_files", "stage_of"]
+
+# What is made into programs and modules for the nodes lies with the role.
+FILES_DIRECTORY = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "..", "roles", "lab", "files")
 
 
 @dataclass(frozen=True)
@@ -64,9 +68,20 @@ class Image:
         return os.path.join(self.directory, "initrd.img")
 
     @property
+    def pod(self) -> str:
+        """The files of containers, as a tar archive: a layer of their images."""
+        return os.path.join(self.directory, "pod.tar")
+
+    @property
     def manifest(self) -> str:
         """The packages of the image, one `name version` a line."""
         return os.path.join(self.directory, "packages.txt")
+
+
+def module_files() -> dict[str, str]:
+    """The sources of the nodes' kernel module, by their names."""
+    directory = os.path.join(FILES_DIRECTORY, "pci")
+    return {name: read(os.path.join(directory, name)) for name in sorted(os.listdir(directory))}
 
 
 def mmdebstrap_command(
@@ -187,7 +202,13 @@ def _build_into(
     log_path = os.path.join(directory, "build.log")
     environment = _environment(recipe)
     command = mmdebstrap_command(recipe, sources, mode, overlay, _machine_apt_options())
-    outputs = {"DISK": image.disk, "KERNEL": image.kernel, "INITRD": image.initrd, "MANIFEST": image.manifest}
+    outputs = {
+        "DISK": image.disk,
+        "KERNEL": image.kernel,
+        "INITRD": image.initrd,
+        "POD": image.pod,
+        "MANIFEST": image.manifest,
+    }
     with contextlib.ExitStack() as stack:
         log = stack.enter_context(open(log_path, "wb"))
         descriptors = {name: _open_output(path, stack) for name, path in outputs.items()}

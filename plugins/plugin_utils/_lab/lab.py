@@ -14,9 +14,16 @@ import os
 import time
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab import cluster
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.cluster import Kubernetes, build_kubernetes
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.container import bridge_name, bring_up, container_trouble
-from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.image import Image, build_image, cached_image
-from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.layout import lay_out
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.image import (
+    Image,
+    build_image,
+    cached_image,
+    module_files,
+)
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.layout import lay_out, prepare
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import (
     LabError,
     Progress,
@@ -25,6 +32,8 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import (
     require_tools,
     termination_is_an_exception,
 )
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.monitor import cables_of, plug
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.nodes import NodePlan
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.processes import guarded, stop_all
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.qemu import kvm_trouble
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.recipe import default_recipe
@@ -41,11 +50,20 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.state import (
     LabSpec,
     line_of,
 )
-from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.waiting import wait_until_ready
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.waiting import Panicked, wait_until_ready
 
 __all__ = ["Lab"]
 
+# How often virtual machines are started, when a kernel panics at boot.
+BOOTS = 3
 RUN_TOOLS = ("qemu-system-x86_64", "qemu-img", "ssh", "ssh-keygen")
+
+
+@contextlib.contextmanager
+def _timed(seconds: dict[str, float], name: str) -> t.Iterator[None]:
+    started = time.monotonic()
+    yield
+    seconds[name] = time.monotonic() - started
 
 
 class Lab:
@@ -77,6 +95,7 @@ class Lab:
             engine=state.get("engine", "qemu") if state else None,
             accel=state.get("accel"),
             image=state.get("image"),
+            kubeconfig=cluster.kubeconfig_of(self.place) if state.get("kubernetes") else None,
         )
         result.after = [line_of(node) for node in nodes]
         for key, value in more.items():
@@ -98,39 +117,108 @@ class Lab:
         self.place.refuse_foreign()
         os_release = parse_os_release(read("/etc/os-release"))
         suite, sources = choose_sources(machine_sources(), os_release)
-        recipe = default_recipe(suite, sources, os_release)
+        recipe = default_recipe(suite, sources, os_release, module_files())
         image = cached_image(spec.cache_dir, recipe)
         before = [line_of(node) for node in self.place.nodes()]
         if check:
-            wanted = image is not None and self.place.fits(spec, image)
+            wanted = image is not None and self._as_wished(spec, image)
             after = before if wanted else [f"{node.name} running {node.address}" for node in spec.nodes]
             return self._result(not wanted, before=before, after=after)
         seconds: dict[str, float] = {}
         with termination_is_an_exception(), self._lock():
             if image is None:
-                started = time.monotonic()
-                image = build_image(spec.cache_dir, recipe, sources, self.progress, self._alive)
-                seconds["image"] = time.monotonic() - started
-            if self.place.fits(spec, image):
-                self._wait(spec, self.place.state()["accel"], spec.boot_timeout)
-                return self._result(False, before=before, seconds=seconds, notes=notes)
-            started = time.monotonic()
-            if engine == "container":
-                engine = self._start_containers(spec, image, notes)
-            if engine == "qemu":
-                require_tools(RUN_TOOLS)
-                lay_out(self.place, spec, image, engine)
-                self._start_with_accelerator(spec, image, notes)
-            seconds["boot"] = time.monotonic() - started
+                with _timed(seconds, "image"):
+                    image = build_image(spec.cache_dir, recipe, sources, self.progress, self._alive)
+            built = None
+            if spec.kubernetes:
+                with _timed(seconds, "kubernetes"):
+                    built = build_kubernetes(spec.cache_dir, image, self.progress, self._alive)
+            if self.place.fits(spec, image, built.disk if built else None):
+                changed = self._resume(spec, built)
+                return self._result(changed, before=before, seconds=seconds, notes=notes)
+            with _timed(seconds, "boot"):
+                engine = self._start(spec, image, built, engine, notes)
             # how fast this machine is: the time limits of tests follow it
             if engine == "qemu":
                 # the measure of how busy the machine is; what containers take is too little to be one
                 self.place.save({**self.place.state(), "boot_seconds": round(seconds["boot"], 1)})
+            if built is not None:
+                with _timed(seconds, "join"):
+                    self._join(spec, built)
         return self._result(True, before=before, seconds=seconds, notes=notes)
+
+    def _resume(self, spec: LabSpec, built: Kubernetes | None) -> bool:
+        """What nodes that run as they are wished for lack: cables, a control plane that has died. Whether there was something to do."""
+        self._wait(spec, self.place.state()["accel"], spec.boot_timeout)
+        changed = self._plug(spec)
+        if built is not None:
+            changed = not cluster.runs(self.place) or changed
+            cluster.start(self.place, spec, built, self.progress, self._alive)
+            self._join(spec, built)
+        return changed
+
+    def _start(self, spec: LabSpec, image: Image, built: Kubernetes | None, engine: str, notes: list[str]) -> str:
+        """Starts the nodes, and before them their control plane. What they are in the end."""
+        if engine == "container":
+            engine = self._start_containers(spec, image, notes)
+        if engine == "qemu":
+            require_tools(RUN_TOOLS)
+            prepare(self.place, spec, image, engine)
+            try:
+                way = self._start_control_plane(spec, built) if built is not None else None
+                lay_out(self.place, spec, image, engine)
+                self._start_with_accelerator(spec, image, notes, way)
+            except BaseException:
+                cluster.stop(self.place, keep=True)
+                raise
+        return engine
+
+    def _start_control_plane(self, spec: LabSpec, built: Kubernetes) -> tuple[str, str]:
+        """What QEMU has to know of the cluster, as `qemu_command` has it."""
+        ports = cluster.start(self.place, spec, built, self.progress, self._alive)
+        kubernetes = {"ports": ports, "disk": built.disk}
+        self.place.save({**self.place.state(), "kubernetes": kubernetes})
+        return built.disk, cluster.forwarding(ports[-1])
+
+    def _join(self, spec: LabSpec, built: Kubernetes) -> None:
+        names = [node.name for node in spec.nodes]
+        cluster.wait_until_joined(self.place, names, built, spec.boot_timeout, self.progress, self._alive)
+
+    def _as_wished(self, spec: LabSpec, image: Image) -> bool:
+        """Whether there is nothing to do."""
+        disk = None
+        if spec.kubernetes:
+            disk = cluster.cached_disk(spec.cache_dir, image)
+            if disk is None or not cluster.runs(self.place):
+                return False
+        return self.place.fits(spec, image, disk) and not self._other_cables(spec)
+
+    def _other_cables(self, spec: LabSpec) -> dict[str, dict[str, bool]]:
+        """Cables that are to be in where they are out, or out, by node."""
+        state = self.place.state()
+        if state.get("engine", "qemu") != "qemu":
+            return {}
+        there = state.get("cables", {})
+        wanted = {node.name: cables_of(node) for node in spec.nodes}
+        return {name: cables for name, cables in wanted.items() if there.get(name) != cables}
+
+    def _plug(self, spec: LabSpec) -> bool:
+        """Plugs cables in and out of nodes that run. Whether there was something to do."""
+        others = self._other_cables(spec)
+        for name, cables in others.items():
+            plug(self.place, name, cables)
+            state = self.place.state()
+            self.place.save({**state, "cables": {**state.get("cables", {}), name: cables}})
+            self.progress(f"{name}: cables are in of {', '.join(card for card in cables if cables[card]) or 'no card'}")
+        return bool(others)
 
     def _engine(self, spec: LabSpec, notes: list[str]) -> str:
         """What nodes are to be, and in a note why they are no containers where they could have been some."""
         if spec.engine == "qemu":
+            return "qemu"
+        if spec.kubernetes or any(node.hcas != NodePlan.hcas for node in spec.nodes):
+            if spec.engine == "container":
+                raise LabError("containers have no RDMA devices and no kubelet", "use engine: qemu, or auto")
             return "qemu"
         state = self.place.state()
         if spec.engine == "auto" and state.get("engine") == "qemu" and any(node.running for node in self.place.nodes()):
@@ -148,6 +236,7 @@ class Lab:
     def _start_containers(self, spec: LabSpec, image: Image, notes: list[str]) -> str:
         """Starts those nodes that do not run, and waits for all. What was started: `qemu` when nothing was, and may be then."""
         try:
+            prepare(self.place, spec, image, "container")
             lay_out(self.place, spec, image, "container")
             with guarded(self.place, [node.name for node in spec.nodes]):
                 bring_up(bridge_name(self.place.path))
@@ -176,8 +265,10 @@ class Lab:
         with locked(self.place.file(LOCK_FILE), self.progress, self._alive, "lab"):
             yield
 
-    def _start_with_accelerator(self, spec: LabSpec, image: Image, notes: list[str]) -> None:
-        """Starts and waits with KVM where it works, else with emulation."""
+    def _start_with_accelerator(
+        self, spec: LabSpec, image: Image, notes: list[str], way: tuple[str, str] | None
+    ) -> None:
+        """Starts and waits with KVM where it works, else with emulation. way: to a cluster, as `qemu_command` has it."""
         accels = [spec.accel] if spec.accel != "auto" else ["tcg"]
         if spec.accel == "auto":
             reason = kvm_trouble(image)
@@ -189,9 +280,7 @@ class Lab:
         for accel in accels:
             last = accel == accels[-1]
             try:
-                with guarded(self.place, [node.name for node in spec.nodes]):
-                    start_virtual_machines(self.place, spec, image, accel, self.progress)
-                    self._wait(spec, accel, spec.boot_timeout if last else min(90, spec.boot_timeout))
+                self._boot(spec, image, accel, spec.boot_timeout if last else min(90, spec.boot_timeout), notes, way)
                 return
             except LabError as exc:
                 stop_all(self.place)
@@ -205,6 +294,30 @@ class Lab:
                 stop_all(self.place)
                 raise
 
+    def _boot(
+        self,
+        spec: LabSpec,
+        image: Image,
+        accel: str,
+        timeout: float,
+        notes: list[str],
+        way: tuple[str, str] | None,
+    ) -> None:
+        """Starts the nodes and waits for them; twice again when one's kernel panics, which is told."""
+        for attempt in range(BOOTS):
+            try:
+                with guarded(self.place, [node.name for node in spec.nodes]):
+                    start_virtual_machines(self.place, spec, image, accel, self.progress, way)
+                    self._wait(spec, accel, timeout)
+                return
+            except Panicked as exc:
+                if attempt == BOOTS - 1:
+                    raise
+                text = str(exc).partition(".")[0]
+                notes.append(f"started again: {text}")
+                self.progress(f"lab: {text}; all nodes are started again ({attempt + 1} of {BOOTS - 1})")
+                stop_all(self.place)
+
     def absent(self, check: bool = False) -> LabResult:
         """Stops the nodes and removes what `present` has made in the directory."""
         before = [line_of(node) for node in self.place.nodes()]
@@ -215,6 +328,7 @@ class Lab:
             return self._result(True, before=before, after=[])
         with self._lock():
             stop_all(self.place)
+            cluster.stop(self.place)
             self.place.remove_files()
             # The lock last: who waits for it sees that it has gone, and takes a new one.
             with contextlib.suppress(FileNotFoundError):

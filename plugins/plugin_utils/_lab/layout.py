@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.cluster import join_files
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.container import (
     CONTAINER_DIRECTORIES,
     SETUP,
@@ -16,18 +17,24 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.container import 
     make_directories,
     unpack_configuration,
 )
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.control_plane import stop_control_plane
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.image import Image
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import read, run, write
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.nodes import NodePlan, config_archive
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.processes import stop_all
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.ssh import known_hosts, make_keypair, ssh_config
-from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.state import STATE_FORMAT, LabDirectory, LabSpec
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.state import (
+    CLUSTER_DIRECTORY,
+    STATE_FORMAT,
+    LabDirectory,
+    LabSpec,
+)
 
-__all__ = ["lay_out"]
+__all__ = ["lay_out", "prepare"]
 
 
-def lay_out(directory: LabDirectory, spec: LabSpec, image: Image, engine: str) -> None:
-    """Stops what runs, and lays out keys and disks. Disks are kept when the wish is the one that they were made for.
+def prepare(directory: LabDirectory, spec: LabSpec, image: Image, engine: str) -> None:
+    """Stops what runs, and removes what was made for another wish.
 
     Containers that run as they are wished for are left alone.
     """
@@ -36,10 +43,16 @@ def lay_out(directory: LabDirectory, spec: LabSpec, image: Image, engine: str) -
     if not (same and engine == "container"):
         stop_all(directory)
     if state and not same:
+        stop_control_plane(directory.file(CLUSTER_DIRECTORY))
         directory.remove_files()
     os.makedirs(directory.path, mode=0o700, exist_ok=True)
     # First of all: from now on `absent` knows what to remove.
-    directory.save(_first_state(spec, image, engine))
+    kept = {"kubernetes": state["kubernetes"]} if same and state.get("kubernetes") else {}
+    directory.save({**_first_state(spec, image, engine), **kept})
+
+
+def lay_out(directory: LabDirectory, spec: LabSpec, image: Image, engine: str) -> None:
+    """Lays out keys and disks in a directory that is prepared. Disks are kept when the wish is the one that they were made for."""
     client = directory.file("id_ed25519")
     make_keypair(client, "fabric.rdma lab")
     keys: dict[str, str] = {}
@@ -50,7 +63,8 @@ def lay_out(directory: LabDirectory, spec: LabSpec, image: Image, engine: str) -
         keys[node.name] = read(key + ".pub")
         texts = (read(key), keys[node.name], read(client + ".pub"))
         if engine == "qemu":
-            _lay_out_disks(directory, node, image, config_archive(node, spec.nodes, *texts))
+            more = join_files(directory, node) if spec.kubernetes else {}
+            _lay_out_disks(directory, node, image, config_archive(node, spec.nodes, *texts, more=more))
         elif directory.pid(node.name) is None:
             archive = config_archive(node, spec.nodes, *texts, management=link_local(node.index) + "/64")
             _lay_out_layers(directory, node, archive)

@@ -13,6 +13,7 @@ import time
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.image import Image
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.kubelet import KUBELET_PORT
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import LabError, find_tool
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.nodes import MANAGEMENT_ADDRESS, NodePlan, console_tail
 
@@ -20,7 +21,10 @@ __all__ = [
     "MACHINE",
     "TCG_ARGUMENTS",
     "TCG_CPU",
-    "fabric_links",
+    "Cable",
+    "cluster_disk",
+    "fabric_cables",
+    "fabric_cards",
     "fabric_netdevs",
     "is_our_process",
     "kernel_arguments",
@@ -31,6 +35,9 @@ __all__ = [
 # Measured with two emulated nodes on two cores: pc is ready some seconds before q35, one processor a node before two, and a processor
 # with four levels of page tables and without wide vectors ten seconds before one that has all that QEMU can emulate.
 MACHINE = "pc"
+
+# A network card whose network device is directly below its PCI function, where device plugins look; that of virtio-net is one deeper.
+CARD = "e1000e"
 TCG_CPU = "max,la57=off,-avx,-avx2,-erms,-smap,-smep,-pku,-xsave"
 
 # Without them, and with these arguments, a boot takes 26.5 s of processor time instead of 30.2 s. Under emulation "rep stos" and "rep movs"
@@ -38,23 +45,56 @@ TCG_CPU = "max,la57=off,-avx,-avx2,-erms,-smap,-smep,-pku,-xsave"
 TCG_ARGUMENTS = "clearcpuid=erms,rep_good init_on_alloc=0 hardened_usercopy=off randomize_kstack_offset=off psi=0 transparent_hugepage=never"
 
 
-def fabric_links(count: int) -> list[tuple[int, int]]:
-    """Which nodes are joined by a cable: all with the first one, whose QEMU has a hub when there are more than two."""
-    return [(0, other) for other in range(1, count)]
+class Cable(t.NamedTuple):
+    """What joins two network cards, or a card and the hub of its rail in the first node's QEMU. Ends are (node, card)."""
+
+    rail: int
+    # of the first node; None: its hub
+    card: int | None
+    other: tuple[int, int]
 
 
-def fabric_netdevs(index: int, count: int, descriptors: t.Sequence[int]) -> list[str]:
-    """QEMU's arguments for the network behind the second card (netdev `fabric`) of a node.
-
-    `descriptors` are the ends of this node's cables, in the order of `fabric_links`.
-    """
-    if count == 2 or (index > 0 and count > 2):
-        return ["-netdev", f"socket,id=fabric,fd={descriptors[0]}"]
-    result = ["-netdev", "hubport,id=fabric,hubid=0"]
-    for number, descriptor in enumerate(descriptors):
-        result += ["-netdev", f"socket,id=cable{number},fd={descriptor}"]
-        result += ["-netdev", f"hubport,id=port{number},hubid=0,netdev=cable{number}"]
+def fabric_cables(nodes: t.Sequence[NodePlan]) -> list[Cable]:
+    """The cables between QEMU processes, rail by rail: one between two cards, else one from each card to the hub of the first node."""
+    result: list[Cable] = []
+    for rail in sorted({hca.rail for node in nodes for _card, hca in node.cards}):
+        cards = [(node.index, card) for node in nodes for card, hca in node.cards if hca.rail == rail]
+        if len(cards) == 2 and cards[0][0] == 0 and cards[1][0] != 0:
+            result.append(Cable(rail, cards[0][1], cards[1]))
+        else:
+            result += [Cable(rail, None, each) for each in cards if each[0] != 0]
     return result
+
+
+def fabric_netdevs(node: NodePlan, cables: t.Sequence[Cable], descriptors: t.Sequence[int]) -> list[str]:
+    """QEMU's arguments for the networks behind the cards of a node (netdevs `fabric1` for eth1 and so on).
+
+    `descriptors` are this node's ends of the cables, in their order, of those that have an end here.
+    """
+    result: list[str] = []
+    mine = [cable for cable in cables if node.index in (0, cable.other[0])]
+    plugged = set()
+    for number, (cable, descriptor) in enumerate(zip(mine, descriptors, strict=True)):
+        if cable.other[0] == node.index or cable.card is not None:
+            card = cable.other[1] if cable.other[0] == node.index else cable.card
+            plugged.add(card)
+            result += ["-netdev", f"socket,id=fabric{card},fd={descriptor}"]
+        else:
+            result += ["-netdev", f"socket,id=cable{number},fd={descriptor}"]
+            result += ["-netdev", f"hubport,id=port{number},hubid={cable.rail},netdev=cable{number}"]
+    for card, hca in node.cards:
+        if card not in plugged:
+            result += ["-netdev", f"hubport,id=fabric{card},hubid={hca.rail}"]
+    return result
+
+
+def fabric_cards(node: NodePlan) -> list[str]:
+    """QEMU's arguments for these cards. They are PCI functions with a driver of their own, as HCAs are."""
+    return [
+        word
+        for card, _hca in node.cards
+        for word in ("-device", f"{CARD},id=card{card},netdev=fabric{card},mac={node.mac(card)},romfile=")
+    ]
 
 
 def _quoted(path: str) -> str:
@@ -71,20 +111,41 @@ def kernel_arguments(node: NodePlan, accel: str) -> str:
             f"systemd.hostname={node.name} systemd.machine_id={machine_id}",
             # Nothing here protects anything, and each costs time under emulation.
             "mitigations=off audit=0 selinux=0 apparmor=0 nowatchdog fsck.mode=skip",
-            "random.trust_cpu=on loglevel=5 systemd.show_status=1",
+            # A busy machine may have no time for the kernel's check of its timer, which ends in a panic.
+            "no_timer_check random.trust_cpu=on loglevel=5 systemd.show_status=1",
             *([] if accel == "kvm" else [TCG_ARGUMENTS]),
         ]
     )
 
 
+def cluster_disk(path: str) -> list[str]:
+    """QEMU's arguments for a disk that nodes share: the third."""
+    return [
+        *("-drive", f"file={_quoted(path)},if=none,id=cluster,format=raw,readonly=on,file.locking=off"),
+        *("-device", "virtio-blk-pci,drive=cluster"),
+    ]
+
+
 def qemu_command(
-    node: NodePlan, count: int, image: Image, directory: str, accel: str, port: int, descriptors: t.Sequence[int]
+    node: NodePlan,
+    image: Image,
+    directory: str,
+    accel: str,
+    ports: tuple[int, int],
+    fabric: t.Sequence[str],
+    monitor: int,
+    cluster: tuple[str, str] | None = None,
 ) -> list[str]:
     """The command that starts a node in the background.
 
-    `directory` is the node's own; `port` the one of 127.0.0.1 that leads to its SSH server. The management network reaches nothing but
-    this port (restrict=on).
+    `directory` is the node's own; `ports` those of 127.0.0.1 that lead to its SSH server and to its kubelet; `fabric` what `fabric_netdevs` says;
+    `monitor` the descriptor of a socket that listens for QEMU's monitor; `cluster` the disk of the nodes of a cluster, and the part of
+    an option that brings them to its API server. The management network reaches nothing but these ports and this server (restrict=on).
     """
+    disk, forwarding = cluster or ("", "")
+    port, kubelet = ports
+    if cluster is not None:
+        forwarding += f",hostfwd=tcp:127.0.0.1:{kubelet}-{MANAGEMENT_ADDRESS}:{KUBELET_PORT}"
     cpu = "host" if accel == "kvm" else TCG_CPU
     accelerator = "kvm" if accel == "kvm" else "tcg,thread=multi"
 
@@ -107,10 +168,15 @@ def qemu_command(
         *("-device", "virtio-blk-pci,drive=root"),
         *("-drive", f"file={path('config.tar')},if=none,id=config,format=raw,readonly=on"),
         *("-device", "virtio-blk-pci,drive=config"),
-        *("-netdev", f"user,id=management,restrict=on,hostfwd=tcp:127.0.0.1:{port}-{MANAGEMENT_ADDRESS}:22"),
+        *(cluster_disk(disk) if disk else ()),
+        *(
+            "-netdev",
+            f"user,id=management,restrict=on,hostfwd=tcp:127.0.0.1:{port}-{MANAGEMENT_ADDRESS}:22{forwarding}",
+        ),
         *("-device", f"virtio-net-pci,netdev=management,mac={node.mac(0)},romfile="),
-        *fabric_netdevs(node.index, count, descriptors),
-        *("-device", f"virtio-net-pci,netdev=fabric,mac={node.mac(1)},romfile="),
+        *fabric,
+        *fabric_cards(node),
+        *("-chardev", f"socket,id=monitor,fd={monitor},server=on,wait=off", "-mon", "chardev=monitor,mode=control"),
         *("-device", "virtio-rng-pci"),
         *("-daemonize", "-pidfile", os.path.join(directory, "qemu.pid")),
     ]

@@ -26,6 +26,7 @@ __all__ = [
     "OFFLINE_PACKAGES",
     "PACKAGES",
     "PATH_EXCLUDES",
+    "POD_PACKAGES",
     "REPOSITORY",
     "ImageRecipe",
     "default_recipe",
@@ -39,11 +40,13 @@ PACKAGES = [
     "apt",
     "ca-certificates",
     "containerd",
+    "containernetworking-plugins",
     "dbus",
     "ethtool",
     "iproute2",
     "iputils-ping",
     "kmod",
+    "mount",
     "netbase",
     "openssh-server",
     "pciutils",
@@ -93,6 +96,19 @@ OFFLINE_PACKAGES = [
     "busybox-static",
 ]
 
+# Of these, what is in the image of containers; their libraries that are in every root file system are found.
+POD_PACKAGES = [
+    "busybox-static",
+    "ibverbs-providers",
+    "ibverbs-utils",
+    "libibumad3",
+    "libibverbs1",
+    "libnl-3-200",
+    "libnl-route-3-200",
+    "librdmacm1",
+    "perftest",
+]
+
 # Files that no node of the lab reads. Drivers of hardware that QEMU's machine does not have are more than half of the kernel package;
 # network and InfiniBand drivers stay, since "is this module available" is a question that roles ask.
 PATH_EXCLUDES = [
@@ -131,17 +147,45 @@ _SETUP = """\
 #!/bin/sh
 # Makes this virtual machine the node that its configuration disk describes. Runs at every boot.
 set -eu
+known=$([ ! -e /etc/systemd/system/kubelet.service ] || echo yes)
 tar --extract --file=/dev/vdb --directory=/ --no-same-owner
 . /etc/fabric-rdma-lab.conf
 ip link set lo up
 ip link set eth0 up
 ip address replace "$LAB_MANAGEMENT_ADDRESS" dev eth0
 ip route replace default via "$LAB_GATEWAY" dev eth0
-ip link set eth1 up
-ip address replace "$LAB_FABRIC_ADDRESS" dev eth1
+# Cards of one network may be several on a node: each answers for itself, and none of them without a cable.
+for setting in arp_ignore=1 arp_announce=2 ignore_routes_with_linkdown=1; do
+  echo "${setting#*=}" >"/proc/sys/net/ipv4/conf/all/${setting%=*}"
+done
+modprobe e1000e
 modprobe rdma_rxe
-rdma link show rxe0/1 >/dev/null 2>&1 || rdma link add rxe0 type rxe netdev eth1
-rdma link show rxe0/1 >/run/fabric-rdma-lab
+insmod /usr/local/lib/fabric-rdma-lab/fabric_lab_pci.ko 2>/dev/null || [ -d /sys/module/fabric_lab_pci ] ||
+  echo "fabric.rdma lab: RDMA devices stay outside the PCI tree" >/dev/console
+printf '%s\n' "$LAB_HCAS" | while read -r hca netdev address cards; do
+  for card in $cards; do
+    if [ "$card" != "$netdev" ]; then
+      modprobe bonding max_bonds=0
+      [ -e "/sys/class/net/$netdev" ] || ip link add "$netdev" type bond mode active-backup miimon 100
+      ip link set "$card" master "$netdev"
+    fi
+    ip link set "$card" up
+  done
+  ip link set "$netdev" up
+  ip address replace "$address" dev "$netdev"
+  rdma link show "$hca/1" >/dev/null 2>&1 || rdma link add "$hca" type rxe netdev "$netdev"
+  # below the function of its network card, or of the first one of a bond
+  [ ! -d /sys/module/fabric_lab_pci ] || echo "$hca ${cards%% *}" >/sys/module/fabric_lab_pci/parameters/move
+  rdma link show "$hca/1"
+done >/run/fabric-rdma-lab.devices
+mv /run/fabric-rdma-lab.devices /run/fabric-rdma-lab
+if [ -n "$LAB_KUBERNETES" ]; then
+  mkdir -p /opt/kubernetes
+  mountpoint --quiet /opt/kubernetes || mount -o ro /dev/vdc /opt/kubernetes
+  # in the order of its unit, when its time has come
+  [ -n "$known" ] || systemctl daemon-reload
+  systemctl start --no-block kubelet.service
+fi
 echo "fabric.rdma lab: $LAB_NAME is set up" >/dev/console
 # From here on only emergencies go to the console, so that its log file cannot grow without bound.
 echo 1 >/proc/sys/kernel/printk
@@ -151,8 +195,9 @@ _SETUP_UNIT = """\
 [Unit]
 Description=Set up this node of the fabric.rdma lab
 DefaultDependencies=no
-After=local-fs.target systemd-tmpfiles-setup.service
-Before=network-pre.target network.target ssh.service ssh.socket shutdown.target
+# Devices are where they belong before modules come that make files for them, and after those that were there have been told to udev.
+After=local-fs.target systemd-tmpfiles-setup.service systemd-udev-trigger.service
+Before=systemd-modules-load.service network-pre.target network.target ssh.service ssh.socket shutdown.target
 Wants=network-pre.target
 Conflicts=shutdown.target
 
@@ -208,6 +253,9 @@ if _compile is not None:
     % BYTECODE_DIRECTORY
 )
 
+# Where the lab's kernel module is.
+_MODULE = "usr/local/lib/fabric-rdma-lab"
+
 # Path in the image -> (mode, content).
 FILES: dict[str, tuple[int, str]] = {
     "usr/local/sbin/fabric-rdma-lab-setup": (0o755, _SETUP),
@@ -220,10 +268,14 @@ FILES: dict[str, tuple[int, str]] = {
         "HostKey /etc/ssh/ssh_host_ed25519_key\nPermitRootLogin prohibit-password\nPasswordAuthentication no\nUseDNS no\n"
         "PrintMotd no\nPrintLastLog no\n",
     ),
-    # What the root file system is on, and the network cards: with both in the initrd, eth0 and eth1 exist before systemd starts.
+    # What the root file system is on, and the first network card: with both in the initrd, it is eth0 before the others are there.
     "etc/initramfs-tools/modules": (0o644, "virtio_pci\nvirtio_blk\nvirtio_net\next4\n"),
     "etc/initramfs-tools/conf.d/lab": (0o644, "MODULES=list\nFSTYPE=ext4\nRESUME=none\n"),
     "etc/hosts": (0o644, "127.0.0.1 localhost\n"),
+    # With an interrupt for each purpose, QEMU's card does not tell the driver that its cable was pulled out.
+    "etc/modprobe.d/lab.conf": (0o644, "options e1000e IntMode=1,1,1,1,1,1,1,1\n"),
+    # RDMA devices keep the names that the lab gives them.
+    "etc/udev/rules.d/60-rdma-persistent-naming.rules": (0o644, "# left empty\n"),
     "usr/lib/python3/dist-packages/fabric_rdma_lab_bytecode.py": (0o644, BYTECODE),
     "usr/lib/python3/dist-packages/fabric_rdma_lab_bytecode.pth": (0o644, "import fabric_rdma_lab_bytecode\n"),
     # Several emulated nodes on a busy machine may take minutes for what takes seconds elsewhere.
@@ -317,6 +369,43 @@ if [ -e "$root/sbin/start-stop-daemon.REAL" ]; then
     mv "$root/sbin/start-stop-daemon.REAL" "$root/sbin/start-stop-daemon"
 fi
 
+# What containers of tests are made of: the RDMA user space of the image's own release on a static shell, for root and for a user.
+pod="$root/tmp/pod"
+mkdir -p "$pod/bin" "$pod/etc" "$pod/tmp" "$pod/usr/share/misc"
+chmod 1777 "$pod/tmp"
+for name in @POD@; do
+    dpkg-deb --fsys-tarfile "$root@REPOSITORY@/${name}"_*.deb | tar --extract --directory="$pod" --exclude=./usr/share
+done
+find "$pod/usr/lib" -path '*/libibverbs/*' ! -name 'librxe-*' ! -type d -delete
+find "$pod/etc/libibverbs.d" ! -name rxe.driver -type f -delete
+libraries=/$(cd "$pod" && echo usr/lib/*-linux-gnu)
+chroot "$root" find /tmp/pod/usr/bin "/tmp/pod$libraries/libibverbs" -name '*ib*' -type f -print0 |
+    chroot "$root" env LD_LIBRARY_PATH="/tmp/pod$libraries:/tmp/pod/lib/${libraries##*/}" \\
+    xargs -0 ldd >"$root/tmp/libraries"
+if grep 'not found' "$root/tmp/libraries"; then exit 1; fi
+awk '{ for (i = 1; i <= NF; i++) if ($i ~ /^[/]/) print $i }' "$root/tmp/libraries" | sort -u | while read -r library; do
+    case "$library" in /tmp/pod/*) ;; *)
+        mkdir -p "$pod/$(dirname "$library")"
+        cp -L "$root/$library" "$pod/$library"
+        ;;
+    esac
+done
+cp "$root/usr/share/misc/pci.ids" "$pod/usr/share/misc/"
+printf 'root:x:0:0:root:/:/bin/sh\nuser:x:1000:1000:user:/tmp:/bin/sh\n' >"$pod/etc/passwd"
+printf 'root:x:0:\nuser:x:1000:\n' >"$pod/etc/group"
+chroot "$pod" /bin/busybox --install -s /bin
+tar --create --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --directory="$pod" . >"/proc/self/fd/$LAB_FD_POD"
+rm -rf "$pod" "$root/tmp/libraries"
+
+# The module that hangs Soft-RoCE devices below a PCI function, built with the headers of the image's kernel, which do not stay.
+kernel=$(cd "$root/lib/modules" && echo *)
+for deb in "$root@REPOSITORY@"/linux-headers-*.deb "$root@REPOSITORY@"/linux-kbuild-*.deb; do
+    [ ! -e "$deb" ] || dpkg-deb --fsys-tarfile "$deb" | tar --extract --directory="$root" --keep-directory-symlink
+done
+chroot "$root" make --silent -C "/lib/modules/$kernel/build" M=/usr/local/lib/fabric-rdma-lab modules
+find "$root/usr/local/lib/fabric-rdma-lab" -mindepth 1 ! -name '*.ko' ! -name '*.c' -delete
+rm -rf "$root"/usr/src/linux-* "$root"/usr/lib/linux-kbuild-* "$root/lib/modules/$kernel/build" "$root/lib/modules/$kernel/source"
+
 # Nodes are booted with the kernel and the initrd beside the image: an initrd made on a node would never be used.
 chroot "$root" update-initramfs -u -k all
 cat "$root"/boot/vmlinuz-* >"/proc/self/fd/$LAB_FD_KERNEL"
@@ -344,6 +433,7 @@ class ImageRecipe:
     kernel_package: str
     packages: tuple[str, ...]
     offline_packages: tuple[str, ...]
+    pod_packages: tuple[str, ...] = tuple(POD_PACKAGES)
     path_excludes: tuple[str, ...] = tuple(PATH_EXCLUDES)
     masked_units: tuple[str, ...] = tuple(MASKED_UNITS)
     masked_generators: tuple[str, ...] = tuple(MASKED_GENERATORS)
@@ -364,13 +454,16 @@ class ImageRecipe:
             self.hook.replace("@MASKED@", " ".join(self.masked_units))
             .replace("@GENERATORS@", " ".join(self.masked_generators))
             .replace("@OFFLINE@", " ".join(self.offline_packages))
+            .replace("@POD@", " ".join(self.pod_packages))
             .replace("@STANZAS@", packages_stanza_script())
             .replace("@REPOSITORY@", REPOSITORY)
         )
 
 
-def default_recipe(suite: str, sources: t.Sequence[AptSource], os_release: t.Mapping[str, str]) -> ImageRecipe:
-    """The recipe of the lab's image for a suite."""
+def default_recipe(
+    suite: str, sources: t.Sequence[AptSource], os_release: t.Mapping[str, str], module: t.Mapping[str, str]
+) -> ImageRecipe:
+    """The recipe of the lab's image for a suite. module: the files that its kernel module is built from, by their names."""
     ubuntu = os_release.get("ID") == "ubuntu"
     components = tuple(
         sorted({component for source in sources if source.suite == suite for component in source.components})
@@ -383,6 +476,7 @@ def default_recipe(suite: str, sources: t.Sequence[AptSource], os_release: t.Map
         packages=tuple(PACKAGES),
         # Headers of the very kernel in the image: both come from the same look at the archive.
         offline_packages=(*OFFLINE_PACKAGES, "linux-headers-" + flavour),
+        files={**FILES, **{f"{_MODULE}/{name}": (0o644, text) for name, text in module.items()}},
     )
 
 

@@ -17,6 +17,7 @@ import subprocess
 import time
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.cluster import tell_ports
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.container import (
     bridge_name,
     container_command,
@@ -33,8 +34,13 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import (
     run,
     write,
 )
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.monitor import cables_of, listen, plug
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.nodes import NodePlan
-from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.qemu import fabric_links, qemu_command
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.qemu import (
+    fabric_cables,
+    fabric_netdevs,
+    qemu_command,
+)
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.ssh import ssh_config
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.state import LabDirectory, LabSpec
 
@@ -71,27 +77,37 @@ def start_container(directory: LabDirectory, node: NodePlan, image: Image) -> No
 
 
 def start_virtual_machines(
-    directory: LabDirectory, spec: LabSpec, image: Image, accel: str, progress: Progress
+    directory: LabDirectory,
+    spec: LabSpec,
+    image: Image,
+    accel: str,
+    progress: Progress,
+    cluster: tuple[str, str] | None = None,
 ) -> None:
-    """Starts all nodes, with the cables between them."""
+    """Starts all nodes, with the cables between them. cluster: as `qemu_command` has it."""
     state = directory.state()
     state["accel"] = accel
-    ports: dict[str, int] = {}
+    ports: dict[str, tuple[int, int]] = {}
+    cables = fabric_cables(spec.nodes)
     with contextlib.ExitStack() as stack:
         ends: list[list[int]] = [[] for _node in spec.nodes]
-        for one, other in fabric_links(len(spec.nodes)):
+        for cable in cables:
             # One datagram is one frame. A stream has been seen to lose its place between two frames after some 80 MB of
             # RoCE traffic, and then nothing arrives any more.
             pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-            for index, end in zip((one, other), pair, strict=True):
+            for index, end in zip((0, cable.other[0]), pair, strict=True):
                 stack.callback(end.close)
                 ends[index].append(end.fileno())
         for node in spec.nodes:
-            ports[node.name] = _start_virtual_machine(directory, spec, node, image, accel, ends[node.index])
+            fabric = fabric_netdevs(node, cables, ends[node.index])
+            ports[node.name] = _start_virtual_machine(directory, node, image, accel, fabric, ends[node.index], cluster)
     for entry in state["nodes"]:
-        entry["port"] = ports[entry["name"]]
+        entry["port"] = ports[entry["name"]][0]
+    state["cables"] = {node.name: cables_of(node) for node in spec.nodes}
     directory.save(state)
-    places = {name: ("127.0.0.1", port) for name, port in ports.items()}
+    places = {name: ("127.0.0.1", port) for name, (port, _kubelet) in ports.items()}
+    if cluster is not None:
+        tell_ports(directory, {node.address: ports[node.name][1] for node in spec.nodes})
     write(directory.file("ssh_config"), ssh_config(spec.nodes, places, directory.path))
     progress(
         "lab: started %s with %s"
@@ -100,18 +116,30 @@ def start_virtual_machines(
 
 
 def _start_virtual_machine(
-    directory: LabDirectory, spec: LabSpec, node: NodePlan, image: Image, accel: str, descriptors: t.Sequence[int]
-) -> int:
+    directory: LabDirectory,
+    node: NodePlan,
+    image: Image,
+    accel: str,
+    fabric: t.Sequence[str],
+    descriptors: t.Sequence[int],
+    cluster: tuple[str, str] | None,
+) -> tuple[int, int]:
+    """Starts a node, with the cables out that are to be. The ports of its SSH server and of its kubelet."""
     own = directory.file(node.name)
     for attempt in range(5):
-        port = free_port()
+        port, kubelet = free_port(), free_port()
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(own, "console.log"))
-        command = qemu_command(node, len(spec.nodes), image, own, accel, port, descriptors)
-        try:
-            run(command, f"starting {node.name}", pass_fds=descriptors)
-            return port
-        except LabError as exc:
-            if "host forwarding" not in str(exc) or attempt == 4:
-                raise
+        with listen(own) as monitor:
+            command = qemu_command(node, image, own, accel, (port, kubelet), fabric, monitor.fileno(), cluster)
+            try:
+                run(command, f"starting {node.name}", pass_fds=[*descriptors, monitor.fileno()])
+            except LabError as exc:
+                if "host forwarding" not in str(exc) or attempt == 4:
+                    raise
+                continue
+        out = {card: plugged for card, plugged in cables_of(node).items() if not plugged}
+        if out:
+            plug(directory, node.name, out)
+        return port, kubelet
     raise AssertionError("unreachable")

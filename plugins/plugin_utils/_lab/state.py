@@ -22,13 +22,24 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import La
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.nodes import NodePlan, console_tail
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.qemu import is_our_process
 
-__all__ = ["LOCK_FILE", "STATE_FORMAT", "LabDirectory", "LabResult", "LabSpec", "NodeStatus", "line_of"]
+__all__ = [
+    "CLUSTER_DIRECTORY",
+    "LOCK_FILE",
+    "STATE_FORMAT",
+    "LabDirectory",
+    "LabResult",
+    "LabSpec",
+    "NodeStatus",
+    "line_of",
+]
 
 STATE_FORMAT = 1
 
 # Exists in every lab directory and says that its content is ours to remove.
 STATE_FILE = "state.json"
 LOCK_FILE = "lock"
+# Of the control plane, which makes and removes it.
+CLUSTER_DIRECTORY = "control-plane"
 TOP_FILES = ("ssh_config", "known_hosts", "id_ed25519", "id_ed25519.pub", STATE_FILE)
 
 NODE_FILES = (
@@ -37,6 +48,7 @@ NODE_FILES = (
     "console.log",
     "qemu.pid",
     "qemu.log",
+    "monitor.sock",
     "container.pid",
     # of systemd-nspawn, when it was killed
     ".#root.lck",
@@ -55,11 +67,15 @@ class LabSpec:
     accel: str = "auto"
     boot_timeout: int = 600
     engine: str = "qemu"
+    kubernetes: bool = False
 
     def key(self, image: Image) -> str:
-        """Changes when running nodes do not fit the wish any more."""
+        """Changes when running nodes do not fit the wish any more. Cables can be changed while they run."""
         nodes = [asdict(node) for node in self.nodes]
-        text = json.dumps([STATE_FORMAT, image.key, self.accel, self.engine, nodes], sort_keys=True)
+        for hca in [hca for node in nodes for hca in node["hcas"]]:
+            del hca["cable"]
+        wish = [STATE_FORMAT, image.key, self.accel, self.engine, nodes, self.kubernetes]
+        text = json.dumps(wish, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -85,6 +101,7 @@ class LabResult:
     engine: str | None = None
     accel: str | None = None
     image: str | None = None
+    kubeconfig: str | None = None
     notes: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     before: list[str] = field(default_factory=list)
@@ -152,9 +169,11 @@ class LabDirectory:
             )
         return result
 
-    def fits(self, spec: LabSpec, image: Image) -> bool:
-        """Whether all runs as it is wished for."""
-        return self.state().get("spec") == spec.key(image) and all(node.running for node in self.nodes())
+    def fits(self, spec: LabSpec, image: Image, disk: str | None = None) -> bool:
+        """Whether all nodes run as they are wished for. disk: what they have of a cluster."""
+        state = self.state()
+        same = state.get("spec") == spec.key(image) and (state.get("kubernetes") or {}).get("disk") == disk
+        return same and all(node.running for node in self.nodes())
 
     def refuse_foreign(self) -> None:
         """What is not a lab is not ours to write to."""

@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import json
+import socket
+import threading
 import typing as t
 from pathlib import Path
 
@@ -25,6 +28,8 @@ NODES = plan_nodes(2, 1024, 1)
 DEBIAN = {"ID": "debian", "VERSION_CODENAME": "bookworm"}
 TRIXIE = {"ID": "debian", "VERSION_CODENAME": "trixie"}
 UBUNTU = {"ID": "ubuntu", "VERSION_CODENAME": "noble"}
+MODULE = {"lab.c": "int lab;\n"}
+MEGABYTE = bytes(range(256)) * 4096
 KEY = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 
@@ -51,4 +56,21 @@ def source(suite: str, signed_by: str | None = KEY, components: tuple[str, ...] 
 
 
 def recipe(**changes: t.Any) -> ImageRecipe:
-    return dataclasses.replace(default_recipe("bookworm", [source("bookworm")], DEBIAN), **changes)
+    return dataclasses.replace(default_recipe("bookworm", [source("bookworm")], DEBIAN, MODULE), **changes)
+
+
+@contextlib.contextmanager
+def echo() -> t.Iterator[int]:
+    """Sends back what it gets, until nothing more comes. Its port."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _address = listening.accept()
+                    with connection:
+                        while data := connection.recv(1 << 16):
+                            connection.sendall(data)
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield int(listening.getsockname()[1])

@@ -233,6 +233,8 @@ def test_keys_are_made_once_and_for_their_owner_alone(tmp_path: Path) -> None:
         "etcd.crt",
         "etcd.key",
         "kubeconfig",
+        "kubelet-client.crt",
+        "kubelet-client.key",
         "sa.key",
         "tokens.csv",
     }

@@ -93,7 +93,7 @@ def test_what_the_hook_writes_is_the_image_and_nobody_writes_to_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The hook comes in the environment, and so do the descriptors that it writes to, whoever opens them again."""
-    names = ("DISK", "KERNEL", "INITRD", "MANIFEST")
+    names = ("DISK", "KERNEL", "INITRD", "POD", "MANIFEST")
     script = f'test -n "${HOOK_VARIABLE}"\n' + "".join(
         f'echo {name} >"/proc/self/fd/$LAB_FD_{name}"\n' for name in names
     )
@@ -101,8 +101,8 @@ def test_what_the_hook_writes_is_the_image_and_nobody_writes_to_it(
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     cache = tmp_path / "cache"
     image = build_image(str(cache), recipe(), [], lambda _text: None, lambda: None)
-    paths = [Path(path) for path in (image.disk, image.kernel, image.initrd, image.manifest)]
-    assert [path.read_text() for path in paths[1:]] == ["KERNEL\n", "INITRD\n", "MANIFEST\n"]
+    paths = [Path(path) for path in (image.disk, image.kernel, image.initrd, image.pod, image.manifest)]
+    assert [path.read_text() for path in paths[1:]] == ["KERNEL\n", "INITRD\n", "POD\n", "MANIFEST\n"]
     assert paths[0].read_bytes()[:5] == b"DISK\n"
     assert {path.stat().st_mode & 0o777 for path in paths} == {0o444}
     assert sorted(path.name for path in Path(image.directory).iterdir()) == sorted(

@@ -8,15 +8,20 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+import typing as t
 from pathlib import Path
 
 import pytest
 
 from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab import lab
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.cluster import Kubernetes
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.lab import Lab
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import LabError
-from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._lab.samples import a_lab, spec
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.nodes import plan_nodes
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.state import STATE_FORMAT, LabSpec
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.waiting import Panicked
+from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._lab.samples import IMAGE, a_lab, spec
 
 
 def test_absent_leaves_a_foreign_process_and_foreign_files_alone(tmp_path: Path) -> None:
@@ -71,3 +76,81 @@ def test_an_engine_that_does_not_work_is_told(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(lab, "container_trouble", lambda: None)
     assert mine._engine(spec(tmp_path, engine="auto"), notes) == "container"
     assert len(notes) == 1
+
+
+@pytest.mark.parametrize(
+    "changes", [{"kubernetes": True}, {"nodes": plan_nodes([{"name": "lab1", "hcas": ["mlx5_0"]}], 1024, 1)}]
+)
+def test_containers_are_no_nodes_of_a_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, t.Any]
+) -> None:
+    monkeypatch.setattr(lab, "container_trouble", lambda: None)
+    mine = Lab(str(tmp_path), pytest.fail)
+    assert mine._engine(spec(tmp_path, engine="auto", **changes), []) == "qemu"
+    with pytest.raises(LabError, match="containers have no RDMA devices and no kubelet; use engine: qemu, or auto"):
+        mine._engine(spec(tmp_path, engine="container", **changes), [])
+
+
+@pytest.mark.parametrize("panics", [0, 1, 2, 3])
+def test_a_guest_that_panics_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, panics: int) -> None:
+    """Twice, and it is said. A guest cannot be made to do it at will."""
+    started: list[str] = []
+    monkeypatch.setattr(lab, "start_virtual_machines", lambda *_all: started.append("start"))
+    monkeypatch.setattr(lab, "stop_all", lambda _place: started.append("stop"))
+    told: list[str] = []
+    mine = Lab(str(tmp_path), told.append)
+
+    def wait(*_all: object) -> None:
+        if started.count("start") <= panics:
+            raise Panicked("lab1 did not come up with tcg: its kernel panicked. Last lines")
+
+    monkeypatch.setattr(mine, "_wait", wait)
+    notes: list[str] = []
+    wish = spec(tmp_path, accel="tcg")
+    if panics < 3:
+        mine._start_with_accelerator(wish, IMAGE, notes, None)
+    else:
+        with pytest.raises(LabError, match=r"its kernel panicked(.|\n)*All nodes have been stopped"):
+            mine._start_with_accelerator(wish, IMAGE, notes, None)
+    assert started.count("start") == min(panics, 2) + 1
+    assert started.count("stop") == panics
+    assert notes == ["started again: lab1 did not come up with tcg: its kernel panicked"] * min(panics, 2)
+    assert len(told) == min(panics, 2)
+
+
+def test_cables_are_changed_while_nodes_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are not as they are to be, and no others. (That the kernel sees it is molecule's to prove.)"""
+    plugged: list[tuple[str, dict[str, bool]]] = []
+    monkeypatch.setattr(lab, "plug", lambda _place, name, cables: plugged.append((name, dict(cables))))
+
+    def wish(cable: bool) -> LabSpec:
+        hcas = ["mlx5_0", {"name": "mlx5_1", "cable": cable, "bond": True}]
+        return spec(tmp_path, nodes=plan_nodes([{"name": "lab1", "hcas": hcas}, "lab2"], 1024, 1))
+
+    assert wish(True).key(IMAGE) == wish(False).key(IMAGE)
+    told: list[str] = []
+    mine = Lab(str(tmp_path), told.append)
+    both = {"card1": True, "card2": True, "card3": True}
+    mine.place.save({"format": STATE_FORMAT, "engine": "qemu", "cables": {"lab1": both, "lab2": {"card1": True}}})
+    assert (mine._plug(wish(True)), plugged) == (False, [])
+    assert mine._plug(wish(False))
+    assert plugged == [("lab1", {"card1": True, "card2": False, "card3": False})]
+    assert told == ["lab1: cables are in of card1"]
+    assert not mine._plug(wish(False))
+
+
+def test_no_control_plane_is_left_of_nodes_that_did_not_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[bool] = []
+    monkeypatch.setattr(lab.cluster, "start", lambda *_all: (1, 2, 3))
+    monkeypatch.setattr(lab.cluster, "stop", lambda _place, keep: ended.append(keep))
+    monkeypatch.setattr(lab, "require_tools", lambda _names: None)
+
+    def fail(*_all: object) -> None:
+        raise LabError("no space left")
+
+    monkeypatch.setattr(lab, "lay_out", fail)
+    wish = spec(tmp_path / "lab", kubernetes=True)
+    with pytest.raises(LabError, match="no space left"):
+        Lab(wish.directory, pytest.fail)._start(wish, IMAGE, Kubernetes({}, "/disk"), "qemu", [])
+    # its data stays for the next attempt
+    assert ended == [True]

@@ -8,15 +8,21 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.layout import lay_out
-from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.state import LabDirectory
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.image import Image
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.layout import lay_out, prepare
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.state import LabDirectory, LabSpec
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._lab.samples import IMAGE, spec
+
+
+def prepared(directory: LabDirectory, wish: LabSpec, image: Image, engine: str) -> None:
+    prepare(directory, wish, image, engine)
+    lay_out(directory, wish, image, engine)
 
 
 def test_what_a_node_has_written_is_kept_while_the_wish_is_the_same(tmp_path: Path) -> None:
     directory = LabDirectory(str(tmp_path / "lab"))
     wish = spec(Path(directory.path), engine="container")
-    lay_out(directory, wish, IMAGE, "container")
+    prepared(directory, wish, IMAGE, "container")
     state = directory.state()
     assert [(node["name"], node["port"]) for node in state["nodes"]] == [("lab1", 22), ("lab2", 22)]
     hosts = Path(directory.file("known_hosts")).read_text()
@@ -24,11 +30,11 @@ def test_what_a_node_has_written_is_kept_while_the_wish_is_the_same(tmp_path: Pa
     upper = Path(directory.node_path("lab1", "upper"))
     assert (upper / "etc/hostname").read_text() == "lab1\n"
     (upper / "word").write_text("kept")
-    lay_out(directory, wish, IMAGE, "container")
+    prepared(directory, wish, IMAGE, "container")
     assert (upper / "word").read_text() == "kept"
     assert Path(directory.file("known_hosts")).read_text() == hosts
     # another wish: other nodes
-    lay_out(directory, spec(Path(directory.path), engine="container", accel="tcg"), IMAGE, "container")
+    prepared(directory, spec(Path(directory.path), engine="container", accel="tcg"), IMAGE, "container")
     assert not (upper / "word").exists()
     assert json.loads(Path(directory.file("state.json")).read_text())["spec"] != state["spec"]
 
@@ -38,10 +44,10 @@ def test_the_disk_of_a_virtual_machine_lies_over_the_image(tmp_path: Path) -> No
     with open(image.disk, "wb") as stream:
         stream.truncate(1 << 20)
     directory = LabDirectory(str(tmp_path / "lab"))
-    lay_out(directory, spec(Path(directory.path)), image, "qemu")
+    prepared(directory, spec(Path(directory.path)), image, "qemu")
     disk = Path(directory.node_path("lab1", "disk.qcow2"))
     assert image.disk.encode() in disk.read_bytes()
     made = disk.stat().st_ino
-    lay_out(directory, spec(Path(directory.path)), image, "qemu")
+    prepared(directory, spec(Path(directory.path)), image, "qemu")
     assert disk.stat().st_ino == made
     assert directory.state()["nodes"][0]["port"] == 0

@@ -33,6 +33,23 @@ def test_a_node_may_differ() -> None:
     assert (node.address, node.mac(0), node.mac(1)) == ("198.51.100.1", "52:54:00:fa:00:01", "52:54:00:fa:01:01")
 
 
+def test_hcas() -> None:
+    """Two cards of one network, of which one has its cable out, a bond, and a card of another network."""
+    bond = {"name": "mlx5_bond_0", "bond": True}
+    wishes = ["mlx5_0", {"name": "mlx5_1", "cable": "no"}, bond, {"name": "mlx5_2", "rail": "1"}]
+    (_first, node) = plan_nodes(["a", {"name": "b", "hcas": wishes}], 1024, 1)
+    assert [(hca.name, hca.netdev, node.address_of(hca), hca.cable, list(hca.cards)) for hca in node.hcas] == [
+        ("mlx5_0", "eth1", "198.51.100.2", True, [1]),
+        ("mlx5_1", "eth2", "198.51.100.34", False, [2]),
+        ("mlx5_bond_0", "bond0", "198.51.100.66", True, [3, 4]),
+        ("mlx5_2", "eth5", "198.18.1.2", True, [5]),
+    ]
+    data = config_archive(node, [node], "", "", "")
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        text = t.cast(t.IO[bytes], archive.extractfile("etc/fabric-rdma-lab.conf")).read().decode()
+    assert "mlx5_bond_0 bond0 198.51.100.66/24 eth3 eth4\n" in text
+
+
 @pytest.mark.parametrize(
     ("value", "message"),
     [
@@ -52,6 +69,19 @@ def test_a_node_may_differ() -> None:
         ([{"name": "a", "ram": 1}], "nodes[0] has the unknown keys ram"),
         ([{"name": "a", "cpus": 0}], "nodes[0].cpus is 0: give a whole number from 1 to 64"),
         ([{"name": "a", "memory_mib": "1G"}], "nodes[0].memory_mib is '1G'"),
+        ([{"name": "a", "hcas": []}], "nodes[0].hcas is []: give a list of 1 to 7 names"),
+        ([{"name": "a", "hcas": "mlx5_0"}], "nodes[0].hcas is 'mlx5_0': give a list"),
+        ([{"name": "a", "hcas": ["mlx5_0"] * 8}], "nodes[0].hcas is ["),
+        ([{"name": "a", "hcas": ["x", "x"]}], "nodes[0].hcas[1].name is 'x', and so is an earlier one"),
+        ([{"name": "a", "hcas": [1]}], "nodes[0].hcas[0] is 1: give a name"),
+        ([{"name": "a", "hcas": ["0"]}], "nodes[0].hcas[0].name is '0'"),
+        ([{"name": "a", "hcas": ["x y"]}], "nodes[0].hcas[0].name is 'x y'"),
+        ([{"name": "a", "hcas": [{"name": "x", "link": "up"}]}], "nodes[0].hcas[0] has the unknown keys link"),
+        (
+            [{"name": "a", "hcas": [{"name": "x", "cable": "out"}]}],
+            "nodes[0].hcas[0].cable is 'out': give true or false",
+        ),
+        ([{"name": "a", "hcas": [{"name": "x", "rail": 256}]}], "nodes[0].hcas[0].rail is 256"),
     ],
 )
 def test_wrong_nodes_are_named(value: object, message: str) -> None:

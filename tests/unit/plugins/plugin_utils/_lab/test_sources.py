@@ -138,7 +138,7 @@ def test_ubuntu_keeps_its_release() -> None:
     archive = source("noble", "/usr/share/keyrings/ubuntu-archive-keyring.gpg", components)
     suite, sources = choose_sources([archive, source("jammy", None)], UBUNTU)
     assert (suite, sources) == ("noble", [archive])
-    recipe = default_recipe(suite, sources, UBUNTU)
+    recipe = default_recipe(suite, sources, UBUNTU, {})
     assert (recipe.kernel_package, recipe.components) == ("linux-image-generic", components)
 
 

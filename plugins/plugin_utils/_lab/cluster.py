@@ -1,0 +1,288 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The lab as a Kubernetes cluster: a control plane on the controller, a kubelet on each node. Private to the collection.
+
+What nodes run comes on a disk that they share, read-only: one program and the images of containers. It is made once and kept in the cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+import shutil
+import sys
+import tempfile
+import time
+import typing as t
+from dataclasses import dataclass
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import DEVICE_PLUGIN, DIGESTS
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.archives import ContainerImage, layer_of, write_images
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.control_plane import (
+    CLIENT_CERTIFICATE,
+    ControlPlane,
+    control_plane_runs,
+    free_ports,
+    start_control_plane,
+    stop_control_plane,
+    tokens_of,
+)
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.egress import PORTS_FILE
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.golang import DEVICE_PLUGIN as DEVICE_PLUGIN_PROGRAM
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.golang import (
+    KUBERNETES,
+    device_plugin_program,
+    kubernetes_programs,
+)
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.image import Image
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.kubelet import (
+    API_ADDRESS,
+    API_PORT,
+    IMPORT_SCRIPT,
+    KUBELET_PORT,
+    kubelet_files,
+    kubelet_user,
+)
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import (
+    Alive,
+    LabError,
+    Progress,
+    locked,
+    read,
+    run,
+    write,
+)
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.nodes import NodePlan
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.state import CLUSTER_DIRECTORY, LabDirectory, LabSpec
+
+__all__ = [
+    "POD_IMAGE",
+    "Kubernetes",
+    "build_kubernetes",
+    "cached_disk",
+    "forwarding",
+    "join_files",
+    "kubeconfig_of",
+    "runs",
+    "start",
+    "stop",
+    "tell_ports",
+    "wait_until_joined",
+]
+
+# What tests run: a shell and perftest. It is the runtime's pause image, too.
+POD_IMAGE = "localhost/fabric-rdma-lab:1"
+_PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet")
+
+
+@dataclass(frozen=True)
+class Kubernetes:
+    """What a cluster is made of, built."""
+
+    programs: t.Mapping[str, str]
+    disk: str
+
+
+def build_kubernetes(cache_dir: str, image: Image, progress: Progress, alive: Alive) -> Kubernetes:
+    """Everything that a cluster runs, built where it is not in the cache. Takes 5 to 15 minutes on two cores then."""
+    programs = kubernetes_programs(cache_dir, progress, alive, _PROGRAMS)
+    plugin = device_plugin_program(cache_dir, progress, alive)
+    disk = _disk(cache_dir, programs["kubelet"], plugin, image)
+    if not os.path.exists(disk):
+        with locked(disk + ".lock", progress, alive, "kubernetes"):
+            if not os.path.exists(disk):
+                _make_disk(disk, programs["kubelet"], plugin, image)
+    return Kubernetes(programs, disk)
+
+
+def cached_disk(cache_dir: str, image: Image) -> str | None:
+    """The disk of the nodes when all that is on it is built, and it is made."""
+    given = os.environ.get("KUBEBUILDER_ASSETS")
+    kubelet = os.path.join(os.path.abspath(given), "kubelet") if given else ""
+    if not os.path.exists(kubelet):
+        kubelet = os.path.join(KUBERNETES.place(cache_dir), "kubelet")
+    plugin = os.environ.get("FABRIC_RDMA_DEVICE_PLUGIN") or os.path.join(
+        DEVICE_PLUGIN_PROGRAM.place(cache_dir), DEVICE_PLUGIN_PROGRAM.name
+    )
+    if not os.path.exists(kubelet) or not os.path.exists(plugin):
+        return None
+    disk = _disk(cache_dir, kubelet, plugin, image)
+    return disk if os.path.exists(disk) else None
+
+
+def _disk(cache_dir: str, kubelet: str, plugin: str, image: Image) -> str:
+    return os.path.join(cache_dir, f"kubernetes-disk-{_key([kubelet, plugin, image.pod])}.ext4")
+
+
+def runs(directory: LabDirectory) -> bool:
+    """Whether the control plane does."""
+    return control_plane_runs(_place(directory))
+
+
+def _key(paths: t.Sequence[str]) -> str:
+    """Changes with the files, and with what is written beside them."""
+    found = hashlib.sha256(json.dumps([IMPORT_SCRIPT, POD_IMAGE, DEVICE_PLUGIN, DIGESTS], sort_keys=True).encode())
+    for path in paths:
+        status = os.stat(path)
+        found.update(f"{os.path.realpath(path)} {status.st_size} {status.st_mtime_ns}\n".encode())
+    return found.hexdigest()[:16]
+
+
+def _make_disk(disk: str, kubelet: str, plugin: str, image: Image) -> None:
+    """Writes the disk of the nodes, and renames it into place when it is complete."""
+    with tempfile.TemporaryDirectory(prefix="building-disk-", dir=os.path.dirname(disk)) as building:
+        root = os.path.join(building, "root")
+        os.mkdir(root, 0o755)
+        shutil.copy(kubelet, os.path.join(root, "kubelet"))
+        os.chmod(os.path.join(root, "kubelet"), 0o755)
+        layer = os.path.join(building, "plugin.tar")
+        write(layer, layer_of({"bin/k8s-rdma-shared-dp": plugin}))
+        images = [
+            ContainerImage((POD_IMAGE,), (image.pod,), ("sleep", "1000000000")),
+            ContainerImage((DEVICE_PLUGIN,), (image.pod, layer), ("/bin/k8s-rdma-shared-dp",)),
+        ]
+        write_images(os.path.join(root, "images.tar"), images)
+        write(os.path.join(root, "import"), IMPORT_SCRIPT, 0o755)
+        write(os.path.join(root, "names"), "".join(name + "\n" for each in images for name in each.names))
+        aliases = {name: f"{name.rpartition(':')[0]}@{digest}" for name, digest in DIGESTS.items()}
+        write(os.path.join(root, "aliases"), "".join(f"{name} {alias}\n" for name, alias in aliases.items()))
+        size = sum(os.path.getsize(os.path.join(root, name)) for name in os.listdir(root))
+        unfinished = os.path.join(building, "disk.ext4")
+        command = [
+            "mke2fs",
+            "-q",
+            "-F",
+            "-t",
+            "ext4",
+            "-O",
+            "^has_journal",
+            "-m",
+            "0",
+            "-L",
+            "lab-kubernetes",
+            "-d",
+            root,
+        ]
+        run([*command, unfinished, f"{(size >> 20) * 11 // 10 + 16}M"], "making the disk of the nodes", timeout=600)
+        os.chmod(unfinished, 0o444)
+        os.rename(unfinished, disk)
+
+
+# --- the control plane -----------------------------------------------------------------------------------------------------
+
+
+def _place(directory: LabDirectory) -> str:
+    return directory.file(CLUSTER_DIRECTORY)
+
+
+def kubeconfig_of(directory: LabDirectory) -> str:
+    """The administrator's kubeconfig."""
+    return os.path.join(_place(directory), "kubeconfig")
+
+
+def start(
+    directory: LabDirectory, spec: LabSpec, built: Kubernetes, progress: Progress, alive: Alive
+) -> tuple[int, int, int]:
+    """Makes the control plane run, with what an earlier one has left. Its ports, of which the last is the API server's."""
+    place = _place(directory)
+    kept = directory.state().get("kubernetes") or {}
+    etcd, peer, server = kept.get("ports") or free_ports(3)
+    ports = (etcd, peer, server)
+    if control_plane_runs(place):
+        return ports
+    users = dict(kubelet_user(node) for node in spec.nodes)
+    start_control_plane(place, built.programs, ports, progress, alive, users=users)
+    _make_nodes(ControlPlane(place, built.programs, ports), [node.name for node in spec.nodes])
+    return ports
+
+
+def _make_nodes(server: ControlPlane, names: t.Iterable[str]) -> None:
+    """Makes the objects of nodes, which kubelets then make theirs.
+
+    A kubelet that asks for its node a moment before it has registered it waits for up to two minutes until it asks again
+    (pkg/volume/csi/nodeinfomanager, initBackoff), and on an emulated node that moment is long.
+    """
+    for name in names:
+        body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
+        code, text = server.ask("/api/v1/nodes", body)
+        if code not in (201, 409):
+            raise LabError(f"the API server does not make the node {name}: {code} {text[:500]}")
+
+
+def stop(directory: LabDirectory, keep: bool = False) -> None:
+    """Ends the control plane; keep: without removing what it has kept."""
+    stop_control_plane(_place(directory), keep)
+
+
+def join_files(directory: LabDirectory, node: NodePlan) -> dict[str, tuple[int, str]]:
+    """The files of a node's kubelet. The control plane has to run, or to have run."""
+    place = _place(directory)
+    server = read(os.path.join(place, "certificates", "apiserver.crt"))
+    client = read(os.path.join(place, CLIENT_CERTIFICATE))
+    return kubelet_files(node, server, client, tokens_of(place)[kubelet_user(node)[0]])
+
+
+def tell_ports(directory: LabDirectory, ports: t.Mapping[str, int]) -> None:
+    """Tells the control plane which port of the controller leads to the kubelet of each node. ports: address of the node -> port."""
+    text = json.dumps({f"{address}:{KUBELET_PORT}": port for address, port in ports.items()})
+    write(os.path.join(_place(directory), PORTS_FILE), text + "\n", 0o600)
+
+
+def forwarding(port: int) -> str:
+    """What QEMU has to know to bring a node to the API server on a port of the controller: a part of its option -netdev user."""
+    relay = os.path.join(os.path.dirname(os.path.realpath(__file__)), "relay.py")
+    command = shlex.join([sys.executable, "-I", relay, str(port)])
+    return f",guestfwd=tcp:{API_ADDRESS}:{API_PORT}-cmd:{command.replace(',', ',,')}"
+
+
+def wait_until_joined(
+    directory: LabDirectory,
+    names: t.Collection[str],
+    built: Kubernetes,
+    timeout: float,
+    progress: Progress,
+    alive: Alive,
+) -> None:
+    """Waits until the API server says of every node that it is ready."""
+    etcd, peer, port = directory.state()["kubernetes"]["ports"]
+    server = ControlPlane(_place(directory), built.programs, (etcd, peer, port))
+    started = told = time.monotonic()
+    waiting = dict.fromkeys(sorted(names), "its kubelet has not reported yet")
+    while waiting:
+        alive()
+        if not control_plane_runs(_place(directory)):
+            raise LabError("the control plane has ended", f"See the logs in {_place(directory)}")
+        now = time.monotonic()
+        for name, trouble in _conditions(server).items():
+            if name in waiting and trouble is None:
+                del waiting[name]
+                progress(f"{name}: ready as a node of the cluster after {now - started:.0f} s")
+            elif name in waiting:
+                waiting[name] = str(trouble)
+        if waiting and now - started > timeout:
+            text = "; ".join(f"{name}: {trouble}" for name, trouble in waiting.items())
+            raise LabError(
+                f"nodes have not joined the cluster within {timeout:.0f} s: {text}",
+                f"Look at journalctl --unit=kubelet on it (ssh -F {directory.file('ssh_config')} {next(iter(waiting))})",
+            )
+        if waiting and now - told >= 10:
+            told = now
+            for name, trouble in waiting.items():
+                progress(f"{name}: joining ({now - started:.0f} s): {trouble[:100]}")
+        time.sleep(1)
+
+
+def _conditions(server: ControlPlane) -> dict[str, str | None]:
+    """Of each node that the API server knows: why it is not ready, None when it is."""
+    code, text = server.ask("/api/v1/nodes")
+    if code != 200:
+        return {}
+    found: dict[str, str | None] = {}
+    for node in json.loads(text)["items"]:
+        (ready,) = [each for each in node["status"].get("conditions", []) if each["type"] == "Ready"] or [{}]
+        why = ready.get("message") or "its kubelet has not reported yet"
+        found[node["metadata"]["name"]] = None if ready.get("status") == "True" else why
+    return found

@@ -1,0 +1,159 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What makes a node of the lab a node of a cluster: the files of its kubelet. Private to the collection. Pure.
+
+Files are where kubeadm has them, so that a node looks like one that was handed over.
+"""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.nodes import NodePlan
+
+__all__ = [
+    "API_ADDRESS",
+    "API_PORT",
+    "DISK_PATH",
+    "IMPORT_SCRIPT",
+    "kubelet_files",
+    "kubelet_user",
+]
+
+# Where a node finds the API server: QEMU brings what is sent there to the controller.
+API_ADDRESS, API_PORT = "10.0.2.100", 6443
+KUBELET_PORT = 10250
+
+# Where the disk with the kubelet and the images of containers is mounted.
+DISK_PATH = "/opt/kubernetes"
+
+# Beside images.tar on that disk. The names with a digest are told apart from those with a tag by the runtime, and an image that no
+# registry has sent has none: it is given them. Pods of a node that was killed at once may be there before the marker is.
+IMPORT_SCRIPT = """\
+#!/bin/sh
+# Gives containerd the images of this disk, once.
+set -eu
+marker=/var/lib/kubelet/fabric-rdma-lab-images
+[ ! -e "$marker" ] || exit 0
+until ctr version >/dev/null 2>&1; do sleep 1; done
+pause=$(containerd config dump | sed -n "s/^ *\\\\(sandbox_image\\\\|sandbox\\\\) = [\\"']\\\\(.*\\\\)[\\"']$/\\\\2/p")
+ctr --namespace k8s.io images import "${0%/*}/images.tar" >/dev/null
+while read -r name alias; do
+  ctr --namespace k8s.io images tag --force "$name" "$alias" >/dev/null
+done <"${0%/*}/aliases"
+read -r first _ <"${0%/*}/names"
+ctr --namespace k8s.io images tag --force "$first" "$pause" >/dev/null
+mkdir -p "${marker%/*}"
+touch "$marker"
+"""
+
+_UNIT = """\
+[Unit]
+Description=kubelet: The Kubernetes Node Agent
+After=containerd.service
+Wants=containerd.service
+RequiresMountsFor=%(disk)s
+
+[Service]
+ExecStartPre=/bin/sh %(disk)s/import
+ExecStart=%(disk)s/kubelet --config=/var/lib/kubelet/config.yaml --kubeconfig=/etc/kubernetes/kubelet.conf \\
+    --hostname-override=%(name)s --node-ip=%(address)s
+Restart=always
+RestartSec=10
+TimeoutStartSec=1800
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def kubelet_user(node: NodePlan) -> tuple[str, str]:
+    """User and group that the node authorizer knows (kubernetes.io/docs/reference/access-authn-authz/node)."""
+    return f"system:node:{node.name}", "system:nodes"
+
+
+def kubelet_files(node: NodePlan, server_pem: str, client_pem: str, token: str) -> dict[str, tuple[int, str]]:
+    """Path on the node -> (mode, content).
+
+    server_pem, client_pem: the certificates of the API server when the kubelet asks it, and when it asks the kubelet; token: by which it
+    knows the node.
+    """
+    return {
+        "etc/kubernetes/pki/ca.crt": (0o644, server_pem),
+        "etc/kubernetes/pki/apiserver-kubelet-client.crt": (0o644, client_pem),
+        "etc/kubernetes/kubelet.conf": (0o600, json.dumps(_kubeconfig(node, token), indent=1) + "\n"),
+        # JSON is YAML
+        "var/lib/kubelet/config.yaml": (0o644, json.dumps(_configuration(), indent=1) + "\n"),
+        "etc/cni/net.d/10-lab.conflist": (0o644, json.dumps(_network(node), indent=1) + "\n"),
+        "etc/systemd/system/kubelet.service": (
+            0o644,
+            _UNIT % {"disk": DISK_PATH, "name": node.name, "address": node.address},
+        ),
+    }
+
+
+def _kubeconfig(node: NodePlan, token: str) -> dict[str, t.Any]:
+    cluster = {
+        "server": f"https://{API_ADDRESS}:{API_PORT}",
+        "certificate-authority": "/etc/kubernetes/pki/ca.crt",
+        # the server knows nothing of the address by which nodes see it
+        "tls-server-name": "localhost",
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "lab",
+        "clusters": [{"name": "lab", "cluster": cluster}],
+        "users": [{"name": kubelet_user(node)[0], "user": {"token": token}}],
+        "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": kubelet_user(node)[0]}}],
+    }
+
+
+def _configuration() -> dict[str, t.Any]:
+    """KubeletConfiguration (kubelet.config.k8s.io/v1beta1)."""
+    return {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "cgroupDriver": "cgroupfs",
+        "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
+        "failSwapOn": False,
+        # the root file system is small, and is not measured
+        "localStorageCapacityIsolation": False,
+        "evictionHard": {"memory.available": "50Mi"},
+        "imageGCHighThresholdPercent": 100,
+        "imageMinimumGCAge": "87600h0m0s",
+        "resolvConf": "",
+        "registryPullQPS": 0,
+        # nobody here translates addresses of services
+        "makeIPTablesUtilChains": False,
+        # an emulated node takes its time
+        "runtimeRequestTimeout": "10m",
+        "authentication": {
+            "anonymous": {"enabled": False},
+            "webhook": {"enabled": True},
+            "x509": {"clientCAFile": "/etc/kubernetes/pki/apiserver-kubelet-client.crt"},
+        },
+        "authorization": {"mode": "Webhook"},
+        # how soon a change reaches a Pod, and the API server a change of the node
+        "syncFrequency": "10s",
+        "nodeStatusUpdateFrequency": "5s",
+    }
+
+
+def _network(node: NodePlan) -> dict[str, t.Any]:
+    """The network of Pods that are not on the host's: a bridge of the node, which leads nowhere else."""
+    subnet = f"10.244.{node.index + 1}.0/24"
+    return {
+        "cniVersion": "1.0.0",
+        "name": "lab",
+        "plugins": [
+            {
+                "type": "bridge",
+                "bridge": "cni0",
+                "isGateway": True,
+                "ipam": {"type": "host-local", "ranges": [[{"subnet": subnet}]]},
+            }
+        ],
+    }
