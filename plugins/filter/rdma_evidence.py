@@ -6,12 +6,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: rdma_evidence
-short_description: Judge the measurements between the hosts
+short_description: Judge the measurements between hosts and between Pods
 version_added: "0.1.0"
 description:
   - Puts what P(fabric.rdma.perftest#module) returned on the hosts together with the pairs that were planned, compares each figure
     with its floor, and names the cause of what could not be measured.
-positional: results
+positional: results, pod_pairs, pod_results
 options:
   _input:
     description: The pairs, as P(fabric.rdma.rdma_pairs#filter) returns them.
@@ -23,6 +23,13 @@ options:
         C(stop) of the module.
     type: dict
     required: true
+  pod_pairs:
+    description: The pairs for Pods, as P(fabric.rdma.rdma_pairs#filter) returns them with O(fabric.rdma.rdma_pairs#filter:plan).
+    type: dict
+  pod_results:
+    description: What P(fabric.rdma.pod_traffic#module) returned for them. Without its C(results), every pair is an error with its C(msg).
+    type: dict
+    default: {}
 author:
   - fabric.rdma contributors
 """
@@ -49,6 +56,7 @@ from ansible.errors import AnsibleFilterError
 from ansible.utils.unsafe_proxy import wrap_var
 
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pairs import build_evidence, evidence_table
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods_evidence import pod_evidence
 
 
 def _own(value: t.Any) -> t.Any:
@@ -58,12 +66,20 @@ def _own(value: t.Any) -> t.Any:
     return [_own(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def rdma_evidence(pairs: t.Any, results: t.Any) -> t.Dict[str, t.Any]:
+def rdma_evidence(
+    pairs: t.Any, results: t.Any, pod_pairs: t.Any = None, pod_results: t.Any = None
+) -> t.Dict[str, t.Any]:
     if not isinstance(pairs, t.Mapping) or "rounds" not in pairs:
         raise AnsibleFilterError("fabric.rdma.rdma_evidence expects the value of fabric.rdma.rdma_pairs")
     if not isinstance(results, t.Mapping):
         raise AnsibleFilterError(f"fabric.rdma.rdma_evidence expects results by host, found {type(results).__name__}")
-    evidence = build_evidence(dict(pairs), results)
+    for name, value in (("pod_pairs", pod_pairs), ("pod_results", pod_results)):
+        if value is not None and not isinstance(value, t.Mapping):
+            raise AnsibleFilterError(
+                f"fabric.rdma.rdma_evidence expects {name} as a dictionary, found {type(value).__name__}"
+            )
+    of_pods = pod_evidence(pod_pairs, pod_results or {}) if pod_pairs else None
+    evidence = build_evidence(dict(pairs), results, of_pods)
     tables = {name: "\n".join(evidence_table(group)) for name, group in evidence["groups"].items()}
     # It is kept in a fact, and holds what programs on the nodes printed: older versions of ansible-core would template that.
     return t.cast("t.Dict[str, t.Any]", wrap_var(_own({**evidence, "tables": tables})))

@@ -12,6 +12,7 @@ description:
   - Pairs the hosts of each group inside their fabric, port by port, and orders the pairs into rounds. No host is in two pairs of
     a round, so that the pairs of a round can run at the same time and none takes another's bandwidth.
   - InfiniBand ports are paired with ports of the same subnet prefix, Ethernet ports need a RoCE v2 GID with an IPv4 address.
+  - With O(plan), the same for Pods on these hosts, of the ports that the plan gives to Pods.
 positional: hosts, settings
 options:
   _input:
@@ -32,6 +33,11 @@ options:
         C(ansible_forks), give the deadline of the servers.
     type: dict
     default: {}
+  plan:
+    description:
+      - The plan, as P(fabric.rdma.rdma_selectors#filter) returns it. The pairs are for Pods then.
+      - A host whose group has a resource, and whose Pods get nothing by the plan, is a defect among what cannot be measured.
+    type: dict
 author:
   - fabric.rdma contributors
 """
@@ -46,7 +52,7 @@ RETURN = r"""
 _value:
   description:
     - C(rounds) is a list of lists of pairs with C(group), C(client), C(server) and C(tests), each test with both ends, sizes and
-      its floor.
+      its floor. With O(plan), a pair also has C(pods), with the C(resources) and C(devices) of Pods on the C(client) and the C(server).
     - C(jobs) has for each host what it does in each round, null for nothing. Its C(deadline) is the number of seconds after
       which its servers are of no use any more.
     - C(untested) has for each group the ports that cannot be measured, with the reason.
@@ -63,13 +69,16 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import validate_wishes
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.ports import usable_ports
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pairs import Settings, pair_groups, settings_from
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods_evidence import pair_pods
 
 
-def rdma_pairs(view: t.Any, hosts: t.Any, settings: t.Any = None) -> t.Dict[str, t.Any]:
+def rdma_pairs(view: t.Any, hosts: t.Any, settings: t.Any = None, plan: t.Any = None) -> t.Dict[str, t.Any]:
     if not isinstance(view, t.Mapping) or not {"groups", "facts"} <= set(view):
         raise AnsibleFilterError("fabric.rdma.rdma_pairs expects the value of fabric.rdma.rdma_view")
     if isinstance(hosts, str) or not isinstance(hosts, t.Sequence):
         raise AnsibleFilterError(f"fabric.rdma.rdma_pairs expects a list of hosts, found {hosts!r}")
+    if plan is not None and not isinstance(plan, t.Mapping):
+        raise AnsibleFilterError(f"fabric.rdma.rdma_pairs expects a plan, found {type(plan).__name__}")
     present = {str(host) for host in hosts}
     groups: t.Dict[str, t.List[str]] = {}
     wanted: t.Dict[str, t.List[Port]] = {}
@@ -86,7 +95,12 @@ def rdma_pairs(view: t.Any, hosts: t.Any, settings: t.Any = None) -> t.Dict[str,
         everyone = {**view["groups"], **view.get("unseen", {})}
         # Hosts that were lost before are missed in the result.
         expected = {host for group in everyone.values() for host in set(group["hosts"]) - set(group["replayed"])}
-        return {**pair_groups(groups, view["facts"], wanted, checked), "expected": sorted(expected)}
+        if plan is None:
+            planned = pair_groups(groups, view["facts"], wanted, checked)
+        else:
+            asked = {name: {"hosts": own, "resource": view["groups"][name]["resource"]} for name, own in groups.items()}
+            planned = pair_pods(asked, view["facts"], wanted, plan, checked)
+        return {**planned, "expected": sorted(expected)}
     except FabricError as exc:
         raise AnsibleFilterError(f"fabric.rdma.rdma_pairs: {exc}") from exc
 

@@ -152,6 +152,7 @@ MOST_LINES = {
     "node_change": 450,
     "oci_rlimits": 600,
     "perftest": 1200,
+    "pod_traffic": 2900,
     "rollout": 4500,
     "rollout_departures": 4300,
     "rollout_lease": 1200,

@@ -191,6 +191,28 @@ class Kube:
         content: str = "application/json",
         accept: str = "application/json",
     ) -> Json:
+        data = self._answer(method, path, doing, query, body, content, accept)
+        try:
+            return t.cast(Json, json.loads(data))
+        except (ValueError, RecursionError) as exc:
+            raise Unreachable(f"cannot {doing}: {self.server} answered with something else than JSON") from exc
+
+    def text(self, path: str, doing: str, **query: str) -> str:
+        """What is no JSON: the log of a container. Bytes that are no UTF-8 are replaced."""
+        # the API server has no such answer for a client that takes JSON alone
+        data = self._answer("GET", path, doing, sorted(query.items()), accept="*/*")
+        return data.decode("utf-8", "replace")
+
+    def _answer(
+        self,
+        method: str,
+        path: str,
+        doing: str,
+        query: t.Sequence[t.Tuple[str, str]] = (),
+        body: t.Any = None,
+        content: str = "application/json",
+        accept: str = "application/json",
+    ) -> bytes:
         exceptions = _library("urllib3.exceptions")
         try:
             answer = self._client.request(
@@ -206,7 +228,7 @@ class Kube:
             said = email.utils.parsedate_tz(answer.headers.get("Date") or "")
             if said:
                 self._ahead = email.utils.mktime_tz(said) - time.time()
-            return t.cast(Json, json.loads(answer.data))
+            return t.cast(bytes, answer.data)
         except exceptions.HTTPError as exc:
             raise self._no_answer(doing, str(getattr(exc, "reason", None) or exc)) from exc
         except _library("kubernetes.client.exceptions").ApiException as exc:
@@ -222,8 +244,6 @@ class Kube:
             except (ValueError, RecursionError):
                 status = text
             raise KubeError(without_password(explain(int(exc.status), status, doing)), int(exc.status)) from exc
-        except (ValueError, RecursionError) as exc:
-            raise Unreachable(f"cannot {doing}: {self.server} answered with something else than JSON") from exc
 
     def _no_answer(self, doing: str, reason: str) -> Unreachable:
         return Unreachable(

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-__all__ = ["APP_NAME", "CLASS_LABEL", "GROUP_LABEL", "INVENTORY_LABEL", "MANAGED_BY", "POD_SECURITY"]
+__all__ = ["APP_NAME", "CLASS_LABEL", "GROUP_LABEL", "INVENTORY_LABEL", "MANAGED_BY", "POD_SECURITY", "TRAFFIC_LABEL"]
 
 # Selects the nodes of a class; the rollout sets it on them.
 CLASS_LABEL = "rdma.fabric/class"
@@ -17,3 +17,5 @@ MANAGED_BY = "fabric.rdma"
 APP_NAME = "rdma-shared-dp"
 # Labels of a namespace that say which Pods it may have (k8s.io/pod-security-admission/api).
 POD_SECURITY = "pod-security.kubernetes.io/"
+# On Pods that measure: the run that made them, so that the next one finds what a killed one has left.
+TRAFFIC_LABEL = "rdma.fabric/traffic"

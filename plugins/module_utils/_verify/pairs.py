@@ -39,6 +39,8 @@ __all__ = [
     "Settings",
     "build_evidence",
     "evidence_table",
+    "judged",
+    "not_measured",
     "pair_groups",
     "schedule",
     "settings_from",
@@ -193,7 +195,7 @@ def _ends(
         for row in wanted.get(host, []):
             end = _end(host, facts[host], row)
             if isinstance(end, str):
-                untested.append(_untested(host, str(row["device"]), row["port"], end, True))
+                untested.append(not_measured(host, str(row["device"]), row["port"], end, True))
             else:
                 found.setdefault(host, []).append(end)
     # Subnets are told apart only where every InfiniBand port says its own: an unknown one may be any.
@@ -206,7 +208,8 @@ def _ends(
     return found, untested
 
 
-def _untested(host: str, device: t.Optional[str], port: t.Any, reason: str, defect: bool) -> Json:
+def not_measured(host: str, device: t.Optional[str], port: t.Any, reason: str, defect: bool) -> Json:
+    """A row of what was not measured."""
     return {"host": host, "device": device, "port": port, "reason": reason, "defect": defect}
 
 
@@ -341,7 +344,9 @@ def pair_groups(
         ends, untested[group] = _ends(hosts, facts, wanted)
         for host in hosts:
             if not wanted.get(host):
-                untested[group].append(_untested(host, None, None, "no port of the host is wanted and usable", False))
+                untested[group].append(
+                    not_measured(host, None, None, "no port of the host is wanted and usable", False)
+                )
         for fabric in sorted({end.fabric for own in ends.values() for end in own}):
             members = {
                 host: [end for end in ends.get(host, []) if end.fabric == fabric]
@@ -352,7 +357,7 @@ def pair_groups(
             if not planned:
                 reason = f"no other host of this run has a port in its fabric ({fabric})"
                 for host, own in members.items():
-                    untested[group] += [_untested(host, end.device, end.port, reason, False) for end in own]
+                    untested[group] += [not_measured(host, end.device, end.port, reason, False) for end in own]
             for one in planned:
                 rounds.append(
                     [
@@ -410,12 +415,13 @@ def _jobs(rounds: t.Sequence[t.Sequence[Json]], settings: Settings) -> t.Dict[st
 # --- evidence ---------------------------------------------------------------------------------------------------------
 
 
-def _entry(test: Json, result: Json, served: Json) -> Json:
+def judged(test: Json, result: Json, served: Json) -> Json:
     """One test of the evidence. result: of the client, served: of the server; {} when there is none.
 
     Both are data from a node: a missing or strange value is an error of the test, never one of this function.
     """
     entry: Json = {
+        "level": "hosts",
         "test": test["test"],
         "client": dict(test["client"]),
         "server": {**test["server"], "address": test["server"]["address"] or _plain(result.get("address"))},
@@ -477,10 +483,13 @@ def _part(value: t.Any, key: str, index: int) -> Json:
     return {}
 
 
-def build_evidence(plan: Json, results: t.Mapping[str, t.Any]) -> Json:
+def build_evidence(
+    plan: Json, results: t.Mapping[str, t.Any], of_pods: t.Optional[t.Mapping[str, Json]] = None
+) -> Json:
     """{groups: {group: evidence}, failures: [sentence], expected: [hosts that were to be measured]}.
 
     plan: from pair_groups(); results: {host: [{round, server, client, stop} as the module perftest returned them]}.
+    of_pods: {group: {tests, untested}} of what was measured between Pods (pods.py).
     """
     by_round: t.Dict[t.Tuple[str, int], Json] = {}
     for host, rounds in results.items():
@@ -504,7 +513,11 @@ def build_evidence(plan: Json, results: t.Mapping[str, t.Any]) -> Json:
                 }
                 if not result:
                     result = {"problem": _absent(pair, ours, theirs, served)}
-                groups[pair["group"]]["tests"].append(_entry(test, result, served))
+                groups[pair["group"]]["tests"].append(judged(test, result, served))
+    for group, found in (of_pods or {}).items():
+        own = groups.setdefault(group, {"schema": 1, "group": group, "tests": [], "untested": []})
+        own["tests"] += found["tests"]
+        own["untested"] += [row for row in found["untested"] if row not in own["untested"]]
     failures = []
     for group in sorted(groups):
         groups[group]["tests"].sort(key=_order)
@@ -538,6 +551,7 @@ def _absent(pair: Json, ours: Json, theirs: Json, served: Json) -> t.Optional[Js
 
 def _order(entry: Json) -> t.Tuple[t.Any, ...]:
     return (
+        entry["level"],
         natural_key(entry["client"]["host"]),
         natural_key(entry["server"]["host"]),
         natural_key(entry["client"]["device"]),
@@ -552,7 +566,8 @@ def _sentence(group: str, entry: Json) -> str:
     ends = [f"{entry[side]['host']} {entry[side]['device']}" for side in ("client", "server")]
     remedy = f". Remedy: {entry['remedy']}" if entry["remedy"] else ""
     # Names and messages come from nodes and end on a terminal.
-    return printable("%s: %s from %s to %s: %s%s" % (group, entry["test"], *ends, entry["message"], remedy))
+    between = " between Pods" if entry["level"] == "pods" else ""
+    return printable("%s: %s%s from %s to %s: %s%s" % (group, entry["test"], between, *ends, entry["message"], remedy))
 
 
 # Rows of tests that passed: more than this are told as one line for each test.
@@ -573,7 +588,11 @@ def _cells(entry: Json, domain: str) -> t.Tuple[str, ...]:
         for side in ("client", "server")
     ]
     verdict = entry["verdict"] if entry["verdict"] == "pass" else entry["verdict"].upper()
-    return (verdict, entry["test"], figure, _limit(entry), *ends)
+    return (verdict, _what_test(entry), figure, _limit(entry), *ends)
+
+
+def _what_test(entry: Json) -> str:
+    return f"{entry['test']} (Pods)" if entry["level"] == "pods" else str(entry["test"])
 
 
 def _limit(entry: Json) -> str:
@@ -592,7 +611,7 @@ def _many(entries: t.Sequence[Json]) -> t.Tuple[str, ...]:
     hosts = {side: {str(entry[side]["host"]) for entry in entries} for side in ("client", "server")}
     return (
         "pass",
-        first["test"],
+        _what_test(first),
         span,
         _limit(first),
         f"{len(entries)} tests, {hosts_label(hosts['client'], 20)}",
@@ -617,7 +636,7 @@ def evidence_table(evidence: Json) -> t.List[str]:
     else:
         kinds: t.Dict[t.Tuple[str, str], t.List[Json]] = {}
         for entry in passed:
-            kinds.setdefault((entry["test"], _limit(entry)), []).append(entry)
+            kinds.setdefault((_what_test(entry), _limit(entry)), []).append(entry)
         rows += [_many(kinds[kind]) for kind in sorted(kinds)]
     lines = [f"all hosts in {printable(domain[1:])}", ""] if domain else []
     if rows:

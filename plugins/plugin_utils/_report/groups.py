@@ -65,6 +65,7 @@ def group_view(
         "environment": _environment(as_map(group.get("environment"))),
         "measured": measured,
         "measurements": total,
+        "between_pods": sum(item["count"] for item in measured if item["level"] == "pods"),
         "failed": failed,
         "untested": sum(bool(row.get("defect")) for row in as_maps(evidence.get("untested"))),
         "earlier": clean(evidence.get("earlier") or "", 40),
@@ -186,11 +187,20 @@ def _environment(by_host: Json) -> list[Json]:
 
 
 def _measured_in_words(measured: list[Json], total: int, failed: int) -> Json:
-    """For the page and, shorter, for the summary."""
-    words = [item["span"] for item in measured if item["span"]]
-    if failed:
-        words.insert(0, f"{failed} of {total} failed")
+    """For the page and, shorter, for the summary. What Pods measured comes first, and is called so."""
+    spans = {level: [item["span"] for item in measured if item["level"] == level] for level in ("pods", "hosts")}
+    own = {level: [span for span in each if span] for level, each in spans.items()}
+    failures = [f"{failed} of {total} failed"] if failed else []
+    if not own["pods"]:
+        words = failures + own["hosts"]
+        short = words[:2] + (["..."] if words[2:] else [])
+    else:
+        levels = [
+            (each, f"{each[0]} between {'Pods' if level == 'pods' else 'hosts'}") for level, each in own.items() if each
+        ]
+        words = failures + [", ".join([first, *each[1:]]) for each, first in levels]
+        short = failures + [first for _each, first in levels]
     return {
         "measured_words": "; ".join(words) or "not measured",
-        "measured_short": "; ".join(words[:2]) + ("; ..." if words[2:] else "") if words else "not measured",
+        "measured_short": "; ".join(short) or "not measured",
     }

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What was measured between nodes, as bars, a matrix and a few words. Private to the collection. Pure."""
+"""What was measured between nodes or Pods, as bars, a matrix and a few words. Private to the collection. Pure."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.order import nat
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import (
     MOST,
     Json,
+    as_list,
     as_map,
     clean,
     in_figures,
@@ -21,6 +22,8 @@ __all__ = ["measured_views"]
 # A matrix of more hosts than this is not readable; bars of more measurements than that neither.
 _MAX_MATRIX_HOSTS = 12
 _MAX_BARS = 32
+# Sorts of what Pods were given.
+_MAX_GIVEN = 4
 
 _TITLES = {
     "ib_write_bw": "Write bandwidth",
@@ -54,16 +57,20 @@ def _figure(value: t.Any) -> float | None:
 
 
 def measured_views(tests: list[Json]) -> list[Json]:
-    """All tests, by their kind: the known ones first."""
-    kinds: dict[tuple[str, bool], list[Json]] = {}
+    """All tests, by their kind: those between Pods before those between hosts, the known ones first."""
+    kinds: dict[tuple[bool, str, bool], list[Json]] = {}
     for test in tests:
-        kinds.setdefault((clean(test.get("test"), 80), _is_latency(test)), []).append(test)
+        # what does not say it is of hosts, as in evidence of earlier versions
+        hosts = test.get("level") != "pods"
+        kinds.setdefault((hosts, clean(test.get("test"), 80), _is_latency(test)), []).append(test)
     known = list(_TITLES)
-    order = sorted(kinds, key=lambda kind: (known.index(kind[0]) if kind[0] in known else len(known), kind))
-    return [_measured(kinds[kind], *kind) for kind in order]
+    order = sorted(
+        kinds, key=lambda kind: (kind[0], known.index(kind[1]) if kind[1] in known else len(known), kind[1:])
+    )
+    return [_measured(kinds[kind], *kind[1:], "hosts" if kind[0] else "pods") for kind in order]
 
 
-def _measured(tests: list[Json], name: str, latency: bool) -> Json:
+def _measured(tests: list[Json], name: str, latency: bool, level: str) -> Json:
     """Bars (and a matrix, where there are three hosts or more) of one kind of test. There is at least one."""
     unit = _unit(latency)
     rows = [_row(test, latency) for test in tests]
@@ -73,14 +80,16 @@ def _measured(tests: list[Json], name: str, latency: bool) -> Json:
     )
     _draw_bars(rows)
     return {
-        "title": _TITLES.get(name, name),
+        "title": _TITLES.get(name, name) + (" between Pods" if level == "pods" else ""),
+        "level": level,
+        "given": _given(tests) if level == "pods" else [],
         "better": "lower is better" if latency else "higher is better",
         "unit": unit,
         "rows": rows[:_MAX_BARS],
         "more": max(0, len(rows) - _MAX_BARS),
         "matrix": _matrix(rows),
         "how": rows[0]["how"] if len({row["how"] for row in rows}) == 1 else "",
-        "first_failure": next((_failure(name, row) for row in rows if row["state"] != "ok"), ""),
+        "first_failure": next((_failure(name, level, row) for row in rows if row["state"] != "ok"), ""),
         "count": len(rows),
         "failed": sum(row["state"] != "ok" for row in rows),
         "span": _span([row["value"] for row in rows if row["value"] is not None], unit),
@@ -171,7 +180,28 @@ def _span(values: list[float], unit: str) -> str:
     return f"{in_figures(values[0])} {unit}" if least == most else f"{least} to {most} {unit}"
 
 
-def _failure(name: str, row: Json) -> str:
+def _given(tests: list[Json]) -> list[str]:
+    """What Pods were given, in a few words; those that were given the same are one."""
+    words = set()
+    for test in tests:
+        pods = as_map(test.get("pods"))
+        memlock, files = as_map(pods.get("memlock")), as_map(pods.get("files"))
+        # both alike is the rule
+        limits = dict.fromkeys(str(memlock.get(key)) for key in ("soft", "hard") if memlock.get(key) is not None)
+        if pods.get("user") is None:
+            continue
+        told = [f"as user {pods['user']}"]
+        if limits:
+            shown = [each if each == "unlimited" else f"{each} KiB" for each in limits]
+            told.append(f"locked memory {' (soft), '.join(shown)}{' (hard)' if len(shown) > 1 else ''}")
+        names = {", ".join(map(str, as_list(files.get(side)))) for side in ("client", "server")} - {""}
+        told.append("/dev/infiniband: " + (" or ".join(sorted(names)) or "empty"))
+        words.add(clean("; ".join(told), 300))
+    return sorted(words, key=natural_key)[:_MAX_GIVEN]
+
+
+def _failure(name: str, level: str, row: Json) -> str:
     remedy = f". Remedy: {row['remedy']}" if row["remedy"] else ""
     said = row["message"] or row["word"]
-    return clean(f"{name} from {row['client']} to {row['server']}: {said}{remedy}")
+    between = " between Pods" if level == "pods" else ""
+    return clean(f"{name}{between} from {row['client']} to {row['server']}: {said}{remedy}")

@@ -72,12 +72,15 @@ def _readiness(groups: list[Json], unproved: list[Json]) -> str:
 
 
 def _traffic(groups: list[Json]) -> str:
-    """What is known of the traffic between the nodes, in a sentence or two."""
+    """What is known of the traffic between the nodes and their Pods, in a sentence or two."""
     measured, failed, untested = (sum(group[key] for group in groups) for key in ("measurements", "failed", "untested"))
     earlier = [group for group in groups if group["earlier"] and group["measurements"]]
     if measured:
-        text = "%s between nodes, %s." % (
+        pods = sum(group["between_pods"] for group in groups)
+        who = "Pods" if pods == measured else f"nodes, {pods} of them between Pods" if pods else "nodes"
+        text = "%s between %s, %s." % (
             plural(measured, "measurement"),
+            who,
             "all within their limits" if not failed else f"{failed} of them not within the limit",
         )
     else:

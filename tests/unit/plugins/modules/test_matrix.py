@@ -138,6 +138,7 @@ ELSEWHERE = {
     "driver_packages": "tests/unit/plugins/modules/test_driver_modules.py",
     "lab": "tests/integration/test_lab.py",
     "perftest": "tests/unit/plugins/module_utils/_verify/test_perftest_run.py",
+    "pod_traffic": "tests/unit/plugins/modules/test_pod_traffic.py",
     "rollout": "tests/cluster/test_matrix.py",
     "rollout_departures": "tests/cluster/test_matrix.py",
     "rollout_lease": "tests/cluster/test_matrix.py",

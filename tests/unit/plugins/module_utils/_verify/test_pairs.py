@@ -329,6 +329,7 @@ def test_evidence_of_a_measurement(lab: dict[str, t.Any]) -> None:
     assert found["failures"] == []
     bandwidth, latency = found["groups"]["g"]["tests"]
     assert bandwidth == {
+        "level": "hosts",
         "test": "ib_write_bw",
         "client": {"host": "lab1", "device": "rxe0", "port": 1, "gid_index": 7, "address": "198.51.100.1"},
         "server": {"host": "lab2", "device": "rxe0", "port": 1, "gid_index": 7, "address": "198.51.100.2"},

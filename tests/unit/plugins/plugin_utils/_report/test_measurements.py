@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.fabric.rdma.tests.unit import contracts
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.samples import (
     Page,
     group_of,
@@ -70,3 +71,44 @@ def test_a_figure_that_cannot_be_is_no_result(sample: dict[str, Any], part: str,
     if part != "floor":
         assert "no result" in words
         assert group_of(sample)["state"] == "bad"
+
+
+def between_pods(test: dict[str, Any], **given: Any) -> dict[str, Any]:
+    """The same, as Pods have measured it."""
+    files = ["issm0", "rdma_cm", "umad0", "uverbs0"]
+    pods = {
+        "user": 1000,
+        "memlock": {"soft": "unlimited", "hard": "unlimited"},
+        "files": {"client": files, "server": files},
+        "image": "registry.example/perftest:1",
+    }
+    return {**test, "level": "pods", "pods": {**pods, **given}}
+
+
+def test_what_pods_measured_is_called_so(sample: dict[str, Any]) -> None:
+    tests = sample["evidence"][0]["tests"]
+    pods = [between_pods(measurement("ib-a100-1", "ib-a100-2", 0.073) | {"floor": {"min_gbps": 0.001}})]
+    sample["evidence"][0]["tests"] = pods
+    assert contracts.checked("evidence", sample["evidence"][0])
+    assert "0.073 Gb/s between Pods\n" in summary_of(sample)
+    assert "1 measurement between Pods, all within their limits." in summary_of(sample)
+    words = Page(page_of(sample)).words()
+    assert "Write bandwidth between Pods" in words
+    assert "as user 1000; locked memory unlimited; /dev/infiniband: issm0, rdma_cm, umad0, uverbs0" in words
+    # beside what hosts measured, it comes first
+    sample["evidence"][0]["tests"] = tests + pods
+    group = group_of(sample)
+    assert group["measured_words"] == "0.073 Gb/s between Pods; 194 to 196 Gb/s between hosts"
+    assert [item["title"] for item in group["measured"]] == ["Write bandwidth between Pods", "Write bandwidth"]
+    assert "3 measurements between nodes, 1 of them between Pods" in summary_of(sample)
+
+
+def test_what_pods_were_given_is_told(sample: dict[str, Any]) -> None:
+    limits = {"memlock": {"soft": "64", "hard": "unlimited"}, "files": {"client": [], "server": []}}
+    failed = between_pods(measurement("ib-a100-1", "ib-a100-2", 190.0, "fail"), **limits)
+    silent = between_pods(measurement("ib-a100-1", "ib-a100-2", None, "error"), user=None)
+    sample["evidence"][0]["tests"] = [failed, silent, {**failed, "pods": 5}]
+    (item,) = group_of(sample)["measured"]
+    assert item["given"] == ["as user 1000; locked memory 64 KiB (soft), unlimited (hard); /dev/infiniband: empty"]
+    assert group_of(sample)["measured_short"] == "3 of 3 failed; 190 Gb/s between Pods"
+    assert "such as ib_write_bw between Pods from ib-a100-1" in " ".join(summary_of(sample).split())

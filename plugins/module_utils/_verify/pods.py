@@ -1,0 +1,438 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Pods that measure: what they look like, how they are doing, what they print. Private. Pure.
+
+A pair of nodes gets two Pods that ask for the resource of their group, as a workload does. Each prints what it was given (user,
+limit of locked memory, device files), then the server's runs one perftest after the other, and the client's connects to each.
+Values reach the script in a container as its arguments, never as a part of it.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from dataclasses import dataclass
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
+from ansible_collections.fabric.rdma.plugins.module_utils._base.text import printable
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import command_line, measured
+
+__all__ = [
+    "SCRIPT",
+    "SIDES",
+    "START_SECONDS",
+    "Wish",
+    "budget",
+    "checked",
+    "in_words",
+    "limit_of",
+    "name_of",
+    "not_done",
+    "parse_log",
+    "pod_body",
+    "problem_of",
+    "result_of",
+    "senseless",
+    "stage_of",
+    "words_of",
+]
+
+Json = t.Dict[str, t.Any]
+
+# At the beginning of a line that the script prints about itself.
+_MARK = "@fabric.rdma"
+SIDES = ("client", "server")
+# More of an output says nothing (perftest_run.py).
+_MAX_OUTPUT = 64 * 1024
+_MAX_FILES = 1000
+# Seconds beside the time limit: for an image to come to a node, and between two tests.
+START_SECONDS = 180
+_BETWEEN = 30
+# sh kills a perftest whose time is over: 128 + SIGKILL. And what it says of a program that is not there.
+_KILLED, _NOT_FOUND = 137, 127
+
+# POSIX sh with perftest, id, sleep and date. $1: server or client; $2: seconds for a test; each further one: a command line, words
+# parted by blanks. An unquoted variable is parted there, and nothing else in it has a meaning (set -f).
+SCRIPT = r"""
+role=$1 limit=$2
+shift 2
+say() { printf '@fabric.rdma %s\n' "$*"; }
+say user "$(id -u)"
+say memlock "$(ulimit -S -l)" "$(ulimit -H -l)"
+for file in /dev/infiniband/*; do
+  [ ! -e "$file" ] || say file "${file##*/}"
+done
+set -f
+LC_ALL=C
+export LC_ALL
+# a pipe gets what perftest prints when it ends; what was killed has printed nothing then
+before=
+if command -v stdbuf >/dev/null 2>&1; then before='stdbuf -oL'; fi
+bounded() {
+  "$@" 2>&1 &
+  child=$!
+  { sleep "$limit"; kill -9 "$child"; } >/dev/null 2>&1 &
+  timer=$!
+  wait "$child"
+  status=$?
+  kill "$timer" >/dev/null 2>&1
+  return "$status"
+}
+number=0 failed=0
+for words in "$@"; do
+  say begin "$number"
+  late=$(($(date +%s) + limit))
+  while :; do
+    if [ "$role" = server ]; then
+      bounded $before $words
+      status=$?
+      break
+    fi
+    output=$(bounded $before $words)
+    status=$?
+    # the server may not have come to this test yet
+    case "$status $output" in
+      0\ *) break ;;
+      *"Couldn't connect to"*) [ "$(date +%s)" -lt "$late" ] || break ;;
+      *) break ;;
+    esac
+    sleep 1
+  done
+  [ "$role" = server ] || printf '%s\n' "$output"
+  printf '\n'
+  say end "$number" "$status"
+  [ "$status" -eq 0 ] || failed=1
+  number=$((number + 1))
+done
+exit "$failed"
+"""
+
+# k8s.io/apimachinery/pkg/util/validation: names of Pods and namespaces, keys and values of labels. github.com/distribution/reference.
+_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+_SUBDOMAIN = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*")
+_LABEL_VALUE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+_RESOURCE = re.compile(_SUBDOMAIN.pattern + r"/[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+_IMAGE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._:/-]{0,480}[A-Za-z0-9])?(?:@sha256:[0-9a-f]{64})?")
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How Pods are to be. timeout: seconds for one test; labels: of every Pod; run: of this one, a part of every name."""
+
+    image: str
+    namespace: str
+    host_network: bool
+    user: int
+    timeout: int
+    first_port: int
+    labels: t.Mapping[str, str]
+    run: str
+
+    def __post_init__(self) -> None:
+        if not _IMAGE.fullmatch(self.image):
+            raise WishError(f"image {self.image!r} is no reference of an image", "Set verify_pod_image")
+        if not _LABEL.fullmatch(self.namespace):
+            raise WishError(f"namespace {self.namespace!r} cannot be the name of one", "Set verify_pod_namespace")
+        for label, text in self.labels.items():
+            if not _LABEL_VALUE.fullmatch(text):
+                raise WishError(f"{text!r} cannot be the value of the label {label}", "Set rdma_rollout.inventory")
+        for name, value, low, high in (
+            ("user", self.user, 0, (1 << 31) - 1),
+            ("timeout", self.timeout, 1, 86400),
+            ("first_port", self.first_port, 1, 65535),
+        ):
+            if not low <= value <= high:
+                raise WishError(f"{name} is {value}; allowed is {low} to {high}")
+
+
+# --- what a Pod is ----------------------------------------------------------------------------------------------------
+
+
+def checked(pair: t.Any, node_names: t.Mapping[str, t.Any]) -> Json:
+    """A pair as pair_pods() gives it, with the nodes of both hosts. WishError for what can be no pair."""
+    try:
+        own: Json = {"tests": [dict(test) for test in pair["tests"]], "nodes": {}, "resources": {}}
+        for side in SIDES:
+            host = str(pair[side])
+            own["nodes"][side] = str(node_names.get(host) or host)
+            own["resources"][side] = [str(name) for name in pair["pods"][side]["resources"]]
+            own[side] = host
+        own["command"] = {side: [_command(test, side, 1, "192.0.2.1") for test in own["tests"]] for side in SIDES}
+    except (AttributeError, KeyError, TypeError, ValueError) as exc:
+        raise WishError(f"a pair is not one of fabric.rdma.rdma_pairs: {exc!r}") from exc
+    for side in SIDES:
+        if not _SUBDOMAIN.fullmatch(own["nodes"][side]) or len(own["nodes"][side]) > 253:
+            raise WishError(
+                f"host {own[side]}: {own['nodes'][side]!r} cannot be the name of a node",
+                "Say in rdma_rollout.node_names how its node is called",
+            )
+        for name in own["resources"][side]:
+            if not _RESOURCE.fullmatch(name):
+                raise WishError(f"resource {name!r} cannot be one")
+    return own
+
+
+def _command(test: t.Mapping[str, t.Any], side: str, port: int, address: t.Optional[str]) -> t.List[str]:
+    end = test[side]
+    gid = end["gid_index"]
+    return command_line(
+        str(test["test"]),
+        str(end["device"]),
+        port=int(end["port"]),
+        gid_index=None if gid is None else int(gid),
+        message_bytes=int(test["message_bytes"]),
+        iterations=int(test["iterations"]),
+        qps=int(test["qps"]),
+        tcp_port=port,
+        address=address if side == "client" else None,
+    )
+
+
+def in_words(rounds: t.Sequence[t.Sequence[Json]]) -> str:
+    """What would be measured."""
+    pairs = [
+        f"{pair['client']} and {pair['server']} ({', '.join(dict.fromkeys(str(test['test']) for test in pair['tests']))})"
+        for each in rounds
+        for pair in each
+    ]
+    more = f" and {len(pairs) - 20} more pairs" if len(pairs) > 20 else ""
+    return printable(f"between Pods would be measured: {'; '.join(pairs[:20]) or 'nothing'}{more}")
+
+
+def words_of(tests: t.Sequence[Json], side: str, wish: Wish, first_port: int, address: str = "") -> t.List[str]:
+    """The arguments of the script: a port for each test; address: of the server's Pod, where a test names none."""
+    limit = wish.timeout if side == "client" else _of_server(wish)
+    lines = []
+    for number, test in enumerate(tests):
+        # in a network of its own, a Pod is not reached by the address of its node
+        own = test["server"]["address"] if wish.host_network else None
+        lines.append(" ".join(_command(test, side, first_port + number, str(own or address))))
+    return [side, str(limit), *lines]
+
+
+def _of_server(wish: Wish) -> int:
+    # a client may take its time to start, to connect, and again for the test
+    return START_SECONDS + 2 * wish.timeout
+
+
+def budget(wish: Wish, tests: int) -> int:
+    """Seconds that the client's Pod may run."""
+    return tests * (2 * wish.timeout + _BETWEEN)
+
+
+def name_of(wish: Wish, number: int, side: str) -> str:
+    return f"fabric-rdma-verify-{wish.run}-{number}-{side}"
+
+
+def pod_body(wish: Wish, name: str, node: str, resources: t.Sequence[str], words: t.Sequence[str]) -> Json:
+    """A Pod on a node, by way of the scheduler, that asks for one of each resource and for no privilege; words: of words_of()."""
+    tests = len(words) - 2
+    container = {
+        "name": "perftest",
+        "image": wish.image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["sh", "-c", SCRIPT, "fabric-rdma", *words],
+        # no limit of memory: what is locked would count
+        "resources": {"limits": dict.fromkeys(resources, "1")},
+        "securityContext": {
+            "runAsUser": wish.user,
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+        },
+    }
+    named = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [named]}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": wish.namespace, "labels": dict(wish.labels)},
+        "spec": {
+            "containers": [container],
+            "restartPolicy": "Never",
+            "hostNetwork": wish.host_network,
+            "affinity": {"nodeAffinity": required},
+            "tolerations": [{"operator": "Exists"}],
+            "terminationGracePeriodSeconds": 0,
+            # its kubelet ends it when nobody is left to do so
+            "activeDeadlineSeconds": START_SECONDS + tests * (_of_server(wish) + _BETWEEN),
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
+        },
+    }
+
+
+# --- how a Pod is doing -----------------------------------------------------------------------------------------------
+
+# Reasons of a container that waits, and does not come to an end of it by itself (kubelet, pkg/kubelet/images and kuberuntime).
+_IMAGE_REASONS = (
+    "ErrImageNeverPull",
+    "ImageInspectError",
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "RegistryUnavailable",
+)
+_STUCK = (*_IMAGE_REASONS, "CreateContainerConfigError", "CreateContainerError", "RunContainerError")
+
+
+def _maps(value: t.Any) -> t.List[Json]:
+    return [dict(item) for item in value or () if isinstance(item, t.Mapping)]
+
+
+def _container(pod: t.Mapping[str, t.Any], state: str) -> Json:
+    """What the status of the one container says of a state (waiting, running, terminated), {} when it is not in it."""
+    for status in _maps((pod.get("status") or {}).get("containerStatuses")):
+        return dict((status.get("state") or {}).get(state) or {})
+    return {}
+
+
+def _unscheduled(pod: t.Mapping[str, t.Any]) -> t.Optional[str]:
+    """What the scheduler says of a Pod that it has no place for."""
+    for condition in _maps((pod.get("status") or {}).get("conditions")):
+        if (condition.get("type"), condition.get("status")) == ("PodScheduled", "False"):
+            return str(condition.get("message") or condition.get("reason") or "")
+    return None
+
+
+def stage_of(pod: t.Mapping[str, t.Any]) -> str:
+    """pending | unschedulable | stuck | running | ended."""
+    phase = (pod.get("status") or {}).get("phase")
+    if phase in ("Succeeded", "Failed") or _container(pod, "terminated"):
+        return "ended"
+    if _container(pod, "running"):
+        return "running"
+    if _container(pod, "waiting").get("reason") in _STUCK:
+        return "stuck"
+    return "pending" if _unscheduled(pod) is None else "unschedulable"
+
+
+def problem_of(pod: t.Mapping[str, t.Any], wish: Wish, name: str, node: str, late: str = "") -> Json:
+    """{cause, remedy}: why a Pod does not do its part: which, where, in which phase, with which message. late: what it did not in time."""
+    status = pod.get("status") or {}
+    waiting, ended = _container(pod, "waiting"), _container(pod, "terminated")
+    unscheduled = _unscheduled(pod)
+    reason = str(waiting.get("reason") or ended.get("reason") or status.get("reason") or "")
+    said = str(waiting.get("message") or ended.get("message") or status.get("message") or unscheduled or "")
+    words = ": ".join(word for word in (reason, said) if word)
+    if ended and "exitCode" in ended:
+        words += f" (exit status {ended['exitCode']})"
+    phase = str(status.get("phase") or "gone")
+    cause = f"the Pod {wish.namespace}/{name} on {node} is {phase}{', ' + late if late else ''}: {words or 'no reason is given'}"
+    return {"cause": cause[:2000], "remedy": _remedy(reason, said, unscheduled is not None, wish, name)}
+
+
+def _remedy(reason: str, said: str, unscheduled: bool, wish: Wish, name: str) -> str:
+    if unscheduled:
+        return (
+            "see that the node is there, ready, and lists the resource as allocatable (kubectl describe node), and which Pods have "
+            "taken all of it; a node of another name than its host is named in rdma_rollout.node_names"
+        )
+    if reason in _IMAGE_REASONS or reason == "ErrImagePull":
+        return f"let the node have the image {wish.image} (registry, credentials, network), or name another one with verify_pod_image"
+    if reason == "UnexpectedAdmissionError" or "device plugin" in said:
+        return "look at the log of the device plugin on the node: it did not give the device that it offers"
+    if reason == "DeadlineExceeded":
+        return "see why it took so long, or raise verify_timeout"
+    if reason in ("StartError", "ContainerCannotRun", *_STUCK):
+        return "see the message; the image of verify_pod_image must have sh and perftest"
+    return f"kubectl -n {wish.namespace} describe pod {name} tells more while it is there, and the kubelet of the node afterwards"
+
+
+# --- what a Pod has printed -------------------------------------------------------------------------------------------
+
+
+def limit_of(word: str) -> t.Optional[str]:
+    """A limit as ulimit prints it, None for everything else."""
+    return word if re.fullmatch(r"unlimited|\d{1,20}", word) else None
+
+
+def parse_log(text: str) -> Json:
+    """{user, memlock: {soft, hard}, files, runs: {number: {status, output}}} of what the script printed. None: it was not.
+
+    memlock is as ulimit prints it: unlimited, or KiB. A run without an end has status None.
+    """
+    found: Json = {"user": None, "memlock": {"soft": None, "hard": None}, "files": [], "runs": {}}
+    output: t.Optional[t.List[str]] = None
+    for line in text.split("\n"):
+        if not line.startswith(_MARK + " "):
+            if output is not None:
+                output.append(line)
+            continue
+        what, *words = line[len(_MARK) + 1 :].split()[:3] or [""]
+        number = int(words[0]) if words and re.fullmatch(r"\d{1,9}", words[0]) else None
+        if what == "user" and number is not None:
+            found["user"] = number
+        elif what == "memlock" and len(words) == 2:
+            found["memlock"] = {"soft": limit_of(words[0]), "hard": limit_of(words[1])}
+        elif what == "file" and words and re.fullmatch(r"[\w.-]{1,64}", words[0]) and len(found["files"]) < _MAX_FILES:
+            found["files"].append(words[0])
+        elif what == "begin" and number is not None:
+            output = []
+            found["runs"][number] = {"status": None, "output": output}
+        elif what == "end" and number in found["runs"] and len(words) == 2:
+            found["runs"][number]["status"] = int(words[1]) if re.fullmatch(r"\d{1,3}", words[1]) else None
+            output = None
+    for run in found["runs"].values():
+        run["output"] = "\n".join(run["output"])[:_MAX_OUTPUT]
+    found["files"].sort()
+    return found
+
+
+def result_of(log: str, name: str, tests: t.Sequence[Json], wish: Wish, problem: t.Optional[Json] = None) -> Json:
+    """What one Pod of a pair gives: {pod, user, memlock, files, problem, results}, a result for each test.
+
+    problem: why there is not a result for all; a test that has one keeps it.
+    """
+    said = parse_log(log)
+    if problem and all((said["runs"].get(number) or {}).get("status") is not None for number in range(len(tests))):
+        problem = None
+    results = []
+    for number, test in enumerate(tests):
+        run = said["runs"].get(number) or {"status": None, "output": ""}
+        status, why = run["status"], None
+        if status is None:
+            why = problem or {
+                "cause": f"the Pod {wish.namespace}/{name} ended before {test['test']} did",
+                "remedy": "see what else it printed, and the events of its node",
+            }
+        elif status == _NOT_FOUND:
+            why = {
+                "cause": f"{test['test']} is not in the image {wish.image}",
+                "remedy": "name an image with sh and perftest in verify_pod_image",
+            }
+            status = None
+        results.append(
+            {
+                "output": run["output"],
+                "status": status,
+                "timed_out": status == _KILLED,
+                "timeout": wish.timeout,
+                "problem": why,
+                "repeated": False,
+            }
+        )
+    return {
+        "pod": name,
+        **{key: said[key] for key in ("user", "memlock", "files")},
+        "problem": problem,
+        "results": results,
+    }
+
+
+def not_done(rounds: t.Sequence[t.Sequence[Json]], wish: Wish, why: str) -> t.List[t.List[Json]]:
+    """The results where nothing could be asked of the cluster."""
+    problem = {"cause": why, "remedy": ""}
+    return [
+        [{side: result_of("", "", pair["tests"], wish, problem) for side in SIDES} for pair in pairs]
+        for pairs in rounds
+    ]
+
+
+def senseless(tests: t.Sequence[Json], client: Json) -> t.List[int]:
+    """Numbers of the tests whose figures cannot be: they are worth a second try."""
+    return [
+        number
+        for number, (test, result) in enumerate(zip(tests, client["results"]))
+        if result["status"] == 0 and measured(str(test["test"]), result["output"])["senseless"]
+    ]

@@ -1,0 +1,317 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Making the Pods of a round, watching them, reading what they printed, and removing them whatever happens. Private to the collection.
+
+All pairs of a round are watched at once, by one list of the Pods of this run. A pair that fails holds up no other.
+"""
+
+from __future__ import annotations
+
+import time
+import typing as t
+from dataclasses import dataclass, field
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import (
+    SIDES,
+    START_SECONDS,
+    Wish,
+    budget,
+    name_of,
+    pod_body,
+    problem_of,
+    result_of,
+    senseless,
+    stage_of,
+    words_of,
+)
+
+__all__ = ["Api", "measure_rounds", "remove_leftovers"]
+
+Json = t.Dict[str, t.Any]
+
+_POLL_SECONDS = 1.0
+# For the server's Pod to end and say why, after a client that failed.
+_GRACE_SECONDS = 10
+# For what was deleted to be gone: its ports may be taken until then.
+_GONE_SECONDS = 60
+# Requests that get no answer one after the other, before a round is given up.
+_PATIENCE = 3
+_MOST_BYTES = 1 << 20
+
+
+class Client(t.Protocol):
+    """An API server, as Kube of _rollout is one. Refusals are FabricErrors with the HTTP status as code, 0 without an answer."""
+
+    def request(
+        self, method: str, path: str, doing: str, query: t.Sequence[t.Tuple[str, str]] = ..., body: t.Any = ...
+    ) -> Json: ...
+
+    def list(self, path: str, doing: str, metadata_only: bool = ..., **query: str) -> t.List[Json]: ...
+
+    def text(self, path: str, doing: str, **query: str) -> str: ...
+
+
+class Api:
+    """Pods of a namespace that have the given labels."""
+
+    def __init__(self, client: Client, namespace: str, owner: t.Mapping[str, str], run_label: str, run: str) -> None:
+        """owner: labels of all Pods that are ours; run_label, run: one more, of those of this run."""
+        self._client = client
+        self._path = f"/api/v1/namespaces/{namespace}/pods"
+        self.namespace = namespace
+        # why Pods of this run may be left, empty when there are none
+        self.left = ""
+        self._owner, self._run_label, self._run = owner, run_label, run
+        self.labels = {**owner, run_label: run}
+
+    def _found(self, *labels: str) -> t.Dict[str, Json]:
+        ours = [f"{key}={value}" for key, value in sorted(self._owner.items())]
+        items = self._client.list(
+            self._path, f"list Pods in {self.namespace}", labelSelector=",".join([*ours, *labels])
+        )
+        return {str(item["metadata"]["name"]): item for item in items}
+
+    def of_this_run(self) -> t.Dict[str, Json]:
+        return self._found(f"{self._run_label}={self._run}")
+
+    def of_others(self) -> t.Dict[str, Json]:
+        return self._found(self._run_label, f"{self._run_label}!={self._run}")
+
+    def make(self, body: Json) -> None:
+        name = body["metadata"]["name"]
+        self._client.request("POST", self._path, f"make Pod {self.namespace}/{name}", body=body)
+
+    def log(self, name: str) -> str:
+        return self._client.text(
+            f"{self._path}/{name}/log", f"read the log of Pod {self.namespace}/{name}", limitBytes=str(_MOST_BYTES)
+        )
+
+    def delete(self, pod: Json) -> None:
+        """Exactly this Pod; one that is gone is fine."""
+        name = pod["metadata"]["name"]
+        options = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod["metadata"]["uid"]}}
+        body = {"kind": "DeleteOptions", "apiVersion": "v1", **options}
+        try:
+            self._client.request("DELETE", f"{self._path}/{name}", f"delete Pod {self.namespace}/{name}", body=body)
+        except FabricError as exc:
+            # 409: another one of this name is there, which is not ours to delete
+            if getattr(exc, "code", 0) not in (404, 409):
+                raise
+
+
+def _delete_all(api: Api, find: t.Callable[[], t.Dict[str, Json]]) -> t.List[str]:
+    """Deletes what is found, and waits until it is gone. Names of it."""
+    end = time.monotonic() + _GONE_SECONDS
+    names: t.Set[str] = set()
+    while True:
+        there = find()
+        for name, pod in there.items():
+            names.add(name)
+            api.delete(pod)
+        if not there:
+            return sorted(names)
+        if time.monotonic() > end:
+            raise FabricError(
+                f"{api.namespace}: Pods {', '.join(sorted(there)[:5])} are still there {_GONE_SECONDS} s after they were deleted",
+                "See what keeps them (finalizers), and delete them",
+            )
+        time.sleep(_POLL_SECONDS)
+
+
+def remove_leftovers(api: Api) -> t.List[str]:
+    """Removes Pods of earlier runs that were killed; their names."""
+    return _delete_all(api, api.of_others)
+
+
+@dataclass
+class _Pair:
+    """A pair on its way. stage: server | client | ending | done."""
+
+    nodes: t.Mapping[str, str]
+    resources: t.Mapping[str, t.Sequence[str]]
+    tests: t.List[Json]
+    number: int
+    first_port: int
+    stage: str = "server"
+    since: float = 0.0
+    started: t.Optional[float] = None
+    pods: t.Dict[str, Json] = field(default_factory=dict)
+    answer: Json = field(default_factory=dict)
+
+
+class _Round:
+    """Pairs without a common host, all at once."""
+
+    def __init__(self, api: Api, wish: Wish, pairs: t.Sequence[_Pair]) -> None:
+        self._api, self._wish, self._pairs = api, wish, pairs
+
+    def run(self) -> t.List[Json]:
+        """{client, server} of each pair, as result_of() has them. No Pod of it is there afterwards."""
+        try:
+            for pair in self._pairs:
+                self._begin(pair, "server")
+            silent = 0
+            while any(pair.stage != "done" for pair in self._pairs):
+                time.sleep(_POLL_SECONDS)
+                try:
+                    pods = self._api.of_this_run()
+                    silent = 0
+                except FabricError as exc:
+                    silent += 1
+                    if getattr(exc, "code", 0) in (401, 403, 404) or silent >= _PATIENCE:
+                        self._give_up(exc)
+                    continue
+                for pair in self._pairs:
+                    if pair.stage != "done":
+                        self._step(pair, pods)
+        finally:
+            self._clear()
+        return [pair.answer for pair in self._pairs]
+
+    def _clear(self) -> None:
+        for number in range(_PATIENCE):
+            try:
+                _delete_all(self._api, self._api.of_this_run)
+                return
+            except FabricError as exc:
+                # the next run finds what is left, and its kubelets end it
+                if number + 1 == _PATIENCE:
+                    self._api.left = str(exc)
+                time.sleep(_POLL_SECONDS)
+
+    def _give_up(self, exc: FabricError) -> None:
+        for pair in self._pairs:
+            if pair.stage != "done":
+                self._finish(pair, {"cause": str(exc), "remedy": ""}, "")
+
+    def _begin(self, pair: _Pair, side: str, address: str = "") -> None:
+        """Makes the Pod of a side."""
+        name = name_of(self._wish, pair.number, side)
+        pair.stage, pair.since, pair.started = side, time.monotonic(), None
+        try:
+            words = words_of(pair.tests, side, self._wish, pair.first_port, address)
+            self._api.make(pod_body(self._wish, name, pair.nodes[side], pair.resources[side], words))
+        except FabricError as exc:
+            remedy = "" if getattr(exc, "code", 0) != 403 else _FORBIDDEN
+            self._finish(pair, {"cause": str(exc), "remedy": remedy}, side)
+
+    def _step(self, pair: _Pair, pods: t.Mapping[str, Json]) -> None:
+        """Looks at the Pods of a pair, and does what is next."""
+        for side in SIDES:
+            found = pods.get(name_of(self._wish, pair.number, side))
+            if found is not None:
+                pair.pods[side] = found
+            elif side in pair.pods or (pair.stage in SIDES and side == pair.stage):
+                cause = (
+                    f"the Pod {name_of(self._wish, pair.number, side)} on {pair.nodes[side]} was deleted by somebody"
+                )
+                self._finish(pair, {"cause": cause, "remedy": "run again, and no other run at the same time"}, side)
+                return
+        if pair.stage == "ending":
+            if stage_of(pair.pods["server"]) == "ended" or time.monotonic() - pair.since > _GRACE_SECONDS:
+                self._finish(pair, None, "")
+            return
+        side, now = pair.stage, time.monotonic()
+        pod = pair.pods[side]
+        stage = stage_of(pod)
+        if stage in ("running", "ended") and pair.started is None:
+            pair.started = now
+        address = (pod.get("status") or {}).get("podIP")
+        if stage == "ended":
+            self._ended(pair, side, pod)
+        elif stage == "running" and side == "server" and address:
+            self._begin(pair, "client", str(address))
+        else:
+            late = self._late(pair, stage, now)
+            if late is not None:
+                self._finish(pair, problem_of(pod, self._wish, pod["metadata"]["name"], pair.nodes[side], late), side)
+
+    def _late(self, pair: _Pair, stage: str, now: float) -> t.Optional[str]:
+        """What a Pod did not do in time; empty when it never will, None when there is time left."""
+        if stage == "stuck":
+            return ""
+        limit = self._wish.timeout
+        if stage == "unschedulable":
+            return f"without a place for {limit} s" if now - pair.since > limit else None
+        if stage == "pending":
+            limit += START_SECONDS
+            return f"not started within {limit} s" if now - pair.since > limit else None
+        limit = budget(self._wish, len(pair.tests))
+        return f"not done within {limit} s" if now - (pair.started or now) > limit else None
+
+    def _ended(self, pair: _Pair, side: str, pod: Json) -> None:
+        if side == "server":
+            # before anybody has connected
+            self._finish(pair, problem_of(pod, self._wish, pod["metadata"]["name"], pair.nodes[side]), side)
+        elif (pod.get("status") or {}).get("phase") == "Succeeded":
+            self._finish(pair, None, "")
+        else:
+            pair.stage, pair.since = "ending", time.monotonic()
+
+    def _finish(self, pair: _Pair, problem: t.Optional[Json], whose: str) -> None:
+        """Reads what the Pods of a pair have printed, and removes them. problem: why it has not come to its end; whose: of which side."""
+        pair.stage = "done"
+        for side in SIDES:
+            name = name_of(self._wish, pair.number, side)
+            log, why = "", problem if whose in ("", side) else None
+            pod = pair.pods.get(side)
+            if pod is not None and stage_of(pod) in ("running", "ended"):
+                try:
+                    log = self._api.log(name)
+                except FabricError as exc:
+                    why = why or {"cause": str(exc), "remedy": ""}
+                if why is None and stage_of(pod) == "ended" and side == "client":
+                    why = problem_of(pod, self._wish, name, pair.nodes[side])
+            pair.answer[side] = result_of(log, name, pair.tests, self._wish, why)
+        if whose == "server" and "client" not in pair.pods:
+            # there was no client; what the server said of a test is the better reason
+            pair.answer["client"]["problem"] = problem
+            for result, served in zip(pair.answer["client"]["results"], pair.answer["server"]["results"]):
+                result["problem"] = None if served["status"] is not None else served["problem"] or problem
+        for pod in pair.pods.values():
+            try:
+                self._api.delete(pod)
+            except FabricError:
+                # once more at the end of the round
+                continue
+
+
+_FORBIDDEN = (
+    "Give the user of the kubeconfig the rights that the role verify_pod names; where Pod Security refuses the network of the host, name "
+    "another namespace with verify_pod_namespace"
+)
+
+
+def measure_rounds(api: Api, wish: Wish, rounds: t.Sequence[t.Sequence[Json]]) -> t.List[t.List[Json]]:
+    """Measures round after round; pairs are those of pods.checked(). What cannot be measured is told in its result.
+
+    Figures that cannot be are measured once more, in Pods and on ports of their own.
+    """
+    answers: t.List[t.List[Json]] = []
+    number = 0
+    for pairs in rounds:
+        own = [
+            _Pair(each["nodes"], each["resources"], list(each["tests"]), number + place, wish.first_port)
+            for place, each in enumerate(pairs)
+        ]
+        number += len(own)
+        found = _Round(api, wish, own).run()
+        again: t.List[t.Tuple[Json, t.List[int], _Pair]] = []
+        for pair, answer in zip(own, found):
+            numbers = senseless(pair.tests, answer["client"])
+            if numbers:
+                tests = [pair.tests[index] for index in numbers]
+                port = min(pair.first_port + len(pair.tests), 65535 - len(tests))
+                repeated = _Pair(pair.nodes, pair.resources, tests, number, port)
+                number += 1
+                again.append((answer, numbers, repeated))
+        if again:
+            seconds = _Round(api, wish, [pair for _answer, _numbers, pair in again]).run()
+            for (answer, numbers, _pair), second in zip(again, seconds):
+                for side in SIDES:
+                    for place, index in enumerate(numbers):
+                        answer[side]["results"][index] = {**second[side]["results"][place], "repeated": True}
+        answers.append(found)
+    return answers

@@ -1,0 +1,99 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""verify.yml with Pods, against an API server that plays: evidence and report, and what a cluster that does not answer costs."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.fabric.rdma.tests.unit.contracts import load
+from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.test_pods import a_log, recorded
+from ansible_collections.fabric.rdma.tests.unit.pod_cluster import Served, healthy
+
+if t.TYPE_CHECKING:
+    from conftest import User
+
+pytestmark = pytest.mark.integration
+
+CAPTURES = Path(__file__).resolve().parents[1] / "captures"
+HOSTS = ("ib-a100-1", "ib-a100-2")
+# The facts of a capture on hosts that are not replayed: those are never measured.
+PLAY = """
+- hosts: rdma
+  gather_facts: false
+  tasks:
+    - fabric.rdma.ib_facts: {root: "{{ capture }}"}
+      check_mode: false
+- import_playbook: fabric.rdma.verify
+  vars: {verify_insist: false}
+- import_playbook: fabric.rdma.report
+- hosts: rdma
+  gather_facts: false
+  tasks:
+    - ansible.builtin.include_role: {name: fabric.rdma.verify, tasks_from: insist}
+"""
+
+
+def log(pod: dict[str, t.Any]) -> str:
+    """A client and a server of the tests that the Pod has for arguments."""
+    lines = pod["spec"]["containers"][0]["command"][6:]
+    names = ["latency-client" if "_lat" in line else "bandwidth-gbits-two-qps-client" for line in lines]
+    return a_log(*((0, recorded(name)) for name in names))
+
+
+def run(user: User, directory: Path, kubeconfig: str, *more: str, fails: bool) -> str:
+    hosts = {name: {"ansible_connection": "local", "capture": str(CAPTURES / f"{name}.capture")} for name in HOSTS}
+    variables = {
+        "ansible_python_interpreter": "{{ ansible_playbook_python }}",
+        "rdma_groups": ["rdma"],
+        "rdma_resource": {"name": "rdma_a100"},
+        "rdma_output_dir": str(directory / "output"),
+        "rdma_rollout": {"kubeconfig": kubeconfig},
+        "verify_level": "pods",
+        "verify_pod_image": "registry.example/perftest:1",
+        "verify_min_gbps": 0.001,
+        "verify_max_us": 1000000,
+    }
+    (directory / "hosts.json").write_text(json.dumps({"rdma": {"hosts": hosts, "vars": variables}}))
+    (directory / "play.yml").write_text(PLAY)
+    done = user.run(
+        "ansible-playbook", "-i", str(directory / "hosts.json"), str(directory / "play.yml"), *more, check=False
+    )
+    assert (done.returncode != 0) is fails, done.stdout
+    return " ".join((done.stdout + done.stderr).split())
+
+
+def test_pods_that_measure(user: User, tmp_path: Path) -> None:
+    with Served(healthy, log) as cluster:
+        said = run(user, tmp_path, cluster.kubeconfig(tmp_path), "--check", fails=False)
+        assert "between Pods would be measured: ib-a100-1 and ib-a100-2 (ib_write_bw, ib_write_lat)" in said
+        assert not cluster.asked
+        run(user, tmp_path, cluster.kubeconfig(tmp_path), fails=False)
+        assert len(cluster.made) == 2
+        assert not cluster.pods
+        limits = [pod["spec"]["containers"][0]["resources"]["limits"] for pod in cluster.made]
+    assert limits == [{"rdma/rdma_a100": "1"}] * 2
+    tests = load(tmp_path / "output" / "evidence" / "rdma.json")["tests"]
+    assert [(test["test"], test["level"], test["verdict"]) for test in tests] == [
+        ("ib_write_bw", "pods", "pass"),
+        ("ib_write_lat", "pods", "pass"),
+    ]
+    assert "0.0729 Gb/s between Pods" in (tmp_path / "output" / "summary.txt").read_text()
+
+
+def test_a_cluster_that_does_not_answer(user: User, tmp_path: Path) -> None:
+    said = run(user, tmp_path, str(tmp_path / "none"), fails=True)
+    assert "Traffic: 2 not as wanted. rdma: ib_write_bw between Pods from ib-a100-1 mlx5_1 to ib-a100-2 mlx5_0" in said
+    assert "none does not exist" in said
+    assert "none does not exist" in (tmp_path / "output" / "report.html").read_text()
+
+
+def test_pods_without_an_image_are_refused_before_anything_is_measured(user: User, tmp_path: Path) -> None:
+    said = run(user, tmp_path, "none", "-e", "verify_pod_image=", "-e", "verify_level=both", fails=True)
+    assert "verify_level is both: set verify_pod_image to an image with sh and perftest" in said
+    assert "Start the servers" not in said

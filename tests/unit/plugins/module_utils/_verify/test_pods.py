@@ -1,0 +1,389 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What Pods that measure look like, what their script does, and what is read out of what they print."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import typing as t
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.fabric.rdma.molecule.shared.pace import limit
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import (
+    SCRIPT,
+    Wish,
+    checked,
+    in_words,
+    parse_log,
+    pod_body,
+    problem_of,
+    result_of,
+    senseless,
+    stage_of,
+    words_of,
+)
+
+RECORDED = Path(__file__).parent / "perftest"
+Json = dict[str, t.Any]
+LABELS = {"app.kubernetes.io/managed-by": "fabric.rdma", "rdma.fabric/inventory": "default"}
+HOSTILE = ["$(touch x)", "`touch x`", "a;touch x", "a b", "-d", "'", '"', "a\nb", "../x", "*", ""]
+
+
+def recorded(name: str) -> str:
+    return (RECORDED / f"{name}.txt").read_text()
+
+
+def a_wish(**given: t.Any) -> Wish:
+    default = {"image": "registry.example/perftest:1", "namespace": "default", "host_network": True, "user": 1000}
+    more = {"timeout": 5, "first_port": 18515, "labels": LABELS, "run": "abc"}
+    return Wish(**{**default, **more, **given})
+
+
+def a_pair(*tests: str, address: str | None = "198.51.100.2", **given: t.Any) -> Json:
+    """A pair as rdma_pairs gives it."""
+    ends = {
+        "client": {"host": "lab1", "device": "mlx5_0", "port": 1, "gid_index": 1, "address": "198.51.100.1"},
+        "server": {"host": "lab2", "device": "mlx5_1", "port": 1, "gid_index": 1, "address": address},
+    }
+    made = [
+        {
+            "test": name,
+            **ends,
+            "message_bytes": 65536,
+            "iterations": 100,
+            "qps": 1,
+            "floor": {"min_gbps": 0.001} if name.endswith("_bw") else {"max_us": 1e6},
+            "floor_reason": "as set for software devices",
+        }
+        for name in tests or ("ib_write_bw", "ib_write_lat")
+    ]
+    own = {side: {"resources": ["rdma/rdma_a100"], "devices": [ends[side]["device"]]} for side in ends}
+    return {"group": "a100", "client": "lab1", "server": "lab2", "tests": made, "pods": own, **given}
+
+
+def a_log(
+    *runs: tuple[int, str], user: int = 1000, soft: str = "unlimited", hard: str = "unlimited", files: str = "0"
+) -> str:
+    """What the script prints: the status and the output of each test."""
+    lines = [f"@fabric.rdma user {user}", f"@fabric.rdma memlock {soft} {hard}"]
+    lines += [f"@fabric.rdma file {name}" for name in (f"issm{files}", "rdma_cm", f"umad{files}", f"uverbs{files}")]
+    for number, (status, output) in enumerate(runs):
+        lines += [f"@fabric.rdma begin {number}", output, "", f"@fabric.rdma end {number} {status}"]
+    return "\n".join(lines) + "\n"
+
+
+# --- bodies ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_pod_asks_for_the_resource_and_for_no_privilege() -> None:
+    words = words_of(checked(a_pair(), {})["tests"], "client", a_wish(), 18515)
+    body = pod_body(a_wish(), "p", "node1.example", ["rdma/a", "rdma/b"], words)
+    spec = body["spec"]
+    (container,) = spec["containers"]
+    assert container["resources"] == {"limits": {"rdma/a": "1", "rdma/b": "1"}}
+    assert container["securityContext"] == {
+        "runAsUser": 1000,
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert container["command"][:4] == ["sh", "-c", SCRIPT, "fabric-rdma"]
+    # the scheduler decides, and has no choice
+    assert "nodeName" not in spec
+    (term,) = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert term == {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node1.example"]}]}
+    assert spec["tolerations"] == [{"operator": "Exists"}]
+    assert spec["hostNetwork"] is True
+    assert spec["restartPolicy"] == "Never"
+    assert spec["terminationGracePeriodSeconds"] == 0
+    assert spec["automountServiceAccountToken"] is False
+    # it ends by itself, later than all that it may do
+    assert spec["activeDeadlineSeconds"] > 2 * 2 * 5
+    assert body["metadata"] == {"name": "p", "namespace": "default", "labels": LABELS}
+
+
+def test_values_are_arguments_and_no_part_of_the_script() -> None:
+    tests = checked(a_pair(), {})["tests"]
+    side, limit, bandwidth, latency = words_of(tests, "client", a_wish(), 18515)
+    assert (side, limit) == ("client", "5")
+    assert bandwidth == ("ib_write_bw -F -d mlx5_0 -i 1 -s 65536 -n 100 -p 18515 -x 1 -q 1 --report_gbits 198.51.100.2")
+    assert latency == "ib_write_lat -F -d mlx5_0 -i 1 -s 65536 -n 100 -p 18516 -x 1 198.51.100.2"
+    server = words_of(tests, "server", a_wish(), 18515)
+    assert server[2] == "ib_write_bw -F -d mlx5_1 -i 1 -s 65536 -n 100 -p 18515 -x 1 -q 1 --report_gbits"
+    assert int(server[1]) > 2 * 5
+
+
+@pytest.mark.parametrize(
+    ("host_network", "known", "reached"),
+    [
+        (True, "198.51.100.2", "198.51.100.2"),
+        # InfiniBand: the planner knows no address
+        (True, None, "10.0.0.9"),
+        (False, "198.51.100.2", "10.0.0.9"),
+    ],
+)
+def test_where_the_server_is_reached(host_network: bool, known: str | None, reached: str) -> None:
+    tests = checked(a_pair("ib_write_bw", address=known), {})["tests"]
+    words = words_of(tests, "client", a_wish(host_network=host_network), 18515, "10.0.0.9")
+    assert words[2].split()[-1] == reached
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+@pytest.mark.parametrize("where", ["device", "address", "resource", "node", "test"])
+def test_no_value_of_a_node_is_more_than_a_word(where: str, value: str) -> None:
+    pair, names = a_pair(), {}
+    if where == "device":
+        pair["tests"][1]["client"] = {**pair["tests"][1]["client"], "device": value}
+    elif where == "address":
+        pair["tests"][0]["server"] = {**pair["tests"][0]["server"], "address": value}
+    elif where == "resource":
+        pair["pods"]["server"] = {"resources": [value], "devices": []}
+    elif where == "test":
+        pair["tests"][0]["test"] = value
+    elif value:
+        names = {"lab1": value}
+    else:
+        pair["client"] = ""
+    with pytest.raises(WishError):
+        words_of(checked(pair, names)["tests"], "client", a_wish(), 18515)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"image": "a b"},
+        {"image": ""},
+        {"image": "-x"},
+        {"namespace": "a/b"},
+        {"namespace": "A"},
+        {"user": -1},
+        {"timeout": 0},
+        {"first_port": 70000},
+    ],
+    ids=str,
+)
+def test_a_wish_that_makes_no_sense_is_named(given: Json) -> None:
+    with pytest.raises(WishError, match=re.escape(str(next(iter(given.values()))).partition("'")[0] or "image ''")):
+        a_wish(**given)
+
+
+def test_an_inventory_is_a_value_of_a_label() -> None:
+    with pytest.raises(WishError, match=r"'a,b=c' cannot be the value of the label rdma.fabric/inventory"):
+        a_wish(labels={"rdma.fabric/inventory": "a,b=c"})
+
+
+@pytest.mark.parametrize("pair", [{}, None, "x", {"tests": 5}, {**a_pair(), "pods": None}, {**a_pair(), "tests": [1]}])
+def test_what_is_no_pair_is_an_error(pair: t.Any) -> None:
+    with pytest.raises(WishError, match="a pair is not one of"):
+        checked(pair, {})
+
+
+def test_a_node_may_have_another_name() -> None:
+    assert checked(a_pair(), {"lab1": "node-1.example"})["nodes"] == {"client": "node-1.example", "server": "lab2"}
+
+
+def test_what_would_be_measured() -> None:
+    assert in_words([[a_pair()], []]) == "between Pods would be measured: lab1 and lab2 (ib_write_bw, ib_write_lat)"
+    assert in_words([]) == "between Pods would be measured: nothing"
+    assert "and 5 more pairs" in in_words([[a_pair()] * 25])
+
+
+# --- the script, run by a real shell ---------------------------------------------------------------------------------
+
+
+def run(tmp_path: Path, *words: str, **programs: str) -> subprocess.CompletedProcess[str]:
+    """programs: what stands for perftest, each a script of its own."""
+    for name, text in programs.items():
+        path = tmp_path / name
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+    return subprocess.run(
+        ["sh", "-c", SCRIPT, "fabric-rdma", *words],
+        cwd=tmp_path,
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=limit(60),
+        check=False,
+    )
+
+
+def test_the_script_tells_what_it_was_given_and_runs_each_test(tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        "server",
+        "20",
+        "ib_write_bw -d mlx5_0",
+        "ib_write_lat -p 5",
+        ib_write_bw='echo "$@"',
+        ib_write_lat="exit 3",
+    )
+    found = parse_log(done.stdout)
+    assert done.returncode == 1
+    assert found["user"] == os.getuid()
+    assert set(found["memlock"]) == {"soft", "hard"}
+    assert None not in found["memlock"].values()
+    assert found["runs"] == {0: {"status": 0, "output": "-d mlx5_0\n"}, 1: {"status": 3, "output": ""}}
+
+
+def test_the_script_evaluates_nothing(tmp_path: Path) -> None:
+    line = "ib_write_bw $(touch x) `touch x` ; touch x * ~ ${PATH}"
+    done = run(tmp_path, "client", "5", line, ib_write_bw='printf "%s\\n" "$@"')
+    assert not (tmp_path / "x").exists()
+    assert parse_log(done.stdout)["runs"][0]["output"].split("\n")[:-1] == line.split()[1:]
+
+
+def test_a_client_waits_for_its_server(tmp_path: Path) -> None:
+    program = (
+        '[ -e tried ] && { echo done; exit 0; }; touch tried; echo "Couldn\'t connect to 198.51.100.2:18515"; exit 1'
+    )
+    done = run(tmp_path, "client", "20", "ib_write_bw", ib_write_bw=program)
+    assert parse_log(done.stdout)["runs"][0] == {"status": 0, "output": "done\n"}
+    assert done.returncode == 0
+
+
+def test_a_client_does_not_wait_for_ever_and_repeats_no_other_failure(tmp_path: Path) -> None:
+    programs = {
+        "ib_write_bw": 'echo "Couldn\'t connect to 198.51.100.2:18515"; exit 1',
+        "ib_write_lat": "echo x >> runs; echo Failed status 12; exit 1",
+    }
+    found = parse_log(run(tmp_path, "client", "2", *programs, **programs).stdout)
+    assert [found["runs"][number]["status"] for number in (0, 1)] == [1, 1]
+    assert (tmp_path / "runs").read_text() == "x\n"
+
+
+def test_a_test_that_hangs_is_ended(tmp_path: Path) -> None:
+    programs = {"ib_write_bw": "echo begun; exec sleep 50", "ib_write_lat": "echo well"}
+    for side in ("client", "server"):
+        found = parse_log(run(tmp_path, side, "1", *programs, **programs).stdout)
+        assert found["runs"][0] == {"status": 137, "output": "begun\n"}
+        assert found["runs"][1] == {"status": 0, "output": "well\n"}
+    (late, well) = result_of(
+        run(tmp_path, "client", "1", *programs).stdout, "p", [{"test": "ib_write_bw"}] * 2, a_wish()
+    )["results"]
+    assert (late["timed_out"], well["timed_out"]) == (True, False)
+
+
+def test_a_program_that_is_not_in_the_image(tmp_path: Path) -> None:
+    log = run(tmp_path, "server", "5", "ib_read_bw -d x").stdout
+    (result,) = result_of(log, "p", [{"test": "ib_read_bw"}], a_wish())["results"]
+    assert result["status"] is None
+    assert result["problem"]["cause"] == "ib_read_bw is not in the image registry.example/perftest:1"
+
+
+# --- what it printed -------------------------------------------------------------------------------------------------
+
+
+def test_a_log() -> None:
+    output = recorded("bandwidth-gbits-two-qps-client")
+    found = parse_log("a line of the image\n" + a_log((0, output), (1, "")))
+    assert found["user"] == 1000
+    assert found["memlock"] == {"soft": "unlimited", "hard": "unlimited"}
+    assert found["files"] == ["issm0", "rdma_cm", "umad0", "uverbs0"]
+    assert found["runs"][0]["output"].strip() == output.strip()
+    assert found["runs"][1]["status"] == 1
+
+
+def test_a_log_that_breaks_off() -> None:
+    log = a_log((0, "x"), (0, "y")).rpartition("@fabric.rdma end")[0]
+    results = result_of(log, "p", [{"test": "ib_write_bw"}] * 3, a_wish())["results"]
+    assert [each["status"] for each in results] == [0, None, None]
+    assert results[1]["problem"]["cause"] == "the Pod default/p ended before ib_write_bw did"
+    given = result_of(log, "p", [{"test": "ib_write_bw"}] * 3, a_wish(), {"cause": "c", "remedy": "r"})
+    assert [each["problem"] for each in given["results"]] == [
+        None,
+        {"cause": "c", "remedy": "r"},
+        {"cause": "c", "remedy": "r"},
+    ]
+
+
+@given(
+    st.text(
+        alphabet=st.characters() | st.sampled_from("@fabric.rdma \nbeginendusermemlockfile0123456789-"), max_size=400
+    )
+)
+def test_any_log_is_read(text: str) -> None:
+    for log in (text, "@fabric.rdma begin 0\n" + text, "@fabric.rdma " + text):
+        found = result_of(log, "p", [{"test": "ib_write_bw"}], a_wish())
+        assert len(found["results"]) == 1
+
+
+def test_only_figures_that_cannot_be_are_worth_a_second_try() -> None:
+    row = " 65536      100              {0}               {0}               0.000139"
+    head = " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n"
+    tests = [{"test": "ib_write_bw"}] * 4
+    log = a_log((0, head + row.format("0.07")), (0, head + row.format("inf")), (1, head + row.format("inf")), (0, ""))
+    assert senseless(tests, result_of(log, "p", tests, a_wish())) == [1]
+
+
+# --- how it is doing -------------------------------------------------------------------------------------------------
+
+
+def a_pod(phase: str = "Pending", **state: t.Any) -> Json:
+    return {"metadata": {"name": "p", "uid": "u"}, "status": {"phase": phase, "containerStatuses": [{"state": state}]}}
+
+
+UNSCHEDULABLE = {
+    "status": {
+        "phase": "Pending",
+        "conditions": [
+            {
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": "Unschedulable",
+                "message": "0/2 nodes are available: 1 Insufficient rdma/rdma_a100.",
+            }
+        ],
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("pod", "stage", "cause", "remedy"),
+    [
+        ({}, "pending", "is gone: no reason is given", "describe pod"),
+        (UNSCHEDULABLE, "unschedulable", "1 Insufficient rdma/rdma_a100.", "lists the resource as allocatable"),
+        (
+            a_pod(waiting={"reason": "ImagePullBackOff", "message": "Back-off pulling image"}),
+            "stuck",
+            "is Pending: ImagePullBackOff: Back-off pulling image",
+            "registry.example/perftest:1",
+        ),
+        (a_pod(waiting={"reason": "ErrImagePull", "message": "x"}), "pending", "ErrImagePull: x", "verify_pod_image"),
+        (a_pod(waiting={"reason": "ContainerCreating"}), "pending", "ContainerCreating", "describe pod"),
+        (a_pod("Running", running={"startedAt": "x"}), "running", "is Running", "describe pod"),
+        (
+            a_pod("Failed", terminated={"reason": "StartError", "message": 'exec: "sh": not found', "exitCode": 128}),
+            "ended",
+            'is Failed: StartError: exec: "sh": not found (exit status 128)',
+            "sh and perftest",
+        ),
+        (
+            {
+                "status": {
+                    "phase": "Failed",
+                    "reason": "UnexpectedAdmissionError",
+                    "message": "Allocate failed due to x",
+                }
+            },
+            "ended",
+            "UnexpectedAdmissionError: Allocate failed due to x",
+            "log of the device plugin",
+        ),
+        ({"status": {"phase": "Failed", "reason": "DeadlineExceeded"}}, "ended", "DeadlineExceeded", "verify_timeout"),
+    ],
+)
+def test_which_pod_in_which_phase_with_which_message(pod: Json, stage: str, cause: str, remedy: str) -> None:
+    assert stage_of(pod) == stage
+    problem = problem_of(pod, a_wish(), "p", "lab1")
+    assert problem["cause"].startswith("the Pod default/p on lab1 is ")
+    assert cause in problem["cause"]
+    assert remedy in problem["remedy"]

@@ -1,0 +1,234 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which Pods measure against each other, and what is made of what they print."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+import pytest
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.fabric.rdma.plugins.filter.rdma_evidence import rdma_evidence
+from ansible_collections.fabric.rdma.plugins.filter.rdma_pairs import rdma_pairs
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.pairs import settings_from
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import checked, not_done, result_of
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods_evidence import pair_pods
+from ansible_collections.fabric.rdma.tests.unit.contracts import a_class, a_group, a_plan
+from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.test_pairs import node, wanted_of
+from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.test_pods import a_log, a_wish, recorded
+
+Json = dict[str, t.Any]
+NOTHING: Json = {"rounds": [], "jobs": {}, "untested": {}, "expected": []}
+
+
+def match(device: str, **more: t.Any) -> Json:
+    return {"device": device, "pci": "0000:3b:00.0", "if_name": "eth1", "ports": [1], **more}
+
+
+def facts_of(*hosts: str) -> Json:
+    """Nodes with two software devices."""
+    return {
+        host: node("mlx5_0", "mlx5_1", link="Ethernet", ipv4=f"198.51.100.{number}", kind="software")
+        for number, host in enumerate(hosts, 1)
+    }
+
+
+def plan_of(**devices: list[str]) -> Json:
+    """A plan in which Pods on a host get these devices."""
+    classes = [
+        a_class(f"c-{host}", host, matches={host: [match(device) for device in own]}) for host, own in devices.items()
+    ]
+    return a_plan(g=a_group(*classes, resource="rdma/rdma_a100"))
+
+
+def planned(plan: Json, *hosts: str, resource: t.Any = "r", **settings: t.Any) -> Json:
+    facts = facts_of(*hosts)
+    groups = {"g": {"hosts": sorted(hosts), "resource": resource}}
+    return pair_pods(groups, facts, wanted_of(facts), plan, settings_from(settings))
+
+
+@pytest.fixture
+def lab() -> Json:
+    return planned(plan_of(lab1=["mlx5_0"], lab2=["mlx5_1"]), "lab1", "lab2")
+
+
+def answer(lab: Json, client: str, server: str) -> Json:
+    """What the module returns for the one pair."""
+    tests = checked(lab["rounds"][0][0], {})["tests"]
+    pair = {"client": result_of(client, "c", tests, a_wish()), "server": result_of(server, "s", tests, a_wish())}
+    return {"results": [[pair]], "image": "registry.example/perftest:1"}
+
+
+def judged(lab: Json, given: Json) -> Json:
+    found = rdma_evidence({**NOTHING, "expected": ["lab1", "lab2"]}, {}, lab, given)
+    json.dumps(found)
+    return found
+
+
+BOTH = ((0, recorded("bandwidth-gbits-two-qps-client")), (0, recorded("latency-client")))
+
+
+# --- who measures ----------------------------------------------------------------------------------------------------
+
+
+def test_only_what_pods_get_is_measured(lab: Json) -> None:
+    """Hosts of two classes have one resource: they are one fabric, whatever the card is called."""
+    (((pair),),) = lab["rounds"]
+    assert {(test["client"]["device"], test["server"]["device"]) for test in pair["tests"]} == {("mlx5_0", "mlx5_1")}
+    assert pair["pods"] == {
+        "client": {"resources": ["rdma/rdma_a100"], "devices": ["mlx5_0"]},
+        "server": {"resources": ["rdma/rdma_a100"], "devices": ["mlx5_1"]},
+    }
+    assert lab["untested"] == {"g": []}
+
+
+def test_with_rails_a_pod_asks_for_each() -> None:
+    rails = [match(f"mlx5_{n}", resource=f"rdma/r_gpu{n + 1}", rail=n + 1) for n in (0, 1)]
+    plan = a_plan(g=a_group(a_class("c", "a", "b", matches={"a": rails, "b": rails}), resource="rdma/r_gpu{rail}"))
+    (((pair),),) = planned(plan, "a", "b")["rounds"]
+    assert pair["pods"]["client"]["resources"] == ["rdma/r_gpu1", "rdma/r_gpu2"]
+    assert len(pair["tests"]) == 4
+
+
+def test_a_host_whose_pods_get_nothing_is_a_defect_where_there_is_a_resource() -> None:
+    plan = plan_of(lab1=["mlx5_0"], lab2=["mlx5_0"], lab3=[])
+    rows = planned(plan, "lab1", "lab2", "lab3", "lab4")["untested"]["g"]
+    assert [(row["host"], row["defect"]) for row in rows] == [("lab3", True), ("lab4", True)]
+    none = planned(a_plan(), "lab1", "lab2", resource=None)
+    assert none["rounds"] == []
+    assert [row["defect"] for row in none["untested"]["g"]] == [False, False]
+
+
+def test_the_filter_takes_a_plan() -> None:
+    groups = {"g": {"hosts": ["lab1", "lab2"], "resource": {"name": "rdma_a100"}, "want": None, "replayed": []}}
+    groups["g"]["want"] = {"link_layer": "Ethernet", "kinds": ["software"]}
+    facts = facts_of("lab1", "lab2")
+    for each in facts.values():
+        for device in each["devices"]:
+            device.update(pci=None, plugin={"visible": True, "reason": None})
+    view = {"groups": groups, "facts": facts, "unseen": {}}
+    found = rdma_pairs(view, ["lab1", "lab2"], {}, plan_of(lab1=["mlx5_0"], lab2=["mlx5_1"]))
+    assert found["expected"] == ["lab1", "lab2"]
+    (((pair),),) = found["rounds"]
+    assert pair["pods"]["server"]["devices"] == ["mlx5_1"]
+    with pytest.raises(AnsibleFilterError, match="expects a plan, found str"):
+        rdma_pairs(view, ["lab1"], {}, "x")
+
+
+# --- what it proves --------------------------------------------------------------------------------------------------
+
+
+def test_evidence_of_pods(lab: Json) -> None:
+    found = judged(lab, answer(lab, a_log(*BOTH, files="1"), a_log((0, ""), (0, ""))))
+    assert found["failures"] == []
+    assert found["expected"] == ["lab1", "lab2"]
+    bandwidth, latency = found["groups"]["g"]["tests"]
+    assert bandwidth["level"] == latency["level"] == "pods"
+    assert bandwidth["verdict"] == "pass"
+    assert bandwidth["bandwidth_gbps"]["average"] > 0
+    assert latency["latency_us"]["average"] > 0
+    assert bandwidth["pods"] == {
+        "user": 1000,
+        "memlock": {"soft": "unlimited", "hard": "unlimited"},
+        "files": {
+            "client": ["issm1", "rdma_cm", "umad1", "uverbs1"],
+            "server": ["issm0", "rdma_cm", "umad0", "uverbs0"],
+        },
+        "image": "registry.example/perftest:1",
+    }
+    assert "ib_write_bw (Pods)" in found["tables"]["g"]
+    assert all(len(line) <= 100 for line in found["tables"]["g"].splitlines())
+
+
+def test_a_limit_of_locked_memory_fails_a_pair_with_traffic(lab: Json) -> None:
+    found = judged(lab, answer(lab, a_log(*BOTH), a_log(soft="64", hard="8192")))
+    (bandwidth, _latency) = found["groups"]["g"]["tests"]
+    assert bandwidth["verdict"] == "fail"
+    assert bandwidth["message"].startswith(
+        "a Pod on lab2 may lock only so much memory: soft 64 KiB and hard 8192 KiB; "
+    )
+    assert "containerd_memlock" in bandwidth["remedy"]
+    assert bandwidth["pods"]["memlock"] == {"soft": "64", "hard": "8192"}
+    assert found["failures"][0].startswith("g: ib_write_bw between Pods from lab1 mlx5_0 to lab2 mlx5_1: a Pod on lab2")
+
+
+def test_traffic_alone_proves_nothing_of_what_a_pod_was_given(lab: Json) -> None:
+    (entry, _latency) = judged(lab, answer(lab, a_log(*BOTH), ""))["groups"]["g"]["tests"]
+    assert entry["verdict"] == "fail"
+    assert entry["message"].startswith("what a Pod on lab2 was given is not known; ")
+    silent = a_log(*BOTH).replace("memlock unlimited", "memlock ?")
+    (entry, _latency) = judged(lab, answer(lab, silent, a_log()))["groups"]["g"]["tests"]
+    assert entry["message"].startswith("what a Pod on lab1 was given is not known; ")
+
+
+def test_memory_that_cannot_be_locked_explains_what_was_not_measured(lab: Json) -> None:
+    log = a_log((1, recorded("memlock-client")), (1, recorded("memlock-client")), soft="64", hard="64")
+    entry = judged(lab, answer(lab, log, a_log()))["groups"]["g"]["tests"][0]
+    assert entry["verdict"] == "error"
+    assert "a Pod on lab1 may lock only so much memory" in entry["message"]
+    assert "the memory of the test could not be locked" in entry["message"]
+
+
+@pytest.mark.parametrize("extra", ["@fabric.rdma file uverbs7\n", None], ids=["more", "none"])
+def test_other_files_than_planned_fail_a_pair(lab: Json, extra: str | None) -> None:
+    log = a_log(*BOTH)
+    log = log + extra if extra else "".join(line for line in log.splitlines(True) if " file " not in line)
+    entry = judged(lab, answer(lab, log, a_log()))["groups"]["g"]["tests"][0]
+    assert entry["verdict"] == "fail"
+    assert "a Pod on lab1 has the files " in entry["message"]
+    assert "planned is mlx5_0" in entry["message"]
+
+
+def test_what_the_server_says_explains_a_client_that_never_came(lab: Json) -> None:
+    given = answer(lab, "", a_log((1, recorded("port-down-client")), (1, "")))
+    for result in given["results"][0][0]["client"]["results"]:
+        result["problem"] = None
+    entry = judged(lab, given)["groups"]["g"]["tests"][0]
+    assert entry["verdict"] == "error"
+    assert entry["message"].startswith("the server says: port 1 of the device is in state ")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"failed": True, "msg": "image 'a b' is no reference"}, "image 'a b' is no reference"),
+        ({}, "the Pods were not measured"),
+        ({"results": "x"}, "the Pods were not measured"),
+        ({"results": [[{"client": 5, "server": {"files": 3, "memlock": 1}}]]}, "the Pods were not measured"),
+        ({"results": [[{"client": {"results": [{"status": "x", "output": 5}] * 2}, "server": None}]]}, ""),
+    ],
+    ids=str,
+)
+def test_strange_answers_are_errors_of_every_pair(lab: Json, given: Json, words: str) -> None:
+    found = judged(lab, given)
+    assert [entry["verdict"] for entry in found["groups"]["g"]["tests"]] == ["error", "error"]
+    assert all(words in entry["message"] for entry in found["groups"]["g"]["tests"])
+    assert len(found["failures"]) == 2
+
+
+def test_a_cluster_that_does_not_answer_is_told_of_every_pair(lab: Json) -> None:
+    rounds = [[checked(pair, {}) for pair in pairs] for pairs in lab["rounds"]]
+    found = judged(lab, {"results": not_done(rounds, a_wish(), "no answer from the API server"), "image": "i"})
+    assert all("no answer from the API server" in sentence for sentence in found["failures"])
+    assert found["groups"]["g"]["tests"][0]["pods"] == {
+        "user": None,
+        "memlock": {"soft": None, "hard": None},
+        "files": {"client": [], "server": []},
+        "image": "i",
+    }
+
+
+def test_hosts_and_pods_are_in_one_document(lab: Json) -> None:
+    hosts = {**lab, "expected": []}
+    found = rdma_evidence(hosts, {}, lab, answer(lab, a_log(*BOTH), a_log()))
+    assert [(entry["level"], entry["verdict"]) for entry in found["groups"]["g"]["tests"]] == [
+        ("hosts", "error"),
+        ("hosts", "error"),
+        ("pods", "pass"),
+        ("pods", "pass"),
+    ]
+    with pytest.raises(AnsibleFilterError, match="expects pod_results as a dictionary, found list"):
+        rdma_evidence(hosts, {}, lab, [])

@@ -1,0 +1,264 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Pods come and go: each pair gets its answer, and none is there afterwards, whatever happens."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.fabric.rdma.plugins.module_utils._verify import pods_run
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import checked
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods_run import Api, measure_rounds, remove_leftovers
+from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.test_pods import (
+    UNSCHEDULABLE,
+    a_log,
+    a_pair,
+    a_pod,
+    a_wish,
+    recorded,
+)
+from ansible_collections.fabric.rdma.tests.unit.pod_cluster import PodCluster, ended, healthy, running, side_of
+
+Json = dict[str, t.Any]
+OWNER = {"app.kubernetes.io/managed-by": "fabric.rdma", "rdma.fabric/inventory": "default"}
+RUN = "rdma.fabric/traffic"
+
+
+@pytest.fixture(autouse=True)
+def _time_flies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A poll takes a second of a clock of its own."""
+    now = [0.0]
+    monkeypatch.setattr(pods_run.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(pods_run.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+
+
+def api_of(cluster: PodCluster) -> Api:
+    return Api(cluster, "default", OWNER, RUN, "abc")
+
+
+def measured(cluster: PodCluster, *pairs: Json, **given: t.Any) -> list[list[Json]]:
+    wish = a_wish(labels={**OWNER, RUN: "abc"}, **given)
+    return measure_rounds(api_of(cluster), wish, [[checked(pair, {}) for pair in pairs]])
+
+
+def good(pod: Json) -> str:
+    """Two tests that went well."""
+    return a_log((0, recorded("bandwidth-gbits-two-qps-client")), (0, recorded("latency-client")))
+
+
+def causes(answer: Json, side: str = "client") -> list[str]:
+    return [result["problem"]["cause"] if result["problem"] else "" for result in answer[side]["results"]]
+
+
+def test_a_pair() -> None:
+    cluster = PodCluster(healthy, good)
+    ((answer,),) = measured(cluster, a_pair())
+    assert [pod["metadata"]["name"] for pod in cluster.made] == [
+        "fabric-rdma-verify-abc-0-server",
+        "fabric-rdma-verify-abc-0-client",
+    ]
+    server, client = (pod["spec"]["containers"][0] for pod in cluster.made)
+    assert server["command"][4] == "server"
+    assert client["command"][-1].split()[-1] == "198.51.100.2"
+    nodes = [str(pod["spec"]["affinity"]) for pod in cluster.made]
+    assert "'lab2'" in nodes[0]
+    assert "'lab1'" in nodes[1]
+    assert [result["status"] for result in answer["client"]["results"]] == [0, 0]
+    assert answer["server"]["files"] == ["issm0", "rdma_cm", "umad0", "uverbs0"]
+    assert not cluster.pods
+
+
+def test_the_client_comes_when_the_server_runs() -> None:
+    def slow(pod: Json, looks: int) -> Json:
+        return {"phase": "Pending"} if side_of(pod) == "server" and looks < 4 else healthy(pod, looks + 1)
+
+    cluster = PodCluster(slow, good)
+    measured(cluster, a_pair())
+    assert [side_of(pod) for pod in cluster.made] == ["server", "client"]
+    assert (
+        len(
+            [
+                1
+                for method, _path in cluster.asked[: cluster.asked.index(("POST", cluster.asked[0][1]), 1)]
+                if method == "GET"
+            ]
+        )
+        == 4
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (UNSCHEDULABLE["status"], "is Pending, without a place for 5 s: 0/2 nodes are available: 1 Insufficient rdma"),
+        ({"phase": "Pending"}, "is Pending, not started within 185 s"),
+        (
+            a_pod(waiting={"reason": "ImagePullBackOff", "message": "no such image"})["status"],
+            "ImagePullBackOff: no such image",
+        ),
+        (
+            {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "no device"},
+            "UnexpectedAdmissionError: no device",
+        ),
+    ],
+    ids=["unschedulable", "slow", "image", "admission"],
+)
+@pytest.mark.parametrize("side", ["server", "client"])
+def test_a_pod_that_does_not_start_is_an_error_of_its_pair_alone(side: str, status: Json, words: str) -> None:
+    def one_is_bad(pod: Json, looks: int) -> Json:
+        return status if pod["metadata"]["name"].endswith(f"-0-{side}") else healthy(pod, looks)
+
+    cluster = PodCluster(one_is_bad, lambda pod: "" if pod["metadata"]["name"].endswith(f"-0-{side}") else good(pod))
+    other = {**a_pair(), "client": "lab3", "server": "lab4"}
+    ((bad, well),) = measured(cluster, a_pair(), other)
+    for cause in causes(bad):
+        assert f"the Pod default/fabric-rdma-verify-abc-0-{side} on " in cause or side == "client"
+        assert words in cause
+    assert causes(well) == ["", ""]
+    assert not cluster.pods
+
+
+def test_a_server_that_fails_at_once_says_why() -> None:
+    def status(pod: Json, _looks: int) -> Json:
+        return ended(1)
+
+    log = a_log((1, recorded("memlock-server")), (127, "sh: ib_write_lat: not found"))
+    ((answer,),) = measured(PodCluster(status, lambda _pod: log), a_pair())
+    first, second = answer["client"]["results"]
+    # what the server printed of the first test explains it
+    assert (first["status"], first["problem"]) == (None, None)
+    assert answer["server"]["results"][0]["status"] == 1
+    assert "is not in the image" in second["problem"]["cause"]
+
+
+def test_a_client_that_fails_waits_for_what_the_server_says() -> None:
+    def status(pod: Json, looks: int) -> Json:
+        if side_of(pod) == "server":
+            return ended(1) if looks > 6 else running()
+        return ended(1)
+
+    cluster = PodCluster(status, lambda _pod: a_log((1, recorded("no-server-client")), (1, "")))
+    ((answer,),) = measured(cluster, a_pair())
+    assert [result["status"] for result in answer["server"]["results"]] == [1, 1]
+    assert not cluster.pods
+
+
+def test_a_client_that_hangs_is_given_up() -> None:
+    def status(_pod: Json, _looks: int) -> Json:
+        return running()
+
+    cluster = PodCluster(status, lambda _pod: a_log((0, recorded("bandwidth-gbits-two-qps-client"))))
+    ((answer,),) = measured(cluster, a_pair())
+    assert [result["status"] for result in answer["client"]["results"]] == [0, None]
+    assert "is Running, not done within 80 s" in causes(answer)[1]
+    assert not cluster.pods
+
+
+def test_figures_that_cannot_be_are_measured_once_more() -> None:
+    row = " #bytes #iterations BW peak[Gb/sec] BW average[Gb/sec] MsgRate[Mpps]\n 65536 100 {0} {0} 0.001\n"
+
+    def log(pod: Json) -> str:
+        if "-0-" in pod["metadata"]["name"]:
+            return a_log((0, row.format("inf")), (0, recorded("latency-client")))
+        return a_log((0, row.format("0.07")))
+
+    cluster = PodCluster(healthy, log)
+    ((answer,),) = measured(cluster, a_pair())
+    first, second = answer["client"]["results"]
+    assert (first["repeated"], "0.07" in first["output"], second["repeated"]) == (True, True, False)
+    again = cluster.made[2]["spec"]["containers"][0]["command"]
+    # that test alone, and on a port that no other has had
+    assert len(again) == 7
+    assert "-p 18517 " in again[-1]
+    assert not cluster.pods
+
+
+def test_somebody_deletes_a_pod() -> None:
+    def status(pod: Json, looks: int) -> Json:
+        if looks == 2:
+            cluster.pods.pop(pod["metadata"]["name"], None)
+        return running()
+
+    cluster = PodCluster(status, good)
+    ((answer,),) = measured(cluster, a_pair())
+    assert "was deleted by somebody" in causes(answer)[0] + causes(answer, "server")[0]
+
+
+@pytest.mark.parametrize("code", [403, -1], ids=["forbidden", "no answer"])
+def test_a_cluster_that_refuses(code: int) -> None:
+    cluster = PodCluster(healthy, good, lambda method, _path: code if method == "POST" else 0)
+    ((answer,),) = measured(cluster, a_pair())
+    assert causes(answer) == ["cannot make Pod default/fabric-rdma-verify-abc-0-server: refused"] * 2
+    assert bool(answer["client"]["problem"]["remedy"]) == (code == 403)
+
+
+def test_a_cluster_that_is_gone_meanwhile() -> None:
+    lists: list[str] = []
+
+    def refuse(method: str, path: str) -> int:
+        if method == "GET":
+            lists.append(path)
+        return -1 if method == "GET" and 2 < len(lists) < 6 else 0
+
+    cluster = PodCluster(lambda _pod, _looks: running(), lambda _pod: "", refuse)
+    ((answer,),) = measured(cluster, a_pair())
+    assert causes(answer, "server")[-1]
+    assert "cannot list Pods in default: refused" in str(answer)
+    assert not cluster.pods
+
+
+def test_a_log_that_cannot_be_read() -> None:
+    cluster = PodCluster(healthy, good, lambda _method, path: 403 if path.endswith("/log") else 0)
+    ((answer,),) = measured(cluster, a_pair())
+    assert "cannot read the log of Pod default/fabric-rdma-verify-abc-0-client: refused" in causes(answer)
+    assert not cluster.pods
+
+
+def test_pods_that_cannot_be_removed_are_told() -> None:
+    cluster = PodCluster(healthy, good, lambda method, _path: 403 if method == "DELETE" else 0)
+    api = api_of(cluster)
+    wish = a_wish(labels={**OWNER, RUN: "abc"})
+    ((answer,),) = measure_rounds(api, wish, [[checked(a_pair(), {})]])
+    assert causes(answer) == ["", ""]
+    assert answer["client"]["problem"] is None
+    assert "cannot delete Pod default/fabric-rdma-verify-abc-0-" in api.left
+
+
+def test_ports_beyond_the_last_one_are_an_error_of_the_pair() -> None:
+    ((answer,),) = measured(PodCluster(healthy, good), a_pair(), first_port=65535)
+    assert causes(answer) == ["tcp_port is 65536; allowed is 1 to 65535"] * 2
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, ValueError])
+def test_no_pod_is_left_when_the_run_ends(error: type[BaseException]) -> None:
+    raised: list[type[BaseException]] = []
+
+    def status(pod: Json, looks: int) -> Json:
+        if side_of(pod) == "client" and looks == 2 and not raised:
+            raised.append(error)
+            raise error
+        return healthy(pod, min(looks, 2))
+
+    cluster = PodCluster(status, good)
+    with pytest.raises(error):
+        measured(cluster, a_pair(), {**a_pair(), "client": "lab3", "server": "lab4"})
+    assert len(cluster.made) >= 3
+    assert not cluster.pods
+
+
+def test_only_what_is_ours_is_removed() -> None:
+    labels = {
+        "left": {**OWNER, RUN: "old"},
+        "other-inventory": {**OWNER, "rdma.fabric/inventory": "b", RUN: "old"},
+        "somebody": {RUN: "old"},
+        "plugin": OWNER,
+        "mine": {**OWNER, RUN: "abc"},
+    }
+    cluster = PodCluster(healthy, good)
+    for name, own in labels.items():
+        cluster.request("POST", "/pods", "make", body={"metadata": {"name": name, "labels": own}})
+    assert remove_leftovers(api_of(cluster)) == ["left"]
+    assert sorted(cluster.pods) == ["mine", "other-inventory", "plugin", "somebody"]

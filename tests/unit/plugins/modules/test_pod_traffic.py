@@ -1,0 +1,141 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module pod_traffic against an API server that plays: what it makes, returns and leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.fabric.rdma.molecule.shared.pace import limit
+from ansible_collections.fabric.rdma.tests.unit.machines import ROOT
+from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.test_pods import a_log, a_pair, recorded
+from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_matrix import documented, insist_on_return
+from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_modules import run
+from ansible_collections.fabric.rdma.tests.unit.pod_cluster import Served, healthy, running
+
+Json = dict[str, t.Any]
+LEFT = {"app.kubernetes.io/managed-by": "fabric.rdma", "rdma.fabric/inventory": "default", "rdma.fabric/traffic": "old"}
+
+
+def good(_pod: Json) -> str:
+    # a byte that is no UTF-8, as a program may print it
+    return "\udcff\n" + a_log((0, recorded("bandwidth-gbits-two-qps-client")), (0, recorded("latency-client")))
+
+
+def said(kubeconfig: str, check: bool = False, **given: t.Any) -> Json:
+    arguments = {"rounds": [[a_pair()]], "image": "registry.example/perftest:1", "kubeconfig": kubeconfig, **given}
+    result = run("pod_traffic", check, **arguments)
+    insist_on_return("pod_traffic", result)
+    return result
+
+
+def test_a_check_asks_the_cluster_nothing(tmp_path: Path) -> None:
+    result = said(str(tmp_path / "none"), check=True)
+    assert result["changed"] is False
+    assert result["msg"] == "between Pods would be measured: lab1 and lab2 (ib_write_bw, ib_write_lat)"
+
+
+def test_a_measurement_leaves_no_pod(tmp_path: Path) -> None:
+    with Served(healthy, good) as cluster:
+        cluster.request("POST", "/pods", "make", body={"metadata": {"name": "left", "labels": LEFT}})
+        first, second = (said(cluster.kubeconfig(tmp_path), node_names={"lab1": "n1"}) for _run in range(2))
+        assert (first["changed"], first["removed"]) == (True, ["left"])
+        assert (second["changed"], second["removed"]) == (False, [])
+        ((pair,),) = first["results"]
+        assert pair["client"]["user"] == 1000
+        assert [result["status"] for result in pair["client"]["results"]] == [0, 0]
+        assert len(cluster.made) == 5
+        assert "n1" in json.dumps(cluster.made[2])
+        names = {pod["metadata"]["name"] for pod in cluster.made}
+        assert len(names) == 5
+        assert not cluster.pods
+
+
+def test_a_cluster_that_does_not_answer_is_a_result(tmp_path: Path) -> None:
+    with Served(healthy, good) as cluster:
+        kubeconfig = cluster.kubeconfig(tmp_path)
+    ((pair,),) = said(kubeconfig)["results"]
+    assert "no answer from the API server http://127.0.0.1:" in pair["client"]["results"][0]["problem"]["cause"]
+    ((pair,),) = said(str(tmp_path / "none"))["results"]
+    assert "does not exist" in pair["client"]["results"][0]["problem"]["cause"]
+
+
+def test_a_refusal_names_what_was_asked(tmp_path: Path) -> None:
+    with Served(healthy, good, lambda method, _path: 403 if method == "POST" else 0) as cluster:
+        ((pair,),) = said(cluster.kubeconfig(tmp_path))["results"]
+    problem = pair["client"]["results"][0]["problem"]
+    assert problem["cause"].startswith("cannot make Pod default/fabric-rdma-verify-")
+    assert "rights that the role verify_pod names" in problem["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"image": "$(x)"}, "image '$(x)' is no reference"),
+        ({"rounds": [[{"client": "a"}]]}, "a pair is not one of fabric.rdma.rdma_pairs"),
+        ({"inventory": "a,b"}, "cannot be the value of the label"),
+        ({"user": -1}, "user is -1; allowed is"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("check", [True, False])
+def test_bad_input_is_named_and_nothing_is_asked(given: Json, words: str, check: bool, tmp_path: Path) -> None:
+    with Served(healthy, good) as cluster:
+        result = said(cluster.kubeconfig(tmp_path), check, **given)
+        assert result["failed"] is True
+        assert words in result["msg"]
+        assert not cluster.asked
+
+
+def started(arguments: Json) -> subprocess.Popen[str]:
+    """The module, on its way."""
+    code = (
+        "import sys, json, runpy\n"
+        "try:\n"
+        "    from ansible.module_utils.testing import patch_module_args as patched\n"
+        "except ImportError:\n"
+        "    import contextlib, ansible.module_utils.basic as basic\n"
+        "    basic._ANSIBLE_ARGS = json.dumps({'ANSIBLE_MODULE_ARGS': json.loads(sys.argv[1])}).encode()\n"
+        "    patched = contextlib.nullcontext\n"
+        "with patched(json.loads(sys.argv[1])):\n"
+        "    runpy.run_module('ansible_collections.fabric.rdma.plugins.modules.pod_traffic', run_name='__main__')\n"
+    )
+    return subprocess.Popen(
+        [sys.executable, "-c", code, json.dumps({**arguments, "_ansible_remote_tmp": "/tmp"})],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / ".collections")},
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_no_pod_is_left_after_a_signal(number: signal.Signals, tmp_path: Path) -> None:
+    with Served(lambda _pod, _looks: running(), lambda _pod: "") as cluster:
+        arguments = {"rounds": [[a_pair()]], "image": "i", "kubeconfig": cluster.kubeconfig(tmp_path)}
+        process = started(arguments)
+        end = time.monotonic() + limit(60)
+        while len(cluster.pods) < 2 and time.monotonic() < end:
+            time.sleep(0.1)
+        assert len(cluster.pods) == 2
+        process.send_signal(number)
+        result = json.loads(process.communicate(timeout=limit(60))[0])
+        assert result["failed"] is True
+        assert f"ended by signal {int(number)}" in result["msg"]
+        assert not cluster.pods
+
+
+def test_the_example_is_of_options_that_there_are() -> None:
+    options = set(documented("pod_traffic", "DOCUMENTATION")["options"])
+    for task in documented("pod_traffic", "EXAMPLES"):
+        assert set(task.get("fabric.rdma.pod_traffic", {})) <= options
