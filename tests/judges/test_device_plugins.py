@@ -16,12 +16,17 @@ import typing as t
 from collections import Counter
 
 import pytest
+import yaml
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather, record
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.cluster import plan_groups
 from ansible_collections.fabric.rdma.tests.judges.judges import judges as running
-from ansible_collections.fabric.rdma.tests.unit.machines import Machine, facts_of
+from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, Machine, checked, facts_of
 
 Json = dict[str, t.Any]
+
+DEMO = CAPTURES.parents[1] / "inventories" / "demo" / "group_vars"
 
 CLUSTERS = int(os.environ.get("FABRIC_RDMA_JUDGED_CLUSTERS", "400"))
 SEED = int(os.environ.get("FABRIC_RDMA_JUDGED_SEED", "1"))
@@ -164,6 +169,41 @@ def test_a_wrong_configuration_is_found() -> None:
         tree = judges.tree(machine.entries)
         for model, pcis in (("1017", ["0000:10:00.0"]), ("101b", ["0000:20:00.0"]), ("1021", [])):
             assert offered(judges, tree, model) == {"shared": {"r": pcis}, "sriov": {"r": pcis}}
+
+
+# Kind of node -> its captures, and the name of its resource. The wishes are those of the demo.
+RECORDED = {
+    "ib-v100": (["ib-v100-1", "ib-v100-2"], "rdma_v100"),
+    "ib-a100": (["ib-a100-1", "ib-a100-2", "ib-a100-3"], "rdma_a100"),
+    "gb200": (["gb200-1", "gb200-2"], "rdma_gb200"),
+    "roce-rails": (["roce-rails-1", "roce-rails-2"], "rdma_roce"),
+}
+
+
+@pytest.mark.parametrize("group", RECORDED)
+def test_the_kinds_of_node_of_the_demo(group: str) -> None:
+    """Whole nodes, with all the functions that such a machine has."""
+    names, resource = RECORDED[group]
+    variables = yaml.safe_load((DEMO / f"{group}.yml").read_text())
+    trees = {name: dict(record(open_tree(str(CAPTURES / f"{name}.capture")))) for name in names}
+    facts = {name: checked(gather(open_tree(str(CAPTURES / f"{name}.capture")))) for name in names}
+    assert variables["rdma_resource"]["name"] == resource
+    wish = {key.removeprefix("rdma_"): value for key, value in variables.items() if key != "rdma_capture"}
+    plan = plan_groups(facts, {group: {"hosts": names, **wish}})
+    judged: dict[str, Json] = {}
+    with running() as judges:
+        for own_class in plan["groups"][group]["classes"]:
+            assert own_class["config"], own_class["reason"]
+            for host in own_class["hosts"]:
+                judged[host] = judges.offers(judges.tree(trees[host]), own_class["config"])["shared"]
+                # every resource of the plan, what it offers once, and all together what the plan says
+                assert sorted(judged[host]) == sorted(pool["resource"].partition("/")[2] for pool in own_class["pools"])
+                offered = sorted(pci for pcis in judged[host].values() for pci in pcis)
+                assert offered == sorted(row["pci"] for row in own_class["matches"][host])
+                if "rails" in wish:
+                    assert {len(pcis) for pcis in judged[host].values()} == {1}
+    assert sorted(judged) == names
+    print(f"\n{group}: " + "; ".join(f"{host}: {found}" for host, found in judged.items()))
 
 
 def test_the_plugins_offer_what_the_plan_says() -> None:
