@@ -29,8 +29,12 @@ help: ## Show this list
 demo: .venv/.complete ## Boot two RDMA nodes, run site.yml on them, show what the cluster has (KEEP_LAB=1 keeps them)
 	@tools/demo
 
+.PHONY: demo-cluster
+demo-cluster: .venv/.complete ## The same with two nodes that are a Kubernetes cluster, and the real device plugin (built once, 5 to 15 minutes)
+	@tools/demo cluster
+
 .PHONY: test
-test: .venv/.complete ## Run what CI runs: lint, sanity, unit, bounds, integration, molecule (not: driver, kubernetes, judges)
+test: .venv/.complete ## Run what CI runs: lint, sanity, unit, bounds, integration, molecule (not: driver, kubernetes, cluster, judges)
 	@tools/test lint+sanity unit bounds integration molecule
 
 .PHONY: check
@@ -78,9 +82,13 @@ kubernetes: .venv/.complete ## Run the scenario kubernetes: a real control plane
 judges: .venv/.complete ## Compare plans of random clusters with what the device plugins' own code offers (built once, 1 to 5 minutes)
 	@python -m pytest -q -s -m judges tests/judges $(ARGS)
 
-.PHONY: cluster
-cluster: .venv/.complete ## Open a shell with KUBECONFIG for such a control plane; it ends with the shell
+.PHONY: control-plane
+control-plane: .venv/.complete ## Open a shell with KUBECONFIG for such a control plane; it ends with the shell
 	@python tests/cluster/cluster.py run -- bash
+
+.PHONY: cluster
+cluster: .venv/.complete ## Run the scenario cluster: real kubelets, the real device plugin, Pods that move RDMA traffic (half an hour and more)
+	@SCENARIOS=cluster tools/molecule $(ARGS)
 
 .PHONY: molecule
 molecule: .venv/.complete ## Run the scenarios with nodes (default, runtimes, waves) from create to destroy
@@ -89,6 +97,10 @@ molecule: .venv/.complete ## Run the scenarios with nodes (default, runtimes, wa
 .PHONY: lab
 lab: .venv/.complete ## Boot the lab's nodes and leave them running (make lab-ssh, make lab-absent)
 	@tools/lab present $(ARGS)
+
+.PHONY: lab-cluster
+lab-cluster: .venv/.complete ## Boot them as a Kubernetes cluster (.lab/control-plane/kubeconfig); what it runs is built once, 5 to 15 minutes
+	@tools/lab present --inventory inventories/cluster $(ARGS)
 
 .PHONY: lab-status
 lab-status: .venv/.complete ## Say which nodes of the lab run

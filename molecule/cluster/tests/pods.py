@@ -1,0 +1,193 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The cluster of the scenario: its nodes, Pods in it, and the playbooks as an operator runs them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+import typing as t
+from pathlib import Path
+
+import kubernetes
+
+ROOT = Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "molecule" / "shared"))
+
+import nodes
+import pace
+
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import OWN_SELECTOR
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.cluster import POD_IMAGE
+
+INVENTORY = ROOT / "inventories" / "cluster"
+BIN = Path(sys.executable).parent
+NAMES = ["lab1", "lab2"]
+# which of the two has its cable in
+CABLED = {"lab1": "mlx5_0", "lab2": "mlx5_1"}
+RESOURCE = "rdma/rdma_a100"
+PODS = "/api/v1/namespaces/default/pods"
+
+
+class Pod:
+    """A Pod of the image of the lab on one of the nodes."""
+
+    def __init__(self, site: Site, name: str, node: str, command: str, user: int, resource: str | None) -> None:
+        self.site, self.name, self.path = site, name, f"{PODS}/{name}"
+        resources = {"limits": {resource: 1}} if resource else {}
+        container = {
+            "name": "main",
+            "image": POD_IMAGE,
+            "imagePullPolicy": "Never",
+            "command": ["sh", "-c", command],
+            "resources": resources,
+            # no IPC_LOCK: the limit is what the node gives
+            "securityContext": {"runAsUser": user, "allowPrivilegeEscalation": False},
+        }
+        affinity = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [_named(node)]}}
+        spec = {
+            "containers": [container],
+            "restartPolicy": "Never",
+            # RoCE addresses are those of the node
+            "hostNetwork": True,
+            "affinity": {"nodeAffinity": affinity},
+            "tolerations": [{"operator": "Exists"}],
+            "terminationGracePeriodSeconds": 0,
+            "automountServiceAccountToken": False,
+        }
+        body = {"metadata": {"name": name, "labels": {"test": "yes"}}, "spec": spec}
+        site.kube.request("POST", PODS, f"make {name}", body=body)
+
+    def status(self) -> dict[str, t.Any]:
+        found = self.site.kube.find(self.path, "read")
+        return dict((found or {}).get("status") or {})
+
+    def wait(self, *phases: str) -> str:
+        """Waits for one of these phases; which one came."""
+        phase = ""
+
+        def there() -> bool:
+            nonlocal phase
+            phase = str(self.status().get("phase"))
+            return phase in (*phases, "Failed")
+
+        self.site.wait(f"{self.name} is {' or '.join(phases)}", there, lambda: json.dumps(self.status(), indent=1))
+        assert phase in phases, f"{self.name} is {phase}: {self.log()}"
+        return phase
+
+    def log(self) -> str:
+        """What it has printed."""
+        return self.site.log(self.name, "default")
+
+    def result(self) -> str:
+        """What it has printed at its end."""
+        self.wait("Succeeded")
+        return self.log()
+
+    def delete(self) -> None:
+        with contextlib.suppress(kubernetes.client.ApiException):
+            self.site.core.delete_namespaced_pod(self.name, "default", grace_period_seconds=0)
+
+
+def _named(node: str) -> dict[str, t.Any]:
+    return {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+
+
+class Site:
+    """The cluster, and the playbooks."""
+
+    def __init__(self) -> None:
+        self.kubeconfig = nodes.lab() / "control-plane" / "kubeconfig"
+        self.kube = Kube(str(self.kubeconfig))
+        self.core = kubernetes.client.CoreV1Api(kubernetes.config.new_client_from_config(str(self.kubeconfig)))
+        self.output = Path(os.environ["FABRIC_RDMA_OUTPUT"])
+        self.pods: list[Pod] = []
+
+    def wait(
+        self, what: str, test: t.Callable[[], bool], more: t.Callable[[], str] = lambda: "", seconds: float = 180
+    ) -> None:
+        end = time.monotonic() + pace.limit(seconds)
+        while not test():
+            assert time.monotonic() < end, f"not within {pace.limit(seconds):.0f} s: {what}\n{more()}"
+            time.sleep(0.5)
+
+    # nodes
+
+    def on(self, node: str, *words: str) -> str:
+        """What a program on a node prints."""
+        done = subprocess.run(
+            nodes.command(node, *words),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=pace.limit(300),
+            check=False,
+        )
+        assert done.returncode == 0, f"{node}: {words} ended with {done.returncode}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def node(self, name: str) -> dict[str, t.Any]:
+        found = self.kube.find(f"/api/v1/nodes/{name}", "read")
+        assert found is not None
+        return found
+
+    def allocatable(self, node: str, resource: str = RESOURCE) -> int | None:
+        found = self.node(node)["status"].get("allocatable", {}).get(resource)
+        return None if found is None else int(found)
+
+    def plugin_pod(self, node: str) -> dict[str, t.Any]:
+        """The Pod of the device plugin on a node that is not on its way out."""
+        (found,) = [
+            item
+            for item in self.kube.list("/api/v1/pods", "list", labelSelector=OWN_SELECTOR)
+            if item["spec"].get("nodeName") == node and not item["metadata"].get("deletionTimestamp")
+        ]
+        return dict(found)
+
+    # Pods
+
+    def log(self, pod: str, namespace: str) -> str:
+        """What a Pod has printed. (The client's own way of reading it has been seen to make a text of bytes.)"""
+        answer = self.core.read_namespaced_pod_log(pod, namespace, _preload_content=False)
+        return str(answer.data.decode("utf-8", "replace"))
+
+    def pod(self, name: str, node: str, command: str, user: int = 0, resource: str | None = RESOURCE) -> Pod:
+        made = Pod(self, name, node, command, user, resource)
+        self.pods.append(made)
+        return made
+
+    def clear(self) -> None:
+        for pod in self.pods:
+            pod.delete()
+        self.wait("Pods of tests are gone", lambda: not self.kube.list(PODS, "list", labelSelector="test=yes"))
+        self.pods = []
+
+    # the playbooks
+
+    def run(self, playbook: str, fails: bool = False, **wishes: t.Any) -> str:
+        """What a playbook prints. It fails exactly when it is to."""
+        start = time.monotonic()
+        command = [BIN / "ansible-playbook", ROOT / "playbooks" / f"{playbook}.yml"]
+        command += ["-i", INVENTORY]
+        command += ["-e", f"@{ROOT / 'molecule' / 'shared' / 'vars' / 'limits.yml'}"]
+        wishes["rdma_output_dir"] = str(self.output)
+        done = subprocess.run(
+            [*command, "-e", json.dumps(wishes)],
+            cwd=ROOT,
+            env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=pace.limit(1800),
+            check=False,
+        )
+        print(f"{playbook}: {time.monotonic() - start:.0f} s, exit code {done.returncode}", flush=True)
+        assert (done.returncode != 0) is fails, done.stdout
+        return done.stdout

@@ -1,0 +1,271 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What Pods have and can do after site.yml, and what becomes of it: nothing here is played, but for the hardware below the RDMA devices."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import typing as t
+
+import nodes
+import pytest
+import yaml
+from pods import BIN, CABLED, INVENTORY, NAMES, POD_IMAGE, PODS, RESOURCE, ROOT, Site
+
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import TRAFFIC_LABEL
+from ansible_collections.fabric.rdma.tests.unit.contracts import load
+
+USER = 1000
+SHARES = 63
+
+
+def files_of(site: Site, node: str, hca: str) -> set[str]:
+    """The character devices of an HCA, as the kernel says it on the node, and the one that all share."""
+    text = site.on(node, "grep -H . /sys/class/infiniband_verbs/uverbs*/ibdev /sys/class/infiniband_mad/*/ibdev")
+    found = dict(line.split(":", 1) for line in text.splitlines())
+    return {path.split("/")[-2] for path, name in found.items() if name == hca} | {"rdma_cm"}
+
+
+def plan_of(site: Site) -> dict[str, t.Any]:
+    return dict(json.loads((site.output / "plan.json").read_text()))
+
+
+def planned(plan: dict[str, t.Any], group: str = "a100") -> dict[str, set[str]]:
+    """Host -> HCAs that the plan says that the plugin exposes there."""
+    return {
+        host: {match["device"] for match in matches}
+        for each in plan["groups"][group]["classes"]
+        for host, matches in each["matches"].items()
+    }
+
+
+def exposed(site: Site, node: str) -> set[str]:
+    """The files that the device plugin of a node says that it has given to Pods (pkg/resources/server.go, Allocate)."""
+    pod = site.plugin_pod(node)["metadata"]
+    log = site.log(pod["name"], pod["namespace"])
+    given = [line for line in log.splitlines() if "allocate response:" in line]
+    print(f"{node}: the plugin says: {given[-1] if given else log}", flush=True)
+    return set(re.findall(r"HostPath:/dev/infiniband/(\w+)", given[-1])) if given else set()
+
+
+def assert_exact(site: Site, node: str, resource: str = RESOURCE) -> set[str]:
+    """What a Pod has, what the plugin says that it gives, and what the plan says that it will, are the same. The HCAs."""
+    hcas = planned(plan_of(site))[node]
+    expected = {file for hca in hcas for file in files_of(site, node, hca)}
+    pod = site.pod(f"exact-{node}", node, "ls /dev/infiniband", resource=resource)
+    found = set(pod.result().split())
+    pod.delete()
+    print(f"{node}: planned {sorted(hcas)}, in the Pod {sorted(found)}")
+    assert found == expected
+    assert exposed(site, node) == expected
+    return hcas
+
+
+def test_every_node_offers_what_the_plugin_reports(site: Site) -> None:
+    for name in NAMES:
+        assert site.allocatable(name) == SHARES
+        pod = site.plugin_pod(name)
+        assert pod["status"]["phase"] == "Running"
+
+
+def test_the_plugin_exposes_what_was_planned(site: Site) -> None:
+    """One of two cards of the same model, on each node another one, and not the bond."""
+    for name in NAMES:
+        assert assert_exact(site, name) == {CABLED[name]}
+
+
+@pytest.mark.parametrize("user", [0, USER])
+def test_a_pod_has_the_device_and_may_lock_memory(site: Site, user: int) -> None:
+    """Exactly the character devices of the one HCA, which another than root may open, and no limit, without any capability."""
+    for name in NAMES:
+        script = "id -u; ls /dev/infiniband; ulimit -l; ulimit -H -l; ibv_devinfo -d $HCA | grep state"
+        pod = site.pod(f"has-{name}", name, script.replace("$HCA", CABLED[name]), user)
+        uid, *files, soft, hard, state = pod.result().splitlines()
+        assert int(uid) == user
+        assert set(files) == files_of(site, name, CABLED[name])
+        assert (soft, hard) == ("unlimited", "unlimited")
+        assert "PORT_ACTIVE" in state
+
+
+def test_a_pod_without_the_resource_has_no_device(site: Site) -> None:
+    pod = site.pod("without", "lab1", "ls /dev/infiniband || echo none; ibv_devices | wc -l", resource=None)
+    assert "none" in pod.result()
+
+
+def bandwidth(site: Site, user: int) -> float:
+    """Gb/s between Pods on the two nodes. perftest's own clock has been seen to say 0 and inf on a node that had to wait for its turn."""
+    for number in range(3):
+        figure = _measured(site, user, number)
+        if 0 < figure < 1000:
+            return figure
+    raise AssertionError("perftest gives no figure")
+
+
+def _measured(site: Site, user: int, number: int) -> float:
+    common = "-x 1 -n 100 -s 65536 -F"
+    server = site.pod(f"server-{number}", "lab1", f"ib_write_bw -d {CABLED['lab1']} {common}", user)
+    server.wait("Running")
+    address = site.on("lab1", "cat", "/etc/fabric-rdma-lab.conf")
+    match = re.search(r"^mlx5_0 \S+ ([\d.]+)/", address.replace("LAB_HCAS='", ""), re.MULTILINE)
+    assert match
+    script = (
+        f"for n in 1 2 3 4 5; do ib_write_bw -d {CABLED['lab2']} {common} {match[1]} && exit; sleep 5; done; exit 1"
+    )
+    result = site.pod(f"client-{number}", "lab2", script, user).result()
+    server.wait("Succeeded")
+    # MiB/s: in Gb/s, two digits after the point leave nothing of what an emulated node can do
+    figures = re.search(r"^\s*65536\s+100\s+\S+\s+(\S+)\s", result, re.MULTILINE)
+    assert figures, result
+    print(f"user {user}: {figures[0].strip()}", flush=True)
+    return float(figures[1]) * 8 * 2**20 / 1e9
+
+
+@pytest.mark.parametrize("user", [0, USER])
+def test_traffic_between_pods(site: Site, user: int) -> None:
+    figure = bandwidth(site, user)
+    print(f"ib_write_bw between Pods as user {user}: {figure:.4f} Gb/s")
+    assert figure > 0
+
+
+def test_verify_measures_between_pods(site: Site) -> None:
+    """What the playbook makes of it: traffic, limits and files of Pods in evidence and report, and no Pod is left."""
+    site.run("verify", verify_level="pods", verify_pod_image=POD_IMAGE, verify_pod_user=USER)
+    tests = load(site.output / "evidence" / "a100.json")["tests"]
+    assert {test["test"] for test in tests} == {"ib_write_bw", "ib_write_lat"}
+    for test in tests:
+        print(f"{test['test']} between Pods: {test['message']}")
+        assert (test["level"], test["verdict"]) == ("pods", "pass")
+        assert {test[side]["host"] for side in ("client", "server")} == set(NAMES)
+        assert test["pods"]["user"] == USER
+        assert test["pods"]["memlock"] == {"soft": "unlimited", "hard": "unlimited"}
+        for side in ("client", "server"):
+            host = test[side]["host"]
+            assert test[side]["device"] == CABLED[host]
+            assert set(test["pods"]["files"][side]) == files_of(site, host, CABLED[host])
+        if test["bandwidth_gbps"]:
+            assert test["bandwidth_gbps"]["average"] > 0
+    assert site.kube.list(PODS, "list", labelSelector=TRAFFIC_LABEL) == []
+    site.run("report")
+    assert "between Pods" in (site.output / "summary.txt").read_text()
+
+
+def test_a_plugin_that_is_gone(site: Site) -> None:
+    """What a node offers is what the plugin reports: nothing while there is none."""
+    pod = site.plugin_pod("lab2")["metadata"]
+    site.core.delete_namespaced_pod(pod["name"], pod["namespace"])
+    site.wait("nothing is offered", lambda: site.allocatable("lab2") == 0)
+    site.wait("it is back", lambda: site.allocatable("lab2") == SHARES, seconds=300)
+    assert site.plugin_pod("lab2")["metadata"]["uid"] != pod["uid"]
+    assert site.allocatable("lab1") == SHARES
+
+
+def test_a_cordoned_and_tainted_node_keeps_its_resource(site: Site) -> None:
+    taint = {"key": "account", "value": "x", "effect": "NoExecute"}
+    before = site.plugin_pod("lab1")["metadata"]["uid"]
+    site.core.patch_node("lab1", {"spec": {"unschedulable": True, "taints": [taint]}})
+    try:
+        pod = site.plugin_pod("lab1")["metadata"]
+        site.core.delete_namespaced_pod(pod["name"], pod["namespace"])
+        site.wait("it is there again", lambda: site.allocatable("lab1") == 0)
+        site.wait("it is back", lambda: site.allocatable("lab1") == SHARES, seconds=300)
+        assert site.plugin_pod("lab1")["metadata"]["uid"] != before
+    finally:
+        site.core.patch_node("lab1", {"spec": {"unschedulable": None, "taints": None}})
+
+
+def test_a_second_run_changes_nothing(site: Site) -> None:
+    output = site.run("site")
+    recap = re.findall(r"^(\S+)\s+: ok=\d+\s+changed=(\d+)", output, re.MULTILINE)
+    assert sorted(name for name, _changed in recap) == [*NAMES, "localhost"]
+    assert [entry for entry in recap if entry[1] != "0"] == []
+
+
+def cable(first: bool, second: bool) -> None:
+    """Plugs the cables of the two cards of lab1 in or out."""
+    wished = yaml.safe_load((INVENTORY / "group_vars" / "all.yml").read_text())["lab_nodes"]
+    wished[0]["hcas"][:2] = [{"name": "mlx5_0", "cable": first}, {"name": "mlx5_1", "cable": second}]
+    command = [BIN / "ansible-playbook", ROOT / "playbooks" / "lab.yml", "-i", INVENTORY]
+    environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}
+    command += ["-e", json.dumps({"lab_nodes": wished})]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "changed=1" in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "hcas"),
+    [(False, True, {"mlx5_1"}), (True, True, {"mlx5_0", "mlx5_1"}), (True, False, {"mlx5_0"})],
+    ids=["the other card", "both cards", "the first card again"],
+)
+def test_cables(site: Site, first: bool, second: bool, hcas: set[str]) -> None:
+    """The fabric moves to other cards of a node: the plan, the plugin and Pods go with it, and the resource stays."""
+    cable(first, second)
+    site.run("rollout")
+    site.wait("it is offered", lambda: site.allocatable("lab1") == SHARES, seconds=300)
+    assert assert_exact(site, "lab1") == hcas
+
+
+def test_other_devices(site: Site) -> None:
+    """The bond in place of the cards, and a card whose RDMA device has another name."""
+    want = {"link_layer": "Ethernet", "kinds": ["software"], "exclude": ["mlx5_0", "mlx5_1"]}
+    site.run("rollout", rdma_want=want)
+    for name in NAMES:
+        site.wait("it is offered", lambda name=name: site.allocatable(name) == SHARES, seconds=300)
+        assert assert_exact(site, name) == {"mlx5_bond_0"}
+    site.on("lab1", "rdma dev set mlx5_0 name roce0")
+    try:
+        site.run("rollout")
+        site.wait("it is offered", lambda: site.allocatable("lab1") == SHARES, seconds=300)
+        assert assert_exact(site, "lab1") == {"roce0"}
+    finally:
+        site.on("lab1", "rdma dev set roce0 name mlx5_0")
+    site.run("rollout")
+
+
+def boot_of(node: str) -> str:
+    """Which start of the machine it is; nothing while it does not answer."""
+    command = nodes.command("-oConnectTimeout=20", node, "cat", "/proc/sys/kernel/random/boot_id")
+    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def test_a_node_that_restarts(site: Site) -> None:
+    """Resource, plugin, devices, limits: all of it is back without us."""
+    before = boot_of("lab2")
+    assert before
+    subprocess.run(nodes.command("lab2", "systemctl", "reboot"), stdin=subprocess.DEVNULL, check=False)
+    site.wait("it has started again", lambda: boot_of("lab2") not in ("", before), seconds=300)
+    now = boot_of("lab2")
+
+    def at_work() -> bool:
+        """As its kubelet says it that has started since."""
+        found = site.node("lab2")["status"]["nodeInfo"]["bootID"] == now
+        return found and site.allocatable("lab2") == SHARES
+
+    site.wait("the plugin has registered again", at_work, seconds=400)
+    test_a_pod_has_the_device_and_may_lock_memory(site, USER)
+    assert bandwidth(site, USER) > 0
+
+
+def test_a_wish_that_changes(site: Site) -> None:
+    """The DaemonSet is rolled, the new resource comes, and the old one goes for good from real kubelets."""
+    new = "rdma/rdma_new"
+    site.run("rollout", rdma_resource={"name": "rdma_new"})
+    for name in NAMES:
+        site.wait("the new one is offered", lambda name=name: site.allocatable(name, new) == SHARES, seconds=300)
+        site.wait("the old one is not", lambda name=name: not site.allocatable(name), seconds=60)
+    pod = site.pod("new", "lab1", "ls /dev/infiniband", resource=new)
+    assert set(pod.result().split()) == files_of(site, "lab1", CABLED["lab1"])
+    output = site.run(
+        "cleanup_stale",
+        rdma_stale_resources=[RESOURCE],
+        rdma_rollout={"kubeconfig": str(site.kubeconfig)},
+        rdma_stale_verify=330,
+    )
+    assert RESOURCE in output
+    for name in NAMES:
+        assert site.allocatable(name) is None
+        assert site.allocatable(name, new) == SHARES

@@ -1,0 +1,151 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A driver is changed on nodes that work: what runs there is asked to leave, in the order that its budget allows, and comes back.
+
+The packages are a stand-in for the vendor's, which nobody may pass on; everything else is what it is.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+import time
+import typing as t
+
+import nodes
+import pace
+import pytest
+from pods import NAMES, POD_IMAGE, RESOURCE, ROOT, Site
+
+STAND_IN = "/usr/local/sbin/fabric-rdma-test"
+LABELS = {"app": "training"}
+
+
+def send(node: str, data: bytes, command: str) -> bytes:
+    done = subprocess.run(
+        nodes.command(node, command), input=data, capture_output=True, timeout=pace.limit(300), check=False
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> dict[str, t.Any]:
+    """Wishes for a driver that a repository on each node has."""
+    script = (ROOT / "molecule" / "waves" / "node").read_bytes()
+    for name in NAMES:
+        send(name, script, f"cat > {STAND_IN}; chmod 755 {STAND_IN}")
+    place = "/var/lib/fabric-rdma-test"
+    made = send("lab1", b"", f"{STAND_IN} repository && cat {place}/repository.tar")
+    key = tmp_path_factory.mktemp("key") / "key.asc"
+    key.write_bytes(send("lab1", b"", f"cat {place}/repository/key.asc"))
+    for name in NAMES:
+        send(name, made, "tar -C /var/lib -xf -; mkdir -p /etc/fabric-rdma-test; apt-get -q update")
+    ofed = {
+        "method": "doca",
+        "version": "2.9.1",
+        "repository": f"file:{place}/repository/",
+        "key": str(key),
+        "packages": ["doca-ofed"],
+        "activate": "none",
+        # the stand-in is compiled already
+        "override": ["kernel_headers"],
+    }
+    return {"rdma_ofed": ofed, "ofed_log_window": 1, "ofed_min_free_mib": 256, "discover_wait_timeout": 60}
+
+
+class Work:
+    """Two Pods, one on each node, of which one is to be there at any time."""
+
+    def __init__(self, site: Site) -> None:
+        self.site, self.kube = site, site.kube
+        container = {"name": "main", "image": POD_IMAGE, "imagePullPolicy": "Never", "command": ["sleep", "1000000"]}
+        container["resources"] = {"limits": {RESOURCE: 1}}
+        apart = {"labelSelector": {"matchLabels": LABELS}, "topologyKey": "kubernetes.io/hostname"}
+        spec = {
+            "containers": [container],
+            "terminationGracePeriodSeconds": 0,
+            "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}},
+        }
+        template = {"metadata": {"labels": LABELS}, "spec": spec}
+        deployment = {"replicas": 2, "selector": {"matchLabels": LABELS}, "template": template}
+        self.paths = [
+            "/apis/apps/v1/namespaces/default/deployments",
+            "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
+        ]
+        budget = {"minAvailable": 1, "selector": {"matchLabels": LABELS}}
+        for path, body in zip(self.paths, (deployment, budget), strict=True):
+            self.kube.request("POST", path, "make", body={"metadata": {"name": "training"}, "spec": body})
+        site.wait("both work", lambda: self.at_work() == 2)
+        self.least, self.away = 2, list[str]()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+
+    def at_work(self) -> int:
+        found = self.kube.find(f"{self.paths[0]}/training", "read")
+        return int((found or {}).get("status", {}).get("availableReplicas") or 0)
+
+    def _watch(self) -> None:
+        while not self._ended.is_set():
+            self.least = min(self.least, self.at_work())
+            for item in self.kube.list("/api/v1/nodes", "list"):
+                name = item["metadata"]["name"]
+                if item["spec"].get("unschedulable") and name not in self.away[-1:]:
+                    self.away.append(name)
+            time.sleep(0.5)
+
+    def __enter__(self) -> Work:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self._ended.set()
+        self._thread.join()
+        for path in self.paths:
+            self.kube.request("DELETE", f"{path}/training", "delete")
+        self.site.wait(
+            "work has gone",
+            lambda: not self.kube.list("/api/v1/namespaces/default/pods", "list", labelSelector="app=training"),
+        )
+
+
+def test_a_budget_that_allows_nothing(site: Site, driver: dict[str, t.Any]) -> None:
+    """The node keeps its work and its driver, and the run says which node could not be drained."""
+    with Work(site) as work:
+        path = f"{work.paths[1]}/training"
+        work.kube.merge(path, "allow nothing", {"spec": {"minAvailable": 2}}, dry_run=False)
+        options = {"wait_timeout": 30, "wait_sleep": 2, "terminate_grace_period": 0}
+        site.run("prepare", fails=True, rdma_kubeconfig=str(site.kubeconfig), ofed_drain_options=options, **driver)
+        assert work.at_work() == 2
+    outcomes = json.loads((site.output / "outcomes.json").read_text())["hosts"]
+    print(outcomes)
+    (failed,) = [one for one in outcomes.values() if one["state"] == "failed"]
+    assert failed["step"] == "ofed"
+    assert "disruption budget" in failed["message"]
+    assert work.least == 2
+    for name in NAMES:
+        assert "no driver" in site.on(name, "command -v ofed_info || echo no driver")
+        node = site.node(name)
+        assert not node["spec"].get("unschedulable")
+        assert "rdma.fabric/away" not in node["metadata"]["labels"]
+
+
+def test_work_is_taken_off_as_its_budget_allows(site: Site, driver: dict[str, t.Any]) -> None:
+    before = {name: site.plugin_pod(name)["metadata"]["uid"] for name in NAMES}
+    with Work(site) as work:
+        site.run("prepare", rdma_kubeconfig=str(site.kubeconfig), **driver)
+        site.wait("both work again", lambda: work.at_work() == 2)
+    outcomes = json.loads((site.output / "outcomes.json").read_text())["hosts"]
+    assert {name: outcomes[name]["state"] for name in NAMES} == dict.fromkeys(NAMES, "finished")
+    # one after the other, and never both
+    assert sorted(work.away) == NAMES
+    assert work.least == 1
+    for name in NAMES:
+        assert "2.9.1" in site.on(name, "ofed_info")
+        node = site.node(name)
+        assert not node["spec"].get("unschedulable")
+        assert site.allocatable(name) == 63
+        # what belongs to the node stays there
+        assert site.plugin_pod(name)["metadata"]["uid"] == before[name]
