@@ -154,14 +154,10 @@ from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods_run impor
 Json = t.Dict[str, t.Any]
 
 
-class Interrupted(BaseException):
-    """A signal that ends the run."""
-
-
 def interrupted(number: int, _frame: t.Any) -> None:
     # once: what is done for it is not interrupted again
     signal.signal(number, signal.SIG_IGN)
-    raise Interrupted(f"ended by signal {number}; its Pods are removed")
+    raise KeyboardInterrupt(f"ended by signal {number}; its Pods are removed")
 
 
 def measure(module: AnsibleModule, wish: Wish, owner: t.Dict[str, str], rounds: t.List[t.List[Json]]) -> Json:
@@ -210,7 +206,7 @@ def main() -> None:
         signal.signal(number, interrupted)
     try:
         outcome = measure(module, wish, owner, rounds)
-    except Interrupted as exc:
+    except KeyboardInterrupt as exc:
         module.fail_json(msg=str(exc))
     module.exit_json(image=wish.image, **outcome)
 
