@@ -116,11 +116,10 @@ def test_a_budget_that_allows_nothing(site: Site, driver: dict[str, t.Any]) -> N
     with Work(site) as work:
         path = f"{work.paths[1]}/training"
         work.kube.merge(path, "allow nothing", {"spec": {"minAvailable": 2}}, dry_run=False)
-        options = {"wait_timeout": 30, "wait_sleep": 2, "terminate_grace_period": 0}
+        options = {"ignore_daemonsets": True, "delete_emptydir_data": True, "wait_timeout": 30, "wait_sleep": 2}
         site.run("prepare", fails=True, rdma_kubeconfig=str(site.kubeconfig), ofed_drain_options=options, **driver)
         assert work.at_work() == 2
     outcomes = json.loads((site.output / "outcomes.json").read_text())["hosts"]
-    print(outcomes)
     (failed,) = [one for one in outcomes.values() if one["state"] == "failed"]
     assert failed["step"] == "ofed"
     assert "disruption budget" in failed["message"]
