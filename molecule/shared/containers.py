@@ -164,6 +164,16 @@ def import_image() -> None:
         raise ValueError("containerd config dump names no pause image")
     command = ["ctr", "--namespace", "k8s.io", "images", "import", "-"]
     subprocess.run(command, input=image_archive([IMAGE, pause[1]]), check=True, stdout=subprocess.DEVNULL)
+    # The CRI plugin takes notice of it a moment later, which on a busy machine is long, and would try to pull it before that.
+    managed = 'labels."io.cri-containerd.image"==managed'
+    known = ["ctr", "--namespace", "k8s.io", "images", "list", "--quiet", managed]
+    end = time.monotonic() + pace.limit(60)
+    while not {IMAGE, pause[1]} <= set(
+        subprocess.run(known, check=True, capture_output=True, text=True).stdout.split()
+    ):
+        if time.monotonic() > end:
+            raise TimeoutError("the CRI plugin of containerd takes no notice of the image that was imported")
+        time.sleep(0.5)
 
 
 def process_limits(pid: int) -> dict[str, list[str]]:
