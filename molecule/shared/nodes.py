@@ -70,6 +70,14 @@ def command(node: str, *words: str) -> list[str]:
     return ["ssh", "-F", str(lab() / "ssh_config"), "-o", "BatchMode=yes", node, *words]
 
 
+def boot_id(node: str) -> str:
+    """Which start of the machine it is; nothing while it does not answer."""
+    # while the node is away, QEMU takes the connection all the same, and nothing answers on it
+    words = command("-oConnectTimeout=20", node, "cat", "/proc/sys/kernel/random/boot_id")
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
+
+
 def push(node: str) -> None:
     """Brings the scripts to a node, in place of what was there."""
     words = f"rm -rf {PLACE} && mkdir -p {PLACE} && tar -C {PLACE} -xzf -"

@@ -50,14 +50,13 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.control_plane imp
     Parts,
     claim,
     control_plane_runs,
-    free_ports,
     hold,
     last_lines,
     leave_running,
     stop_control_plane,
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.golang import KUBERNETES_PROGRAMS, kubernetes_programs
-from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import LabError, write
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import LabError, free_ports, write
 
 PROGRAMS = tuple(name for name in KUBERNETES_PROGRAMS if name != "kubelet")
 # kwok and kubelets.py play the nodes that have this annotation, and no others: a cluster may have nodes of its own.

@@ -20,10 +20,10 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import G
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.control_plane import (
     control_plane_runs,
-    free_ports,
     start_control_plane,
     stop_control_plane,
 )
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import free_ports
 from ansible_collections.fabric.rdma.tests.cluster import cluster as control_plane
 
 pytestmark = pytest.mark.cluster

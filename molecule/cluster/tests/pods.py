@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import subprocess
@@ -25,12 +24,15 @@ import pace
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import OWN_SELECTOR
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.cluster import POD_IMAGE
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.nodes import plan_nodes
 
 INVENTORY = ROOT / "inventories" / "cluster"
 BIN = Path(sys.executable).parent
 NAMES = ["lab1", "lab2"]
 # which of the two has its cable in
 CABLED = {"lab1": "mlx5_0", "lab2": "mlx5_1"}
+# of the first card of lab1
+ADDRESS = plan_nodes(NAMES, 1024, 1)[0].address
 RESOURCE = "rdma/rdma_a100"
 PODS = "/api/v1/namespaces/default/pods"
 
@@ -83,7 +85,7 @@ class Pod:
 
     def log(self) -> str:
         """What it has printed."""
-        return self.site.log(self.name, "default")
+        return self.site.log(self.path)
 
     def result(self) -> str:
         """What it has printed at its end."""
@@ -91,7 +93,7 @@ class Pod:
         return self.log()
 
     def delete(self) -> None:
-        with contextlib.suppress(kubernetes.client.ApiException):
+        if self.status():
             self.site.core.delete_namespaced_pod(self.name, "default", grace_period_seconds=0)
 
 
@@ -152,10 +154,9 @@ class Site:
 
     # Pods
 
-    def log(self, pod: str, namespace: str) -> str:
-        """What a Pod has printed. (The client's own way of reading it has been seen to make a text of bytes.)"""
-        answer = self.core.read_namespaced_pod_log(pod, namespace, _preload_content=False)
-        return str(answer.data.decode("utf-8", "replace"))
+    def log(self, path: str) -> str:
+        """What a Pod has printed."""
+        return self.kube.text(f"{path}/log", "read the log")
 
     def pod(self, name: str, node: str, command: str, user: int = 0, resource: str | None = RESOURCE) -> Pod:
         made = Pod(self, name, node, command, user, resource)

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import typing as t
@@ -14,7 +13,7 @@ import typing as t
 import nodes
 import pytest
 import yaml
-from pods import BIN, CABLED, INVENTORY, NAMES, POD_IMAGE, PODS, RESOURCE, ROOT, Site
+from pods import ADDRESS, CABLED, INVENTORY, NAMES, POD_IMAGE, PODS, RESOURCE, Site
 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import TRAFFIC_LABEL
 from ansible_collections.fabric.rdma.tests.unit.contracts import load
@@ -46,7 +45,7 @@ def planned(plan: dict[str, t.Any], group: str = "a100") -> dict[str, set[str]]:
 def exposed(site: Site, node: str) -> set[str]:
     """The files that the device plugin of a node says that it has given to Pods (pkg/resources/server.go, Allocate)."""
     pod = site.plugin_pod(node)["metadata"]
-    log = site.log(pod["name"], pod["namespace"])
+    log = site.log(f"/api/v1/namespaces/{pod['namespace']}/pods/{pod['name']}")
     given = [line for line in log.splitlines() if "allocate response:" in line]
     print(f"{node}: the plugin says: {given[-1] if given else log}", flush=True)
     return set(re.findall(r"HostPath:/dev/infiniband/(\w+)", given[-1])) if given else set()
@@ -109,12 +108,7 @@ def _measured(site: Site, user: int, number: int) -> float:
     common = "-x 1 -n 100 -s 65536 -F"
     server = site.pod(f"server-{number}", "lab1", f"ib_write_bw -d {CABLED['lab1']} {common}", user)
     server.wait("Running")
-    address = site.on("lab1", "cat", "/etc/fabric-rdma-lab.conf")
-    match = re.search(r"^mlx5_0 \S+ ([\d.]+)/", address.replace("LAB_HCAS='", ""), re.MULTILINE)
-    assert match
-    script = (
-        f"for n in 1 2 3 4 5; do ib_write_bw -d {CABLED['lab2']} {common} {match[1]} && exit; sleep 5; done; exit 1"
-    )
+    script = f"for n in 1 2 3 4 5; do ib_write_bw -d {CABLED['lab2']} {common} {ADDRESS} && exit; sleep 5; done; exit 1"
     result = site.pod(f"client-{number}", "lab2", script, user).result()
     server.wait("Succeeded")
     # MiB/s: in Gb/s, two digits after the point leave nothing of what an emulated node can do
@@ -184,16 +178,11 @@ def test_a_second_run_changes_nothing(site: Site) -> None:
     assert [entry for entry in recap if entry[1] != "0"] == []
 
 
-def cable(first: bool, second: bool) -> None:
+def cable(site: Site, first: bool, second: bool) -> None:
     """Plugs the cables of the two cards of lab1 in or out."""
     wished = yaml.safe_load((INVENTORY / "group_vars" / "all.yml").read_text())["lab_nodes"]
     wished[0]["hcas"][:2] = [{"name": "mlx5_0", "cable": first}, {"name": "mlx5_1", "cable": second}]
-    command = [BIN / "ansible-playbook", ROOT / "playbooks" / "lab.yml", "-i", INVENTORY]
-    environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}
-    command += ["-e", json.dumps({"lab_nodes": wished})]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "changed=1" in done.stdout, done.stdout
+    assert "changed=1" in site.run("lab", lab_nodes=wished)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +192,7 @@ def cable(first: bool, second: bool) -> None:
 )
 def test_cables(site: Site, first: bool, second: bool, hcas: set[str]) -> None:
     """The fabric moves to other cards of a node: the plan, the plugin and Pods go with it, and the resource stays."""
-    cable(first, second)
+    cable(site, first, second)
     site.run("rollout")
     site.wait("it is offered", lambda: site.allocatable("lab1") == SHARES, seconds=300)
     assert assert_exact(site, "lab1") == hcas
@@ -226,19 +215,13 @@ def test_other_devices(site: Site) -> None:
     site.run("rollout")
 
 
-def boot_of(node: str) -> str:
-    """Which start of the machine it is; nothing while it does not answer."""
-    command = nodes.command("-oConnectTimeout=20", node, "cat", "/proc/sys/kernel/random/boot_id")
-    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False).stdout.strip()
-
-
 def test_a_node_that_restarts(site: Site) -> None:
     """Resource, plugin, devices, limits: all of it is back without us."""
-    before = boot_of("lab2")
+    before = nodes.boot_id("lab2")
     assert before
     subprocess.run(nodes.command("lab2", "systemctl", "reboot"), stdin=subprocess.DEVNULL, check=False)
-    site.wait("it has started again", lambda: boot_of("lab2") not in ("", before), seconds=300)
-    now = boot_of("lab2")
+    site.wait("it has started again", lambda: nodes.boot_id("lab2") not in ("", before), seconds=300)
+    now = nodes.boot_id("lab2")
 
     def at_work() -> bool:
         """As its kubelet says it that has started since."""

@@ -19,23 +19,15 @@ testinfra_hosts = ["ssh://lab1"]
 MODULES = {"ib_umad", "ib_uverbs", "rdma_ucm", "iscsi_tcp", "nfs"}
 
 
-def boot() -> str:
-    """Which start of the machine it is; nothing while it does not answer."""
-    # while the node is away, QEMU takes the connection all the same, and nothing answers on it
-    command = nodes.command("-oConnectTimeout=20", "lab1", "cat", "/proc/sys/kernel/random/boot_id")
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    return done.stdout.strip()
-
-
 @pytest.fixture(scope="module")
 def rebooted() -> None:
     """The node after its next start, when systemd is through with it."""
-    before = boot()
+    before = nodes.boot_id("lab1")
     assert before
     # the connection may or may not end with an error
     subprocess.run(nodes.command("lab1", "systemctl", "reboot"), stdin=subprocess.DEVNULL, check=False)
     deadline = time.monotonic() + pace.limit(300)
-    while boot() in ("", before):
+    while nodes.boot_id("lab1") in ("", before):
         assert time.monotonic() < deadline, "the node did not come back"
         time.sleep(2)
     wait = nodes.command("lab1", "systemctl", "is-system-running", "--wait")

@@ -25,17 +25,15 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.control_plane imp
     CLIENT_CERTIFICATE,
     ControlPlane,
     control_plane_runs,
-    free_ports,
     start_control_plane,
     stop_control_plane,
     tokens_of,
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.egress import PORTS_FILE
-from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.golang import DEVICE_PLUGIN as DEVICE_PLUGIN_PROGRAM
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.golang import (
-    KUBERNETES,
     device_plugin_program,
     kubernetes_programs,
+    places,
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.image import Image
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.kubelet import (
@@ -50,6 +48,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import (
     Alive,
     LabError,
     Progress,
+    free_ports,
     locked,
     read,
     run,
@@ -100,13 +99,8 @@ def build_kubernetes(cache_dir: str, image: Image, progress: Progress, alive: Al
 
 def cached_disk(cache_dir: str, image: Image) -> str | None:
     """The disk of the nodes when all that is on it is built, and it is made."""
-    given = os.environ.get("KUBEBUILDER_ASSETS")
-    kubelet = os.path.join(os.path.abspath(given), "kubelet") if given else ""
-    if not os.path.exists(kubelet):
-        kubelet = os.path.join(KUBERNETES.place(cache_dir), "kubelet")
-    plugin = os.environ.get("FABRIC_RDMA_DEVICE_PLUGIN") or os.path.join(
-        DEVICE_PLUGIN_PROGRAM.place(cache_dir), DEVICE_PLUGIN_PROGRAM.name
-    )
+    programs, plugin = places(cache_dir)
+    kubelet = programs["kubelet"]
     if not os.path.exists(kubelet) or not os.path.exists(plugin):
         return None
     disk = _disk(cache_dir, kubelet, plugin, image)
@@ -153,17 +147,7 @@ def _make_disk(disk: str, kubelet: str, plugin: str, image: Image) -> None:
         unfinished = os.path.join(building, "disk.ext4")
         command = [
             "mke2fs",
-            "-q",
-            "-F",
-            "-t",
-            "ext4",
-            "-O",
-            "^has_journal",
-            "-m",
-            "0",
-            "-L",
-            "lab-kubernetes",
-            "-d",
+            *["-q", "-F", "-t", "ext4", "-O", "^has_journal", "-m", "0", "-L", "lab-kubernetes", "-d"],
             root,
         ]
         run([*command, unfinished, f"{(size >> 20) * 11 // 10 + 16}M"], "making the disk of the nodes", timeout=600)

@@ -10,7 +10,6 @@ directory. Standing alone, this file is that process: `python -m ...control_plan
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import csv
 import datetime
@@ -23,7 +22,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -34,10 +32,12 @@ import urllib.request
 from types import MappingProxyType
 
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.egress import SOCKET_FILE
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.kubelet import kubeconfig
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import (
     Alive,
     LabError,
     Progress,
+    free_ports,
     read,
     termination_is_an_exception,
     write,
@@ -50,14 +50,13 @@ with contextlib.suppress(ImportError):
     from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 __all__ = [
+    "CLIENT_CERTIFICATE",
     "LOG_FILE",
     "UP_FILE",
     "ControlPlane",
     "Parts",
-    "admin_kubeconfig",
     "claim",
     "control_plane_runs",
-    "free_ports",
     "hold",
     "last_lines",
     "leave_running",
@@ -83,32 +82,8 @@ PATIENCE = 300.0
 QUESTIONS = 12
 
 
-def free_ports(count: int) -> list[int]:
-    """TCP ports of 127.0.0.1 that are free now."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _number in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in sockets]
-
-
 def last_lines(path: str) -> str:
     return "\n".join(read(path).splitlines()[-20:])
-
-
-def admin_kubeconfig(server: str, ca_pem: str, token: str, tls_server_name: str | None = None) -> dict[str, t.Any]:
-    """The kubeconfig of the administrator, whole in itself. tls_server_name: by which the server knows itself, when it has another."""
-    cluster = {"server": server, "certificate-authority-data": base64.b64encode(ca_pem.encode()).decode()}
-    if tls_server_name is not None:
-        cluster["tls-server-name"] = tls_server_name
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "lab",
-        "clusters": [{"name": "lab", "cluster": cluster}],
-        "users": [{"name": "admin", "user": {"token": token}}],
-        "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": "admin"}}],
-    }
 
 
 def tokens_of(directory: str) -> dict[str, str]:
@@ -280,7 +255,7 @@ class ControlPlane(Parts):
         csv.writer(text, lineterminator="\n").writerows(rows)
         write(self.file(TOKENS_FILE), text.getvalue(), 0o600)
         self.token = rows[0][0]
-        config = admin_kubeconfig(self.server, read(self.certificate), self.token)
+        config = kubeconfig(self.server, read(self.certificate), ADMINISTRATOR, self.token)
         write(self.file("kubeconfig"), json.dumps(config, indent=2) + "\n", 0o600)
 
     def start_etcd(self) -> None:
@@ -358,13 +333,9 @@ class ControlPlane(Parts):
             *([f"--node-monitor-grace-period={self.grace}"] if self.grace else []),
         )
         self.start("kube-scheduler", self.programs["kube-scheduler"], *common)
-        self.start(
-            "egress",
-            sys.executable,
-            "-I",
-            os.path.join(os.path.dirname(os.path.realpath(__file__)), "egress.py"),
-            "serve",
-        )
+        if self.kubelets:
+            program = os.path.join(os.path.dirname(os.path.realpath(__file__)), "egress.py")
+            self.start("egress", sys.executable, "-I", program, "serve")
 
     def ask(self, path: str, body: t.Mapping[str, t.Any] | None = None) -> tuple[int, str]:
         """Status and body of the API server's answer; 0 while nothing answers. body: an object to make."""

@@ -24,7 +24,13 @@ import typing as t
 from dataclasses import dataclass, field
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import GO, GO_MODULES
-from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import Alive, LabError, Progress, locked
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import (
+    ROLE_FILES,
+    Alive,
+    LabError,
+    Progress,
+    locked,
+)
 
 __all__ = [
     "DEVICE_PLUGIN",
@@ -35,6 +41,7 @@ __all__ = [
     "device_plugin_program",
     "find_go",
     "kubernetes_programs",
+    "places",
 ]
 
 KUBERNETES_PROGRAMS: tuple[str, ...] = (
@@ -45,7 +52,6 @@ KUBERNETES_PROGRAMS: tuple[str, ...] = (
     "kwok",
     "kubelet",
 )
-FILES = os.path.abspath(os.path.join(__file__, *[os.pardir] * 4, "roles", "lab", "files"))
 # Seconds that a Go may take to say its version, and a build to end when it is told to.
 PATIENCE = 60
 # How often a build tells how far it is.
@@ -113,7 +119,7 @@ KUBERNETES = GoProgram(
     label="kubernetes",
     version=GO_MODULES["k8s.io/kubernetes"],
     name="kubernetes",
-    sources=os.path.join(FILES, "kubernetes"),
+    sources=os.path.join(ROLE_FILES, "kubernetes"),
     remedy="KUBEBUILDER_ASSETS names a directory with ready programs instead",
     # A server that was built without them calls itself v0.0.0-master, and clients that look at the version misjudge it.
     stamps={
@@ -129,28 +135,42 @@ DEVICE_PLUGIN = GoProgram(
     label="device-plugin",
     version=GO_MODULES[_PLUGIN],
     name="k8s-rdma-shared-dp",
-    sources=os.path.join(FILES, "device_plugin"),
+    sources=os.path.join(ROLE_FILES, "device_plugin"),
     remedy="FABRIC_RDMA_DEVICE_PLUGIN names a ready program instead",
     package=f"{_PLUGIN}/cmd/k8s-rdma-shared-dp",
     stamps={"main.version": GO_MODULES[_PLUGIN]},
 )
 
 
+def places(cache_dir: str) -> tuple[dict[str, str], str]:
+    """Where the programs of Kubernetes and the device plugin are, or will be when they are built: what is given counts."""
+    place, given = KUBERNETES.place(cache_dir), os.environ.get("FABRIC_RDMA_DEVICE_PLUGIN")
+    plugin = os.path.abspath(given) if given else os.path.join(DEVICE_PLUGIN.place(cache_dir), DEVICE_PLUGIN.name)
+    return {**{name: os.path.join(place, name) for name in KUBERNETES_PROGRAMS}, **_given()}, plugin
+
+
+def _given() -> dict[str, str]:
+    """The programs that KUBEBUILDER_ASSETS has."""
+    directory = os.environ.get("KUBEBUILDER_ASSETS")
+    found = {name: os.path.join(os.path.abspath(directory), name) for name in KUBERNETES_PROGRAMS} if directory else {}
+    return {name: path for name, path in found.items() if os.path.isfile(path) and os.access(path, os.X_OK)}
+
+
 def kubernetes_programs(
     cache_dir: str, progress: Progress, alive: Alive, wanted: t.Sequence[str] = KUBERNETES_PROGRAMS
 ) -> dict[str, str]:
     """Where the programs are: in KUBEBUILDER_ASSETS, else in the cache, built when they are not there."""
-    given = os.environ.get("KUBEBUILDER_ASSETS")
-    places = {name: os.path.join(os.path.abspath(given), name) for name in wanted} if given else {}
-    found = {name: path for name, path in places.items() if os.path.isfile(path) and os.access(path, os.X_OK)}
+    found = {name: path for name, path in _given().items() if name in wanted}
     missing = [name for name in wanted if name not in found]
-    if given:
-        progress(f"KUBEBUILDER_ASSETS={given} has {', '.join(found) or 'none of the programs'}")
+    if directory := os.environ.get("KUBEBUILDER_ASSETS"):
+        progress(f"KUBEBUILDER_ASSETS={directory} has {', '.join(found) or 'none of the programs'}")
         if missing:
             lacks = ", ".join(missing)
             progress(f"it lacks {lacks}: those are of Kubernetes {KUBERNETES.version}, from the cache or built")
-    built = build_go_program(KUBERNETES, cache_dir, progress, alive) if missing else ""
-    return {name: found.get(name) or os.path.join(os.path.dirname(built), name) for name in wanted}
+    if missing:
+        build_go_program(KUBERNETES, cache_dir, progress, alive)
+    own, _plugin = places(cache_dir)
+    return {name: own[name] for name in wanted}
 
 
 def device_plugin_program(cache_dir: str, progress: Progress, alive: Alive) -> str:

@@ -28,6 +28,7 @@ import typing as t
 from dataclasses import asdict, dataclass
 
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import (
+    ROLE_FILES,
     Alive,
     LabError,
     Progress,
@@ -39,10 +40,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import (
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.recipe import HOOK_VARIABLE, ImageRecipe
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.sources import AptSource
 
-__all__ = ["FILES_DIRECTORY", "Image", "build_image", "cached_image", "mmdebstrap_command", "module_files", "stage_of"]
-
-# What is made into programs and modules for the nodes lies with the role.
-FILES_DIRECTORY = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "..", "roles", "lab", "files")
+__all__ = ["Image", "build_image", "cached_image", "mmdebstrap_command", "module_files", "stage_of"]
 
 
 @dataclass(frozen=True)
@@ -80,7 +78,7 @@ class Image:
 
 def module_files() -> dict[str, str]:
     """The sources of the nodes' kernel module, by their names."""
-    directory = os.path.join(FILES_DIRECTORY, "pci")
+    directory = os.path.join(ROLE_FILES, "pci")
     return {name: read(os.path.join(directory, name)) for name in sorted(os.listdir(directory))}
 
 

@@ -8,6 +8,7 @@ Files are where kubeadm has them, so that a node looks like one that was handed 
 
 from __future__ import annotations
 
+import base64
 import json
 import typing as t
 
@@ -18,6 +19,8 @@ __all__ = [
     "API_PORT",
     "DISK_PATH",
     "IMPORT_SCRIPT",
+    "KUBELET_PORT",
+    "kubeconfig",
     "kubelet_files",
     "kubelet_user",
 ]
@@ -80,10 +83,12 @@ def kubelet_files(node: NodePlan, server_pem: str, client_pem: str, token: str) 
     server_pem, client_pem: the certificates of the API server when the kubelet asks it, and when it asks the kubelet; token: by which it
     knows the node.
     """
+    server = f"https://{API_ADDRESS}:{API_PORT}"
+    # the server knows nothing of the address by which nodes see it
+    config = kubeconfig(server, server_pem, kubelet_user(node)[0], token, "localhost")
     return {
-        "etc/kubernetes/pki/ca.crt": (0o644, server_pem),
         "etc/kubernetes/pki/apiserver-kubelet-client.crt": (0o644, client_pem),
-        "etc/kubernetes/kubelet.conf": (0o600, json.dumps(_kubeconfig(node, token), indent=1) + "\n"),
+        "etc/kubernetes/kubelet.conf": (0o600, json.dumps(config, indent=1) + "\n"),
         # JSON is YAML
         "var/lib/kubelet/config.yaml": (0o644, json.dumps(_configuration(), indent=1) + "\n"),
         "etc/cni/net.d/10-lab.conflist": (0o644, json.dumps(_network(node), indent=1) + "\n"),
@@ -94,20 +99,18 @@ def kubelet_files(node: NodePlan, server_pem: str, client_pem: str, token: str) 
     }
 
 
-def _kubeconfig(node: NodePlan, token: str) -> dict[str, t.Any]:
-    cluster = {
-        "server": f"https://{API_ADDRESS}:{API_PORT}",
-        "certificate-authority": "/etc/kubernetes/pki/ca.crt",
-        # the server knows nothing of the address by which nodes see it
-        "tls-server-name": "localhost",
-    }
+def kubeconfig(server: str, ca_pem: str, user: str, token: str, tls_server_name: str | None = None) -> dict[str, t.Any]:
+    """The kubeconfig of a user, whole in itself. tls_server_name: by which the server knows itself, when it has another."""
+    cluster = {"server": server, "certificate-authority-data": base64.b64encode(ca_pem.encode()).decode()}
+    if tls_server_name is not None:
+        cluster["tls-server-name"] = tls_server_name
     return {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": "lab",
         "clusters": [{"name": "lab", "cluster": cluster}],
-        "users": [{"name": kubelet_user(node)[0], "user": {"token": token}}],
-        "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": kubelet_user(node)[0]}}],
+        "users": [{"name": user, "user": {"token": token}}],
+        "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": user}}],
     }
 
 

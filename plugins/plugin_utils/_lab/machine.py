@@ -19,12 +19,13 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 
 __all__ = [
+    "ROLE_FILES",
     "TOOL_PACKAGES",
     "Alive",
     "LabError",
     "Progress",
     "find_tool",
-    "free_port",
+    "free_ports",
     "locked",
     "missing_tools",
     "read",
@@ -35,6 +36,9 @@ __all__ = [
     "termination_is_an_exception",
     "write",
 ]
+
+# What is made into programs and modules for the nodes lies with the role.
+ROLE_FILES = os.path.abspath(os.path.join(__file__, *[os.pardir] * 4, "roles", "lab", "files"))
 
 Progress = t.Callable[[str], None]
 
@@ -178,8 +182,10 @@ def said_in(data: bytes) -> str:
     return data.decode("utf-8", "replace").strip() or "it said nothing"
 
 
-def free_port() -> int:
-    """A TCP port of 127.0.0.1 that is free now. Somebody else may take it before QEMU does; the caller then tries another."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
+def free_ports(count: int) -> list[int]:
+    """TCP ports of 127.0.0.1 that are free now, none of them twice. Somebody else may take one before it is used."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _number in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [int(each.getsockname()[1]) for each in sockets]

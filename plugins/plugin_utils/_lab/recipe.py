@@ -13,6 +13,7 @@ import json
 import typing as t
 from dataclasses import asdict, dataclass, field
 
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.kubelet import DISK_PATH
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.sources import AptSource
 
 __all__ = [
@@ -180,8 +181,8 @@ printf '%s\n' "$LAB_HCAS" | while read -r hca netdev address cards; do
 done >/run/fabric-rdma-lab.devices
 mv /run/fabric-rdma-lab.devices /run/fabric-rdma-lab
 if [ -n "$LAB_KUBERNETES" ]; then
-  mkdir -p /opt/kubernetes
-  mountpoint --quiet /opt/kubernetes || mount -o ro /dev/vdc /opt/kubernetes
+  mkdir -p @DISK@
+  mountpoint --quiet @DISK@ || mount -o ro /dev/vdc @DISK@
   # in the order of its unit, when its time has come
   [ -n "$known" ] || systemctl daemon-reload
   systemctl start --no-block kubelet.service
@@ -258,7 +259,7 @@ _MODULE = "usr/local/lib/fabric-rdma-lab"
 
 # Path in the image -> (mode, content).
 FILES: dict[str, tuple[int, str]] = {
-    "usr/local/sbin/fabric-rdma-lab-setup": (0o755, _SETUP),
+    "usr/local/sbin/fabric-rdma-lab-setup": (0o755, _SETUP.replace("@DISK@", DISK_PATH)),
     "etc/systemd/system/fabric-rdma-lab-setup.service": (0o644, _SETUP_UNIT),
     # SSH first, the container runtime when the node can already be reached: it is what a person waits for under emulation.
     "etc/systemd/system/containerd.service.d/after-ssh.conf": (0o644, "[Unit]\nAfter=ssh.service\n"),

@@ -30,7 +30,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import (
     LabError,
     Progress,
     find_tool,
-    free_port,
+    free_ports,
     run,
     write,
 )
@@ -127,7 +127,7 @@ def _start_virtual_machine(
     """Starts a node, with the cables out that are to be. The ports of its SSH server and of its kubelet."""
     own = directory.file(node.name)
     for attempt in range(5):
-        port, kubelet = free_port(), free_port()
+        port, kubelet = free_ports(2)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(own, "console.log"))
         with listen(own) as monitor:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import shutil
@@ -24,16 +23,14 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab import control_pl
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.control_plane import (
     LOG_FILE,
     ControlPlane,
-    admin_kubeconfig,
     claim,
     control_plane_runs,
-    free_ports,
     leave_running,
     start_control_plane,
     stop_control_plane,
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.golang import KUBERNETES_PROGRAMS
-from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import LabError
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import LabError, free_ports
 
 COLLECTIONS = Path(__file__).resolve().parents[5] / ".collections"
 # A process that holds one program, for which it waits until there is a file.
@@ -199,17 +196,18 @@ def test_a_program_that_does_not_run_is_named(directory: Path) -> None:
 # --- keys ------------------------------------------------------------------------------------------------------------
 
 
-def test_kubeconfig() -> None:
-    config = admin_kubeconfig("https://127.0.0.1:6443", "PEM", "secret")
-    (cluster,), (user,), (context,) = config["clusters"], config["users"], config["contexts"]
-    assert cluster["cluster"]["server"] == "https://127.0.0.1:6443"
-    assert base64.b64decode(cluster["cluster"]["certificate-authority-data"]) == b"PEM"
-    assert "tls-server-name" not in cluster["cluster"]
-    assert user["user"] == {"token": "secret"}
-    assert context["context"] == {"cluster": cluster["name"], "user": user["name"]}
-    assert config["current-context"] == context["name"]
-    named = admin_kubeconfig("https://192.0.2.1:6443", "PEM", "secret", "localhost")
-    assert named["clusters"][0]["cluster"]["tls-server-name"] == "localhost"
+@pytest.mark.parametrize("users", [{}, {"system:node:lab1": "system:nodes"}])
+def test_the_way_to_kubelets_is_there_when_there_are_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, users: dict[str, str]
+) -> None:
+    started: dict[str, tuple[str, ...]] = {}
+    monkeypatch.setattr(ControlPlane, "start", lambda _self, name, *command: started.update({name: command}))
+    monkeypatch.setattr(ControlPlane, "wait", lambda *_all: None)
+    there = ControlPlane(str(tmp_path), dict.fromkeys(KUBERNETES_PROGRAMS, "program"), (1, 2, 3), users=users)
+    there.start_apiserver()
+    there.start_others()
+    flags = [word for word in started["kube-apiserver"] if word.startswith("--egress-selector-config-file=")]
+    assert bool(flags) is ("egress" in started) is bool(users)
 
 
 def test_keys_are_made_once_and_for_their_owner_alone(tmp_path: Path) -> None:

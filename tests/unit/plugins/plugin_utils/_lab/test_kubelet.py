@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import base64
 import ipaddress
 import json
 import os
@@ -15,6 +16,7 @@ from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.kubelet import (
     DISK_PATH,
     IMPORT_SCRIPT,
+    kubeconfig,
     kubelet_files,
     kubelet_user,
 )
@@ -32,6 +34,19 @@ def test_files() -> None:
     assert kubelet_user(NODES[1]) == ("system:node:lab2", "system:nodes")
     unit = files["etc/systemd/system/kubelet.service"][1]
     assert "--hostname-override=lab2 --node-ip=198.51.100.2\n" in unit
+
+
+def test_kubeconfig() -> None:
+    config = kubeconfig("https://127.0.0.1:6443", "PEM", "admin", "secret")
+    (cluster,), (user,), (context,) = config["clusters"], config["users"], config["contexts"]
+    assert cluster["cluster"]["server"] == "https://127.0.0.1:6443"
+    assert base64.b64decode(cluster["cluster"]["certificate-authority-data"]) == b"PEM"
+    assert "tls-server-name" not in cluster["cluster"]
+    assert user["user"] == {"token": "secret"}
+    assert context["context"] == {"cluster": cluster["name"], "user": user["name"]}
+    assert config["current-context"] == context["name"]
+    named = kubeconfig("https://192.0.2.1:6443", "PEM", "admin", "secret", "localhost")
+    assert named["clusters"][0]["cluster"]["tls-server-name"] == "localhost"
 
 
 def test_every_node_has_a_network_of_its_own() -> None:
