@@ -29,6 +29,7 @@ MAY_IMPORT = {
     "_inventory": {"module_utils", "_contracts", "_view"},
     "_lab": {"module_utils"},
     "_report": {"module_utils", "_contracts", "_view"},
+    "_systems": {"module_utils"},
     "_view": {"module_utils", "_contracts"},
 }
 CONTROLLER_FILES = sorted(path.relative_to(CONTROLLER) for path in CONTROLLER.rglob("*.py"))

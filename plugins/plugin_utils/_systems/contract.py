@@ -1,0 +1,105 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What every system of the cluster side (networks, operators, drivers, storage) is made from and answers with. Private. Pure.
+
+A system is a function of a Site and its wish that answers with a Request; the internal role cluster_system renders, applies or removes it.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Plan
+
+__all__ = ["Chart", "Json", "Request", "RequestError", "Site", "Wait", "empty_request"]
+
+Json = t.Dict[str, t.Any]
+
+
+class RequestError(FabricError):
+    """A wish that no request can be made of."""
+
+
+class Site(t.TypedDict):
+    """What a system may look at. Everything of it is plain data; facts are untrusted."""
+
+    # rdma_rollout.inventory
+    inventory: str
+    # RDMA groups of the inventory with their hosts
+    groups: t.Dict[str, t.List[str]]
+    # by group: the wishes that a group has (rdma_networks, rdma_compute_domain, rdma_gpudirect, ...), by variable, as the user wrote them
+    wishes: t.Dict[str, Json]
+    # ansible_facts.rdma by host (docs/facts.schema.json); a host may be missing
+    facts: t.Dict[str, Json]
+    plan: Plan
+    # {host: node} where they differ
+    node_names: t.Dict[str, str]
+    # one prefix for every image in place of its public registry, None for none
+    registry: t.Optional[str]
+    pull_secrets: t.List[str]
+    # a directory of charts (NAME-VERSION.tgz) in place of repositories, None for none
+    charts: t.Optional[str]
+    # CIDRs that the cluster uses itself: {"pods": [...], "services": [...], "nodes": [...]}
+    cidrs: t.Dict[str, t.List[str]]
+
+
+class Chart(t.TypedDict):
+    """A Helm release."""
+
+    release: str
+    namespace: str
+    # of the chart in its repository, or a whole oci:// reference
+    chart: str
+    # None with an oci:// reference or a directory
+    repository: t.Optional[str]
+    version: str
+    values: Json
+    # whether its Pods are privileged: the namespace gets the labels of Pod Security
+    privileged: bool
+
+
+class Wait(t.TypedDict):
+    """An object that is waited for. path: "" waits until a Deployment or DaemonSet is rolled out, else for a value, such as status.state."""
+
+    apiVersion: str
+    kind: str
+    namespace: t.Optional[str]
+    name: str
+    path: str
+    value: t.Optional[str]
+
+
+class Request(t.TypedDict):
+    """What a system asks of the cluster. With problems, nothing of it is done."""
+
+    system: str
+    # installed first, in this order; removed last, in the other
+    charts: t.List[Chart]
+    # applied in this order, removed in the other; labels of ownership are added by who applies them
+    objects: t.List[Json]
+    waits: t.List[Wait]
+    # {file name: objects}: what users put into their workloads, for the output directory and the report
+    workloads: t.Dict[str, t.List[Json]]
+    # every image that objects and charts pull, for mirrors
+    images: t.List[str]
+    # sentences: what (host, group, network), why, what to do
+    problems: t.List[str]
+    warnings: t.List[str]
+    # rows for plan.yml and the report: (what, value) in words
+    summary: t.List[t.Tuple[str, str]]
+
+
+def empty_request(system: str) -> Request:
+    return {
+        "system": system,
+        "charts": [],
+        "objects": [],
+        "waits": [],
+        "workloads": {},
+        "images": [],
+        "problems": [],
+        "warnings": [],
+        "summary": [],
+    }
