@@ -559,7 +559,9 @@ def tasks_of(role: str) -> t.Iterator[dict[str, t.Any]]:
 def test_variables_that_are_read_once_are_known() -> None:
     """What a role reads once for all hosts must not differ between them; the wishes are checked for it."""
     once = {
+        "cluster_chart",
         "cluster_objects",
+        "cluster_system",
         "device_plugin",
         "discover",
         "network_operator",
@@ -571,8 +573,9 @@ def test_variables_that_are_read_once_are_known() -> None:
     assert set(ROLES) - set(CHANGING) - once == set(OTHER_ROLES)
     of_a_host = {"verify_address", "verify_first_port", "report_generated"}
     of_a_host |= {"discover_gather_subset", "discover_before", "discover_needs", "discover_wait_timeout"}
-    # who includes cluster_objects says everything
-    names = {name for role in once - {"cluster_objects"} for name in load(f"roles/{role}/defaults/main.yml")}
+    # who includes one of these says everything
+    internal = {"cluster_chart", "cluster_objects", "cluster_system"}
+    names = {name for role in once - internal for name in load(f"roles/{role}/defaults/main.yml")}
     assert sorted(names - of_a_host) == list(OF_A_RUN)
 
 
@@ -583,7 +586,9 @@ def test_what_differs_between_hosts_is_included_without_a_loop() -> None:
         (str(path.relative_to(ROOT)), task["loop"])
         for path in paths
         for task in flat(yaml.safe_load(path.read_text()) or ())
-        if "loop" in task and {"ansible.builtin.include_tasks", "ansible.builtin.include_role"} & set(task)
+        if "loop" in task
+        and not task.get("run_once")
+        and {"ansible.builtin.include_tasks", "ansible.builtin.include_role"} & set(task)
     }
     turns = {("playbooks/prepare.yml", f"{{{{ __prepare_own[{level}] | default([]) }}}}") for level in range(8)}
     rounds = "{{ range(__verify_pairs.rounds | length) | list if inventory_hostname in __verify_pairs.jobs else [] }}"

@@ -29,6 +29,7 @@ MAY_IMPORT = {
     "_inventory": {"module_utils", "_contracts", "_view"},
     "_lab": {"module_utils"},
     "_report": {"module_utils", "_contracts", "_view"},
+    "_site": {"module_utils", "_contracts", "_systems", "_view"},
     "_systems": {"module_utils"},
     "_view": {"module_utils", "_contracts"},
 }
@@ -159,6 +160,8 @@ MOST_LINES = {
     "rollout_lease": 1200,
     "rollout_ready": 4500,
     "stale_resources": 4300,
+    "system_objects": 2100,
+    "system_ready": 2100,
     "wave_gate": 0,
 }
 

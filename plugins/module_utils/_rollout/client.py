@@ -289,6 +289,10 @@ class Kube:
             }
         return self._kinds[version]
 
+    def forget_kinds(self) -> None:
+        """Kinds are looked up again: definitions have come or gone."""
+        self._kinds = {}
+
     def path(self, item: t.Mapping[str, t.Any]) -> str:
         """Where an object lies. The API server says how its kind is called there, and whether it has a namespace."""
         version, kind = str(item["apiVersion"]), str(item["kind"])

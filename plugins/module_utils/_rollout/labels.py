@@ -5,7 +5,16 @@
 
 from __future__ import annotations
 
-__all__ = ["APP_NAME", "CLASS_LABEL", "GROUP_LABEL", "INVENTORY_LABEL", "MANAGED_BY", "POD_SECURITY", "TRAFFIC_LABEL"]
+__all__ = [
+    "APP_NAME",
+    "CLASS_LABEL",
+    "GROUP_LABEL",
+    "INVENTORY_LABEL",
+    "MANAGED_BY",
+    "POD_SECURITY",
+    "SYSTEM_LABEL",
+    "TRAFFIC_LABEL",
+]
 
 # Selects the nodes of a class; the rollout sets it on them.
 CLASS_LABEL = "rdma.fabric/class"
@@ -13,6 +22,8 @@ CLASS_LABEL = "rdma.fabric/class"
 GROUP_LABEL = "rdma.fabric/group"
 # On the objects: which inventory they are of, so that two that share a cluster leave each other's alone.
 INVENTORY_LABEL = "rdma.fabric/inventory"
+# On the objects of a system (networks, drivers, storage): which one, so that it can be changed and removed by itself.
+SYSTEM_LABEL = "rdma.fabric/system"
 MANAGED_BY = "fabric.rdma"
 APP_NAME = "rdma-shared-dp"
 # Labels of a namespace that say which Pods it may have (k8s.io/pod-security-admission/api).

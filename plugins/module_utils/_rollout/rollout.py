@@ -9,23 +9,21 @@ import functools
 import time
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.changes import Changes, Json, Pair, Step, patiently
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError, Unreachable
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import (
     OWN_SELECTOR,
     applied_by_us,
-    changed_by,
     class_groups,
     class_state,
     comparable,
     describe,
     label_changes,
     lost_labels,
-    other_managers,
     pod_security_labels,
     pod_trouble,
     removals,
-    same,
     some,
     stale_on_node,
     stranger,
@@ -53,42 +51,20 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.policies impo
 
 __all__ = ["Rollout", "Stale", "wait_for_class"]
 
-Json = t.Dict[str, t.Any]
-# What is being done, in words, and how.
-_Step = t.Tuple[str, t.Callable[[], t.Any]]
-
-# Tries the objects of a namespace that does not exist yet: one that every cluster has.
-_STAND_IN = "default"
-
-# How often an object is looked at again that a controller has changed before we could.
-_LOOKS = 5
-
 # How often, and after how many seconds, a webhook is asked again that refuses for what has just gone.
 _WEBHOOK_TRIES, _WEBHOOK_PAUSE = 20, 0.5
 
 
-class Rollout:
+class Rollout(Changes):
     """look, rehearse, perform: in this order. Only the last one changes anything."""
 
     def __init__(
         self, kube: Kube, force: bool = False, inventory: str = "default", adopt: bool = False, place: str = ""
     ) -> None:
-        """inventory: as in INVENTORY_LABEL. adopt: objects of our names that others have made, or an earlier version, become ours.
-
-        place: the namespace of the Network Operator where its policies are rolled out.
-        """
-        self.kube = kube
-        self.force = force
-        self.inventory = inventory
-        self.adopt = adopt
+        """As Changes. place: the namespace of the Network Operator where its policies are rolled out."""
+        super().__init__(kube, force, inventory, adopt)
         self.place = place
-        self.warnings: t.List[str] = []
         self.labels: t.Dict[str, t.Optional[str]] = {}
-        self._objects: t.List[Json] = []
-        self._before: t.List[t.Optional[Json]] = []
-        self._after: t.List[Json] = []
-        self._adopted: t.Dict[int, str] = {}
-        self._gone: t.List[Json] = []
         self._retreats: t.List[Retreat] = []
         self._cluster_policy: t.Optional[Json] = None
         self._node_policies: t.List[Json] = []
@@ -147,28 +123,10 @@ class Rollout:
         """{node: class} of the nodes that would lose their label, and that this run neither knows nor is told to take out."""
         return lost_labels(self._old_labels, self.labels, self._groups, known, remove)
 
-    def _look_for_strangers(self) -> None:
-        """Objects of our names that are not ours, which nothing is done to without a word."""
-        for index, (item, before) in enumerate(zip(self._objects, self._before)):
-            # a namespace is everybody's; of a NicClusterPolicy, others may have set what they like
-            shared = item["kind"] == "Namespace" or (
-                item["kind"] == "NicClusterPolicy" and before is not None and not applied_by_us(before)
-            )
-            words = None if before is None or shared else stranger({**before, "kind": item["kind"]}, self.inventory)
-            if words is not None:
-                self._adopted[index] = f"{describe(item)} ({words})"
-        if not self._adopted:
-            return
-        named = some(self._adopted.values())
-        if not self.adopt:
-            raise KubeError(
-                f"Nothing was changed. {len(self._adopted)} objects of our names are there already that are not of "
-                f"inventory '{self.inventory}': {named}. If they are to become this inventory's, which also means "
-                "that its rollouts change and delete them, run once with rdma_rollout.adopt: true (with --check, the "
-                "difference shows what that changes). If another inventory rolls out to this cluster, give each a "
-                "name of its own (rdma_rollout.inventory), and groups or namespaces that differ"
-            )
-        self.warnings.append(f"inventory '{self.inventory}' takes over {named}")
+    def _shared(self, item: Json, before: t.Optional[Json]) -> bool:
+        # of a NicClusterPolicy, others may have set what they like
+        of_others = item["kind"] == "NicClusterPolicy" and before is not None and not applied_by_us(before)
+        return of_others or super()._shared(item, before)
 
     def _look_at_policies(self, objects: t.Sequence[Json]) -> None:
         """Policies of the Network Operator, where the cluster has their kinds. Who rolls out none need not be allowed to see them."""
@@ -225,154 +183,51 @@ class Rollout:
 
     def rehearse(self) -> None:
         """Dry run on the server of all there is to do. Raises KubeError with every refusal."""
-        refusals = []
-        to_come = {
-            item["metadata"]["name"]
-            for item, before in zip(self._objects, self._before)
-            if item["kind"] == "Namespace" and before is None
-        }
-        for item in self._objects:
-            stand_in = _STAND_IN if item["metadata"].get("namespace") in to_come else None
-            try:
-                after = self.kube.apply(item, dry_run=True, force=self.force, stand_in=stand_in)
-            except Unreachable:
-                raise
-            except KubeError as exc:
-                if not webhook_will_agree(str(exc), self._first()):
-                    refusals.append(str(exc))
-                    continue
-                after = dict(item)
-            if stand_in is not None:
-                after["metadata"]["namespace"] = item["metadata"]["namespace"]
-            self._after.append(after)
         steps = self._retreat_steps(dry_run=True) + self._node_steps(dry_run=True)
-        for step in steps + self._removal_steps(self._gone, dry_run=True) + self._closing_steps(dry_run=True):
-            try:
-                step[1]()
-            except Unreachable:
-                raise
-            except KubeError as exc:
-                refusals.append(str(exc))
-        if refusals:
-            unique = list(dict.fromkeys(refusals))
-            more = f" (and {len(unique) - 3} more refusals)" if len(unique) > 3 else ""
-            raise KubeError("Nothing was changed. " + " | ".join(unique[:3]) + more)
+        self._rehearse(steps + self._removal_steps(self._gone, dry_run=True) + self._closing_steps(dry_run=True))
 
-    def _changes(self, index: int) -> bool:
-        before = self._before[index]
-        return before is None or not applied_by_us(before) or comparable(before) != comparable(self._after[index])
+    def _after_refusal(self, item: Json, refusal: KubeError) -> t.Optional[Json]:
+        return dict(item) if webhook_will_agree(str(refusal), self._first()) else None
 
     @property
     def changed(self) -> bool:
-        return bool(
-            self.labels
-            or self._gone
-            or self._retreats
-            or self._opened
-            or any(self._changes(index) for index in range(len(self._objects)))
-        )
+        return bool(self.labels or self._retreats or self._opened or super().changed)
 
     def actions(self) -> t.Dict[str, str]:
         """What is done with each object."""
-        done = {}
-        for index, item in enumerate(self._objects):
-            what = "created" if self._before[index] is None else "changed" if self._changes(index) else "unchanged"
-            done[describe(item)] = "taken over" if index in self._adopted else what
-        done.update((describe(item), "removed") for item in self._gone)
+        done = super().actions()
         for each in self._retreats:
             done[describe(each.item)] = "removed" if each.how == "whole" else "given up"
         done.update((describe(item), "given up") for item in self._opened)
         return done
 
-    def diff(self) -> t.List[Json]:
-        """One entry an object that changes, and one for all labels: dictionaries, which Ansible shows line by line."""
-        pairs: t.List[t.Tuple[str, t.Any, t.Any]] = [
-            (describe(item), comparable(self._before[index]), comparable(self._after[index]))
-            for index, item in enumerate(self._objects)
-            if self._changes(index)
-        ]
+    def _pairs(self) -> t.List[Pair]:
+        """Object by object, and one for all labels."""
+        pairs = self._pairs_of_objects()
         # a node that leaves is not just another change
         for what, leaves in (("label %s of nodes", False), ("label %s of nodes that leave their class", True)):
             after = {node: value for node, value in self.labels.items() if (value is None) is leaves}
             if after:
                 before = {node: self._old_labels[node] for node in after}
                 pairs.append((what % CLASS_LABEL, before, {} if leaves else after))
-        pairs += [(describe(item), comparable(item), None) for item in self._gone]
+        pairs += self._pairs_of_removals()
         for each in self._retreats:
             pairs.append((describe(each.item), comparable(each.item), self._left.get(each.how)))
         for item in self._opened:
             pairs.append((describe(item), comparable(item), comparable(self._closed.get(item["metadata"]["name"]))))
-        return [
-            {
-                "before_header": what,
-                "after_header": what,
-                "before": {} if before is None else before,
-                "after": {} if after is None else after,
-            }
-            for what, before, after in pairs
-        ]
+        return pairs
 
     # perform
 
-    def _precisely(self, seen: Json, step: t.Callable[[Json], t.Any]) -> None:
-        """Do something to an object only while it is the one that was looked at, whatever has become of its status."""
-        named = {key: seen[key] for key in ("apiVersion", "kind", "metadata")}
-        for left in range(_LOOKS, -1, -1):
-            try:
-                step(seen)
-                return
-            except KubeError as exc:
-                if exc.code != 409 or not left:
-                    raise
-                now = self.kube.find(self.kube.path(named), "read " + describe(named))
-                if now is None:
-                    raise KubeError(
-                        f"{describe(named)} was deleted by somebody since it was looked at", 409, "Run again."
-                    ) from exc
-                now.update(apiVersion=named["apiVersion"], kind=named["kind"])
-                if not same(seen, now):
-                    raise KubeError(
-                        f"{describe(named)} was changed by {changed_by(seen, now)} since it was looked at, and is left as it is",
-                        409,
-                        "See what it is to be, then run again.",
-                    ) from exc
-                seen = now
-
-    def _apply(self, index: int) -> None:
-        item, before = self._objects[index], self._before[index]
-        if before is not None:
-            seen = {**before, "apiVersion": item["apiVersion"], "kind": item["kind"]}
-            self._precisely(seen, lambda now: self.kube.apply(item, dry_run=False, force=self.force, seen=now))
-            return
-        after = self.kube.apply(item, dry_run=False, force=self.force)
-        # server-side apply cannot be told to make something new only
-        others = other_managers(after)
-        if others:
-            raise KubeError(
-                f"{describe(item)} was made by {some(others)} at the same time, and has fields of both now",
-                409,
-                "See whose it is to be, then run again.",
-            )
-
-    def _delete(self, item: Json, dry_run: bool) -> None:
-        try:
-            self._precisely(item, lambda now: self.kube.delete(now, dry_run))
-        except KubeError as exc:
-            if exc.code != 404:
-                raise
-
-    def _node_steps(self, dry_run: bool) -> t.List[_Step]:
-        steps: t.List[_Step] = []
+    def _node_steps(self, dry_run: bool) -> t.List[Step]:
+        steps: t.List[Step] = []
         for node, value in self.labels.items():
             doing, body = f"label node {node}", {"metadata": {"labels": {CLASS_LABEL: value}}}
             # a merge patch: server-side apply would make a node of that name
             steps.append((doing, functools.partial(self.kube.merge, "/api/v1/nodes/" + node, doing, body, dry_run)))
         return steps
 
-    def _removal_steps(self, items: t.Iterable[Json], dry_run: bool) -> t.List[_Step]:
-        return [("delete " + describe(item), functools.partial(self._delete, item, dry_run)) for item in items]
-
-    def _closing_steps(self, dry_run: bool) -> t.List[_Step]:
+    def _closing_steps(self, dry_run: bool) -> t.List[Step]:
         """Take back the labels with which a namespace may have privileged Pods. Those that others have set, too, stay."""
 
         def perform(seen: Json) -> None:
@@ -392,7 +247,7 @@ class Rollout:
         """What has to go before anything comes."""
         return [*self._retreats, *(item for item in self._gone if goes_first(item, self._objects))]
 
-    def _retreat_steps(self, dry_run: bool) -> t.List[_Step]:
+    def _retreat_steps(self, dry_run: bool) -> t.List[Step]:
         """How we leave the NicClusterPolicy. What is left of it is kept for the diff."""
 
         def perform(each: Retreat) -> None:
@@ -411,22 +266,7 @@ class Rollout:
 
     def _patiently(self, step: t.Callable[[], t.Any]) -> None:
         """The operator's webhook hears a moment later than we do that what was in the way has gone."""
-        for left in range(_WEBHOOK_TRIES, -1, -1):
-            try:
-                step()
-                return
-            except KubeError as exc:
-                if not left or not webhook_will_agree(str(exc), self._first()):
-                    raise
-            time.sleep(_WEBHOOK_PAUSE)
-
-    def make_namespace(self, name: str) -> t.List[str]:
-        """Make a namespace that is among the objects and is not there yet, before all else. What was done, in words."""
-        for index, item in enumerate(self._objects):
-            if item["kind"] == "Namespace" and item["metadata"]["name"] == name and self._before[index] is None:
-                self._apply(index)
-                return ["apply " + describe(item)]
-        return []
+        patiently(step, lambda exc: webhook_will_agree(str(exc), self._first()), _WEBHOOK_TRIES, _WEBHOOK_PAUSE)
 
     def perform(self, before_each: t.Callable[[], None] = lambda: None, already: t.Sequence[str] = ()) -> None:
         """Do it: what is in the way, objects, labels, namespaces, then removals. When one fails nevertheless, the error says what has been done and what not.
@@ -434,36 +274,15 @@ class Rollout:
         before_each: is called before each change, and stops all of it with a KubeError. already: what was done before that.
         """
         early = [item for item in self._gone if goes_first(item, self._objects)]
-        steps = self._retreat_steps(dry_run=False) + self._removal_steps(early, dry_run=False)
-        steps += [
-            ("apply " + describe(item), functools.partial(self._apply, index))
-            for index, item in enumerate(self._objects)
-            if self._changes(index)
-        ]
+        steps = self._retreat_steps(dry_run=False) + self._removal_steps(early, dry_run=False) + self._apply_steps()
         # DaemonSets are there before nodes change classes, so that a node is without a plugin for as short as can be
         late = [item for item in self._gone if item not in early]
         # A namespace is looked at as long as something of ours is in it: whoever is killed between the last two leaves no open one behind.
         # Pods that run there run on.
         steps += self._node_steps(dry_run=False) + self._closing_steps(dry_run=False)
         steps += self._removal_steps(late, dry_run=False)
-        for number, (_doing, step) in enumerate(steps):
-            try:
-                before_each()
-                self._patiently(step)
-            except KubeError as exc:
-                if number == 0 and not already and not isinstance(exc, Unreachable):
-                    raise KubeError(f"{exc} Nothing was changed.", exc.code) from exc
-                # what was asked and not answered may have been done
-                sent = number + isinstance(exc, Unreachable)
-                names = [doing for doing, _step in steps]
-                parts = (
-                    ("Done before that", [*already, *names[:number]] or ["nothing"]),
-                    ("Not known", names[number:sent]),
-                    ("Not done", names[sent:]),
-                )
-                words = [f"{what}: {some(items)}." for what, items in parts if items]
-                text = f"{str(exc).rstrip('.')}. {' '.join(words)} Run again: what is done is not done twice."
-                raise KubeError(text, exc.code) from exc
+        patient = [(doing, functools.partial(self._patiently, step)) for doing, step in steps]
+        self._perform(patient, before_each, already)
 
 
 # --- waiting ---------------------------------------------------------------------------------------------------------

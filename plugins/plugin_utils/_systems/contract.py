@@ -13,7 +13,7 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Plan
 
-__all__ = ["Chart", "Json", "Request", "RequestError", "Site", "Wait", "empty_request"]
+__all__ = ["NOTHING_KNOWN", "Chart", "Json", "Request", "RequestError", "Site", "Surroundings", "Wait", "empty_request"]
 
 Json = t.Dict[str, t.Any]
 
@@ -43,6 +43,18 @@ class Site(t.TypedDict):
     charts: t.Optional[str]
     # CIDRs that the cluster uses itself: {"pods": [...], "services": [...], "nodes": [...]}
     cidrs: t.Dict[str, t.List[str]]
+
+
+class Surroundings(t.TypedDict):
+    """What the cluster has already, as far as somebody has looked; empty where only files are rendered."""
+
+    # by release name: the version of its chart
+    installed: t.Dict[str, str]
+    # by API group, "" for the core: its versions that are served
+    served: t.Dict[str, t.List[str]]
+
+
+NOTHING_KNOWN: Surroundings = {"installed": {}, "served": {}}
 
 
 class Chart(t.TypedDict):

@@ -1,0 +1,78 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: rdma_site
+short_description: Collect what systems of the cluster side are made from
+version_added: "0.1.0"
+description:
+  - Takes from the variables of all hosts the groups, their wishes and their facts, and from O(rollout) what counts for the whole
+    cluster.
+  - Fails where hosts of a group differ in a wish that is for the cluster, and for a host whose facts have names of variables of this
+    collection.
+positional: groups, names, plan, rollout
+options:
+  _input:
+    description: The variable C(hostvars).
+    type: dict
+    required: true
+  groups:
+    description: The variable C(groups).
+    type: dict
+    required: true
+  names:
+    description: Names of the RDMA groups, usually the variable C(rdma_groups).
+    type: list
+    elements: str
+    required: true
+  plan:
+    description: The plan of P(fabric.rdma.rdma_selectors#filter).
+    type: dict
+    required: true
+  rollout:
+    description: The variable C(rdma_rollout).
+    type: dict
+    default: {}
+author:
+  - fabric.rdma contributors
+"""
+
+EXAMPLES = r"""
+- name: Show the wishes of each group
+  ansible.builtin.debug:
+    msg: "{{ (hostvars | fabric.rdma.rdma_site(groups, rdma_groups, plan_result)).wishes }}"
+"""
+
+RETURN = r"""
+_value:
+  description:
+    - C(groups) has the hosts of each group, C(wishes) the wishes of each group by variable, C(facts) the facts by host, C(plan) the
+      plan, and C(inventory), C(node_names), C(registry), C(pull_secrets), C(charts) and C(cidrs) what O(rollout) has.
+  type: dict
+"""
+
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.plugin_utils._site import site_of
+
+
+def rdma_site(hostvars: t.Any, groups: t.Any, names: t.Any, plan: t.Any, rollout: t.Any = None) -> t.Dict[str, t.Any]:
+    if not all(isinstance(each, t.Mapping) for each in (hostvars, groups, plan, rollout or {})):
+        raise AnsibleFilterError("fabric.rdma.rdma_site expects hostvars, groups, a plan and rdma_rollout")
+    if isinstance(names, str) or not isinstance(names, t.Sequence):
+        raise AnsibleFilterError(f"fabric.rdma.rdma_site expects a list of group names, found {names!r}")
+    try:
+        return dict(site_of(hostvars, groups, [str(name) for name in names], plan, rollout or {}))
+    except FabricError as exc:
+        raise AnsibleFilterError(str(exc)) from exc
+
+
+class FilterModule:
+    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+        return {"rdma_site": rdma_site}

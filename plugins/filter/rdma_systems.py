@@ -1,0 +1,71 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: rdma_systems
+short_description: Tell which systems are asked for, in the order in which they come
+version_added: "0.1.0"
+description:
+  - Gives the names of the roles that bring what an inventory wishes for to a cluster, in the order in which they have to come. They
+    go in the other one.
+positional: groups, names, everything
+options:
+  _input:
+    description: The variable C(hostvars).
+    type: dict
+    required: true
+  groups:
+    description: The variable C(groups).
+    type: dict
+    required: true
+  names:
+    description: Names of the RDMA groups, usually the variable C(rdma_groups).
+    type: list
+    elements: str
+    required: true
+  everything:
+    description: Give all that there are, whatever is wished for.
+    type: bool
+    default: false
+author:
+  - fabric.rdma contributors
+"""
+
+EXAMPLES = r"""
+- name: Show what comes to the cluster
+  ansible.builtin.debug:
+    msg: "{{ hostvars | fabric.rdma.rdma_systems(groups, rdma_groups) }}"
+"""
+
+RETURN = r"""
+_value:
+  description: Names of roles, such as C(device_plugin).
+  type: list
+  elements: str
+"""
+
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.plugin_utils._site import wished
+
+
+def rdma_systems(hostvars: t.Any, groups: t.Any, names: t.Any, everything: bool = False) -> t.List[str]:
+    if not isinstance(hostvars, t.Mapping) or not isinstance(groups, t.Mapping):
+        raise AnsibleFilterError("fabric.rdma.rdma_systems expects hostvars and groups")
+    if isinstance(names, str) or not isinstance(names, t.Sequence):
+        raise AnsibleFilterError(f"fabric.rdma.rdma_systems expects a list of group names, found {names!r}")
+    try:
+        return wished(hostvars, groups, [str(name) for name in names], bool(everything))
+    except FabricError as exc:
+        raise AnsibleFilterError(str(exc)) from exc
+
+
+class FilterModule:
+    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+        return {"rdma_systems": rdma_systems}

@@ -1,0 +1,273 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What every rollout does with objects: whose they are, what the API server says of them, one precise change after the other. Private."""
+
+from __future__ import annotations
+
+import functools
+import time
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError, Unreachable
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import (
+    applied_by_us,
+    changed_by,
+    comparable,
+    describe,
+    other_managers,
+    same,
+    some,
+    stranger,
+)
+
+__all__ = ["Changes", "Json", "Pair", "Step", "patiently"]
+
+Json = t.Dict[str, t.Any]
+# What is being done, in words, and how.
+Step = t.Tuple[str, t.Callable[[], t.Any]]
+# What changes, in words, before and after; None where it is not there.
+Pair = t.Tuple[str, t.Any, t.Any]
+
+# Tries the objects of a namespace that does not exist yet: one that every cluster has.
+_STAND_IN = "default"
+
+# How often an object is looked at again that a controller has changed before we could.
+_LOOKS = 5
+
+
+class Changes:
+    """Objects of a cluster that are to be as they are asked for, and those that nobody asks for any more."""
+
+    def __init__(self, kube: Kube, force: bool = False, inventory: str = "default", adopt: bool = False) -> None:
+        """inventory: as in INVENTORY_LABEL. adopt: objects of our names that others have made, or an earlier version, become ours."""
+        self.kube = kube
+        self.force = force
+        self.inventory = inventory
+        self.adopt = adopt
+        self.warnings: t.List[str] = []
+        self._objects: t.List[Json] = []
+        self._before: t.List[t.Optional[Json]] = []
+        self._after: t.List[Json] = []
+        self._adopted: t.Dict[int, str] = {}
+        self._gone: t.List[Json] = []
+
+    # look
+
+    def _shared(self, item: Json, before: t.Optional[Json]) -> bool:
+        """Whether an object is everybody's, so that it does not matter who has made it."""
+        return item["kind"] == "Namespace"
+
+    def _look_for_strangers(self) -> None:
+        """Objects of our names that are not ours, which nothing is done to without a word."""
+        for index, (item, before) in enumerate(zip(self._objects, self._before)):
+            if before is None or self._shared(item, before):
+                continue
+            words = stranger({**before, "kind": item["kind"]}, self.inventory)
+            if words is not None:
+                self._adopted[index] = f"{describe(item)} ({words})"
+        if not self._adopted:
+            return
+        named = some(self._adopted.values())
+        if not self.adopt:
+            raise KubeError(
+                f"Nothing was changed. {len(self._adopted)} objects of our names are there already that are not of "
+                f"inventory '{self.inventory}': {named}. If they are to become this inventory's, which also means "
+                "that its rollouts change and delete them, run once with rdma_rollout.adopt: true (with --check, the "
+                "difference shows what that changes). If another inventory rolls out to this cluster, give each a "
+                "name of its own (rdma_rollout.inventory), and groups or namespaces that differ"
+            )
+        self.warnings.append(f"inventory '{self.inventory}' takes over {named}")
+
+    # rehearse
+
+    def _to_come(self) -> t.Set[str]:
+        """Namespaces that are among the objects and are not there yet."""
+        return {
+            item["metadata"]["name"]
+            for item, before in zip(self._objects, self._before)
+            if item["kind"] == "Namespace" and before is None
+        }
+
+    def _tried(self, item: Json, to_come: t.Collection[str]) -> Json:
+        """An object as the API server would have it."""
+        stand_in = _STAND_IN if item["metadata"].get("namespace") in to_come else None
+        after = self.kube.apply(item, dry_run=True, force=self.force, stand_in=stand_in)
+        if stand_in is not None:
+            after["metadata"]["namespace"] = item["metadata"]["namespace"]
+        return after
+
+    def _after_refusal(self, item: Json, refusal: KubeError) -> t.Optional[Json]:
+        """What is taken for the object after all, where a refusal does not count; None where it does."""
+        return None
+
+    def _rehearse(self, steps: t.Iterable[Step]) -> None:
+        """Dry run of all objects, then of these steps. KubeError with every refusal."""
+        refusals = []
+        to_come = self._to_come()
+        for item in self._objects:
+            try:
+                after = self._tried(item, to_come)
+            except Unreachable:
+                raise
+            except KubeError as exc:
+                found = self._after_refusal(item, exc)
+                if found is None:
+                    refusals.append(str(exc))
+                    continue
+                after = found
+            self._after.append(after)
+        for _doing, step in steps:
+            try:
+                step()
+            except Unreachable:
+                raise
+            except KubeError as exc:
+                refusals.append(str(exc))
+        if refusals:
+            unique = list(dict.fromkeys(refusals))
+            more = f" (and {len(unique) - 3} more refusals)" if len(unique) > 3 else ""
+            raise KubeError("Nothing was changed. " + " | ".join(unique[:3]) + more)
+
+    def _changes(self, index: int) -> bool:
+        before = self._before[index]
+        return before is None or not applied_by_us(before) or comparable(before) != comparable(self._after[index])
+
+    @property
+    def changed(self) -> bool:
+        return bool(self._gone or any(self._changes(index) for index in range(len(self._objects))))
+
+    def actions(self) -> t.Dict[str, str]:
+        """What is done with each object."""
+        done = {}
+        for index, item in enumerate(self._objects):
+            what = "created" if self._before[index] is None else "changed" if self._changes(index) else "unchanged"
+            done[describe(item)] = "taken over" if index in self._adopted else what
+        done.update((describe(item), "removed") for item in self._gone)
+        return done
+
+    def _pairs_of_objects(self) -> t.List[Pair]:
+        return [
+            (describe(item), comparable(self._before[index]), comparable(self._after[index]))
+            for index, item in enumerate(self._objects)
+            if self._changes(index)
+        ]
+
+    def _pairs_of_removals(self) -> t.List[Pair]:
+        return [(describe(item), comparable(item), None) for item in self._gone]
+
+    def _pairs(self) -> t.List[Pair]:
+        """All that changes."""
+        return self._pairs_of_objects() + self._pairs_of_removals()
+
+    def diff(self) -> t.List[Json]:
+        """One entry an object that changes: dictionaries, which Ansible shows line by line."""
+        return [
+            {
+                "before_header": what,
+                "after_header": what,
+                "before": {} if before is None else before,
+                "after": {} if after is None else after,
+            }
+            for what, before, after in self._pairs()
+        ]
+
+    # perform
+
+    def _precisely(self, seen: Json, step: t.Callable[[Json], t.Any]) -> None:
+        """Do something to an object only while it is the one that was looked at, whatever has become of its status."""
+        named = {key: seen[key] for key in ("apiVersion", "kind", "metadata")}
+        for left in range(_LOOKS, -1, -1):
+            try:
+                step(seen)
+                return
+            except KubeError as exc:
+                if exc.code != 409 or not left:
+                    raise
+                now = self.kube.find(self.kube.path(named), "read " + describe(named))
+                if now is None:
+                    raise KubeError(
+                        f"{describe(named)} was deleted by somebody since it was looked at", 409, "Run again."
+                    ) from exc
+                now.update(apiVersion=named["apiVersion"], kind=named["kind"])
+                if not same(seen, now):
+                    raise KubeError(
+                        f"{describe(named)} was changed by {changed_by(seen, now)} since it was looked at, and is left as it is",
+                        409,
+                        "See what it is to be, then run again.",
+                    ) from exc
+                seen = now
+
+    def _apply(self, index: int) -> None:
+        item, before = self._objects[index], self._before[index]
+        if before is not None:
+            seen = {**before, "apiVersion": item["apiVersion"], "kind": item["kind"]}
+            self._precisely(seen, lambda now: self.kube.apply(item, dry_run=False, force=self.force, seen=now))
+            return
+        after = self.kube.apply(item, dry_run=False, force=self.force)
+        # server-side apply cannot be told to make something new only
+        others = other_managers(after)
+        if others:
+            raise KubeError(
+                f"{describe(item)} was made by {some(others)} at the same time, and has fields of both now",
+                409,
+                "See whose it is to be, then run again.",
+            )
+
+    def _delete(self, item: Json, dry_run: bool) -> None:
+        try:
+            self._precisely(item, lambda now: self.kube.delete(now, dry_run))
+        except KubeError as exc:
+            if exc.code != 404:
+                raise
+
+    def _apply_steps(self) -> t.List[Step]:
+        return [
+            ("apply " + describe(item), functools.partial(self._apply, index))
+            for index, item in enumerate(self._objects)
+            if self._changes(index)
+        ]
+
+    def _removal_steps(self, items: t.Iterable[Json], dry_run: bool) -> t.List[Step]:
+        return [("delete " + describe(item), functools.partial(self._delete, item, dry_run)) for item in items]
+
+    def make_namespace(self, name: str) -> t.List[str]:
+        """Make a namespace that is among the objects and is not there yet, before all else. What was done, in words."""
+        for index, item in enumerate(self._objects):
+            if item["kind"] == "Namespace" and item["metadata"]["name"] == name and self._before[index] is None:
+                self._apply(index)
+                return ["apply " + describe(item)]
+        return []
+
+    def _perform(self, steps: t.Sequence[Step], before_each: t.Callable[[], None], already: t.Sequence[str]) -> None:
+        """One step after the other. When one fails, the error says what has been done and what not."""
+        for number, (_doing, step) in enumerate(steps):
+            try:
+                before_each()
+                step()
+            except KubeError as exc:
+                if number == 0 and not already and not isinstance(exc, Unreachable):
+                    raise KubeError(f"{exc} Nothing was changed.", exc.code) from exc
+                # what was asked and not answered may have been done
+                sent = number + isinstance(exc, Unreachable)
+                names = [doing for doing, _step in steps]
+                parts = (
+                    ("Done before that", [*already, *names[:number]] or ["nothing"]),
+                    ("Not known", names[number:sent]),
+                    ("Not done", names[sent:]),
+                )
+                words = [f"{what}: {some(items)}." for what, items in parts if items]
+                text = f"{str(exc).rstrip('.')}. {' '.join(words)} Run again: what is done is not done twice."
+                raise KubeError(text, exc.code) from exc
+
+
+def patiently(step: t.Callable[[], t.Any], passes: t.Callable[[KubeError], bool], tries: int, pause: float) -> None:
+    """A step whose refusal passes by itself after a moment."""
+    for left in range(tries, -1, -1):
+        try:
+            step()
+            return
+        except KubeError as exc:
+            if not left or not passes(exc):
+                raise
+        time.sleep(pause)

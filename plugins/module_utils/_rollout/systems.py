@@ -1,0 +1,335 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The objects of one system (networks, drivers, storage) in a cluster: look, rehearse, perform, wait, remove. Private.
+
+A ConfigMap beside the Lease keeps in mind which kinds of objects the system has ever had, so that what nobody asks for any more is found,
+and a system can be removed without the wishes that made it.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import time
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.changes import Changes, Json, Step, patiently
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError, Unreachable
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
+    GROUP_LABEL,
+    INVENTORY_LABEL,
+    MANAGED_BY,
+    SYSTEM_LABEL,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import (
+    applied_by_us,
+    describe,
+    pod_trouble,
+    some,
+    stranger,
+)
+
+__all__ = ["SystemRollout", "wait_for_objects"]
+
+_CRD = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+# Seconds until a kind is served whose definition has just been applied.
+_SERVED_TRIES, _SERVED_PAUSE = 120, 0.5
+# What goes after what it serves; any other kind, such as a custom one, goes before all of these.
+_LAST = (
+    "Service",
+    "Deployment",
+    "DaemonSet",
+    "ConfigMap",
+    "Secret",
+    "ClusterRoleBinding",
+    "RoleBinding",
+    "ClusterRole",
+    "Role",
+    "ServiceAccount",
+    "CustomResourceDefinition",
+)
+
+
+def _defined(item: t.Mapping[str, t.Any]) -> t.List[t.Tuple[str, str]]:
+    """(API version, kind) pairs that a CustomResourceDefinition among the objects brings; none for any other object."""
+    if (item.get("apiVersion"), item.get("kind")) != _CRD:
+        return []
+    spec = item["spec"]
+    versions = [each["name"] for each in spec["versions"] if each.get("served")]
+    return [(f"{spec['group']}/{version}", str(spec["names"]["kind"])) for version in versions]
+
+
+def _kind_of(item: t.Mapping[str, t.Any]) -> t.Tuple[str, str]:
+    return str(item["apiVersion"]), str(item["kind"])
+
+
+def _order_of_removal(item: t.Mapping[str, t.Any]) -> t.Tuple[int, str]:
+    kind = str(item["kind"])
+    return (_LAST.index(kind) if kind in _LAST else -1, describe(item))
+
+
+class SystemRollout(Changes):
+    """look, rehearse, perform: in this order. Only the last one changes anything."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        system: str,
+        place: str,
+        force: bool = False,
+        inventory: str = "default",
+        adopt: bool = False,
+        pending: bool = False,
+    ) -> None:
+        """As Changes. place: the namespace of the record. pending: kinds may be missing, since charts that bring them were only rehearsed."""
+        super().__init__(kube, force, inventory, adopt)
+        self.system = system
+        self.place = place
+        self.pending = pending
+        # of charts that an earlier run has installed and that nobody asks for any more, as namespace/release, the last one first
+        self.old_charts: t.List[str] = []
+        self._record: t.Optional[Json] = None
+        self._defined_here: t.Set[t.Tuple[str, str]] = set()
+
+    # look
+
+    def look(self, objects: t.Sequence[Json], keep: t.Iterable[str] = (), charts: t.Sequence[str] = ()) -> None:
+        """objects: desired, without labels of ownership. keep: groups whose objects stay as they are.
+
+        charts: namespace/release of those that are installed. Without objects and charts, the system is removed.
+        """
+        self._defined_here = {pair for item in objects for pair in _defined(item)}
+        self._record = self.kube.find(
+            f"/api/v1/namespaces/{self.place}/configmaps/{self._record_name()}", "read the record"
+        )
+        kinds = self._recorded_kinds() | {_kind_of(item) for item in objects}
+        self.old_charts = [
+            name for name in reversed(self._recorded("charts")) if name not in charts and self._installed(name)
+        ]
+        marked = [self._marked(item) for item in objects]
+        if objects or charts:
+            # one that is still there is not forgotten: whoever removes it may be killed before
+            marked.insert(0, self._new_record(kinds, [*charts, *reversed(self.old_charts)]))
+        self._objects = marked
+        self._before = [self._found(item) for item in marked]
+        self._look_for_strangers()
+        self._look_for_leftovers(kinds, set(keep))
+
+    def _installed(self, chart: str) -> bool:
+        """Whether a release is in the cluster: Helm keeps a Secret of each of its revisions (pkg/storage/driver/secrets.go)."""
+        namespace, _slash, release = chart.partition("/")
+        path, selector = f"/api/v1/namespaces/{namespace}/secrets", f"owner=helm,name={release}"
+        return bool(self.kube.list(path, f"list releases of {namespace}", metadata_only=True, labelSelector=selector))
+
+    def _record_name(self) -> str:
+        return "fabric-rdma-" + self.system.replace("_", "-")
+
+    def _labels(self) -> t.Dict[str, str]:
+        return {
+            "app.kubernetes.io/managed-by": MANAGED_BY,
+            INVENTORY_LABEL: self.inventory,
+            SYSTEM_LABEL: self.system.replace("_", "-"),
+        }
+
+    def _selector(self) -> str:
+        return ",".join(f"{key}={value}" for key, value in sorted(self._labels().items()))
+
+    def _marked(self, item: Json) -> Json:
+        """An object with our labels. A namespace is everybody's, and has none."""
+        if item["kind"] == "Namespace":
+            return item
+        metadata = item["metadata"]
+        return {**item, "metadata": {**metadata, "labels": {**(metadata.get("labels") or {}), **self._labels()}}}
+
+    def _new_record(self, kinds: t.Iterable[t.Tuple[str, str]], charts: t.Sequence[str]) -> Json:
+        data = {"kinds": json.dumps(sorted(" ".join(pair) for pair in kinds)), "charts": json.dumps(list(charts))}
+        metadata: Json = {"name": self._record_name(), "namespace": self.place}
+        return self._marked({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+
+    def _recorded(self, key: str) -> t.List[str]:
+        """A list of words that the record of an earlier run has."""
+        text = ((self._record or {}).get("data") or {}).get(key) or "[]"
+        try:
+            words = json.loads(text)
+        except (ValueError, TypeError, RecursionError):
+            words = None
+        if not isinstance(words, list) or not all(isinstance(each, str) for each in words):
+            raise KubeError(
+                f"ConfigMap {self.place}/{self._record_name()} is not what a rollout wrote ({key} is {str(text)[:200]})",
+                remedy="Delete it: without it, what nobody asks for any more is not found",
+            )
+        return list(words)
+
+    def _recorded_kinds(self) -> t.Set[t.Tuple[str, str]]:
+        pairs = [word.partition(" ") for word in self._recorded("kinds")]
+        return {(version, kind) for version, _space, kind in pairs}
+
+    def _served(self, pair: t.Tuple[str, str]) -> bool:
+        return pair[1] in self.kube.kinds(pair[0])
+
+    def _comes(self, item: Json) -> bool:
+        """Whether the kind of an object is not there yet, and will be."""
+        pair = _kind_of(item)
+        return not self._served(pair) and (pair in self._defined_here or self.pending)
+
+    def _found(self, item: Json) -> t.Optional[Json]:
+        if self._comes(item):
+            return None
+        return self.kube.find(self.kube.path(item), "read " + describe(item))
+
+    def _look_for_leftovers(self, kinds: t.Iterable[t.Tuple[str, str]], keep: t.Set[str]) -> None:
+        wanted = {describe(item) for item in self._objects}
+        found: t.List[Json] = []
+        for version, kind in sorted(kinds):
+            if kind == "Namespace" or not self._served((version, kind)):
+                continue
+            plural, _namespaced = self.kube.kinds(version)[kind]
+            path = f"/{'apis' if '/' in version else 'api'}/{version}/{plural}"
+            for item in self.kube.list(path, f"list {plural}", labelSelector=self._selector()):
+                item.update(apiVersion=version, kind=kind)
+                labels = item["metadata"].get("labels") or {}
+                if describe(item) in wanted or labels.get(GROUP_LABEL) in keep:
+                    continue
+                if applied_by_us(item):
+                    found.append(item)
+                else:
+                    self.warnings.append(
+                        f"{describe(item)} has our labels, but others have made it: it is left alone; delete it if nobody needs it"
+                    )
+        self._gone = sorted((item for item in found if self._may_go(item, found)), key=_order_of_removal)
+        if not self._objects and self._record is not None:
+            record = {**self._record, "apiVersion": "v1", "kind": "ConfigMap"}
+            # the last of all: whoever is killed before still finds everything
+            others = stranger(record, self.inventory) is not None or keep or self.old_charts
+            self._gone = [item for item in self._gone if describe(item) != describe(record)]
+            self._gone += [] if others else [record]
+
+    def _may_go(self, item: Json, going: t.Sequence[Json]) -> bool:
+        """Not a definition of which somebody else has objects: they would be deleted with it."""
+        mine = {(describe(each), each["apiVersion"]) for each in going}
+        for version, kind in _defined(item):
+            if not self._served((version, kind)):
+                continue
+            plural, _namespaced = self.kube.kinds(version)[kind]
+            others = self.kube.list(f"/apis/{version}/{plural}", f"list {plural}", metadata_only=True)
+            left = [
+                name for name in (describe({**each, "kind": kind}) for each in others) if (name, version) not in mine
+            ]
+            if left:
+                self.warnings.append(f"{describe(item)} stays: others have objects of it ({some(left)})")
+                return False
+        return True
+
+    # rehearse
+
+    def rehearse(self) -> None:
+        """Dry run on the server of all there is to do. Raises KubeError with every refusal."""
+        waiting = [describe(item) for item in self._objects if self._comes(item)]
+        if waiting:
+            self.warnings.append(f"not rehearsed, since their definitions come with this rollout: {some(waiting)}")
+        self._rehearse(self._removal_steps(self._gone, dry_run=True))
+
+    def _tried(self, item: Json, to_come: t.Collection[str]) -> Json:
+        return dict(item) if self._comes(item) else super()._tried(item, to_come)
+
+    # perform
+
+    def perform(self, before_each: t.Callable[[], None] = lambda: None) -> None:
+        """Do it: objects in their order, then removals. When one fails nevertheless, the error says what has been done and what not."""
+        steps: t.List[Step] = [
+            (doing, functools.partial(self._once_served, step)) for doing, step in self._apply_steps()
+        ]
+        steps += self._removal_steps(self._gone, dry_run=False)
+        self._perform(steps, before_each, ())
+
+    def _once_served(self, step: t.Callable[[], t.Any]) -> None:
+        """A step on an object whose definition may be a moment old: the API server serves a kind some time after it took its definition."""
+        pending = [pair for pair in self._defined_here if not self._served(pair)]
+
+        def passes(exc: KubeError) -> bool:
+            self.kube.forget_kinds()
+            return bool(pending) and not isinstance(exc, Unreachable) and exc.code in (0, 404)
+
+        self.kube.forget_kinds()
+        patiently(step, passes, _SERVED_TRIES if pending else 0, _SERVED_PAUSE)
+
+
+# --- waiting ---------------------------------------------------------------------------------------------------------
+
+
+def _rolled_out(item: t.Mapping[str, t.Any]) -> t.List[str]:
+    """What a Deployment, DaemonSet or StatefulSet lacks, as kubectl rollout status judges it."""
+    status, spec = item.get("status") or {}, item.get("spec") or {}
+    if status.get("observedGeneration", 0) < item["metadata"].get("generation", 0):
+        return ["its controller has not seen the new version yet"]
+    if item["kind"] == "DaemonSet":
+        wanted, fields = status.get("desiredNumberScheduled", 0), ("updatedNumberScheduled", "numberAvailable")
+    else:
+        wanted, fields = spec.get("replicas", 1), ("updatedReplicas", "availableReplicas")
+    words = ("have the new version", "are ready")
+    return [
+        f"{status.get(field, 0)} of {wanted} Pods {word}"
+        for field, word in zip(fields, words)
+        if status.get(field, 0) != wanted
+    ]
+
+
+def _value_at(item: t.Any, path: str) -> t.Any:
+    for part in path.split("."):
+        item = item.get(part) if isinstance(item, t.Mapping) else None
+    return item
+
+
+def _lacking(kube: Kube, wait: t.Mapping[str, t.Any]) -> t.List[str]:
+    """What is not yet as it is to be of one object, in words."""
+    metadata = {"name": wait["name"], **({"namespace": wait["namespace"]} if wait.get("namespace") else {})}
+    item: Json = {"apiVersion": wait["apiVersion"], "kind": wait["kind"], "metadata": metadata}
+    shown = describe(item)
+    found = kube.find(kube.path(item), "read " + shown)
+    if found is None:
+        return [f"{shown} does not exist"]
+    found.update(apiVersion=item["apiVersion"], kind=item["kind"])
+    if wait.get("path"):
+        value = _value_at(found, str(wait["path"]))
+        return (
+            [] if str(value) == str(wait.get("value")) else [f"{shown}: {wait['path']} is {value}, not {wait['value']}"]
+        )
+    reasons = _rolled_out(found)
+    return [f"{shown}: {', '.join(reasons)}", *_pod_troubles(kube, found)] if reasons else []
+
+
+def _pod_troubles(kube: Kube, workload: Json) -> t.List[str]:
+    labels = ((workload.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
+    selector = ",".join(f"{key}={labels[key]}" for key in sorted(labels))
+    path = f"/api/v1/namespaces/{workload['metadata']['namespace']}/pods"
+    try:
+        pods = kube.list(path, "list Pods", labelSelector=selector)
+    except KubeError as exc:
+        return [f"more cannot be told: {exc}"]
+    return [trouble for trouble in map(pod_trouble, pods) if trouble][:3]
+
+
+def wait_for_objects(
+    kube: Kube,
+    waits: t.Sequence[t.Mapping[str, t.Any]],
+    timeout: float,
+    interval: float,
+    between: t.Callable[[], None] = lambda: None,
+    clock: t.Callable[[], float] = time.monotonic,
+    sleep: t.Callable[[float], None] = time.sleep,
+) -> t.Tuple[t.List[str], float]:
+    """(what is still not right, seconds waited). An API server that is away for a moment is waited for like everything else."""
+    start = clock()
+    while True:
+        try:
+            between()
+            reasons = [words for wait in waits for words in _lacking(kube, wait)]
+        except KubeError as exc:
+            if not isinstance(exc, Unreachable) and exc.code not in (429, 500, 502, 503, 504):
+                raise
+            reasons = [str(exc)]
+        waited = clock() - start
+        if not reasons or waited + interval > timeout:
+            return reasons, waited
+        sleep(interval)

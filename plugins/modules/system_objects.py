@@ -1,0 +1,195 @@
+#!/usr/bin/python
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: system_objects
+short_description: Bring the objects of one system to a cluster, all of it or nothing
+version_added: "0.1.0"
+description:
+  - A system is what a group or a cluster is given beside the device plugin, such as secondary networks, a driver or storage.
+  - Asks the API server first whether it would take every object and removal (server-side dry run with strict field validation). One
+    refusal, and nothing is changed.
+  - Then applies what differs (server-side apply, field manager C(fabric.rdma)), in the order of O(objects), and removes what earlier
+    runs have made for this system and nobody asks for any more.
+  - An object of the wished name that others have made, or another inventory's rollout, is a failure, unless O(adopt) takes it over.
+  - Every object gets the labels C(app.kubernetes.io/managed-by=fabric.rdma), C(rdma.fabric/inventory) and C(rdma.fabric/system), but
+    for namespaces, which are everybody's and are never removed.
+  - Removes only what has these labels and was applied by this field manager. A CustomResourceDefinition of which others have objects
+    stays.
+  - The ConfigMap C(fabric-rdma-SYSTEM) in O(place) keeps in mind which kinds of objects the system has had.
+extends_documentation_fragment:
+  - fabric.rdma.attributes
+  - fabric.rdma.kubernetes
+attributes:
+  check_mode:
+    support: full
+    details:
+      - The API server is asked all the same, and a refusal is a failure.
+      - Objects whose definition would only come with this run cannot be rehearsed. A warning names them.
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+options:
+  system:
+    description: The name of the system.
+    type: str
+    required: true
+  objects:
+    description: Objects to apply, in this order.
+    type: list
+    elements: dict
+    required: true
+  charts:
+    description:
+      - Releases of charts that the system has in the cluster, as C(NAMESPACE/RELEASE). They are remembered with the kinds.
+      - Without O(objects) and O(charts), the system is removed.
+    type: list
+    elements: str
+    default: []
+  keep:
+    description: Groups, as in the label C(rdma.fabric/group), of which everything stays as it is.
+    type: list
+    elements: str
+    default: []
+  inventory:
+    description: The name of the inventory, as in the label C(rdma.fabric/inventory).
+    type: str
+    default: default
+  adopt:
+    description: Take objects of the wished names over, whoever has made them. From then on they are changed and removed like any other.
+    type: bool
+    default: false
+  force:
+    description: Take over fields that others have set to other values.
+    type: bool
+    default: false
+  place:
+    description: The namespace of the ConfigMap that remembers kinds.
+    type: str
+    default: kube-system
+  pending:
+    description: Kinds of O(objects) may be missing, because the charts that bring them were not installed in this check.
+    type: bool
+    default: false
+  lease:
+    description: The Lease that M(fabric.rdma.rollout_lease) has taken. It is renewed before each change.
+    type: dict
+    suboptions:
+      namespace:
+        description: Where it is.
+        type: str
+        required: true
+      holder:
+        description: Who holds it.
+        type: str
+        required: true
+      duration:
+        description: For how long it is taken.
+        type: int
+        default: 120
+seealso:
+  - module: fabric.rdma.system_ready
+  - module: fabric.rdma.rollout_lease
+author:
+  - fabric.rdma contributors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: Bring a network to the cluster
+  fabric.rdma.system_objects:
+    system: secondary_network
+    objects:
+      - apiVersion: v1
+        kind: ConfigMap
+        metadata: {name: rdma-network, namespace: default}
+        data: {mtu: "9000"}
+  delegate_to: localhost
+  run_once: true
+
+- name: Remove it
+  fabric.rdma.system_objects:
+    system: secondary_network
+    objects: []
+  delegate_to: localhost
+  run_once: true
+"""
+
+RETURN = r"""
+objects:
+  description:
+    - What was done with each object, or would be done in check mode.
+    - V(created), V(changed), V(unchanged), V(taken over) or V(removed).
+  returned: success
+  type: dict
+  sample: {ConfigMap default/rdma-network: created, ConfigMap kube-system/fabric-rdma-secondary-network: created}
+charts:
+  description:
+    - Releases that an earlier run has remembered, that O(charts) does not name, and that are still in the cluster, the last one first.
+    - This module leaves them there, and remembers them until they are gone.
+  returned: success
+  type: list
+  elements: str
+  sample: [gpu-operator/gpu-operator]
+"""
+
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import LEASE_OPTIONS, Lease
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.systems import SystemRollout
+
+
+def run(module: AnsibleModule) -> t.Dict[str, t.Any]:
+    parameters = module.params
+    kube = Kube(parameters["kubeconfig"], parameters["context"])
+    options = {key: parameters[key] for key in ("force", "inventory", "adopt", "pending")}
+    rollout = SystemRollout(kube, parameters["system"], parameters["place"], **options)
+    rollout.look(parameters["objects"], parameters["keep"], parameters["charts"])
+    rollout.rehearse()
+    result = {
+        "changed": rollout.changed,
+        "objects": rollout.actions(),
+        "charts": rollout.old_charts,
+        "diff": rollout.diff(),
+    }
+    for warning in kube.warnings + rollout.warnings:
+        module.warn(warning)
+    if not module.check_mode:
+        rollout.perform(Lease(kube, **parameters["lease"]).renew if parameters["lease"] else lambda: None)
+    return result
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            **CONNECTION_OPTIONS,
+            "system": {"type": "str", "required": True},
+            "objects": {"type": "list", "elements": "dict", "required": True},
+            "charts": {"type": "list", "elements": "str", "default": []},
+            "keep": {"type": "list", "elements": "str", "default": []},
+            "inventory": {"type": "str", "default": "default"},
+            "adopt": {"type": "bool", "default": False},
+            "force": {"type": "bool", "default": False},
+            "place": {"type": "str", "default": "kube-system"},
+            "pending": {"type": "bool", "default": False},
+            "lease": LEASE_OPTIONS,
+        },
+        supports_check_mode=True,
+    )
+    try:
+        result = run(module)
+    except FabricError as exc:
+        module.fail_json(msg=str(exc))
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What systems of the cluster side may look at, out of the variables of all hosts. Private to the collection."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Plan
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import OF_A_GROUP
+from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import completed
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import SYSTEMS, wished_systems
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer, ViewError, cluster_view
+
+__all__ = ["site_of", "wished"]
+
+
+def _wishes_of(
+    hostvars: t.Mapping[str, t.Any], groups: t.Mapping[str, t.Sequence[str]], names: t.Sequence[str]
+) -> t.Dict[str, Json]:
+    """By group: its wishes, by variable. ViewError where hosts of a group differ in one that is for a system of the cluster."""
+    plain = Plainer()
+    of_systems = {system.variable for system in SYSTEMS if system.of_groups}
+    found: t.Dict[str, Json] = {}
+    for name in names:
+        first: t.Optional[str] = None
+        wishes: Json = {}
+        for host in sorted(groups.get(name) or ()):
+            own = hostvars[host]
+            values = {variable: plain(own[variable]) for variable in OF_A_GROUP if variable in own}
+            if first is None:
+                first, wishes = host, values
+            for variable in sorted(of_systems):
+                if values.get(variable) != wishes.get(variable):
+                    raise ViewError(
+                        f"group {name}: {variable} differs between hosts {first} and {host}",
+                        "set it for the group, not for a host",
+                    )
+        found[name] = wishes
+    return found
+
+
+def site_of(
+    hostvars: t.Mapping[str, t.Any],
+    groups: t.Mapping[str, t.Sequence[str]],
+    names: t.Sequence[str],
+    plan: t.Mapping[str, t.Any],
+    rollout: t.Mapping[str, t.Any],
+) -> Site:
+    """The site of an inventory. rollout: rdma_rollout. A host whose facts cannot be used is not among those that have facts."""
+    view = cluster_view(hostvars, groups, names)
+    return {
+        "inventory": str(rollout.get("inventory") or "default"),
+        "groups": {name: sorted(groups[name]) for name in names},
+        "wishes": _wishes_of(hostvars, groups, names),
+        "facts": view["facts"],
+        "plan": t.cast(Plan, completed(Plainer()(plan))),
+        "node_names": {str(host): str(node) for host, node in (rollout.get("node_names") or {}).items()},
+        "registry": str(rollout.get("registry") or "") or None,
+        "pull_secrets": [str(name) for name in rollout.get("image_pull_secrets") or []],
+        "charts": str(rollout.get("charts") or "") or None,
+        "cidrs": {str(key): [str(each) for each in value] for key, value in (rollout.get("cidrs") or {}).items()},
+    }
+
+
+def wished(
+    hostvars: t.Mapping[str, t.Any], groups: t.Mapping[str, t.Sequence[str]], names: t.Sequence[str], everything: bool
+) -> t.List[str]:
+    """Names of the systems that an inventory asks for, in order; with everything, of all."""
+    if everything:
+        return [system.name for system in SYSTEMS]
+    hosts = [host for name in names for host in groups.get(name) or ()]
+    # they are the same for all hosts
+    own = hostvars[hosts[0]] if hosts else {}
+    cluster = {system.variable: own.get(system.variable) for system in SYSTEMS if not system.of_groups}
+    return wished_systems(_wishes_of(hostvars, groups, names), cluster)

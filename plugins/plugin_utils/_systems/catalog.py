@@ -1,0 +1,59 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""All systems of the cluster side in the order in which they come; they go in the other one. Private. Pure.
+
+rollout.yml, site.yml and uninstall.yml read this order, and have none of their own.
+"""
+
+from __future__ import annotations
+
+import importlib
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import nearest
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import (
+    Request,
+    RequestError,
+    Site,
+    Surroundings,
+)
+
+__all__ = ["SYSTEMS", "System", "request_of", "wished_systems"]
+
+
+class System(t.NamedTuple):
+    """A system is a role of its name."""
+
+    name: str
+    # the variable that asks for it, and whether it is a wish of groups
+    variable: str
+    of_groups: bool
+    # those that have to be there before it, where they are wished, too
+    after: t.Tuple[str, ...]
+
+
+SYSTEMS = (System("device_plugin", "rdma_rollout", False, ()),)
+
+
+def wished_systems(wishes: t.Mapping[str, t.Mapping[str, t.Any]], cluster: t.Mapping[str, t.Any]) -> t.List[str]:
+    """Names of the systems that somebody asks for, in order. wishes: by group; cluster: what counts for all."""
+    found = []
+    for system in SYSTEMS:
+        given = (
+            [group.get(system.variable) for group in wishes.values()]
+            if system.of_groups
+            else [cluster.get(system.variable)]
+        )
+        if system.name == "device_plugin" or any(given):
+            found.append(system.name)
+    return found
+
+
+def request_of(name: str, wish: t.Any, site: Site, around: Surroundings) -> Request:
+    """What a system asks of the cluster. RequestError for a name that is none."""
+    names = [system.name for system in SYSTEMS]
+    if name not in names or name == "device_plugin":
+        raise RequestError(f"there is no system '{name}'{nearest(name, names)}")
+    module = importlib.import_module(f"ansible_collections.fabric.rdma.plugins.plugin_utils._systems.{name}")
+    return t.cast(Request, module.request(wish, site, around))

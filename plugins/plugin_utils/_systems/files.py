@@ -1,0 +1,56 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a request looks like in files and to Helm. Private. Pure."""
+
+from __future__ import annotations
+
+import typing as t
+
+import yaml
+
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import POD_SECURITY
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Chart, Json, Request, Site
+
+__all__ = ["charts_for_helm", "files_of"]
+
+# what a run removes again when nobody asks for it any more
+_OURS = "# app.kubernetes.io/managed-by: fabric.rdma\n"
+
+
+def charts_for_helm(charts: t.Iterable[Chart], site: Site) -> t.List[Json]:
+    """Charts with what Helm is told: where each comes from, its namespace as an object ({} leaves it to Helm), NAMESPACE/RELEASE."""
+    found = []
+    for chart in charts:
+        told: Json = dict(chart)
+        name, version = chart["chart"].rpartition("/")[2], chart["version"]
+        if site["charts"]:
+            told.update(chart=f"{site['charts'].rstrip('/')}/{name}-{version}.tgz", repository=None)
+        labels = {f"{POD_SECURITY}{mode}": "privileged" for mode in ("enforce", "audit", "warn")}
+        metadata = {"name": chart["namespace"], "labels": labels}
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+        told["namespace_object"] = namespace if chart["privileged"] and chart["namespace"] != "kube-system" else {}
+        told["release_key"] = f"{chart['namespace']}/{chart['release']}"
+        found.append(told)
+    return found
+
+
+def _documents(items: t.Iterable[t.Any]) -> str:
+    return _OURS + yaml.safe_dump_all(items, explicit_start=True, sort_keys=False, width=1000, allow_unicode=True)
+
+
+def files_of(request: Request) -> t.Dict[str, t.Dict[str, str]]:
+    """{name: {text, mode}}: objects, values of charts, workloads, images."""
+    files: t.Dict[str, t.Dict[str, str]] = {}
+    if request["objects"]:
+        files["objects.yaml"] = {"text": _documents(request["objects"]), "mode": "0644"}
+    for chart in request["charts"]:
+        source = f"{chart['chart']} {chart['version']}, release {chart['release']}, namespace {chart['namespace']}"
+        text = f"{_OURS}# values of {source}\n" + yaml.safe_dump(chart["values"], explicit_start=True, sort_keys=False)
+        # they may have secrets in them
+        files[f"{chart['release']}-values.yaml"] = {"text": text, "mode": "0600"}
+    for name, objects in request["workloads"].items():
+        files[f"workloads/{name}"] = {"text": _documents(objects), "mode": "0644"}
+    if request["images"]:
+        files["images.txt"] = {"text": _OURS + "".join(f"{image}\n" for image in request["images"]), "mode": "0644"}
+    return files

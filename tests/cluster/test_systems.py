@@ -1,0 +1,286 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Objects of a system on a real API server: what comes, what changes, what goes, and what is somebody else's."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import time
+import typing as t
+
+import pytest
+
+from ansible_collections.fabric.rdma.molecule.shared.pace import limit
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import GROUP_LABEL, SYSTEM_LABEL
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.systems import SystemRollout, wait_for_objects
+
+if t.TYPE_CHECKING:
+    from conftest import Site
+
+pytestmark = pytest.mark.cluster
+
+Json = dict[str, t.Any]
+SPACE = "rdma"
+RECORD = "ConfigMap rdma/fabric-rdma-storage"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+def config(name: str, group: str | None = None, **data: str) -> Json:
+    labels = {GROUP_LABEL: group} if group else {}
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": SPACE, "labels": labels},
+        "data": data,
+    }
+
+
+def account(name: str) -> Json:
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": SPACE}}
+
+
+def definition(plural: str = "widgets", kind: str = "Widget") -> Json:
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.test.example"},
+        "spec": {"group": "test.example", "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+
+
+def widget(name: str, size: t.Any = 1) -> Json:
+    metadata = {"name": name, "namespace": SPACE}
+    return {"apiVersion": "test.example/v1", "kind": "Widget", "metadata": metadata, "spec": {"size": size}}
+
+
+@pytest.fixture
+def space(site: Site) -> t.Iterator[Kube]:
+    """With the namespace of the test; without its definitions afterwards."""
+    body = {"metadata": {"name": SPACE}}
+    site.kube.request("POST", "/api/v1/namespaces", "make", body=body)
+    yield site.kube
+    for name in definitions(site.kube):
+        with contextlib.suppress(KubeError):
+            # it may be on its way already
+            site.kube.request("DELETE", f"{CRDS}/{name}", "delete")
+    site.kube.forget_kinds()
+    end = time.monotonic() + limit(60)
+    while definitions(site.kube):
+        assert time.monotonic() < end
+        time.sleep(0.2)
+
+
+def definitions(kube: Kube) -> list[str]:
+    return [each["metadata"]["name"] for each in kube.list(CRDS, "list") if each["spec"]["group"] == "test.example"]
+
+
+def looked(
+    kube: Kube, *objects: Json, keep: t.Iterable[str] = (), charts: t.Sequence[str] = (), **options: t.Any
+) -> SystemRollout:
+    kube.forget_kinds()
+    rollout = SystemRollout(kube, "storage", SPACE, **options)
+    rollout.look(copy.deepcopy(list(objects)), keep, charts)
+    rollout.rehearse()
+    return rollout
+
+
+def roll_out(kube: Kube, *objects: Json, **options: t.Any) -> dict[str, str]:
+    """What is done with each object, by the kind and the name that it has in SPACE."""
+    rollout = looked(kube, *objects, **options)
+    rollout.perform()
+    assert rollout.changed is bool(rollout.diff())
+    return {name.replace(f" {SPACE}/", " "): what for name, what in rollout.actions().items()}
+
+
+def found(kube: Kube, name: str) -> Json | None:
+    return kube.find(f"/api/v1/namespaces/{SPACE}/configmaps/{name}", "read")
+
+
+def edit(kube: Kube, name: str, **data: str) -> None:
+    """What somebody else does."""
+    path = f"/api/v1/namespaces/{SPACE}/configmaps/{name}"
+    kube.request("PATCH", path, "edit", [("fieldManager", "somebody")], {"data": data}, "application/merge-patch+json")
+
+
+def test_what_is_asked_for_comes_stays_changes_and_goes(space: Kube) -> None:
+    record = "ConfigMap fabric-rdma-storage"
+    first = roll_out(space, config("a", size="1"), account("b"))
+    assert first == {record: "created", "ConfigMap a": "created", "ServiceAccount b": "created"}
+    again = looked(space, config("a", size="1"), account("b"))
+    assert (again.changed, again.diff()) == (False, [])
+    assert roll_out(space, config("a", size="2")) == {
+        record: "unchanged",
+        "ConfigMap a": "changed",
+        "ServiceAccount b": "removed",
+    }
+    # of a kind that nobody asks for any more, too, and without knowing what there was
+    assert roll_out(space) == {"ConfigMap a": "removed", record: "removed"}
+    assert looked(space).changed is False
+
+
+def test_a_rehearsal_changes_nothing(space: Kube) -> None:
+    roll_out(space, config("a"))
+    rollout = looked(space, config("b"))
+    assert rollout.changed
+    assert found(space, "a") is not None
+    assert found(space, "b") is None
+
+
+def test_one_refusal_and_nothing_is_changed(space: Kube) -> None:
+    wrong = {**config("b"), "date": {}}
+    with pytest.raises(
+        KubeError, match=r"Nothing was changed\. .*ConfigMap rdma/b: this cluster does not know a field: date"
+    ):
+        looked(space, config("a"), wrong)
+    assert found(space, "a") is None
+    assert found(space, "fabric-rdma-storage") is None
+
+
+def test_what_others_have_made_is_not_adopted_without_a_word(space: Kube) -> None:
+    path = f"/api/v1/namespaces/{SPACE}/configmaps"
+    space.request("POST", path, "make", [("fieldManager", "kubectl-create")], config("a", size="9"))
+    with pytest.raises(KubeError, match=r"ConfigMap rdma/a \(made by kubectl-create\)"):
+        looked(space, config("a", size="9"))
+    assert roll_out(space, config("a", size="9"), adopt=True)["ConfigMap a"] == "taken over"
+    assert roll_out(space, config("a", size="9"))["ConfigMap a"] == "unchanged"
+
+
+def test_what_looks_like_ours_is_left_alone(space: Kube) -> None:
+    """Labels can be copied: who has applied it counts."""
+    roll_out(space, config("a"))
+    ours = found(space, "a")
+    assert ours is not None
+    copied = {**config("copy"), "metadata": {"name": "copy", "labels": ours["metadata"]["labels"]}}
+    space.request("POST", f"/api/v1/namespaces/{SPACE}/configmaps", "make", [("fieldManager", "somebody")], copied)
+    rollout = looked(space)
+    rollout.perform()
+    assert any("ConfigMap rdma/copy has our labels, but others have made it" in text for text in rollout.warnings)
+    assert found(space, "copy") is not None
+    assert found(space, "a") is None
+
+
+def test_another_inventory_keeps_what_it_has(space: Kube) -> None:
+    roll_out(space, config("a"), inventory="one")
+    assert looked(space, inventory="two").changed is False
+    with pytest.raises(KubeError, match="of inventory 'one'"):
+        looked(space, config("b"), inventory="two")
+    assert found(space, "a") is not None
+    assert found(space, "fabric-rdma-storage") is not None
+
+
+def test_another_system_keeps_what_it_has(space: Kube) -> None:
+    other = SystemRollout(space, "secondary_network", SPACE)
+    other.look([config("a")])
+    other.rehearse()
+    other.perform()
+    assert roll_out(space, config("b")) == {"ConfigMap fabric-rdma-storage": "created", "ConfigMap b": "created"}
+    roll_out(space)
+    kept = found(space, "a")
+    assert kept is not None
+    assert kept["metadata"]["labels"][SYSTEM_LABEL] == "secondary-network"
+
+
+def test_groups_that_are_kept_keep_what_they_have(space: Kube) -> None:
+    roll_out(space, config("a", "one"), config("b", "two"))
+    assert roll_out(space, keep=["one"]) == {"ConfigMap b": "removed"}
+    # what is left is found again
+    assert roll_out(space)["ConfigMap a"] == "removed"
+
+
+def test_an_object_comes_with_its_definition(space: Kube) -> None:
+    """And is checked by it as soon as it is there."""
+    first = looked(space, definition(), widget("w"))
+    assert any("Widget rdma/w" in text for text in first.warnings)
+    first.perform()
+    assert looked(space, definition(), widget("w")).changed is False
+    with pytest.raises(KubeError, match="Nothing was changed"):
+        looked(space, definition(), widget("w", size="large"))
+    assert roll_out(space) == {
+        "Widget w": "removed",
+        "CustomResourceDefinition widgets.test.example": "removed",
+        "ConfigMap fabric-rdma-storage": "removed",
+    }
+
+
+def test_a_definition_of_which_others_have_objects_stays(space: Kube) -> None:
+    roll_out(space, definition(), widget("ours"))
+    space.forget_kinds()
+    path = f"/apis/test.example/v1/namespaces/{SPACE}/widgets"
+    space.request("POST", path, "make", [("fieldManager", "somebody")], widget("theirs"))
+    rollout = looked(space)
+    rollout.perform()
+    (said,) = rollout.warnings
+    assert said == "CustomResourceDefinition widgets.test.example stays: others have objects of it (Widget rdma/theirs)"
+    left = space.list(path, "list")
+    assert [item["metadata"]["name"] for item in left] == ["theirs"]
+
+
+def test_a_kind_that_nobody_defines_is_named(space: Kube) -> None:
+    with pytest.raises(KubeError, match=r"the cluster does not know Widget of test\.example/v1"):
+        looked(space, widget("w"))
+    # a check in which a chart that brings it was not installed
+    rollout = looked(space, widget("w"), pending=True)
+    assert rollout.actions()["Widget rdma/w"] == "created"
+
+
+def test_what_somebody_changes_meanwhile_is_left_as_it_is(space: Kube) -> None:
+    roll_out(space, config("a", size="1"))
+    rollout = looked(space, config("a", size="2"))
+    edit(space, "a", colour="blue")
+    with pytest.raises(KubeError, match="ConfigMap rdma/a was changed by somebody since it was looked at"):
+        rollout.perform()
+    assert found(space, "a")["data"] == {"size": "1", "colour": "blue"}  # type: ignore[index]
+
+
+def test_fields_that_others_have_set_are_taken_only_with_force(space: Kube) -> None:
+    roll_out(space, config("a", size="1"))
+    edit(space, "a", size="7")
+    with pytest.raises(KubeError, match="others have set the same fields"):
+        looked(space, config("a", size="1"))
+    assert roll_out(space, config("a", size="1"), force=True)["ConfigMap a"] == "changed"
+
+
+def test_a_chart_is_remembered_until_it_is_gone(space: Kube) -> None:
+    secret = f"/api/v1/namespaces/{SPACE}/secrets"
+    body = {"metadata": {"name": "sh.helm.release.v1.c.v1", "labels": {"owner": "helm", "name": "c"}}}
+    space.request("POST", secret, "make", body=body)
+    roll_out(space, charts=[f"{SPACE}/c"])
+    rollout = looked(space)
+    assert rollout.old_charts == [f"{SPACE}/c"]
+    # whoever was to remove it may have been killed
+    assert RECORD not in rollout.actions()
+    space.request("DELETE", f"{secret}/sh.helm.release.v1.c.v1", "delete")
+    rollout = looked(space)
+    assert (rollout.old_charts, rollout.actions()) == ([], {RECORD: "removed"})
+    rollout.perform()
+    assert found(space, "fabric-rdma-storage") is None
+
+
+def test_a_record_that_somebody_has_spoilt_is_an_error(space: Kube) -> None:
+    roll_out(space, config("a"))
+    edit(space, "fabric-rdma-storage", kinds="{")
+    with pytest.raises(KubeError, match=r"ConfigMap rdma/fabric-rdma-storage is not what a rollout wrote.*Delete it"):
+        looked(space)
+
+
+def test_waiting_ends_with_what_is_missing(space: Kube) -> None:
+    roll_out(space, config("a", size="1"))
+    there = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "namespace": SPACE,
+        "name": "a",
+        "path": "data.size",
+        "value": "1",
+    }
+    assert wait_for_objects(space, [there], 0, 1)[0] == []
+    other = {**there, "value": "2"}
+    gone = {"apiVersion": "apps/v1", "kind": "DaemonSet", "namespace": SPACE, "name": "d", "path": ""}
+    said, _waited = wait_for_objects(space, [other, gone], 0, 1)
+    assert said == ["ConfigMap rdma/a: data.size is 1, not 2", "DaemonSet rdma/d does not exist"]
