@@ -19,6 +19,7 @@ import pytest
 import yaml
 
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import ROLES as CHANGING
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import SYSTEMS
 from ansible_collections.fabric.rdma.tests.unit.machines import ROOT
 
 UNKNOWN, OWN, ALL = 0, 1, 2
@@ -136,7 +137,10 @@ class Flow:
             # one that is included by an included one is named from the playbook's directory
             files = [here / each if (here / each).exists() else here.parent / each for each in names]
         else:
-            roles = CHANGING if name == "fabric.rdma.{{ prepare_role }}" else [name.removeprefix("fabric.rdma.")]
+            # what these loop over
+            lists = {"{{ prepare_role }}": CHANGING, "{{ system }}": [system.name for system in SYSTEMS]}
+            short = name.removeprefix("fabric.rdma.")
+            roles = lists.get(short, [short])
             files = [ROOT / "roles" / role / "tasks" / f"{given.get('tasks_from', 'main')}.yml" for role in roles]
         least = end = state
         # of a loop, the second time begins where the first has ended
