@@ -38,11 +38,11 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> dict[str, t.Any]:
     for name in NAMES:
         send(name, script, f"cat > {STAND_IN}; chmod 755 {STAND_IN}")
     place = "/var/lib/fabric-rdma-test"
-    made = send("lab1", b"", f"{STAND_IN} repository && cat {place}/repository.tar")
+    made = send("lab1", b"", f"{STAND_IN} repository >&2 && cat {place}/repository.tar")
     key = tmp_path_factory.mktemp("key") / "key.asc"
     key.write_bytes(send("lab1", b"", f"cat {place}/repository/key.asc"))
     for name in NAMES:
-        send(name, made, "tar -C /var/lib -xf -; mkdir -p /etc/fabric-rdma-test; apt-get -q update")
+        send(name, made, "tar -C /var/lib -xf - && mkdir -p /etc/fabric-rdma-test && apt-get -q update")
     ofed = {
         "method": "doca",
         "version": "2.9.1",
