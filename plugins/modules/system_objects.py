@@ -56,6 +56,12 @@ options:
     type: list
     elements: str
     default: []
+  only:
+    description:
+      - Groups, as in the label C(rdma.fabric/group), of which alone something is removed. O(objects) and O(charts) have to be empty.
+      - By default, everything of the system that nobody asks for.
+    type: list
+    elements: str
   inventory:
     description: The name of the inventory, as in the label C(rdma.fabric/inventory).
     type: str
@@ -152,7 +158,9 @@ def run(module: AnsibleModule) -> t.Dict[str, t.Any]:
     kube = Kube(parameters["kubeconfig"], parameters["context"])
     options = {key: parameters[key] for key in ("force", "inventory", "adopt", "pending")}
     rollout = SystemRollout(kube, parameters["system"], parameters["place"], **options)
-    rollout.look(parameters["objects"], parameters["keep"], parameters["charts"])
+    if parameters["only"] is not None and (parameters["objects"] or parameters["charts"]):
+        module.fail_json(msg="only says of which groups something is removed; objects and charts have to be empty")
+    rollout.look(parameters["objects"], parameters["keep"], parameters["charts"], parameters["only"])
     rollout.rehearse()
     result = {
         "changed": rollout.changed,
@@ -175,6 +183,7 @@ def main() -> None:
             "objects": {"type": "list", "elements": "dict", "required": True},
             "charts": {"type": "list", "elements": "str", "default": []},
             "keep": {"type": "list", "elements": "str", "default": []},
+            "only": {"type": "list", "elements": "str"},
             "inventory": {"type": "str", "default": "default"},
             "adopt": {"type": "bool", "default": False},
             "force": {"type": "bool", "default": False},

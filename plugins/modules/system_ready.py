@@ -115,6 +115,8 @@ missing:
   sample: ["DaemonSet kube-system/kube-multus-ds: 1 of 2 Pods are ready"]
 """
 
+import typing as t
+
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
@@ -156,7 +158,7 @@ def main() -> None:
         missing, waited = wait_for_objects(kube, asked["waits"], asked["timeout"], max(1, asked["interval"]), between)
     except FabricError as exc:
         module.fail_json(msg=str(exc))
-    result = {"changed": False, "waited": round(waited, 1), "missing": missing}
+    result: t.Dict[str, t.Any] = {"changed": False, "waited": round(waited, 1), "missing": missing}
     if missing:
         module.fail_json(msg=f"{asked['system']} is not ready after {waited:.0f} s: {'; '.join(missing)}", **result)
     module.exit_json(**result)

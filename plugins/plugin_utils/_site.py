@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Plan
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import OF_A_GROUP
 from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import completed
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import SYSTEMS, wished_systems
@@ -56,7 +55,7 @@ def site_of(
         "groups": {name: sorted(groups[name]) for name in names},
         "wishes": _wishes_of(hostvars, groups, names),
         "facts": view["facts"],
-        "plan": t.cast(Plan, completed(Plainer()(plan))),
+        "plan": completed(Plainer()(plan)),
         "node_names": {str(host): str(node) for host, node in (rollout.get("node_names") or {}).items()},
         "registry": str(rollout.get("registry") or "") or None,
         "pull_secrets": [str(name) for name in rollout.get("image_pull_secrets") or []],

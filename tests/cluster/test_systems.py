@@ -81,11 +81,16 @@ def definitions(kube: Kube) -> list[str]:
 
 
 def looked(
-    kube: Kube, *objects: Json, keep: t.Iterable[str] = (), charts: t.Sequence[str] = (), **options: t.Any
+    kube: Kube,
+    *objects: Json,
+    keep: t.Iterable[str] = (),
+    charts: t.Sequence[str] = (),
+    only: t.Any = None,
+    **options: t.Any,
 ) -> SystemRollout:
     kube.forget_kinds()
     rollout = SystemRollout(kube, "storage", SPACE, **options)
-    rollout.look(copy.deepcopy(list(objects)), keep, charts)
+    rollout.look(copy.deepcopy(list(objects)), keep, charts, only)
     rollout.rehearse()
     return rollout
 
@@ -191,6 +196,18 @@ def test_groups_that_are_kept_keep_what_they_have(space: Kube) -> None:
     assert roll_out(space, keep=["one"]) == {"ConfigMap b": "removed"}
     # what is left is found again
     assert roll_out(space)["ConfigMap a"] == "removed"
+
+
+def test_what_is_of_one_group_goes_alone(space: Kube) -> None:
+    roll_out(space, config("a", "one"), config("b", "two"), config("c"))
+    rollout = looked(space, only=["one"])
+    rollout.perform()
+    assert rollout.actions() == {"ConfigMap rdma/a": "removed"}
+    assert roll_out(space) == {
+        "ConfigMap b": "removed",
+        "ConfigMap c": "removed",
+        "ConfigMap fabric-rdma-storage": "removed",
+    }
 
 
 def test_an_object_comes_with_its_definition(space: Kube) -> None:

@@ -545,6 +545,7 @@ _OTHERS: t.Dict[str, Check] = {
     "rdma_capture": _name,
     "rdma_capture_anonymize": _truth,
     "rdma_capture_text": _truth,
+    "rdma_uninstall_groups": _names,
     "rdma_stale_resources": _names,
     "rdma_stale_nodes": _names,
     "rdma_stale_verify": _number(0, None, "a number of seconds, 0 or more"),
@@ -620,7 +621,7 @@ def with_defaults(wishes: t.Mapping[str, t.Any]) -> t.Tuple[Json, t.List[str]]:
 # Ansible makes variables of the facts of a node, and they go over those of the inventory and the defaults of roles.
 _OWN_NAMES = re.compile(
     r"(?:ansible_)?(?:__)?(?:rdma|cluster_chart|cluster_objects|cluster_system|containerd_memlock|device_plugin|discover|lab|network_operator"
-    r"|nvidia_peermem|ofed|plan|prepare|report|site|storage_prereqs|systems|verify|wishes)_\w*|__(?:capture|cleanup|everyone)_\w*"
+    r"|nvidia_peermem|ofed|plan|prepare|report|site|storage_prereqs|systems|uninstall|verify|wishes)_\w*|__(?:capture|cleanup|everyone)_\w*"
     # Ansible's own that facts go over: a host that calls itself another, and what stands for a value that is not given
     r"|inventory_(?:hostname|hostname_short|dir|file)|group_names|omit|role_name|role_path"
 )

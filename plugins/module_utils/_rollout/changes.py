@@ -56,7 +56,7 @@ class Changes:
 
     def _shared(self, item: Json, before: t.Optional[Json]) -> bool:
         """Whether an object is everybody's, so that it does not matter who has made it."""
-        return item["kind"] == "Namespace"
+        return str(item["kind"]) == "Namespace"
 
     def _look_for_strangers(self) -> None:
         """Objects of our names that are not ours, which nothing is done to without a word."""

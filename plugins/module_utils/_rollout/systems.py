@@ -94,10 +94,17 @@ class SystemRollout(Changes):
 
     # look
 
-    def look(self, objects: t.Sequence[Json], keep: t.Iterable[str] = (), charts: t.Sequence[str] = ()) -> None:
+    def look(
+        self,
+        objects: t.Sequence[Json],
+        keep: t.Iterable[str] = (),
+        charts: t.Sequence[str] = (),
+        only: t.Optional[t.Iterable[str]] = None,
+    ) -> None:
         """objects: desired, without labels of ownership. keep: groups whose objects stay as they are.
 
-        charts: namespace/release of those that are installed. Without objects and charts, the system is removed.
+        charts: namespace/release of those that are installed. Without objects and charts, the system is removed; with only, what of it
+        is of these groups.
         """
         self._defined_here = {pair for item in objects for pair in _defined(item)}
         self._record = self.kube.find(
@@ -114,7 +121,10 @@ class SystemRollout(Changes):
         self._objects = marked
         self._before = [self._found(item) for item in marked]
         self._look_for_strangers()
-        self._look_for_leftovers(kinds, set(keep))
+        self._look_for_leftovers(kinds, set(keep), None if only is None else set(only))
+        if only is not None:
+            # they serve the other groups, too
+            self.old_charts = []
 
     def _installed(self, chart: str) -> bool:
         """Whether a release is in the cluster: Helm keeps a Secret of each of its revisions (pkg/storage/driver/secrets.go)."""
@@ -178,7 +188,9 @@ class SystemRollout(Changes):
             return None
         return self.kube.find(self.kube.path(item), "read " + describe(item))
 
-    def _look_for_leftovers(self, kinds: t.Iterable[t.Tuple[str, str]], keep: t.Set[str]) -> None:
+    def _look_for_leftovers(
+        self, kinds: t.Iterable[t.Tuple[str, str]], keep: t.Set[str], only: t.Optional[t.Set[str]]
+    ) -> None:
         wanted = {describe(item) for item in self._objects}
         found: t.List[Json] = []
         for version, kind in sorted(kinds):
@@ -188,8 +200,8 @@ class SystemRollout(Changes):
             path = f"/{'apis' if '/' in version else 'api'}/{version}/{plural}"
             for item in self.kube.list(path, f"list {plural}", labelSelector=self._selector()):
                 item.update(apiVersion=version, kind=kind)
-                labels = item["metadata"].get("labels") or {}
-                if describe(item) in wanted or labels.get(GROUP_LABEL) in keep:
+                group = (item["metadata"].get("labels") or {}).get(GROUP_LABEL)
+                if describe(item) in wanted or group in keep or (only is not None and group not in only):
                     continue
                 if applied_by_us(item):
                     found.append(item)
@@ -201,7 +213,7 @@ class SystemRollout(Changes):
         if not self._objects and self._record is not None:
             record = {**self._record, "apiVersion": "v1", "kind": "ConfigMap"}
             # the last of all: whoever is killed before still finds everything
-            others = stranger(record, self.inventory) is not None or keep or self.old_charts
+            others = stranger(record, self.inventory) is not None or keep or self.old_charts or only is not None
             self._gone = [item for item in self._gone if describe(item) != describe(record)]
             self._gone += [] if others else [record]
 
