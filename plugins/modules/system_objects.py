@@ -51,6 +51,12 @@ options:
     type: list
     elements: str
     default: []
+  labels:
+    description:
+      - Labels of nodes, by node.
+      - One that this module has set is removed when nobody asks for it, unless somebody has given it another value.
+    type: dict
+    default: {}
   keep:
     description: Groups, as in the label C(rdma.fabric/group), of which everything stays as it is.
     type: list
@@ -133,6 +139,11 @@ objects:
   returned: success
   type: dict
   sample: {ConfigMap default/rdma-network: created, ConfigMap kube-system/fabric-rdma-secondary-network: created}
+labels:
+  description: Labels of nodes that were changed, and their new values. V(null) where one was removed.
+  returned: success
+  type: dict
+  sample: {node-1: {node.longhorn.io/create-default-disk: "true"}}
 charts:
   description:
     - Releases that an earlier run has remembered, that O(charts) does not name, and that are still in the cluster, the last one first.
@@ -160,12 +171,14 @@ def run(module: AnsibleModule) -> t.Dict[str, t.Any]:
     rollout = SystemRollout(kube, parameters["system"], parameters["place"], **options)
     if parameters["only"] is not None and (parameters["objects"] or parameters["charts"]):
         module.fail_json(msg="only says of which groups something is removed; objects and charts have to be empty")
-    rollout.look(parameters["objects"], parameters["keep"], parameters["charts"], parameters["only"])
+    wanted = [parameters[key] for key in ("objects", "keep", "charts", "only", "labels")]
+    rollout.look(*wanted)
     rollout.rehearse()
     result = {
         "changed": rollout.changed,
         "objects": rollout.actions(),
         "charts": rollout.old_charts,
+        "labels": rollout.labels,
         "diff": rollout.diff(),
     }
     for warning in kube.warnings + rollout.warnings:
@@ -182,6 +195,7 @@ def main() -> None:
             "system": {"type": "str", "required": True},
             "objects": {"type": "list", "elements": "dict", "required": True},
             "charts": {"type": "list", "elements": "str", "default": []},
+            "labels": {"type": "dict", "default": {}},
             "keep": {"type": "list", "elements": "str", "default": []},
             "only": {"type": "list", "elements": "str"},
             "inventory": {"type": "str", "default": "default"},

@@ -86,11 +86,12 @@ def looked(
     keep: t.Iterable[str] = (),
     charts: t.Sequence[str] = (),
     only: t.Any = None,
+    labels: t.Any = None,
     **options: t.Any,
 ) -> SystemRollout:
     kube.forget_kinds()
     rollout = SystemRollout(kube, "storage", SPACE, **options)
-    rollout.look(copy.deepcopy(list(objects)), keep, charts, only)
+    rollout.look(copy.deepcopy(list(objects)), keep, charts, only, labels)
     rollout.rehearse()
     return rollout
 
@@ -196,6 +197,38 @@ def test_groups_that_are_kept_keep_what_they_have(space: Kube) -> None:
     assert roll_out(space, keep=["one"]) == {"ConfigMap b": "removed"}
     # what is left is found again
     assert roll_out(space)["ConfigMap a"] == "removed"
+
+
+def test_labels_of_nodes_come_and_go_with_the_system(space: Kube, site: Site) -> None:
+    """And one that somebody has changed since is theirs."""
+    site.groups = {"ib-v100": site.groups["ib-v100"]}
+    site.nodes({"theirs": "yes"})
+    first, second = site.groups["ib-v100"]["hosts"]
+
+    def labels(node: str) -> Json:
+        found = site.node(node)["metadata"]["labels"]
+        return {key: value for key, value in found.items() if key in ("disk", "theirs")}
+
+    wanted = {first: {"disk": "true"}, second: {"disk": "true"}}
+    rollout = looked(space, config("a"), labels=wanted)
+    assert rollout.labels == wanted
+    assert labels(first) == {"theirs": "yes"}
+    rollout.perform()
+    assert labels(first) == labels(second) == {"disk": "true", "theirs": "yes"}
+    assert looked(space, config("a"), labels=wanted).changed is False
+    site.kube.merge(f"/api/v1/nodes/{second}", "label", {"metadata": {"labels": {"disk": "other"}}}, dry_run=False)
+    gone = looked(space)
+    assert gone.labels == {first: {"disk": None}}
+    gone.perform()
+    assert (labels(first), labels(second)) == ({"theirs": "yes"}, {"disk": "other", "theirs": "yes"})
+
+
+def test_a_node_that_is_to_be_labelled_and_is_not_there_is_named(space: Kube) -> None:
+    with pytest.raises(
+        KubeError, match=r"Nothing was changed\. 1 of 1 nodes .*: nowhere\. Say in rdma_rollout\.node_names"
+    ):
+        looked(space, config("a"), labels={"nowhere": {"disk": "true"}})
+    assert found(space, "a") is None
 
 
 def test_what_is_of_one_group_goes_alone(space: Kube) -> None:

@@ -44,4 +44,6 @@ def test_groups_go_one_after_the_other_and_others_stay(site: Site) -> None:
 
 def test_a_group_that_there_is_not_is_named(small: Site) -> None:
     output = small.run("uninstall", "-e", json.dumps({"rdma_uninstall_groups": ["ib-v10"]}), fails=True)
-    assert "rdma_uninstall_groups names ib-v10; the RDMA groups of this inventory are ib-v100" in " ".join(output.split())
+    assert "rdma_uninstall_groups names ib-v10; the RDMA groups of this inventory are ib-v100" in " ".join(
+        output.split()
+    )

@@ -14,7 +14,7 @@ import json
 import time
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.changes import Changes, Json, Step, patiently
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.changes import Changes, Json, Pair, Step, patiently
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError, Unreachable
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
     GROUP_LABEL,
@@ -89,6 +89,9 @@ class SystemRollout(Changes):
         self.pending = pending
         # of charts that an earlier run has installed and that nobody asks for any more, as namespace/release, the last one first
         self.old_charts: t.List[str] = []
+        # {node: {label: new value, None where it goes}}
+        self.labels: t.Dict[str, t.Dict[str, t.Optional[str]]] = {}
+        self._old_labels: t.Dict[str, t.Dict[str, t.Optional[str]]] = {}
         self._record: t.Optional[Json] = None
         self._defined_here: t.Set[t.Tuple[str, str]] = set()
 
@@ -100,11 +103,12 @@ class SystemRollout(Changes):
         keep: t.Iterable[str] = (),
         charts: t.Sequence[str] = (),
         only: t.Optional[t.Iterable[str]] = None,
+        labels: t.Optional[t.Mapping[str, t.Mapping[str, str]]] = None,
     ) -> None:
         """objects: desired, without labels of ownership. keep: groups whose objects stay as they are.
 
-        charts: namespace/release of those that are installed. Without objects and charts, the system is removed; with only, what of it
-        is of these groups.
+        charts: namespace/release of those that are installed. labels: {node: {label: value}}. Without objects and charts, the system is
+        removed; with only, what of it is of these groups.
         """
         self._defined_here = {pair for item in objects for pair in _defined(item)}
         self._record = self.kube.find(
@@ -117,7 +121,7 @@ class SystemRollout(Changes):
         marked = [self._marked(item) for item in objects]
         if objects or charts:
             # one that is still there is not forgotten: whoever removes it may be killed before
-            marked.insert(0, self._new_record(kinds, [*charts, *reversed(self.old_charts)]))
+            marked.insert(0, self._new_record(kinds, [*charts, *reversed(self.old_charts)], labels or {}))
         self._objects = marked
         self._before = [self._found(item) for item in marked]
         self._look_for_strangers()
@@ -125,6 +129,8 @@ class SystemRollout(Changes):
         if only is not None:
             # they serve the other groups, too
             self.old_charts = []
+        else:
+            self._look_at_nodes(labels or {})
 
     def _installed(self, chart: str) -> bool:
         """Whether a release is in the cluster: Helm keeps a Secret of each of its revisions (pkg/storage/driver/secrets.go)."""
@@ -152,8 +158,16 @@ class SystemRollout(Changes):
         metadata = item["metadata"]
         return {**item, "metadata": {**metadata, "labels": {**(metadata.get("labels") or {}), **self._labels()}}}
 
-    def _new_record(self, kinds: t.Iterable[t.Tuple[str, str]], charts: t.Sequence[str]) -> Json:
-        data = {"kinds": json.dumps(sorted(" ".join(pair) for pair in kinds)), "charts": json.dumps(list(charts))}
+    def _new_record(
+        self, kinds: t.Iterable[t.Tuple[str, str]], charts: t.Sequence[str], labels: t.Mapping[str, t.Mapping[str, str]]
+    ) -> Json:
+        # node, label and value of one label a line: none of them has a space in it
+        lines = [f"{node} {key} {value}" for node in sorted(labels) for key, value in sorted(labels[node].items())]
+        data = {
+            "kinds": json.dumps(sorted(" ".join(pair) for pair in kinds)),
+            "charts": json.dumps(list(charts)),
+            "labels": json.dumps(lines),
+        }
         metadata: Json = {"name": self._record_name(), "namespace": self.place}
         return self._marked({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
 
@@ -174,6 +188,46 @@ class SystemRollout(Changes):
     def _recorded_kinds(self) -> t.Set[t.Tuple[str, str]]:
         pairs = [word.partition(" ") for word in self._recorded("kinds")]
         return {(version, kind) for version, _space, kind in pairs}
+
+    def _look_at_nodes(self, wanted: t.Mapping[str, t.Mapping[str, str]]) -> None:
+        """Which labels of nodes change. One that we have set goes when nobody asks for it, unless somebody has given it another value."""
+        recorded = [line.split(" ") for line in self._recorded("labels")]
+        ours = {(words[0], words[1]): words[2] for words in recorded if len(words) == 3}
+        if not ours and not wanted:
+            return
+        nodes = self.kube.list("/api/v1/nodes", "list nodes", metadata_only=True)
+        now = {item["metadata"]["name"]: item["metadata"].get("labels") or {} for item in nodes}
+        missing = sorted(set(wanted) - set(now))
+        if missing:
+            raise KubeError(
+                f"Nothing was changed. {len(missing)} of {len(wanted)} nodes that are to be labelled are not in the cluster: {some(missing)}",
+                remedy="Say in rdma_rollout.node_names ({host: node}) how they are called, or let them join",
+            )
+        asked = {(node, key): value for node, labels in wanted.items() for key, value in labels.items()}
+        changes = {pair: value for pair, value in asked.items() if now[pair[0]].get(pair[1]) != value}
+        gone = [
+            pair for pair, value in ours.items() if pair not in asked and now.get(pair[0], {}).get(pair[1]) == value
+        ]
+        for (node, key), value in [*changes.items(), *((pair, None) for pair in gone)]:
+            self.labels.setdefault(node, {})[key] = value
+            self._old_labels.setdefault(node, {})[key] = now[node].get(key)
+
+    def _node_steps(self, dry_run: bool) -> t.List[Step]:
+        steps: t.List[Step] = []
+        for node, labels in sorted(self.labels.items()):
+            doing, body = f"label node {node}", {"metadata": {"labels": labels}}
+            # a merge patch: server-side apply would make a node of that name
+            steps.append((doing, functools.partial(self.kube.merge, "/api/v1/nodes/" + node, doing, body, dry_run)))
+        return steps
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.labels or super().changed)
+
+    def _pairs(self) -> t.List[Pair]:
+        pairs = self._pairs_of_objects()
+        pairs += [("labels of node " + node, self._old_labels[node], self.labels[node]) for node in sorted(self.labels)]
+        return pairs + self._pairs_of_removals()
 
     def _served(self, pair: t.Tuple[str, str]) -> bool:
         return pair[1] in self.kube.kinds(pair[0])
@@ -240,7 +294,7 @@ class SystemRollout(Changes):
         waiting = [describe(item) for item in self._objects if self._comes(item)]
         if waiting:
             self.warnings.append(f"not rehearsed, since their definitions come with this rollout: {some(waiting)}")
-        self._rehearse(self._removal_steps(self._gone, dry_run=True))
+        self._rehearse(self._node_steps(dry_run=True) + self._removal_steps(self._gone, dry_run=True))
 
     def _tried(self, item: Json, to_come: t.Collection[str]) -> Json:
         return dict(item) if self._comes(item) else super()._tried(item, to_come)
@@ -252,7 +306,8 @@ class SystemRollout(Changes):
         steps: t.List[Step] = [
             (doing, functools.partial(self._once_served, step)) for doing, step in self._apply_steps()
         ]
-        steps += self._removal_steps(self._gone, dry_run=False)
+        # the record is the first object, and the last that goes: whoever is killed between leaves no label that nobody remembers
+        steps += self._node_steps(dry_run=False) + self._removal_steps(self._gone, dry_run=False)
         self._perform(steps, before_each, ())
 
     def _once_served(self, step: t.Callable[[], t.Any]) -> None:
