@@ -11,7 +11,7 @@ version_added: "0.1.0"
 description:
   - Gives the charts and objects of a system, what is waited for, workloads to copy from, and what is wrong with the wish.
   - With problems, nothing of it may be applied.
-positional: name, site, apis, releases
+positional: name, site, state, releases, wishes
 options:
   _input:
     description: The wish for the system; of a system that groups wish for, it is taken from O(site).
@@ -25,16 +25,18 @@ options:
     description: What P(fabric.rdma.rdma_site#filter) gives.
     type: dict
     required: true
-  apis:
-    description: API versions that the cluster serves, such as C(apps/v1). Empty when nobody has looked.
-    type: list
-    elements: str
-    default: []
+  state:
+    description: What M(fabric.rdma.cluster_state) has returned. Empty when nobody has looked at the cluster.
+    type: dict
+    default: {}
   releases:
     description: Results of M(kubernetes.core.helm_info).
     type: list
     elements: dict
-    default: []
+  wishes:
+    description: Wishes of other systems that count for the whole cluster, by variable.
+    type: dict
+    default: {}
 author:
   - fabric.rdma contributors
 """
@@ -65,38 +67,48 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract impo
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.files import charts_for_helm, files_of
 
 
-def _around(apis: t.Iterable[t.Any], releases: t.Iterable[t.Mapping[str, t.Any]]) -> Surroundings:
-    around: Surroundings = {"installed": {}, "served": {}}
-    for name in map(str, apis):
-        group, _slash, version = name.rpartition("/")
-        around["served"].setdefault(group, []).append(version)
-    for release in releases:
-        status = release.get("status") or {}
-        if status.get("chart"):
-            # NAME-VERSION, of which both may have hyphens in them
-            name, chart = str(status.get("name") or ""), str(status["chart"])
-            around["installed"][name] = str(status.get("chart_version") or _version(chart))
+def _around(state: t.Mapping[str, t.Any], releases: t.Any, wishes: t.Any) -> Surroundings:
+    around: Surroundings = {
+        "installed": None,
+        "served": state.get("served"),
+        "nodes": state.get("nodes"),
+        "wishes": dict(wishes or {}),
+    }
+    if releases is not None:
+        installed = {}
+        for status in (release.get("status") or {} for release in releases):
+            if status.get("chart"):
+                chart, version = _parted(str(status["chart"]))
+                installed[str(status.get("name"))] = {
+                    "chart": chart,
+                    "version": version,
+                    "namespace": str(status.get("namespace")),
+                    "values": status.get("values") or {},
+                }
+        around["installed"] = installed
     return around
 
 
-def _version(chart: str) -> str:
-    """The version in what Helm calls a chart: what follows the last hyphen that stands before a digit, or before v and a digit."""
+def _parted(chart: str) -> t.Tuple[str, str]:
+    """(name, version without v) in what Helm calls a chart: NAME-VERSION, of which both may have hyphens in them."""
     parts = chart.split("-")
     for index in range(1, len(parts)):
         word = parts[index].removeprefix("v")
         if word[:1].isdigit() and "." in word:
-            return "-".join(parts[index:]).removeprefix("v")
-    return chart
+            return "-".join(parts[:index]), "-".join([word, *parts[index + 1 :]])
+    return chart, ""
 
 
-def rdma_system(wish: t.Any, name: str, site: t.Any, apis: t.Any = (), releases: t.Any = ()) -> t.Dict[str, t.Any]:
+def rdma_system(
+    wish: t.Any, name: str, site: t.Any, state: t.Any = None, releases: t.Any = None, wishes: t.Any = None
+) -> t.Dict[str, t.Any]:
     if not isinstance(site, t.Mapping) or "plan" not in site:
         raise AnsibleFilterError(
             f"fabric.rdma.rdma_system expects what fabric.rdma.rdma_site gives, found {type(site).__name__}"
         )
     whole = t.cast(Site, site)
     try:
-        request = request_of(str(name), wish, whole, _around(apis or (), releases or ()))
+        request = request_of(str(name), wish, whole, _around(state or {}, releases, wishes))
     except FabricError as exc:
         raise AnsibleFilterError(str(exc)) from exc
     return {**request, "charts": charts_for_helm(request["charts"], whole), "files": files_of(request)}

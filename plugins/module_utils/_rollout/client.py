@@ -278,6 +278,27 @@ class Kube:
             if not token:
                 return items
 
+    def served(self) -> t.Dict[str, t.List[str]]:
+        """{API group: its versions, the preferred one first}; the core group is ""."""
+        found = {
+            "": [str(version) for version in self.request("GET", "/api", "look up versions").get("versions") or []]
+        }
+        for group in self.request("GET", "/apis", "look up API groups").get("groups") or []:
+            preferred = (group.get("preferredVersion") or {}).get("version")
+            versions = [str(each["version"]) for each in group.get("versions") or []]
+            found[str(group["name"])] = sorted(versions, key=lambda version: version != preferred)
+        return found
+
+    def node_views(self) -> t.Dict[str, Json]:
+        """{node: {labels, kubelet: the version of its kubelet}}."""
+        return {
+            item["metadata"]["name"]: {
+                "labels": item["metadata"].get("labels") or {},
+                "kubelet": ((item.get("status") or {}).get("nodeInfo") or {}).get("kubeletVersion"),
+            }
+            for item in self.list("/api/v1/nodes", "list nodes")
+        }
+
     def kinds(self, version: str) -> t.Dict[str, t.Tuple[str, bool]]:
         """{kind: (what it is called in paths, whether it has a namespace)} of an API version, empty when the cluster has none of it."""
         if version not in self._kinds:

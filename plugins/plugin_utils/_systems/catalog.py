@@ -13,6 +13,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import nearest
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import (
+    Json,
     Request,
     RequestError,
     Site,
@@ -31,6 +32,8 @@ class System(t.NamedTuple):
     of_groups: bool
     # those that have to be there before it, where they are wished, too
     after: t.Tuple[str, ...]
+    # what its request() is told of the surroundings: their keys, and names of wishes without rdma_
+    told: t.Tuple[str, ...] = ()
 
 
 SYSTEMS = (System("device_plugin", "rdma_rollout", False, ()),)
@@ -56,4 +59,6 @@ def request_of(name: str, wish: t.Any, site: Site, around: Surroundings) -> Requ
     if name not in names or name == "device_plugin":
         raise RequestError(f"there is no system '{name}'{nearest(name, names)}")
     module = importlib.import_module(f"ansible_collections.fabric.rdma.plugins.plugin_utils._systems.{name}")
-    return t.cast(Request, module.request(wish, site, around))
+    (system,) = (each for each in SYSTEMS if each.name == name)
+    known: Json = {**around, **{key.removeprefix("rdma_"): value for key, value in around["wishes"].items()}}
+    return t.cast(Request, module.request(wish or {}, site, **{key: known.get(key) for key in system.told}))

@@ -46,15 +46,19 @@ class Site(t.TypedDict):
 
 
 class Surroundings(t.TypedDict):
-    """What the cluster has already, as far as somebody has looked; empty where only files are rendered."""
+    """What the cluster has already; None for what nobody has looked at, such as where only files are rendered."""
 
-    # by release name: the version of its chart
-    installed: t.Dict[str, str]
+    # by name of a Helm release: {chart, version, namespace, values}
+    installed: t.Optional[t.Dict[str, Json]]
     # by API group, "" for the core: its versions that are served
-    served: t.Dict[str, t.List[str]]
+    served: t.Optional[t.Dict[str, t.List[str]]]
+    # by node: {labels, kubelet}
+    nodes: t.Optional[t.Dict[str, Json]]
+    # wishes that count for the whole cluster, by variable
+    wishes: Json
 
 
-NOTHING_KNOWN: Surroundings = {"installed": {}, "served": {}}
+NOTHING_KNOWN: Surroundings = {"installed": None, "served": None, "nodes": None, "wishes": {}}
 
 
 class Chart(t.TypedDict):
@@ -101,6 +105,8 @@ class Request(t.TypedDict):
     warnings: t.List[str]
     # rows for plan.yml and the report: (what, value) in words
     summary: t.List[t.Tuple[str, str]]
+    # {node: {label: value}}: set with the objects, taken off with them
+    node_labels: t.Dict[str, t.Dict[str, str]]
 
 
 def empty_request(system: str) -> Request:
@@ -114,4 +120,5 @@ def empty_request(system: str) -> Request:
         "problems": [],
         "warnings": [],
         "summary": [],
+        "node_labels": {},
     }
