@@ -15,6 +15,7 @@ options:
   _input:
     description:
       - Facts of a host, as P(fabric.rdma.ib_facts#module) returns them in the key C(rdma), with the subset V(kernel).
+      - With the subsets V(devices), V(management) and V(roce), C(roce_host) is told where O(roce_host) wishes for something.
       - With the subset V(storage), C(storage_prereqs) is told as well. With V(runtime), C(containerd_memlock). With V(devices)
         and V(gpus), C(nvidia_peermem).
     type: dict
@@ -45,6 +46,14 @@ options:
     type: list
     elements: dict
     default: []
+  roce_host:
+    description: The wish C(rdma_roce_host).
+    type: dict
+    default: {}
+  want:
+    description: The wish C(rdma_want). For C(roce_host) alone.
+    type: dict
+    default: {}
   host:
     description: The name of this host in O(duplicates).
     type: str
@@ -76,6 +85,7 @@ _value:
     - For C(ofed), C(packages) (bool), C(modules) (to load and to persist), and with a driver of the vendor C(driver),
       C(activate) and C(pending). With O(os_family), C(names) with C(user_space), C(driver) (both lists) and C(headers) (of the
       running kernel; V(none) where nobody knows).
+    - For C(roce_host), C(blocked) (why it cannot be done) and C(pending) (what only a reboot brings), both in words.
     - For C(nvidia_peermem), C(way) (V(dmabuf), V(peermem) or V(none)), C(why), C(problems) with C(cause) and C(remedy),
       C(load), C(persist), and C(managed) with C(helm_values) where the GPU Operator has the driver.
   type: dict
@@ -102,12 +112,20 @@ def rdma_needs(
     duplicates: t.Any = (),
     host: t.Optional[str] = None,
     os_family: t.Any = None,
+    roce_host: t.Any = None,
+    want: t.Any = None,
 ) -> t.Dict[str, t.Any]:
     if not isinstance(facts, t.Mapping) or "kernel" not in facts:
         raise AnsibleFilterError(
             "fabric.rdma.rdma_needs expects the facts of a host with the subset kernel; run fabric.rdma.ib_facts first"
         )
-    for name, wish in (("rdma_ofed", ofed), ("rdma_storage", storage), ("rdma_memlock", memlock)):
+    for name, wish in (
+        ("rdma_ofed", ofed),
+        ("rdma_storage", storage),
+        ("rdma_memlock", memlock),
+        ("rdma_roce_host", roce_host),
+        ("rdma_want", want),
+    ):
         if wish is not None and not isinstance(wish, t.Mapping):
             raise AnsibleFilterError(f"{name} is {wish!r}; expected a mapping")
     facts, _when, malformed = checked_facts(facts)
@@ -122,6 +140,8 @@ def rdma_needs(
         "duplicates": duplicates,
         "host": host,
         "os_family": os_family,
+        "roce_host": roce_host,
+        "want": want,
     }
     try:
         return host_needs(facts, wishes)

@@ -112,6 +112,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_gate import Asked, gate, parse_overrides
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.networks import ssh_connection
 
 # What a build writes: sources, build directory, modules, initramfs. mlnxofedinstall unpacks to /tmp.
 PLACES = ("/usr", "/var", "/lib/modules", "/boot")
@@ -124,20 +125,6 @@ def read(path: str) -> bytes:
             return handle.read(1 << 20)
     except OSError:
         return b""
-
-
-def ssh_connection() -> t.Optional[str]:
-    """SSH_CONNECTION of the nearest ancestor that has it: sudo takes it out of our own environment."""
-    pid = os.getpid()
-    for _dummy in range(64):
-        found = re.search(rb"(?:^|\0)SSH_CONNECTION=([^\0]*)", read(f"/proc/{pid}/environ"))
-        if found:
-            return found.group(1).decode("utf-8", "replace")
-        parent = re.search(rb"^PPid:\s*(\d+)", read(f"/proc/{pid}/status"), re.MULTILINE)
-        if not parent or int(parent.group(1)) < 1:
-            break
-        pid = int(parent.group(1))
-    return None
 
 
 def free_mib(wanted: int, method: str) -> t.Dict[str, t.Tuple[int, int]]:

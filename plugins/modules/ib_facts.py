@@ -31,11 +31,12 @@ options:
       - V(kernel) gives C(kernel) and C(ofed).
       - V(limits) gives C(limits).
       - V(management) gives C(management).
+      - V(roce) gives C(roce). Priorities with PFC, and trust on newer drivers, are told where C(mlnx_qos) is.
       - V(runtime) gives C(runtime). Most of it takes root.
       - V(storage) gives C(storage).
     type: list
     elements: str
-    choices: [all, devices, gpus, kernel, limits, management, runtime, storage]
+    choices: [all, devices, gpus, kernel, limits, management, roce, runtime, storage]
     default: [all]
   root:
     description:
@@ -174,6 +175,23 @@ ansible_facts:
           returned: subset management
           type: dict
           sample: {default_route_netdevs: [bond0], rdma_backed: true, mounts_over_rdma: []}
+        roce:
+          description:
+            - What decides how RoCE behaves on the host. For each Ethernet port of an RDMA device its MTU, ToS, ARP and C(rp_filter)
+              settings, for each of its cards trust, PFC and ECN, and the RDMA network namespace mode now and from the next boot on.
+            - What neither a file nor an installed C(mlnx_qos) tells is null.
+          returned: subset roce
+          type: dict
+          sample:
+            ports:
+              - device: mlx5_0
+                port: 1
+                netdev: enp11s0f0np0
+                mtu: 9000
+                ipv4: {arp_announce: 2, arp_filter: 0, arp_ignore: 1, rp_filter: 2}
+                default_tos: 106
+                cards: [{netdev: enp11s0f0np0, trust: dscp, pfc: [3], dcbx: os, ecn: {np: [3], rp: [3]}}]
+            netns: {mode: shared, persisted: shared}
         runtime:
           description:
             - The distribution of Kubernetes, and the containerd that serves it with its version, files, runtime handlers, limits

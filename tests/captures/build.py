@@ -736,6 +736,11 @@ def roce_rails(name: str, number: int) -> Machine:
         )  # fmt: skip
         machine.hca(fn, Hca(f"mlx5_{rail}", mac, port, "MT4119", "16.35.4030", "MT_0000000012", mac), netdev)
         gpu(machine, down, f"0000:{bus:02x}:01.0", "20b0", -1, ("16.0", 16))
+        machine.tree.put(
+            f"proc/sys/net/ipv4/conf/{netdev.name}", arp_announce=0, arp_filter=0, arp_ignore=0, rp_filter=2
+        )
+    # as procps of Ubuntu has it (10-network-security.conf)
+    machine.tree.put("proc/sys/net/ipv4/conf/all", arp_announce=0, arp_filter=0, arp_ignore=0, rp_filter=2)
     nvswitch = machine.bridges("pci0000:00/0000:00:02.0", -1, [("8086", "3420")])
     machine.function(Function(nvswitch, "0000:13:00.0", "10de", "1af1", "068000", -1, "nvidia-nvswitch"))
     fn = Function("pci0000:00", "0000:00:03.0", "1af4", "1000", "020000", -1, "virtio-pci", ("1af4", "0001"))

@@ -17,7 +17,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.files import (
     sync_directory,
 )
 
-__all__ = ["DRIVER_PACKAGES", "DRIVER_PROOF", "RememberedError", "forget", "recall", "remember"]
+__all__ = ["DRIVER_PACKAGES", "DRIVER_PROOF", "ROCE", "RememberedError", "forget", "recall", "remember"]
 
 _STATE = "/var/lib/fabric.rdma"
 
@@ -26,6 +26,9 @@ DRIVER_PROOF = _STATE + "/driver-proof.json"
 
 # What a change of the driver did to packages, holds and pins, until the driver is proved.
 DRIVER_PACKAGES = _STATE + "/driver-packages.json"
+
+# Link types of cards that work from the next boot on.
+ROCE = _STATE + "/roce.json"
 
 _VERSION = 1
 

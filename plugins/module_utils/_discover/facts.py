@@ -30,9 +30,10 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.dpkg import 
     parse_dpkg_status,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.nvidia import read_nvidia
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.programs import program_path
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.roce import read_roce
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.runtime import read_limits, read_runtime, settled
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage import (
-    BINARY_DIRECTORIES,
     STORAGE_MODULES,
     excerpt,
     read_storage,
@@ -40,7 +41,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage impo
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.ways import (
     default_route_netdevs,
     mounts_over_rdma,
-    netdevs_below,
+    stack_of,
 )
 
 __all__ = ["MODULES", "SUBSETS", "gather", "record"]
@@ -247,20 +248,8 @@ def _ofed(tree: Tree, files: t.Dict[str, str], warnings: t.List[str]) -> Facts:
         # a long list to look through, and nobody asks for the distribution's
         "packages": None if flavour == "inbox" else _stack_packages(tree),
         "proof": _proof(tree, warnings),
-        "tools": {name: any(tree.exists(f"{directory}/{name}") for directory in BINARY_DIRECTORIES) for name in _TOOLS},
+        "tools": {name: program_path(tree, name) is not None for name in _TOOLS},
     }
-
-
-def _lower(tree: Tree, name: str) -> t.Set[str]:
-    """A netdev and everything below it."""
-    seen: t.Set[str] = set()
-    todo = [name]
-    while todo:
-        name = todo.pop()
-        if name not in seen:
-            seen.add(name)
-            todo += netdevs_below(tree, name)
-    return seen
 
 
 def _management(tree: Tree, devices: t.List[Facts]) -> Facts:
@@ -268,7 +257,7 @@ def _management(tree: Tree, devices: t.List[Facts]) -> Facts:
     rdma = {name for device in devices if device["kind"] != "software" for name in device["netdevs"]}
     backed = False
     for name in routes:
-        for lower in _lower(tree, name):
+        for lower in stack_of(tree, name):
             driver = tree.link_name(f"/sys/class/net/{lower}/device/driver")
             backed = backed or lower in rdma or driver in _RDMA_DRIVERS
     return {"default_route_netdevs": routes, "rdma_backed": backed, "mounts_over_rdma": mounts_over_rdma(tree)}
@@ -312,7 +301,7 @@ def _valid_unicode(value: t.Any) -> t.Any:
 
 
 # Subsets that a caller may ask for.
-SUBSETS = ("devices", "gpus", "kernel", "limits", "management", "runtime", "storage")
+SUBSETS = ("devices", "gpus", "kernel", "limits", "management", "roce", "runtime", "storage")
 
 
 def gather(tree: Tree, subsets: t.Iterable[str] = SUBSETS) -> Facts:
@@ -327,7 +316,7 @@ def gather(tree: Tree, subsets: t.Iterable[str] = SUBSETS) -> Facts:
     facts: Facts = {"schema": _SCHEMA}
     devices: t.List[Facts] = []
     files: t.Dict[str, str] = {}
-    if wanted & {"devices", "gpus", "management"}:
+    if wanted & {"devices", "gpus", "management", "roce"}:
         devices = read_devices(tree, warnings)
     if "devices" in wanted:
         facts["devices"] = devices
@@ -351,6 +340,8 @@ def gather(tree: Tree, subsets: t.Iterable[str] = SUBSETS) -> Facts:
             facts["change"] = change
     if "management" in wanted:
         facts["management"] = _management(tree, devices)
+    if "roce" in wanted:
+        facts["roce"] = read_roce(tree, devices)
     if "limits" in wanted:
         facts["limits"] = read_limits(tree)
     if "runtime" in wanted:

@@ -16,6 +16,7 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.cri import Cri
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.dpkg import is_stack_package
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.roce import qos_answer
 
 __all__ = ["live_answers"]
 
@@ -103,7 +104,14 @@ def live_answers(run: Run) -> t.Callable[[str, str], t.Optional[str]]:
         kept = sorted(line for line in output.splitlines() if is_stack_package(line.partition(" ")[0]))
         return "".join(line + "\n" for line in kept) if status == 0 else None
 
-    questions = {"changed": _changed, "cri": _cri, "packages": packages, "symbol": _symbol, "version": version}
+    questions = {
+        "changed": _changed,
+        "cri": _cri,
+        "packages": packages,
+        "qos": qos_answer(run),
+        "symbol": _symbol,
+        "version": version,
+    }
 
     def ask(question: str, path: str) -> t.Optional[str]:
         return questions[question](path.lstrip("/"))

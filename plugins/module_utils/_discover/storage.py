@@ -45,9 +45,9 @@ import warnings as silence
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.iscsi import open_sessions, parse_initiator
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.programs import program_path
 
 __all__ = [
-    "BINARY_DIRECTORIES",
     "LONGHORN_PATH",
     "STORAGE_MODULES",
     "TARGET_MODEL",
@@ -66,7 +66,6 @@ STORAGE_MODULES = ("dm_crypt", "iscsi_tcp", "nfs")
 _TOOLS = ("awk", "bash", "blkid", "curl", "findmnt", "grep", "lsblk")
 _PROGRAMS = ("cryptsetup", "dmsetup", "iscsiadm", "iscsid", "mount.nfs4", "multipathd", *_TOOLS)
 # where programs are looked for
-BINARY_DIRECTORIES = ("/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/local/bin", "/usr/local/sbin")
 _UNIT_DIRECTORIES = ("/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
 _TARGETS = ("basic", "local-fs", "multi-user", "network-online", "remote-fs", "sockets", "sysinit")
 # Where systemd puts the processes of a system service: unified hierarchy, the named one of version 1, both at once.
@@ -398,9 +397,7 @@ def read_storage(tree: Tree, warnings: t.List[str]) -> Json:
     release = tree.text("/proc/sys/kernel/osrelease") or None
     if release and not re.fullmatch(r"[\w.+~-]+", release):
         release = None
-    programs = {
-        name: any(tree.exists(f"{directory}/{name}") for directory in BINARY_DIRECTORIES) for name in sorted(_PROGRAMS)
-    }
+    programs = {name: program_path(tree, name) is not None for name in sorted(_PROGRAMS)}
     kinds, propagation = _mounts(tree, LONGHORN_PATH)
     return {
         "family": _family(tree),

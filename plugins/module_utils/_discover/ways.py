@@ -11,7 +11,7 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.devices import Facts
 
-__all__ = ["default_route_netdevs", "mounts_over_rdma", "netdevs_below"]
+__all__ = ["default_route_netdevs", "mounts_over_rdma", "netdevs_below", "stack_of"]
 
 
 def default_route_netdevs(tree: Tree) -> t.List[str]:
@@ -40,6 +40,18 @@ def netdevs_below(tree: Tree, name: str) -> t.List[str]:
             if tree.link_name(f"/sys/class/net/{other}/master") == "ovs-system":
                 names.append(other)
     return names
+
+
+def stack_of(tree: Tree, name: str) -> t.Set[str]:
+    """A netdev and everything below it."""
+    seen: t.Set[str] = set()
+    todo = [name]
+    while todo:
+        name = todo.pop()
+        if name not in seen:
+            seen.add(name)
+            todo += netdevs_below(tree, name)
+    return seen
 
 
 # What SCSI hosts over RDMA call themselves (drivers/infiniband/ulp, scsi_host_template.proc_name).

@@ -311,6 +311,39 @@ def _storage_path(where: str, value: t.Any) -> t.List[str]:
     return _wrong(where, value, "an absolute path, or an empty string to check no directory")
 
 
+_PRIORITIES = _keys(priorities=_listing(_number(0, 7, ""), "a list of priorities from 0 to 7"))
+
+# Sysctls of a netdev: Documentation/networking/ip-sysctl.rst.
+_ROCE_HOST = _keys(
+    link_type=_choice("ETH", "IB"),
+    netns=_choice("shared", "exclusive"),
+    mtu=_number(1280, 9978, "a number of bytes from 1280 to 9978, such as 9000"),
+    multi_rail=_flag,
+    arp=_keys(announce=_number(0, 2, "0, 1 or 2"), filter=_number(0, 1, "0 or 1"), ignore=_number(0, 2, "0, 1 or 2")),
+    rp_filter=_number(0, 2, "0 (off), 1 (strict) or 2 (loose)"),
+    trust=_choice("dscp", "pcp"),
+    pfc=_PRIORITIES,
+    ecn=_PRIORITIES,
+    dscp=_number(0, 63, "a DSCP from 0 to 63, such as 26"),
+    tos=_number(0, 255, "a ToS from 0 to 255, such as 106"),
+    persist=_flag,
+)
+
+
+def _roce_host(where: str, value: t.Any) -> t.List[str]:
+    found = _ROCE_HOST(where, value)
+    if found:
+        return found
+    for key in ("pfc", "ecn"):
+        if key in value and "priorities" not in value[key]:
+            found.append(f"{where}.{key} has no priorities; name them, such as [3], or none with []")
+    if "dscp" in value and "tos" in value:
+        found.append(
+            f"{where} has both dscp and tos, which say the same thing in two ways; keep one (dscp 26 is the ToS 106)"
+        )
+    return found
+
+
 # --- how it comes to the cluster -------------------------------------------------------------------------------------
 
 _ENGINES = ("daemonset", "network_operator")
@@ -446,6 +479,7 @@ OF_A_GROUP: t.Dict[str, Check] = {
     ),
     "rdma_gpudirect": _choice("auto", "peermem", "dmabuf", "none"),
     "rdma_storage": _keys(iscsi=_flag, nfs=_flag, dm_crypt=_flag, multipath=_flag, path=_optional(_storage_path)),
+    "rdma_roce_host": _roce_host,
     "rdma_kubeconfig": _text,
 }
 
@@ -621,7 +655,7 @@ def with_defaults(wishes: t.Mapping[str, t.Any]) -> t.Tuple[Json, t.List[str]]:
 # Ansible makes variables of the facts of a node, and they go over those of the inventory and the defaults of roles.
 _OWN_NAMES = re.compile(
     r"(?:ansible_)?(?:__)?(?:rdma|cluster_chart|cluster_objects|cluster_system|containerd_memlock|device_plugin|discover|lab|network_operator"
-    r"|nvidia_peermem|ofed|plan|prepare|report|site|storage_prereqs|systems|uninstall|verify|wishes)_\w*|__(?:capture|cleanup|everyone)_\w*"
+    r"|nvidia_peermem|ofed|plan|prepare|report|roce_host|site|storage_prereqs|systems|uninstall|verify|wishes)_\w*|__(?:capture|cleanup|everyone)_\w*"
     # Ansible's own that facts go over: a host that calls itself another, and what stands for a value that is not given
     r"|inventory_(?:hostname|hostname_short|dir|file)|group_names|omit|role_name|role_path"
 )

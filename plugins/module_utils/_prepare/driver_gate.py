@@ -9,7 +9,6 @@ Answers from files alone, through the same seam as discovery, so that a capture 
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import typing as t
 
@@ -21,11 +20,13 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.models impor
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.ways import netdevs_below
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.reasons import REASONS, unknown_reasons
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_choice import check_cards
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.networks import (
+    address_of_text,
+    route_netdev,
+    ssh_netdevs,
+)
 
-__all__ = ["Asked", "gate", "parse_overrides", "route_netdev", "ssh_netdevs"]
-
-Address = t.Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
-Network = t.Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
+__all__ = ["Asked", "gate", "parse_overrides"]
 
 # Drivers that a vendor stack replaces, as sysfs names them at a netdev (sub-functions: mlx5_core.sf).
 _DRIVERS = re.compile(r"mlx[45]_(core|en)\b")
@@ -94,67 +95,6 @@ def parse_overrides(names: t.Iterable[str]) -> t.List[str]:
 
 
 # --- networks ---------------------------------------------------------------------------------------------------------
-
-
-def _address(text: str) -> t.Optional[Address]:
-    try:
-        address = ipaddress.ip_address(text.strip("[]").partition("%")[0])
-    except ValueError:
-        return None
-    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
-        return address.ipv4_mapped
-    return address
-
-
-def _routes(tree: Tree) -> t.Iterator[t.Tuple[Network, int, str]]:
-    """(destination, metric, netdev) of the main table: /proc/net/route (net/ipv4/fib_trie.c) and /proc/net/ipv6_route.
-
-    Of a route with several next hops, /proc/net/route tells the first.
-    """
-    for line in (tree.text("/proc/net/route") or "").splitlines()[1:]:
-        fields = line.split()
-        try:
-            # in the byte order of the machine, and every machine with these cards is little-endian
-            target, mask = (int.from_bytes(bytes.fromhex(fields[at]), "little") for at in (1, 7))
-            # bit 0: up; a blackhole has the interface "*"
-            if int(fields[3], 16) & 1 and fields[0] != "*":
-                yield ipaddress.IPv4Network((target, bin(mask).count("1"))), int(fields[6]), fields[0]
-        except (IndexError, ValueError):
-            continue
-    for line in (tree.text("/proc/net/ipv6_route") or "").splitlines():
-        fields = line.split()
-        try:
-            # the kernel's own catch-all "unreachable" route points at lo
-            if fields[9] != "lo" and int(fields[8], 16) & 1:
-                network = ipaddress.IPv6Network((int(fields[0], 16), int(fields[1], 16)))
-                yield network, int(fields[5], 16), fields[9]
-        except (IndexError, ValueError):
-            continue
-
-
-def route_netdev(tree: Tree, address: Address) -> t.Optional[str]:
-    """The netdev over which packets to an address leave: longest prefix, then lowest metric. Policy routing is not looked at."""
-    best: t.Optional[t.Tuple[int, int, str]] = None
-    for network, metric, netdev in _routes(tree):
-        if network.version == address.version and address in network:
-            key = (-network.prefixlen, metric, netdev)
-            best = key if best is None or key < best else best
-    return best[2] if best else None
-
-
-def ssh_netdevs(tree: Tree, connection: t.Optional[str]) -> t.Set[str]:
-    """Netdevs that carry an SSH connection, from SSH_CONNECTION ("client port server port"): to the client, and of our address."""
-    words = (connection or "").split()
-    found: t.Set[str] = set()
-    if len(words) != 4:
-        return found
-    for word in (words[0], words[2]):
-        zone = word.partition("%")[2]
-        address = _address(word)
-        netdev = zone or (route_netdev(tree, address) if address and not address.is_loopback else None)
-        if netdev and netdev != "lo":
-            found.add(netdev)
-    return found
 
 
 def _way_over_driver(tree: Tree, name: str) -> t.Optional[str]:
@@ -305,7 +245,7 @@ def _over_driver(tree: Tree, facts: t.Mapping[str, t.Any], asked: Asked) -> t.It
         if way:
             yield "ssh_path", f"this very connection goes over {way}"
     for what, text in _servers(tree):
-        address = _address(text)
+        address = address_of_text(text)
         route = route_netdev(tree, address) if address else None
         way = _way_over_driver(tree, route) if route else None
         if way:

@@ -11,6 +11,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_choice
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.gpudirect import gpudirect_needs
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_plan import memlock_needs
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.package_names import names_of_family
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.roce import roce_needs
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage import storage_needs
 
 __all__ = ["host_needs"]
@@ -27,11 +28,11 @@ def _rdma_names(os_family: t.Any, release: t.Optional[str]) -> Json:
 def host_needs(facts: t.Mapping[str, t.Any], wishes: t.Mapping[str, t.Any]) -> Json:
     """What each preparing role has to do on a host: {role: {needed, reasons, ...}}, in the order in which the roles have to run.
 
-    facts: ansible_facts.rdma with the subset kernel; ``storage_prereqs`` is told with the subset storage, ``containerd_memlock``
-    with runtime, ``nvidia_peermem`` with devices and gpus. wishes: {ofed, link_layer, storage, duplicates, host, memlock,
-    gpudirect}, each as the group has it, and os_family, what Ansible calls the family of distributions, all optional. With
-    os_family, ``ofed`` has names: {user_space, driver, headers}, the packages as they are called there. What else is in the value
-    of a role, the function that makes it tells.
+    facts: ansible_facts.rdma with the subset kernel; ``roce_host`` is told with the subsets devices, management and roce where it is
+    wished for, ``storage_prereqs`` with storage, ``containerd_memlock`` with runtime, ``nvidia_peermem`` with devices and gpus.
+    wishes: {ofed, link_layer, want, roce_host, storage, duplicates, host, memlock, gpudirect}, each as the group has it, and
+    os_family, what Ansible calls the family of distributions, all optional. With os_family, ``ofed`` has names: {user_space,
+    driver, headers}, the packages as they are called there. What else is in the value of a role, the function that makes it tells.
 
     A host for which every `needed` is false is converged: no role has to run on it. FabricError for a wish that cannot be
     fulfilled there.
@@ -39,6 +40,8 @@ def host_needs(facts: t.Mapping[str, t.Any], wishes: t.Mapping[str, t.Any]) -> J
     needs: Json = {"ofed": ofed_needs(facts, wishes.get("ofed") or {}, wishes.get("link_layer") or "InfiniBand")}
     if wishes.get("os_family") is not None:
         needs["ofed"]["names"] = _rdma_names(wishes["os_family"], facts["kernel"]["release"])
+    if wishes.get("roce_host") and {"devices", "management", "roce"} <= set(facts):
+        needs["roce_host"] = roce_needs(facts, wishes["roce_host"], wishes.get("want"))
     if "storage" in facts:
         needs["storage_prereqs"] = storage_needs(
             facts,

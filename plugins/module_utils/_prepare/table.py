@@ -34,6 +34,7 @@ def open_ends(needs: t.Optional[Json], stale_containers: t.Sequence[Json] = ()) 
     pending = (needs.get("ofed") or {}).get("pending")
     if pending:
         left.append(f"reboot: {pending}")
+    left += list((needs.get("roce_host") or {}).get("pending") or [])
     pods = sorted({f"{one.get('namespace')}/{one['pod']}" for one in stale_containers if one.get("pod")})
     if pods:
         more = f" and {len(pods) - _MAX_PODS} more" if len(pods) > _MAX_PODS else ""

@@ -104,6 +104,26 @@ def test_a_file_has_the_filter_of_its_name(path: Any) -> None:
             ({}, SETTINGS),
             "fabric.rdma.rdma_manifests expects the plan of fabric.rdma.rdma_selectors, found dict",
         ),
+        (
+            "rdma_needs",
+            (FACTS, {}, "Ethernet", {}, {}, "auto", (), "n", None, []),
+            "rdma_roce_host is []; expected a mapping",
+        ),
+        (
+            "rdma_roce_findings",
+            ([], {}, []),
+            "fabric.rdma.rdma_roce_findings expects hostvars, found list",
+        ),
+        (
+            "rdma_roce_findings",
+            ({}, {}, "g"),
+            "fabric.rdma.rdma_roce_findings expects a list of groups, found 'g'",
+        ),
+        (
+            "rdma_roce_findings",
+            ({"n": {"rdma_roce_host": {"mtu": 1}}}, {"g": ["n"]}, ["g"]),
+            "rdma_roce_host.mtu is 1; expected a number of bytes from 1280 to 9978, such as 9000",
+        ),
         ("rdma_view", ({}, [], []), "fabric.rdma.rdma_view expects hostvars and groups, found dict and list"),
         ("rdma_view", ({}, {}, "g"), "fabric.rdma.rdma_view expects a list of group names, found 'g'"),
         ("rdma_view", ({}, {"h": []}, ["g"]), "rdma_groups names g, which the inventory does not have; it has h"),
@@ -163,6 +183,8 @@ def test_from_facts_to_objects() -> None:
     assert filter_named("rdma_worse")(FACTS, FACTS) == []
     needs = filter_named("rdma_needs")(FACTS, gpudirect="none", host="n")
     assert list(needs) == ["ofed", "storage_prereqs", "containerd_memlock", "nvidia_peermem"]
+    wished = filter_named("rdma_needs")(FACTS, gpudirect="none", roce_host={"netns": "shared"})
+    assert list(wished) == ["ofed", "roce_host", "storage_prereqs", "containerd_memlock", "nvidia_peermem"]
     prepared = {"n": {"needed": needs, "rdma_capture": "x"}, "m": {}}
     assert "not touched" in filter_named("rdma_prepared")(prepared, ["n", "m"], "needed", "left", "memlock")
     hostvars = {"n": {"ansible_facts": {"rdma": FACTS}, "rdma_resource": {"name": "rdma_a100"}}}
@@ -175,6 +197,16 @@ def test_from_facts_to_objects() -> None:
     assert filter_named("rdma_unusable")(view) == {}
     assert filter_named("rdma_merged_facts")(view["facts"], "nowhere.json") == view["facts"]
     assert filter_named("rdma_merged_plan")(plan, "nowhere.json", ["ib-a100"]) == {**plan, "removed": {}, "remove": []}
+    roce = {
+        "n": {
+            **hostvars["n"],
+            "rdma_want": {"link_layer": "Ethernet"},
+            "rdma_roce_host": {"mtu": 9000, "persist": False},
+        }
+    }
+    [finding] = filter_named("rdma_roce_findings")(roce, {"g": ["n"]}, ["g", "gone"])
+    assert finding.startswith("group g: n: bond0 carries the default route or the connection to the host")
+    assert filter_named("rdma_roce_findings")(hostvars, {"g": ["n", "m"]}, ["g"]) == []
     found = filter_named("rdma_departures")("nowhere", {"ib-a100": ["n"]}, ["ib-a100"])
     assert found == {"missing": {}, "removed": {}, "refusal": ""}
     assert filter_named("rdma_wish")({"state": "any"}, "rdma_want") == []

@@ -20,6 +20,7 @@ import yaml
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, ROOT
+from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._prepare.roce_node import lay, rails
 from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_modules import run
 
 CAPTURE = CAPTURES / "ib-a100-1.capture"
@@ -36,12 +37,13 @@ IN_PLACE = (
 
 
 class Step(t.NamedTuple):
-    """arguments: a text @/NAME is a path in the test's directory; files: what is written there before."""
+    """arguments: a text @/NAME is a path in the test's directory; files, links: what is written there before."""
 
     what: str
     arguments: dict[str, t.Any]
     changed: bool
     files: t.Mapping[str, str] | None = None
+    links: t.Mapping[str, str] | None = None
 
 
 class Case(t.NamedTuple):
@@ -53,6 +55,10 @@ class Case(t.NamedTuple):
     shows_differences: bool = True
 
 
+# A card on a host whose files lie in the test's directory.
+ROCE = {"root": "@/", "want": {"link_layer": "Ethernet"}, "wait_timeout": 0}
+ROCE_FILES = {path.lstrip("/"): entry.data.decode() for path, entry in rails(1).entries.items() if entry.kind == "f"}
+ROCE_LINKS = {path.lstrip("/"): entry.target for path, entry in rails(1).entries.items() if entry.kind == "l"}
 INITIATOR = {"path": "@/initiatorname.iscsi", "sessions": "@/none"}
 NAME = "iqn.2016-04.com.open-iscsi:4f1c5a7d90e2"
 MARK = {"path": "@/change.json"}
@@ -110,6 +116,15 @@ CASES = {
         ),
         ({**MARK, "state": "begun", "before": {"devices": "x"}, "roles": ["ofed"]}, "before"),
         lambda given: {**given, **MARK, **({"before": FACTS} if "before" in given else {})},
+    ),
+    "roce_host": Case(
+        (
+            Step("create", {**ROCE, "wish": {"mtu": 9000, "netns": "shared"}}, True, ROCE_FILES, ROCE_LINKS),
+            Step("change", {**ROCE, "wish": {"mtu": 4200, "multi_rail": True}}, True),
+            Step("absent", {**ROCE, "wish": {"persist": False}}, True),
+        ),
+        ({**ROCE, "wish": {"mtu": 1}}, "rdma_roce_host.mtu is 1"),
+        lambda given: {**given, **ROCE},
     ),
     "oci_rlimits": Case(
         (
@@ -215,7 +230,11 @@ def test_a_check_predicts_and_a_second_run_finds_nothing_to_do(module: str, tmp_
     case = CASES[module]
     for step in case.steps:
         for name, text in (step.files or {}).items():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text(text)
+        for name, target in (step.links or {}).items():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).symlink_to(target)
         before = content(tmp_path)
         predicted = call(module, tmp_path, step.arguments, check=True)
         assert (predicted["changed"], content(tmp_path)) == (step.changed, before), step.what
@@ -272,6 +291,8 @@ def examples() -> Iterator[t.Any]:
 @pytest.mark.parametrize(("module", "arguments"), list(examples()))
 def test_an_example_gives_what_is_documented(module: str, arguments: dict[str, t.Any], tmp_path: Path) -> None:
     (tmp_path / "spec.json").write_text(json.dumps(SPEC))
+    if module == "roce_host":
+        lay(rails(1), tmp_path)
     result = call(module, tmp_path, CASES[module].here(arguments))
     # the example is of a module for GPUs, which is not on every machine
     assert not result.get("failed") or arguments.get("name") == "nvidia-peermem", result

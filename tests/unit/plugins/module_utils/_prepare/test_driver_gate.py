@@ -13,13 +13,8 @@ from hypothesis import strategies as st
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.reasons import REASONS
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_gate import (
-    Asked,
-    gate,
-    parse_overrides,
-    route_netdev,
-    ssh_netdevs,
-)
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_gate import Asked, gate, parse_overrides
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.networks import route_netdev, ssh_netdevs
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, Machine
 
 HEAD = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n"

@@ -1,0 +1,243 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Does what a plan of RoCE settings says, proves it, and takes all of it back where it does not come out right. Private."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base import remembered
+from ansible_collections.fabric.rdma.plugins.module_utils._base.change import lost_ports
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._base.files import (
+    make_directories,
+    read,
+    replace,
+    sync_directory,
+    unlink,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree, open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.devices import read_devices
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.roce import RULES, UNITS, qos_answer, read_roce
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.ways import mounts_over_rdma, stack_of
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.networks import ssh_connection, ssh_netdevs
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.roce import (
+    FIRMWARE_PROGRAMS,
+    Plan,
+    Step,
+    firmware_functions,
+    parse_firmware,
+    parse_tos,
+    plan_roce,
+)
+
+__all__ = ["Host", "RoceError"]
+
+Json = t.Dict[str, t.Any]
+Run = t.Callable[[t.List[str]], t.Tuple[int, str, str]]
+
+
+class RoceError(FabricError):
+    """A setting that did not come out right. The host is as it was, or the message says what of it is not."""
+
+
+def _last_line(*texts: str) -> str:
+    lines = [line.strip() for text in texts for line in text.splitlines() if line.strip()]
+    return lines[-1][:200] if lines else "it says nothing"
+
+
+class Host:
+    """A host below a root, with the wishes of its group. run: runs a program: (exit status, output, error output).
+
+    Programs belong to the live host: below another root than / none is run, and what needs one is an error. wait: seconds that ports have
+    to be Active again.
+    """
+
+    def __init__(
+        self, root: str, run: Run, wish: t.Any, want: t.Any, wait: float, live: t.Optional[bool] = None
+    ) -> None:
+        """live: whether programs belong to the host below the root; by default when that is /."""
+        self._root = os.path.realpath(root).rstrip("/")
+        self._live = not self._root if live is None else live
+        self._run = run
+        self._wish, self._want = wish, want
+        self._wait = wait
+        # what a later step has to take back, the newest last
+        self._done: t.List[t.Callable[[], object]] = []
+
+    # --- reading ---------------------------------------------------------------------------------------------------
+
+    def _tree(self) -> Tree:
+        qos = qos_answer(self._run)
+        ask = (lambda question, path: qos(path.lstrip("/"))) if self._live else None
+        return open_tree(self._root or "/", ask)
+
+    def facts(self) -> Json:
+        """The subsets of ansible_facts.rdma that decide: devices, management (mounts alone) and roce."""
+        tree = self._tree()
+        devices = read_devices(tree, [])
+        management = {"mounts_over_rdma": mounts_over_rdma(tree)}
+        return {"devices": devices, "management": management, "roce": read_roce(tree, devices)}
+
+    def plan(self, facts: Json) -> Plan:
+        tree = self._tree()
+        ssh: t.Set[str] = set()
+        for netdev in ssh_netdevs(tree, ssh_connection()) if self._live else ():
+            ssh |= stack_of(tree, netdev)
+        return plan_roce(facts, self._wish, self._want, self._firmware(facts), ssh)
+
+    def _firmware(self, facts: Json) -> t.Dict[str, t.Dict[int, t.Optional[str]]]:
+        """What the firmware of the cards is set to, where the plan depends on it."""
+        programs = facts["roce"]["programs"]
+        program: t.Optional[str] = next((programs[name] for name in FIRMWARE_PROGRAMS if programs[name]), None)
+        found: t.Dict[str, t.Dict[int, t.Optional[str]]] = {}
+        if program is None or not self._live:
+            return found
+        for function in firmware_functions(facts, self._wish, self._want):
+            status, output, _error = self._run([program, "-d", function, "-e", "q"])
+            if status == 0:
+                found[function] = parse_firmware(output)
+        return found
+
+    # --- writing ---------------------------------------------------------------------------------------------------
+
+    def _execute(self, command: t.Sequence[str]) -> str:
+        if not self._live:
+            raise RoceError(f"{command[0]} is run on a live host only, and {self._root} is the root of another one")
+        status, output, error = self._run(list(command))
+        if status != 0:
+            raise RoceError(f"`{' '.join(command)}` ended with status {status}: {_last_line(output, error)}")
+        return output
+
+    def _write(self, path: str, value: str) -> None:
+        """Writes a file of the kernel, with one write(2), which is what it takes."""
+        # resolved as the tree does, so that no link of a root leads out of it
+        real = self._tree().real(path)
+        if real is None:
+            raise RoceError(f"{path} is not there any more")
+        handle = os.open(self._root + real, os.O_WRONLY | os.O_CLOEXEC | os.O_TRUNC)
+        try:
+            os.write(handle, f"{value}\n".encode("ascii"))
+        except OSError as exc:
+            raise OSError(exc.errno, exc.strerror, path) from exc
+        finally:
+            os.close(handle)
+
+    def _make(self, directory: str) -> None:
+        """A directory of configfs, whose parent the kernel makes."""
+        with contextlib.suppress(FileExistsError, FileNotFoundError):
+            os.mkdir(self._root + directory)
+
+    def _take(self, step: Step) -> t.Optional[str]:
+        """Takes a step. What is left to the next boot, in words, None when all of it is done."""
+        if step.path is not None:
+            if step.old is not None:
+                path, old = step.path, step.old
+                self._done.append(lambda: self._write(path, old))
+            self._write(step.path, step.value)
+            return None
+        if step.directory:
+            self._make(step.directory)
+        if step.undo:
+            # also where it fails, since it may have done half of it
+            undo = step.undo
+            self._done.append(lambda: self._execute(undo))
+        try:
+            output = self._execute(step.command)
+        except RoceError as exc:
+            if step.later:
+                self._done.pop()
+                return f"{step.setting} {step.after} comes with the next boot, since it cannot be set now: {exc}"
+            raise
+        if step.directory:
+            # the program may have mounted configfs, and removes a directory that it has made
+            self._make(step.directory)
+        if step.setting == "tos" and parse_tos(output) != int(step.after):
+            raise RoceError(f"`{' '.join(step.command)}` says {_last_line(output)}, expected {step.after}")
+        return None
+
+    def _put(self, path: str, data: t.Optional[bytes]) -> None:
+        """Writes a file of /etc, or removes it."""
+        here = self._root + path
+        before = read(here)
+        if before == data:
+            return
+        self._done.append(lambda: self._put(path, before))
+        if data is None:
+            unlink(here)
+            sync_directory(os.path.dirname(here))
+        else:
+            make_directories(os.path.dirname(here))
+            replace(here, data, before)
+
+    def _reload(self, paths: t.Collection[str]) -> None:
+        """Has systemd and udev read what changed."""
+        start = UNITS.partition("*")[0]
+        if self._live and any(path.startswith(start) for path in paths):
+            self._execute(["systemctl", "daemon-reload"])
+        if self._live and RULES in paths:
+            self._execute(["udevadm", "control", "--reload"])
+
+    # --- the whole -------------------------------------------------------------------------------------------------
+
+    def change(self, before: Json, plan: Plan) -> t.Tuple[Json, t.List[str]]:
+        """Does what the plan says: (facts afterwards, what is pending). before: the facts that the plan was made of.
+
+        RoceError when a step fails, does not take, or costs a port its Active state; then all is as before, or the message names what is
+        not. Files for the next boot are written when the live host has proved well.
+        """
+        try:
+            later = [said for said in map(self._take, plan.steps) if said]
+            if plan.steps:
+                self._prove(before)
+            for path, data in plan.files.items():
+                self._put(path, data)
+            self._reload(plan.files)
+            if plan.noted and self._live:
+                self._remember(plan.noted)
+            return self.facts(), [*plan.pending, *later]
+        except (OSError, FabricError) as exc:
+            said = f"{exc.filename}: {exc.strerror}" if isinstance(exc, OSError) else str(exc)
+            raise RoceError(". ".join([said, *self._restore(plan)])) from exc
+
+    def _remember(self, noted: t.Mapping[str, str]) -> None:
+        boot = self._tree().text("/proc/sys/kernel/random/boot_id")
+        remembered.remember(remembered.ROCE, {"boot_id": boot, "link_types": dict(noted)})
+
+    def _prove(self, before: Json) -> None:
+        """That every port is Active that was, and every value what was written."""
+        end = time.monotonic() + self._wait
+        while True:
+            facts = self.facts()
+            lost = lost_ports(before, facts)
+            if not lost or time.monotonic() >= end:
+                break
+            time.sleep(min(1, max(0.05, self._wait / 10)))
+        if lost:
+            raise RoceError(f"the host is worse than before: {'; '.join(lost)}")
+        left = self.plan(facts)._replace(files={})
+        steps = [step for step in left.steps if not step.later]
+        if steps:
+            words = [f"{step.setting} of {step.target} is {step.before}" for step in steps[:5]]
+            raise RoceError(f"not all was taken: {', '.join(words)}, and the program or the driver reported no error")
+
+    def _restore(self, plan: Plan) -> t.List[str]:
+        """Takes everything back, the newest first: what the message says of it."""
+        if not self._done:
+            return ["Nothing was changed"]
+        failed = []
+        for undo in reversed(self._done):
+            try:
+                undo()
+            except (OSError, FabricError) as exc:
+                failed.append(f"{exc.filename}: {exc.strerror}" if isinstance(exc, OSError) else str(exc))
+        self._done.clear()
+        with contextlib.suppress(FabricError):
+            self._reload(plan.files)
+        if failed:
+            return [f"What it was before could not be put back in full: {'; '.join(failed)}"]
+        return ["What it was before was put back"]

@@ -1,0 +1,182 @@
+#!/usr/bin/python
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: roce_host
+short_description: Set what decides how RoCE behaves on a host
+version_added: "0.1.0"
+description:
+  - Sets MTU, trust, PFC, ECN, ToS, ARP and C(rp_filter) of the network devices of RDMA cards, the RDMA network namespace mode and the link
+    type of cards. Only what O(wish) names is looked at and changed.
+  - Keeps it over a reboot, with a systemd unit for each RDMA device that a udev rule starts, a file of C(sysctl.d) and one of C(modprobe.d),
+    all with names of their own.
+  - Afterwards every port that was V(Active) has to be so again, and every value has to be what was written. If not, all of it is put
+    back, and the module fails.
+  - The link type of a card is set in its firmware and comes with a reboot, which is announced in RV(pending). The module never reboots.
+  - Trust and PFC are set by C(mlnx_qos), the ToS of RDMA-CM by C(cma_roce_tos), both of mlnx-tools, the link type by C(mlxconfig) or
+    C(mstconfig), the network namespace mode by C(rdma). A wish that needs a program that is not there is refused.
+  - Refuses an MTU for a network device with the default route, with the connection to the host, or of a bond's member, and a link type for a
+    card with these, before anything is changed.
+extends_documentation_fragment:
+  - fabric.rdma.attributes
+attributes:
+  check_mode:
+    support: full
+    details:
+      - What programs would say to a change is not tried.
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+options:
+  wish:
+    description:
+      - What is to be, the wish C(rdma_roce_host). All keys are optional.
+      - C(mtu), in bytes.
+      - C(trust), V(dscp) or V(pcp).
+      - C(pfc) and C(ecn), each with C(priorities), a list. All other priorities are switched off.
+      - C(dscp) or C(tos). The ToS of RDMA-CM, and where the driver has one, the traffic class of all packets.
+      - C(multi_rail), V(true) for several network devices in one subnet. C(arp) with C(announce), C(filter), C(ignore), and C(rp_filter), which
+        have the last word.
+      - C(netns), V(shared) or V(exclusive).
+      - C(link_type), V(ETH) or V(IB).
+      - C(persist), V(true) by default. V(false) removes what earlier runs have made for boot.
+    type: dict
+    required: true
+  want:
+    description: The wish C(rdma_want). Its C(kinds) and C(exclude) say which RDMA devices it is for.
+    type: dict
+    default: {}
+  wait_timeout:
+    description: Seconds that ports have to be V(Active) again.
+    type: int
+    default: 60
+  root:
+    description:
+      - Directory with the host's files, which are read and written below it.
+      - For another root than V(/) no program is run. A wish that needs one is an error.
+    type: path
+    default: /
+author:
+  - fabric.rdma contributors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: Have jumbo frames and several rails in one subnet
+  fabric.rdma.roce_host:
+    wish:
+      mtu: 9000
+      multi_rail: true
+    want:
+      link_layer: Ethernet
+"""
+
+RETURN = r"""
+before:
+  description: The settings of the host before, as M(fabric.rdma.ib_facts) has them in C(rdma.roce).
+  returned: success
+  type: dict
+  sample: {ports: [{device: mlx5_0, port: 1, netdev: enp11s0f0np0, mtu: 1500}]}
+after:
+  description: The settings afterwards. In check mode those of before.
+  returned: success
+  type: dict
+  sample: {ports: [{device: mlx5_0, port: 1, netdev: enp11s0f0np0, mtu: 9000}]}
+pending:
+  description: What only a reboot brings, in words. Empty when there is nothing.
+  returned: success
+  type: list
+  elements: str
+  sample: ["reboot: mlx5_0 (0000:3b:00.0) gets the link type ETH with it"]
+files:
+  description: Files for boot that were written or removed.
+  returned: success
+  type: list
+  elements: str
+  sample: [/etc/sysctl.d/99-fabric-rdma-roce.conf]
+problems:
+  description: Why it cannot be done, in words.
+  returned: failure before anything was changed
+  type: list
+  elements: str
+  sample: ["enp11s0f0np0 is a member of bond0, which gives it its MTU; set the MTU where bond0 is configured"]
+"""
+
+import os
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._base.files import read
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.roce import Plan
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.roce_run import Host
+
+
+def differences(plan: Plan, root: str) -> t.List[t.Dict[str, str]]:
+    """What is shown of a plan: all settings as one text, and each file."""
+    found = []
+    if plan.steps:
+        was, then = (
+            "".join(f"{step.target} {step.setting} {value}\n" for step, value in zip(plan.steps, values))
+            for values in ([step.before for step in plan.steps], [step.after for step in plan.steps])
+        )
+        found.append({"before_header": "settings", "after_header": "settings", "before": was, "after": then})
+    for path, data in plan.files.items():
+        before = read(os.path.join(root, path.lstrip("/"))) or b""
+        text = {"before": before.decode("utf-8", "replace"), "after": (data or b"").decode("utf-8", "replace")}
+        found.append({"before_header": path, "after_header": path, **text})
+    return found
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "wish": {"type": "dict", "required": True},
+            "want": {"type": "dict", "default": {}},
+            "wait_timeout": {"type": "int", "default": 60},
+            "root": {"type": "path", "default": "/"},
+        },
+        supports_check_mode=True,
+    )
+    params = module.params
+
+    def run(command: t.List[str]) -> t.Tuple[int, str, str]:
+        # a program that is not there has a status of its own
+        status, output, error = module.run_command(
+            command, environ_update={"LC_ALL": "C"}, cwd="/", handle_exceptions=False
+        )
+        return int(status), str(output), str(error)
+
+    try:
+        host = Host(params["root"], run, params["wish"], params["want"], params["wait_timeout"])
+        before = host.facts()
+        plan = host.plan(before)
+        if plan.problems:
+            module.fail_json(msg=". ".join(plan.problems), problems=plan.problems)
+        result: t.Dict[str, t.Any] = {
+            "changed": bool(plan.steps or plan.files),
+            "before": before["roce"],
+            "after": before["roce"],
+            "pending": plan.pending,
+            "files": list(plan.files),
+        }
+        shown = differences(plan, params["root"])
+        if not module.check_mode and (result["changed"] or plan.noted):
+            after, result["pending"] = host.change(before, plan)
+            result["after"] = after["roce"]
+    except FabricError as exc:
+        module.fail_json(msg=str(exc))
+    except OSError as exc:
+        module.fail_json(msg=f"{exc.filename or params['root']}: {exc.strerror}")
+    if shown:
+        result["diff"] = shown
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

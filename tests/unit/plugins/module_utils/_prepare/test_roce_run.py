@@ -1,0 +1,302 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""RoCE settings are made, proved and put back on a host whose files lie on the disk, with stand-ins for its programs."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base import remembered
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.roce_run import Host, RoceError
+from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._prepare.roce_node import (
+    ETHERNET,
+    Programs,
+    lay,
+    rails,
+)
+
+ALL: dict[str, Any] = {
+    "netns": "exclusive",
+    "mtu": 9000,
+    "trust": "dscp",
+    "pfc": {"priorities": [3]},
+    "ecn": {"priorities": [3]},
+    "dscp": 26,
+    "multi_rail": True,
+}
+
+
+class Node:
+    """A host below a directory."""
+
+    def __init__(self, root: Path, wish: dict[str, Any], **machine: Any) -> None:
+        self.root = root
+        self.programs = Programs(root)
+        lay(rails(**machine), root)
+        self.wish = wish
+
+    def host(self, live: bool = True, wait: float = 0) -> Host:
+        return Host(str(self.root), self.programs, self.wish, ETHERNET, wait, live)
+
+    def run(self, live: bool = True) -> tuple[bool, list[str]]:
+        """(whether there was anything to do, what is pending)."""
+        host = self.host(live)
+        facts = host.facts()
+        plan = host.plan(facts)
+        assert plan.problems == []
+        if not plan.steps and not plan.files and not plan.noted:
+            return False, plan.pending
+        _after, pending = host.change(facts, plan)
+        return bool(plan.steps or plan.files), pending
+
+    def files(self) -> dict[str, str]:
+        """Every file below the root."""
+        return {
+            str(path.relative_to(self.root)): path.read_text()
+            for path in sorted(self.root.rglob("*"))
+            if path.is_file() and not path.is_symlink()
+        }
+
+    def text(self, path: str) -> str:
+        return (self.root / path).read_text()
+
+
+@pytest.fixture(autouse=True)
+def remembers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "var/lib/fabric.rdma/roce.json"
+    monkeypatch.setattr(remembered, "ROCE", str(path))
+    return path
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
+    write = os.write
+
+    def driver(handle: int, data: bytes) -> int:
+        """Its file of the traffic class says in words of its own what was written."""
+        if os.readlink(f"/proc/self/fd/{handle}").endswith("/traffic_class"):
+            write(handle, b"" if data == b"-1\n" else b"Global tclass=" + data)
+            return len(data)
+        return write(handle, data)
+
+    monkeypatch.setattr(os, "write", driver)
+    made = Node(tmp_path, dict(ALL))
+    for rail in range(2):
+        made.programs(["/usr/bin/mlnx_qos", "-i", f"eth{rail}"])
+    return made
+
+
+def test_all_is_made_and_the_second_run_finds_nothing_to_do(node: Node) -> None:
+    assert node.run() == (True, [])
+    assert [node.text(f"sys/class/net/eth{rail}/mtu") for rail in range(2)] == ["9000\n"] * 2
+    assert node.text("sys/class/net/eth0/ecn/roce_np/enable/3") == "1\n"
+    assert node.text("sys/class/net/eth0/ecn/roce_rp/enable/0") == "0\n"
+    assert node.text("proc/sys/net/ipv4/conf/eth1/rp_filter") == "2\n"
+    assert node.text("sys/module/ib_core/parameters/netns_mode") == "N\n"
+    assert node.programs.qos == {f"eth{rail}": {"trust": "dscp", "pfc": "0,0,0,1,0,0,0,0"} for rail in range(2)}
+    assert node.programs.tos == {"mlx5_0": 106, "mlx5_1": 106}
+    assert node.programs.calls[-2:] == ["systemctl daemon-reload", "udevadm control --reload"]
+    node.programs.calls.clear()
+    before = node.files()
+    assert node.run() == (False, [])
+    assert (node.files(), node.programs.calls) == (before, [])
+
+
+def test_drift_is_put_right_and_nothing_else_is_touched(node: Node) -> None:
+    node.run()
+    node.programs.calls.clear()
+    node.programs.qos["eth1"]["pfc"] = "0,0,0,0,0,0,0,0"
+    node.programs(["/usr/bin/mlnx_qos", "-i", "eth1"])
+    (node.root / "sys/class/net/eth0/mtu").write_text("1500\n")
+    assert node.run() == (True, [])
+    assert node.programs.calls == ["mlnx_qos -i eth1 --pfc=0,0,0,1,0,0,0,0"]
+    assert node.text("sys/class/net/eth0/mtu") == "9000\n"
+
+
+def test_what_is_no_longer_wished_is_no_longer_kept(node: Node) -> None:
+    node.run()
+    kept = [path for path in node.files() if path.startswith("etc/")]
+    assert len(kept) == 7
+    node.wish = {"persist": False}
+    assert node.run() == (True, [])
+    assert [path for path in node.files() if path.startswith("etc/")] == []
+    # the values stay until the next boot
+    assert node.text("sys/class/net/eth0/mtu") == "9000\n"
+    assert node.run() == (False, [])
+
+
+def test_a_file_of_somebody_else_stays(node: Node) -> None:
+    path = node.root / "etc/sysctl.d/50-theirs.conf"
+    path.parent.mkdir(parents=True)
+    path.write_text("net.ipv4.conf.eth0.rp_filter = 1\n")
+    node.run()
+    node.wish = {"persist": False}
+    node.run()
+    assert path.read_text() == "net.ipv4.conf.eth0.rp_filter = 1\n"
+
+
+# In the order in which they are taken; the last is that of the second card.
+STEPS = [
+    "rdma system set netns exclusive",
+    "--trust=dscp",
+    "--pfc=0,0,0,1",
+    "-d mlx5_0 -p 1 -t 106",
+    "-d mlx5_1 -p 1 -t 106",
+]
+
+
+@pytest.mark.parametrize("step", STEPS[1:])
+@pytest.mark.parametrize("fault", ["broken", "idle"])
+def test_a_step_that_fails_or_does_nothing_puts_all_back(node: Node, step: str, fault: str) -> None:
+    before = node.files()
+    getattr(node.programs, fault).add(step)
+    with pytest.raises(RoceError) as caught:
+        node.run()
+    assert "What it was before was put back" in str(caught.value)
+    expected = (
+        "ended with status 1: " if fault == "broken" else "expected 106" if "-t 106" in step else "not all was taken: "
+    )
+    assert expected in str(caught.value)
+    after = {path: text for path, text in node.files().items() if "rdma_cm" not in path}
+    assert {path: text for path, text in after.items() if before.get(path, "").strip() != text.strip()} == {}
+    assert set(node.programs.tos.values()) <= {0}
+    assert all(own["trust"] == "pcp" for own in node.programs.qos.values())
+
+
+@pytest.mark.parametrize("option", ["--trust=dscp", "--pfc", "-t 106"])
+def test_a_port_that_is_lost_puts_all_back(node: Node, option: str) -> None:
+    node.programs.hurts = option
+    with pytest.raises(RoceError) as caught:
+        node.run()
+    message = str(caught.value)
+    assert message.startswith("the host is worse than before: mlx5_0 (0000:3b:00.0) port 1 was Active and is Down")
+    assert message.endswith("What it was before was put back")
+    assert node.text("sys/class/net/eth0/mtu") == "1500\n"
+    assert node.text("proc/sys/net/ipv4/conf/eth0/rp_filter") == "1\n"
+    assert not (node.root / "etc").exists()
+
+
+def test_a_port_that_takes_its_time_is_waited_for(node: Node) -> None:
+    """It is down when the first look is taken, and Active at the second."""
+    host = node.host(wait=5)
+    facts = host.facts()
+    port = node.root / "sys/class/infiniband/mlx5_0/ports/1/state"
+    looks = []
+    known = Host.facts
+
+    def look(self: Host) -> dict[str, Any]:
+        found = known(self)
+        looks.append(found["devices"][0]["ports"][0]["state"])
+        port.write_text("4: ACTIVE\n")
+        return found
+
+    node.programs.hurts = "-t 106"
+    host.facts = look.__get__(host)  # type: ignore[method-assign]
+    host.change(facts, host.plan(facts))
+    assert looks[:2] == ["Down", "Active"]
+
+
+@pytest.mark.parametrize("path", ["etc/sysctl.d", "etc/systemd", "etc/fabric.rdma", "etc/udev/rules.d"])
+def test_a_file_that_cannot_be_written_puts_all_back(node: Node, path: str) -> None:
+    """Something else is in the place of its directory."""
+    (node.root / path).parent.mkdir(parents=True, exist_ok=True)
+    (node.root / path).write_text("theirs")
+    with pytest.raises(RoceError) as caught:
+        node.run()
+    assert str(node.root / path) in str(caught.value)
+    assert "What it was before was put back" in str(caught.value)
+    assert node.text("sys/class/net/eth0/mtu") == "1500\n"
+    assert [each for each in node.files() if each.startswith("etc/")] == [path]
+
+
+def test_what_cannot_be_put_back_is_told(node: Node) -> None:
+    node.programs.broken |= {"--pfc=0,0,0,1", "netns shared"}
+    with pytest.raises(RoceError) as caught:
+        node.run()
+    assert "What it was before could not be put back in full: `/usr/bin/rdma system set netns shared`" in str(
+        caught.value
+    )
+    assert node.text("sys/class/net/eth0/mtu") == "1500\n"
+
+
+def test_namespaces_that_are_in_use_wait_for_the_boot(node: Node) -> None:
+    node.programs.broken.add("netns")
+    node.wish = {"netns": "exclusive"}
+    changed, [pending] = node.run()
+    assert changed
+    assert pending.startswith("netns exclusive comes with the next boot, since it cannot be set now: ")
+    assert node.text("etc/modprobe.d/fabric-rdma-roce.conf").endswith("options ib_core netns_mode=0\n")
+    assert node.run()[0] is False
+
+
+def test_namespaces_that_are_in_use_and_nothing_kept(node: Node) -> None:
+    node.programs.broken.add("netns")
+    node.wish = {"netns": "exclusive", "persist": False}
+    with pytest.raises(RoceError, match="ended with status 1: rdma: it does not work"):
+        node.run()
+
+
+def test_a_link_type_is_announced_and_set_once(tmp_path: Path, remembers: Path) -> None:
+    node = Node(tmp_path, {"link_type": "ETH", "mtu": 9000}, count=1, layer="InfiniBand")
+    node.programs.firmware["0000:3b:00.0"] = {"LINK_TYPE_P1": "IB(1)"}
+    changed, pending = node.run()
+    assert changed
+    assert pending == [
+        "reboot: mlx5_0 (0000:3b:00.0) gets the link type ETH with it",
+        "mtu follow when the ports are Ethernet: run again after the boot",
+    ]
+    assert node.programs.calls == ["mlxconfig -y -d 0000:3b:00.0 set LINK_TYPE_P1=2"]
+    assert json.loads(remembers.read_text())["link_types"] == {"0000:3b:00.0/LINK_TYPE_P1": "ETH"}
+    assert node.run()[0] is False
+    # a boot that did not bring it: the firmware has it, and so nothing is set again
+    (tmp_path / "proc/sys/kernel/random/boot_id").write_text("b2\n")
+    changed, [pending, _mtu] = node.run()
+    assert not changed
+    assert "which comes with a reboot, or with power off and on" in pending
+    assert len(node.programs.calls) == 1
+
+
+def test_a_firmware_that_takes_nothing(tmp_path: Path, remembers: Path) -> None:
+    node = Node(tmp_path, {"link_type": "ETH"}, count=1, layer="InfiniBand")
+    node.programs.firmware["0000:3b:00.0"] = {"LINK_TYPE_P1": "IB(1)"}
+    node.programs.idle.add("LINK_TYPE")
+    with pytest.raises(RoceError, match="not all was taken: link_type of mlx5_0"):
+        node.run()
+    assert not remembers.exists()
+
+
+def test_programs_are_run_on_a_live_host_only(tmp_path: Path) -> None:
+    node = Node(tmp_path, {"trust": "dscp"}, count=1)
+    with pytest.raises(RoceError) as caught:
+        node.run(live=False)
+    assert str(caught.value) == (
+        f"/usr/bin/mlnx_qos is run on a live host only, and {tmp_path} is the root of another one. Nothing was changed"
+    )
+    assert node.programs.calls == []
+
+
+def test_files_are_written_below_another_root(tmp_path: Path) -> None:
+    node = Node(tmp_path, {"mtu": 9000, "rp_filter": 2}, count=1)
+    assert node.run(live=False) == (True, [])
+    assert node.text("sys/class/net/eth0/mtu") == "9000\n"
+    assert node.run(live=False) == (False, [])
+    assert node.programs.calls == []
+
+
+def test_no_link_of_a_root_leads_out_of_it(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    node = Node(root, {"mtu": 9000, "persist": False}, count=1)
+    outside = tmp_path / "outside"
+    outside.write_text("1500\n")
+    (inside := root / "outside").write_text("1500\n")
+    real = (root / "sys/class/net/eth0").resolve() / "mtu"
+    real.unlink()
+    real.symlink_to("../" * 30 + "outside")
+    node.run(live=False)
+    assert (outside.read_text(), inside.read_text()) == ("1500\n", "9000\n")
