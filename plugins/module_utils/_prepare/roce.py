@@ -375,9 +375,15 @@ def _firmware_port(device: Json, port: Json) -> int:
 def _reasons(steps: t.Iterable[Step], files: t.Collection[str]) -> t.List[str]:
     """What is not as wished, one sentence for all targets that are alike."""
     alike: t.Dict[t.Tuple[str, str, str], t.List[str]] = {}
+    cards: t.List[str] = []
     for step in steps:
-        alike.setdefault((step.setting, step.before, step.after), []).append(step.target)
+        if step.setting == "ecn":
+            # sixteen files a card say one thing
+            cards.append(step.target.partition(" ")[0])
+        else:
+            alike.setdefault((step.setting, step.before, step.after), []).append(step.target)
     found = [f"{what} of {_names(targets)} is {now}, wished is {then}" for (what, now, then), targets in alike.items()]
+    found += [f"ecn of {_names(cards)} is not for the wished priorities and no others"] if cards else []
     return found + (["files that keep it over a boot are not as wished"] if files else [])
 
 

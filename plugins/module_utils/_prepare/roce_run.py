@@ -68,6 +68,7 @@ class Host:
         self._wait = wait
         # what a later step has to take back, the newest last
         self._done: t.List[t.Callable[[], object]] = []
+        self._written: t.Set[str] = set()
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
@@ -167,6 +168,7 @@ class Host:
         if before == data:
             return
         self._done.append(lambda: self._put(path, before))
+        self._written.add(path)
         if data is None:
             unlink(here)
             sync_directory(os.path.dirname(here))
@@ -174,12 +176,12 @@ class Host:
             make_directories(os.path.dirname(here))
             replace(here, data, before)
 
-    def _reload(self, paths: t.Collection[str]) -> None:
-        """Has systemd and udev read what changed."""
+    def _reload(self) -> None:
+        """Has systemd and udev read what was written."""
         start = UNITS.partition("*")[0]
-        if self._live and any(path.startswith(start) for path in paths):
+        if self._live and any(path.startswith(start) for path in self._written):
             self._execute(["systemctl", "daemon-reload"])
-        if self._live and RULES in paths:
+        if self._live and RULES in self._written:
             self._execute(["udevadm", "control", "--reload"])
 
     # --- the whole -------------------------------------------------------------------------------------------------
@@ -196,13 +198,13 @@ class Host:
                 self._prove(before)
             for path, data in plan.files.items():
                 self._put(path, data)
-            self._reload(plan.files)
+            self._reload()
             if plan.noted and self._live:
                 self._remember(plan.noted)
             return self.facts(), [*plan.pending, *later]
         except (OSError, FabricError) as exc:
             said = f"{exc.filename}: {exc.strerror}" if isinstance(exc, OSError) else str(exc)
-            raise RoceError(". ".join([said, *self._restore(plan)])) from exc
+            raise RoceError(". ".join([said, *self._restore()])) from exc
 
     def _remember(self, noted: t.Mapping[str, str]) -> None:
         boot = self._tree().text("/proc/sys/kernel/random/boot_id")
@@ -225,7 +227,7 @@ class Host:
             words = [f"{step.setting} of {step.target} is {step.before}" for step in steps[:5]]
             raise RoceError(f"not all was taken: {', '.join(words)}, and the program or the driver reported no error")
 
-    def _restore(self, plan: Plan) -> t.List[str]:
+    def _restore(self) -> t.List[str]:
         """Takes everything back, the newest first: what the message says of it."""
         if not self._done:
             return ["Nothing was changed"]
@@ -236,8 +238,8 @@ class Host:
             except (OSError, FabricError) as exc:
                 failed.append(f"{exc.filename}: {exc.strerror}" if isinstance(exc, OSError) else str(exc))
         self._done.clear()
-        with contextlib.suppress(FabricError):
-            self._reload(plan.files)
+        with contextlib.suppress(OSError, FabricError):
+            self._reload()
         if failed:
             return [f"What it was before could not be put back in full: {'; '.join(failed)}"]
         return ["What it was before was put back"]

@@ -411,6 +411,11 @@ def test_needs_of_a_host() -> None:
     }
 
 
+def test_many_files_that_say_one_thing_are_one_reason() -> None:
+    needs = roce_needs(facts_of_host(rails()), {"ecn": {"priorities": [3]}, "persist": False}, ETHERNET)
+    assert needs["reasons"] == ["ecn of eth0, eth1 is not for the wished priorities and no others"]
+
+
 def test_a_link_type_is_needed_until_it_waits_for_a_boot() -> None:
     machine = rails(1, layer="InfiniBand")
     wish = {"link_type": "ETH", "mtu": 9000}

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -106,7 +105,6 @@ def test_only_what_differs_is_written_and_what_is_ours_goes() -> None:
     assert changed_files({"/a": None}, {"/a": b"1"}) == {"/a": b"1"}
 
 
-@pytest.mark.skipif(shutil.which("systemd-tmpfiles") is None, reason="systemd-tmpfiles is not installed")
 def test_systemd_writes_the_values(tmp_path: Path) -> None:
     """The very file, with sysfs below another root: what is there gets its value, what is not is passed over."""
     text = files(ALL)[VALUES]

@@ -180,6 +180,7 @@ def test_a_port_that_is_lost_puts_all_back(node: Node, option: str) -> None:
     assert node.text("sys/class/net/eth0/mtu") == "1500\n"
     assert node.text("proc/sys/net/ipv4/conf/eth0/rp_filter") == "1\n"
     assert not (node.root / "etc").exists()
+    assert not {call for call in node.programs.calls if "reload" in call}
 
 
 def test_a_port_that_takes_its_time_is_waited_for(node: Node) -> None:
