@@ -55,6 +55,7 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 from ansible.utils.unsafe_proxy import wrap_var
 
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.contract import Pairs
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pairs import build_evidence, evidence_table
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods_evidence import pod_evidence
 
@@ -78,8 +79,8 @@ def rdma_evidence(
             raise AnsibleFilterError(
                 f"fabric.rdma.rdma_evidence expects {name} as a dictionary, found {type(value).__name__}"
             )
-    of_pods = pod_evidence(pod_pairs, pod_results or {}) if pod_pairs else None
-    evidence = build_evidence(dict(pairs), results, of_pods)
+    of_pods = pod_evidence(t.cast(Pairs, pod_pairs), pod_results or {}) if pod_pairs else None
+    evidence = build_evidence(t.cast(Pairs, pairs), results, of_pods)
     tables = {name: "\n".join(evidence_table(group)) for name, group in evidence["groups"].items()}
     # It is kept in a fact, and holds what programs on the nodes printed: older versions of ansible-core would template that.
     return t.cast("t.Dict[str, t.Any]", wrap_var(_own({**evidence, "tables": tables})))

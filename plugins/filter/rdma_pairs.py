@@ -68,11 +68,12 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import Fa
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Port
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import validate_wishes
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.ports import usable_ports
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.contract import Pairs
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pairs import Settings, pair_groups, settings_from
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods_evidence import pair_pods
 
 
-def rdma_pairs(view: t.Any, hosts: t.Any, settings: t.Any = None, plan: t.Any = None) -> t.Dict[str, t.Any]:
+def rdma_pairs(view: t.Any, hosts: t.Any, settings: t.Any = None, plan: t.Any = None) -> Pairs:
     if not isinstance(view, t.Mapping) or not {"groups", "facts"} <= set(view):
         raise AnsibleFilterError("fabric.rdma.rdma_pairs expects the value of fabric.rdma.rdma_view")
     if isinstance(hosts, str) or not isinstance(hosts, t.Sequence):

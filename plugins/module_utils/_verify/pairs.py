@@ -23,8 +23,24 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.text import (
     table,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Port
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.contract import (
+    Endpoint,
+    Evidence,
+    Floor,
+    Found,
+    Job,
+    JobTest,
+    Measurement,
+    Pair,
+    Pairs,
+    PlannedTest,
+    Proof,
+    Untested,
+)
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import (
     PROGRAMS,
+    Latency,
+    Side,
     explain,
     explain_senseless,
     figure_of,
@@ -47,8 +63,10 @@ __all__ = [
 ]
 
 Json = t.Dict[str, t.Any]
-Pair = t.Tuple[str, str]
+Hosts = t.Tuple[str, str]
 
+# Each side, and the other one.
+_ROLES: t.Tuple[t.Tuple[Side, Side], ...] = (("client", "server"), ("server", "client"))
 _TOPOLOGIES = ("pairs", "ring", "full")
 
 
@@ -126,7 +144,7 @@ class End:
     software: bool
     fabric: str
 
-    def facts(self) -> Json:
+    def facts(self) -> Endpoint:
         return {
             "host": self.host,
             "device": self.device,
@@ -187,10 +205,10 @@ def _end(host: str, facts: Json, wanted: Port) -> t.Union[End, str]:
 
 def _ends(
     hosts: t.Sequence[str], facts: t.Mapping[str, Json], wanted: t.Mapping[str, t.Sequence[Port]]
-) -> t.Tuple[t.Dict[str, t.List[End]], t.List[Json]]:
-    """Ends by host, and the wanted ports that cannot be measured: {host, device, port, reason, defect}."""
+) -> t.Tuple[t.Dict[str, t.List[End]], t.List[Untested]]:
+    """Ends by host, and the wanted ports that cannot be measured."""
     found: t.Dict[str, t.List[End]] = {}
-    untested: t.List[Json] = []
+    untested: t.List[Untested] = []
     for host in hosts:
         for row in wanted.get(host, []):
             end = _end(host, facts[host], row)
@@ -208,7 +226,7 @@ def _ends(
     return found, untested
 
 
-def not_measured(host: str, device: t.Optional[str], port: t.Any, reason: str, defect: bool) -> Json:
+def not_measured(host: str, device: t.Optional[str], port: t.Optional[int], reason: str, defect: bool) -> Untested:
     """A row of what was not measured."""
     return {"host": host, "device": device, "port": port, "reason": reason, "defect": defect}
 
@@ -230,7 +248,7 @@ def _rails(client: t.Sequence[End], server: t.Sequence[End]) -> t.List[t.Tuple[E
 # --- rounds -----------------------------------------------------------------------------------------------------------
 
 
-def schedule(hosts: t.Sequence[str], topology: str = "pairs") -> t.List[t.List[Pair]]:
+def schedule(hosts: t.Sequence[str], topology: str = "pairs") -> t.List[t.List[Hosts]]:
     """Rounds of (client, server) without a common host; every host takes part when there are two or more.
 
     pairs: each host once, one host of an odd number a second time; full: every two hosts once (circle method);
@@ -261,9 +279,9 @@ def schedule(hosts: t.Sequence[str], topology: str = "pairs") -> t.List[t.List[P
     return rounds
 
 
-def _merge(rounds: t.Sequence[t.Sequence[t.Tuple[Pair, Json]]]) -> t.List[t.Dict[Pair, Json]]:
+def _merge(rounds: t.Sequence[t.Sequence[t.Tuple[Hosts, Pair]]]) -> t.List[t.Dict[Hosts, Pair]]:
     """The rounds of all groups and fabrics as one sequence, no host twice in a round."""
-    merged: t.List[t.Tuple[t.Set[str], t.Dict[Pair, Json]]] = []
+    merged: t.List[t.Tuple[t.Set[str], t.Dict[Hosts, Pair]]] = []
     for one in rounds:
         for pair, content in one:
             for used, pairs in merged:
@@ -279,7 +297,7 @@ def _merge(rounds: t.Sequence[t.Sequence[t.Tuple[Pair, Json]]]) -> t.List[t.Dict
     return [pairs for _used, pairs in merged]
 
 
-def floor(test: str, client: End, server: End, settings: Settings) -> t.Tuple[Json, str]:
+def floor(test: str, client: End, server: End, settings: Settings) -> t.Tuple[Floor, str]:
     """The bound for a test between two ends, and where it comes from in words."""
     software = client.software or server.software
     if kind_of(test) == "latency":
@@ -303,8 +321,8 @@ def floor(test: str, client: End, server: End, settings: Settings) -> t.Tuple[Js
     )
 
 
-def _tests(rails: t.Sequence[t.Tuple[End, End]], settings: Settings) -> t.List[Json]:
-    tests = []
+def _tests(rails: t.Sequence[t.Tuple[End, End]], settings: Settings) -> t.List[PlannedTest]:
+    tests: t.List[PlannedTest] = []
     for client, server in rails:
         for name in settings.tests:
             latency = kind_of(name) == "latency"
@@ -331,14 +349,10 @@ def pair_groups(
     facts: t.Mapping[str, Json],
     wanted: t.Mapping[str, t.Sequence[Port]],
     settings: Settings,
-) -> Json:
-    """{rounds: [[{group, client, server, tests}]], untested: {group: [...]}, jobs: {host: [job or None for each round]}}.
-
-    groups: hosts by group; wanted: usable ports by host, as the plan has them. A job is what one host does in one round:
-    {role, peer, deadline, tests: [{test, device, port, gid_index, message_bytes, iterations, qps, address}]}.
-    """
-    rounds: t.List[t.List[t.Tuple[Pair, Json]]] = []
-    untested: t.Dict[str, t.List[Json]] = {}
+) -> Pairs:
+    """Who measures against whom. groups: hosts by group; wanted: usable ports by host, as the plan has them."""
+    rounds: t.List[t.List[t.Tuple[Hosts, Pair]]] = []
+    untested: t.Dict[str, t.List[Untested]] = {}
     for group in sorted(groups):
         hosts = sorted(groups[group], key=natural_key)
         ends, untested[group] = _ends(hosts, facts, wanted)
@@ -377,7 +391,7 @@ def pair_groups(
     return {"rounds": merged, "untested": untested, "jobs": _jobs(merged, settings)}
 
 
-def _deadline(pairs: t.Sequence[Json], settings: Settings) -> int:
+def _deadline(pairs: t.Sequence[Pair], settings: Settings) -> int:
     """Seconds after which the servers of a round are surely of no use any more.
 
     All servers of a round start before its first client does, and the clients run `forks` at a time: the last one's turn
@@ -388,13 +402,13 @@ def _deadline(pairs: t.Sequence[Json], settings: Settings) -> int:
     return batches * (settings.timeout * (2 * longest + 1) + 120)
 
 
-def _jobs(rounds: t.Sequence[t.Sequence[Json]], settings: Settings) -> t.Dict[str, t.List[t.Optional[Json]]]:
-    jobs: t.Dict[str, t.List[t.Optional[Json]]] = {}
+def _jobs(rounds: t.Sequence[t.Sequence[Pair]], settings: Settings) -> t.Dict[str, t.List[t.Optional[Job]]]:
+    jobs: t.Dict[str, t.List[t.Optional[Job]]] = {}
     for index, pairs in enumerate(rounds):
         deadline = _deadline(pairs, settings)
         for pair in pairs:
-            for role, other in (("client", "server"), ("server", "client")):
-                tests = [
+            for role, other in _ROLES:
+                tests: t.List[JobTest] = [
                     {
                         "test": test["test"],
                         "device": test[role]["device"],
@@ -415,53 +429,54 @@ def _jobs(rounds: t.Sequence[t.Sequence[Json]], settings: Settings) -> t.Dict[st
 # --- evidence ---------------------------------------------------------------------------------------------------------
 
 
-def judged(test: Json, result: Json, served: Json) -> Json:
+def judged(test: PlannedTest, result: Json, served: Json) -> Measurement:
     """One test of the evidence. result: of the client, served: of the server; {} when there is none.
 
     Both are data from a node: a missing or strange value is an error of the test, never one of this function.
     """
-    entry: Json = {
+    output = str(result.get("output") or "")
+    found = measured(test["test"], output)
+    entry: Measurement = {
         "level": "hosts",
         "test": test["test"],
-        "client": dict(test["client"]),
+        "client": {**test["client"]},
         "server": {**test["server"], "address": test["server"]["address"] or _plain(result.get("address"))},
         "message_bytes": test["message_bytes"],
         "iterations": test["iterations"],
         "qps": test["qps"],
-        "mtu_bytes": None,
-        "bandwidth_gbps": None,
-        "message_rate_mpps": None,
-        "latency_us": None,
+        "mtu_bytes": found["mtu_bytes"],
+        "bandwidth_gbps": found["bandwidth_gbps"],
+        "message_rate_mpps": found["message_rate_mpps"],
+        "latency_us": found["latency_us"],
         "floor": test["floor"],
         "verdict": "error",
         "message": "",
         "remedy": None,
     }
-    output = str(result.get("output") or "")
-    found = measured(test["test"], output)
-    for key in ("mtu_bytes", "bandwidth_gbps", "message_rate_mpps", "latency_us"):
-        entry[key] = found[key]
     if result.get("status") == 0 and found["senseless"]:
         problem = explain_senseless(found["senseless"])
         return {**entry, "message": problem.cause, "remedy": problem.remedy}
-    if result.get("status") != 0 or not (found["bandwidth_gbps"] or found["latency_us"]):
-        return {**entry, **_error(result, served, output)}
-    if found["bandwidth_gbps"]:
-        verdict = judge_bandwidth(found["bandwidth_gbps"]["average"], test["floor"]["min_gbps"], test["floor_reason"])
+    bandwidth, latency = found["bandwidth_gbps"], found["latency_us"]
+    if result.get("status") == 0 and bandwidth:
+        verdict = judge_bandwidth(bandwidth["average"], test["floor"]["min_gbps"], test["floor_reason"])
+    elif result.get("status") == 0 and latency:
+        verdict = judge_latency(_typical(latency), test["floor"]["max_us"], test["floor_reason"])
     else:
-        verdict = judge_latency(_typical(found["latency_us"]), test["floor"]["max_us"], test["floor_reason"])
+        message, remedy = _error(result, served, output)
+        return {**entry, "message": message, "remedy": remedy}
     return {**entry, "verdict": verdict.verdict, "message": verdict.message, "remedy": verdict.remedy}
 
 
-def _typical(latency: Json) -> float:
+def _typical(latency: Latency) -> float:
     return float(latency["average"] if latency["typical"] is None else latency["typical"])
 
 
-def _error(result: Json, served: Json, output: str) -> Json:
+def _error(result: Json, served: Json, output: str) -> t.Tuple[str, t.Optional[str]]:
+    """Why a test gave no figure, and what to do."""
     status = result.get("status")
     given = result.get("problem") or served.get("problem")
     if isinstance(given, t.Mapping) and status is None:
-        return {"message": str(given.get("cause")), "remedy": _plain(given.get("remedy"))}
+        return str(given.get("cause")), _plain(given.get("remedy"))
     # The client knew only its own side; the cause is often in what the server said.
     other = str(served.get("output") or "")
     seconds = _sensible(result.get("timeout"))
@@ -473,7 +488,7 @@ def _error(result: Json, served: Json, output: str) -> Json:
         problem = explain(output, other, t.cast("int", status) if known else None)
     side = "" if problem.side == "client" else "the server says: "
     said = f" ({problem.line})" if problem.line and problem.line not in problem.cause else ""
-    return {"message": side + problem.cause + said, "remedy": problem.remedy}
+    return side + problem.cause + said, problem.remedy
 
 
 def _part(value: t.Any, key: str, index: int) -> Json:
@@ -484,19 +499,19 @@ def _part(value: t.Any, key: str, index: int) -> Json:
 
 
 def build_evidence(
-    plan: Json, results: t.Mapping[str, t.Any], of_pods: t.Optional[t.Mapping[str, Json]] = None
-) -> Json:
-    """{groups: {group: evidence}, failures: [sentence], expected: [hosts that were to be measured]}.
+    plan: Pairs, results: t.Mapping[str, t.Any], of_pods: t.Optional[t.Mapping[str, Found]] = None
+) -> Proof:
+    """What the measurements prove.
 
     plan: from pair_groups(); results: {host: [{round, server, client, stop} as the module perftest returned them]}.
-    of_pods: {group: {tests, untested}} of what was measured between Pods (pods.py).
+    of_pods: what was measured between Pods, by group.
     """
     by_round: t.Dict[t.Tuple[str, int], Json] = {}
     for host, rounds in results.items():
         for one in rounds if isinstance(rounds, (list, tuple)) else []:
             if isinstance(one, t.Mapping) and isinstance(one.get("round"), int):
                 by_round[(str(host), one["round"])] = dict(one)
-    groups: t.Dict[str, Json] = {
+    groups: t.Dict[str, Evidence] = {
         group: {"schema": 1, "group": group, "tests": [], "untested": rows} for group, rows in plan["untested"].items()
     }
     for number, pairs in enumerate(plan["rounds"]):
@@ -515,7 +530,7 @@ def build_evidence(
                     result = {"problem": _absent(pair, ours, theirs, served)}
                 groups[pair["group"]]["tests"].append(judged(test, result, served))
     for group, found in (of_pods or {}).items():
-        own = groups.setdefault(group, {"schema": 1, "group": group, "tests": [], "untested": []})
+        own = groups.setdefault(group, Evidence(schema=1, group=group, tests=[], untested=[]))
         own["tests"] += found["tests"]
         own["untested"] += [row for row in found["untested"] if row not in own["untested"]]
     failures = []
@@ -530,7 +545,7 @@ def build_evidence(
     return {"groups": groups, "failures": failures, "expected": list(plan.get("expected", []))}
 
 
-def _absent(pair: Json, ours: Json, theirs: Json, served: Json) -> t.Optional[Json]:
+def _absent(pair: Pair, ours: Json, theirs: Json, served: Json) -> t.Optional[Json]:
     """Why a client has no result at all."""
     if isinstance(served.get("problem"), t.Mapping):
         return dict(served["problem"])
@@ -549,7 +564,7 @@ def _absent(pair: Json, ours: Json, theirs: Json, served: Json) -> t.Optional[Js
     return {"cause": "nothing was measured", "remedy": "see the messages of this run"}
 
 
-def _order(entry: Json) -> t.Tuple[t.Any, ...]:
+def _order(entry: Measurement) -> t.Tuple[t.Any, ...]:
     return (
         entry["level"],
         natural_key(entry["client"]["host"]),
@@ -562,7 +577,7 @@ def _order(entry: Json) -> t.Tuple[t.Any, ...]:
     )
 
 
-def _sentence(group: str, entry: Json) -> str:
+def _sentence(group: str, entry: Measurement) -> str:
     ends = [f"{entry[side]['host']} {entry[side]['device']}" for side in ("client", "server")]
     remedy = f". Remedy: {entry['remedy']}" if entry["remedy"] else ""
     # Names and messages come from nodes and end on a terminal.
@@ -576,38 +591,41 @@ _MAX_PASSED = 40
 _MAX_FAILED = 100
 
 
-def _cells(entry: Json, domain: str) -> t.Tuple[str, ...]:
-    if entry["bandwidth_gbps"]:
-        figure = f"{figure_of(entry['bandwidth_gbps']['average'])} Gb/s"
-    elif entry["latency_us"]:
-        figure = f"{figure_of(_typical(entry['latency_us']))} us"
-    else:
-        figure = "-"
+def _cells(entry: Measurement, domain: str) -> t.Tuple[str, ...]:
+    figure = _figure(entry)
     ends = [
         f"{short(str(entry[side]['host']), domain)} {entry[side]['device']}:{entry[side]['port']}"
         for side in ("client", "server")
     ]
     verdict = entry["verdict"] if entry["verdict"] == "pass" else entry["verdict"].upper()
-    return (verdict, _what_test(entry), figure, _limit(entry), *ends)
+    shown = "-" if figure is None else f"{figure_of(figure)} {_unit(entry)}"
+    return (verdict, _what_test(entry), shown, _limit(entry), *ends)
 
 
-def _what_test(entry: Json) -> str:
+def _figure(entry: Measurement) -> t.Optional[float]:
+    """What a test is judged by."""
+    bandwidth, latency = entry["bandwidth_gbps"], entry["latency_us"]
+    return bandwidth["average"] if bandwidth else _typical(latency) if latency else None
+
+
+def _unit(entry: Measurement) -> str:
+    return "Gb/s" if entry["bandwidth_gbps"] else "us"
+
+
+def _what_test(entry: Measurement) -> str:
     return f"{entry['test']} (Pods)" if entry["level"] == "pods" else str(entry["test"])
 
 
-def _limit(entry: Json) -> str:
+def _limit(entry: Measurement) -> str:
     bound = entry["floor"]
     return f">= {figure_of(bound['min_gbps'])}" if "min_gbps" in bound else f"<= {figure_of(bound['max_us'])}"
 
 
-def _many(entries: t.Sequence[Json]) -> t.Tuple[str, ...]:
+def _many(entries: t.Sequence[Measurement]) -> t.Tuple[str, ...]:
     """One row for many tests of one kind and limit that passed: the span of their figures."""
     first = entries[0]
-    bandwidth = bool(first["bandwidth_gbps"])
-    figures = sorted(
-        entry["bandwidth_gbps"]["average"] if bandwidth else _typical(entry["latency_us"]) for entry in entries
-    )
-    span = "%s to %s %s" % (figure_of(figures[0]), figure_of(figures[-1]), "Gb/s" if bandwidth else "us")
+    figures = [figure for figure in map(_figure, entries) if figure is not None]
+    span = f"{figure_of(min(figures))} to {figure_of(max(figures))} {_unit(first)}"
     hosts = {side: {str(entry[side]["host"]) for entry in entries} for side in ("client", "server")}
     return (
         "pass",
@@ -619,7 +637,7 @@ def _many(entries: t.Sequence[Json]) -> t.Tuple[str, ...]:
     )
 
 
-def evidence_table(evidence: Json) -> t.List[str]:
+def evidence_table(evidence: Evidence) -> t.List[str]:
     """The evidence of a group as lines of at most 100 columns: a row a test, and what was not measured.
 
     What did not pass comes first. Many tests that passed share a row; all of them are in the evidence itself.
@@ -634,7 +652,7 @@ def evidence_table(evidence: Json) -> t.List[str]:
     if len(passed) <= _MAX_PASSED:
         rows += [_cells(entry, domain) for entry in passed]
     else:
-        kinds: t.Dict[t.Tuple[str, str], t.List[Json]] = {}
+        kinds: t.Dict[t.Tuple[str, str], t.List[Measurement]] = {}
         for entry in passed:
             kinds.setdefault((_what_test(entry), _limit(entry)), []).append(entry)
         rows += [_many(kinds[kind]) for kind in sorted(kinds)]
@@ -652,5 +670,5 @@ def evidence_table(evidence: Json) -> t.List[str]:
     return lines or ["nothing was measured"]
 
 
-def _what(row: Json) -> str:
+def _what(row: Untested) -> str:
     return "-" if row["device"] is None else f"{row['device']}:{row['port']}"

@@ -19,9 +19,12 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import Wi
 
 __all__ = [
     "PROGRAMS",
+    "Bandwidth",
     "BandwidthRow",
+    "Latency",
     "LatencyRow",
     "Report",
+    "Side",
     "command_line",
     "explain",
     "explain_senseless",
@@ -34,6 +37,8 @@ __all__ = [
     "parse",
     "timed_out",
 ]
+
+Side = t.Literal["client", "server"]
 
 PROGRAMS = ("ib_write_bw", "ib_write_lat", "ib_read_bw", "ib_read_lat", "ib_send_bw", "ib_send_lat")
 
@@ -118,6 +123,38 @@ class Report:
         return tuple(row for row in self.rows if isinstance(row, LatencyRow))
 
 
+class Bandwidth(t.TypedDict):
+    """Gb/s. peak None: it was not measured."""
+
+    peak: t.Optional[float]
+    average: float
+
+
+class Latency(t.TypedDict):
+    """Microseconds, one way. None: the program does not print it."""
+
+    min: t.Optional[float]
+    max: t.Optional[float]
+    typical: t.Optional[float]
+    average: float
+    stdev: t.Optional[float]
+    p99: t.Optional[float]
+    p999: t.Optional[float]
+
+
+class Measured(t.TypedDict):
+    """The last row of an output: nulls where there is none, or where its figures cannot be (senseless: those, as printed)."""
+
+    test: str
+    senseless: t.Optional[str]
+    mtu_bytes: t.Optional[int]
+    message_bytes: t.Optional[int]
+    iterations: t.Optional[int]
+    bandwidth_gbps: t.Optional[Bandwidth]
+    message_rate_mpps: t.Optional[float]
+    latency_us: t.Optional[Latency]
+
+
 @dataclass(frozen=True)
 class Problem:
     """Why a test gave no numbers. side: client | server; line: what the program said, '' when it said nothing."""
@@ -132,7 +169,7 @@ class Problem:
 class Verdict:
     """verdict: pass | fail; message: the numbers in words; remedy: what to look at, None when it passed."""
 
-    verdict: str
+    verdict: t.Literal["pass", "fail"]
     message: str
     remedy: t.Optional[str]
 
@@ -372,16 +409,15 @@ def _test(text: str) -> t.Tuple[t.Optional[str], t.Optional[str]]:
     return (named.group(), kind_of(named.group())) if named else (None, None)
 
 
-def measured(test: str, text: str) -> t.Dict[str, t.Any]:
+def measured(test: str, text: str) -> Measured:
     """The last row of an output as plain values: what perftest found at the largest size. Nulls where there is none.
 
     A machine without time for its clock prints figures that cannot be (inf, nan, 0, negative, more than any port carries). None of
     such a row is taken; they are in `senseless` then, as printed, which is null otherwise.
-    {test, senseless, mtu_bytes, message_bytes, iterations, bandwidth_gbps: {peak, average}, message_rate_mpps, latency_us: {min, ...}}
     """
     report = parse(text)
     rows: t.Sequence[Row] = report.latency if kind_of(test) == "latency" else report.bandwidth
-    values: t.Dict[str, t.Any] = {
+    values: Measured = {
         "test": test,
         "senseless": None,
         "mtu_bytes": report.mtu_bytes,
@@ -395,7 +431,7 @@ def measured(test: str, text: str) -> t.Dict[str, t.Any]:
         row = rows[-1]
         if row.senseless:
             return {**values, "senseless": row.senseless}
-        values.update(message_bytes=row.message_bytes, iterations=row.iterations)
+        values["message_bytes"], values["iterations"] = row.message_bytes, row.iterations
         if isinstance(row, BandwidthRow):
             peak = row.peak_gbps
             values["bandwidth_gbps"] = {

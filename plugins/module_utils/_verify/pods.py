@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.text import printable
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import command_line, measured
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import Side, command_line, measured
 
 __all__ = [
     "SCRIPT",
@@ -42,7 +42,7 @@ Json = t.Dict[str, t.Any]
 
 # At the beginning of a line that the script prints about itself.
 _MARK = "@fabric.rdma"
-SIDES = ("client", "server")
+SIDES: t.Tuple[Side, ...] = ("client", "server")
 # More of an output says nothing (perftest_run.py).
 _MAX_OUTPUT = 64 * 1024
 _MAX_FILES = 1000

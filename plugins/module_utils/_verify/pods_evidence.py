@@ -8,12 +8,23 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Port
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.contract import (
+    Exposed,
+    Found,
+    Given,
+    Measurement,
+    Memlock,
+    Pair,
+    Pairs,
+    Untested,
+)
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pairs import (
     Settings,
     judged,
     not_measured,
     pair_groups,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import Side
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import SIDES, limit_of
 
 __all__ = ["pair_pods", "pod_evidence"]
@@ -24,16 +35,20 @@ Json = t.Dict[str, t.Any]
 # --- who measures -----------------------------------------------------------------------------------------------------
 
 
-def _exposed(entry: t.Mapping[str, t.Any]) -> t.Dict[str, Json]:
-    """{host: {resources, devices}}: what a Pod there gets, by the plan of a group, when it asks for one of each resource."""
-    found: t.Dict[str, Json] = {}
+def _exposed(entry: t.Mapping[str, t.Any]) -> t.Dict[str, Exposed]:
+    """By host, by the plan of a group."""
+    found: t.Dict[str, t.Tuple[t.Set[str], t.Set[str]]] = {}
     for each in entry.get("classes") or ():
         for host, matches in each["matches"].items():
-            own = found.setdefault(str(host), {"resources": set(), "devices": set()})
+            resources, devices = found.setdefault(str(host), (set(), set()))
             for match in matches:
-                own["resources"].add(str(match.get("resource") or entry["resource"]))
-                own["devices"].add(str(match["device"]))
-    return {host: {key: sorted(own[key]) for key in own} for host, own in found.items() if own["devices"]}
+                resources.add(str(match.get("resource") or entry["resource"]))
+                devices.add(str(match["device"]))
+    return {
+        host: {"resources": sorted(resources), "devices": sorted(devices)}
+        for host, (resources, devices) in found.items()
+        if devices
+    }
 
 
 def pair_pods(
@@ -42,15 +57,15 @@ def pair_pods(
     wanted: t.Mapping[str, t.Sequence[Port]],
     plan: t.Mapping[str, t.Any],
     settings: Settings,
-) -> Json:
-    """As pair_groups(), of ports that Pods get; each pair has pods: {client: {resources, devices}, server: {...}}.
+) -> Pairs:
+    """As pair_groups(), of ports that Pods get; each pair has pods.
 
     groups: {hosts, resource} by group; plan: groups by name, as the planner has them. A host that has a resource and gives its Pods
     nothing is a defect, one without a resource is not.
     """
-    exposed: t.Dict[str, Json] = {}
+    exposed: t.Dict[str, Exposed] = {}
     members: t.Dict[str, t.List[str]] = {}
-    left: t.Dict[str, t.List[Json]] = {}
+    left: t.Dict[str, t.List[Untested]] = {}
     for name, group in groups.items():
         own = _exposed((plan.get("groups") or {}).get(name) or {})
         exposed.update(own)
@@ -79,13 +94,24 @@ def pair_pods(
 
 # --- what it proves ---------------------------------------------------------------------------------------------------
 
+
+class _End(t.TypedDict):
+    """What a Pod was given, by its own words. None: it did not say. results and problem: as the module returned them."""
+
+    user: t.Optional[int]
+    memlock: Memlock
+    files: t.List[str]
+    results: t.Any
+    problem: t.Any
+
+
 _LIFT = (
     "lift the limit of locked memory of containers on this node (the role containerd_memlock does, rdma_memlock), and restart what "
     "has started before"
 )
 
 
-def _defects(pair: Json, ends: t.Mapping[str, Json]) -> t.Iterator[t.Tuple[str, str]]:
+def _defects(pair: Pair, ends: t.Mapping[Side, _End]) -> t.Iterator[t.Tuple[str, str]]:
     """(what is wrong with what Pods were given, what to do). Nothing is said of a Pod that has printed nothing."""
     for side in SIDES:
         host, end = pair[side], ends[side]
@@ -106,7 +132,7 @@ def _defects(pair: Json, ends: t.Mapping[str, Json]) -> t.Iterator[t.Tuple[str, 
             )
 
 
-def _silent(pair: Json, ends: t.Mapping[str, Json]) -> t.Iterator[t.Tuple[str, str]]:
+def _silent(pair: Pair, ends: t.Mapping[Side, _End]) -> t.Iterator[t.Tuple[str, str]]:
     """The same of Pods that measured, and did not tell what they were given."""
     for side in SIDES:
         if ends[side]["user"] is None or None in ends[side]["memlock"].values():
@@ -118,7 +144,7 @@ def _silent(pair: Json, ends: t.Mapping[str, Json]) -> t.Iterator[t.Tuple[str, s
             )
 
 
-def _end(value: t.Any) -> Json:
+def _end(value: t.Any) -> _End:
     """What a module returned of one Pod, in a form that can be relied on."""
     own = dict(value) if isinstance(value, t.Mapping) else {}
     memlock = own.get("memlock")
@@ -127,7 +153,7 @@ def _end(value: t.Any) -> Json:
     user = own.get("user")
     return {
         "user": user if isinstance(user, int) and not isinstance(user, bool) and user >= 0 else None,
-        "memlock": {key: limit_of(str(limits.get(key))) for key in ("soft", "hard")},
+        "memlock": {"soft": limit_of(str(limits.get("soft"))), "hard": limit_of(str(limits.get("hard")))},
         "files": [name for name in files if isinstance(name, str)] if isinstance(files, (list, tuple)) else [],
         "results": own.get("results"),
         "problem": own.get("problem"),
@@ -139,30 +165,31 @@ def _least(values: t.Iterable[t.Optional[str]]) -> t.Optional[str]:
     return min(known, key=lambda value: float("inf") if value == "unlimited" else int(value)) if known else None
 
 
-def _given(ends: t.Mapping[str, Json], image: str) -> Json:
+def _given(ends: t.Mapping[Side, _End], image: str) -> Given:
     """What Pods of a pair were given: of both, the lower limit."""
     users = [ends[side]["user"] for side in SIDES if ends[side]["user"] is not None]
+    limits = [ends[side]["memlock"] for side in SIDES]
     return {
         "user": users[0] if users else None,
-        "memlock": {key: _least(ends[side]["memlock"][key] for side in SIDES) for key in ("soft", "hard")},
-        "files": {side: ends[side]["files"] for side in SIDES},
+        "memlock": {"soft": _least(own["soft"] for own in limits), "hard": _least(own["hard"] for own in limits)},
+        "files": {"client": ends["client"]["files"], "server": ends["server"]["files"]},
         "image": image,
     }
 
 
-def _of_test(ends: t.Mapping[str, Json], side: str, number: int) -> Json:
+def _of_test(ends: t.Mapping[Side, _End], side: Side, number: int) -> Json:
     results = ends[side]["results"]
     if isinstance(results, (list, tuple)) and number < len(results) and isinstance(results[number], t.Mapping):
         return dict(results[number])
     return {"problem": ends[side]["problem"]}
 
 
-def pod_evidence(plan: t.Mapping[str, t.Any], answer: t.Mapping[str, t.Any]) -> t.Dict[str, Json]:
-    """{group: {tests, untested}}, the entries of which have level pods. plan: of pair_pods(); answer: what the module returned.
+def pod_evidence(plan: Pairs, answer: t.Mapping[str, t.Any]) -> t.Dict[str, Found]:
+    """By group; the measurements have level pods. plan: of pair_pods(); answer: what the module returned.
 
     An answer without results (the module failed) is an error of every pair.
     """
-    groups: t.Dict[str, Json] = {name: {"tests": [], "untested": rows} for name, rows in plan["untested"].items()}
+    groups: t.Dict[str, Found] = {name: {"tests": [], "untested": rows} for name, rows in plan["untested"].items()}
     image = str(answer.get("image") or "")
     results = answer.get("results")
     rounds = results if isinstance(results, (list, tuple)) else []
@@ -190,7 +217,7 @@ def pod_evidence(plan: t.Mapping[str, t.Any], answer: t.Mapping[str, t.Any]) -> 
     return groups
 
 
-def _with(entry: Json, defects: t.Sequence[t.Tuple[str, str]]) -> Json:
+def _with(entry: Measurement, defects: t.Sequence[t.Tuple[str, str]]) -> Measurement:
     """An entry that does not pass when Pods were not given what they are to have."""
     if not defects:
         return entry

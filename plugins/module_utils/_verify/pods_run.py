@@ -213,20 +213,22 @@ class _Round:
             if stage_of(pair.pods["server"]) == "ended" or time.monotonic() - pair.since > _GRACE_SECONDS:
                 self._finish(pair, None, "")
             return
-        side, now = pair.stage, time.monotonic()
-        pod = pair.pods[side]
+        current, now = pair.stage, time.monotonic()
+        pod = pair.pods[current]
         stage = stage_of(pod)
         if stage in ("running", "ended") and pair.started is None:
             pair.started = now
         address = (pod.get("status") or {}).get("podIP")
         if stage == "ended":
-            self._ended(pair, side, pod)
-        elif stage == "running" and side == "server" and address:
+            self._ended(pair, current, pod)
+        elif stage == "running" and current == "server" and address:
             self._begin(pair, "client", str(address))
         else:
             late = self._late(pair, stage, now)
             if late is not None:
-                self._finish(pair, problem_of(pod, self._wish, pod["metadata"]["name"], pair.nodes[side], late), side)
+                self._finish(
+                    pair, problem_of(pod, self._wish, pod["metadata"]["name"], pair.nodes[current], late), current
+                )
 
     def _late(self, pair: _Pair, stage: str, now: float) -> t.Optional[str]:
         """What a Pod did not do in time; empty when it never will, None when there is time left."""

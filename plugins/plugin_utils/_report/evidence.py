@@ -11,6 +11,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.contract import Evidence, Found, Measurement, Untested
 from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import contract_problems
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import (
     Json,
@@ -22,28 +23,34 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import (
     plural,
 )
 
-__all__ = ["of_earlier_runs", "of_this_run", "untested"]
+__all__ = ["Shown", "of_earlier_runs", "of_this_run", "untested"]
 
 
-def of_this_run(documents: t.Any) -> Json:
-    """Evidence by group; documents of the same group are one."""
-    found: Json = {}
+class Shown(Found, total=False):
+    """The evidence of a group as the page shows it. earlier: when it was measured, where that was not in this run."""
+
+    earlier: str
+
+
+def of_this_run(documents: t.Any) -> dict[str, Shown]:
+    """Evidence by group; documents of the same group are one. Nobody relies on their values: the page shows what it can."""
+    found: dict[str, Shown] = {}
     for document in as_maps(documents):
         merged = found.setdefault(str(document.get("group")), {"tests": [], "untested": []})
-        for key in merged:
-            merged[key] += as_maps(document.get(key))
+        merged["tests"] += t.cast("list[Measurement]", as_maps(document.get("tests")))
+        merged["untested"] += t.cast("list[Untested]", as_maps(document.get("untested")))
     return found
 
 
 def of_earlier_runs(
     saved: t.Any, groups: t.Mapping[str, list[str]], current: t.Collection[str]
-) -> tuple[Json, list[Json]]:
+) -> tuple[dict[str, Shown], list[Json]]:
     """Evidence files of earlier runs by group, with their time, for groups that have none of this run; and notes.
 
     saved: [(stat with path and mtime, text of the file)]. One that has not the form of docs/evidence.schema.json is a note, not an
     error: it may be of another version of the collection, or half written.
     """
-    found: Json = {}
+    found: dict[str, Shown] = {}
     notes: list[Json] = []
     strangers: list[str] = []
     for item in as_list(saved):
@@ -55,7 +62,7 @@ def of_earlier_runs(
             words = f"evidence/{name} is left out, it cannot be read: {exc}; put it right, or measure again"
             notes.append({"state": "warn", "text": clean(words)})
             continue
-        group = str(document.get("group"))
+        group = document["group"]
         if group in current:
             continue
         if group not in groups:
@@ -73,21 +80,19 @@ def of_earlier_runs(
     return found, notes
 
 
-def _document(text: t.Any) -> Json:
-    document: Json = json.loads(str(text))
+def _document(text: t.Any) -> Evidence:
+    document = json.loads(str(text))
     problems = contract_problems("evidence", document)
     if problems:
         raise ValueError("; ".join(problems))
-    return document
+    return t.cast(Evidence, document)
 
 
-def _of_hosts(document: Json, hosts: t.Collection[str]) -> tuple[Json, int]:
+def _of_hosts(document: Evidence, hosts: t.Collection[str]) -> tuple[Shown, int]:
     """What a document says of these hosts, and how many of its measurements are of others."""
-    tests = as_maps(document.get("tests"))
-    kept = [
-        test for test in tests if all(str(as_map(test.get(side)).get("host")) in hosts for side in ("client", "server"))
-    ]
-    rows = [row for row in as_maps(document.get("untested")) if str(row.get("host")) in hosts]
+    tests = document["tests"]
+    kept = [test for test in tests if {test["client"]["host"], test["server"]["host"]} <= set(hosts)]
+    rows = [row for row in document["untested"] if row["host"] in hosts]
     return {"tests": kept, "untested": rows}, len(tests) - len(kept)
 
 
@@ -98,10 +103,10 @@ def _time(seconds: t.Any) -> str:
         return "at an unknown time"
 
 
-def untested(evidence: Json) -> list[Json]:
+def untested(evidence: Shown) -> list[Json]:
     """Ports that were not measured: a defect is a problem, a port without a partner is not."""
     merged: dict[tuple[bool, str, str], list[str]] = {}
-    for row in as_maps(evidence.get("untested")):
+    for row in evidence["untested"]:
         what = "" if row.get("device") is None else f" {row.get('device')} port {row.get('port')}"
         merged.setdefault((bool(row.get("defect")), what, str(row.get("reason"))), []).append(str(row.get("host")))
     items = []

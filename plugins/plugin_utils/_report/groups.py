@@ -9,6 +9,7 @@ import json
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.evidence import Shown
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.measurements import measured_views
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.nodes import Decisions, by_host, node_view
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.problems import problems_of, state_of
@@ -39,13 +40,13 @@ _SELECTOR_WORDS = {
 
 
 def group_view(
-    name: str, anchor: str, hosts: list[str], facts: Json, plan: Json | None, evidence: Json, expected: list[str]
+    name: str, anchor: str, hosts: list[str], facts: Json, plan: Json | None, evidence: Shown, expected: list[str]
 ) -> Json:
     """All that the page and the summary show of a group. expected: hosts that were to be measured in this run."""
     group = plan or {}
     index = by_host(group)
     nodes = [(host, node_view(as_map(facts[host]), Decisions(group, index, host))) for host in hosts if host in facts]
-    measured = measured_views(as_maps(evidence.get("tests")))
+    measured = measured_views(evidence["tests"])
     total, failed = (sum(item[key] for item in measured) for key in ("count", "failed"))
     problems = problems_of(plan, hosts, nodes, evidence, measured, expected)
     return {
@@ -67,7 +68,7 @@ def group_view(
         "measurements": total,
         "between_pods": sum(item["count"] for item in measured if item["level"] == "pods"),
         "failed": failed,
-        "untested": sum(bool(row.get("defect")) for row in as_maps(evidence.get("untested"))),
+        "untested": sum(bool(row.get("defect")) for row in evidence["untested"]),
         "earlier": clean(evidence.get("earlier") or "", 40),
         **_measured_in_words(measured, total, failed),
     }

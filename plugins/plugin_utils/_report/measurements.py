@@ -8,6 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.contract import Measurement
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import (
     MOST,
     Json,
@@ -40,7 +41,7 @@ def _end(side: t.Any) -> str:
     return clean(f"{side.get('host')} {side.get('device')}", 120)
 
 
-def _is_latency(test: Json) -> bool:
+def _is_latency(test: Measurement) -> bool:
     """What a test measures, by its limit, its figures or its name, whichever says it."""
     if "max_us" in as_map(test.get("floor")) or "min_gbps" in as_map(test.get("floor")):
         return "max_us" in as_map(test.get("floor"))
@@ -56,9 +57,9 @@ def _figure(value: t.Any) -> float | None:
     return value if 0 < value < MOST else None
 
 
-def measured_views(tests: list[Json]) -> list[Json]:
+def measured_views(tests: t.Sequence[Measurement]) -> list[Json]:
     """All tests, by their kind: those between Pods before those between hosts, the known ones first."""
-    kinds: dict[tuple[bool, str, bool], list[Json]] = {}
+    kinds: dict[tuple[bool, str, bool], list[Measurement]] = {}
     for test in tests:
         # what does not say it is of hosts, as in evidence of earlier versions
         hosts = test.get("level") != "pods"
@@ -70,7 +71,7 @@ def measured_views(tests: list[Json]) -> list[Json]:
     return [_measured(kinds[kind], *kind[1:], "hosts" if kind[0] else "pods") for kind in order]
 
 
-def _measured(tests: list[Json], name: str, latency: bool, level: str) -> Json:
+def _measured(tests: list[Measurement], name: str, latency: bool, level: str) -> Json:
     """Bars (and a matrix, where there are three hosts or more) of one kind of test. There is at least one."""
     unit = _unit(latency)
     rows = [_row(test, latency) for test in tests]
@@ -100,7 +101,7 @@ def _unit(latency: bool) -> str:
     return "µs" if latency else "Gb/s"
 
 
-def _row(test: Json, latency: bool) -> Json:
+def _row(test: Measurement, latency: bool) -> Json:
     """One test, in words and figures."""
     value = _value(test, latency)
     floor = _figure(as_map(test.get("floor")).get("max_us" if latency else "min_gbps"))
@@ -127,7 +128,7 @@ def _row(test: Json, latency: bool) -> Json:
     }
 
 
-def _value(test: Json, latency: bool) -> float | None:
+def _value(test: Measurement, latency: bool) -> float | None:
     """The figure that a test is judged by."""
     if not latency:
         return _figure(as_map(test.get("bandwidth_gbps")).get("average"))
@@ -180,7 +181,7 @@ def _span(values: list[float], unit: str) -> str:
     return f"{in_figures(values[0])} {unit}" if least == most else f"{least} to {most} {unit}"
 
 
-def _given(tests: list[Json]) -> list[str]:
+def _given(tests: list[Measurement]) -> list[str]:
     """What Pods were given, in a few words; those that were given the same are one."""
     words = set()
     for test in tests:

@@ -15,7 +15,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import outcome_lines
-from ansible_collections.fabric.rdma.plugins.plugin_utils._report.evidence import of_earlier_runs, of_this_run
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.evidence import Shown, of_earlier_runs, of_this_run
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.groups import group_view
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.verdict import verdict_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import (
@@ -93,7 +93,9 @@ def _insist_on_documents(facts: t.Any, plan: t.Any, evidence: t.Any, groups: t.A
             raise ReportError(f"{what}: schema {schema!r} is not known; this version of the collection reads schema 1")
 
 
-def _views(members: dict[str, list[str]], facts: t.Any, plan: t.Any, evidence: Json, expected: t.Any) -> list[Json]:
+def _views(
+    members: dict[str, list[str]], facts: t.Any, plan: t.Any, evidence: dict[str, Shown], expected: t.Any
+) -> list[Json]:
     """The groups, as the page shows them. members: their hosts; evidence: by group."""
     known = {str(host): value for host, value in as_map(facts).items()}
     planned = as_map(as_map(plan).get("groups"))
@@ -108,7 +110,7 @@ def _views(members: dict[str, list[str]], facts: t.Any, plan: t.Any, evidence: J
                 members[name],
                 known,
                 as_map(own) if isinstance(own, t.Mapping) else None,
-                evidence.get(name, {}),
+                evidence.get(name, Shown(tests=[], untested=[])),
                 [host for host in members[name] if host in live],
             )
         )

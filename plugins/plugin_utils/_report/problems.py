@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.text import alike
-from ansible_collections.fabric.rdma.plugins.plugin_utils._report.evidence import untested
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.evidence import Shown, untested
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import (
     WORSE,
     Json,
@@ -28,7 +28,7 @@ def problems_of(
     plan: Json | None,
     hosts: list[str],
     nodes: list[tuple[str, Json]],
-    evidence: Json,
+    evidence: Shown,
     measured: list[Json],
     live: list[str],
 ) -> list[Json]:
@@ -81,7 +81,7 @@ def _of_nodes(nodes: list[tuple[str, Json]], missing: t.Collection[str]) -> list
     return items + [{"state": "warn", "text": note, "hosts": hosts_in_words(by_note[note])} for note in by_note]
 
 
-def _of_measurements(evidence: Json, measured: list[Json], expected: t.Collection[str]) -> list[Json]:
+def _of_measurements(evidence: Shown, measured: list[Json], expected: t.Collection[str]) -> list[Json]:
     """What there is to say of the measurements of a group. expected: hosts that were to be measured in this run."""
     items: list[Json] = []
     earlier = evidence.get("earlier")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The types of a plan and its schema say the same."""
+"""The types of a plan and of evidence, and their schemas, say the same."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import typing as t
 import pytest
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Plan
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.contract import Evidence
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import PROGRAMS
 from ansible_collections.fabric.rdma.tests.unit.contracts import checked, validator
 
 Json = dict[str, t.Any]
@@ -22,6 +24,8 @@ def form(kind: t.Any) -> t.Any:
     if t.is_typeddict(kind):
         hints = t.get_type_hints(kind)
         return {"keys": {key: form(hint) for key, hint in hints.items()}, "required": kind.__required_keys__}
+    if t.get_origin(kind) is t.Literal:
+        return {"one of": t.get_args(kind)}
     if t.get_origin(kind) in (t.Union, types.UnionType):
         return sorted((form(each) for each in t.get_args(kind)), key=str)
     if t.get_origin(kind) is list:
@@ -35,6 +39,8 @@ def described(schema: Json) -> t.Any:
     """A schema in the same way."""
     if "const" in schema:
         return SCALARS[type(schema["const"])]
+    if "enum" in schema:
+        return {"one of": tuple(schema["enum"])}
     if "oneOf" in schema:
         return sorted((described(each) for each in schema["oneOf"]), key=str)
     if isinstance(schema["type"], list):
@@ -47,7 +53,7 @@ def described(schema: Json) -> t.Any:
     return {"values": described(schema["additionalProperties"])} if schema["type"] == "object" else schema["type"]
 
 
-def test_the_types_are_those_of_the_schema() -> None:
+def test_the_types_of_a_plan_are_those_of_its_schema() -> None:
     schema, kind = described(validator("plan").schema), form(Plan)
     # what is written has it always
     kind["required"] |= {"removed", "remove"}
@@ -56,6 +62,13 @@ def test_the_types_are_those_of_the_schema() -> None:
     sriov["keys"]["config"] = [{"values": "any"}, "null"]
     kind["keys"]["groups"]["values"]["keys"]["classes"]["items"]["keys"]["sriov"]["keys"]["config"].sort(key=str)
     sriov["keys"]["config"].sort(key=str)
+    assert kind == schema
+
+
+def test_the_types_of_evidence_are_those_of_its_schema() -> None:
+    schema, kind = described(validator("evidence").schema), form(Evidence)
+    # the names of the programs are a table of ours, and what asks for them is a setting
+    kind["keys"]["tests"]["items"]["keys"]["test"] = {"one of": PROGRAMS}
     assert kind == schema
 
 

@@ -1,0 +1,188 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The form of the evidence, as docs/evidence.schema.json describes it with a word on every key, and of the pairs that it is made from.
+Private. Types only."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import Bandwidth, Latency, Side
+
+__all__ = [
+    "Endpoint",
+    "Evidence",
+    "Exposed",
+    "Floor",
+    "Found",
+    "Given",
+    "Job",
+    "JobTest",
+    "Measurement",
+    "Memlock",
+    "Pair",
+    "Pairs",
+    "PlannedTest",
+    "Proof",
+    "Untested",
+]
+
+
+class Endpoint(t.TypedDict):
+    host: str
+    device: str
+    port: int
+    gid_index: t.Optional[int]
+    address: t.Optional[str]
+
+
+class Floor(t.TypedDict, total=False):
+    """One of both."""
+
+    min_gbps: float
+    max_us: float
+
+
+class Memlock(t.TypedDict):
+    soft: t.Optional[str]
+    hard: t.Optional[str]
+
+
+class _Files(t.TypedDict):
+    client: t.List[str]
+    server: t.List[str]
+
+
+class Given(t.TypedDict):
+    """What Pods were given."""
+
+    user: t.Optional[int]
+    memlock: Memlock
+    files: _Files
+    image: str
+
+
+class _OfLevel(t.TypedDict, total=False):
+    level: t.Literal["hosts", "pods"]
+    pods: Given
+
+
+class Measurement(_OfLevel):
+    """level is in all that is written; files of earlier versions lack it. pods is there where it is pods."""
+
+    test: str
+    client: Endpoint
+    server: Endpoint
+    message_bytes: int
+    iterations: int
+    qps: int
+    mtu_bytes: t.Optional[int]
+    bandwidth_gbps: t.Optional[Bandwidth]
+    message_rate_mpps: t.Optional[float]
+    latency_us: t.Optional[Latency]
+    floor: Floor
+    verdict: t.Literal["pass", "fail", "error"]
+    message: str
+    remedy: t.Optional[str]
+
+
+class Untested(t.TypedDict):
+    host: str
+    device: t.Optional[str]
+    port: t.Optional[int]
+    reason: str
+    defect: bool
+
+
+class Found(t.TypedDict):
+    """What was measured in a group, and what was not."""
+
+    tests: t.List[Measurement]
+    untested: t.List[Untested]
+
+
+class Evidence(Found):
+    """The file of a group."""
+
+    schema: int
+    group: str
+
+
+class Proof(t.TypedDict):
+    """All of a run. failures: a sentence on each test that did not pass; expected: hosts that were to be measured."""
+
+    groups: t.Dict[str, Evidence]
+    failures: t.List[str]
+    expected: t.List[str]
+
+
+# --- what is to be measured -------------------------------------------------------------------------------------------
+
+
+class PlannedTest(t.TypedDict):
+    """floor_reason: where its floor comes from, in words."""
+
+    test: str
+    client: Endpoint
+    server: Endpoint
+    message_bytes: int
+    iterations: int
+    qps: int
+    floor: Floor
+    floor_reason: str
+
+
+class Exposed(t.TypedDict):
+    """What a Pod on a host gets, by the plan, when it asks for one of each resource."""
+
+    resources: t.List[str]
+    devices: t.List[str]
+
+
+class _OfPods(t.TypedDict, total=False):
+    pods: t.Dict[Side, Exposed]
+
+
+class Pair(_OfPods):
+    """Two hosts and their tests. pods: where Pods measure."""
+
+    group: str
+    client: str
+    server: str
+    tests: t.List[PlannedTest]
+
+
+class JobTest(t.TypedDict):
+    test: str
+    device: str
+    port: int
+    gid_index: t.Optional[int]
+    message_bytes: int
+    iterations: int
+    qps: int
+    address: t.Optional[str]
+
+
+class Job(t.TypedDict):
+    """What one host does in one round. deadline: seconds."""
+
+    role: Side
+    peer: str
+    deadline: int
+    tests: t.List[JobTest]
+
+
+class _OfRun(t.TypedDict, total=False):
+    expected: t.List[str]
+
+
+class Pairs(_OfRun):
+    """Rounds of pairs without a common host, what cannot be measured by group, and the job of each host in each round.
+
+    expected: hosts that were to be measured, once the filter rdma_pairs has added them.
+    """
+
+    rounds: t.List[t.List[Pair]]
+    untested: t.Dict[str, t.List[Untested]]
+    jobs: t.Dict[str, t.List[t.Optional[Job]]]
