@@ -104,27 +104,23 @@ blocked:
 """
 
 import os
-import re
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_gate import Asked, gate, parse_overrides
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_gate import (
+    Asked,
+    gate,
+    parse_overrides,
+    verbs_users,
+)
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.networks import ssh_connection
 
 # What a build writes: sources, build directory, modules, initramfs. mlnxofedinstall unpacks to /tmp.
 PLACES = ("/usr", "/var", "/lib/modules", "/boot")
 BOOT_MIB = 300
-
-
-def read(path: str) -> bytes:
-    try:
-        with open(path, "rb") as handle:
-            return handle.read(1 << 20)
-    except OSError:
-        return b""
 
 
 def free_mib(wanted: int, method: str) -> t.Dict[str, t.Tuple[int, int]]:
@@ -139,20 +135,6 @@ def free_mib(wanted: int, method: str) -> t.Dict[str, t.Tuple[int, int]]:
         # the first place on a file system stands for it
         found.setdefault(device, (place, space.f_bavail * space.f_frsize >> 20, need))
     return {place: (free, need) for place, free, need in found.values()}
-
-
-def holders() -> t.List[str]:
-    """Programs with an open verbs or management device."""
-    found = set()
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            targets = [os.readlink(f"/proc/{pid}/fd/{handle}") for handle in os.listdir(f"/proc/{pid}/fd")]
-        except OSError:
-            # it has ended
-            continue
-        if any(re.match(r"/dev/infiniband/(uverbs|umad|issm)", target) for target in targets):
-            found.add("%s (%s)" % (read(f"/proc/{pid}/comm").decode("utf-8", "replace").strip(), pid))
-    return sorted(found)
 
 
 def main() -> None:
@@ -172,16 +154,17 @@ def main() -> None:
     live = os.path.realpath(params["root"]) == "/"
     try:
         overridden = parse_overrides(params["override"])
+        tree = open_tree(params["root"])
         reasons = gate(
-            open_tree(params["root"]),
+            tree,
             Asked(
                 method=params["method"],
                 version=params["version"],
                 activate=params["activate"],
                 drained=params["drained"],
-                ssh=ssh_connection() if live else None,
+                ssh=ssh_connection(tree, os.getpid()) if live else None,
                 free_mib=free_mib(params["min_free_mib"], params["method"]) if live else {},
-                holders=holders() if live and params["activate"] == "reload" else (),
+                holders=verbs_users(tree) if live and params["activate"] == "reload" else (),
             ),
         )
     except FabricError as exc:

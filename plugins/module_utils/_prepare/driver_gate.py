@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Why the driver of a node must not be changed now. Private to the collection.
 
-Answers from files alone, through the same seam as discovery, so that a capture can be asked as well. What needs a system call
-(free space, who is connected, who holds a device) is handed in.
+Answers from files alone, through the same seam as discovery, so that a capture can be asked as well. Free space, which needs a
+system call, is handed in, and so are the SSH connection and the programs: those of a capture are gone.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._prepare.networks impo
     ssh_netdevs,
 )
 
-__all__ = ["Asked", "gate", "parse_overrides"]
+__all__ = ["Asked", "gate", "parse_overrides", "verbs_users"]
 
 # Drivers that a vendor stack replaces, as sysfs names them at a netdev (sub-functions: mlx5_core.sf).
 _DRIVERS = re.compile(r"mlx[45]_(core|en)\b")
@@ -167,6 +167,17 @@ def _kubelet(tree: Tree) -> t.Optional[str]:
             if name in _KUBELETS:
                 return name
     return None
+
+
+def verbs_users(tree: Tree) -> t.List[str]:
+    """Programs with an open verbs or management device."""
+    found = []
+    for pid in filter(str.isdigit, tree.names("/proc")):
+        handles = [f"/proc/{pid}/fd/{handle}" for handle in tree.names(f"/proc/{pid}/fd")]
+        if any(re.match(r"/dev/infiniband/(uverbs|umad|issm)", tree.link_target(handle) or "") for handle in handles):
+            # it may have ended meanwhile
+            found.append(f"{tree.text(f'/proc/{pid}/comm') or 'a program'} ({pid})")
+    return sorted(found)
 
 
 def _secure_boot(tree: Tree) -> t.Optional[str]:

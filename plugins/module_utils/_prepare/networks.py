@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import ipaddress
-import os
 import re
 import typing as t
 
@@ -80,22 +79,13 @@ def ssh_netdevs(tree: Tree, connection: t.Optional[str]) -> t.Set[str]:
     return found
 
 
-def _content(path: str) -> bytes:
-    try:
-        with open(path, "rb") as handle:
-            return handle.read(1 << 20)
-    except OSError:
-        return b""
-
-
-def ssh_connection() -> t.Optional[str]:
-    """SSH_CONNECTION of the nearest ancestor that has it: sudo takes it out of our own environment."""
-    pid = os.getpid()
+def ssh_connection(tree: Tree, pid: int) -> t.Optional[str]:
+    """SSH_CONNECTION of a process, or of its nearest ancestor that has it: sudo takes it out of the environment."""
     for _dummy in range(64):
-        found = re.search(rb"(?:^|\0)SSH_CONNECTION=([^\0]*)", _content(f"/proc/{pid}/environ"))
+        found = re.search(rb"(?:^|\0)SSH_CONNECTION=([^\0]*)", tree.read(f"/proc/{pid}/environ") or b"")
         if found:
             return found.group(1).decode("utf-8", "replace")
-        parent = re.search(rb"^PPid:\s*(\d+)", _content(f"/proc/{pid}/status"), re.MULTILINE)
+        parent = re.search(r"^PPid:\s*(\d+)", tree.text(f"/proc/{pid}/status") or "", re.MULTILINE)
         if not parent or int(parent.group(1)) < 1:
             break
         pid = int(parent.group(1))

@@ -87,7 +87,7 @@ class Host:
     def plan(self, facts: Json) -> Plan:
         tree = self._tree()
         ssh: t.Set[str] = set()
-        for netdev in ssh_netdevs(tree, ssh_connection()) if self._live else ():
+        for netdev in ssh_netdevs(tree, ssh_connection(tree, os.getpid())) if self._live else ():
             ssh |= stack_of(tree, netdev)
         return plan_roce(facts, self._wish, self._want, self._firmware(facts), ssh)
 

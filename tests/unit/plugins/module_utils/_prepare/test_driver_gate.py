@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import ipaddress
+import os
+import subprocess
 from typing import Any
 
 import pytest
@@ -11,10 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Entry, open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.reasons import REASONS
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_gate import Asked, gate, parse_overrides
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.networks import route_netdev, ssh_netdevs
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_gate import (
+    Asked,
+    gate,
+    parse_overrides,
+    verbs_users,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.networks import (
+    route_netdev,
+    ssh_connection,
+    ssh_netdevs,
+)
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, Machine
 
 HEAD = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n"
@@ -187,6 +198,37 @@ def test_route_netdev(address: str, netdev: str | None) -> None:
 )
 def test_ssh_netdevs(connection: str | None, netdevs: set[str]) -> None:
     assert ssh_netdevs(ready().tree(), connection) == netdevs
+
+
+def test_sudo_does_not_hide_the_connection() -> None:
+    machine = Machine()
+    machine.file("/proc/7/environ", "SUDO_USER=admin\0HOME=/root")
+    machine.file("/proc/7/status", "Name:\tpython3\nPPid:\t5\n")
+    machine.file("/proc/5/environ", b"HOME=/home/\xff\0SSH_CONNECTION=192.0.2.9 51000 192.0.2.1 22\0A=b")
+    assert ssh_connection(machine.tree(), 7) == "192.0.2.9 51000 192.0.2.1 22"
+    machine.file("/proc/5/environ", "NOT_SSH_CONNECTION=x")
+    machine.file("/proc/5/status", "Name:\tsshd\nPPid:\t5\n")
+    assert ssh_connection(machine.tree(), 7) is None
+    assert ssh_connection(machine.tree(), 8) is None
+
+
+def test_the_connection_of_a_live_process() -> None:
+    said = "192.0.2.9 51000 192.0.2.1 22"
+    with subprocess.Popen(["sleep", "60"], env={**os.environ, "SSH_CONNECTION": said}) as process:
+        try:
+            assert ssh_connection(open_tree("/"), process.pid) == said
+        finally:
+            process.kill()
+
+
+def test_who_holds_a_device_is_named() -> None:
+    machine = Machine()
+    machine.file("/proc/7/comm", "opensm\n")
+    for pid, device in ((7, "infiniband/umad0"), (8, "null"), (9, "infiniband/rdma_cm"), (10, "infiniband/uverbs0")):
+        machine.entries[f"/proc/{pid}/fd/0"] = Entry("l", target="/dev/null")
+        machine.entries[f"/proc/{pid}/fd/3"] = Entry("l", target=f"/dev/{device}")
+    machine.entries["/proc/driver/fd/3"] = Entry("l", target="/dev/infiniband/uverbs0")
+    assert verbs_users(machine.tree()) == ["a program (10)", "opensm (7)"]
 
 
 @given(st.text(), st.binary(max_size=200), st.binary(max_size=200))
