@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What holds for every module that speaks to an API server: a check predicts and changes nothing, a second run finds nothing to do,
-a difference is shown exactly when something changes, and what is returned is what RETURN describes."""
+a difference is shown exactly when something changes, what is returned is what RETURN describes, and the examples work."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 
 from ansible_collections.fabric.rdma.tests.cluster.test_interrupted import module
 from ansible_collections.fabric.rdma.tests.cluster.test_ownership import request
+from ansible_collections.fabric.rdma.tests.unit.plugins.modules.examples import run_examples
 from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_matrix import differs, insist_on_return
 
 if t.TYPE_CHECKING:
@@ -107,3 +108,32 @@ def test_of_what_is_beside_it(site: Site) -> None:
     changes(site, "rollout_lease", {"namespace": "default", "state": "broken"}, shows=False)
     refused = said(site, "rollout_lease", {"namespace": "default"})
     assert "holder" in refused["msg"]
+
+
+def test_of_the_examples(site: Site) -> None:
+    site.groups = {"ib-a100": site.groups["ib-a100"]}
+    site.nodes()
+    nodes = dict.fromkeys(("a100-1", "a100-2"), "ib-a100")
+    asked = {**request("ib-a100", resource="rdma_a100"), "nodes": nodes, "known": list(nodes), "remove": []}
+    known = {"request": asked, "groups": {"ib-a100": list(nodes)}}
+
+    def call(name: str, arguments: Json) -> Json:
+        """On the cluster of the tests, in namespaces that it has."""
+        given = {key: value for key, value in arguments.items() if key != "kubeconfig"}
+        places = {"nvidia-network-operator": "default", "kube-system": "rdma"}
+        given |= {key: places[given[key]] for key in ("namespace", "place") if key in given}
+        return said(site, name, given)
+
+    run_examples("cluster_access", call)
+    (rolled_out,) = run_examples("rollout", call, **known)
+    assert rolled_out["labels"] == nodes
+    (ready,) = run_examples("rollout_ready", call)
+    assert ready["missing"] == []
+    (departures,) = run_examples("rollout_departures", call, **known)
+    assert departures["strays"] == {}
+    held, again, broken = run_examples("rollout_lease", call, **known)
+    assert (held["changed"], again["changed"], broken["holder"]) == (True, False, None)
+    said(site, "rollout_lease", {"namespace": "default", "state": "broken"})
+    site.kubelets.give_up("a100-1", "rdma/hca_shared_devices_a")
+    (stale,) = run_examples("stale_resources", call)
+    assert stale["removed"] == {"a100-1": ["rdma/hca_shared_devices_a"]}

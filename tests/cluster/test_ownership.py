@@ -13,7 +13,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import rollout_request
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import INVENTORY_LABEL
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.rollout import Rollout
-from ansible_collections.fabric.rdma.tests.unit.contracts import a_class, a_group, a_plan
+from ansible_collections.fabric.rdma.tests.unit.contracts import a_class, a_config, a_group, a_plan
 
 if t.TYPE_CHECKING:
     from conftest import Site
@@ -26,14 +26,11 @@ DAEMON_SET = f"/apis/apps/v1/namespaces/rdma/daemonsets/{NAME}"
 CONFIG_MAP = f"{SPACE}/configmaps/{NAME}"
 
 
-def request(*groups: str, inventory: str = "default", pod_security: bool = True) -> dict[str, t.Any]:
+def request(
+    *groups: str, inventory: str = "default", pod_security: bool = True, resource: str = "r"
+) -> dict[str, t.Any]:
     """What the plan of groups with one class each, and no node, asks of a cluster."""
-    config = {
-        "periodicUpdateInterval": 300,
-        "configList": [
-            {"resourceName": "r", "resourcePrefix": "rdma", "rdmaHcaMax": 63, "selectors": {"vendors": ["15b3"]}}
-        ],
-    }
+    config = a_config(resource, vendors=["15b3"])
     settings = {
         "namespace": "rdma",
         "pod_security": pod_security,

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_matrix import documented
+
 if t.TYPE_CHECKING:
     from conftest import User
 
@@ -174,3 +176,15 @@ def test_what_was_lost_before_its_wave_stops_those_after_it(user: User, tmp_path
     assert others == {"n1", "n2", "n4", "n5"}
     assert hosts == {"n1", "n2"}
     assert "n4 is left as it is: n3, of an earlier wave, failed or was lost before a role changed it." in output
+
+
+def test_the_examples_begin_and_end(user: User, tmp_path: Path) -> None:
+    begin, end = documented("wave_gate", "EXAMPLES")
+    told = {
+        "ansible.builtin.assert": {
+            "that": [f"{task['register']}.at is float and not {task['register']}.changed" for task in (begin, end)]
+        }
+    }
+    (hosts, _none), output = changed(user, tmp_path, play(begin, *change(tmp_path, "ofed", gate=False), end, told))
+    assert hosts == set(HOSTS), output
+    assert output.count("failed=0") == len(HOSTS), output

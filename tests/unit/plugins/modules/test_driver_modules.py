@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES
+from ansible_collections.fabric.rdma.tests.unit.plugins.modules.examples import run_examples
 from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_modules import run
 
 A100 = str(CAPTURES / "ib-a100-1.capture")
@@ -131,3 +132,13 @@ def test_versions_that_cannot_be_put_back_are_named(packages: Path) -> None:
     assert run("driver_packages", **arguments) == {"changed": False, "no_way_back": ["rdma-core 44.0-2"]}
     (packages / "etc/sources.list").write_text("")
     assert run("driver_packages", **arguments)["no_way_back"] == unknown
+
+
+def test_the_examples_of_driver_packages_put_back(packages: Path) -> None:
+    prelude = (
+        "import ansible_collections.fabric.rdma.plugins.module_utils._base.remembered as remembered\n"
+        f"remembered.DRIVER_PACKAGES = {str(packages / 'remembered.json')!r}\n"
+    )
+    opened, restored = run_examples("driver_packages", lambda module, given: run(module, prelude=prelude, **given))
+    assert (opened["found"], restored["found"]) == (False, True)
+    assert (restored["changed"], restored["restored"], restored["left"], restored["complete"]) == (False, [], [], True)

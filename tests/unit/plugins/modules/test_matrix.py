@@ -161,6 +161,16 @@ ELSEWHERE = {
     "stale_resources": "tests/cluster/test_matrix.py",
     "wave_gate": "tests/integration/test_wave_gate.py",
 }
+# Where the examples of these run.
+EXAMPLES_ELSEWHERE = {
+    **dict.fromkeys(ELSEWHERE, "tests/cluster/test_matrix.py"),
+    "containerd_memlock": "tests/unit/plugins/module_utils/_prepare/test_memlock_apply.py",
+    "driver_packages": "tests/unit/plugins/modules/test_driver_modules.py",
+    "lab": "tests/unit/plugins/action/test_lab.py",
+    "perftest": "tests/unit/plugins/modules/test_perftest_module.py",
+    "pod_traffic": "tests/unit/plugins/modules/test_pod_traffic.py",
+    "wave_gate": "tests/integration/test_wave_gate.py",
+}
 each = pytest.mark.parametrize("module", CASES)
 KINDS: dict[str, type | tuple[type, ...]] = {
     "bool": bool,
@@ -223,6 +233,12 @@ def test_every_module_is_somewhere() -> None:
     assert not set(CASES) & set(ELSEWHERE)
     for module, path in ELSEWHERE.items():
         assert re.search(rf"\b{module}\b", (ROOT / path).read_text()), path
+
+
+@pytest.mark.parametrize("module", EXAMPLES_ELSEWHERE)
+def test_the_examples_of_a_module_are_run(module: str) -> None:
+    text = (ROOT / EXAMPLES_ELSEWHERE[module]).read_text()
+    assert re.search(rf'\b(run_examples|documented)\(\s*"{module}"', text)
 
 
 @each

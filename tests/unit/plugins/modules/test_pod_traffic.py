@@ -17,9 +17,15 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.fabric.rdma.molecule.shared.pace import limit
-from ansible_collections.fabric.rdma.tests.unit.machines import ROOT
+from ansible_collections.fabric.rdma.plugins.filter.rdma_pairs import rdma_pairs
+from ansible_collections.fabric.rdma.plugins.filter.rdma_selectors import rdma_selectors
+from ansible_collections.fabric.rdma.plugins.filter.rdma_view import rdma_view
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
+from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, ROOT
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.test_pods import a_log, a_pair, recorded
-from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_matrix import documented, insist_on_return
+from ansible_collections.fabric.rdma.tests.unit.plugins.modules.examples import run_examples
+from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_matrix import insist_on_return
 from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_modules import run
 from ansible_collections.fabric.rdma.tests.unit.pod_cluster import Served, healthy, running
 
@@ -135,7 +141,27 @@ def test_no_pod_is_left_after_a_signal(number: signal.Signals, tmp_path: Path) -
         assert not cluster.pods
 
 
-def test_the_example_is_of_options_that_there_are() -> None:
-    options = set(documented("pod_traffic", "DOCUMENTATION")["options"])
-    for task in documented("pod_traffic", "EXAMPLES"):
-        assert set(task.get("fabric.rdma.pod_traffic", {})) <= options
+def test_the_examples_measure(tmp_path: Path) -> None:
+    hosts = ["ib-a100-1", "ib-a100-2"]
+    facts = {host: gather(open_tree(str(CAPTURES / f"{host}.capture"))) for host in hosts}
+    known = {
+        "hostvars": {
+            host: {"ansible_facts": {"rdma": facts[host]}, "rdma_resource": {"name": "rdma_a100"}} for host in hosts
+        },
+        "groups": {"ib-a100": hosts},
+        "rdma_groups": ["ib-a100"],
+        "ansible_play_hosts": hosts,
+    }
+    filters = {
+        "fabric.rdma.rdma_view": rdma_view,
+        "fabric.rdma.rdma_pairs": rdma_pairs,
+        "fabric.rdma.rdma_selectors": rdma_selectors,
+    }
+    with Served(healthy, good) as cluster:
+        kubeconfig = cluster.kubeconfig(tmp_path)
+        (result,) = run_examples(
+            "pod_traffic", lambda module, given: run(module, **given, kubeconfig=kubeconfig), filters, **known
+        )
+        assert {pod["spec"]["containers"][0]["image"] for pod in cluster.made} == {"registry.example/perftest:24.01"}
+        assert not cluster.pods
+    assert result["results"][0][0]["client"]["results"][0]["status"] == 0

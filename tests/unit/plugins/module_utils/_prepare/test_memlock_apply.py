@@ -32,6 +32,7 @@ from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils.containerd_
     Machine,
 )
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils.processes import Killed
+from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_matrix import documented, insist_on_return
 
 LIMIT = {"soft": HIGH, "hard": HIGH}
 ENTRY = {"type": "RLIMIT_MEMLOCK", **LIMIT}
@@ -96,6 +97,22 @@ def test_fresh_predicted_done_and_again(start: Start, config: str) -> None:
     assert machine.files() == after
     kept = result["backups"][str(machine.config)]
     assert Path(kept).read_bytes() == before["etc/config.toml"]
+
+
+@pytest.mark.parametrize(
+    "example", documented("containerd_memlock", "EXAMPLES"), ids=lambda task: task["name"].replace(" ", "-")
+)
+def test_an_example_lifts_the_limit(start: Start, example: dict[str, Any]) -> None:
+    """As far as this machine may: unlimited memory needs a privilege."""
+    machine = start()
+    wish = example["fabric.rdma.containerd_memlock"] or {}
+    assert not {"soft", "hard"} & set(wish)
+    for changed in (True, False):
+        result = run(machine, **wish)
+        assert result["changed"] is changed
+        insist_on_return("containerd_memlock", result)
+        lifted = {name for name, entry in result["handlers"].items() if entry["memlock"] == LIMIT}
+        assert set(wish.get("handlers", ["nvidia", "runc"])) <= lifted
 
 
 def test_limit_alone_leaves_the_configuration(start: Start) -> None:
