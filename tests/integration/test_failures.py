@@ -70,7 +70,7 @@ def test_a_group_with_nothing_usable(whose: str, request: pytest.FixtureRequest,
     # an old measurement is called so, and one of a group that is gone is not shown
     for text in (page, summary):
         assert "measured earlier: 2023-11-14 22:13 UTC" in text
-        assert "Earlier measurements of what is no RDMA group any more are left out: gone" in text
+        assert "Earlier measurements of groups that are no longer RDMA groups are left out: gone" in text
 
 
 def test_an_inventory_without_hosts(user: User, tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ def test_hosts_that_drop_out_for_an_error_that_nobody_foresaw(who: str, user: Us
     inventory = write_inventory(tmp_path, {"fabric": live(), "good": replayed("ib-v100-2")})
     condition = "inventory_hostname != 'localhost'" if who == "all" else f"inventory_hostname == '{who}'"
     error = {"ansible.builtin.fail": {"msg": "nobody foresaw it"}, "when": condition}
-    end = end_of_site(user, tmp_path, "Have every host in what follows", error)
+    end = end_of_site(user, tmp_path, "Bring every host back for what follows", error)
     done = user.run("ansible-playbook", str(end), "-i", str(inventory), check=False)
     assert done.returncode == 2, done.stdout
     conclusion = said(done).partition("PLAY [Conclude]")[2]

@@ -220,9 +220,7 @@ def replace(
         wanted, owner = exactly or (mode if like is None else None, None)
         stage(temporary, data, name=path, like=like, mode=wanted, owner=owner)
         if read(real) != before:
-            raise OSError(
-                errno.EBUSY, "somebody else changed it in this moment, and it was left alone; run again", path
-            )
+            raise OSError(errno.EBUSY, "somebody else changed it just now, and it was left alone; run again", path)
         put(temporary, real)
     except BaseException:
         unlink(temporary)

@@ -180,7 +180,7 @@ class Transaction:
         """Puts the new files in their places, in their order."""
         for entry in self._state["files"]:
             if digest(read(entry["path"])) != entry["before"]:
-                raise TransactionError(f"{entry['path']} was changed by somebody else in this moment")
+                raise TransactionError(f"{entry['path']} was changed by somebody else just now")
             put(entry["staged"], entry["path"])
             self._step(f"written {entry['path']}")
 

@@ -233,8 +233,7 @@ def _imports(
         if found and generation < (1, 7) and not posixpath.isabs(pattern):
             # early releases of 1.6 look for it from the daemon's directory, late ones from the file's
             raise ConfigError(
-                f"{path} imports the relative pattern {pattern}, of which releases of containerd 1.6 make different "
-                f"things",
+                f"{path} imports the relative pattern {pattern}, which releases of containerd 1.6 read differently",
                 f"write it as {absolute}",
             )
         yield from found

@@ -92,7 +92,7 @@ def _idle_exclusions(facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], exclu
     for facts in facts_by_host.values():
         names.update(*(names_of(device) for device in facts["devices"]))
     return [
-        f"rdma_want.exclude: {entry} is no RDMA device, PCI address, netdev or bond of a device on any host of the group, so it "
+        f"rdma_want.exclude: {entry} is not an RDMA device, PCI address, netdev or bond of any host of the group, so it "
         "leaves nothing out"
         for entry in exclude
         if entry not in names

@@ -284,7 +284,7 @@ def _rails_of(name: t.Any, wish: t.Any) -> t.List[str]:
     longest = rail_name(_RAIL_NAMES if wish is True else str(wish), name, _MOST_RAILS)
     if _RESOURCE_NAME.fullmatch(longest):
         return []
-    made = f", that makes names of letters, digits and underscores, at most 63 ({longest} is none)"
+    made = f", that makes names of letters, digits and underscores, at most 63 ({longest} is not one)"
     return _wrong("rdma_rails", wish, _RAILS_EXPECTED + made)
 
 

@@ -347,7 +347,7 @@ def _inbox_needs(facts: t.Mapping[str, t.Any], infiniband: bool) -> Json:
     if missing and vendor:
         # the distribution's rdma-core over the vendor's is a mixture of two stacks
         raise WishError(
-            "%s is installed, and %s missing: the packages of the distribution do not go over it; install what is missing from "
+            "%s is installed, and %s missing: the packages of the distribution do not replace it; install what is missing from "
             "the same release and set rdma_ofed {method: none}, or remove it (ofed_uninstall.sh --force, then reboot)"
             % (vendor, ", ".join(missing) + (" is" if len(missing) == 1 else " are"))
         )

@@ -225,7 +225,7 @@ def decide(facts: Facts, wish: str = "auto") -> Json:
     gpus = " and ".join(host.generations)
     if way == "dmabuf" and not host.operator and not problems[way]:
         why.append(
-            f"kernel {host.release} and the open NVIDIA driver {host.driver or ''} have DMA-BUF; nothing is to be loaded"
+            f"kernel {host.release} and the open NVIDIA driver {host.driver or ''} have DMA-BUF; nothing has to be loaded"
         )
         if host.page and host.page > 4096:
             why.append(

@@ -211,7 +211,7 @@ def find_daemon(node: Node) -> t.Tuple[int, str]:
         return found[0]
     if strange:
         raise MemlockError(
-            f"containerd is run by {', '.join(sorted(set(strange)))}, which is none of "
+            f"containerd is run by {', '.join(sorted(set(strange)))}, which is not one of "
             f"{', '.join(sorted(_DISTRIBUTIONS))}",
             "raise the limit as that distribution documents it, or lift it in the unit (LimitMEMLOCK=infinity)",
         )

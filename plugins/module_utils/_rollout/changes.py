@@ -72,7 +72,7 @@ class Changes:
         if not self.adopt:
             raise KubeError(
                 f"Nothing was changed. {len(self._adopted)} objects of our names are there already that are not of "
-                f"inventory '{self.inventory}': {named}. If they are to become this inventory's, which also means "
+                f"inventory '{self.inventory}': {named}. If they should become this inventory's, which also means "
                 "that its rollouts change and delete them, run once with rdma_rollout.adopt: true (with --check, the "
                 "difference shows what that changes). If another inventory rolls out to this cluster, give each a "
                 "name of its own (rdma_rollout.inventory), and groups or namespaces that differ"
@@ -194,7 +194,7 @@ class Changes:
                     raise KubeError(
                         f"{describe(named)} was changed by {changed_by(seen, now)} since it was looked at, and is left as it is",
                         409,
-                        "See what it is to be, then run again.",
+                        "Decide what it should be, then run again.",
                     ) from exc
                 seen = now
 
@@ -211,7 +211,7 @@ class Changes:
             raise KubeError(
                 f"{describe(item)} was made by {some(others)} at the same time, and has fields of both now",
                 409,
-                "See whose it is to be, then run again.",
+                "Decide whose it should be, then run again.",
             )
 
     def _delete(self, item: Json, dry_run: bool) -> None:

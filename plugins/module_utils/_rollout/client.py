@@ -195,7 +195,7 @@ class Kube:
         try:
             return t.cast(Json, json.loads(data))
         except (ValueError, RecursionError) as exc:
-            raise Unreachable(f"cannot {doing}: {self.server} answered with something else than JSON") from exc
+            raise Unreachable(f"cannot {doing}: {self.server} answered with something other than JSON") from exc
 
     def text(self, path: str, doing: str, **query: str) -> str:
         """What is no JSON: the log of a container. Bytes that are no UTF-8 are replaced."""

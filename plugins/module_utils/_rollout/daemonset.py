@@ -443,7 +443,7 @@ def label_scripts(plan: Plan) -> t.Dict[str, str]:
         lines = [
             "#!/bin/sh",
             f"# app.kubernetes.io/managed-by: {MANAGED_BY}",
-            f"# Labels the nodes of class {slug}. Hosts of the inventory are taken for nodes of the same name.",
+            f"# Labels the nodes of class {slug}. Hosts of the inventory stand for nodes of the same name.",
             "set -eu",
         ]
         others = []

@@ -264,7 +264,7 @@ def lost_labels(
 def strays_in_words(strays: t.Mapping[str, str]) -> str:
     names = [f"{node} (class {strays[node]})" for node in strays]
     return (
-        f"{len(strays)} nodes have the label {CLASS_LABEL}, and are no hosts of this inventory's RDMA groups: "
+        f"{len(strays)} nodes have the label {CLASS_LABEL}, and are not hosts of this inventory's RDMA groups: "
         f"{some(names)}. Their resource would go. Run with the whole inventory (this one may be a copy that lacks "
         "them, or a slice of a sliced job), say in rdma_rollout.node_names ({host: node}) how nodes of its hosts "
         "are called, or say that they are to go: rdma_rollout.remove, a list of hosts or groups."

@@ -572,7 +572,7 @@ def _cluster_policy(plan: Plan, release: Release, settings: t.Mapping[str, t.Any
     cluster = plan["cluster"]
     if not cluster["config"]:
         raise ManifestError(
-            "no one configuration is exact for the whole cluster, which a NicClusterPolicy needs: %s. %s"
+            "no single configuration is exact for the whole cluster, which a NicClusterPolicy needs: %s. %s"
             % ("; ".join(cluster["errors"] or ["the plan has none"]), _alternatives(release))
         )
     for _slug, _group, entry, _path in rows:

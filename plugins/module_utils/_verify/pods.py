@@ -131,9 +131,11 @@ class Wish:
 
     def __post_init__(self) -> None:
         if not _IMAGE.fullmatch(self.image):
-            raise WishError(f"image {self.image!r} is no reference of an image", "Set verify_pod_image")
+            raise WishError(f"image {self.image!r} is not a reference to an image", "Set verify_pod_image")
         if not _LABEL.fullmatch(self.namespace):
-            raise WishError(f"namespace {self.namespace!r} cannot be the name of one", "Set verify_pod_namespace")
+            raise WishError(
+                f"namespace {self.namespace!r} cannot be the name of a namespace", "Set verify_pod_namespace"
+            )
         for label, text in self.labels.items():
             if not _LABEL_VALUE.fullmatch(text):
                 raise WishError(f"{text!r} cannot be the value of the label {label}", "Set rdma_rollout.inventory")
@@ -169,7 +171,7 @@ def checked(pair: t.Any, node_names: t.Mapping[str, t.Any]) -> Json:
             )
         for name in own["resources"][side]:
             if not _RESOURCE.fullmatch(name):
-                raise WishError(f"resource {name!r} cannot be one")
+                raise WishError(f"{name!r} cannot be the name of a resource")
     return own
 
 

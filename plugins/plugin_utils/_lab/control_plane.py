@@ -394,7 +394,7 @@ def hold(directory: str, parts: Parts, turn: t.Callable[[], None] = lambda: None
 
     def wanted() -> None:
         if os.getppid() != parent:
-            raise LabError(f"the process that wanted what runs in {directory} has ended")
+            raise LabError(f"the process that asked for what runs in {directory} has ended")
 
     up = _file(directory, UP_FILE)
     with open(_file(directory, LOCK_FILE), "r+", encoding="utf-8") as lock, termination_is_an_exception():

@@ -181,7 +181,7 @@ def device_plugin_program(cache_dir: str, progress: Progress, alive: Alive) -> s
     if os.path.isfile(given) and os.access(given, os.X_OK):
         return os.path.abspath(given)
     raise LabError(
-        f"FABRIC_RDMA_DEVICE_PLUGIN={given} is no program", "name one, or unset it to have the plugin built here"
+        f"FABRIC_RDMA_DEVICE_PLUGIN={given} is not a program", "name one, or unset it to have the plugin built here"
     )
 
 

@@ -82,7 +82,7 @@ class Lab:
     def _alive(self) -> None:
         """Ansible's workers live on, unheard, when the process that started them was interrupted."""
         if os.getppid() != self._parent:
-            raise LabError(f"the process that wanted the lab in {self.directory} has ended")
+            raise LabError(f"the process that asked for the lab in {self.directory} has ended")
 
     def _result(self, changed: bool, **more: t.Any) -> LabResult:
         state = self.place.state()

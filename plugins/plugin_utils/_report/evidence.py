@@ -75,7 +75,7 @@ def of_earlier_runs(
             notes.append({"state": "info", "text": clean(f"{group}: {said}")})
     if strangers:
         names = ", ".join(sorted(strangers, key=natural_key)[:8]) + (", ..." if len(strangers) > 8 else "")
-        text = f"Earlier measurements of what is no RDMA group any more are left out: {names}"
+        text = f"Earlier measurements of groups that are no longer RDMA groups are left out: {names}"
         notes.append({"state": "info", "text": clean(text)})
     return found, notes
 

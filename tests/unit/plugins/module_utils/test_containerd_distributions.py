@@ -320,4 +320,4 @@ def test_docker(start: Start) -> None:
 
 def test_a_unit_that_is_not_known(start: Start) -> None:
     machine = start(CONFIG_2, PLAIN._replace(unit="vendor-runtime.service"))
-    refused(machine, r"^containerd is run by vendor-runtime\.service, which is none of containerd\.service, ")
+    refused(machine, r"^containerd is run by vendor-runtime\.service, which is not one of containerd\.service, ")

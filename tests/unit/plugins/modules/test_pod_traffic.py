@@ -87,7 +87,7 @@ def test_a_refusal_names_what_was_asked(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"image": "$(x)"}, "image '$(x)' is no reference"),
+        ({"image": "$(x)"}, "image '$(x)' is not a reference"),
         ({"rounds": [[{"client": "a"}]]}, "a pair is not one of fabric.rdma.rdma_pairs"),
         ({"inventory": "a,b"}, "cannot be the value of the label"),
         ({"user": -1}, "user is -1; allowed is"),

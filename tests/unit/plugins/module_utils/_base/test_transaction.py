@@ -214,7 +214,7 @@ def test_a_file_that_changes_before_it_is_replaced(tmp_path: Path) -> None:
     transaction = Transaction(str(tmp_path / "state"), Steps())
     transaction.begin([(str(tmp_path / "etc/config.toml"), b"new")], {}, {})
     (tmp_path / "etc/config.toml").write_bytes(b"theirs")
-    with pytest.raises(TransactionError, match="changed by somebody else in this moment"):
+    with pytest.raises(TransactionError, match="changed by somebody else just now"):
         transaction.apply()
     transaction.undo()
     assert (tmp_path / "etc/config.toml").read_bytes() == b"theirs"

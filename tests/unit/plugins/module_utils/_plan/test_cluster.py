@@ -1538,7 +1538,7 @@ NAME = "letters, digits and underscores (the plugin refuses anything else), such
                 ("", ""),
                 (
                     "a-{rail}",
-                    ", that makes names of letters, digits and underscores, at most 63 (a-99 is none)",
+                    ", that makes names of letters, digits and underscores, at most 63 (a-99 is not one)",
                 ),
             )
         ),

@@ -194,7 +194,7 @@ def test_what_the_server_says_explains_a_client_that_never_came(lab: Json) -> No
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"failed": True, "msg": "image 'a b' is no reference"}, "image 'a b' is no reference"),
+        ({"failed": True, "msg": "image 'a b' is not a reference"}, "image 'a b' is not a reference"),
         ({}, "the Pods were not measured"),
         ({"results": "x"}, "the Pods were not measured"),
         ({"results": [[{"client": 5, "server": {"files": 3, "memlock": 1}}]]}, "the Pods were not measured"),

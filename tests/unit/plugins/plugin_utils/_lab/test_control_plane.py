@@ -157,7 +157,7 @@ def test_it_ends_when_whoever_starts_it_is_killed_before_all_runs(directory: Pat
             starter.kill()
     assert eventually(lambda: gone(pid))
     assert eventually(lambda: not control_plane_runs(str(directory)))
-    assert says(directory, "the process that wanted what runs in")
+    assert says(directory, "the process that asked for what runs in")
 
 
 def test_who_asks_is_not_taken_for_what_runs(directory: Path) -> None:

@@ -149,7 +149,7 @@ def test_what_given_programs_lack_comes_from_the_cache(
 def test_a_given_device_plugin_is_used(tmp_path: Path, cache: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FABRIC_RDMA_DEVICE_PLUGIN", "plugin")
-    with pytest.raises(LabError, match=r"FABRIC_RDMA_DEVICE_PLUGIN=plugin is no program; name one"):
+    with pytest.raises(LabError, match=r"FABRIC_RDMA_DEVICE_PLUGIN=plugin is not a program; name one"):
         device_plugin_program(cache, ignore, ignore)
     path = executable(tmp_path / "plugin")
     assert device_plugin_program(cache, ignore, ignore) == path

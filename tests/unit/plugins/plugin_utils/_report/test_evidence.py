@@ -64,7 +64,7 @@ def test_files_that_say_nothing_of_this_cluster_are_left_out(sample: dict[str, A
         ("info", "ib-a100"),
         ("warn", "evidence/half.json is left out, it cannot be read"),
         ("warn", "evidence/new.json is left out, it cannot be read"),
-        ("info", "Earlier measurements of what is no RDMA group any more are left out"),
+        ("info", "Earlier measurements of groups that are no longer RDMA groups are left out"),
     ]
     assert "old-1" not in Page(render_html(model)).words()
 
