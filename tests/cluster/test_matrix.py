@@ -11,6 +11,7 @@ import typing as t
 
 import pytest
 
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import SYSTEM_LABEL
 from ansible_collections.fabric.rdma.tests.cluster.test_interrupted import module
 from ansible_collections.fabric.rdma.tests.cluster.test_ownership import request
 from ansible_collections.fabric.rdma.tests.unit.plugins.modules.examples import run_examples
@@ -65,7 +66,18 @@ def state(site: Site) -> t.Any:
     labels = {node["metadata"]["name"]: node["metadata"].get("labels") for node in nodes}
     # what a kubelet reports comes and goes by itself
     stale = [node["metadata"]["name"] for node in nodes if OLD in node["status"].get("capacity", {})]
-    return site.objects(), held, labels, stale
+    return site.objects(), of_systems(site), held, labels, stale
+
+
+def of_systems(site: Site) -> dict[str, str]:
+    """What systems have, with the version that the server gives it: it changes with every write."""
+    found = {}
+    for kind, path in (("ConfigMap", "/api/v1/configmaps"), ("DaemonSet", "/apis/apps/v1/daemonsets")):
+        for item in site.kube.list(path, "list", labelSelector=SYSTEM_LABEL):
+            # a DaemonSet's status is the controller's
+            version = item["metadata"]["generation"] if kind == "DaemonSet" else item["metadata"]["resourceVersion"]
+            found[f"{kind} {item['metadata']['name']}"] = f"{item['metadata']['uid']} {version}"
+    return found
 
 
 def test_of_a_rollout(site: Site) -> None:
@@ -108,6 +120,53 @@ def test_of_what_is_beside_it(site: Site) -> None:
     changes(site, "rollout_lease", {"namespace": "default", "state": "broken"}, shows=False)
     refused = said(site, "rollout_lease", {"namespace": "default"})
     assert "holder" in refused["msg"]
+
+
+def daemon_set(name: str) -> Json:
+    labels = {"app": name}
+    pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "registry.example/c:1"}]}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": name, "namespace": "rdma"},
+        "spec": {"selector": {"matchLabels": labels}, "template": pod},
+    }
+
+
+def test_of_a_system(small: Site) -> None:
+    small.kube.request("POST", "/api/v1/namespaces", "make", body={"metadata": {"name": "rdma"}})
+    # what the examples say, where the tests may clear it away
+    multus = daemon_set("kube-multus-ds")
+    network: Json = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "network", "namespace": "rdma"}}
+    wanted = {"system": "test", "place": "rdma", "objects": [{**network, "data": {"mtu": "1500"}}, multus]}
+    changes(small, "system_objects", wanted)
+    wanted["objects"] = [{**network, "data": {"mtu": "9000"}}, multus]
+    assert changes(small, "system_objects", wanted)["objects"]["ConfigMap rdma/network"] == "changed"
+
+    def call(name: str, arguments: Json) -> Json:
+        given = json.loads(json.dumps(arguments).replace("kube-system", "rdma"))
+        given.pop("kubeconfig", None)
+        return said(small, name, {**given, "place": "rdma"} if name == "system_objects" else given)
+
+    (seen,) = run_examples("cluster_state", call)
+    assert (seen["changed"], "v1" in seen["served"][""], sorted(seen["nodes"])) == (False, True, ["v100-1", "v100-2"])
+    insist_on_return("cluster_state", seen)
+    (ready,) = run_examples("system_ready", call)
+    assert ready["missing"] == []
+    waits = [{"apiVersion": "apps/v1", "kind": "DaemonSet", "namespace": "rdma", "name": "none"}]
+    late = said(small, "system_ready", {"system": "test", "waits": waits, "timeout": 1, "interval": 1})
+    assert (late["failed"], len(late["missing"])) == (True, 1)
+    insist_on_return("system_ready", late)
+    brought, removed = run_examples("system_objects", call)
+    assert brought["objects"]["ConfigMap default/rdma-network"] == "created"
+    assert removed["objects"]["ConfigMap default/rdma-network"] == "removed"
+    # bad input
+    kept = state(small)
+    wanted["objects"][0]["date"] = {}
+    for check in (True, False):
+        assert "does not know a field: date" in said(small, "system_objects", wanted, check)["msg"]
+    assert state(small) == kept
+    changes(small, "system_objects", {**wanted, "objects": []})
 
 
 def test_of_the_examples(site: Site) -> None:

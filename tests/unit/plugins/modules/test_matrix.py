@@ -149,6 +149,7 @@ CASES = {
 # What needs more than a directory is put through the same elsewhere.
 ELSEWHERE = {
     "cluster_access": "tests/cluster/test_matrix.py",
+    "cluster_state": "tests/cluster/test_matrix.py",
     "containerd_memlock": "molecule/runtimes/node.py",
     "driver_packages": "tests/unit/plugins/modules/test_driver_modules.py",
     "lab": "tests/integration/test_lab.py",
@@ -159,6 +160,8 @@ ELSEWHERE = {
     "rollout_lease": "tests/cluster/test_matrix.py",
     "rollout_ready": "tests/cluster/test_matrix.py",
     "stale_resources": "tests/cluster/test_matrix.py",
+    "system_objects": "tests/cluster/test_matrix.py",
+    "system_ready": "tests/cluster/test_matrix.py",
     "wave_gate": "tests/integration/test_wave_gate.py",
 }
 # Where the examples of these run.
