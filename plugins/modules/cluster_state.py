@@ -50,7 +50,7 @@ nodes:
   description: Labels and version of the kubelet, by node.
   returned: success
   type: dict
-  sample: {gpu-1: {labels: {nvidia.com/gpu.present: "true"}, kubelet: v1.36.3}}
+  sample: {gpu-1: {labels: {nvidia.com/gpu.present: "true"}, kubelet: v1.34.2}}
 """
 
 from ansible.module_utils.basic import AnsibleModule
