@@ -72,6 +72,7 @@ NEWER = (
     "kernel.modules.iscsi_tcp",
     "kernel.modules.nfs",
     "kernel.modules.nv_peer_mem",
+    "nvidia.imex",
     "nvidia.peer_memory",
     "nvidia.peermem_kernels",
     "ofed.packages",

@@ -700,6 +700,14 @@ def gb200(name: str, number: int) -> Machine:
         tools=ALL_TOOLS,
     )
     machine.nvidia("open")
+    # one of NVIDIA's DRA driver runs, so the host's own is masked
+    machine.tree.file("usr/lib/systemd/system/nvidia-imex.service", "[Unit]\nDescription=NVIDIA IMEX service\n")
+    machine.tree.verbatim("etc/systemd/system/nvidia-imex.service", "/dev/null")
+    machine.tree.file(
+        "proc/devices",
+        "Character devices:\n  1 mem\n195 nvidia\n231 infiniband_verbs\n511 nvidia-caps-imex-channels\n512 nvidia-caps\n"
+        "\nBlock devices:\n259 blkext\n",
+    )
     machine.runtime(
         "2.1.4",
         CONFIG_2_1,

@@ -38,6 +38,7 @@ PLACES += ("tests/cluster", "tests/judges")
 OTHERS = ("tests/cluster/test_operator.py",)
 
 _LINES = ["%d.%d" % line for line in sources.LINES]
+_DRA_LINES = ["%d.%d" % line for line in sources.DRA_LINES]
 _REPOSITORIES = {row[0] for line in sources.LINES.values() for row in (line.shared, line.sriov) if row}
 _EXAMPLE = operator_release(sources.OPERATOR)
 _TAG = sources.DEVICE_PLUGIN.rpartition(":")[2]
@@ -55,12 +56,20 @@ LITERALS: dict[str, tuple[str, set[str]]] = {
         {driver for line in sources.LINES.values() for driver in line.drivers.values()},
     ),
     "release of the operator": (r"(?<![\w.=-])2[4-9]\.\d{1,2}\.\d+(?![\w-]|\.\d)", {sources.OPERATOR}),
+    "release of the DRA driver": (
+        r"rdma_compute_domain\.version` \| `([^`]+)`",
+        {sources.DRA_DRIVER},
+    ),
+    "lines of the DRA driver": (
+        r"lines (25\.3, [\d., ]+ and 0\.\d+)",
+        {", ".join(_DRA_LINES[:-1]) + " and " + _DRA_LINES[-1]},
+    ),
     "first and last line": (
         r"lines (\d+\.\d+ to \d+\.\d+)",
         {f"{_LINES[0]} to {_LINES[-1]}"},
     ),
     "lines": (
-        r"(?:release )?lines (\d+\.\d+, [\d., ]+ and \d+\.\d+)",
+        r"(?:release )?lines (24\.\d+, [\d., ]+ and \d+\.\d+)",
         {", ".join(_LINES[:-1]) + " and " + _LINES[-1]},
     ),
     "generations of containerd": (
@@ -126,6 +135,8 @@ def test_every_literal_is_that_of_the_one_file() -> None:
             "release of the operator",
             {"docs/variables.md", "roles/network_operator/README.md", "roles/network_operator/meta/argument_specs.yml"},
         ),
+        ("release of the DRA driver", {"docs/variables.md"}),
+        ("lines of the DRA driver", {"docs/variables.md"}),
         ("first and last line", {"docs/variables.md"}),
         ("lines", {"roles/network_operator/README.md", "roles/network_operator/meta/argument_specs.yml"}),
         ("generations of containerd", {"docs/faults.md"}),
@@ -145,6 +156,8 @@ def test_the_search_finds_what_is_there(what: str, files: set[str]) -> None:
         ("repository: nvcr.io/nvidia/other", ["image: nvcr.io/nvidia/other"]),
         ("image_digest: sha256:" + "0" * 64, ["digest: sha256:000"]),
         ("https://helm.example.com/nvidia", ["address of a chart: "]),
+        ("| `rdma_compute_domain.version` | `0.4.2` |", ["release of the DRA driver: 0.4.2"]),
+        ("of the lines 25.3, 25.8 and 0.4", ["lines of the DRA driver: 25.3, 25.8 and 0.4"]),
         ("version: doca3.4.2-26.04-1.1.0.0-1", ["driver: doca3.4.2"]),
         ("operator_version: 26.4.0", ["release of the operator: 26.4.0"]),
         ("(lines 24.10 to 26.4)", ["first and last line: "]),

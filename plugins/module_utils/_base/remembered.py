@@ -17,7 +17,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.files import (
     sync_directory,
 )
 
-__all__ = ["DRIVER_PACKAGES", "DRIVER_PROOF", "ROCE", "RememberedError", "forget", "recall", "remember"]
+__all__ = ["DRIVER_PACKAGES", "DRIVER_PROOF", "IMEX_SERVICE", "ROCE", "RememberedError", "forget", "recall", "remember"]
 
 _STATE = "/var/lib/fabric.rdma"
 
@@ -29,6 +29,9 @@ DRIVER_PACKAGES = _STATE + "/driver-packages.json"
 
 # Link types of cards that work from the next boot on.
 ROCE = _STATE + "/roce.json"
+
+# What nvidia-imex.service was before it was masked. Written by the role nvidia_imex: {enabled, running}.
+IMEX_SERVICE = _STATE + "/nvidia-imex.json"
 
 _VERSION = 1
 

@@ -17,12 +17,15 @@ __all__ = [
     "CONTAINERDS",
     "DEVICE_PLUGIN",
     "DIGESTS",
+    "DRA_DRIVER",
+    "DRA_LINES",
     "DRIVER_IMAGE",
     "GO",
     "GO_MODULES",
     "HELM_PACKAGE",
     "LAB_SUITE",
     "LINES",
+    "NVBANDWIDTH",
     "OPERATOR",
     "OPERATOR_IMAGES",
     "SHARED_PLUGIN_IMAGE",
@@ -68,6 +71,27 @@ LINES: t.Dict[t.Tuple[int, int], _Line] = {
     (26, 4): _Line(drivers={0: "doca3.4.0-26.04-0.8.6.0-0", 1: "doca3.4.1-26.04-1.1.0.0-1"}),
     (26, 7): _Line(),
 }
+
+
+class _DraLine(t.NamedTuple):
+    """A release line of NVIDIA's DRA driver: its chart, the repository of that (None: the chart is a whole reference), its image."""
+
+    chart: str
+    repository: t.Optional[str]
+    image: str
+
+
+_DRA_OLD = _DraLine("nvidia-dra-driver-gpu", CHARTS, "nvcr.io/nvidia/k8s-dra-driver-gpu")
+_DRA_NEW = _DraLine(
+    "oci://registry.k8s.io/dra-driver-nvidia/charts/dra-driver-nvidia-gpu",
+    None,
+    "registry.k8s.io/dra-driver-nvidia/dra-driver-nvidia-gpu",
+)
+# NVIDIA's DRA driver, in the order in which its lines came: after 25.12 it began to count from 0.4 (site/content/docs/upgrade.md).
+DRA_LINES = {(25, 3): _DRA_OLD, (25, 8): _DRA_OLD, (25, 12): _DRA_OLD, (0, 4): _DRA_NEW, (0, 5): _DRA_NEW}
+DRA_DRIVER = "0.4.1"
+# What measures between GPUs of several nodes, as the driver's own examples take it.
+NVBANDWIDTH = "ghcr.io/nvidia/k8s-samples:nvbandwidth-v0.7-8d103163"
 
 # Collections that ours needs, as galaxy.yml and collections/requirements.yml ask for them.
 COLLECTIONS = {"community.general": ">=7.0.0", "kubernetes.core": ">=3.0.0"}

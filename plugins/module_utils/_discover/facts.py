@@ -29,6 +29,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.dpkg import 
     is_stack_package,
     parse_dpkg_status,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.imex import read_imex
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.nvidia import read_nvidia
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.programs import program_path
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.roce import read_roce
@@ -332,6 +333,8 @@ def gather(tree: Tree, subsets: t.Iterable[str] = SUBSETS) -> Facts:
         has_gpu = any(gpu["vendor"] == "10de" for gpu in facts["gpus"])
         vendor_stack = not files.get("ib_core", "kernel/").startswith("kernel/")
         facts["nvidia"] = read_nvidia(tree, release, "nvidia_peermem" in files, vendor_stack, has_gpu)
+        if facts["nvidia"] is not None:
+            facts["nvidia"]["imex"] = read_imex(tree)
     if "kernel" in wanted:
         facts["kernel"] = _kernel(tree, files, release)
         facts["ofed"] = _ofed(tree, files, warnings)

@@ -26,6 +26,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._containerd.config imp
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci import SpecError, load_spec
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.toml import TomlError, parse
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.services import CGROUPS, UNIT_DIRECTORIES
 
 __all__ = ["read_limits", "read_runtime", "settled"]
 
@@ -61,19 +62,8 @@ _SERVICES = (
 )
 _COMMANDS = {"containerd", *(command for _unit, command, _always in _SERVICES)}
 
-# Where systemd puts the processes of services: unified hierarchy, the named one of version 1, both at once; and the slices
-# that distributions use (EKS: runtime, Kubespray and Talos: podruntime).
-_CGROUPS = ("/sys/fs/cgroup", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup/unified")
+# The slices that distributions use for services (EKS: runtime, Kubespray and Talos: podruntime).
 _SLICES = ("system.slice", "runtime.slice", "podruntime.slice")
-
-# systemd.unit(5), the first wins; /lib is a link to /usr/lib but on old systems.
-_UNIT_DIRECTORIES = (
-    "/etc/systemd/system",
-    "/run/systemd/system",
-    "/usr/local/lib/systemd/system",
-    "/usr/lib/systemd/system",
-    "/lib/systemd/system",
-)
 
 # containerd runs itself for events (`publish`, 1.x) and people run `containerd config dump` beside it.
 _SUBCOMMANDS = ("config", "oci-hook", "publish", "-v", "--version", "-h", "--help")
@@ -112,7 +102,7 @@ def _keep(pattern: t.Pattern[str]) -> t.Callable[[bytes], bytes]:
 
 def _pids(tree: Tree, unit: str) -> t.List[str]:
     """Processes in the control group of a service."""
-    for base in _CGROUPS:
+    for base in CGROUPS:
         for where in _SLICES:
             text = tree.text(f"{base}/{where}/{unit}/cgroup.procs")
             if text:
@@ -175,14 +165,14 @@ def read_limits(tree: Tree) -> Json:
 
 def _unit_files(tree: Tree, unit: str) -> t.List[str]:
     """The file of a unit and its drop-ins in the order in which systemd reads them."""
-    main = [path for path in (f"{directory}/{unit}" for directory in _UNIT_DIRECTORIES) if tree.exists(path)]
+    main = [path for path in (f"{directory}/{unit}" for directory in UNIT_DIRECTORIES) if tree.exists(path)]
     stem = unit.rpartition(".")[0]
     # a-b.service also has the drop-ins of service.d and a-.service.d
     names = ["service"] + [stem[: at + 1] + ".service" for at, sign in enumerate(stem) if sign == "-"] + [unit]
     drop_ins: t.Dict[str, str] = {}
     # what is found later takes the place of what has its name: /etc over /usr, the unit's own over the general one
     for name in names:
-        for directory in reversed(_UNIT_DIRECTORIES):
+        for directory in reversed(UNIT_DIRECTORIES):
             for file in tree.names(f"{directory}/{name}.d"):
                 if file.endswith(".conf"):
                     drop_ins[file] = f"{directory}/{name}.d/{file}"

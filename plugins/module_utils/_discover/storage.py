@@ -46,6 +46,7 @@ import warnings as silence
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.iscsi import open_sessions, parse_initiator
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.programs import program_path
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.services import runs, units_of
 
 __all__ = [
     "LONGHORN_PATH",
@@ -65,11 +66,6 @@ STORAGE_MODULES = ("dm_crypt", "iscsi_tcp", "nfs")
 # The programs that Longhorn's documentation asks for on every host, and those that come with what a wish needs.
 _TOOLS = ("awk", "bash", "blkid", "curl", "findmnt", "grep", "lsblk")
 _PROGRAMS = ("cryptsetup", "dmsetup", "iscsiadm", "iscsid", "mount.nfs4", "multipathd", *_TOOLS)
-# where programs are looked for
-_UNIT_DIRECTORIES = ("/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
-_TARGETS = ("basic", "local-fs", "multi-user", "network-online", "remote-fs", "sockets", "sysinit")
-# Where systemd puts the processes of a system service: unified hierarchy, the named one of version 1, both at once.
-_CGROUPS = ("/sys/fs/cgroup", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup/unified")
 # Sockets in the abstract namespace as their units name them; the kernel shows '@' for the NUL byte.
 _SOCKETS = {
     "iscsid": "@ISCSIADM_ABSTRACT_NAMESPACE",
@@ -121,29 +117,10 @@ def _listens(tree: Tree, daemon: str) -> bool:
     return False
 
 
-def _runs(tree: Tree, daemon: str) -> bool:
-    """Whether systemd has a process for it, or its pid file names one that is it."""
-    for base in _CGROUPS:
-        if tree.text(f"{base}/system.slice/{daemon}.service/cgroup.procs"):
-            return True
-    for path in (f"/run/{daemon}.pid", f"/run/{daemon}/{daemon}.pid"):
-        pid = tree.text(path) or ""
-        if re.fullmatch(r"[0-9]{1,10}", pid) and tree.text(f"/proc/{pid}/comm") == daemon:
-            return True
-    return False
-
-
 def _service(tree: Tree, daemon: str, installed: bool) -> Json:
-    units, enabled, masked = [], [], []
-    for unit in (daemon + ".service", daemon + ".socket"):
-        if any(tree.exists(f"{directory}/{unit}") for directory in _UNIT_DIRECTORIES):
-            units.append(unit)
-        if any(tree.link_name(f"/etc/systemd/system/{target}.target.wants/{unit}") for target in _TARGETS):
-            enabled.append(unit)
-        if tree.link_name("/etc/systemd/system/" + unit) == "null":
-            masked.append(unit)
+    units, enabled, masked = units_of(tree, daemon + ".service", daemon + ".socket")
     state = None
-    if _runs(tree, daemon):
+    if runs(tree, daemon):
         state = "running"
     elif _listens(tree, daemon):
         state = "listening"

@@ -433,6 +433,44 @@ def _rollout(where: str, value: t.Any) -> t.List[str]:
     return found
 
 
+# --- systems of the cluster side -------------------------------------------------------------------------------------
+
+
+def _object_name(where: str, value: t.Any) -> t.List[str]:
+    """A DNS label (RFC 1123), as namespaces and Helm releases have to be; the latter have at most 53 characters."""
+    if isinstance(value, str) and len(value) <= 53 and re.fullmatch(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", value):
+        return []
+    return _wrong(where, value, "small letters, digits and dashes, at most 53, such as volcano-system")
+
+
+def _flags(where: str, value: t.Any) -> t.List[str]:
+    if not isinstance(value, t.Mapping):
+        return _dictionary(where, value)
+    return [problem for key, each in value.items() for problem in _flag(f"{where}.{key}", each)]
+
+
+_COMPUTE_DOMAIN = _keys(
+    api_version=_choice("auto", "v1", "v1beta2", "v1beta1"),
+    cliques=_choice("any", "one"),
+    driver_root=_name,
+    feature_gates=_flags,
+    gpus=_flag,
+    host_imex=_choice("keep", "mask", "restore"),
+    imex=_choice("driver", "host"),
+    mpi_operator=_flag,
+    namespace=_object_name,
+    release=_object_name,
+    values=_dictionary,
+    version=_release,
+    workloads=_keys(
+        gpus=_number(1, None, "a number of GPUs, 1 or more"),
+        namespace=_object_name,
+        nccl_image=_name,
+        nodes=_number(1, None, "a number of nodes, 1 or more"),
+        nvbandwidth_image=_name,
+    ),
+)
+
 # --- the table -------------------------------------------------------------------------------------------------------
 
 _WANT_KEYS: t.Dict[str, Check] = {
@@ -481,6 +519,7 @@ OF_A_GROUP: t.Dict[str, Check] = {
     "rdma_storage": _keys(iscsi=_flag, nfs=_flag, dm_crypt=_flag, multipath=_flag, path=_optional(_storage_path)),
     "rdma_roce_host": _roce_host,
     "rdma_kubeconfig": _text,
+    "rdma_compute_domain": _COMPUTE_DOMAIN,
 }
 
 # Read once for all hosts: a host with another value would silently not count.

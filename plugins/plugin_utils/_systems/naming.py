@@ -1,0 +1,46 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How requests name images, releases and several hosts. Private. Pure."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+__all__ = ["Version", "mirrored", "named", "parsed"]
+
+
+class Version(t.NamedTuple):
+    """A release: its text, its line such as (1, 15), its last number."""
+
+    text: str
+    line: t.Tuple[int, int]
+    patch: int
+
+
+def parsed(version: t.Any) -> t.Optional[Version]:
+    """A whole release such as 1.15.1, with or without a v; None for anything else, such as a preview."""
+    match = re.fullmatch(r"v?(\d{1,4})\.(\d{1,4})\.(\d{1,4})", str(version))
+    if match is None:
+        return None
+    major, minor, patch = (int(part) for part in match.groups())
+    return Version(f"{major}.{minor}.{patch}", (major, minor), patch)
+
+
+def mirrored(image: str, registry: t.Optional[str]) -> str:
+    """An image that has its public registry at its head, below another one.
+
+    With mirror.example.com/all, registry.example.com/nvidia/x:v1 is mirror.example.com/all/nvidia/x:v1.
+    """
+    return f"{registry.rstrip('/')}/{image.partition('/')[2]}" if registry else image
+
+
+def named(what: str, names: t.Collection[str], most: int = 5) -> str:
+    """``host a``, ``hosts a and b``, ``hosts a, b, c, d, e and 13 more``."""
+    words = sorted(names)
+    if len(words) == 1:
+        return f"{what} {words[0]}"
+    shown, more = words[:most], len(words) - most
+    last = f"{more} more" if more > 0 else shown.pop()
+    return f"{what}s {', '.join(shown)} and {last}"
