@@ -60,12 +60,17 @@ LITERALS: dict[str, tuple[str, set[str]]] = {
         r"rdma_compute_domain\.version` \| `([^`]+)`",
         {sources.DRA_DRIVER},
     ),
+    "release of Volcano": (r"rdma_vgpu\.version` \| `([^`]+)`", {sources.VOLCANO}),
+    "lines of Volcano": (
+        r"Volcano, of the lines (\d+\.\d+ to \d+\.\d+)",
+        {"%d.%d to %d.%d" % (*sources.VOLCANO_LINES[0], *sources.VOLCANO_LINES[-1])},
+    ),
     "lines of the DRA driver": (
         r"lines (25\.3, [\d., ]+ and 0\.\d+)",
         {", ".join(_DRA_LINES[:-1]) + " and " + _DRA_LINES[-1]},
     ),
     "first and last line": (
-        r"lines (\d+\.\d+ to \d+\.\d+)",
+        r"lines (2\d\.\d+ to \d+\.\d+)",
         {f"{_LINES[0]} to {_LINES[-1]}"},
     ),
     "lines": (
@@ -136,6 +141,8 @@ def test_every_literal_is_that_of_the_one_file() -> None:
             {"docs/variables.md", "roles/network_operator/README.md", "roles/network_operator/meta/argument_specs.yml"},
         ),
         ("release of the DRA driver", {"docs/variables.md"}),
+        ("release of Volcano", {"docs/variables.md"}),
+        ("lines of Volcano", {"docs/variables.md"}),
         ("lines of the DRA driver", {"docs/variables.md"}),
         ("first and last line", {"docs/variables.md"}),
         ("lines", {"roles/network_operator/README.md", "roles/network_operator/meta/argument_specs.yml"}),
@@ -157,6 +164,10 @@ def test_the_search_finds_what_is_there(what: str, files: set[str]) -> None:
         ("image_digest: sha256:" + "0" * 64, ["digest: sha256:000"]),
         ("https://helm.example.com/nvidia", ["address of a chart: "]),
         ("| `rdma_compute_domain.version` | `0.4.2` |", ["release of the DRA driver: 0.4.2"]),
+        (
+            "| `rdma_vgpu.version` | `1.14.4` | release of Volcano, of the lines 1.12 to 1.14 |",
+            ["release of Volc", "lines of Volc"],
+        ),
         ("of the lines 25.3, 25.8 and 0.4", ["lines of the DRA driver: 25.3, 25.8 and 0.4"]),
         ("version: doca3.4.2-26.04-1.1.0.0-1", ["driver: doca3.4.2"]),
         ("operator_version: 26.4.0", ["release of the operator: 26.4.0"]),

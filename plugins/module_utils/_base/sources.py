@@ -30,6 +30,11 @@ __all__ = [
     "OPERATOR_IMAGES",
     "SHARED_PLUGIN_IMAGE",
     "SRIOV_PLUGIN_IMAGE",
+    "VGPU_PLUGIN",
+    "VOLCANO",
+    "VOLCANO_CHARTS",
+    "VOLCANO_IMAGES",
+    "VOLCANO_LINES",
 ]
 
 SHARED_PLUGIN_IMAGE = "k8s-rdma-shared-dev-plugin"
@@ -92,6 +97,15 @@ DRA_LINES = {(25, 3): _DRA_OLD, (25, 8): _DRA_OLD, (25, 12): _DRA_OLD, (0, 4): _
 DRA_DRIVER = "0.4.1"
 # What measures between GPUs of several nodes, as the driver's own examples take it.
 NVBANDWIDTH = "ghcr.io/nvidia/k8s-samples:nvbandwidth-v0.7-8d103163"
+
+# Volcano and the device plugin that shares GPUs for it. The chart's images are in the repository volcanosh of its registry.
+VOLCANO_CHARTS = "https://volcano-sh.github.io/helm-charts"
+VOLCANO_LINES = ((1, 12), (1, 13), (1, 14), (1, 15))
+VOLCANO = "1.15.1"
+VOLCANO_IMAGES = tuple(
+    f"docker.io/volcanosh/{name}" for name in ("vc-controller-manager", "vc-scheduler", "vc-webhook-manager")
+)
+VGPU_PLUGIN = "docker.io/projecthami/volcano-vgpu-device-plugin:v1.12.0"
 
 # Collections that ours needs, as galaxy.yml and collections/requirements.yml ask for them.
 COLLECTIONS = {"community.general": ">=7.0.0", "kubernetes.core": ">=3.0.0"}

@@ -471,6 +471,52 @@ _COMPUTE_DOMAIN = _keys(
     ),
 )
 
+
+def _scale(where: str, value: t.Any) -> t.List[str]:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 100:
+        return _wrong(where, value, "a number above 0, at most 100")
+    return []
+
+
+def _hosts_with(each: Check) -> Check:
+    """A dictionary with hosts for keys."""
+
+    def check(where: str, value: t.Any) -> t.List[str]:
+        if not isinstance(value, t.Mapping):
+            return _dictionary(where, value)
+        return [problem for host, own in value.items() for problem in each(f"{where}.{host}", own)]
+
+    return check
+
+
+_SPLIT = _number(1, 1000, "a number of shares from 1 to 1000")
+_VGPU = _keys(
+    arguments=_dictionary,
+    cores_scaling=_scale,
+    groups=_listing(_name, "a list of RDMA groups", 1),
+    hypernodes=_flag,
+    memory_factor=_number(1, 1048576, "a number of MiB, 1 or more"),
+    memory_scaling=_scale,
+    monitor=_flag,
+    namespace=_object_name,
+    nodes=_hosts_with(
+        _keys(
+            cores_scaling=_scale,
+            ignore=_listing(_number(0, 1000, ""), "a list of numbers of GPUs"),
+            ignore_uuids=_strings,
+            memory_scaling=_scale,
+            split=_SPLIT,
+        )
+    ),
+    policy=_choice("binpack", "spread"),
+    release=_object_name,
+    scheduler=_optional(_dictionary),
+    split=_SPLIT,
+    tolerations=_rows(_TOLERATION, "a list of tolerations"),
+    values=_dictionary,
+    version=_release,
+)
+
 # --- the table -------------------------------------------------------------------------------------------------------
 
 _WANT_KEYS: t.Dict[str, Check] = {
@@ -531,6 +577,7 @@ CLUSTER_WIDE: t.Dict[str, Check] = {
     "rdma_serial": _waves,
     "rdma_max_unavailable": _share,
     "rdma_allow_unusable": _truth,
+    "rdma_vgpu": _VGPU,
 }
 
 # Variables of roles that are read once for all hosts, too. Checked by the roles; here, that no host has a value of its own. Not among
