@@ -283,8 +283,8 @@ def group_workloads(settings: Settings, plan: t.Optional[Group]) -> t.Tuple[t.Di
     slug, warnings = group_slug(settings.group), t.cast(t.List[str], [])
     network = "roce" if settings.ethernet else "infiniband"
     found = {
-        f"compute-domain-{slug}.yml": _injection(f"compute-domain-{slug}", settings, plan),
-        f"nvbandwidth-{slug}.yml": _nvbandwidth(f"nvbandwidth-{slug}", settings, plan),
+        f"compute-domain-{slug}.yaml": _injection(f"compute-domain-{slug}", settings, plan),
+        f"nvbandwidth-{slug}.yaml": _nvbandwidth(f"nvbandwidth-{slug}", settings, plan),
     }
     if settings.nccl_image is None:
         return found, warnings
@@ -294,7 +294,7 @@ def group_workloads(settings: Settings, plan: t.Optional[Group]) -> t.Tuple[t.Di
         if way == "rdma" and why:
             warnings.append(f"group {settings.group}: no workload {name}, since {why}")
         else:
-            found[f"{name}.yml"] = _nccl(name, settings, plan, environment, way)
+            found[f"{name}.yaml"] = _nccl(name, settings, plan, environment, way)
     if settings.ethernet:
         warnings.append(
             f"group {settings.group}: Pods of nccl-roce-{slug} need a network with the ports of the nodes (rdma_networks, or hostNetwork)"

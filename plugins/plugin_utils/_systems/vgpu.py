@@ -17,9 +17,11 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import class_slug
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.compute_domain_nodes import NodeView
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import (
+    NOTHING_KNOWN,
     Json,
     Request,
     Site,
+    Surroundings,
     empty_request,
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.hypernodes import hypernodes
@@ -90,9 +92,7 @@ def _group_problems(wish: t.Mapping[str, t.Any], site: Site) -> t.List[str]:
         for group in wish["groups"]
         if group not in site["groups"]
     ]
-    both = [
-        group for group in wish["groups"] if (site["wishes"].get(group) or {}).get("rdma_compute_domain") is not None
-    ]
+    both = [group for group in wish["groups"] if (site["wishes"].get(group) or {}).get("rdma_compute_domain")]
     if both:
         found.append(
             f"{named('group', both)} with rdma_compute_domain and in rdma_vgpu.groups: multi-node NVLink needs whole GPUs; take it out of "
@@ -254,7 +254,7 @@ def _node_rows(wish: t.Mapping[str, t.Any], site: Site) -> t.Tuple[t.List[Json],
 # --- the request ------------------------------------------------------------------------------------------------------
 
 
-def _with_volcano(found: Request, wish: Json, site: Site, installed: t.Mapping[str, t.Any]) -> None:
+def _with_volcano(found: Request, wish: Json, site: Site, installed: t.Mapping[str, str]) -> None:
     release, wrong = known_release(wish["version"])
     topology = bool(wish["hypernodes"])
     text, problems = scheduler_configuration(wish["scheduler"], wish["policy"], wish["arguments"], topology)
@@ -302,16 +302,14 @@ def _with_plugin(found: Request, wish: Json, site: Site) -> None:
 def request(
     wish: t.Mapping[str, t.Any],
     site: Site,
+    around: Surroundings = NOTHING_KNOWN,
     *,
-    installed: t.Optional[t.Mapping[str, t.Any]] = None,
-    served: t.Optional[t.Mapping[str, t.Sequence[str]]] = None,
     nodes: t.Optional[NodeView] = None,
     gpu_operator: t.Optional[t.Mapping[str, t.Any]] = None,
 ) -> Request:
     """What rdma_vgpu asks of the cluster; nothing with an empty wish.
 
-    installed: {Helm release: {chart, version, namespace, values}}; served: {API group: [versions]}; nodes: {node: {labels, kubelet}};
-    each None where no cluster was asked. gpu_operator: the wish rdma_gpu_operator, where there is one.
+    nodes: {node: {labels, kubelet}}, None where no cluster was asked. gpu_operator: the wish rdma_gpu_operator, where there is one.
     """
     found = empty_request("vgpu")
     if not wish:
@@ -319,9 +317,9 @@ def request(
     full = {**_DEFAULTS, **wish}
     hosts = sorted({host for own in _hosts_of(full, site).values() for host in own})
     found["problems"] += [*_group_problems(full, site), *_gpu_problems(hosts, site)]
-    _with_volcano(found, full, site, installed or {})
+    _with_volcano(found, full, site, around["installed"])
     _with_plugin(found, full, site)
-    problems, warnings = _other_plugin(hosts, site, gpu_operator, served, nodes)
+    problems, warnings = _other_plugin(hosts, site, gpu_operator, around["served"] or None, nodes)
     found["problems"] += problems
     found["warnings"] += [*warnings, *_workload_warnings(full, site), *_memory_warnings(full, hosts, site)]
     if full["hypernodes"]:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ansible_collections.fabric.rdma.plugins.module_utils._base import sources
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import problems as wish_problems
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.compute_domain import request
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Request, Site
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Request, Site, Surroundings
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._systems.captured import Json, a_site, insist
 
 GB200 = ["gb200-1", "gb200-2"]
@@ -28,7 +28,7 @@ SERVED = {"resource.k8s.io": ["v1"], "kubeflow.org": ["v2beta1"], "resource.nvid
 
 
 def gb200(**wish: t.Any) -> Site:
-    return a_site({"gb200": ({"rdma_compute_domain": wish}, GB200)})
+    return a_site({"gb200": ({"rdma_compute_domain": {"gpus": False, **wish}}, GB200)})
 
 
 def nodes(*cliques: str | None, kubelet: str = "v1.34.2") -> dict[str, Json]:
@@ -40,11 +40,8 @@ def nodes(*cliques: str | None, kubelet: str = "v1.34.2") -> dict[str, Json]:
 
 def asked(site: Site, **told: t.Any) -> Request:
     """The request of a site with nothing wrong, on a cluster with all that it needs and without the driver."""
-    return request({}, site, **{"installed": {}, "served": SERVED, "nodes": nodes(), **told})
-
-
-def there(version: str, chart: str = NEW, **more: t.Any) -> Json:
-    return {OLD: {"chart": chart, "version": version, "namespace": OLD, **more}}
+    around: Surroundings = {"installed": told.pop("installed", {}), "served": told.pop("served", SERVED)}
+    return request({}, site, around, **{"nodes": nodes(), **told})
 
 
 def values(found: Request) -> Json:
@@ -58,8 +55,8 @@ def test_a_request_without_problems_installs_the_driver() -> None:
     assert (chart["release"], chart["namespace"], chart["version"]) == (OLD, OLD, sources.DRA_DRIVER)
     assert chart["privileged"]
     assert {(wait["kind"], wait["name"]) for wait in found["waits"]} == {
-        ("Deployment", f"{NEW}-controller"),
-        ("DaemonSet", f"{NEW}-kubelet-plugin"),
+        ("Deployment", f"{OLD}-controller"),
+        ("DaemonSet", f"{OLD}-kubelet-plugin"),
     }
     assert not found["objects"]
 
@@ -99,7 +96,7 @@ def test_a_version_that_is_not_known_is_refused(version: t.Any) -> None:
 def test_going_back_is_refused_whatever_the_numbers_say(pair: tuple[t.Any, t.Any]) -> None:
     (old, old_patch), (new, new_patch) = pair
     order = list(sources.DRA_LINES)
-    found = asked(gb200(version="%d.%d.%d" % (*new, new_patch)), installed=there("%d.%d.%d" % (*old, old_patch)))
+    found = asked(gb200(version="%d.%d.%d" % (*new, new_patch)), installed={OLD: "%d.%d.%d" % (*old, old_patch)})
     back = (order.index(new), new_patch) < (order.index(old), old_patch)
     assert [("older" in problem, "0.4 follows 25.12" in problem) for problem in found["problems"]] == [
         (True, True)
@@ -107,7 +104,7 @@ def test_going_back_is_refused_whatever_the_numbers_say(pair: tuple[t.Any, t.Any
 
 
 def test_an_upgrade_from_25_12_keeps_the_names_of_objects() -> None:
-    found = asked(gb200(version="0.4.1"), installed=there(OLDER, OLD))
+    found = asked(gb200(version="0.4.1"), installed={OLD: OLDER})
     assert found["problems"] == []
     assert values(found)["nameOverride"] == OLD
     assert {wait["name"] for wait in found["waits"]} == {f"{OLD}-controller", f"{OLD}-kubelet-plugin"}
@@ -116,29 +113,19 @@ def test_an_upgrade_from_25_12_keeps_the_names_of_objects() -> None:
     assert "helm show crds" in warning
 
 
-@pytest.mark.parametrize(
-    ("installed", "kept"),
-    [
-        ({}, False),
-        (there("0.4.0"), False),
-        (there("0.4.0", values={"nameOverride": OLD}), True),
-        # nobody has asked the cluster: other names would be a second set of Pods where 25.12 is
-        (None, True),
-    ],
-)
-def test_names_stay_what_they_were(installed: Json | None, kept: bool) -> None:
-    assert ("nameOverride" in values(asked(gb200(), installed=installed))) is kept
-
-
-def test_a_second_release_of_the_driver_is_refused() -> None:
-    other = {"dra": {"chart": NEW, "version": "0.4.0", "namespace": "gpu"}}
-    (problem,) = asked(gb200(), installed=other)["problems"]
-    assert "release dra in namespace gpu" in problem
-    assert asked(gb200(release="dra", namespace="gpu"), installed=other)["problems"] == []
+def test_names_stay_what_they_were() -> None:
+    """Whatever a release began with, and whether anybody has looked."""
+    begun: list[Json] = [{}, {OLD: OLDER}, {OLD: "0.4.0"}]
+    for installed in begun:
+        assert values(asked(gb200(), installed=installed))["nameOverride"] == OLD
+    assert "nameOverride" not in values(asked(gb200(version=OLDER)))
+    # a release of somebody else that began with 0.4
+    found = asked(gb200(values={"nameOverride": ""}))
+    assert {wait["name"] for wait in found["waits"]} == {f"{NEW}-controller", f"{NEW}-kubelet-plugin"}
 
 
 def test_an_installed_version_that_is_not_known_is_told() -> None:
-    (problem,) = asked(gb200(), installed=there("0.9.0-rc.1"))["problems"]
+    (problem,) = asked(gb200(), installed={OLD: "0.9.0-rc.1"})["problems"]
     assert "0.9.0-rc.1" in problem
 
 
@@ -213,7 +200,7 @@ def test_the_api_version_is_what_the_server_offers(offered: list[str], wished: s
         return
     assert values(found)["resourceApiVersion"] == f"resource.k8s.io/{used}"
     (template,) = [
-        item for item in found["workloads"]["nvbandwidth-gb200.yml"] if item["kind"] == "ResourceClaimTemplate"
+        item for item in found["workloads"]["nvbandwidth-gb200.yaml"] if item["kind"] == "ResourceClaimTemplate"
     ]
     assert template["apiVersion"] == f"resource.k8s.io/{used}"
     (one,) = template["spec"]["spec"]["devices"]["requests"]
@@ -222,7 +209,7 @@ def test_the_api_version_is_what_the_server_offers(offered: list[str], wished: s
 
 def test_a_chart_that_cannot_be_told_the_api_version_is_not() -> None:
     assert "resourceApiVersion" not in values(asked(gb200(version="25.8.1")))
-    assert "resourceApiVersion" not in values(asked(gb200(), served=None))
+    assert "resourceApiVersion" not in values(asked(gb200(), served={}))
 
 
 @pytest.mark.parametrize(
@@ -275,13 +262,11 @@ def test_kubelets_in_two_directories_are_refused() -> None:
     assert "/var/lib/k0s/kubelet: host gb200-2" in problem
 
 
-def test_a_mirror_a_secret_and_charts_of_a_directory_are_used() -> None:
-    more = {"registry": "mirror.example.com/all", "pull_secrets": ["pull"], "charts": "/srv/charts"}
-    site = a_site({"gb200": ({"rdma_compute_domain": {}}, GB200)}, **more)
+def test_a_mirror_and_a_secret_are_used() -> None:
+    more = {"registry": "mirror.example.com/all", "pull_secrets": ["pull"]}
+    site = a_site({"gb200": ({"rdma_compute_domain": {"gpus": False}}, GB200)}, **more)
     found = asked(site)
-    (chart,) = found["charts"]
-    assert (chart["chart"], chart["repository"]) == (f"/srv/charts/{NEW}-{sources.DRA_DRIVER}.tgz", None)
-    assert chart["values"]["imagePullSecrets"] == [{"name": "pull"}]
+    assert values(found)["imagePullSecrets"] == [{"name": "pull"}]
     assert all(image.startswith("mirror.example.com/all/") for image in found["images"])
 
 
@@ -420,7 +405,7 @@ def test_nodes_of_another_name_are_found() -> None:
 def test_all_problems_are_told_at_once() -> None:
     site = changed("nvidia.driver", "565.57.01", cliques="one", feature_gates={"X": True}, workloads={"nodes": 9})
     site["facts"]["gb200-1"]["nvidia"]["imex"].update(service="running", masked=False)
-    found = asked(site, nodes=nodes(f"{UUID}.1", f"{UUID}.2"), served={}, installed=there("0.5.0"))
+    found = asked(site, nodes=nodes(f"{UUID}.1", f"{UUID}.2"), served={"apps": ["v1"]}, installed={OLD: "0.5.0"})
     assert len(found["problems"]) == 7
 
 
@@ -459,7 +444,7 @@ def test_workloads_are_as_their_definitions_have_them(version: str, gpus: bool) 
     ],
 )
 def test_the_number_of_nodes_is_there_where_the_driver_needs_it(version: str, gates: Json, count: int | None) -> None:
-    domain = workloads(version=version, feature_gates=gates)["nvbandwidth-gb200.yml"][0]
+    domain = workloads(version=version, feature_gates=gates)["nvbandwidth-gb200.yaml"][0]
     assert domain["spec"].get("numNodes") == count
 
 
@@ -498,13 +483,13 @@ def flags(items: list[Json]) -> dict[str, str]:
 def test_nccl_runs_over_what_the_variant_says() -> None:
     found = workloads(workloads=ALL)
     assert set(found) == {
-        "compute-domain-gb200.yml",
-        "nvbandwidth-gb200.yml",
-        "nccl-mnnvl-gb200.yml",
-        "nccl-infiniband-gb200.yml",
-        "nccl-tcp-gb200.yml",
+        "compute-domain-gb200.yaml",
+        "nvbandwidth-gb200.yaml",
+        "nccl-mnnvl-gb200.yaml",
+        "nccl-infiniband-gb200.yaml",
+        "nccl-tcp-gb200.yaml",
     }
-    ways = {way: flags(found[f"nccl-{way}-gb200.yml"]) for way in ("mnnvl", "infiniband", "tcp")}
+    ways = {way: flags(found[f"nccl-{way}-gb200.yaml"]) for way in ("mnnvl", "infiniband", "tcp")}
     switches = ("NCCL_MNNVL_ENABLE", "NCCL_IMEX_ENABLE", "NCCL_IB_DISABLE")
     assert {way: [own[key] for key in switches] for way, own in ways.items()} == {
         "mnnvl": ["1", "1", "0"],
@@ -520,20 +505,20 @@ def test_nccl_runs_over_what_the_variant_says() -> None:
 
 def test_only_infiniband_asks_for_the_resource_of_the_group() -> None:
     asking = {name for name, items in workloads(workloads=ALL).items() if "rdma/gb200" in json.dumps(items)}
-    assert asking == {"nccl-infiniband-gb200.yml"}
+    assert asking == {"nccl-infiniband-gb200.yaml"}
 
 
 def test_without_an_image_there_are_no_nccl_tests() -> None:
-    assert set(workloads()) == {"compute-domain-gb200.yml", "nvbandwidth-gb200.yml"}
+    assert set(workloads()) == {"compute-domain-gb200.yaml", "nvbandwidth-gb200.yaml"}
 
 
 def test_ports_of_other_names_are_left_out() -> None:
     site = gb200(workloads=ALL)
     site["plan"]["groups"]["gb200"]["environment"]["gb200-2"]["NCCL_IB_HCA"] = "=mlx5_0:1,mlx5_9:1"
-    assert flags(asked(site)["workloads"]["nccl-infiniband-gb200.yml"])["NCCL_IB_HCA"] == "=mlx5_0:1"
+    assert flags(asked(site)["workloads"]["nccl-infiniband-gb200.yaml"])["NCCL_IB_HCA"] == "=mlx5_0:1"
     site["plan"]["groups"]["gb200"]["environment"]["gb200-2"]["NCCL_IB_HCA"] = "=mlx5_9:1"
     found = asked(site)
-    assert "nccl-infiniband-gb200.yml" not in found["workloads"]
+    assert "nccl-infiniband-gb200.yaml" not in found["workloads"]
     (warning,) = found["warnings"]
     assert "no RDMA port of the same name" in warning
 
@@ -541,7 +526,7 @@ def test_ports_of_other_names_are_left_out() -> None:
 def test_pods_of_one_domain_are_in_one_clique_and_on_nodes_of_the_group() -> None:
     found = workloads(workloads=ALL)
     for way, one in (("nvbandwidth", True), ("nccl-mnnvl", True), ("nccl-tcp", False)):
-        job = found[f"{way}-gb200.yml"][-1]
+        job = found[f"{way}-gb200.yaml"][-1]
         affinity = job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["affinity"]
         text = json.dumps(affinity)
         assert ("podAffinity" in affinity) is one
@@ -551,12 +536,12 @@ def test_pods_of_one_domain_are_in_one_clique_and_on_nodes_of_the_group() -> Non
 
 def test_gpus_are_those_that_every_host_has() -> None:
     site = gb200()
-    job = asked(site)["workloads"]["nvbandwidth-gb200.yml"][-1]
+    job = asked(site)["workloads"]["nvbandwidth-gb200.yaml"][-1]
     worker = job["spec"]["mpiReplicaSpecs"]["Worker"]
     assert (worker["replicas"], job["spec"]["slotsPerWorker"]) == (2, 4)
     assert worker["template"]["spec"]["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": 4}
     site["facts"]["gb200-2"]["gpus"].pop()
-    assert asked(site)["workloads"]["nvbandwidth-gb200.yml"][-1]["spec"]["slotsPerWorker"] == 3
+    assert asked(site)["workloads"]["nvbandwidth-gb200.yaml"][-1]["spec"]["slotsPerWorker"] == 3
 
 
 def test_more_nodes_than_the_group_has_are_refused() -> None:
@@ -574,7 +559,8 @@ def test_names_leave_room_for_those_of_the_pods() -> None:
 
 def test_groups_whose_names_come_out_the_same_are_refused() -> None:
     groups: dict[str, t.Any] = {
-        group: ({"rdma_compute_domain": {}}, [name]) for group, name in zip(("gb_200", "gb-200"), GB200, strict=True)
+        group: ({"rdma_compute_domain": {"gpus": False}}, [name])
+        for group, name in zip(("gb_200", "gb-200"), GB200, strict=True)
     }
     (problem,) = asked(a_site(groups))["problems"]
     assert "gb-200 and gb_200" in problem
@@ -657,4 +643,4 @@ def test_no_wish_that_is_let_through_ends_in_a_traceback(wish: Json, cluster: bo
     found = asked(site) if cluster else request({}, site)
     json.dumps(found)
     assert all(isinstance(problem, str) for problem in found["problems"])
-    assert bool(found["charts"]) or bool(found["problems"])
+    assert bool(found["charts"]) or bool(found["problems"]) or not wish

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base import sources
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import problems as wish_problems
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Request, Site
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Request, Site, Surroundings
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.vgpu import request
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._systems.captured import Json, a_site
 
@@ -29,8 +29,10 @@ def site_of(**more: t.Any) -> Site:
 
 
 def asked(site: Site, wish: Json | None = None, **told: t.Any) -> Request:
+    """On a cluster without a GPU Operator and without Volcano."""
     full = {"groups": ["ib-v100"], "memory_factor": 100, **(wish or {})}
-    return request(full, site, **{"installed": {}, "served": {}, "nodes": {}, **told})
+    around: Surroundings = {"installed": told.pop("installed", {}), "served": told.pop("served", {"apps": ["v1"]})}
+    return request(full, site, around, **{"nodes": {}, **told})
 
 
 def of_kind(found: Request, kind: str) -> list[Json]:
@@ -150,16 +152,8 @@ def test_a_version_that_is_not_known_is_refused(version: str) -> None:
 
 @given(old=st.sampled_from(sources.VOLCANO_LINES), new=st.sampled_from(sources.VOLCANO_LINES), patch=st.integers(0, 2))
 def test_volcano_does_not_go_back(old: tuple[int, int], new: tuple[int, int], patch: int) -> None:
-    there = {"volcano": {"chart": "volcano", "version": "%d.%d.1" % old, "namespace": "volcano-system"}}
-    found = asked(SITE, {"version": "%d.%d.%d" % (*new, patch)}, installed=there)
+    found = asked(SITE, {"version": "%d.%d.%d" % (*new, patch)}, installed={"volcano": "%d.%d.1" % old})
     assert bool(found["problems"]) is ((new, patch) < (old, 1))
-
-
-def test_a_second_volcano_is_refused() -> None:
-    there = {"sched": {"chart": "volcano", "version": "1.14.4", "namespace": "batch"}}
-    (problem,) = asked(site_of(), installed=there)["problems"]
-    assert "release sched in namespace batch" in problem
-    assert asked(site_of(), {"release": "sched", "namespace": "batch"}, installed=there)["problems"] == []
 
 
 @pytest.mark.parametrize(
@@ -184,10 +178,9 @@ def test_other_values_reach_the_chart() -> None:
     assert "volcano-admission" not in {wait["name"] for wait in found["waits"]}
 
 
-def test_a_mirror_secrets_and_charts_of_a_directory_are_used() -> None:
-    found = asked(site_of(registry="mirror.example.com/all/", pull_secrets=["one", "two"], charts="/srv/charts"))
+def test_a_mirror_and_secrets_are_used() -> None:
+    found = asked(site_of(registry="mirror.example.com/all/", pull_secrets=["one", "two"]))
     (chart,) = found["charts"]
-    assert (chart["chart"], chart["repository"]) == (f"/srv/charts/volcano-{sources.VOLCANO}.tgz", None)
     assert chart["values"]["basic"]["image_registry"] == "mirror.example.com/all"
     assert chart["values"]["basic"]["image_pull_secret"] == "one"
     assert any("one pull secret" in warning for warning in found["warnings"])
@@ -273,9 +266,8 @@ def test_the_configuration_is_what_the_plugin_reads() -> None:
 
 def test_another_configuration_restarts_the_daemons() -> None:
     """It is read once."""
-    made = [
-        of_kind(asked(site_of(), wish), "DaemonSet")[0] for wish in ({}, {}, {"split": 3}, {"nodes": {"ib-v100-1": {}}})
-    ]
+    wishes: list[Json] = [{}, {}, {"split": 3}, {"nodes": {"ib-v100-1": {}}}]
+    made = [of_kind(asked(site_of(), wish), "DaemonSet")[0] for wish in wishes]
     sums = [each["spec"]["template"]["metadata"]["annotations"]["rdma.fabric/config"] for each in made]
     assert sums[0] == sums[1]
     assert len(set(sums)) == 3
@@ -290,6 +282,7 @@ def test_a_node_of_another_group_is_refused() -> None:
 
 
 def test_the_gpu_operators_device_plugin_is_refused_with_the_way_out() -> None:
+    told: Json
     for told in ({"gpu_operator": {}}, {"served": {"nvidia.com": ["v1"]}}):
         (problem,) = asked(site_of(), **told)["problems"]
         assert "nodes ib-v100-1 and ib-v100-2" in problem
@@ -323,7 +316,7 @@ def test_a_wish_of_a_group_counts_as_well() -> None:
 
 
 def test_a_cluster_that_nobody_asked_is_warned_of() -> None:
-    found = asked(site_of(), served=None, nodes=None)
+    found = asked(site_of(), served={}, nodes=None)
     assert found["problems"] == []
     assert any("nobody asked the cluster" in warning for warning in found["warnings"])
 
@@ -350,7 +343,7 @@ def test_groups_that_there_are_not_are_refused(groups: list[str], problem: str) 
 
 def test_a_group_of_compute_domains_is_refused() -> None:
     site = site_of()
-    site["wishes"]["ib-v100"]["rdma_compute_domain"] = {}
+    site["wishes"]["ib-v100"]["rdma_compute_domain"] = {"gpus": False}
     (problem,) = asked(site)["problems"]
     assert "whole GPUs" in problem
 
@@ -366,7 +359,8 @@ def test_nodes_without_gpus_or_facts_are_named() -> None:
 
 def test_a_group_that_is_not_planned_is_told_why() -> None:
     site = site_of()
-    site["plan"]["groups"]["ib-v100"].update(classes=[], errors=["no selectors are exact"])
+    plan = site["plan"]["groups"]["ib-v100"]
+    plan["classes"], plan["errors"] = [], ["no selectors are exact"]
     (problem,) = asked(site)["problems"]
     assert "no selectors are exact" in problem
 
