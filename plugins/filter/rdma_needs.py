@@ -17,7 +17,7 @@ options:
       - Facts of a host, as P(fabric.rdma.ib_facts#module) returns them in the key C(rdma), with the subset V(kernel).
       - With the subsets V(devices), V(management) and V(roce), C(roce_host) is told where O(roce_host) wishes for something.
       - With the subset V(storage), C(storage_prereqs) is told as well. With V(runtime), C(containerd_memlock). With V(devices)
-        and V(gpus), C(nvidia_peermem).
+        and V(gpus), C(nvidia_peermem) and C(nvidia_imex).
     type: dict
     required: true
   ofed:
@@ -41,6 +41,10 @@ options:
     type: str
     choices: [auto, peermem, dmabuf, none]
     default: auto
+  compute_domain:
+    description: The wish C(rdma_compute_domain).
+    type: dict
+    default: {}
   duplicates:
     description: Initiator names that several hosts have, from P(fabric.rdma.rdma_initiator_duplicates#filter).
     type: list
@@ -88,6 +92,7 @@ _value:
     - For C(roce_host), C(blocked) (why it cannot be done) and C(pending) (what only a reboot brings), both in words.
     - For C(nvidia_peermem), C(way) (V(dmabuf), V(peermem) or V(none)), C(why), C(problems) with C(cause) and C(remedy),
       C(load), C(persist), and C(managed) with C(helm_values) where the GPU Operator has the driver.
+    - For C(nvidia_imex), C(action) (V(mask), V(restore) or none) and C(before) (what the service was, with C(enabled) and C(running)).
   type: dict
   sample:
     ofed: {needed: true, reasons: [ib_umad is not loaded], packages: false, modules: [ib_umad]}
@@ -114,6 +119,7 @@ def rdma_needs(
     os_family: t.Any = None,
     roce_host: t.Any = None,
     want: t.Any = None,
+    compute_domain: t.Any = None,
 ) -> t.Dict[str, t.Any]:
     if not isinstance(facts, t.Mapping) or "kernel" not in facts:
         raise AnsibleFilterError(
@@ -125,6 +131,7 @@ def rdma_needs(
         ("rdma_memlock", memlock),
         ("rdma_roce_host", roce_host),
         ("rdma_want", want),
+        ("rdma_compute_domain", compute_domain),
     ):
         if wish is not None and not isinstance(wish, t.Mapping):
             raise AnsibleFilterError(f"{name} is {wish!r}; expected a mapping")
@@ -142,6 +149,7 @@ def rdma_needs(
         "os_family": os_family,
         "roce_host": roce_host,
         "want": want,
+        "rdma_compute_domain": compute_domain,
     }
     try:
         return host_needs(facts, wishes)

@@ -559,6 +559,7 @@ def test_variables_that_are_read_once_are_known() -> None:
         "cluster_chart",
         "cluster_objects",
         "cluster_system",
+        "compute_domain",
         "device_plugin",
         "discover",
         "network_operator",
@@ -566,6 +567,7 @@ def test_variables_that_are_read_once_are_known() -> None:
         "report",
         "verify",
         "verify_pod",
+        "vgpu",
     }
     assert set(ROLES) - set(CHANGING) - once == set(OTHER_ROLES)
     of_a_host = {"verify_address", "verify_first_port", "report_generated"}

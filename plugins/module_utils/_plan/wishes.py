@@ -584,6 +584,14 @@ CLUSTER_WIDE: t.Dict[str, Check] = {
 # them: verify_address and verify_first_port, discover_gather_subset and what discover waits for, report_generated (a time), and all of the
 # roles that change nodes.
 OF_A_RUN = (
+    "compute_domain_adopt",
+    "compute_domain_context",
+    "compute_domain_force",
+    "compute_domain_kubeconfig",
+    "compute_domain_method",
+    "compute_domain_output_dir",
+    "compute_domain_timeout",
+    "compute_domain_wish",
     "device_plugin_allow_unusable",
     "device_plugin_cdi",
     "device_plugin_context",
@@ -659,6 +667,14 @@ OF_A_RUN = (
     "verify_tests",
     "verify_timeout",
     "verify_topology",
+    "vgpu_adopt",
+    "vgpu_context",
+    "vgpu_force",
+    "vgpu_kubeconfig",
+    "vgpu_method",
+    "vgpu_output_dir",
+    "vgpu_timeout",
+    "vgpu_wish",
 )
 
 _OTHERS: t.Dict[str, Check] = {
@@ -740,8 +756,9 @@ def with_defaults(wishes: t.Mapping[str, t.Any]) -> t.Tuple[Json, t.List[str]]:
 
 # Ansible makes variables of the facts of a node, and they go over those of the inventory and the defaults of roles.
 _OWN_NAMES = re.compile(
-    r"(?:ansible_)?(?:__)?(?:rdma|cluster_chart|cluster_objects|cluster_system|containerd_memlock|device_plugin|discover|lab|network_operator"
-    r"|nvidia_peermem|ofed|plan|prepare|report|roce_host|site|storage_prereqs|systems|uninstall|verify|wishes)_\w*|__(?:capture|cleanup|everyone)_\w*"
+    r"(?:ansible_)?(?:__)?(?:rdma|cluster_chart|cluster_objects|cluster_system|compute_domain|containerd_memlock|device_plugin|discover|lab"
+    r"|network_operator|nvidia_imex|nvidia_peermem|ofed|plan|prepare|report|roce_host|site|storage_prereqs|systems|uninstall|verify|vgpu|wishes)_\w*"
+    r"|__(?:capture|cleanup|everyone)_\w*"
     # Ansible's own that facts go over: a host that calls itself another, and what stands for a value that is not given
     r"|inventory_(?:hostname|hostname_short|dir|file)|group_names|omit|role_name|role_path"
 )

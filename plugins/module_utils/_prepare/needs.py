@@ -9,6 +9,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_choice import ofed_needs
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.gpudirect import gpudirect_needs
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.imex import imex_needs
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_plan import memlock_needs
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.package_names import names_of_family
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.roce import roce_needs
@@ -29,9 +30,9 @@ def host_needs(facts: t.Mapping[str, t.Any], wishes: t.Mapping[str, t.Any]) -> J
     """What each preparing role has to do on a host: {role: {needed, reasons, ...}}, in the order in which the roles have to run.
 
     facts: ansible_facts.rdma with the subset kernel; ``roce_host`` is told with the subsets devices, management and roce where it is
-    wished for, ``storage_prereqs`` with storage, ``containerd_memlock`` with runtime, ``nvidia_peermem`` with devices and gpus.
-    wishes: {ofed, link_layer, want, roce_host, storage, duplicates, host, memlock, gpudirect}, each as the group has it, and
-    os_family, what Ansible calls the family of distributions, all optional. With os_family, ``ofed`` has names: {user_space,
+    wished for, ``storage_prereqs`` with storage, ``containerd_memlock`` with runtime, ``nvidia_peermem`` and
+    ``nvidia_imex`` with devices and gpus. wishes: {ofed, link_layer, want, roce_host, storage, duplicates, host, memlock, gpudirect,
+    rdma_compute_domain}, each as the group has it, and os_family, what Ansible calls the family of distributions, all optional. With os_family, ``ofed`` has names: {user_space,
     driver, headers}, the packages as they are called there. What else is in the value of a role, the function that makes it tells.
 
     A host for which every `needed` is false is converged: no role has to run on it. FabricError for a wish that cannot be
@@ -54,6 +55,7 @@ def host_needs(facts: t.Mapping[str, t.Any], wishes: t.Mapping[str, t.Any]) -> J
         needs["containerd_memlock"] = memlock_needs(facts, wishes.get("memlock") or {})
     if "nvidia" in facts and "devices" in facts:
         needs["nvidia_peermem"] = gpudirect_needs(facts, wishes.get("gpudirect") or "auto")
+        needs["nvidia_imex"] = imex_needs(facts, wishes.get("rdma_compute_domain"))
     peermem = needs.get("nvidia_peermem")
     if peermem and needs["ofed"].get("driver") and peermem["problems"] and not peermem["managed"]:
         # another driver may bring the symbol; the role decides again with the facts of then

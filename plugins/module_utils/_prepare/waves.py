@@ -42,7 +42,7 @@ _PREFIXES = re.compile(
 
 
 # Those that change nodes, in the order in which they have to run.
-ROLES = ("ofed", "roce_host", "storage_prereqs", "containerd_memlock", "nvidia_peermem")
+ROLES = ("ofed", "roce_host", "storage_prereqs", "containerd_memlock", "nvidia_peermem", "nvidia_imex")
 
 
 def share(value: t.Any, count: int, variable: str) -> int:

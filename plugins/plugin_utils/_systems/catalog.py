@@ -36,7 +36,12 @@ class System(t.NamedTuple):
     told: t.Tuple[str, ...] = ()
 
 
-SYSTEMS = (System("device_plugin", "rdma_rollout", False, ()),)
+SYSTEMS = (
+    System("device_plugin", "rdma_rollout", False, ()),
+    System("compute_domain", "rdma_compute_domain", True, ()),
+    # its Pods select nodes by the labels that the device plugin's rollout sets
+    System("vgpu", "rdma_vgpu", False, ("device_plugin",)),
+)
 
 
 def wished_systems(wishes: t.Mapping[str, t.Mapping[str, t.Any]], cluster: t.Mapping[str, t.Any]) -> t.List[str]:

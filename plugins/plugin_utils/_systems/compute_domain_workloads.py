@@ -160,7 +160,7 @@ def _worker_template(name: str, settings: Settings, plan: t.Optional[Group], wor
 
 
 def _job(
-    name: str, settings: Settings, plan: t.Optional[Group], worker: _Worker, args: t.Sequence[str], ssh: str
+    name: str, settings: Settings, plan: t.Optional[Group], worker: _Worker, args: t.Sequence[str], ssh: t.Optional[str]
 ) -> Json:
     launcher: Json = {"name": "launcher", "image": worker.image, "command": ["mpirun"], "args": list(args)}
     if worker.user is not None:
@@ -173,7 +173,7 @@ def _job(
             "slotsPerWorker": settings.gpus_per_node,
             "launcherCreationPolicy": "WaitForWorkersReady",
             "runPolicy": {"cleanPodPolicy": "Running"},
-            "sshAuthMountPath": ssh,
+            **({"sshAuthMountPath": ssh} if ssh else {}),
             "mpiReplicaSpecs": {
                 "Launcher": {
                     "replicas": 1,
@@ -255,7 +255,7 @@ def _nccl(
     for key in sorted(flags):
         args += ["-x", f"{key}={flags[key]}"]
     args += ["all_reduce_perf", "-b", "8", "-e", "8G", "-f", "2", "-g", "1"]
-    job = _job(name, settings, plan, worker, args, "/root/.ssh")
+    job = _job(name, settings, plan, worker, args, None)
     return _with_gpus(name, settings, [*([_domain(name, settings)] if mnnvl else []), job])
 
 

@@ -182,9 +182,16 @@ def test_from_facts_to_objects() -> None:
     assert filter_named("rdma_table")({"n": FACTS}).startswith("HOST")
     assert filter_named("rdma_worse")(FACTS, FACTS) == []
     needs = filter_named("rdma_needs")(FACTS, gpudirect="none", host="n")
-    assert list(needs) == ["ofed", "storage_prereqs", "containerd_memlock", "nvidia_peermem"]
+    assert list(needs) == ["ofed", "storage_prereqs", "containerd_memlock", "nvidia_peermem", "nvidia_imex"]
     wished = filter_named("rdma_needs")(FACTS, gpudirect="none", roce_host={"netns": "shared"})
-    assert list(wished) == ["ofed", "roce_host", "storage_prereqs", "containerd_memlock", "nvidia_peermem"]
+    assert list(wished) == [
+        "ofed",
+        "roce_host",
+        "storage_prereqs",
+        "containerd_memlock",
+        "nvidia_peermem",
+        "nvidia_imex",
+    ]
     prepared = {"n": {"needed": needs, "rdma_capture": "x"}, "m": {}}
     assert "not touched" in filter_named("rdma_prepared")(prepared, ["n", "m"], "needed", "left", "memlock")
     hostvars = {"n": {"ansible_facts": {"rdma": FACTS}, "rdma_resource": {"name": "rdma_a100"}}}

@@ -145,7 +145,7 @@ def test_a_port_of_a_card_is_not_that_of_the_software_device_at_it() -> None:
     assert lost_ports(before, after)[1] == "rxe0 (rxe0) port 1 was Active and is gone"
 
 
-ROLES = ["ofed", "storage_prereqs", "containerd_memlock", "nvidia_peermem"]
+ROLES = ["ofed", "storage_prereqs", "containerd_memlock", "nvidia_peermem", "nvidia_imex"]
 
 
 def test_every_subset_brings_its_role_in_the_order_of_running() -> None:

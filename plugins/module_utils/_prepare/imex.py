@@ -1,0 +1,43 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether a host's own nvidia-imex.service is to be masked or given back. Private to the collection. Pure."""
+
+from __future__ import annotations
+
+import typing as t
+
+__all__ = ["imex_needs"]
+
+Json = t.Dict[str, t.Any]
+
+
+def imex_needs(facts: t.Mapping[str, t.Any], wish: t.Optional[t.Mapping[str, t.Any]]) -> Json:
+    """{needed, reasons, action, before}: what the role nvidia_imex has to do on a host.
+
+    wish: rdma_compute_domain, whose host_imex is the consent: mask, restore or keep. action: mask, restore or None. before: what the
+    service was before it was masked, {enabled, running}; to be remembered with mask, to be brought back with restore.
+    """
+    imex = (facts.get("nvidia") or {}).get("imex")
+    consent = str((wish or {}).get("host_imex") or "keep")
+    found: Json = {"needed": False, "reasons": [], "action": None, "before": None}
+    if imex is None or consent == "keep":
+        return found
+    runs = imex["service"] == "running"
+    if consent == "mask" and imex["service"] is not None and (runs or not imex["masked"]):
+        reasons = [
+            word
+            for word, on in (
+                ("nvidia-imex.service runs", runs),
+                ("nvidia-imex.service starts at boot", imex["enabled"] and not imex["masked"]),
+                ("nvidia-imex.service is not masked", not imex["masked"]),
+            )
+            if on
+        ]
+        # what a first run has remembered is what it was before us
+        before = imex["remembered"] or {"enabled": imex["enabled"], "running": runs}
+        found.update(needed=True, reasons=reasons, action="mask", before=before)
+    elif consent == "restore" and imex["remembered"] is not None:
+        reasons = ["nvidia-imex.service was masked for the DRA driver"]
+        found.update(needed=True, reasons=reasons, action="restore", before=imex["remembered"])
+    return found

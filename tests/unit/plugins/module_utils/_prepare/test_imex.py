@@ -1,0 +1,55 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A host's own IMEX service is masked and given back with consent only, and what it was is never forgotten."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.imex import imex_needs
+
+BEFORE = {"enabled": True, "running": True}
+
+
+def facts(**state: Any) -> dict[str, Any]:
+    off = {"service": "stopped", "enabled": False, "masked": False, "remembered": None, "channel_major": 511}
+    return {"nvidia": {"imex": {**off, **state}}}
+
+
+@pytest.mark.parametrize(
+    ("state", "consent", "action", "before"),
+    [
+        ({"service": "running", "enabled": True}, "mask", "mask", BEFORE),
+        ({"enabled": True}, "mask", "mask", {"enabled": True, "running": False}),
+        ({}, "mask", "mask", {"enabled": False, "running": False}),
+        # a run that ended before it masked anything has remembered what counts
+        ({"enabled": False, "remembered": BEFORE}, "mask", "mask", BEFORE),
+        ({"service": "running", "masked": True}, "mask", "mask", {"enabled": False, "running": True}),
+        ({"masked": True}, "mask", None, None),
+        ({"service": None}, "mask", None, None),
+        ({"masked": True, "remembered": BEFORE}, "mask", None, None),
+        ({"masked": True, "remembered": BEFORE}, "restore", "restore", BEFORE),
+        # one that ended before it forgot
+        ({"service": "running", "enabled": True, "remembered": BEFORE}, "restore", "restore", BEFORE),
+        # somebody else has masked it
+        ({"masked": True}, "restore", None, None),
+        ({"service": "running", "enabled": True}, "keep", None, None),
+        ({"service": "running", "enabled": True}, None, None, None),
+        ({"masked": True, "remembered": BEFORE}, "keep", None, None),
+    ],
+)
+def test_only_consent_changes_the_service(
+    state: dict[str, Any], consent: str | None, action: str | None, before: dict[str, bool] | None
+) -> None:
+    found = imex_needs(facts(**state), {"host_imex": consent} if consent else None)
+    assert (found["action"], found["before"]) == (action, before)
+    assert found["needed"] is (action is not None)
+    assert bool(found["reasons"]) is found["needed"]
+
+
+@pytest.mark.parametrize("known", [{}, {"nvidia": None}, {"nvidia": {}}, {"nvidia": {"imex": None}}])
+def test_a_host_that_tells_nothing_of_it_is_left_alone(known: dict[str, Any]) -> None:
+    assert not imex_needs(known, {"host_imex": "mask"})["needed"]
