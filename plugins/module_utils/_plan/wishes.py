@@ -512,6 +512,7 @@ _VGPU = _keys(
     release=_object_name,
     scheduler=_optional(_dictionary),
     split=_SPLIT,
+    stop_device_plugin=_flag,
     tolerations=_rows(_TOLERATION, "a list of tolerations"),
     values=_dictionary,
     version=_release,

@@ -36,11 +36,13 @@ class System(t.NamedTuple):
     told: t.Tuple[str, ...] = ()
 
 
+# of what is told: what a system needs that looks at releases, definitions, nodes and who else serves GPUs
+_OF_GPUS = ("installed", "served", "nodes", "gpu_operator")
 SYSTEMS = (
     System("device_plugin", "rdma_rollout", False, ()),
-    System("compute_domain", "rdma_compute_domain", True, ()),
+    System("compute_domain", "rdma_compute_domain", True, (), _OF_GPUS),
     # its Pods select nodes by the labels that the device plugin's rollout sets
-    System("vgpu", "rdma_vgpu", False, ("device_plugin",)),
+    System("vgpu", "rdma_vgpu", False, ("device_plugin",), _OF_GPUS),
 )
 
 

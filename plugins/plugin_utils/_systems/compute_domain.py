@@ -19,6 +19,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.compute_domai
     chart_values,
     driver_root,
     gate_problems,
+    keeps_old_names,
     known_release,
     kubelet_paths,
     merged,
@@ -38,14 +39,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.compute_domai
     group_slug,
     group_workloads,
 )
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import (
-    NOTHING_KNOWN,
-    Json,
-    Request,
-    Site,
-    Surroundings,
-    empty_request,
-)
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Request, Site, empty_request
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import Version, mirrored, named
 
 __all__ = ["request"]
@@ -222,14 +216,17 @@ def _with_chart(
     site: Site,
     hosts: t.Sequence[str],
     api_version: t.Optional[str],
+    old_names: bool,
 ) -> None:
     """Adds the driver."""
     root, root_problems = driver_root(wish, hosts, site)
     paths, path_problems = kubelet_paths(release, hosts, site)
     values = merged(chart_values(release, wish, site, root, api_version), paths)
+    if old_names:
+        values["nameOverride"] = OLD_NAME
     chart = chart_of(release, wish, site, values)
     found["charts"].append(chart)
-    found["waits"] += waits_of(chart)
+    found["waits"] += waits_of(release, chart)
     found["images"].append(f"{values['image']['repository']}:{values['image']['tag']}")
     found["problems"] += [*root_problems, *path_problems]
     imex = (
@@ -249,22 +246,22 @@ def _with_chart(
 def request(
     wish: t.Mapping[str, t.Any],
     site: Site,
-    around: Surroundings = NOTHING_KNOWN,
     *,
+    installed: t.Optional[t.Mapping[str, t.Any]] = None,
+    served: Served = None,
     nodes: t.Optional[NodeView] = None,
     gpu_operator: t.Optional[t.Mapping[str, t.Any]] = None,
 ) -> Request:
     """What the groups with rdma_compute_domain ask of the cluster. Nothing where no group has it.
 
-    wish: keys of rdma_compute_domain that go over those of every group. nodes: {node: {labels, kubelet}}, None where no cluster was
-    asked. gpu_operator: the wish rdma_gpu_operator, where there is one.
+    wish: keys of rdma_compute_domain that go over those of every group. installed: {Helm release: {chart, version, namespace, values}};
+    served: {API group: [versions]}; nodes: {node: {labels, kubelet}}; each None where no cluster was asked. gpu_operator: the wish
+    rdma_gpu_operator, where there is one.
     """
     found = empty_request("compute_domain")
-    wishes = _group_wishes(wish or {}, site)
+    wishes = _group_wishes(wish, site)
     if not wishes:
         return found
-    # a cluster that was asked serves something
-    served = around["served"] or None
     first = next(iter(wishes.values()))
     release, wrong = known_release(first["version"])
     found["problems"] += [*_disagreements(wishes), *wrong, *value_problems(first["values"])]
@@ -272,11 +269,11 @@ def request(
         return found
     hosts = sorted({host for group in wishes for host in site["groups"].get(group) or []})
     api_version, api_problems = api_version_of(first, served)
-    problems, warnings = upgrade(release, first, around["installed"])
+    problems, warnings = upgrade(release, first, installed or {})
     found["problems"] += [*api_problems, *gate_problems(release, first["feature_gates"]), *problems]
     found["problems"] += [*_host_imex_problems(release, first), *_gpu_problems(first, site, gpu_operator)]
     found["warnings"] += warnings
-    _with_chart(found, release, first, site, hosts, api_version)
+    _with_chart(found, release, first, site, hosts, api_version, keeps_old_names(release, first, installed))
     mpi_problems, mpi_warnings = _mpi_findings(wishes, served)
     found["problems"] += mpi_problems
     found["warnings"] += mpi_warnings

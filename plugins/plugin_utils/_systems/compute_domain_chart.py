@@ -25,6 +25,7 @@ __all__ = [
     "chart_values",
     "driver_root",
     "gate_problems",
+    "keeps_old_names",
     "known_release",
     "kubelet_paths",
     "merged",
@@ -37,8 +38,7 @@ _VARIABLE = "rdma_compute_domain"
 _API_GROUP = "resource.k8s.io"
 _API_VERSIONS = ("v1", "v1beta2", "v1beta1")
 _ROOTS = {True: "/run/nvidia/driver", False: "/"}
-# What the chart was called up to 25.12, and what its objects are called ever since: under the new name of the chart, a second set of
-# Pods would take the place of the first, and what a release began with cannot be seen from its version.
+# What the chart, and its objects with it, were called up to 25.12.
 OLD_NAME = "nvidia-dra-driver-gpu"
 
 _ORDER = list(DRA_LINES)
@@ -84,30 +84,58 @@ def known_release(version: t.Any) -> t.Tuple[t.Optional[Version], t.List[str]]:
 # --- the release that is there ----------------------------------------------------------------------------------------
 
 
+def _is_driver(found: t.Mapping[str, t.Any]) -> bool:
+    return any(line.chart.rpartition("/")[2] == found.get("chart") for line in DRA_LINES.values())
+
+
 def upgrade(
-    release: Version, wish: t.Mapping[str, t.Any], installed: t.Mapping[str, str]
+    release: Version, wish: t.Mapping[str, t.Any], installed: t.Mapping[str, t.Any]
 ) -> t.Tuple[t.List[str], t.List[str]]:
-    """(problems, warnings) of getting from what is installed to what is wished. installed: versions by Helm release."""
+    """(problems, warnings) of getting from what is installed to what is wished."""
+    problems, warnings = [], []
+    for name, found in sorted(installed.items()):
+        if _is_driver(found) and (name, found.get("namespace", wish["namespace"])) != (
+            wish["release"],
+            wish["namespace"],
+        ):
+            problems.append(
+                f"the DRA driver is installed as release {name} in namespace {found.get('namespace')}, and a cluster has one: set "
+                f"{_VARIABLE}.release and .namespace to these, or uninstall that release"
+            )
     there = installed.get(wish["release"])
-    old = parsed(there) if there else None
-    if there is None:
-        return [], []
-    if old is None or old.line not in DRA_LINES:
-        return [
-            f"Helm release {wish['release']} has version {there}, which is not known here: nobody can tell whether {release.text} is "
-            "newer; upgrade it by hand, or choose another release name"
-        ], []
-    if (_ORDER.index(old.line), old.patch) > (_ORDER.index(release.line), release.patch):
-        return [
+    old = parsed(there.get("version")) if there else None
+    if there and (old is None or old.line not in DRA_LINES):
+        problems.append(
+            f"Helm release {wish['release']} has version {there.get('version')}, which is not known here: nobody can tell whether "
+            f"{release.text} is newer; upgrade it by hand, or choose another release name"
+        )
+    elif old and (_ORDER.index(old.line), old.patch) > (_ORDER.index(release.line), release.patch):
+        problems.append(
             f"the DRA driver is {old.text} and {_VARIABLE}.version is {release.text}, which is older: its checkpoints on the nodes "
             f"cannot go back; set version to {old.text} or newer (0.4 follows 25.12)"
-        ], []
-    if old.line != release.line:
-        return [], [
+        )
+    elif old and old.line != release.line:
+        warnings.append(
             f"the DRA driver goes from {old.text} to {release.text}: Helm leaves the definitions of the chart as they are, so apply "
             f"those of {release.text} first (helm show crds)"
-        ]
-    return [], []
+        )
+    return problems, warnings
+
+
+def keeps_old_names(
+    release: Version, wish: t.Mapping[str, t.Any], installed: t.Optional[t.Mapping[str, t.Any]]
+) -> bool:
+    """Whether objects go on being called after the chart's old name, which it lost with 0.4.
+
+    A release that has begun before 0.4 keeps the names for ever: under others, a second set of Pods would take the place of the
+    first. Where nobody knows what is there, the old names are the ones that harm nobody.
+    """
+    if DRA_LINES[release.line].chart == OLD_NAME:
+        return False
+    if installed is None:
+        return True
+    there = installed.get(wish["release"]) or {}
+    return there.get("chart") == OLD_NAME or (there.get("values") or {}).get("nameOverride") == OLD_NAME
 
 
 # --- the chart --------------------------------------------------------------------------------------------------------
@@ -240,8 +268,6 @@ def chart_values(
     values: Json = {"nvidiaDriverRoot": root, "image": {"repository": image, "tag": f"v{release.text}"}}
     # the chart refuses GPUs without the second word, since a device plugin may serve the same
     values["resources"] = {"gpus": {"enabled": wish["gpus"]}, "computeDomains": {"enabled": True}}
-    if DRA_LINES[release.line].chart != OLD_NAME:
-        values["nameOverride"] = OLD_NAME
     if wish["gpus"]:
         values["gpuResourcesEnabledOverride"] = True
     if site["pull_secrets"]:
@@ -270,9 +296,9 @@ def chart_of(release: Version, wish: t.Mapping[str, t.Any], site: Site, values: 
     }
 
 
-def waits_of(chart: Chart) -> t.List[Wait]:
+def waits_of(release: Version, chart: Chart) -> t.List[Wait]:
     """The controller, and the Pods on the nodes."""
-    name = chart["values"].get("nameOverride") or chart["chart"].rpartition("/")[2]
+    name = chart["values"].get("nameOverride") or DRA_LINES[release.line].chart.rpartition("/")[2]
     rows = (("Deployment", f"{name}-controller"), ("DaemonSet", f"{name}-kubelet-plugin"))
     return [
         {

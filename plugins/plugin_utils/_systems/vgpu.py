@@ -17,11 +17,9 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import class_slug
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.compute_domain_nodes import NodeView
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import (
-    NOTHING_KNOWN,
     Json,
     Request,
     Site,
-    Surroundings,
     empty_request,
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.hypernodes import hypernodes
@@ -53,13 +51,17 @@ _DEFAULTS: Json = {
     "release": "volcano",
     "scheduler": None,
     "split": 10,
+    "stop_device_plugin": False,
     "tolerations": [],
     "values": {},
     "version": VOLCANO,
 }
 # The GPU Operator starts no device plugin of its own on a node with this label.
 _DEVICE_PLUGIN_LABEL = "nvidia.com/gpu.deploy.device-plugin"
-_OFF = f"label the nodes {_DEVICE_PLUGIN_LABEL}=false, or switch it off for the whole cluster (rdma_gpu_operator, devicePlugin.enabled: false)"
+_OFF = (
+    f"set rdma_vgpu.stop_device_plugin: true, which labels the nodes {_DEVICE_PLUGIN_LABEL}=false, or switch it off for the whole cluster "
+    "(rdma_gpu_operator, devicePlugin.enabled: false)"
+)
 # The most memory, in GiB, that a GPU of a generation has.
 _MEMORY = {
     "Maxwell": 24,
@@ -254,7 +256,7 @@ def _node_rows(wish: t.Mapping[str, t.Any], site: Site) -> t.Tuple[t.List[Json],
 # --- the request ------------------------------------------------------------------------------------------------------
 
 
-def _with_volcano(found: Request, wish: Json, site: Site, installed: t.Mapping[str, str]) -> None:
+def _with_volcano(found: Request, wish: Json, site: Site, installed: t.Mapping[str, t.Any]) -> None:
     release, wrong = known_release(wish["version"])
     topology = bool(wish["hypernodes"])
     text, problems = scheduler_configuration(wish["scheduler"], wish["policy"], wish["arguments"], topology)
@@ -302,14 +304,16 @@ def _with_plugin(found: Request, wish: Json, site: Site) -> None:
 def request(
     wish: t.Mapping[str, t.Any],
     site: Site,
-    around: Surroundings = NOTHING_KNOWN,
     *,
+    installed: t.Optional[t.Mapping[str, t.Any]] = None,
+    served: t.Optional[t.Mapping[str, t.Sequence[str]]] = None,
     nodes: t.Optional[NodeView] = None,
     gpu_operator: t.Optional[t.Mapping[str, t.Any]] = None,
 ) -> Request:
     """What rdma_vgpu asks of the cluster; nothing with an empty wish.
 
-    nodes: {node: {labels, kubelet}}, None where no cluster was asked. gpu_operator: the wish rdma_gpu_operator, where there is one.
+    installed: {Helm release: {chart, version, namespace, values}}; served: {API group: [versions]}; nodes: {node: {labels, kubelet}};
+    each None where no cluster was asked. gpu_operator: the wish rdma_gpu_operator, where there is one.
     """
     found = empty_request("vgpu")
     if not wish:
@@ -317,11 +321,15 @@ def request(
     full = {**_DEFAULTS, **wish}
     hosts = sorted({host for own in _hosts_of(full, site).values() for host in own})
     found["problems"] += [*_group_problems(full, site), *_gpu_problems(hosts, site)]
-    _with_volcano(found, full, site, around["installed"])
+    _with_volcano(found, full, site, installed or {})
     _with_plugin(found, full, site)
-    problems, warnings = _other_plugin(hosts, site, gpu_operator, around["served"] or None, nodes)
-    found["problems"] += problems
-    found["warnings"] += [*warnings, *_workload_warnings(full, site), *_memory_warnings(full, hosts, site)]
+    if full["stop_device_plugin"]:
+        found["node_labels"] = {site["node_names"].get(host, host): {_DEVICE_PLUGIN_LABEL: "false"} for host in hosts}
+    else:
+        problems, warnings = _other_plugin(hosts, site, gpu_operator, served, nodes)
+        found["problems"] += problems
+        found["warnings"] += warnings
+    found["warnings"] += [*_workload_warnings(full, site), *_memory_warnings(full, hosts, site)]
     if full["hypernodes"]:
         objects, topology_warnings = hypernodes(site, nodes)
         found["objects"] += objects

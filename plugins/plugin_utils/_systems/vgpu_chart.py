@@ -28,13 +28,25 @@ def known_release(version: t.Any) -> t.Tuple[t.Optional[Version], t.List[str]]:
     ]
 
 
-def upgrade_problems(release: Version, wish: t.Mapping[str, t.Any], installed: t.Mapping[str, str]) -> t.List[str]:
-    """installed: versions by Helm release."""
-    old = parsed(installed.get(wish["release"]))
+def upgrade_problems(release: Version, wish: t.Mapping[str, t.Any], installed: t.Mapping[str, t.Any]) -> t.List[str]:
+    others = [
+        name
+        for name, each in sorted(installed.items())
+        if each.get("chart") == "volcano"
+        and (name, each.get("namespace", wish["namespace"])) != (wish["release"], wish["namespace"])
+    ]
+    if others:
+        where = installed[others[0]].get("namespace")
+        return [
+            f"Volcano is installed as release {others[0]} in namespace {where}: set rdma_vgpu.release and .namespace to these, or uninstall "
+            "that release"
+        ]
+    there = installed.get(wish["release"])
+    old = parsed(there.get("version")) if there else None
     if old and (old.line, old.patch) > (release.line, release.patch):
         return [
-            f"Volcano is {old.text}, and rdma_vgpu.version is {release.text}, which is older: its definitions do not go back; set "
-            f"{old.text} or newer"
+            f"Volcano is {old.text}, and rdma_vgpu.version is {release.text}, which is older: its definitions do not go back; set {old.text} "
+            "or newer"
         ]
     return []
 

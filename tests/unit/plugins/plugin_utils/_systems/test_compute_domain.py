@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base import sources
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import problems as wish_problems
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import request_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.compute_domain import request
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Request, Site, Surroundings
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import NOTHING_KNOWN, Request, Site
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._systems.captured import Json, a_site, insist
 
 GB200 = ["gb200-1", "gb200-2"]
@@ -40,8 +41,11 @@ def nodes(*cliques: str | None, kubelet: str = "v1.34.2") -> dict[str, Json]:
 
 def asked(site: Site, **told: t.Any) -> Request:
     """The request of a site with nothing wrong, on a cluster with all that it needs and without the driver."""
-    around: Surroundings = {"installed": told.pop("installed", {}), "served": told.pop("served", SERVED)}
-    return request({}, site, around, **{"nodes": nodes(), **told})
+    return request({}, site, **{"installed": {}, "served": SERVED, "nodes": nodes(), **told})
+
+
+def there(version: str, chart: str = NEW, **more: t.Any) -> Json:
+    return {OLD: {"chart": chart, "version": version, "namespace": OLD, **more}}
 
 
 def values(found: Request) -> Json:
@@ -55,10 +59,28 @@ def test_a_request_without_problems_installs_the_driver() -> None:
     assert (chart["release"], chart["namespace"], chart["version"]) == (OLD, OLD, sources.DRA_DRIVER)
     assert chart["privileged"]
     assert {(wait["kind"], wait["name"]) for wait in found["waits"]} == {
-        ("Deployment", f"{OLD}-controller"),
-        ("DaemonSet", f"{OLD}-kubelet-plugin"),
+        ("Deployment", f"{NEW}-controller"),
+        ("DaemonSet", f"{NEW}-kubelet-plugin"),
     }
     assert not found["objects"]
+
+
+def test_what_is_known_of_the_cluster_comes_by_the_catalogue() -> None:
+    site = gb200(gpus=True, cliques="one")
+    assert request_of("compute_domain", "", site, NOTHING_KNOWN)["problems"] == []
+    found = request_of(
+        "compute_domain",
+        {},
+        site,
+        {
+            "installed": there("0.5.0"),
+            "served": {"apps": ["v1"]},
+            "nodes": nodes(f"{UUID}.1", f"{UUID}.2"),
+            "wishes": {"rdma_gpu_operator": {"version": "26.4.1"}},
+        },
+    )
+    words = ("which is older", "no resource.k8s.io", "in 2 cliques", "serves the same GPUs")
+    assert [sum(word in problem for problem in found["problems"]) for word in words] == [1, 1, 1, 1]
 
 
 def test_a_site_without_the_wish_asks_for_nothing() -> None:
@@ -96,7 +118,7 @@ def test_a_version_that_is_not_known_is_refused(version: t.Any) -> None:
 def test_going_back_is_refused_whatever_the_numbers_say(pair: tuple[t.Any, t.Any]) -> None:
     (old, old_patch), (new, new_patch) = pair
     order = list(sources.DRA_LINES)
-    found = asked(gb200(version="%d.%d.%d" % (*new, new_patch)), installed={OLD: "%d.%d.%d" % (*old, old_patch)})
+    found = asked(gb200(version="%d.%d.%d" % (*new, new_patch)), installed=there("%d.%d.%d" % (*old, old_patch)))
     back = (order.index(new), new_patch) < (order.index(old), old_patch)
     assert [("older" in problem, "0.4 follows 25.12" in problem) for problem in found["problems"]] == [
         (True, True)
@@ -104,7 +126,7 @@ def test_going_back_is_refused_whatever_the_numbers_say(pair: tuple[t.Any, t.Any
 
 
 def test_an_upgrade_from_25_12_keeps_the_names_of_objects() -> None:
-    found = asked(gb200(version="0.4.1"), installed={OLD: OLDER})
+    found = asked(gb200(version="0.4.1"), installed=there(OLDER, OLD))
     assert found["problems"] == []
     assert values(found)["nameOverride"] == OLD
     assert {wait["name"] for wait in found["waits"]} == {f"{OLD}-controller", f"{OLD}-kubelet-plugin"}
@@ -113,19 +135,29 @@ def test_an_upgrade_from_25_12_keeps_the_names_of_objects() -> None:
     assert "helm show crds" in warning
 
 
-def test_names_stay_what_they_were() -> None:
-    """Whatever a release began with, and whether anybody has looked."""
-    begun: list[Json] = [{}, {OLD: OLDER}, {OLD: "0.4.0"}]
-    for installed in begun:
-        assert values(asked(gb200(), installed=installed))["nameOverride"] == OLD
-    assert "nameOverride" not in values(asked(gb200(version=OLDER)))
-    # a release of somebody else that began with 0.4
-    found = asked(gb200(values={"nameOverride": ""}))
-    assert {wait["name"] for wait in found["waits"]} == {f"{NEW}-controller", f"{NEW}-kubelet-plugin"}
+@pytest.mark.parametrize(
+    ("installed", "kept"),
+    [
+        ({}, False),
+        (there("0.4.0"), False),
+        (there("0.4.0", values={"nameOverride": OLD}), True),
+        # nobody has asked the cluster: other names would be a second set of Pods where 25.12 is
+        (None, True),
+    ],
+)
+def test_names_stay_what_they_were(installed: Json | None, kept: bool) -> None:
+    assert ("nameOverride" in values(asked(gb200(), installed=installed))) is kept
+
+
+def test_a_second_release_of_the_driver_is_refused() -> None:
+    other = {"dra": {"chart": NEW, "version": "0.4.0", "namespace": "gpu"}}
+    (problem,) = asked(gb200(), installed=other)["problems"]
+    assert "release dra in namespace gpu" in problem
+    assert asked(gb200(release="dra", namespace="gpu"), installed=other)["problems"] == []
 
 
 def test_an_installed_version_that_is_not_known_is_told() -> None:
-    (problem,) = asked(gb200(), installed={OLD: "0.9.0-rc.1"})["problems"]
+    (problem,) = asked(gb200(), installed=there("0.9.0-rc.1"))["problems"]
     assert "0.9.0-rc.1" in problem
 
 
@@ -209,7 +241,7 @@ def test_the_api_version_is_what_the_server_offers(offered: list[str], wished: s
 
 def test_a_chart_that_cannot_be_told_the_api_version_is_not() -> None:
     assert "resourceApiVersion" not in values(asked(gb200(version="25.8.1")))
-    assert "resourceApiVersion" not in values(asked(gb200(), served={}))
+    assert "resourceApiVersion" not in values(asked(gb200(), served=None))
 
 
 @pytest.mark.parametrize(
@@ -405,7 +437,7 @@ def test_nodes_of_another_name_are_found() -> None:
 def test_all_problems_are_told_at_once() -> None:
     site = changed("nvidia.driver", "565.57.01", cliques="one", feature_gates={"X": True}, workloads={"nodes": 9})
     site["facts"]["gb200-1"]["nvidia"]["imex"].update(service="running", masked=False)
-    found = asked(site, nodes=nodes(f"{UUID}.1", f"{UUID}.2"), served={"apps": ["v1"]}, installed={OLD: "0.5.0"})
+    found = asked(site, nodes=nodes(f"{UUID}.1", f"{UUID}.2"), served={}, installed=there("0.5.0"))
     assert len(found["problems"]) == 7
 
 

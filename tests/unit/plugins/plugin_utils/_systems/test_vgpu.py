@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base import sources
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import problems as wish_problems
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Request, Site, Surroundings
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import request_of
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Request, Site
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.vgpu import request
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._systems.captured import Json, a_site
 
@@ -29,10 +30,8 @@ def site_of(**more: t.Any) -> Site:
 
 
 def asked(site: Site, wish: Json | None = None, **told: t.Any) -> Request:
-    """On a cluster without a GPU Operator and without Volcano."""
     full = {"groups": ["ib-v100"], "memory_factor": 100, **(wish or {})}
-    around: Surroundings = {"installed": told.pop("installed", {}), "served": told.pop("served", {"apps": ["v1"]})}
-    return request(full, site, around, **{"nodes": {}, **told})
+    return request(full, site, **{"installed": {}, "served": {}, "nodes": {}, **told})
 
 
 def of_kind(found: Request, kind: str) -> list[Json]:
@@ -65,6 +64,25 @@ def test_a_request_without_problems_has_all_that_shares_need() -> None:
         ("Deployment", "volcano-admission"),
         ("DaemonSet", of_kind(found, "DaemonSet")[0]["metadata"]["name"]),
     }
+
+
+def test_what_is_known_of_the_cluster_comes_by_the_catalogue() -> None:
+    found = request_of(
+        "vgpu",
+        {"groups": ["ib-v100"], "version": "1.14.0"},
+        site_of(),
+        {
+            "installed": {
+                "volcano": {"chart": "volcano", "version": "1.15.0", "namespace": "volcano-system", "values": {}}
+            },
+            "served": {"apps": ["v1"]},
+            "nodes": {"ib-v100-1": OFF},
+            "wishes": {"rdma_gpu_operator": {"version": "26.4.1"}},
+        },
+    )
+    older, forgotten = found["problems"]
+    assert "which is older" in older
+    assert "node ib-v100-2 with" in forgotten
 
 
 def test_an_empty_wish_asks_for_nothing() -> None:
@@ -152,8 +170,16 @@ def test_a_version_that_is_not_known_is_refused(version: str) -> None:
 
 @given(old=st.sampled_from(sources.VOLCANO_LINES), new=st.sampled_from(sources.VOLCANO_LINES), patch=st.integers(0, 2))
 def test_volcano_does_not_go_back(old: tuple[int, int], new: tuple[int, int], patch: int) -> None:
-    found = asked(SITE, {"version": "%d.%d.%d" % (*new, patch)}, installed={"volcano": "%d.%d.1" % old})
+    there = {"volcano": {"chart": "volcano", "version": "%d.%d.1" % old, "namespace": "volcano-system"}}
+    found = asked(SITE, {"version": "%d.%d.%d" % (*new, patch)}, installed=there)
     assert bool(found["problems"]) is ((new, patch) < (old, 1))
+
+
+def test_a_second_volcano_is_refused() -> None:
+    there = {"sched": {"chart": "volcano", "version": "1.14.4", "namespace": "batch"}}
+    (problem,) = asked(site_of(), installed=there)["problems"]
+    assert "release sched in namespace batch" in problem
+    assert asked(site_of(), {"release": "sched", "namespace": "batch"}, installed=there)["problems"] == []
 
 
 @pytest.mark.parametrize(
@@ -304,6 +330,14 @@ def test_a_device_plugin_that_is_off_on_those_nodes_is_taken(told: Json) -> None
     assert asked(site_of(), **told)["problems"] == []
 
 
+def test_nodes_are_labelled_with_consent() -> None:
+    site = site_of(node_names={"ib-v100-1": "n1.example.com"})
+    found = asked(site, {"stop_device_plugin": True}, gpu_operator={})
+    assert found["problems"] == []
+    assert found["node_labels"] == dict.fromkeys(["n1.example.com", "ib-v100-2"], OFF["labels"])
+    assert asked(site)["node_labels"] == {}
+
+
 def test_one_node_that_is_forgotten_is_named() -> None:
     (problem,) = asked(site_of(), gpu_operator={}, nodes={"ib-v100-1": OFF})["problems"]
     assert "node ib-v100-2 with" in problem
@@ -316,7 +350,7 @@ def test_a_wish_of_a_group_counts_as_well() -> None:
 
 
 def test_a_cluster_that_nobody_asked_is_warned_of() -> None:
-    found = asked(site_of(), served={}, nodes=None)
+    found = asked(site_of(), served=None, nodes=None)
     assert found["problems"] == []
     assert any("nobody asked the cluster" in warning for warning in found["warnings"])
 
