@@ -140,15 +140,15 @@ def test_nothing_private_is_imported(path: Path) -> None:
 
 # Lines of module_utils that come to a node with a module, at most. What grows beyond it has probably come for one function of a file.
 MOST_LINES = {
-    "capture": 6400,
+    "capture": 6500,
     "cluster_access": 1000,
     "cluster_state": 1000,
     "containerd_memlock": 5200,
     "driver_check": 280,
-    "driver_gate": 7400,
+    "driver_gate": 7600,
     "driver_packages": 1300,
     "driver_proof": 2300,
-    "ib_facts": 6200,
+    "ib_facts": 6300,
     "iscsi_initiator": 1150,
     "kernel_module": 1250,
     "lab": 0,
@@ -156,7 +156,7 @@ MOST_LINES = {
     "oci_rlimits": 600,
     "perftest": 1200,
     "pod_traffic": 2900,
-    "roce_host": 4100,
+    "roce_host": 4200,
     "rollout": 4800,
     "rollout_departures": 4600,
     "rollout_lease": 1200,

@@ -30,10 +30,11 @@ def host_needs(facts: t.Mapping[str, t.Any], wishes: t.Mapping[str, t.Any]) -> J
     """What each preparing role has to do on a host: {role: {needed, reasons, ...}}, in the order in which the roles have to run.
 
     facts: ansible_facts.rdma with the subset kernel; ``roce_host`` is told with the subsets devices, management and roce where it is
-    wished for, ``storage_prereqs`` with storage, ``containerd_memlock`` with runtime, ``nvidia_peermem`` and
-    ``nvidia_imex`` with devices and gpus. wishes: {ofed, link_layer, want, roce_host, storage, duplicates, host, memlock, gpudirect,
-    rdma_compute_domain}, each as the group has it, and os_family, what Ansible calls the family of distributions, all optional. With os_family, ``ofed`` has names: {user_space,
-    driver, headers}, the packages as they are called there. What else is in the value of a role, the function that makes it tells.
+    wished for, ``storage_prereqs`` with storage, ``containerd_memlock`` with runtime, ``nvidia_peermem`` and ``nvidia_imex`` with
+    devices and gpus. wishes: {ofed, link_layer, want, roce_host, storage, duplicates, host, memlock, gpudirect, rdma_compute_domain},
+    each as the group has it, and os_family, what Ansible calls the family of distributions, all optional. With os_family, ``ofed``
+    has names: {user_space, driver, headers}, the packages as they are called there. What else is in the value of a role, the
+    function that makes it tells.
 
     A host for which every `needed` is false is converged: no role has to run on it. FabricError for a wish that cannot be
     fulfilled there.
