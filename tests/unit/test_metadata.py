@@ -565,6 +565,7 @@ def test_variables_that_are_read_once_are_known() -> None:
         "network_operator",
         "plan",
         "report",
+        "secondary_network",
         "verify",
         "verify_pod",
         "vgpu",

@@ -81,6 +81,11 @@ LITERALS: dict[str, tuple[str, set[str]]] = {
         r"containerd (\d\.\d+, [\d., ]+(?:\s+and \d\b)?)",
         {", ".join(list(sources.CONTAINERDS)[:-1]) + " and " + list(sources.CONTAINERDS)[-1]},
     ),
+    "chart of Spiderpool": (r"https://spidernet-io[\w./-]*\w", {sources.SPIDERPOOL_CHARTS}),
+    "release of a CNI plugin": (
+        r"\b(?:Multus|Whereabouts) v?(\d+\.\d+\.\d+)",
+        {sources.MULTUS.rpartition(":v")[2], sources.WHEREABOUTS.rpartition(":v")[2]},
+    ),
     "suite": (r"\b(?:bullseye|bookworm|trixie|forky|sid)\b", {sources.LAB_SUITE, *sources.CONTAINERDS.values()}),
     "suite of the lab": (r"always (\w+), whose kernel", {sources.LAB_SUITE}),
 }
@@ -146,6 +151,7 @@ def test_every_literal_is_that_of_the_one_file() -> None:
         ("lines of the DRA driver", {"docs/variables.md"}),
         ("first and last line", {"docs/variables.md"}),
         ("lines", {"roles/network_operator/README.md", "roles/network_operator/meta/argument_specs.yml"}),
+        ("release of a CNI plugin", {"docs/variables.md"}),
         ("generations of containerd", {"docs/faults.md"}),
         ("suite of the lab", {"roles/lab/README.md"}),
     ],
@@ -173,6 +179,8 @@ def test_the_search_finds_what_is_there(what: str, files: set[str]) -> None:
         ("operator_version: 26.4.0", ["release of the operator: 26.4.0"]),
         ("(lines 24.10 to 26.4)", ["first and last line: "]),
         ("the release lines 24.10, 25.1 and 26.7", ["lines: 24.10, 25.1 and 26.7"]),
+        ("from https://spidernet-io.github.io/other", ["chart of Spiderpool: https://spidernet-io.github.io/other"]),
+        ("Multus 4.1.0 or Whereabouts v0.8.0", ["release of a CNI plugin: 4.1.0", "release of a CNI plugin: 0.8.0"]),
         ("with containerd 1.6, 1.7\nand 3", ["generations of containerd: 1.6, 1.7 and 3"]),
         ("Debian: bullseye", ["suite: bullseye"]),
         ("Debian: always trixie, whose kernel", ["suite of the lab: trixie"]),
@@ -193,6 +201,13 @@ def test_python_code_names_what_it_could_import() -> None:
         *(driver for line in sources.LINES.values() for driver in line.drivers.values()),
     ]
     exact += [sources.GO_MODULES["k8s.io/kubernetes"], sources.GO]
+    exact += [
+        sources.MULTUS,
+        sources.WHEREABOUTS,
+        sources.SRIOV_PLUGIN,
+        sources.SPIDERPOOL_CHARTS,
+        *sources.SPIDERPOOL_IMAGES,
+    ]
     code = {name: text for name, text in texts().items() if name.endswith(".py")}
     # documentation of filters, which no program reads
     code = {name: text for name, text in code.items() if not name.startswith("plugins/filter/")}

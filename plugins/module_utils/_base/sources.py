@@ -25,16 +25,22 @@ __all__ = [
     "HELM_PACKAGE",
     "LAB_SUITE",
     "LINES",
+    "MULTUS",
     "NVBANDWIDTH",
     "OPERATOR",
     "OPERATOR_IMAGES",
     "SHARED_PLUGIN_IMAGE",
+    "SPIDERPOOL",
+    "SPIDERPOOL_CHARTS",
+    "SPIDERPOOL_IMAGES",
+    "SRIOV_PLUGIN",
     "SRIOV_PLUGIN_IMAGE",
     "VGPU_PLUGIN",
     "VOLCANO",
     "VOLCANO_CHARTS",
     "VOLCANO_IMAGES",
     "VOLCANO_LINES",
+    "WHEREABOUTS",
 ]
 
 SHARED_PLUGIN_IMAGE = "k8s-rdma-shared-dev-plugin"
@@ -106,6 +112,20 @@ VOLCANO_IMAGES = tuple(
     f"docker.io/volcanosh/{name}" for name in ("vc-controller-manager", "vc-scheduler", "vc-webhook-manager")
 )
 VGPU_PLUGIN = "docker.io/projecthami/volcano-vgpu-device-plugin:v1.12.0"
+
+# Secondary networks: releases of their own repositories (github.com/k8snetworkplumbingwg), without an operator, and Spiderpool's chart.
+MULTUS = f"{_OLD_SRIOV}/multus-cni:v4.3.0"
+WHEREABOUTS = f"{_OLD_SRIOV}/whereabouts:v0.9.4"
+SRIOV_PLUGIN = f"{_OLD_SRIOV}/{SRIOV_PLUGIN_IMAGE}:v3.11.0"
+SPIDERPOOL_CHARTS = "https://spidernet-io.github.io/spiderpool"
+SPIDERPOOL = "1.2.2"
+_SPIDERNET = "ghcr.io/spidernet-io/spiderpool"
+# Of this version of the chart (charts/spiderpool/values.yaml).
+SPIDERPOOL_IMAGES = (
+    f"{_SPIDERNET}/spiderpool-agent:v{SPIDERPOOL}",
+    f"{_SPIDERNET}/spiderpool-controller:v{SPIDERPOOL}",
+    f"{_SPIDERNET}/spiderpool-plugins:87fd4a400858705c208d5a4b7059423b33a551aa",
+)
 
 # Collections that ours needs, as galaxy.yml and collections/requirements.yml ask for them.
 COLLECTIONS = {"community.general": ">=7.0.0", "kubernetes.core": ">=3.0.0"}

@@ -518,6 +518,136 @@ _VGPU = _keys(
     version=_release,
 )
 
+# --- secondary networks ----------------------------------------------------------------------------------------------
+
+_NETWORK_KINDS = ("hostdevice", "sriov", "macvlan", "ipoib", "spiderpool")
+# Objects are named after a network, with a rail and a class behind it; Multus takes DNS labels only (pkg/k8sclient).
+_NETWORK_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?")
+_NAMESPACE = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+# What the kernel lets a netdev be called (dev_valid_name), without what JSON or a shell would have to quote.
+_NETDEV = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,14}")
+_PATH = re.compile(r"/[A-Za-z0-9_.@+-]+(?:/[A-Za-z0-9_.@+-]+)*")
+_ADDRESS_OF_SERVER = re.compile(r"(?:[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]):[0-9]{1,5}")
+_QUALIFIED = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9](?:[A-Za-z0-9_.{}-]{0,61}[A-Za-z0-9}])?")
+_PARTS = r"(?:\*|[0-9]{1,2}(?:-[0-9]{1,2})?)(?:/[0-9]{1,2})?(?:,[0-9]{1,2}(?:-[0-9]{1,2})?)*"
+_CRON = re.compile(rf"{_PARTS}(?: {_PARTS}){{4}}")
+_MOST_PODS = 10000
+
+
+def _matching(pattern: t.Pattern[str], expected: str) -> Check:
+    """A text that has this form as a whole."""
+    return lambda where, value: (
+        [] if isinstance(value, str) and pattern.fullmatch(value) else _wrong(where, value, expected)
+    )
+
+
+def _by_rail(each: Check, expected: str) -> Check:
+    """A dictionary by the number of the rail."""
+
+    def check(where: str, value: t.Any) -> t.List[str]:
+        if not isinstance(value, t.Mapping) or not value:
+            return _wrong(where, value, expected)
+        numbers = [key for key in value if _number(1, _MOST_RAILS, "")("", key)]
+        if numbers:
+            return [f"{where} has the key {_shown(numbers[0])}; expected numbers of rails, from 1"]
+        return [problem for key, item in value.items() for problem in each(f"{where}.{key}", item)]
+
+    return check
+
+
+def _either(one: Check, other: Check, is_other: t.Callable[[t.Any], bool]) -> Check:
+    return lambda where, value: (other if is_other(value) else one)(where, value)
+
+
+def _is_mapping(value: t.Any) -> bool:
+    return isinstance(value, t.Mapping)
+
+
+def _is_list(value: t.Any) -> bool:
+    return isinstance(value, (list, tuple))
+
+
+_netdev = _matching(_NETDEV, "the name of a netdev, such as eth1")
+_namespace = _matching(_NAMESPACE, "the name of a namespace")
+_directory = _matching(_PATH, "an absolute path without spaces")
+_addresses = _either(_name, _listing(_name, "a text, or a list of texts", 1), _is_list)
+_prefix_length = _number(1, 126, "a prefix length, such as 26")
+
+_IPAM = _keys(
+    type=_choice("whereabouts", "nv_ipam", "spiderpool", "host_local", "static", "none"),
+    range=_addresses,
+    ranges=_by_rail(_addresses, "ranges by the number of their rail"),
+    per_rail=_either(_prefix_length, _keys(ipv4=_prefix_length, ipv6=_prefix_length), _is_mapping),
+    exclude=_strings,
+    gateway=_addresses,
+    routes=_strings,
+    pods_per_node=_number(1, _MOST_PODS, f"a number of Pods from 1 to {_MOST_PODS}"),
+    block_size=_number(1, _MOST_PODS, f"a number of addresses from 1 to {_MOST_PODS}"),
+    namespace=_namespace,
+)
+_NETWORK = _keys(
+    name=_matching(_NETWORK_NAME, "a name of lower case letters, digits and hyphens, at most 40, such as fabric"),
+    kind=_choice(*_NETWORK_KINDS),
+    namespace=_namespace,
+    master=_either(_netdev, _by_rail(_netdev, "netdevs by the number of their rail"), _is_mapping),
+    mode=_choice("bridge", "private", "vepa", "passthru"),
+    mtu=_number(68, 65520, "a number of bytes from 68 to 65520"),
+    vlan=_number(1, 4094, "a VLAN from 1 to 4094"),
+    rails=_flag,
+    operator=_flag,
+    ipam=_IPAM,
+    resource=_matching(_QUALIFIED, "a resource with its prefix, such as nvidia.com/hostdev"),
+    isolate_rdma=_flag,
+    trust=_flag,
+    spoofchk=_flag,
+    cni=_choice("macvlan", "ipvlan", "ipoib"),
+    inject=_flag,
+    sriov=_keys(
+        vfs=_number(1, 4096, "a number of virtual functions, 1 or more"),
+        prefix=_resource_prefix,
+        namespace=_namespace,
+    ),
+)
+
+
+def _network(where: str, value: t.Any) -> t.List[str]:
+    """An entry of rdma_networks; without name and kind it is none."""
+    found = _NETWORK(
+        where, {key: item for key, item in value.items() if item is not None} if _is_mapping(value) else value
+    )
+    lacking = [key for key in ("name", "kind") if _is_mapping(value) and value.get(key) is None]
+    return found + [f"{where} has no {key}" for key in lacking]
+
+
+def _networks(where: str, value: t.Any) -> t.List[str]:
+    found = _rows(_network, "a list of networks, each with name and kind")(where, value)
+    if not found:
+        names = [(each["name"], each.get("namespace") or "default") for each in value]
+        found = [
+            f"{where} names {name} twice"
+            for name in sorted({name for name, _n in names if names.count((name, _n)) > 1})
+        ]
+    return found
+
+
+_INSTALLED: t.Dict[str, Check] = {
+    "install": _flag,
+    "operator": _flag,
+    "version": _release,
+    "image": _name,
+    "namespace": _namespace,
+    "crd": _flag,
+    "nodes": _choice("all", "rdma"),
+    "api_server": _matching(_ADDRESS_OF_SERVER, "HOST:PORT of the API server, as the nodes reach it"),
+    "cni_conf_dir": _directory,
+    "cni_bin_dir": _directory,
+    "priority_class": _name,
+    "tolerations": _rows(_TOLERATION, "a list of tolerations"),
+    "resources": _keys(limits=_dictionary, requests=_dictionary),
+    "max_unavailable": _share,
+}
+_CIDRS = _keys(pods=_strings, services=_strings, nodes=_strings)
+
 # --- the table -------------------------------------------------------------------------------------------------------
 
 _WANT_KEYS: t.Dict[str, Check] = {
@@ -566,6 +696,7 @@ OF_A_GROUP: t.Dict[str, Check] = {
     "rdma_storage": _keys(iscsi=_flag, nfs=_flag, dm_crypt=_flag, multipath=_flag, path=_optional(_storage_path)),
     "rdma_roce_host": _roce_host,
     "rdma_kubeconfig": _text,
+    "rdma_networks": _networks,
     "rdma_compute_domain": _COMPUTE_DOMAIN,
 }
 
@@ -578,6 +709,12 @@ CLUSTER_WIDE: t.Dict[str, Check] = {
     "rdma_serial": _waves,
     "rdma_max_unavailable": _share,
     "rdma_allow_unusable": _truth,
+    "rdma_cluster_cidrs": _CIDRS,
+    "rdma_multus": _keys(**_INSTALLED),
+    "rdma_whereabouts": _keys(**_INSTALLED, reconcile=_matching(_CRON, "five fields of cron, such as '30 4 * * *'")),
+    "rdma_spiderpool": _keys(
+        install=_flag, inject=_flag, multus=_flag, namespace=_namespace, values=_dictionary, version=_release
+    ),
     "rdma_vgpu": _VGPU,
 }
 
@@ -641,6 +778,18 @@ OF_A_RUN = (
     "plan_remove",
     "report_output_dir",
     "report_title",
+    "secondary_network_adopt",
+    "secondary_network_cidrs",
+    "secondary_network_context",
+    "secondary_network_force",
+    "secondary_network_kubeconfig",
+    "secondary_network_method",
+    "secondary_network_multus",
+    "secondary_network_output_dir",
+    "secondary_network_rollout",
+    "secondary_network_spiderpool",
+    "secondary_network_timeout",
+    "secondary_network_whereabouts",
     "verify_bandwidth_bytes",
     "verify_hardware_max_us",
     "verify_insist",
@@ -758,7 +907,7 @@ def with_defaults(wishes: t.Mapping[str, t.Any]) -> t.Tuple[Json, t.List[str]]:
 # Ansible makes variables of the facts of a node, and they go over those of the inventory and the defaults of roles.
 _OWN_NAMES = re.compile(
     r"(?:ansible_)?(?:__)?(?:rdma|cluster_chart|cluster_objects|cluster_system|compute_domain|containerd_memlock|device_plugin|discover|lab"
-    r"|network_operator|nvidia_imex|nvidia_peermem|ofed|plan|prepare|report|roce_host|site|storage_prereqs|systems|uninstall|verify|vgpu|wishes)_\w*"
+    r"|network_operator|nvidia_imex|nvidia_peermem|ofed|plan|prepare|report|roce_host|secondary_network|site|storage_prereqs|systems|uninstall|verify|vgpu|wishes)_\w*"
     r"|__(?:capture|cleanup|everyone)_\w*"
     # Ansible's own that facts go over: a host that calls itself another, and what stands for a value that is not given
     r"|inventory_(?:hostname|hostname_short|dir|file)|group_names|omit|role_name|role_path"

@@ -41,6 +41,8 @@ _OF_GPUS = ("installed", "served", "nodes", "gpu_operator")
 SYSTEMS = (
     System("device_plugin", "rdma_rollout", False, ()),
     System("compute_domain", "rdma_compute_domain", True, (), _OF_GPUS),
+    # Pods ask for what a device plugin offers, and pools are for the nodes that it labels
+    System("secondary_network", "rdma_networks", True, ("device_plugin",), ("served",)),
     # its Pods select nodes by the labels that the device plugin's rollout sets
     System("vgpu", "rdma_vgpu", False, ("device_plugin",), _OF_GPUS),
 )

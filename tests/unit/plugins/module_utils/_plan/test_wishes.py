@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import nearest
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import (
@@ -227,3 +229,162 @@ def test_roles_take_what_is_checked() -> None:
             read |= set(re.findall(r"\b(rdma_[a-z_]+(?:\.[a-z_]+)?)", str(value)))
     assert {name.split(".")[0] for name in read} <= set(VARIABLES)
     assert {name for name in read if "." in name} <= documented()
+
+
+# --- secondary networks -----------------------------------------------------------------------------------------------
+
+
+def a_network(**more: t.Any) -> t.List[t.Dict[str, t.Any]]:
+    return [{"name": "fabric", "kind": "macvlan", **more}]
+
+
+@pytest.mark.parametrize(
+    ("value", "wrong"),
+    [
+        ({}, r"rdma_networks is {}; expected a list of networks, each with name and kind"),
+        (["fabric"], r"rdma_networks\[0\] is of type str; expected a dictionary"),
+        ([{"kind": "macvlan"}], r"rdma_networks\[0\] has no name"),
+        ([{"name": "fabric"}], r"rdma_networks\[0\] has no kind"),
+        (a_network(kind="mcvlan"), r"rdma_networks\[0\]\.kind is 'mcvlan'; .*; did you mean macvlan[?]"),
+        (a_network(rail=True), r"rdma_networks\[0\] has no key rail; .*; did you mean rails[?]"),
+        (a_network(rails="yes"), r"rdma_networks\[0\]\.rails is 'yes'; expected true or false"),
+        (a_network(name="Fabric"), r"rdma_networks\[0\]\.name is 'Fabric'; expected a name of lower case letters.*"),
+        (a_network(name="a" * 41), r"rdma_networks\[0\]\.name is 'a+'; .*at most 40.*"),
+        (a_network(name="fabric-"), r"rdma_networks\[0\]\.name is 'fabric-'; .*"),
+        (a_network(master="eth 1"), r"rdma_networks\[0\]\.master is 'eth 1'; expected the name of a netdev.*"),
+        (a_network(master="a-name-of-16-chs"), r"rdma_networks\[0\]\.master is .*"),
+        (a_network(master='eth1", "x'), r"rdma_networks\[0\]\.master is .*"),
+        (a_network(master={}), r"rdma_networks\[0\]\.master is {}; expected netdevs by the number of their rail"),
+        (a_network(master={"a": "eth1"}), r"rdma_networks\[0\]\.master has the key 'a'; expected numbers of rails.*"),
+        (a_network(master={1: "eth/1"}), r"rdma_networks\[0\]\.master\.1 is 'eth/1'; .*"),
+        (a_network(vlan=4095), r"rdma_networks\[0\]\.vlan is 4095; expected a VLAN from 1 to 4094"),
+        (a_network(mtu=9000.5), r"rdma_networks\[0\]\.mtu is 9000\.5; .*"),
+        (
+            a_network(resource="hostdev"),
+            r"rdma_networks\[0\]\.resource is 'hostdev'; expected a resource with its prefix.*",
+        ),
+        (
+            a_network(ipam={"type": "nv-ipam"}),
+            r"rdma_networks\[0\]\.ipam\.type is 'nv-ipam'; .*; did you mean nv_ipam[?]",
+        ),
+        (
+            a_network(ipam={"range": []}),
+            r"rdma_networks\[0\]\.ipam\.range is \[\]; expected a text, or a list of texts",
+        ),
+        (
+            a_network(ipam={"exclude": "10.0.0.1"}),
+            r"rdma_networks\[0\]\.ipam\.exclude is '10\.0\.0\.1'; expected a list of strings",
+        ),
+        (
+            a_network(ipam={"per_rail": "/24"}),
+            r"rdma_networks\[0\]\.ipam\.per_rail is '/24'; expected a prefix length, such as 26",
+        ),
+        (
+            a_network(ipam={"per_rail": {"v4": 24}}),
+            r"rdma_networks\[0\]\.ipam\.per_rail has no key v4; it knows ipv4, ipv6.*",
+        ),
+        (a_network(ipam={"pods_per_node": 0}), r"rdma_networks\[0\]\.ipam\.pods_per_node is 0; .*"),
+        (
+            a_network(ipam={"ranges": ["10.0.0.0/24"]}),
+            r"rdma_networks\[0\]\.ipam\.ranges is .*; expected ranges by the number of their rail",
+        ),
+        (a_network() + a_network(), "rdma_networks names fabric twice"),
+    ],
+)
+def test_a_network_that_makes_no_sense_is_told(value: t.Any, wrong: str) -> None:
+    found = problems("rdma_networks", value)
+    assert len(found) == 1, found
+    assert re.fullmatch(wrong, found[0]), found
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "wrong"),
+    [
+        ("rdma_multus", {"install": "yes"}, "rdma_multus.install is 'yes'; expected true or false"),
+        ("rdma_multus", {"api_server": "10.0.0.1"}, "rdma_multus.api_server is '10.0.0.1'; expected HOST:PORT.*"),
+        ("rdma_multus", {"api_server": "https://10.0.0.1:6443"}, "rdma_multus.api_server is .*"),
+        (
+            "rdma_multus",
+            {"cni_conf_dir": "etc/cni"},
+            "rdma_multus.cni_conf_dir is 'etc/cni'; expected an absolute path.*",
+        ),
+        ("rdma_multus", {"cni_bin_dir": "/opt/$(x)"}, "rdma_multus.cni_bin_dir is .*"),
+        ("rdma_multus", {"version": 4.3}, "rdma_multus.version is the number 4.3; put it in quotes.*"),
+        ("rdma_multus", {"reconcile": "0 0 * * *"}, "rdma_multus has no key reconcile; .*"),
+        (
+            "rdma_whereabouts",
+            {"reconcile": "daily"},
+            "rdma_whereabouts.reconcile is 'daily'; expected five fields of cron.*",
+        ),
+        ("rdma_spiderpool", {"instal": True}, "rdma_spiderpool has no key instal; .*; did you mean install[?]"),
+        ("rdma_cluster_cidrs", {"pod": []}, "rdma_cluster_cidrs has no key pod; .*; did you mean pods[?]"),
+        ("rdma_cluster_cidrs", {"pods": "10.244.0.0/16"}, "rdma_cluster_cidrs.pods is .*; expected a list of strings"),
+    ],
+)
+def test_what_comes_to_the_cluster_with_networks_is_told(variable: str, value: t.Any, wrong: str) -> None:
+    found = problems(variable, value)
+    assert len(found) == 1, found
+    assert re.fullmatch(wrong, found[0]), found
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("rdma_networks", []),
+        ("rdma_networks", a_network(namespace=None, vlan="100", master={1: "eth1", "2": "eth2.100"})),
+        ("rdma_networks", a_network() + a_network(namespace="jobs")),
+        (
+            "rdma_networks",
+            a_network(ipam={"range": ["10.0.0.0/16", "fd00::/48"], "per_rail": {"ipv4": 24, "ipv6": "64"}}),
+        ),
+        ("rdma_networks", a_network(ipam={"ranges": {"1": "10.0.0.0/24", 2: ["10.0.1.0/24"]}, "gateway": "first"})),
+        ("rdma_networks", a_network(kind="hostdevice", resource="nvidia.com/hostdev_{rail}")),
+        ("rdma_multus", {"api_server": "[fd00::1]:6443", "version": "4.2.4", "max_unavailable": "20%"}),
+        ("rdma_whereabouts", {"reconcile": "*/15 0-6,22 * * 1-5"}),
+        ("rdma_cluster_cidrs", {"pods": ["10.244.0.0/16", "fd00::/56"]}),
+    ],
+)
+def test_networks_that_are_taken(variable: str, value: t.Any) -> None:
+    assert problems(variable, value) == []
+
+
+_ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda each: (
+        st.lists(each, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["name", "kind", "ipam", "master", "ranges", "sriov", "x"]) | st.integers(),
+            each,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(
+    st.sampled_from(["rdma_networks", "rdma_multus", "rdma_whereabouts", "rdma_spiderpool", "rdma_cluster_cidrs"]), _ANY
+)
+def test_anything_at_all_is_a_wish_or_told(variable: str, value: t.Any) -> None:
+    assert all(text.startswith(variable) for text in problems(variable, value))
+
+
+def test_the_tables_of_networks_have_every_key() -> None:
+    text = (ROOT / "docs" / "variables.md").read_text()
+    section = text[text.index("### Secondary networks") : text.index("## For a host")]
+    networks, ipam = (
+        {name for row in re.findall(r"^\| (`.*?) \|", part, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)}
+        for part in re.split(r"^\| key of `ipam` ", section, flags=re.MULTILINE)
+    )
+    for where, keys, value in (
+        ("rdma_networks[0]", networks, a_network(zz=1)),
+        ("rdma_networks[0].ipam", ipam, a_network(ipam={"zz": 1})),
+    ):
+        (told,) = problems("rdma_networks", value)
+        known = re.fullmatch(re.escape(where) + r" has no key zz; it knows (.*)", told)
+        assert known is not None
+        assert set(known[1].split(", ")) <= keys
+    for variable in ("rdma_multus", "rdma_whereabouts"):
+        (told,) = problems(variable, {"zz": 1})
+        for key in told.partition("it knows ")[2].split(", "):
+            assert f"`{key}`" in section or f"`{key}: " in section, key

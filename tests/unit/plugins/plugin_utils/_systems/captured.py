@@ -75,7 +75,8 @@ def _strict(schema: t.Any) -> t.Any:
 @functools.cache
 def _definition(name: str) -> dict[str, t.Any]:
     """Schemas of a kind by apiVersion."""
-    found = definitions.read()
+    plural, _dot, its_group = name.partition(".")
+    found = definitions.read(f"{its_group}_{plural}.yaml")
     if not found:
         pytest.skip(f"no definitions in {definitions.FOLDER} {definitions.ELSEWHERE}")
     group = found[name]["spec"]["group"]

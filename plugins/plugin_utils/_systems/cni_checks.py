@@ -1,0 +1,128 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who brings Multus and Whereabouts to the cluster: one of each, as far as wishes tell. Private. Pure."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import operator_release
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.cni_install import CniDirectories, cni_directories
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_hosts import Findings, Network
+
+__all__ = ["WHOLE_POLICY", "check_multus", "check_whereabouts", "directories_of", "section"]
+
+# spec.secondaryNetwork.ipamPlugin of the NicClusterPolicy went with it.
+_NO_WHEREABOUTS_SINCE = (25, 10)
+# Distributions that can bring a Multus of their own.
+_WITH_MULTUS = {"rke2": "cni: multus in its configuration", "k0s": "an extension", "microk8s": "its addon multus"}
+WHOLE_POLICY = "spec.secondaryNetwork of the NicClusterPolicy"
+
+
+def section(wish: t.Mapping[str, t.Any], name: str) -> Json:
+    return {key: value for key, value in (wish.get(name) or {}).items() if value is not None}
+
+
+def check_multus(
+    wish: t.Mapping[str, t.Any],
+    networks: t.Sequence[Network],
+    site: Site,
+    served: t.Optional[t.Collection[str]],
+    found: Findings,
+) -> None:
+    """One Multus in a cluster: two of them write the same configuration, each with the other as its network."""
+    multus, spiderpool, rollout = (section(wish, name) for name in ("multus", "spiderpool", "rollout"))
+    ways = {
+        "rdma_multus.install": bool(multus.get("install")),
+        "rdma_multus.operator (the NicClusterPolicy)": bool(multus.get("operator")),
+        "rdma_spiderpool.multus": bool(spiderpool.get("install") and spiderpool.get("multus")),
+    }
+    chosen = [name for name, yes in ways.items() if yes]
+    if len(chosen) > 1:
+        found.problem(
+            f"{' and '.join(chosen)} bring one Multus each, and two in a cluster take each other for the network of Pods: keep one"
+        )
+    if multus.get("operator") and rollout.get("engine") != "network_operator":
+        found.problem(
+            "rdma_multus.operator is for rdma_rollout.engine: network_operator; take install: true in its place"
+        )
+    if networks and not chosen and served is not None and "k8s.cni.cncf.io" not in served:
+        found.problem(
+            "networks need Multus, and the cluster serves no k8s.cni.cncf.io, which comes with it: set rdma_multus.install: true, or "
+            "install it by other means first"
+        )
+    elif networks and not chosen and "install" not in multus:
+        found.warn(
+            "networks need Multus, and nobody is said to bring it: rdma_multus.install: true does, false says that the cluster has it"
+        )
+    if multus.get("install") and rollout.get("engine") == "network_operator":
+        found.warn(
+            f"rdma_multus.install: true is for a Network Operator that brings no Multus: leave multus out of {WHOLE_POLICY}, and take "
+            "crd: true where its chart has not brought NetworkAttachmentDefinition"
+        )
+    if multus.get("install") and "spiderpool.spidernet.io" in (served or {}) and not spiderpool.get("install"):
+        found.warn(
+            "rdma_multus.install: the cluster has Spiderpool, whose chart brings a Multus unless multus.multusCNI.install is false: set it "
+            "so, or rdma_multus.install: false"
+        )
+    if multus.get("install"):
+        for distribution in sorted(_distributions(site) & set(_WITH_MULTUS)):
+            found.warn(
+                f"{distribution} can bring a Multus of its own ({_WITH_MULTUS[distribution]}): with it, set rdma_multus.install: false, since "
+                "two in a cluster take each other for the network of Pods"
+            )
+    if multus.get("operator"):
+        parts = {"multus", "cniPlugins"}
+        parts |= {"ipoib"} if any(each.kind == "ipoib" for each in networks) else set()
+        found.warn(f"rdma_multus.operator: {WHOLE_POLICY} has to have {', '.join(sorted(parts))}")
+
+
+def _distributions(site: Site) -> t.Set[str]:
+    return {str(((facts or {}).get("runtime") or {}).get("distribution")) for facts in site["facts"].values()}
+
+
+def check_whereabouts(wish: t.Mapping[str, t.Any], networks: t.Sequence[Network], found: Findings) -> None:
+    whereabouts, rollout = section(wish, "whereabouts"), section(wish, "rollout")
+    users = [each.words for each in networks if each.ipam_type == "whereabouts"]
+    release, ours = None, rollout.get("engine") == "network_operator"
+    if ours and (users or whereabouts.get("operator")):
+        try:
+            release = operator_release(rollout.get("operator_version"))
+        except FabricError as exc:
+            found.problem(str(exc))
+    without = release is not None and release.line >= _NO_WHEREABOUTS_SINCE
+    words = "Network Operator %s brings no Whereabouts (%s.ipamPlugin went with 25.10)" % (
+        release.text if release else "",
+        WHOLE_POLICY,
+    )
+    if whereabouts.get("install") and whereabouts.get("operator"):
+        found.problem("rdma_whereabouts.install and rdma_whereabouts.operator bring one Whereabouts each: keep one")
+    if whereabouts.get("operator") and not ours:
+        found.problem(
+            "rdma_whereabouts.operator is for rdma_rollout.engine: network_operator; take install: true in its place"
+        )
+    if whereabouts.get("operator") and without:
+        found.problem(f"rdma_whereabouts.operator: {words}; take install: true, or ipam.type: nv_ipam")
+    elif users and without and "install" not in whereabouts:
+        found.problem(
+            f"{users[0]}: {words}: set rdma_whereabouts.install: true, or false where somebody else brings it, or take ipam.type: nv_ipam"
+        )
+    elif users and not whereabouts.get("install") and not whereabouts.get("operator") and "install" not in whereabouts:
+        found.warn(
+            f"{users[0]} needs Whereabouts, and nobody is said to bring it: rdma_whereabouts.install: true does, false says that the cluster "
+            "has it"
+        )
+
+
+def directories_of(wish: t.Mapping[str, t.Any], site: Site, found: Findings) -> t.Dict[str, CniDirectories]:
+    rows = {}
+    for name in ("multus", "whereabouts"):
+        own = section(wish, name)
+        rows[name], wrong = cni_directories(site, own)
+        if own.get("install"):
+            for text in wrong:
+                found.problem(text)
+    return rows

@@ -1,0 +1,347 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Secondary networks: what Pods reach their RDMA peers by, from the plan and the wishes of the groups. Private. Pure.
+
+Problems are found first, all of them; objects are made only where there is none.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
+    SPIDERPOOL,
+    SPIDERPOOL_CHARTS,
+    SPIDERPOOL_IMAGES,
+)
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.addresses import (
+    Pool,
+    check_netaddr,
+)
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.cni_checks import (
+    WHOLE_POLICY,
+    check_multus,
+    check_whereabouts,
+    directories_of,
+    section,
+)
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.cni_install import CniDirectories, rollout_wait
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import (
+    Chart,
+    Json,
+    Request,
+    Site,
+    empty_request,
+)
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.multus import multus_objects
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import mirrored
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_checks import check_network
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_hosts import (
+    Attachment,
+    Findings,
+    Network,
+    attachments,
+    group_hosts,
+    host_objections,
+    some,
+)
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_objects import (
+    Places,
+    cni_plugins,
+    network_objects,
+    network_wait,
+    pool_objects,
+)
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_pools import (
+    Pools,
+    block_size,
+    check_pools,
+    make_pools,
+    pods_per_node,
+)
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_sriov import (
+    Functions,
+    functions_of,
+    policies,
+    shared_resource,
+)
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_workloads import workload_pods
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.whereabouts import (
+    whereabouts_file,
+    whereabouts_objects,
+)
+
+__all__ = ["request"]
+
+_SYSTEM = "secondary_network"
+
+
+class _Planned(t.NamedTuple):
+    """A network with all that was found out about it."""
+
+    network: Network
+    rows: t.List[Attachment]
+    pools: Pools
+    functions: Functions
+
+    def pools_of(self, row: Attachment) -> t.List[Pool]:
+        return self.pools.get(row.rail) or []
+
+    def resources_of(self, row: Attachment, site: Site) -> t.List[str]:
+        own = self.functions.resources.get(row.rail)
+        return [own] if own else shared_resource(site["plan"]["groups"][self.network.group], row.serves)
+
+
+def request(
+    wish: t.Mapping[str, t.Any], site: Site, served: t.Optional[t.Mapping[str, t.Sequence[str]]] = None
+) -> Request:
+    """What the secondary networks of all groups ask of the cluster.
+
+    wish: {multus, whereabouts, spiderpool, rollout, cidrs}, each as the variable rdma_* of that name (rdma_cluster_cidrs) has it, or
+    nothing. The networks themselves are wishes of the groups (rdma_networks). served: versions of the cluster by API group, None where
+    nobody has looked.
+    """
+    result = empty_request(_SYSTEM)
+    networks = _networks(site)
+    missing = check_netaddr()
+    if missing and networks:
+        result["problems"].append(missing)
+        return result
+    found = Findings()
+    rollout = section(wish, "rollout")
+    planned = [_plan(network, site, rollout, found) for network in networks if _is_planned(network, site, found)]
+    _check_names(planned, found)
+    pools = [(each.network, pool) for each in planned for own in each.pools.values() for pool in own]
+    check_pools(pools, {**site["cidrs"], **section(wish, "cidrs")}, site, found)
+    check_multus(wish, [each.network for each in planned], site, served, found)
+    check_whereabouts(wish, [each.network for each in planned], found)
+    directories = directories_of(wish, site, found)
+    result["problems"], result["warnings"] = found.problems, found.warnings
+    result["summary"] = _summary(planned, wish, site)
+    if not result["problems"]:
+        _fill(result, planned, wish, site, directories, found)
+        result["problems"], result["warnings"] = found.problems, found.warnings
+    return result
+
+
+# --- what is asked for --------------------------------------------------------------------------------------------------
+
+
+def _networks(site: Site) -> t.List[Network]:
+    rows = []
+    for group in sorted(site["wishes"]):
+        for each in site["wishes"][group].get("rdma_networks") or ():
+            own = {key: value for key, value in each.items() if value is not None}
+            rows.append(
+                Network(group, str(own.get("name")), str(own.get("kind")), str(own.get("namespace") or "default"), own)
+            )
+    return rows
+
+
+def _is_planned(network: Network, site: Site, found: Findings) -> bool:
+    group = site["plan"]["groups"].get(network.group)
+    if group is not None and group["planned"] and group_hosts(group):
+        return True
+    reason = "it is not in the plan"
+    if group is not None:
+        reason = (group["errors"] or [group["kept"] or "no host of it has a usable port"])[0]
+    found.warn(f"{network.words} stays as it is, since its group is not planned: {reason}")
+    return False
+
+
+def _plan(network: Network, site: Site, rollout: t.Mapping[str, t.Any], found: Findings) -> _Planned:
+    check_network(network, site, rollout, found)
+    rows = attachments(network, site, found)
+    host_objections(network, rows, site, found)
+    pools = make_pools(network, site, found)
+    functions = Functions({}, [], [])
+    if network.kind in ("hostdevice", "sriov"):
+        before = len(found.problems)
+        functions = functions_of(network, rows, site, rollout, found)
+        lacking = [row.name for row in rows if row.rail not in functions.resources]
+        if lacking and len(found.problems) == before:
+            found.problem(
+                f"{network.words}: no resource of a device plugin is known for {some(lacking)}: name it with resource"
+            )
+    return _Planned(network, rows, pools, functions)
+
+
+def _check_names(planned: t.Sequence[_Planned], found: Findings) -> None:
+    """No two networks make objects of one name."""
+    owners: t.Dict[t.Tuple[str, ...], Network] = {}
+    for each in planned:
+        names: t.List[t.Tuple[str, ...]] = [("network", each.network.namespace, row.name) for row in each.rows]
+        if each.network.wish.get("operator"):
+            # of the cluster: the namespace does not tell them apart
+            names += [("operator's network", row.name) for row in each.rows]
+        if each.network.ipam_type in ("nv_ipam", "spiderpool"):
+            names += [("pool of addresses", pool.name) for own in each.pools.values() for pool in own]
+        for name in names:
+            owner = owners.setdefault(name, each.network)
+            if owner is not each.network:
+                found.problem(
+                    f"{each.network.words} and {owner.words} both make the {name[0]} {'/'.join(name[1:])}: give them names of their own (in one "
+                    "fabric, FIRST-LAST/PREFIX gives each a part of the same network)"
+                )
+
+
+# --- the request ----------------------------------------------------------------------------------------------------------
+
+
+def _places(wish: t.Mapping[str, t.Any], network: Network, directories: t.Mapping[str, CniDirectories]) -> Places:
+    rollout = section(wish, "rollout")
+    ours = rollout.get("engine") == "network_operator"
+    operator = str(rollout.get("namespace") or "nvidia-network-operator") if ours else None
+    return Places(
+        str(network.ipam.get("namespace") or operator or "kube-system"),
+        str((network.wish.get("sriov") or {}).get("namespace") or operator or "sriov-network-operator"),
+        whereabouts_file(directories["whereabouts"]),
+    )
+
+
+def _fill(
+    result: Request,
+    planned: t.Sequence[_Planned],
+    wish: t.Mapping[str, t.Any],
+    site: Site,
+    directories: t.Mapping[str, CniDirectories],
+    found: Findings,
+) -> None:
+    objects: t.List[Json] = []
+    multus, whereabouts = section(wish, "multus"), section(wish, "whereabouts")
+    if multus.get("install"):
+        # the operator's chart has the definition among its own
+        crd = multus.get("crd", section(wish, "rollout").get("engine") != "network_operator")
+        own, image = multus_objects({**multus, "crd": crd}, site, directories["multus"])
+        objects += own
+        result["images"].append(image)
+    if whereabouts.get("install"):
+        own, image = whereabouts_objects(whereabouts, site, directories["whereabouts"])
+        objects += own
+        result["images"].append(image)
+    if section(wish, "spiderpool").get("install"):
+        _add_spiderpool(result, wish, site, directories["multus"], found)
+    result["waits"] += [rollout_wait(item) for item in objects if item["kind"] in ("DaemonSet", "Deployment")]
+    for each in planned:
+        objects += each.functions.objects
+        result["images"] += each.functions.images
+    for each in planned:
+        objects += _objects_of(each, wish, site, directories, found)
+        resources = {row: each.resources_of(row, site) for row in each.rows}
+        result["workloads"].update(workload_pods(each.network, each.rows, each.pools, resources))
+    once: t.Dict[t.Tuple[str, ...], Json] = {}
+    for item in objects:
+        metadata = item["metadata"]
+        once.setdefault((item["apiVersion"], item["kind"], str(metadata.get("namespace")), metadata["name"]), item)
+    result["objects"] = list(once.values())
+    result["waits"] += [wait for wait in map(network_wait, result["objects"]) if wait]
+    result["images"] = sorted(set(result["images"]))
+
+
+def _objects_of(
+    each: _Planned,
+    wish: t.Mapping[str, t.Any],
+    site: Site,
+    directories: t.Mapping[str, CniDirectories],
+    found: Findings,
+) -> t.List[Json]:
+    network = each.network
+    group = site["plan"]["groups"][network.group]
+    places = _places(wish, network, directories)
+    objects: t.List[Json] = []
+    if network.kind == "sriov" and network.wish.get("sriov") and not network.wish.get("resource"):
+        objects += policies(network, each.rows, site, places.sriov_operator, found)
+    by_rail: t.Dict[t.Optional[int], t.List[Attachment]] = {}
+    for row in each.rows:
+        by_rail.setdefault(row.rail, []).append(row)
+    for rail, rows in by_rail.items():
+        objects += pool_objects(network, rows, each.pools.get(rail) or [], group, block_size(network, site), places)
+    for row in each.rows:
+        resources = each.resources_of(row, site)
+        objects += network_objects(network, row, each.pools_of(row), resources[0] if resources else None, places)
+    return objects
+
+
+def _add_spiderpool(
+    result: Request, wish: t.Mapping[str, t.Any], site: Site, directories: CniDirectories, found: Findings
+) -> None:
+    spiderpool = section(wish, "spiderpool")
+    version = str(spiderpool.get("version") or SPIDERPOOL).lstrip("v")
+    values: Json = {
+        "global": {"cniBinHostPath": directories.programs, "cniConfHostPath": directories.config},
+        # one Multus, and the device plugin of the plan
+        "multus": {"multusCNI": {"install": bool(spiderpool.get("multus"))}},
+        "rdma": {"rdmaSharedDevicePlugin": {"install": False}},
+        "spiderpoolController": {"podResourceInject": {"enabled": bool(spiderpool.get("inject"))}},
+    }
+    if site["registry"]:
+        values["global"]["imageRegistryOverride"] = site["registry"]
+    chart: Chart = {
+        "release": "spiderpool",
+        "namespace": str(spiderpool.get("namespace") or "spiderpool"),
+        "chart": "spiderpool",
+        "repository": None if site["charts"] else SPIDERPOOL_CHARTS,
+        "version": version,
+        "values": _merged(values, spiderpool.get("values") or {}),
+        "privileged": True,
+    }
+    for part in ("spiderpoolAgent", "spiderpoolController", "spiderpoolInit", "plugins"):
+        if site["pull_secrets"]:
+            own = chart["values"].setdefault(part, {}).setdefault("image", {})
+            own.setdefault("imagePullSecrets", list(site["pull_secrets"]))
+    result["charts"].append(chart)
+    if version == SPIDERPOOL:
+        result["images"] += [mirrored(image, site["registry"]) for image in SPIDERPOOL_IMAGES]
+    else:
+        found.warn(f"the images of Spiderpool {version} are not known here, so the list of images has none of them")
+
+
+def _merged(base: t.Mapping[str, t.Any], over: t.Mapping[str, t.Any]) -> Json:
+    result = dict(base)
+    for key, value in over.items():
+        both = isinstance(value, t.Mapping) and isinstance(result.get(key), t.Mapping)
+        result[key] = _merged(result[key], value) if both else value
+    return result
+
+
+# --- in words -------------------------------------------------------------------------------------------------------------
+
+
+def _summary(planned: t.Sequence[_Planned], wish: t.Mapping[str, t.Any], site: Site) -> t.List[t.Tuple[str, str]]:
+    rows = []
+    programs: t.Set[str] = set()
+    for each in planned:
+        network = each.network
+        rows.append((f"network {network.name} ({network.group})", _network_words(each, site)))
+        programs |= cni_plugins(network, each.rows)
+    if programs:
+        rows.append(("CNI plugins that the nodes need", ", ".join(sorted(programs))))
+    for name, title in (("multus", "Multus"), ("whereabouts", "Whereabouts"), ("spiderpool", "Spiderpool")):
+        own = section(wish, name)
+        if own.get("install"):
+            rows.append(
+                (title, "installed here, on the nodes of the plan" if own.get("nodes") == "rdma" else "installed here")
+            )
+        elif own.get("operator"):
+            rows.append((title, f"brought by {WHOLE_POLICY}"))
+    return rows
+
+
+def _network_words(each: _Planned, site: Site) -> str:
+    network = each.network
+    hosts = group_hosts(site["plan"]["groups"][network.group])
+    words = [network.kind]
+    masters = sorted({row.master for row in each.rows if row.master})
+    if masters:
+        words.append("on " + some(masters))
+    rails = sorted(row.rail for row in each.rows if row.rail is not None)
+    if rails:
+        words.append(f"{len(rails)} rails")
+    pools = [pool.network for own in each.pools.values() for pool in own]
+    if pools:
+        words.append(f"{network.ipam_type} {some(pools)}")
+        words.append(f"{len(hosts)} nodes with {pods_per_node(network, site)} Pods each")
+    elif network.ipam_type == "none":
+        words.append("without addresses")
+    return ", ".join(words)
