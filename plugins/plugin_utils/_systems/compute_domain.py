@@ -94,7 +94,7 @@ def _gpu_problems(
 ) -> t.List[str]:
     """Two that serve the same GPUs."""
     wishes = [gpu_operator, *(own.get("rdma_gpu_operator") for own in site["wishes"].values())]
-    serving = [own for own in wishes if own is not None and _device_plugin_on(own)]
+    serving = [own for own in wishes if own and _device_plugin_on(own)]
     if not wish["gpus"] or not serving:
         return []
     return [

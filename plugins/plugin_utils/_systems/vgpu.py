@@ -176,7 +176,7 @@ def _other_plugin(
 ) -> t.Tuple[t.List[str], t.List[str]]:
     """(problems, warnings) on NVIDIA's device plugin, which would give the same GPUs away a second time."""
     wishes = [gpu_operator, *(own.get("rdma_gpu_operator") for own in site["wishes"].values())]
-    wish = next((each for each in wishes if each is not None), None)
+    wish = next((each for each in wishes if each), None)
     if _device_plugin_off(wish):
         return [], []
     there = wish is not None or "nvidia.com" in (served or {})

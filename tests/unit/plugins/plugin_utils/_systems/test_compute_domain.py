@@ -24,6 +24,7 @@ GB200 = ["gb200-1", "gb200-2"]
 NEW = "dra-driver-nvidia-gpu"
 OLD = "nvidia-dra-driver-gpu"
 OLDER = "25.12.0"
+OPERATOR = {"version": "26.3.3"}
 UUID = "7b968a6d-c8aa-45e1-9e07-e1e51be99c31"
 SERVED = {"resource.k8s.io": ["v1"], "kubeflow.org": ["v2beta1"], "resource.nvidia.com": ["v1beta1"]}
 
@@ -169,7 +170,7 @@ def test_the_gpu_operators_device_plugin_keeps_the_gpus() -> None:
     assert found["problems"] == []
     assert values(found)["resources"]["gpus"] == {"enabled": True}
     assert values(found)["gpuResourcesEnabledOverride"] is True
-    (problem,) = asked(gb200(gpus=True), gpu_operator={})["problems"]
+    (problem,) = asked(gb200(gpus=True), gpu_operator=OPERATOR)["problems"]
     assert "serves the same GPUs" in problem
     for off in ({"device_plugin": False}, {"values": {"devicePlugin": {"enabled": False}}}):
         assert asked(gb200(gpus=True), gpu_operator=off)["problems"] == []

@@ -22,6 +22,7 @@ from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._systems.ca
 V100 = ["ib-v100-1", "ib-v100-2"]
 A100 = ["ib-a100-1", "ib-a100-2", "ib-a100-3"]
 OFF = {"labels": {"nvidia.com/gpu.deploy.device-plugin": "false"}}
+OPERATOR = {"version": "26.3.3"}
 NO_GPUDIRECT = {"rdma_gpudirect": "none"}
 
 
@@ -309,7 +310,7 @@ def test_a_node_of_another_group_is_refused() -> None:
 
 def test_the_gpu_operators_device_plugin_is_refused_with_the_way_out() -> None:
     told: Json
-    for told in ({"gpu_operator": {}}, {"served": {"nvidia.com": ["v1"]}}):
+    for told in ({"gpu_operator": OPERATOR}, {"served": {"nvidia.com": ["v1"]}}):
         (problem,) = asked(site_of(), **told)["problems"]
         assert "nodes ib-v100-1 and ib-v100-2" in problem
         assert "nvidia.com/gpu.deploy.device-plugin=false" in problem
@@ -321,9 +322,11 @@ def test_the_gpu_operators_device_plugin_is_refused_with_the_way_out() -> None:
     [
         {"gpu_operator": {"device_plugin": False}},
         {"gpu_operator": {"values": {"devicePlugin": {"enabled": False}}}},
-        {"gpu_operator": {}, "nodes": dict.fromkeys(V100, OFF)},
+        {"gpu_operator": OPERATOR, "nodes": dict.fromkeys(V100, OFF)},
         {"served": {"nvidia.com": ["v1"]}, "nodes": dict.fromkeys(V100, OFF)},
         {"served": {"apps": ["v1"]}},
+        # nobody wishes for the operator
+        {"gpu_operator": {}},
     ],
 )
 def test_a_device_plugin_that_is_off_on_those_nodes_is_taken(told: Json) -> None:
@@ -332,20 +335,20 @@ def test_a_device_plugin_that_is_off_on_those_nodes_is_taken(told: Json) -> None
 
 def test_nodes_are_labelled_with_consent() -> None:
     site = site_of(node_names={"ib-v100-1": "n1.example.com"})
-    found = asked(site, {"stop_device_plugin": True}, gpu_operator={})
+    found = asked(site, {"stop_device_plugin": True}, gpu_operator=OPERATOR)
     assert found["problems"] == []
     assert found["node_labels"] == dict.fromkeys(["n1.example.com", "ib-v100-2"], OFF["labels"])
     assert asked(site)["node_labels"] == {}
 
 
 def test_one_node_that_is_forgotten_is_named() -> None:
-    (problem,) = asked(site_of(), gpu_operator={}, nodes={"ib-v100-1": OFF})["problems"]
+    (problem,) = asked(site_of(), gpu_operator=OPERATOR, nodes={"ib-v100-1": OFF})["problems"]
     assert "node ib-v100-2 with" in problem
 
 
 def test_a_wish_of_a_group_counts_as_well() -> None:
     site = site_of()
-    site["wishes"]["ib-a100"]["rdma_gpu_operator"] = {}
+    site["wishes"]["ib-a100"]["rdma_gpu_operator"] = OPERATOR
     assert len(asked(site)["problems"]) == 1
 
 
