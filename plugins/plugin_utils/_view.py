@@ -78,6 +78,7 @@ NEWER = (
     "ofed.packages",
     "ofed.proof",
     "ofed.proof.installed",
+    "runtime.containerd.nri",
     "runtime.containerd.running.handlers",
 )
 # The schema of the facts has 9 levels.

@@ -40,6 +40,7 @@ __all__ = [
     "global_flag",
     "load",
     "matches",
+    "nri",
     "plan_edits",
 ]
 
@@ -374,6 +375,35 @@ def default_handler(files: t.Sequence[ConfigFile], generation: Generation) -> st
     for layer in _layers(files, generation, "default_runtime_name"):
         name = layer.value if isinstance(layer.value, str) and layer.value else name
     return "default" if "default" in _deprecated(files, generation) else name
+
+
+_NRI = "io.containerd.nri.v1.nri"
+_NRI_SOCKET = "/var/run/nri/nri.sock"
+
+
+def nri(files: t.Sequence[ConfigFile], generation: Generation) -> t.Tuple[bool, str]:
+    """(whether the Node Resource Interface is on after the next start of a daemon, its socket). files: what load() gave.
+
+    pkg/nri/config.go of 1.7 (off by default) and internal/nri/config.go from 2.0 on (on by default); 1.6 has none.
+    """
+    default = generation >= (2, 0)
+    if generation < (1, 7):
+        return False, _NRI_SOCKET
+    disabled, socket = not default, _NRI_SOCKET
+    for file in files:
+        table = _table(file, "plugins", _NRI)
+        if table is None:
+            continue
+        # before 2.0 the last file with a table of the plugin has it alone (mergeConfig())
+        before = (disabled, socket) if default else (True, _NRI_SOCKET)
+        disabled, socket = table.get("disable", before[0]), table.get("socket_path", before[1])
+        if not isinstance(disabled, bool) or not isinstance(socket, str):
+            raise ConfigError(
+                f"{file.path}: {dotted(('plugins', _NRI))} has a value of the wrong type: NRI would not start"
+            )
+    # lists of all files are one
+    listed = any(_NRI in file.data.get("disabled_plugins", []) for file in files)
+    return not disabled and not listed, socket or _NRI_SOCKET
 
 
 # --- editing ------------------------------------------------------------------------------------------------------------

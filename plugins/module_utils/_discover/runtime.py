@@ -23,6 +23,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._containerd.config imp
     effective,
     global_flag,
     load,
+    nri,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci import SpecError, load_spec
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.toml import TomlError, parse
@@ -77,6 +78,7 @@ _PACKAGES = ("containerd.io", "containerd")
 
 # Plugins that facts are made of, by version of the file: 1, 2, and 3 with newer.
 _CRI_PLUGINS = re.compile(r"cri|io\.containerd\.grpc\.v1\.cri|io\.containerd\.cri\.v1\..+")
+_NRI_PLUGIN = "io.containerd.nri.v1.nri"
 
 _LIMIT = re.compile(r"^Max (locked memory|open files)\s+(\S+)\s+(\S+)", re.MULTILINE)
 _LIMIT_NAMES = {"locked memory": "memlock", "open files": "nofile"}
@@ -283,7 +285,13 @@ def _running(tree: Tree, socket: str) -> t.Optional[Json]:
 
 def _configured(tree: Tree, path: str, generation: t.Optional[t.Tuple[int, int]], warnings: t.List[str]) -> Json:
     """What the files say that the next start of the daemon reads."""
-    result: Json = {"config_version": None, "files": [], "handlers": {}, "default_handler": None}
+    result: Json = {
+        "config_version": None,
+        "files": [],
+        "handlers": {},
+        "default_handler": None,
+        "nri": {"enabled": None, "socket": None},
+    }
     if generation is None:
         warnings.append("containerd's version is not known: its configuration is not read")
         return result
@@ -301,6 +309,7 @@ def _configured(tree: Tree, path: str, generation: t.Optional[t.Tuple[int, int]]
             for name, handler in sorted(effective(files, generation).items())
         }
         result["default_handler"] = default_handler(files, generation)
+        result["nri"] = dict(zip(("enabled", "socket"), nri(files, generation)))
     except ConfigError as exc:
         warnings.append(f"containerd would not start with its configuration: {exc}")
     return result
@@ -445,7 +454,16 @@ def _config_text(data: bytes) -> bytes:
     grpc = config.get("grpc")
     if isinstance(grpc, dict) and isinstance(grpc.get("address"), str):
         lines += ["[grpc]", *_values(grpc, "address")]
+    disabled = config.get("disabled_plugins")
+    if isinstance(disabled, list) and _NRI_PLUGIN in disabled:
+        lines.insert(0, f"disabled_plugins = [{_quoted(_NRI_PLUGIN)}]")
     plugins = config.get("plugins")
+    nri_table = plugins.get(_NRI_PLUGIN) if isinstance(plugins, dict) else None
+    if isinstance(nri_table, dict):
+        flag = nri_table.get("disable")
+        lines.append(f"[plugins.{_quoted(_NRI_PLUGIN)}]")
+        lines += [f"disable = {str(flag).lower()}"] if isinstance(flag, bool) else []
+        lines += _values(nri_table, "socket_path")
     for name, plugin in plugins.items() if isinstance(plugins, dict) else ():
         if not isinstance(plugin, dict) or not _CRI_PLUGINS.fullmatch(name):
             continue

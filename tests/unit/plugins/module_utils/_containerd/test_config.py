@@ -27,6 +27,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._containerd.config imp
     dump_difference,
     effective,
     load,
+    nri,
     plan_edits,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.toml import parse
@@ -153,6 +154,52 @@ def test_what_containerd_would_not_start_with(files: Files, generation: tuple[in
     with pytest.raises(ConfigError) as caught:
         loaded(files, generation)
     assert str(caught.value).startswith(message)
+
+
+_NRI = '[plugins."io.containerd.nri.v1.nri"]\n'
+_OTHER_SOCKET = "/run/other.sock"
+
+
+@pytest.mark.parametrize(
+    ("files", "generation", "found"),
+    [
+        ({"config.toml": "version = 2\n"}, (1, 6), (False, None)),
+        ({"config.toml": "version = 2\n" + _NRI + "disable = false\n"}, (1, 6), (False, None)),
+        ({}, (1, 7), (False, None)),
+        ({}, (2, 1), (True, None)),
+        ({"config.toml": "version = 2\n" + _NRI + "disable = false\n"}, (1, 7), (True, None)),
+        ({"config.toml": "version = 2\n" + _NRI + "disable = true\n"}, (2, 0), (False, None)),
+        ({"config.toml": f"version = 3\n{_NRI}socket_path = '{_OTHER_SOCKET}'\n"}, (2, 2), (True, _OTHER_SOCKET)),
+        ({"config.toml": 'version = 3\ndisabled_plugins = ["io.containerd.nri.v1.nri"]\n'}, (2, 2), (False, None)),
+        # before 2.0 a later table takes the place of an earlier one, and what it does not say is as without it
+        (
+            {
+                "config.toml": 'version = 2\nimports = ["b.toml"]\n' + _NRI + "disable = false\n",
+                "b.toml": f"version = 2\n{_NRI}socket_path = '{_OTHER_SOCKET}'\n",
+            },
+            (1, 7),
+            (False, _OTHER_SOCKET),
+        ),
+        (
+            {
+                "config.toml": 'version = 3\nimports = ["b.toml"]\n' + _NRI + "disable = true\n",
+                "b.toml": f"version = 3\n{_NRI}socket_path = '{_OTHER_SOCKET}'\n",
+            },
+            (2, 1),
+            (False, _OTHER_SOCKET),
+        ),
+    ],
+)
+def test_whether_nri_is_on(files: Files, generation: tuple[int, int], found: tuple[bool, str | None]) -> None:
+    enabled, socket = nri(loaded(files, generation), generation)
+    assert (enabled, socket) == (found[0], found[1] or "/var/run/nri/nri.sock")
+
+
+@pytest.mark.parametrize("line", ["disable = 1\n", "socket_path = true\n"])
+def test_values_with_which_nri_would_not_start(line: str) -> None:
+    files = loaded({"config.toml": "version = 2\n" + _NRI + line}, (1, 7))
+    with pytest.raises(ConfigError, match="has a value of the wrong type: NRI would not start"):
+        nri(files, (1, 7))
 
 
 def test_what_cri_would_not_start_with() -> None:

@@ -127,6 +127,7 @@ def test_a_daemon() -> None:
         "files": ["/etc/containerd/config.toml"],
         "handlers": {name: {**one, "file": "/etc/containerd/config.toml"} for name, one in handlers.items()},
         "default_handler": "nvidia",
+        "nri": {"enabled": False, "socket": "/var/run/nri/nri.sock"},
         "running": {"ready": True, "error": None, "default_handler": "nvidia", "handlers": handlers},
         "stale": False,
         "daemon_rlimits": {
@@ -258,6 +259,40 @@ def test_stale(answers: dict[str, str], handlers: dict[str, Any] | None, stale: 
     for name, answer in answers.items():
         machine.file(f"/.answers/changed/812/etc/containerd/{name}", answer)
     assert containerd(machine)["stale"] is stale
+
+
+@pytest.mark.parametrize(
+    ("lines", "enabled"),
+    [
+        ('[plugins."io.containerd.nri.v1.nri"]\ndisable = false\n', True),
+        ('[plugins."io.containerd.nri.v1.nri"]\ndisable = true\n', False),
+        ("", False),
+    ],
+)
+def test_nri_is_as_the_files_switch_it_also_in_a_capture(lines: str, enabled: bool) -> None:
+    machine = daemon()
+    machine.file("/etc/containerd/config.toml", CONFIG + lines)
+    assert containerd(machine)["nri"] == {"enabled": enabled, "socket": "/var/run/nri/nri.sock"}
+    copy = Machine()
+    copy.entries = dict(record(machine.tree()))
+    assert containerd(copy)["nri"]["enabled"] is enabled
+
+
+def test_a_plugin_that_is_switched_off_by_its_name_is_off_in_a_capture_too() -> None:
+    machine = daemon()
+    machine.file(
+        "/etc/containerd/config.toml", 'disabled_plugins = ["io.containerd.nri.v1.nri", "other.x.y.z"]\nversion = 2\n'
+    )
+    copy = Machine()
+    copy.entries = dict(record(machine.tree()))
+    assert "other" not in copy.tree().text("/etc/containerd/config.toml")
+    assert containerd(copy)["nri"]["enabled"] is False
+
+
+def test_nri_of_a_configuration_that_cannot_be_read_is_unknown() -> None:
+    machine = daemon()
+    machine.file("/etc/containerd/config.toml", "version = 2\n[plugins]\n[plugins.\n")
+    assert containerd(machine)["nri"] == {"enabled": None, "socket": None}
 
 
 def test_stale_is_unknown_where_no_time_is() -> None:
