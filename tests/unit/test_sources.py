@@ -46,11 +46,13 @@ _TAG = sources.DEVICE_PLUGIN.rpartition(":")[2]
 LITERALS: dict[str, tuple[str, set[str]]] = {
     "image": (
         r"\b(?:nvcr|ghcr|quay|docker|registry\.k8s)\.io/[\w./-]*\w(?::[\w.-]*\w)?",
-        {sources.DEVICE_PLUGIN, sources.OPERATOR_IMAGES, *_REPOSITORIES},
+        {sources.DEVICE_PLUGIN, sources.DRANET, sources.OPERATOR_IMAGES, *_REPOSITORIES},
     ),
     "tag": (rf"{sources.SHARED_PLUGIN_IMAGE}(?::|[ `|]+|\S* v)v?(\d+\.\d+\.\d+)", {_TAG.lstrip("v")}),
     "digest": (r"sha256:[0-9a-f]{64}", set(sources.DIGESTS.values())),
     "address of a chart": (r"https://helm\.[\w.-]+[\w./-]*\w", {sources.CHARTS}),
+    "release of DRANET": (r"release, line \d+\.\d+: `(\d+\.\d+\.\d+)`", {sources.DRANET.rpartition(":v")[2]}),
+    "line of DRANET": (r"release, line (\d+\.\d+): ", {sources.DRANET.rpartition(":v")[2].rpartition(".")[0]}),
     "driver": (
         r"\bdoca\d+\.\d+\.\d+-\d\d\.\d\d-[\d.]+-\d+",
         {driver for line in sources.LINES.values() for driver in line.drivers.values()},
@@ -149,6 +151,8 @@ def test_every_literal_is_that_of_the_one_file() -> None:
         ("release of Volcano", {"docs/variables.md"}),
         ("lines of Volcano", {"docs/variables.md"}),
         ("lines of the DRA driver", {"docs/variables.md"}),
+        ("release of DRANET", {"docs/variables.md"}),
+        ("line of DRANET", {"docs/variables.md"}),
         ("first and last line", {"docs/variables.md"}),
         ("lines", {"roles/network_operator/README.md", "roles/network_operator/meta/argument_specs.yml"}),
         ("release of a CNI plugin", {"docs/variables.md"}),
@@ -175,6 +179,7 @@ def test_the_search_finds_what_is_there(what: str, files: set[str]) -> None:
             ["release of Volc", "lines of Volc"],
         ),
         ("of the lines 25.3, 25.8 and 0.4", ["lines of the DRA driver: 25.3, 25.8 and 0.4"]),
+        ("image: registry.k8s.io/networking/dranet:v1.3.0", ["image: "]),
         ("version: doca3.4.2-26.04-1.1.0.0-1", ["driver: doca3.4.2"]),
         ("operator_version: 26.4.0", ["release of the operator: 26.4.0"]),
         ("(lines 24.10 to 26.4)", ["first and last line: "]),
@@ -195,7 +200,14 @@ def test_another_literal_is_found(text: str, found: list[str]) -> None:
 
 def test_python_code_names_what_it_could_import() -> None:
     """In tests and tools a literal would be right until the file is changed."""
-    exact = [sources.DEVICE_PLUGIN, sources.OPERATOR, sources.OPERATOR_IMAGES, sources.CHARTS, sources.HELM_PACKAGE]
+    exact = [
+        sources.DEVICE_PLUGIN,
+        sources.DRANET,
+        sources.OPERATOR,
+        sources.OPERATOR_IMAGES,
+        sources.CHARTS,
+        sources.HELM_PACKAGE,
+    ]
     exact += [
         *sources.DIGESTS.values(),
         *(driver for line in sources.LINES.values() for driver in line.drivers.values()),

@@ -17,6 +17,7 @@ __all__ = [
     "CONTAINERDS",
     "DEVICE_PLUGIN",
     "DIGESTS",
+    "DRANET",
     "DRA_DRIVER",
     "DRA_LINES",
     "DRIVER_IMAGE",
@@ -126,6 +127,9 @@ SPIDERPOOL_IMAGES = (
     f"{_SPIDERNET}/spiderpool-controller:v{SPIDERPOOL}",
     f"{_SPIDERNET}/spiderpool-plugins:87fd4a400858705c208d5a4b7059423b33a551aa",
 )
+
+# DRANET, by the tag of a release: the attributes that it publishes are modelled for this line (_systems/dranet.py).
+DRANET = "registry.k8s.io/networking/dranet:v1.4.0"
 
 # Collections that ours needs, as galaxy.yml and collections/requirements.yml ask for them.
 COLLECTIONS = {"community.general": ">=7.0.0", "kubernetes.core": ">=3.0.0"}

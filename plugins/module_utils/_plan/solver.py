@@ -24,6 +24,7 @@ __all__ = [
     "SRIOV",
     "Catalogue",
     "Function",
+    "Plugin",
     "classes_of",
     "explain",
     "matched",

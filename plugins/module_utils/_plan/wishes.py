@@ -346,7 +346,26 @@ def _roce_host(where: str, value: t.Any) -> t.List[str]:
 
 # --- how it comes to the cluster -------------------------------------------------------------------------------------
 
-_ENGINES = ("daemonset", "network_operator")
+_ENGINES = ("daemonset", "network_operator", "dra")
+
+# k8s.io/apimachinery/pkg/util/validation, IsDNS1123Label and IsDNS1123Subdomain
+_NAMESPACE = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+_OBJECT = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*")
+
+
+def _namespace(where: str, value: t.Any) -> t.List[str]:
+    if isinstance(value, str) and _NAMESPACE.fullmatch(value):
+        return []
+    return _wrong(where, value, "a namespace: at most 63 small letters, digits and hyphens")
+
+
+def _dns_name(where: str, value: t.Any) -> t.List[str]:
+    if isinstance(value, str) and len(value) <= 253 and _OBJECT.fullmatch(value):
+        return []
+    return _wrong(where, value, "the name of an object: small letters, digits, hyphens and dots")
+
+
+_namespaces = _listing(_namespace, "a list of namespaces")
 
 # k8s.io/api/core/v1, Toleration
 _TOLERATION = _keys(
@@ -373,14 +392,37 @@ _ROLLOUT: t.Dict[str, Check] = {
     "inventory": _name,
     "adopt": _truth,
 }
+_DAEMONSET: t.Dict[str, Check] = {
+    "image": _name,
+    "image_digest": _optional(_text),
+    "kubelet_root": _name,
+    "max_unavailable": _share,
+    "pod_security": _truth,
+    "priority_class": _name,
+}
 _ROLLOUT_OF: t.Dict[str, t.Dict[str, Check]] = {
-    "daemonset": {
-        "image": _name,
-        "image_digest": _optional(_text),
-        "kubelet_root": _name,
-        "max_unavailable": _share,
-        "pod_security": _truth,
-        "priority_class": _name,
+    "daemonset": _DAEMONSET,
+    # classes that do not move keep the plugin's DaemonSets
+    "dra": {
+        **_DAEMONSET,
+        "claims": _keys(gpu_class=_optional(_dns_name), namespaces=_namespaces),
+        "classes": _keys(groups=_names, names=_names),
+        "dranet": _keys(
+            allow_mounts=_truth,
+            cloud_provider=_choice("NONE", "AWS", "GCE", "AZURE", "OKE", "ALIBABA"),
+            image=_optional(_name),
+            image_digest=_optional(_text),
+            kubelet_root=_name,
+            max_unavailable=_share,
+            move_ib_interfaces=_truth,
+            namespace=_optional(_namespace),
+            pod_security=_truth,
+            port=_number(1024, 65535, "a port from 1024 to 65535"),
+            priority_class=_name,
+            resources=_keys(limits=_dictionary, requests=_dictionary),
+            version=_optional(_release),
+        ),
+        "registry": _optional(_text),
     },
     "network_operator": {
         "helm": _keys(
@@ -424,7 +466,8 @@ def _rollout(where: str, value: t.Any) -> t.List[str]:
         return _ROLLOUT["engine"](where + ".engine", engine)
     spec = {**_ROLLOUT, **_ROLLOUT_OF[engine]}
     # a key of the other engine is not a typing error
-    beside = [key for other in _ENGINES if other != engine for key in _ROLLOUT_OF[other] if key in value]
+    others = {key for other in _ENGINES for key in _ROLLOUT_OF[other]} - set(spec)
+    beside = [key for key in others if key in value]
     known = {key: value[key] for key in value if key not in beside}
     found = _keys(**spec)(where, known)
     if beside:
@@ -752,6 +795,14 @@ OF_A_RUN = (
     "device_plugin_tolerations",
     "discover_allow_unusable",
     "discover_output_dir",
+    "dra_adopt",
+    "dra_context",
+    "dra_force",
+    "dra_kubeconfig",
+    "dra_method",
+    "dra_output_dir",
+    "dra_timeout",
+    "dra_wish",
     "network_operator_allow_unusable",
     "network_operator_cdi",
     "network_operator_context",
@@ -906,7 +957,7 @@ def with_defaults(wishes: t.Mapping[str, t.Any]) -> t.Tuple[Json, t.List[str]]:
 
 # Ansible makes variables of the facts of a node, and they go over those of the inventory and the defaults of roles.
 _OWN_NAMES = re.compile(
-    r"(?:ansible_)?(?:__)?(?:rdma|cluster_chart|cluster_objects|cluster_system|compute_domain|containerd_memlock|device_plugin|discover|lab"
+    r"(?:ansible_)?(?:__)?(?:rdma|cluster_chart|cluster_objects|cluster_system|compute_domain|containerd_memlock|device_plugin|discover|dra|lab"
     r"|network_operator|nvidia_imex|nvidia_peermem|ofed|plan|prepare|report|roce_host|secondary_network|site|storage_prereqs|systems|uninstall|verify|vgpu|wishes)_\w*"
     r"|__(?:capture|cleanup|everyone)_\w*"
     # Ansible's own that facts go over: a host that calls itself another, and what stands for a value that is not given

@@ -8,6 +8,7 @@ from __future__ import annotations
 __all__ = [
     "APP_NAME",
     "CLASS_LABEL",
+    "DRA_LABEL",
     "GROUP_LABEL",
     "INVENTORY_LABEL",
     "MANAGED_BY",
@@ -18,6 +19,8 @@ __all__ = [
 
 # Selects the nodes of a class; the rollout sets it on them.
 CLASS_LABEL = "rdma.fabric/class"
+# Selects the nodes of a class that DRANET serves, and so those of its Pods.
+DRA_LABEL = "rdma.fabric/dra"
 # On the objects: which group of the inventory they are for, so that a run that did not plan it leaves them alone.
 GROUP_LABEL = "rdma.fabric/group"
 # On the objects: which inventory they are of, so that two that share a cluster leave each other's alone.

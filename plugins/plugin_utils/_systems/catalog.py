@@ -40,6 +40,7 @@ class System(t.NamedTuple):
 _OF_GPUS = ("installed", "served", "nodes", "gpu_operator")
 SYSTEMS = (
     System("device_plugin", "rdma_rollout", False, ()),
+    System("dra", "rdma_rollout", False, ("device_plugin",), ("served",)),
     System("compute_domain", "rdma_compute_domain", True, (), _OF_GPUS),
     # Pods ask for what a device plugin offers, and pools are for the nodes that it labels
     System("secondary_network", "rdma_networks", True, ("device_plugin",), ("served",)),
@@ -57,6 +58,9 @@ def wished_systems(wishes: t.Mapping[str, t.Mapping[str, t.Any]], cluster: t.Map
             if system.of_groups
             else [cluster.get(system.variable)]
         )
+        if system.name == "dra":
+            # two systems of one variable: it is the engine that asks for this one
+            given = [(each or {}).get("engine") == "dra" for each in given]
         if system.name == "device_plugin" or any(given):
             found.append(system.name)
     return found

@@ -212,9 +212,8 @@ def test_documentation_and_checks_know_the_same() -> None:
     for variable in (*OF_A_GROUP, "rdma_rollout"):
         keys = {name.partition(".")[2] for name in names if name.startswith(variable + ".")}
         said: t.Set[str] = set()
-        for engine in (
-            ({"engine": "daemonset"}, {"engine": "network_operator"}) if variable == "rdma_rollout" else ({},)
-        ):
+        engines = [{"engine": name} for name in ("daemonset", "network_operator", "dra")]
+        for engine in engines if variable == "rdma_rollout" else ({},):
             (text,) = [each for each in problems(variable, {"?": 1, **engine}) if "has no key" in each] or [""]
             said |= set(text.partition("it knows ")[2].split(", ")) - {""}
         if "it knows" in text:

@@ -1,0 +1,321 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""rdma_rollout with engine: dra: DRANET in place of the shared device plugin, for some classes of the plan or all. Private. Pure."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import DRANET
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Class
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import kubelet_root
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import (
+    ManifestError,
+    check_places,
+    namespace_object,
+    scoped_classes,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import DRA_LABEL
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import (
+    Json,
+    Request,
+    Site,
+    Wait,
+    empty_request,
+)
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_checks import host_problems, served_problems
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_claims import claims_of, object_name
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_objects import (
+    common_objects,
+    daemon_set,
+    device_class,
+)
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_select import Choice, choose, pools_by_pci
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dranet import device_name
+
+__all__ = ["Moved", "handover_classes", "moved_classes", "request"]
+
+_IMAGE, _VERSION = DRANET.rsplit(":v", 1)
+_LINE = _VERSION.rpartition(".")[0]
+_SYSTEM_NAMESPACE = "kube-system"
+
+
+class Moved(t.TypedDict):
+    """A class that DRANET serves, as the handover needs it."""
+
+    name: str
+    group: str
+    nodes: t.List[str]
+    # what the shared device plugin offers of it on each node
+    resources: t.Dict[str, int]
+    # what DRANET publishes of it by node: names of devices
+    devices: t.Dict[str, t.List[str]]
+    daemon_set: Json
+    device_classes: t.List[Json]
+    templates: t.List[Json]
+
+
+_Scoped = t.Tuple[str, str, Class, t.List[str]]
+
+
+def _settings(wish: t.Mapping[str, t.Any], site: Site) -> t.Tuple[Json, t.List[str]]:
+    """(settings of daemon_set(), what is wrong with them)."""
+    own = wish.get("dranet") or {}
+    version = str(own.get("version") or _VERSION).lstrip("v")
+    problems = []
+    if not re.fullmatch(re.escape(_LINE) + r"\.[0-9]{1,4}", version):
+        problems.append(
+            f"rdma_rollout.dranet.version is {version}; known here is the line {_LINE}, such as {_VERSION}: what DRANET publishes "
+            "differs by release, and selectors are made for it"
+        )
+    image = str(own.get("image") or f"{_IMAGE}:v{version}")
+    if not own.get("image") and site["registry"]:
+        image = site["registry"].rstrip("/") + "/" + image.partition("/")[2]
+    name, at, _digest = image.partition("@")
+    digest = own.get("image_digest")
+    if digest and not re.fullmatch(r"sha256:[0-9a-f]{64}", str(digest)):
+        problems.append(f"rdma_rollout.dranet.image_digest is {digest}; expected sha256: and 64 hexadecimal digits")
+    if name.rpartition("/")[2].partition(":")[2] in ("", "latest", "stable") and not at and not digest:
+        problems.append(
+            f"rdma_rollout.dranet.image is {image}, which is not pinned: give it the tag of a release, or its digest, so that every "
+            "node runs the same"
+        )
+    share = str(own.get("max_unavailable") or 1)
+    settings: Json = {
+        "namespace": str(own.get("namespace") or wish.get("namespace") or _SYSTEM_NAMESPACE),
+        "image": f"{image}@{digest}" if digest and not at else image,
+        "image_pull_secrets": list(wish.get("image_pull_secrets") or site["pull_secrets"]),
+        "priority_class": str(own.get("priority_class") or "system-node-critical"),
+        "tolerations": list(wish["tolerations"]) if wish.get("tolerations") is not None else [{"operator": "Exists"}],
+        "resources": own.get("resources") or {"requests": {"cpu": "100m", "memory": "50Mi"}},
+        "max_unavailable": int(share) if share.isdigit() else share,
+        "port": int(own.get("port") or 9177),
+        "cloud_provider": str(own.get("cloud_provider") or "NONE"),
+        "move_ib_interfaces": _truth(own.get("move_ib_interfaces"), True),
+    }
+    try:
+        check_places({"namespace": settings["namespace"], "node_names": site["node_names"]})
+    except ManifestError as exc:
+        problems.append(str(exc).replace("rdma_rollout.namespace", "rdma_rollout.dranet.namespace"))
+    return settings, problems
+
+
+def _truth(value: t.Any, default: bool) -> bool:
+    return default if value is None else str(value).lower() in ("true", "yes", "on", "1", "y", "t")
+
+
+def moved_classes(
+    wish: t.Mapping[str, t.Any], site: Site, allow_unusable: bool = False
+) -> t.Tuple[t.List[_Scoped], t.List[str]]:
+    """([(slug, group, class, nodes)] of the classes that DRANET is to serve, problems). The plugin serves the others.
+
+    A group that this run did not plan whole is a problem when it is to move: what a request lacks is removed.
+    """
+    asked = wish.get("classes") or {}
+    plan = site["plan"]
+    problems = []
+    wanted = list(asked.get("groups") or sorted(plan["groups"]))
+    for group in wanted:
+        entry = plan["groups"].get(group)
+        if entry is None:
+            problems.append(
+                f"rdma_rollout.classes.groups names {group}, which this run did not plan (planned: "
+                f"{', '.join(sorted(plan['groups'])) or 'none'}): name a group of rdma_groups, and run without --limit"
+            )
+        elif not entry["planned"] or entry["malformed"] or (entry["errors"] and not allow_unusable):
+            reasons = entry["errors"] or sorted(entry["malformed"].values()) or ["it keeps what an earlier run planned"]
+            problems.append(
+                f"group {group} has no whole plan of this run: {reasons[0]}. Nothing of DRANET is changed before it has"
+                f"{', or rdma_allow_unusable is true' if entry['planned'] and not entry['malformed'] else ''}"
+            )
+    try:
+        scoped = scoped_classes(plan, site["node_names"])
+    except ManifestError as exc:
+        return [], [*problems, str(exc)]
+    found = [(slug, group, entry, nodes) for slug, group, entry, _path, nodes in scoped if group in wanted]
+    names = asked.get("names") or []
+    unknown = sorted(set(names) - {key for slug, _group, entry, _nodes in found for key in (slug, entry["name"])})
+    if unknown:
+        problems.append(
+            f"rdma_rollout.classes.names: no class of the groups {', '.join(wanted)} is called {', '.join(unknown)} (there are "
+            f"{', '.join(slug for slug, _group, _entry, _nodes in found) or 'none'})"
+        )
+    if names:
+        found = [row for row in found if row[0] in names or row[2]["name"] in names]
+    return found, problems
+
+
+def _kubelet(slug: str, entry: Class, own: t.Mapping[str, t.Any], site: Site) -> t.Tuple[str, t.List[str]]:
+    wanted = str(own.get("kubelet_root") or "auto")
+    if wanted != "auto":
+        wrong = (
+            []
+            if wanted.startswith("/")
+            else [f"rdma_rollout.dranet.kubelet_root is {wanted}; expected an absolute path, or auto"]
+        )
+        return wanted.rstrip("/"), wrong
+    roots: t.Dict[str, str] = {}
+    for host in entry["hosts"]:
+        runtime = (site["facts"].get(host) or {}).get("runtime") or {}
+        roots.setdefault(kubelet_root(runtime.get("distribution")), host)
+    if len(roots) < 2:
+        return next(iter(roots), kubelet_root(None)), []
+    (one, host), (other, neighbour) = sorted(roots.items())[:2]
+    return one, [
+        f"class {slug}: the kubelet of host {host} has its directory in {one}, that of {neighbour} in {other}, and one DaemonSet "
+        "mounts one of them: make them groups of their own"
+    ]
+
+
+def _devices(entry: Class, names: t.Mapping[str, str]) -> t.Dict[str, t.List[str]]:
+    return {
+        names.get(host, host): sorted(device_name(pci) for pci in pools_by_pci(entry, host)) for host in entry["hosts"]
+    }
+
+
+def _resources(entry: Class) -> t.Dict[str, int]:
+    pools = entry["config"]["configList"] if entry["config"] else []
+    return {f"{pool['resourcePrefix'] or 'rdma'}/{pool['resourceName']}": pool["rdmaHcaMax"] for pool in pools}
+
+
+def _warnings(slug: str, entry: Class, choices: t.Sequence[Choice]) -> t.List[str]:
+    found = []
+    for choice in choices:
+        if choice.abroad:
+            name, host, device = choice.abroad[0]
+            found.append(
+                f"DeviceClass {object_name(slug, choice.pool)} also matches {device} of host {host} (class {name}"
+                f"{', and ' + str(len(choice.abroad) - 1) + ' more' if choice.abroad[1:] else ''}), which no attribute tells from what "
+                f"is wanted: Pods that ask for it need the nodeSelector {DRA_LABEL}: {slug}, as in the workload files"
+            )
+    shared = sorted(name for name, count in _resources(entry).items() if count != 1)
+    if shared:
+        found.append(
+            f"class {slug}: with DRANET a function is one Pod's at a time, and its netdev is in that Pod; of {', '.join(shared)} the "
+            "device plugin lets several Pods share all functions (rdma_resource.hca_max)"
+        )
+    return found
+
+
+def request(
+    wish: t.Mapping[str, t.Any],
+    site: Site,
+    served: t.Optional[t.Mapping[str, t.Sequence[str]]] = None,
+    allow_unusable: bool = False,
+) -> Request:
+    """What the cluster is asked for. wish: rdma_rollout. served: API groups with the versions that the API server has of them.
+
+    allow_unusable: rdma_allow_unusable; without it a group is refused of which a host has no usable port: what a request lacks is
+    removed, and a driver that is removed takes nothing back from Pods.
+
+    Each DeviceClass matches exactly what the plan wants on each host of its class (dra_select.choose()).
+    """
+    return _made(wish, site, served, allow_unusable)[0]
+
+
+def _made(
+    wish: t.Mapping[str, t.Any],
+    site: Site,
+    served: t.Optional[t.Mapping[str, t.Sequence[str]]],
+    allow_unusable: bool,
+) -> t.Tuple[Request, t.List[Moved]]:
+    found = empty_request("dra")
+    settings, problems = _settings(wish, site)
+    classes, more = moved_classes(wish, site, allow_unusable)
+    move_ib = settings["move_ib_interfaces"]
+    checked, warnings = host_problems(wish, [entry for _slug, _group, entry, _nodes in classes], site["facts"], move_ib)
+    chosen, inexact = choose([entry for _slug, _group, entry, _nodes in classes], site["facts"], move_ib)
+    found["problems"] = [*problems, *more, *served_problems(served), *checked, *inexact]
+    found["warnings"] = warnings
+    moved: t.List[Moved] = []
+    workloads: t.Dict[str, t.List[Json]] = {}
+    for slug, group, entry, nodes in classes:
+        kubelet, wrong = _kubelet(slug, entry, wish.get("dranet") or {}, site)
+        choices = chosen.get(entry["name"], [])
+        templates, files, notes = claims_of(slug, group, entry, choices, wish.get("claims") or {}, site["facts"])
+        found["problems"] += wrong
+        found["warnings"] += [*_warnings(slug, entry, choices), *notes]
+        workloads.update(files)
+        moved.append(
+            {
+                "name": slug,
+                "group": group,
+                "nodes": nodes,
+                "resources": _resources(entry),
+                "devices": _devices(entry, site["node_names"]),
+                "daemon_set": daemon_set(slug, group, kubelet, settings),
+                "device_classes": [
+                    device_class(object_name(slug, each.pool), slug, group, each.text) for each in choices
+                ],
+                "templates": templates,
+            }
+        )
+        for each in choices:
+            kinds = ", ".join(each.selectors)
+            found["summary"].append(
+                (f"DeviceClass {object_name(slug, each.pool)}", f"{len(nodes)} nodes, selected by {kinds}")
+            )
+    found["problems"] += _same_names(moved)
+    if found["problems"]:
+        return found, []
+    _fill(found, moved, settings, wish)
+    found["workloads"] = workloads
+    return found, moved
+
+
+def _same_names(moved: t.Sequence[Moved]) -> t.List[str]:
+    """Names of classes and resources are put together, and two pairs may give the same."""
+    owners: t.Dict[str, str] = {}
+    found = []
+    for each in moved:
+        for item in each["device_classes"]:
+            name = item["metadata"]["name"]
+            if name in owners:
+                found.append(
+                    f"classes {owners[name]} and {each['name']} would both have a DeviceClass {name}: rename a group or a resource "
+                    "(rdma_resource.name)"
+                )
+            owners[name] = each["name"]
+    return found
+
+
+def _fill(found: Request, moved: t.Sequence[Moved], settings: Json, wish: t.Mapping[str, t.Any]) -> None:
+    """Adds objects, images and waits: what a thing needs before it, and the driver last, so that nothing is offered before it is whole."""
+    if not moved:
+        found["warnings"].append(
+            "engine: dra has no class to serve: every class of the plan is left with the device plugin"
+        )
+        return
+    namespace = settings["namespace"]
+    default = namespace != _SYSTEM_NAMESPACE
+    if _truth((wish.get("dranet") or {}).get("pod_security"), default):
+        found["objects"].append(namespace_object(settings))
+    found["objects"] += common_objects(namespace)
+    found["objects"] += [item for each in moved for item in (*each["device_classes"], *each["templates"])]
+    found["objects"] += [each["daemon_set"] for each in moved]
+    found["images"] = [settings["image"]]
+    found["node_labels"] = {node: {DRA_LABEL: each["name"]} for each in moved for node in each["nodes"]}
+    for each in moved:
+        wait: Wait = {
+            "apiVersion": "apps/v1",
+            "kind": "DaemonSet",
+            "namespace": namespace,
+            "name": each["daemon_set"]["metadata"]["name"],
+            "path": "",
+            "value": None,
+        }
+        found["waits"].append(wait)
+    found["summary"].insert(0, ("DRANET", f"{settings['image']} in {namespace}, {len(moved)} classes"))
+
+
+def handover_classes(
+    wish: t.Mapping[str, t.Any],
+    site: Site,
+    served: t.Optional[t.Mapping[str, t.Sequence[str]]] = None,
+    allow_unusable: bool = False,
+) -> t.Tuple[t.List[Moved], t.List[str]]:
+    """(classes for handover.handover(), problems), as request() makes them."""
+    found, moved = _made(wish, site, served, allow_unusable)
+    return moved, found["problems"]

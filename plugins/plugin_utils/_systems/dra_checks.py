@@ -1,0 +1,140 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What has to be true of a cluster and its nodes before DRANET comes to them. Private. Pure."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Class
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import some_of
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_select import pools_by_pci
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dranet import too_long, uplinks
+
+__all__ = ["host_problems", "served_problems"]
+
+Json = t.Dict[str, t.Any]
+
+_GROUP, _API_VERSION = "resource.k8s.io", "v1"
+# NRI of earlier releases loses what its plugins change (DRANET's documentation asks for it); 1.6 has none.
+_OLDEST = (1, 7, 16)
+# github.com/containerd/nri, pkg/api, DefaultSocketPath: DRANET mounts its directory and knows no other.
+_NRI_SOCKETS = ("/var/run/nri/nri.sock", "/run/nri/nri.sock")
+
+
+def served_problems(served: t.Optional[t.Mapping[str, t.Sequence[str]]]) -> t.List[str]:
+    """Whether the API server has what claims are made of. None: nobody asked it."""
+    if served is None or _API_VERSION in served.get(_GROUP, ()):
+        return []
+    there = ", ".join(sorted(served.get(_GROUP, ())))
+    return [
+        f"the API server does not serve {_GROUP}/{_API_VERSION} (it serves {there or 'no version of it'}), which DRANET and its "
+        "claims need: Kubernetes 1.34 or newer has it; until then use engine: daemonset"
+    ]
+
+
+def _version(text: t.Any) -> t.Optional[t.Tuple[int, ...]]:
+    found = re.match(r"([0-9]{1,4})\.([0-9]{1,4})\.([0-9]{1,4})", str(text or ""))
+    return tuple(int(part) for part in found.groups()) if found else None
+
+
+def _runtime(facts: Json) -> t.Tuple[str, str]:
+    """(what is wrong with the container runtime, what is not known of it), '' each for nothing."""
+    runtime = facts.get("runtime") or {}
+    containerd = runtime.get("containerd")
+    if not containerd:
+        if (runtime.get("services") or {}).get("crio"):
+            return "", "CRI-O runs there: see that NRI is on (enable_nri of crio.conf, the default from 1.26 on)"
+        return "no containerd was found there, through whose NRI DRANET hands out devices", ""
+    version = _version(containerd["version"])
+    if version is not None and version < _OLDEST:
+        return f"containerd {containerd['version']} is too old for DRANET, which needs 1.7.16 or newer for its NRI", ""
+    nri = containerd.get("nri")
+    if nri is None or nri["enabled"] is None:
+        return (
+            "",
+            "it is not known whether NRI is on in containerd: run discover again, with rights to read its configuration",
+        )
+    if not nri["enabled"]:
+        return (
+            'NRI is off in containerd, through which DRANET hands out devices: set disable = false in [plugins."io.containerd.nri'
+            '.v1.nri"] of its configuration, restart it, and run discover again'
+        ), ""
+    if nri["socket"] not in _NRI_SOCKETS:
+        return (
+            f"NRI of containerd listens on {nri['socket']}, and DRANET knows {_NRI_SOCKETS[0]} only: take socket_path out",
+            "",
+        )
+    return "", "" if version else "the version of containerd is not known there, and DRANET needs 1.7.16 or newer"
+
+
+def _device(host: str, row: Json, left_out: t.Collection[str]) -> t.Optional[str]:
+    """What speaks against handing a wanted device to Pods with its netdev."""
+    masters = {netdev["master"] for port in row["ports"] for netdev in port["netdevs"] if netdev["master"]}
+    bond = row["lag"]["netdev"] if row["lag"] else min(masters, default="")
+    call = f"host {host}: {row['name']} ({row['pci']})"
+    uplink = sorted({row["plugin"]["if_name"], *row["netdevs"], bond} & set(left_out))
+    if uplink:
+        return f"{call} carries the default route ({uplink[0]}), and DRANET publishes no such device: exclude it (rdma_want.exclude)"
+    if bond:
+        return (
+            f"{call} is part of {bond}, and DRANET would take its netdev out of it: exclude it (rdma_want.exclude), or leave the "
+            "group with the device plugin (rdma_rollout.classes)"
+        )
+    return None
+
+
+def _many(found: t.Mapping[str, t.Sequence[str]]) -> t.List[str]:
+    """One sentence for what is the same on many hosts."""
+    return [
+        f"{'host' if len(hosts) == 1 else 'hosts'} {some_of(sorted(hosts))}: {words}" for words, hosts in found.items()
+    ]
+
+
+def host_problems(
+    wish: t.Mapping[str, t.Any], classes: t.Sequence[Class], facts: t.Mapping[str, Json], move_ib: bool
+) -> t.Tuple[t.List[str], t.List[str]]:
+    """(problems, warnings) of the hosts of classes that DRANET is to serve."""
+    wrong: t.Dict[str, t.List[str]] = {}
+    unsure: t.Dict[str, t.List[str]] = {}
+    problems = []
+    allowed = str((wish.get("dranet") or {}).get("allow_mounts") or "").lower() in ("true", "yes", "on", "1", "y", "t")
+    for entry in classes:
+        for host in entry["hosts"]:
+            own = facts.get(host)
+            if own is None:
+                wrong.setdefault("there are no facts: run discover first, on all hosts", []).append(host)
+                continue
+            problem, doubt = _runtime(own)
+            if problem:
+                wrong.setdefault(problem, []).append(host)
+            if doubt:
+                unsure.setdefault(doubt, []).append(host)
+            for device, name in too_long(own):
+                wrong.setdefault(
+                    f"DRANET publishes nothing of a node with {device} ({name}): a ResourceSlice takes no name of more than 64 "
+                    "characters. Leave the group with the device plugin (rdma_rollout.classes)",
+                    [],
+                ).append(host)
+            wanted = pools_by_pci(entry, host)
+            rows = [row for row in own["devices"] if row["pci"] in wanted]
+            found = (_device(host, row, uplinks(own)) for row in rows if row["kind"] != "smi")
+            problems += [text for text in found if text]
+            problems += [] if allowed else _mounts(host, own, rows, move_ib)
+    return [*_many(wrong), *problems], _many(unsure)
+
+
+def _mounts(host: str, facts: Json, rows: t.Sequence[Json], move_ib: bool) -> t.List[str]:
+    """A sentence for what is mounted over RDMA of a host whose netdevs go to Pods: nobody knows over which of them."""
+    stays = not move_ib and all(port["link_layer"] == "InfiniBand" for row in rows for port in row["ports"])
+    mounts = (facts.get("management") or {}).get("mounts_over_rdma") or []
+    if stays or not mounts:
+        return []
+    first = mounts[0]
+    return [
+        f"host {host} has {first['source']} on {first['target']} ({first['via']}), and DRANET moves netdevs of RDMA devices into Pods, "
+        "which would cut it off where it goes over one of them. With InfiniBand set rdma_rollout.dranet.move_ib_interfaces: false; "
+        "else exclude the device (rdma_want.exclude), and say so with rdma_rollout.dranet.allow_mounts: true"
+    ]
