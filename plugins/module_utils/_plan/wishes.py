@@ -349,23 +349,23 @@ def _roce_host(where: str, value: t.Any) -> t.List[str]:
 _ENGINES = ("daemonset", "network_operator", "dra")
 
 # k8s.io/apimachinery/pkg/util/validation, IsDNS1123Label and IsDNS1123Subdomain
-_NAMESPACE = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
-_OBJECT = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*")
+_DNS_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+_DNS_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*")
 
 
-def _namespace(where: str, value: t.Any) -> t.List[str]:
-    if isinstance(value, str) and _NAMESPACE.fullmatch(value):
+def _dns_label(where: str, value: t.Any) -> t.List[str]:
+    if isinstance(value, str) and _DNS_LABEL.fullmatch(value):
         return []
     return _wrong(where, value, "a namespace: at most 63 small letters, digits and hyphens")
 
 
 def _dns_name(where: str, value: t.Any) -> t.List[str]:
-    if isinstance(value, str) and len(value) <= 253 and _OBJECT.fullmatch(value):
+    if isinstance(value, str) and len(value) <= 253 and _DNS_NAME.fullmatch(value):
         return []
     return _wrong(where, value, "the name of an object: small letters, digits, hyphens and dots")
 
 
-_namespaces = _listing(_namespace, "a list of namespaces")
+_dns_labels = _listing(_dns_label, "a list of namespaces")
 
 # k8s.io/api/core/v1, Toleration
 _TOLERATION = _keys(
@@ -405,7 +405,7 @@ _ROLLOUT_OF: t.Dict[str, t.Dict[str, Check]] = {
     # classes that do not move keep the plugin's DaemonSets
     "dra": {
         **_DAEMONSET,
-        "claims": _keys(gpu_class=_optional(_dns_name), namespaces=_namespaces),
+        "claims": _keys(gpu_class=_optional(_dns_name), namespaces=_dns_labels),
         "classes": _keys(groups=_names, names=_names),
         "dranet": _keys(
             allow_mounts=_truth,
@@ -415,7 +415,7 @@ _ROLLOUT_OF: t.Dict[str, t.Dict[str, Check]] = {
             kubelet_root=_name,
             max_unavailable=_share,
             move_ib_interfaces=_truth,
-            namespace=_optional(_namespace),
+            namespace=_optional(_dns_label),
             pod_security=_truth,
             port=_number(1024, 65535, "a port from 1024 to 65535"),
             priority_class=_name,
