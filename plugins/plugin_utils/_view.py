@@ -68,10 +68,15 @@ _RESULTS = ("discover_gathered", "discover_replayed")
 
 # What facts of earlier versions lack, which a fact cache may have; who reads it does without.
 NEWER = (
+    "kernel.cpu",
+    "kernel.hugepages_2m",
     "kernel.modules.dm_crypt",
     "kernel.modules.iscsi_tcp",
     "kernel.modules.nfs",
     "kernel.modules.nv_peer_mem",
+    "kernel.modules.nvme_tcp",
+    "kernel.modules.uio_pci_generic",
+    "kernel.modules.vfio_pci",
     "nvidia.imex",
     "nvidia.peer_memory",
     "nvidia.peermem_kernels",

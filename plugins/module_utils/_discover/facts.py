@@ -35,6 +35,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.programs imp
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.roce import read_roce
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.runtime import read_limits, read_runtime, settled
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage import (
+    SPDK_MODULES,
     STORAGE_MODULES,
     excerpt,
     read_storage,
@@ -66,6 +67,7 @@ MODULES = (
     "rdma_rxe",
     "rdma_ucm",
     *STORAGE_MODULES,
+    *SPDK_MODULES,
 )
 # User-space programs that verification and people need, where distributions put them.
 _TOOLS = ("ib_write_bw", "ib_write_lat", "ibstat", "ibv_devinfo", "rdma")
@@ -159,6 +161,25 @@ def _module_files(tree: Tree, release: t.Optional[str]) -> t.Dict[str, str]:
     return {name: path for name, path in paths if path is not None}
 
 
+# What the V2 data engine of Longhorn (SPDK) asks of a CPU: the number of the feature by the type of the CPU, as the kernel counts them
+# (arch/x86/include/asm/cpufeatures.h, 4*32+20; arch/arm64/include/uapi/asm/hwcap.h, HWCAP_ASIMD).
+_FEATURES = {"x86": ("0094", "sse4_2"), "aarch64": ("0001", "asimd")}
+
+
+def _cpu(tree: Tree) -> Facts:
+    """Of /sys/devices/system/cpu: cpu:type:x86,ven0000fam0006mod008F:feature:,0000,0001,... (arch/x86/kernel/cpu/match.c; drivers/base/cpu.c)."""
+    online = 0
+    for part in (tree.text("/sys/devices/system/cpu/online") or "").split(","):
+        span = re.fullmatch(r"([0-9]{1,6})(?:-([0-9]{1,6}))?", part)
+        online += max(0, int(span.group(2) or span.group(1)) - int(span.group(1)) + 1) if span else 0
+    features: t.Optional[t.List[str]] = None
+    told = re.match(r"cpu:type:(\w+).*?:feature:(.*)", tree.text("/sys/devices/system/cpu/modalias") or "")
+    if told and told.group(1) in _FEATURES:
+        number_, name = _FEATURES[told.group(1)]
+        features = [name] if number_ in told.group(2).upper().split(",") else []
+    return {"online": online or None, "features": features}
+
+
 def _kernel(tree: Tree, files: t.Dict[str, str], release: t.Optional[str]) -> Facts:
     at_boot = persisted(tree)
     builtin_list = (tree.read(f"/lib/modules/{release}/modules.builtin") or b"") if release else b""
@@ -183,6 +204,8 @@ def _kernel(tree: Tree, files: t.Dict[str, str], release: t.Optional[str]) -> Fa
         "page_size": page if page and page & (page - 1) == 0 else None,
         "rdma_netns": {"Y": "shared", "N": "exclusive"}.get(shared or ""),
         "modules": modules,
+        "hugepages_2m": number(tree, "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"),
+        "cpu": _cpu(tree),
     }
 
 

@@ -50,6 +50,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.services imp
 
 __all__ = [
     "LONGHORN_PATH",
+    "SPDK_MODULES",
     "STORAGE_MODULES",
     "TARGET_MODEL",
     "TARGET_VENDOR",
@@ -63,6 +64,8 @@ Json = t.Dict[str, t.Any]
 LONGHORN_PATH = "/var/lib/longhorn"
 # Kernel modules of which kernel.modules must tell.
 STORAGE_MODULES = ("dm_crypt", "iscsi_tcp", "nfs")
+# Those that Longhorn's V2 data engine works with.
+SPDK_MODULES = ("nvme_tcp", "uio_pci_generic", "vfio_pci")
 # The programs that Longhorn's documentation asks for on every host, and those that come with what a wish needs.
 _TOOLS = ("awk", "bash", "blkid", "curl", "findmnt", "grep", "lsblk")
 _PROGRAMS = ("cryptsetup", "dmsetup", "iscsiadm", "iscsid", "mount.nfs4", "multipathd", *_TOOLS)

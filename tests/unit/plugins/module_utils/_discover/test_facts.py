@@ -570,3 +570,44 @@ def test_the_check_of_facts_is_one() -> None:
     facts["devices"][0]["ports"][0]["link_layer"] = "nonsense"
     with pytest.raises(Exception, match="'nonsense' is not one of"):
         checked(facts)
+
+
+# --- what a data engine in user space needs ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("online", "modalias", "expected"),
+    [
+        (
+            "0-127",
+            "cpu:type:x86,ven0000fam0006mod008F:feature:,0000,0094,00A0",
+            {"online": 128, "features": ["sse4_2"]},
+        ),
+        ("0,2-3", "cpu:type:x86,ven0000fam0006mod000F:feature:,0000,0093,0194", {"online": 3, "features": []}),
+        ("0-143", "cpu:type:aarch64:feature:,0000,0001,0002", {"online": 144, "features": ["asimd"]}),
+        ("0", "cpu:type:aarch64:feature:,0000,0094", {"online": 1, "features": []}),
+        ("3-1,x", "cpu:type:ppc64:feature:,0094", {"online": None, "features": None}),
+        (None, None, {"online": None, "features": None}),
+    ],
+)
+def test_cpus_and_the_vector_instructions_of_spdk(
+    online: str | None, modalias: str | None, expected: dict[str, Any]
+) -> None:
+    machine = Machine()
+    machine.files("/sys/devices/system/cpu", online=online, modalias=modalias)
+    assert facts_of(machine)["kernel"]["cpu"] == expected
+
+
+@pytest.mark.parametrize(("text", "expected"), [("1024", 1024), ("0", 0), ("many", None), (None, None)])
+def test_reserved_huge_pages(text: str | None, expected: int | None) -> None:
+    machine = Machine()
+    machine.files("/sys/kernel/mm/hugepages/hugepages-2048kB", nr_hugepages=text)
+    assert facts_of(machine)["kernel"]["hugepages_2m"] == expected
+
+
+def test_modules_of_the_v2_data_engine_are_known() -> None:
+    machine = Machine()
+    machine.directory("/sys/module/nvme_tcp")
+    machine.file("/sys/module/nvme_tcp/initstate", "live\n")
+    modules = facts_of(machine)["kernel"]["modules"]
+    assert [modules[name]["loaded"] for name in ("nvme_tcp", "uio_pci_generic", "vfio_pci")] == [True, False, False]
