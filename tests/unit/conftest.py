@@ -27,6 +27,7 @@ settings.load_profile(os.environ.get("FABRIC_RDMA_HYPOTHESIS", "fabric"))
 PARTS = {
     "test_containerd_distributions.py",
     "test_containerd_faults.py",
+    "test_containerd_toolkit.py",
     "test_driver_check_dracut.py",
     "test_memlock_apply.py",
     "test_memlock_daemon.py",

@@ -424,6 +424,7 @@ def plan_edits(
     dump: str = "",
     root_path: str = _DEFAULT_PATH,
     running: t.Optional[t.Container[str]] = None,
+    main_too: bool = True,
 ) -> Plan:
     """What to write so that handlers have these base runtime specs, and nothing else changes.
 
@@ -431,9 +432,10 @@ def plan_edits(
     looked into before 2.0 only: a runtime that no file defines has to be written down whole there, and it tells with what;
     else that is what the sources of 1.6 and 1.7 say. root_path: the main file, for when there is none yet.
     running: names of the handlers that the daemon has now, when they are known: a restart must not lose one because of what
-    stands in the files already. ConfigError as effective().
+    stands in the files already. main_too: the main file may be written, which nobody makes anew at each start. ConfigError as effective().
 
-    Before 2.0 always in place, in the file that has CRI's table last, since a drop-in would replace all of that. From 2.0 on in
+    Before 2.0 always in place, in the file that has CRI's table last, since a drop-in would replace all of that; and in the main file's
+    own table, too, which does not count then, but is what nvidia-ctk makes that file of, again and again. From 2.0 on in
     a drop-in of ours where the main file imports a directory from which files are loaded, else in the file that defines the
     handler last, else in the main file. A drop-in has the version of the others.
     """
@@ -451,6 +453,8 @@ def plan_edits(
                     texts = _without(files, texts, generation, root_path, _only(name))
                 else:
                     texts = _with(files, texts, generation, root_path, name, spec, dump)
+                if main_too:
+                    texts = _in_main(files, texts, generation, root_path, name, spec)
             except Refused as exc:
                 refusals.append(str(exc))
     return _plan(files, texts, refusals)
@@ -586,6 +590,38 @@ def _places(
         yield _Place(defining.file.path, defining.plugin)
     else:
         yield _Place(root.path, plugin)
+
+
+def _in_main(
+    files: t.Sequence[ConfigFile],
+    texts: t.Dict[str, str],
+    generation: Generation,
+    root_path: str,
+    name: str,
+    spec: t.Optional[str],
+) -> t.Dict[str, str]:
+    """The texts with a handler's spec in the main file, too, where before 2.0 a later file takes the place of its table.
+
+    ``nvidia-ctk runtime configure`` writes its drop-in anew out of the main file, whenever the toolkit of the GPU Operator starts
+    (pkg/config/engine/containerd of nvidia-container-toolkit, getBaseDropInConfigTree()): what only the drop-in has is lost then.
+    The texts as they are, where the main file does not define the handler, or it would do anything else.
+    """
+    now = _reload(files, texts, generation, root_path)
+    if generation >= (2, 0) or len(now) < 2:
+        return texts
+    root, handlers = now[0], effective(now, generation)
+    plugin = _V1 if _merged_version(now, generation) == 1 else _V2
+    try:
+        layer = _layer(root, plugin, "runtimes")
+        runtime = _runtimes(layer).get(name) if layer else None
+        if runtime is None or runtime.get(_SPEC) == spec or handlers[name].file == root.path:
+            return texts
+        path = ("plugins", plugin, "containerd", "runtimes", name, _SPEC)
+        text = remove_value(root.text, path) if spec is None else set_value(root.text, path, spec)
+        after = {**texts, root.path: text}
+        return texts if _difference(handlers, now, _reload(files, after, generation, root_path), generation) else after
+    except (Refused, ConfigError):
+        return texts
 
 
 def _drop_in_directory(files: t.Sequence[ConfigFile]) -> t.Optional[str]:

@@ -351,7 +351,9 @@ class _Run:
         generated = daemon.distribution in _GENERATED
         if generated:
             files = _with_open_imports(files)
-        plan = _containerd.plan_edits(files, daemon.generation, wanted, dump, daemon.config_path, running or None)
+        plan = _containerd.plan_edits(
+            files, daemon.generation, wanted, dump, daemon.config_path, running or None, main_too=not generated
+        )
         if plan.refusals:
             raise MemlockError("; ".join(plan.refusals))
         edits = {**plan.edits, **plan.creates}
