@@ -563,6 +563,8 @@ def test_variables_that_are_read_once_are_known() -> None:
         "device_plugin",
         "discover",
         "dra",
+        "gpu_operator",
+        "longhorn",
         "network_operator",
         "plan",
         "report",

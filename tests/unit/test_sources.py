@@ -50,7 +50,9 @@ LITERALS: dict[str, tuple[str, set[str]]] = {
     ),
     "tag": (rf"{sources.SHARED_PLUGIN_IMAGE}(?::|[ `|]+|\S* v)v?(\d+\.\d+\.\d+)", {_TAG.lstrip("v")}),
     "digest": (r"sha256:[0-9a-f]{64}", set(sources.DIGESTS.values())),
-    "address of a chart": (r"https://helm\.[\w.-]+[\w./-]*\w", {sources.CHARTS}),
+    "address of a chart": (r"https://(?:helm|charts)\.[\w.-]+[\w./-]*\w", {sources.CHARTS, sources.LONGHORN_CHARTS}),
+    "release of the GPU Operator": (r'rdma_gpu_operator:\s*\{?\s*version: "?(v?\d+\.\d+\.\d+)', {sources.GPU_OPERATOR}),
+    "release of Longhorn": (r'rdma_longhorn:\s*\{?\s*version: "?(\d+\.\d+\.\d+)', {sources.LONGHORN}),
     "release of DRANET": (r"release, line \d+\.\d+: `(\d+\.\d+\.\d+)`", {sources.DRANET.rpartition(":v")[2]}),
     "line of DRANET": (r"release, line (\d+\.\d+): ", {sources.DRANET.rpartition(":v")[2].rpartition(".")[0]}),
     "driver": (
@@ -158,6 +160,8 @@ def test_every_literal_is_that_of_the_one_file() -> None:
         ("release of a CNI plugin", {"docs/variables.md"}),
         ("generations of containerd", {"docs/faults.md"}),
         ("suite of the lab", {"roles/lab/README.md"}),
+        ("release of the GPU Operator", {"docs/variables.md", "roles/gpu_operator/README.md"}),
+        ("release of Longhorn", {"docs/variables.md", "roles/longhorn/README.md"}),
     ],
 )
 def test_the_search_finds_what_is_there(what: str, files: set[str]) -> None:
@@ -188,6 +192,9 @@ def test_the_search_finds_what_is_there(what: str, files: set[str]) -> None:
         ("Multus 4.1.0 or Whereabouts v0.8.0", ["release of a CNI plugin: 4.1.0", "release of a CNI plugin: 0.8.0"]),
         ("with containerd 1.6, 1.7\nand 3", ["generations of containerd: 1.6, 1.7 and 3"]),
         ("Debian: bullseye", ["suite: bullseye"]),
+        ("rdma_gpu_operator: {version: v26.3.2}", ["release of the GPU Operator: v26.3.2"]),
+        ("rdma_longhorn:\n  version: 1.12.0", ["release of Longhorn: 1.12.0"]),
+        ("https://charts.example.com", ["address of a chart: "]),
         ("Debian: always trixie, whose kernel", ["suite of the lab: trixie"]),
         ("ofed_version: 24.10-1.1.4.0, such as V(24.10-1.1.4.0), kubernetes>=24.2.0", []),
     ],
@@ -267,6 +274,20 @@ def test_lines_are_in_their_order() -> None:
 
 def test_the_example_has_a_driver_that_is_known() -> None:
     assert sources.LINES[_EXAMPLE.line].drivers[_EXAMPLE.patch]
+
+
+def test_the_example_of_the_gpu_operator_is_known() -> None:
+    assert list(sources.GPU_LINES) == sorted(sources.GPU_LINES)
+    assert sources.GPU_OPERATOR in {line.release for line in sources.GPU_LINES.values()}
+    # a component without a tag would be left out without a word
+    assert {len(set(line.tags) - {"operator.initContainer"}) for line in sources.GPU_LINES.values()} == {12}
+
+
+def test_the_example_of_longhorn_is_the_newest_that_is_known() -> None:
+    assert list(sources.LONGHORN_IMAGES) == sorted(sources.LONGHORN_IMAGES)
+    assert sources.LONGHORN_IMAGES[max(sources.LONGHORN_IMAGES)][0] == f"v{sources.LONGHORN}"
+    # a sidecar without a tag would be left out without a word
+    assert {len(images) for _release, images in sources.LONGHORN_IMAGES.values()} == {13}
 
 
 def test_the_default_image_is_pinned() -> None:

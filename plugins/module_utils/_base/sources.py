@@ -23,10 +23,16 @@ __all__ = [
     "DRIVER_IMAGE",
     "GO",
     "GO_MODULES",
+    "GPU_LINES",
+    "GPU_OPERATOR",
     "HELM_PACKAGE",
     "LAB_SUITE",
     "LINES",
+    "LONGHORN",
+    "LONGHORN_CHARTS",
+    "LONGHORN_IMAGES",
     "MULTUS",
+    "NFD_IMAGE",
     "NVBANDWIDTH",
     "OPERATOR",
     "OPERATOR_IMAGES",
@@ -130,6 +136,118 @@ SPIDERPOOL_IMAGES = (
 
 # DRANET, by the tag of a release: the attributes that it publishes are modelled for this line (_systems/dranet.py).
 DRANET = "registry.k8s.io/networking/dranet:v1.4.0"
+
+
+class _GpuLine(t.NamedTuple):
+    """The newest release of a line of the GPU Operator that is known, and tags of its images (values.yaml of the chart, nvcr.io)."""
+
+    release: str
+    # by component; None: the release's own
+    tags: t.Mapping[str, t.Optional[str]]
+    # of Node Feature Discovery, which its chart brings
+    nfd: str
+
+
+_GPU_COMPONENTS = (
+    "driver",
+    "driver.manager",
+    "toolkit",
+    "devicePlugin",
+    "gfd",
+    "dcgm",
+    "dcgmExporter",
+    "migManager",
+    "gds",
+    "gdrcopy",
+)
+
+
+def _gpu(release: str, nfd: str, *tags: str, cuda: t.Optional[str] = None) -> _GpuLine:
+    more = {"operator.initContainer": cuda} if cuda else {}
+    return _GpuLine(release, {"operator": None, "validator": None, **more, **dict(zip(_GPU_COMPONENTS, tags))}, nfd)
+
+
+# The GPU Operator, whose releases have a v.
+GPU_OPERATOR = "v26.3.3"
+NFD_IMAGE = "registry.k8s.io/nfd/node-feature-discovery"
+GPU_LINES: t.Dict[t.Tuple[int, int], _GpuLine] = {
+    (24, 9): _gpu(
+        *(
+            "v24.9.2",
+            "v0.16.6",
+            "550.144.03",
+            "v0.7.0",
+            "v1.17.4-ubuntu20.04",
+            "v0.17.0",
+            "v0.17.0",
+            "3.3.9-1-ubuntu22.04",
+        ),
+        *("3.3.9-3.6.1-ubuntu22.04", "v0.10.0-ubuntu20.04", "2.20.5", "v2.4.1-2"),
+        cuda="12.6.3-base-ubi9",
+    ),
+    (25, 3): _gpu(
+        *(
+            "v25.3.4",
+            "v0.17.3",
+            "580.82.07",
+            "v0.8.1",
+            "v1.17.8-ubuntu20.04",
+            "v0.17.4",
+            "v0.17.4",
+            "4.3.1-1-ubuntu22.04",
+        ),
+        *("4.3.1-4.4.0-ubuntu22.04", "v0.12.3-ubuntu20.04", "2.20.5", "v2.5.1"),
+        cuda="13.0.1-base-ubi9",
+    ),
+    (25, 10): _gpu(
+        *("v25.10.1", "v0.18.2", "580.105.08", "v0.9.1", "v1.18.1", "v0.18.1", "v0.18.1", "4.4.2-1-ubuntu22.04"),
+        *("4.4.2-4.7.0-distroless", "v0.13.1", "2.26.6", "v2.5.1"),
+        cuda="13.0.1-base-ubi9",
+    ),
+    (26, 3): _gpu(
+        *("v26.3.3", "v0.18.3", "580.126.20", "v0.11.0", "v1.19.1", "v0.19.3", "v0.19.3", "4.5.2-1-ubuntu22.04"),
+        *("4.5.3-4.8.2-distroless", "v0.14.2", "2.27.3", "v2.5.2"),
+    ),
+    (26, 7): _gpu(
+        *("v26.7.0", "v0.19.0", "595.91.07", "v0.12.0", "v1.20.0", "v0.20.0", "v0.20.0", "4.6.0-1-ubuntu24.04"),
+        *("4.6.0-4.8.3-distroless", "v0.15.0", "2.29.4", "v2.6"),
+    ),
+}
+
+# Longhorn: its chart, the release that texts and tests take for an example, and the images of the newest release of each line that is
+# known (values.yaml of its chart). Those of longhornio/longhorn-*, and backing-image-manager, have the release's own tag.
+LONGHORN_CHARTS = "https://charts.longhorn.io"
+LONGHORN = "1.12.1"
+_LONGHORN_SIDECARS = (
+    "support-bundle-kit",
+    "csi-attacher",
+    "csi-provisioner",
+    "csi-node-driver-registrar",
+    "csi-resizer",
+    "csi-snapshotter",
+    "livenessprobe",
+)
+
+
+def _longhorn(release: str, *tags: str) -> t.Tuple[str, t.Dict[str, str]]:
+    own = ("engine", "manager", "ui", "instance-manager", "share-manager")
+    images = {**{f"longhornio/longhorn-{name}": release for name in own}, "longhornio/backing-image-manager": release}
+    return release, {**images, **{f"longhornio/{name}": tag for name, tag in zip(_LONGHORN_SIDECARS, tags)}}
+
+
+# line -> (release, {image: tag})
+LONGHORN_IMAGES: t.Dict[t.Tuple[int, int], t.Tuple[str, t.Dict[str, str]]] = {
+    (1, 9): _longhorn(
+        *("v1.9.2", "v0.0.69", "v4.9.0-20250709", "v5.3.0-20250709", "v2.14.0-20250709", "v1.14.0-20250709"),
+        *("v8.3.0-20250709", "v2.16.0-20250709"),
+    ),
+    (1, 10): _longhorn(
+        *("v1.10.2", "v0.0.79", "v4.10.0-20251226", "v5.3.0-20251226", "v2.15.0-20251226", "v1.14.0-20260119"),
+        *("v8.4.0-20251226", "v2.17.0-20251226"),
+    ),
+    (1, 11): _longhorn("v1.11.3", "v0.0.88", "v4.12.0", "v6.3.0", "v2.17.0", "v2.2.0", "v8.6.0", "v2.19.0"),
+    (1, 12): _longhorn("v1.12.1", "v0.0.92", "v4.12.0", "v5.3.0", "v2.17.0", "v2.2.1", "v8.6.0", "v2.19.0"),
+}
 
 # Collections that ours needs, as galaxy.yml and collections/requirements.yml ask for them.
 COLLECTIONS = {"community.general": ">=7.0.0", "kubernetes.core": ">=3.0.0"}

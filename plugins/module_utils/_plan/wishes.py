@@ -691,6 +691,73 @@ _INSTALLED: t.Dict[str, Check] = {
 }
 _CIDRS = _keys(pods=_strings, services=_strings, nodes=_strings)
 
+# --- systems of the cluster side: storage and GPUs --------------------------------------------------------------------
+
+
+def _data_path(where: str, value: t.Any) -> t.List[str]:
+    if isinstance(value, str) and re.fullmatch(r"/(?:[^/\x00-\x1f]+/?)+", value) and ".." not in value.split("/"):
+        return []
+    return _wrong(where, value, "an absolute path, such as /var/lib/longhorn")
+
+
+_TOLERATIONS = _rows(_TOLERATION, "a list of tolerations")
+_LONGHORN = _keys(
+    chart=_secret,
+    data_engine=_choice("v1", "v2"),
+    data_path=_data_path,
+    default_class=_flag,
+    delete_volumes=_flag,
+    enabled=_flag,
+    groups=_names,
+    nodes=_names,
+    replicas=_number(1, 20, "a number of replicas from 1 to 20"),
+    repository=_secret,
+    tolerations=_TOLERATIONS,
+    values=_dictionary,
+    version=_release,
+)
+
+
+def _auto_flag(where: str, value: t.Any) -> t.List[str]:
+    """As _flag(), or the word that leaves it to the facts."""
+    return [] if value == "auto" or isinstance(value, bool) else _wrong(where, value, "auto, true or false")
+
+
+def _gpu_version(where: str, value: t.Any) -> t.List[str]:
+    if isinstance(value, str):
+        return []
+    return _release(where, value) or _wrong(where, value, "a release in quotes")
+
+
+_GPU_OPERATOR = _keys(
+    cdi=_flag,
+    chart=_secret,
+    device_plugin=_flag,
+    driver=_keys(
+        auto_upgrade=_flag,
+        distributions=_names,
+        enabled=_auto_flag,
+        max_parallel_upgrades=_number(1, None, "a number of nodes, 1 or more"),
+        precompiled=_flag,
+        version=_gpu_version,
+    ),
+    enabled=_flag,
+    gdrcopy=_flag,
+    gds=_flag,
+    groups=_names,
+    kernel_module_type=_choice("auto", "open", "proprietary"),
+    mig_strategy=_choice("none", "single", "mixed"),
+    nfd=_flag,
+    nri=_flag,
+    rdma=_auto_flag,
+    repository=_secret,
+    tolerations=_TOLERATIONS,
+    toolkit=_keys(enabled=_flag, env=_dictionary),
+    use_host_mofed=_auto_flag,
+    values=_dictionary,
+    version=_release,
+)
+
 # --- the table -------------------------------------------------------------------------------------------------------
 
 _WANT_KEYS: t.Dict[str, Check] = {
@@ -759,6 +826,8 @@ CLUSTER_WIDE: t.Dict[str, Check] = {
         install=_flag, inject=_flag, multus=_flag, namespace=_namespace, values=_dictionary, version=_release
     ),
     "rdma_vgpu": _VGPU,
+    "rdma_gpu_operator": _GPU_OPERATOR,
+    "rdma_longhorn": _LONGHORN,
 }
 
 # Variables of roles that are read once for all hosts, too. Checked by the roles; here, that no host has a value of its own. Not among
@@ -803,6 +872,22 @@ OF_A_RUN = (
     "dra_output_dir",
     "dra_timeout",
     "dra_wish",
+    "gpu_operator_adopt",
+    "gpu_operator_context",
+    "gpu_operator_force",
+    "gpu_operator_kubeconfig",
+    "gpu_operator_method",
+    "gpu_operator_output_dir",
+    "gpu_operator_timeout",
+    "gpu_operator_wish",
+    "longhorn_adopt",
+    "longhorn_context",
+    "longhorn_force",
+    "longhorn_kubeconfig",
+    "longhorn_method",
+    "longhorn_output_dir",
+    "longhorn_timeout",
+    "longhorn_wish",
     "network_operator_allow_unusable",
     "network_operator_cdi",
     "network_operator_context",
@@ -957,7 +1042,7 @@ def with_defaults(wishes: t.Mapping[str, t.Any]) -> t.Tuple[Json, t.List[str]]:
 
 # Ansible makes variables of the facts of a node, and they go over those of the inventory and the defaults of roles.
 _OWN_NAMES = re.compile(
-    r"(?:ansible_)?(?:__)?(?:rdma|cluster_chart|cluster_objects|cluster_system|compute_domain|containerd_memlock|device_plugin|discover|dra|lab"
+    r"(?:ansible_)?(?:__)?(?:rdma|cluster_chart|cluster_objects|cluster_system|compute_domain|containerd_memlock|device_plugin|discover|dra|gpu_operator|lab|longhorn"
     r"|network_operator|nvidia_imex|nvidia_peermem|ofed|plan|prepare|report|roce_host|secondary_network|site|storage_prereqs|systems|uninstall|verify|vgpu|wishes)_\w*"
     r"|__(?:capture|cleanup|everyone)_\w*"
     # Ansible's own that facts go over: a host that calls itself another, and what stands for a value that is not given

@@ -17,13 +17,13 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import Wi
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.nvidia import SYMBOL, generation
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import problems as wish_problems
 
-__all__ = ["decide", "gpudirect_needs"]
+__all__ = ["OPEN_ONLY", "PROPRIETARY_ONLY", "decide", "gpudirect_needs"]
 
 Json = t.Dict[str, t.Any]
 Facts = t.Mapping[str, t.Any]
 # NVIDIA's open modules drive Turing and newer, and nothing else drives what came with or after Grace.
-_PROPRIETARY_ONLY = ("Maxwell", "Pascal", "Volta")
-_OPEN_ONLY = ("Grace Hopper", "Blackwell")
+PROPRIETARY_ONLY = ("Maxwell", "Pascal", "Volta")
+OPEN_ONLY = ("Grace Hopper", "Blackwell")
 _DMABUF_KERNEL = (5, 12)
 _DMABUF_DRIVER = 515
 # nvidia_peermem counts in GPU pages of 64 KiB (nvidia-peermem.c, GPU_PAGE_SHIFT).
@@ -57,8 +57,8 @@ class _Host:
         self.generations = sorted({generation(gpu["device"]) or f"unknown ({gpu['device']})" for gpu in gpus})
         # Soft-RoCE and management-only devices reach no memory of a GPU
         self.hcas = [one["name"] for one in facts.get("devices", []) if one["kind"] in ("pf", "vf", "sf")]
-        old = [name for name in self.generations if name in _PROPRIETARY_ONLY]
-        new = [name for name in self.generations if name in _OPEN_ONLY]
+        old = [name for name in self.generations if name in PROPRIETARY_ONLY]
+        new = [name for name in self.generations if name in OPEN_ONLY]
         # what is not loaded can still be told where there is only one
         self.flavour: t.Optional[str] = nvidia.get("flavour") or ("proprietary" if old else "open" if new else None)
 
@@ -79,7 +79,7 @@ def _no_driver(host: _Host) -> t.List[t.Dict[str, str]]:
 
 def _dmabuf_problems(host: _Host) -> t.List[t.Dict[str, str]]:
     problems = _no_driver(host)
-    old = [name for name in host.generations if name in _PROPRIETARY_ONLY]
+    old = [name for name in host.generations if name in PROPRIETARY_ONLY]
     if old:
         problems.append(
             _problem(
@@ -213,7 +213,7 @@ def decide(facts: Facts, wish: str = "auto") -> Json:
     problems = {"dmabuf": _dmabuf_problems(host), "peermem": _peermem_problems(host)}
     if host.operator:
         # what is missing on the host may be in the container, which rebuilds it at each start
-        old = any(name in _PROPRIETARY_ONLY for name in host.generations)
+        old = any(name in PROPRIETARY_ONLY for name in host.generations)
         way = wish if wish != "auto" else "peermem" if old or _numbers(host.release)[:2] < _DMABUF_KERNEL else "dmabuf"
         result["helm_values"] = _helm_values(way, host)
         why.append("the NVIDIA driver belongs to the GPU Operator (/run/nvidia/driver), which is left to do it")

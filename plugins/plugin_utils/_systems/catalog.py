@@ -41,11 +41,14 @@ _OF_GPUS = ("installed", "served", "nodes", "gpu_operator")
 SYSTEMS = (
     System("device_plugin", "rdma_rollout", False, ()),
     System("dra", "rdma_rollout", False, ("device_plugin",), ("served",)),
+    # its driver is built against the OFED that the Network Operator may bring
+    System("gpu_operator", "rdma_gpu_operator", False, ("device_plugin",), ("installed", "rollout")),
     System("compute_domain", "rdma_compute_domain", True, (), _OF_GPUS),
     # Pods ask for what a device plugin offers, and pools are for the nodes that it labels
     System("secondary_network", "rdma_networks", True, ("device_plugin",), ("served",)),
     # its Pods select nodes by the labels that the device plugin's rollout sets
     System("vgpu", "rdma_vgpu", False, ("device_plugin",), _OF_GPUS),
+    System("longhorn", "rdma_longhorn", False, (), ("installed", "nodes")),
 )
 
 

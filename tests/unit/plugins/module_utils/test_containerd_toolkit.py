@@ -4,14 +4,16 @@
 """Real containerds whose files two of us write: NVIDIA's container toolkit, which the GPU Operator brings, and containerd_memlock.
 
 The toolkit is not here; its edits are made as its code makes them (nvidia-container-toolkit, pkg/config/engine/containerd). Up to 1.17
-it writes its runtimes into the main file. From 1.18 on it copies the CRI plugin's table of the main file into a file of its own, adds its
-runtimes there, and lets the main file import the directory. Both it does whenever its Pod starts, and main files lose their comments.
+it writes what `containerd config dump` prints, with its runtimes, into the main file. From 1.18 on it copies the CRI plugin's table of the main
+file into a file of its own, adds its runtimes there, and lets the main file import the directory. Both it does whenever its Pod starts, and
+main files lose their comments.
 """
 
 from __future__ import annotations
 
 import copy
 import re
+import subprocess
 from collections.abc import Callable
 from typing import Any
 
@@ -60,6 +62,8 @@ def written(table: Json, path: tuple[str, ...] = ()) -> str:
             return str(item).lower()
         if isinstance(item, list):
             return f"[{', '.join(map(value, item))}]"
+        if isinstance(item, dict):
+            return "{" + ", ".join(f"{name(key)} = {value(inner)}" for key, inner in item.items()) + "}"
         return f'"{item}"' if isinstance(item, str) else str(item)
 
     def name(key: str) -> str:
@@ -80,8 +84,12 @@ class Toolkit:
         self.drop_in = machine.root / DROP_IN
 
     def _main(self) -> tuple[Json, str]:
-        """(the main file, the name of the CRI plugin's table in it)."""
-        found = parse(self.machine.config.read_text())
+        """(the main file, or all that it leads to; the name of the CRI plugin's table in it)."""
+        text = self.machine.config.read_text()
+        if not self.drop_ins:
+            command = [f"{self.machine.directory}/containerd", "--config", str(self.machine.config), "config", "dump"]
+            text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        found = parse(text)
         return found, "io.containerd.grpc.v1.cri" if found["version"] == 2 else "io.containerd.cri.v1.runtime"
 
     def starts(self) -> None:

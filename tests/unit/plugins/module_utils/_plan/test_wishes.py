@@ -209,7 +209,7 @@ def documented() -> t.Set[str]:
 def test_documentation_and_checks_know_the_same() -> None:
     names = documented()
     assert {name.split(".")[0] for name in names} == set(VARIABLES)
-    for variable in (*OF_A_GROUP, "rdma_rollout"):
+    for variable in (*OF_A_GROUP, "rdma_rollout", "rdma_gpu_operator", "rdma_longhorn"):
         keys = {name.partition(".")[2] for name in names if name.startswith(variable + ".")}
         said: t.Set[str] = set()
         engines = [{"engine": name} for name in ("daemonset", "network_operator", "dra")]

@@ -1,0 +1,70 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Values of charts: what a release knows, what a wish stands for, and how they are put together. Private. Pure."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import nearest
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site, Wait
+
+__all__ = ["chart_place", "merged", "owned", "rolled_out", "unknown_group", "value_at"]
+
+
+def merged(base: t.Mapping[str, t.Any], over: t.Mapping[str, t.Any]) -> Json:
+    """Values as Helm merges them: dictionaries key by key, everything else replaced."""
+    found = dict(base)
+    for key, value in over.items():
+        both = isinstance(value, t.Mapping) and isinstance(found.get(key), t.Mapping)
+        found[key] = merged(found[key], value) if both else value
+    return found
+
+
+def value_at(values: t.Any, path: str) -> t.Any:
+    """The value at a path with dots, None where there is none."""
+    for key in path.split("."):
+        if not isinstance(values, t.Mapping) or key not in values:
+            return None
+        values = values[key]
+    return values
+
+
+def _there(values: t.Any, path: str) -> bool:
+    for key in path.split("."):
+        if not isinstance(values, t.Mapping) or key not in values:
+            return False
+        values = values[key]
+    return True
+
+
+def owned(where: str, values: t.Mapping[str, t.Any], owners: t.Mapping[str, str]) -> t.List[str]:
+    """A sentence on each value that a wish stands for: what was checked of the wish would not hold for the value.
+
+    where: such as rdma_longhorn.values. owners: {path with dots: what to do instead}. Values are never shown: some are passwords.
+    """
+    return [f"{where}.{path}: {instead}" for path, instead in owners.items() if _there(values, path)]
+
+
+def chart_place(wish: t.Mapping[str, t.Any], name: str, repository: str) -> t.Tuple[str, t.Optional[str]]:
+    """(chart, repository) of a wish, else the publisher's. name: of the chart. A path or an address needs no repository."""
+    chart = str(wish.get("chart") or name)
+    return (chart, None) if "/" in chart else (chart, str(wish.get("repository") or repository))
+
+
+def rolled_out(kind: str, namespace: str, name: str) -> Wait:
+    """Waits until a Deployment or DaemonSet is rolled out."""
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "namespace": namespace,
+        "name": name,
+        "path": "",
+        "value": None,
+    }
+
+
+def unknown_group(variable: str, group: str, site: Site) -> str:
+    known = ", ".join(sorted(site["groups"])) or "none"
+    return f"{variable}.groups names {group}, which is none of rdma_groups ({known}){nearest(group, site['groups'])}"

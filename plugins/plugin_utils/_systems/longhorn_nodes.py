@@ -1,0 +1,160 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which hosts fall short of what Longhorn needs of a node, in words. Private. Pure.
+
+Nodes are judged as storage_prereqs judges them (_prepare/storage.py); for the V2 data engine as ``longhornctl check preflight
+--enable-spdk`` does (longhorn/cli, pkg/local/preflight/checker.go), with the kernels of Longhorn's documentation.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage import SPDK_MODULES
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage import duplicate_initiators, storage_checks
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import named
+
+__all__ = ["Spdk", "group_of", "node_findings"]
+
+# Longhorn's documentation, V2 Data Engine, prerequisites: below 5.19, I/O errors of a volume may reboot the host.
+_V2_KERNEL, _V2_KERNEL_WISHED = (5, 19), (6, 7)
+# one page of what is reserved
+_PAGE_MIB = 2
+
+
+class Spdk(t.NamedTuple):
+    """What the V2 data engine takes of a node: huge pages (MiB, 0 for none) and whole CPUs."""
+
+    pages_mib: int
+    cpus: int
+
+
+# (status: error|warning, check, message, remedy)
+_Row = t.Tuple[str, str, str, t.Optional[str]]
+
+
+def group_of(site: Site, host: str) -> str:
+    return next((group for group, hosts in site["groups"].items() if host in hosts), "")
+
+
+def _v2_rows(kernel: Json, spdk: Spdk) -> t.Iterator[_Row]:
+    again = "discover the host again"
+    for name in SPDK_MODULES:
+        state = kernel["modules"].get(name)
+        if state is None:
+            yield "error", "modules", f"It is not known whether module {name} is loaded", again
+        elif not state["available"]:
+            remedy = "install the modules of this kernel (Ubuntu: linux-modules-extra, RHEL: kernel-modules-extra)"
+            yield "error", "modules", f"Module {name} is not there for kernel {kernel['release']}", remedy
+        elif not state["loaded"]:
+            yield (
+                "error",
+                "modules",
+                f"Module {name} is not loaded",
+                f"`modprobe {name}`, and add it to /etc/modules-load.d",
+            )
+        elif not state["persisted"]:
+            yield "warning", "modules", f"Module {name} is loaded, but not at boot", "add it to /etc/modules-load.d"
+    pages, needed = kernel.get("hugepages_2m"), -(-spdk.pages_mib // _PAGE_MIB)
+    remedy = f"`sysctl -w vm.nr_hugepages={needed}`, persist it in /etc/sysctl.d, and restart the kubelet"
+    if needed and "hugepages_2m" not in kernel:
+        yield "error", "hugepages", "It is not known how many huge pages of 2 MiB are reserved", again
+    elif needed and (pages or 0) < needed:
+        yield "error", "hugepages", f"{pages or 0} huge pages of 2 MiB are reserved, and {needed} are needed", remedy
+    yield from _v2_cpu_rows(kernel, spdk)
+
+
+def _v2_cpu_rows(kernel: Json, spdk: Spdk) -> t.Iterator[_Row]:
+    cpu = kernel.get("cpu")
+    if cpu is None:
+        yield "error", "CPU", "It is not known which CPUs there are", "discover the host again"
+    else:
+        if cpu["features"] == []:
+            yield "error", "CPU", "The CPU has neither SSE4.2 nor ASIMD", "SPDK cannot run here: use data_engine: v1"
+        elif cpu["features"] is None:
+            yield (
+                "warning",
+                "CPU",
+                "The kernel does not tell whether the CPU has SSE4.2 or ASIMD",
+                "look at /proc/cpuinfo",
+            )
+        if cpu["online"] is not None and cpu["online"] <= spdk.cpus:
+            message = (
+                f"{cpu['online']} CPUs are online, and the data engine keeps {spdk.cpus} of them busy all the time"
+            )
+            yield "error", "CPU", message, "use data_engine: v1 here"
+    match = re.match(r"(\d{1,4})\.(\d{1,4})", kernel["release"] or "")
+    release = (int(match[1]), int(match[2])) if match else None
+    if release is None:
+        yield "warning", "kernel", "The release of the kernel is not known", "discover the host again"
+    elif release < _V2_KERNEL:
+        message = f"Kernel {kernel['release']} is older than 5.19: errors of a V2 volume may reboot the host"
+        yield "error", "kernel", message, "install a newer kernel"
+    elif release < _V2_KERNEL_WISHED:
+        yield (
+            "warning",
+            "kernel",
+            f"Kernel {kernel['release']} is older than 6.7, which Longhorn recommends for V2 volumes",
+            None,
+        )
+
+
+def _rows(
+    site: Site, host: str, duplicates: t.Sequence[t.Mapping[str, t.Any]], path: str, spdk: t.Optional[Spdk]
+) -> t.Iterator[_Row]:
+    facts = site["facts"].get(host)
+    if facts is None or "storage" not in facts or "kernel" not in facts:
+        what = "There are no facts of it" if facts is None else "Its facts do not tell of storage and kernel"
+        yield "error", "facts", what, "discover it (discover.yml, without discover_gather_subset)"
+        return
+    wish = dict(site["wishes"].get(group_of(site, host), {}).get("rdma_storage") or {})
+    # Longhorn attaches its volumes over iSCSI, whatever else the hosts were prepared for
+    wish.update(iscsi=True, path="" if path.startswith("/dev/") else path)
+    try:
+        checks = storage_checks(facts, wish, duplicates, host)
+    except WishError as exc:
+        yield "error", "rdma_storage", str(exc), "correct the wish of its group"
+        return
+    for check in checks:
+        if check["status"] != "ok":
+            yield check["status"], check["check"], check["message"], check["remedy"]
+    if spdk is not None:
+        yield from _v2_rows(facts["kernel"], spdk)
+
+
+def _in_words(head: str, names: t.Collection[str], row: _Row) -> str:
+    _status, check, message, remedy = row
+    end = f"; {remedy}" if remedy else ""
+    # all of them: a node that is not named is a node that is not prepared
+    return f"{named('host', names, len(names))} {head}: {message} (check {check}){end}"
+
+
+def node_findings(
+    site: Site, storing: t.Sequence[str], using: t.Sequence[str], path: str, spdk: t.Optional[Spdk]
+) -> t.Tuple[t.List[str], t.List[str]]:
+    """(problems, warnings): one sentence for each thing that hosts lack, with all their names.
+
+    storing: hosts whose disks hold volumes. using: the other ones, whose Pods may only use them. path: of the volumes; a device below
+    /dev has no file system. spdk: None without the V2 data engine.
+    """
+    duplicates = duplicate_initiators(site["facts"])
+    problems: t.Dict[_Row, t.List[str]] = {}
+    warnings: t.Dict[t.Tuple[str, _Row], t.List[str]] = {}
+    for host in sorted(storing):
+        for row in _rows(site, host, duplicates, path, spdk):
+            if row[0] == "error":
+                problems.setdefault(row, []).append(host)
+            else:
+                warnings.setdefault(("may get into trouble", row), []).append(host)
+    for host in sorted(using):
+        for row in _rows(site, host, duplicates, "", spdk):
+            if row[0] == "error":
+                warnings.setdefault(("cannot use volumes", row), []).append(host)
+    return (
+        [_in_words("cannot store for Longhorn", hosts, row) for row, hosts in problems.items()],
+        [_in_words(head, hosts, row) for (head, row), hosts in warnings.items()],
+    )
