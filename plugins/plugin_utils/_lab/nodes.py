@@ -21,6 +21,7 @@ __all__ = [
     "MANAGEMENT_ADDRESS",
     "MANAGEMENT_GATEWAY",
     "MAX_NODES",
+    "RESERVED_NAMES",
     "HcaPlan",
     "NodePlan",
     "config_archive",
@@ -40,6 +41,9 @@ MAX_HCAS = 7
 
 # The RDMA device of nodes that no other is wished for.
 HCA = "rxe0"
+
+# What a lab's directory has beside the directories of its nodes, and what every node calls itself.
+RESERVED_NAMES = ("control-plane", "localhost", "lock")
 
 # RFC 2544, for benchmarks: never routed either. A network for each rail but the first, which has the one above.
 _RAILS = "198.18"
@@ -124,6 +128,8 @@ def plan_nodes(value: object, memory_mib: int, cpus: int) -> tuple[NodePlan, ...
         name = item["name"]
         if not re.match(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?\Z", name):
             raise LabError(f"{where}.name is {name!r}: use 1 to 32 of a-z, 0-9 and -, with no - at either end")
+        if name in RESERVED_NAMES:
+            raise LabError(f"{where}.name is {name!r}, which the lab uses itself: give another name")
         if any(node.name == name for node in result):
             raise LabError(f"{where}.name is {name!r}, and so is an earlier one: names must differ")
         result.append(

@@ -81,7 +81,7 @@ def stop_all(directory: LabDirectory) -> None:
     if left:
         raise LabError(f"cannot end the QEMU processes of {', '.join(left)}: end them by hand")
     for name in names:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             os.unlink(directory.node_path(name, "qemu.pid"))
 
 
@@ -90,7 +90,7 @@ def _end_containers(directory: LabDirectory, names: t.Sequence[str]) -> None:
     for index, name in enumerate(names):
         if not end_container(directory.pid(name), machine_name(directory.path, index)):
             left.append(name)
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             os.unlink(directory.node_path(name, "container.pid"))
     remove_bridge(bridge_name(directory.path))
     if left:

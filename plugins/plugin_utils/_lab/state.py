@@ -192,7 +192,8 @@ class LabDirectory:
             for directory in CONTAINER_DIRECTORIES:
                 _remove_tree(self.node_path(node["name"], directory))
             for file in NODE_FILES:
-                with contextlib.suppress(FileNotFoundError):
+                # a node's directory may never have been made, for a file that had its name
+                with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                     os.unlink(self.node_path(node["name"], file))
             with contextlib.suppress(OSError):
                 os.rmdir(self.file(node["name"]))

@@ -60,6 +60,17 @@ def test_absent_ends_our_process_and_removes_the_directory(tmp_path: Path) -> No
     assert not directory.exists()
 
 
+@pytest.mark.parametrize("engine", ["qemu", "container"])
+def test_absent_removes_a_lab_whose_node_has_the_name_of_a_file(tmp_path: Path, engine: str) -> None:
+    """As an earlier version accepted it."""
+    mine = Lab(str(tmp_path / "lab"), pytest.fail)
+    (tmp_path / "lab").mkdir()
+    nodes = [{"name": "lock", "address": "198.51.100.1", "port": 0}]
+    mine.place.save({"format": STATE_FORMAT, "engine": engine, "nodes": nodes})
+    assert mine.absent().changed is True
+    assert not (tmp_path / "lab").exists()
+
+
 def test_an_engine_that_does_not_work_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lab, "container_trouble", lambda: "containers that boot need root")
     told: list[str] = []

@@ -14,11 +14,13 @@ import pytest
 
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import LabError
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.nodes import (
+    RESERVED_NAMES,
     NodePlan,
     config_archive,
     console_tail,
     plan_nodes,
 )
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.state import CLUSTER_DIRECTORY, LOCK_FILE
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._lab.samples import NODES
 
 
@@ -66,6 +68,9 @@ def test_hcas() -> None:
         (["../x"], "nodes[0].name is '../x'"),
         (["-oProxyCommand=x"], "nodes[0].name is '-oProxyCommand=x'"),
         (["a", "a"], "nodes[1].name is 'a', and so is an earlier one"),
+        (["lock"], "nodes[0].name is 'lock', which the lab uses itself: give another name"),
+        (["a", "control-plane"], "nodes[1].name is 'control-plane', which the lab uses itself"),
+        ([{"name": "localhost"}], "nodes[0].name is 'localhost', which the lab uses itself"),
         ([{"name": "a", "ram": 1}], "nodes[0] has the unknown keys ram"),
         ([{"name": "a", "cpus": 0}], "nodes[0].cpus is 0: give a whole number from 1 to 64"),
         ([{"name": "a", "memory_mib": "1G"}], "nodes[0].memory_mib is '1G'"),
@@ -87,6 +92,10 @@ def test_hcas() -> None:
 def test_wrong_nodes_are_named(value: object, message: str) -> None:
     with pytest.raises(LabError, match=re.escape(message)):
         plan_nodes(value, 1024, 1)
+
+
+def test_no_node_has_the_name_of_a_file_of_the_lab() -> None:
+    assert {LOCK_FILE, CLUSTER_DIRECTORY} <= set(RESERVED_NAMES)
 
 
 def test_configuration_disk() -> None:
