@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from pathlib import Path
@@ -23,11 +24,19 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import (
 ROOT = Path(__file__).resolve().parents[5]
 
 
+def bindep(profile: str) -> set[str]:
+    """The packages of a profile."""
+    text = (ROOT / "bindep.txt").read_text()
+    return {name for name, words in re.findall(r"^(\S+) \[(.*)\]$", text, re.M) if profile in words.split()}
+
+
 def test_bindep_names_the_same_packages() -> None:
-    lines = [
-        line.split() for line in (ROOT / "bindep.txt").read_text().splitlines() if line and not line.startswith("#")
-    ]
-    assert {line[0] for line in lines if {"lab", "lab]"} & set(line)} == set(TOOL_PACKAGES.values())
+    assert bindep("lab") == set(TOOL_PACKAGES.values())
+
+
+@pytest.mark.parametrize("program", ["mke2fs", "qemu-img", "qemu-system-x86_64", "ssh-keygen"])
+def test_what_these_tests_run_is_installed_for_them(program: str) -> None:
+    assert TOOL_PACKAGES[program] in bindep("test")
 
 
 def test_missing_tools_gives_the_line_to_type(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
