@@ -161,8 +161,16 @@ for setting in arp_ignore=1 arp_announce=2 ignore_routes_with_linkdown=1; do
 done
 modprobe e1000e
 modprobe rdma_rxe
-insmod /usr/local/lib/fabric-rdma-lab/fabric_lab_pci.ko 2>/dev/null || [ -d /sys/module/fabric_lab_pci ] ||
-  echo "fabric.rdma lab: RDMA devices stay outside the PCI tree" >/dev/console
+trouble=
+if [ ! -d /sys/module/fabric_lab_pci ] &&
+  ! trouble=$(insmod /usr/local/lib/fabric-rdma-lab/fabric_lab_pci.ko 2>&1); then
+  if [ -n "$LAB_KUBERNETES" ]; then
+    # the device plugin would offer nothing
+    echo "fabric.rdma lab: $LAB_NAME is not set up: $trouble" >/dev/console
+    exit 1
+  fi
+  echo "fabric.rdma lab: RDMA devices stay outside the PCI tree: $trouble" >/dev/console
+fi
 printf '%s\n' "$LAB_HCAS" | while read -r hca netdev address cards; do
   for card in $cards; do
     if [ "$card" != "$netdev" ]; then

@@ -14,10 +14,12 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import Al
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.nodes import console_tail
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.state import LabDirectory
 
-__all__ = ["READY_FILE", "READY_TEXT", "Panicked", "Probe", "wait_until_ready"]
+__all__ = ["READY_FILE", "READY_TEXT", "TROUBLE_TEXT", "Panicked", "Probe", "wait_until_ready"]
 
 # What the image's setup script says on the console, and the file that it leaves.
 READY_TEXT = " is set up"
+# What it says where there is no point in waiting, and why.
+TROUBLE_TEXT = " is not set up: "
 READY_FILE = "/run/fabric-rdma-lab"
 
 
@@ -60,6 +62,9 @@ def _given_up(directory: LabDirectory, name: str, probe: Probe, passed: float | 
     """Why there is no point in waiting for a node; None when there is. passed: the time that it had, when that is over."""
     if directory.pid(name) is None:
         return "its process ended"
+    trouble = read(directory.node_path(name, "console.log")).partition(TROUBLE_TEXT)[2]
+    if "\n" in trouble:
+        return "it cannot be set up: " + console_tail(trouble.partition("\n")[0])
     if passed is not None:
         return f"no answer over SSH within {passed:.0f} s (boot_timeout; last: {probe.last})"
     return None

@@ -27,6 +27,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.recipe import (
     packages_stanza_script,
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.sources import AptSource
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.waiting import TROUBLE_TEXT
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._lab.samples import DEBIAN, MODULE, UBUNTU, recipe
 
 
@@ -86,6 +87,31 @@ def test_scripts_are_valid_shell() -> None:
     for script in scripts:
         assert not re.search("@[A-Z]+@", script)
         subprocess.run(["sh", "-n"], input=script, text=True, check=True)
+
+
+@pytest.mark.parametrize(
+    ("kubernetes", "code", "said"),
+    [
+        ("", 0, "lab: RDMA devices stay outside the PCI tree: insmod: ERROR: Unknown symbol"),
+        ("1", 1, f"lab: lab1{TROUBLE_TEXT}insmod: ERROR: Unknown symbol"),
+    ],
+)
+def test_a_module_that_cannot_be_loaded_is_told(tmp_path: Path, kubernetes: str, code: int, said: str) -> None:
+    """That part of the setup script, run. A node of a cluster would have nothing for the device plugin."""
+    script = FILES["usr/local/sbin/fabric-rdma-lab-setup"][1]
+    (part,) = re.findall(r"^trouble=$.*?^fi$", script, re.M | re.S)
+    console = tmp_path / "console"
+    part = part.replace("/sys/module", str(tmp_path)).replace("/dev/console", str(console))
+    begin = f"set -eu\nLAB_NAME=lab1 LAB_KUBERNETES={kubernetes}\n"
+    stub = "insmod() { echo insmod: ERROR: Unknown symbol >&2; return 1; }\n"
+    assert subprocess.run(["sh", "-c", begin + stub + part], check=False).returncode == code
+    assert console.read_text() == f"fabric.rdma {said}\n"
+    # a module that is there, also from before
+    console.unlink()
+    for more in ("insmod() { :; }\n", stub):
+        assert subprocess.run(["sh", "-c", begin + more + part], check=False).returncode == 0
+        (tmp_path / "fabric_lab_pci").mkdir(exist_ok=True)
+    assert not console.exists()
 
 
 @pytest.mark.parametrize("damage", [None, b"", b"no bytecode", "read-only"])
