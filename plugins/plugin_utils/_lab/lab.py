@@ -262,6 +262,8 @@ class Lab:
     def _lock(self) -> t.Iterator[None]:
         """One at a time in this directory."""
         os.makedirs(self.directory, mode=0o700, exist_ok=True)
+        # Disks have the keys of nodes and the tokens of kubelets, and somebody may have made the directory before.
+        os.chmod(self.directory, 0o700)
         with locked(self.place.file(LOCK_FILE), self.progress, self._alive, "lab"):
             yield
 

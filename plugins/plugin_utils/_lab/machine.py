@@ -25,6 +25,7 @@ __all__ = [
     "LabError",
     "Progress",
     "find_tool",
+    "free_mib",
     "free_ports",
     "locked",
     "missing_tools",
@@ -160,7 +161,7 @@ def read(path: str) -> str:
 
 
 def run(command: t.Sequence[str], what: str, pass_fds: t.Sequence[int] = (), timeout: float = 60) -> None:
-    """Runs a program to its end. Raises LabError with what it said when it fails."""
+    """Runs a program to its end; files that it makes are its user's alone. Raises LabError with what it said when it fails."""
     program = find_tool(command[0]) or command[0]
     try:
         result = subprocess.run(
@@ -170,6 +171,7 @@ def run(command: t.Sequence[str], what: str, pass_fds: t.Sequence[int] = (), tim
             stderr=subprocess.STDOUT,
             pass_fds=pass_fds,
             timeout=timeout,
+            umask=0o077,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as exc:
@@ -180,6 +182,14 @@ def run(command: t.Sequence[str], what: str, pass_fds: t.Sequence[int] = (), tim
 
 def said_in(data: bytes) -> str:
     return data.decode("utf-8", "replace").strip() or "it said nothing"
+
+
+def free_mib(path: str) -> int:
+    """What this user may write below a path, which need not be there yet, in MiB."""
+    while not os.path.exists(path):
+        path = os.path.dirname(path)
+    found = os.statvfs(path)
+    return (found.f_bavail * found.f_frsize) >> 20
 
 
 def free_ports(count: int) -> list[int]:

@@ -164,7 +164,8 @@ def qemu_command(
         *("-chardev", f"file,id=console,path={path('console.log')}", "-serial", "chardev:console"),
         *("-kernel", image.kernel, "-initrd", image.initrd, "-append", kernel_arguments(node, accel)),
         # cache=unsafe: a node's disk may be lost with the machine's power, and syncs are what package installation waits for.
-        *("-drive", f"file={path('disk.qcow2')},if=none,id=root,format=qcow2,cache=unsafe"),
+        # werror=report: where the controller's disk is full, QEMU would stop the node without a word; this way the node complains.
+        *("-drive", f"file={path('disk.qcow2')},if=none,id=root,format=qcow2,cache=unsafe,werror=report"),
         *("-device", "virtio-blk-pci,drive=root"),
         *("-drive", f"file={path('config.tar')},if=none,id=config,format=raw,readonly=on"),
         *("-device", "virtio-blk-pci,drive=config"),

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.container import CONTAINER_DIRECTORIES, is_our_container
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.image import Image
-from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import LabError, read, write
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import LabError, free_mib, read, write
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.nodes import NodePlan, console_tail
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.qemu import is_our_process
 
@@ -40,6 +40,8 @@ STATE_FILE = "state.json"
 LOCK_FILE = "lock"
 # Of the control plane, which makes and removes it.
 CLUSTER_DIRECTORY = "control-plane"
+# Where less is free, nodes cannot write.
+LITTLE_MIB = 100
 TOP_FILES = ("ssh_config", "known_hosts", "id_ed25519", "id_ed25519.pub", STATE_FILE)
 
 NODE_FILES = (
@@ -184,6 +186,9 @@ class LabDirectory:
         """Why a node did not come up, with what it said last."""
         console = self.node_path(name, "console.log")
         tail = console_tail(read(console)) or "(nothing)"
+        free = free_mib(self.path)
+        if free < LITTLE_MIB:
+            what += f"; only {free} MiB are free in {self.path}"
         return f"{name} did not come up with {accel}: {what}. Last lines of its console ({console}):\n{tail}"
 
     def remove_files(self) -> None:

@@ -71,6 +71,12 @@ def test_absent_removes_a_lab_whose_node_has_the_name_of_a_file(tmp_path: Path, 
     assert not (tmp_path / "lab").exists()
 
 
+def test_nobody_else_reads_a_lab_in_a_directory_that_was_there(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    with Lab(str(tmp_path), pytest.fail)._lock():
+        assert tmp_path.stat().st_mode & 0o777 == 0o700
+
+
 def test_an_engine_that_does_not_work_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lab, "container_trouble", lambda: "containers that boot need root")
     told: list[str] = []

@@ -47,6 +47,8 @@ def test_the_disk_of_a_virtual_machine_lies_over_the_image(tmp_path: Path) -> No
     prepared(directory, spec(Path(directory.path)), image, "qemu")
     disk = Path(directory.node_path("lab1", "disk.qcow2"))
     assert image.disk.encode() in disk.read_bytes()
+    # with the keys of the node, and the token of its kubelet
+    assert disk.stat().st_mode & 0o777 == 0o600
     made = disk.stat().st_ino
     prepared(directory, spec(Path(directory.path)), image, "qemu")
     assert disk.stat().st_ino == made

@@ -85,6 +85,8 @@ def test_qemu_command(accel: str, cpu: str) -> None:
     assert options(command, "-kernel") == ["/cache/image-0123456789abcdef/vmlinuz"]
     assert options(command, "-pidfile") == ["/tmp/a,b/lab2/qemu.pid"]
     assert options(command, "-drive")[0].startswith("file=/tmp/a,,b/lab2/disk.qcow2,")
+    # a node that cannot write says so, instead of being stopped
+    assert ",werror=report" in options(command, "-drive")[0]
     management, fabric = options(command, "-netdev")
     assert management == "user,id=management,restrict=on,hostfwd=tcp:127.0.0.1:40022-10.0.2.15:22"
     assert fabric == "socket,id=fabric1,fd=9"
