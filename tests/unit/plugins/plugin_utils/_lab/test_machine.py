@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import errno
 import re
+import shutil
 import threading
 import time
 from pathlib import Path
@@ -17,8 +19,10 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab import machine
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import (
     TOOL_PACKAGES,
     LabError,
+    free_mib,
     locked,
     require_tools,
+    room,
 )
 
 ROOT = Path(__file__).resolve().parents[5]
@@ -37,6 +41,27 @@ def test_bindep_names_the_same_packages() -> None:
 @pytest.mark.parametrize("program", ["mke2fs", "qemu-img", "qemu-system-x86_64", "ssh-keygen"])
 def test_what_these_tests_run_is_installed_for_them(program: str) -> None:
     assert TOOL_PACKAGES[program] in bindep("test")
+
+
+def test_no_room_in_the_cache_says_where_and_how_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = str(tmp_path / "cache")
+    monkeypatch.setattr(machine, "free_mib", lambda _path: 3)
+    full = f"[Errno 28] No space left on device: '{cache}/building-x/disk'"
+    said = "It takes 7 MiB; 3 MiB were free: make room, or name another directory (lab_cache_dir)"
+    with pytest.raises(LabError) as failed, room("the image", cache, "7 MiB"):
+        raise OSError(errno.ENOSPC, "No space left on device", f"{cache}/building-x/disk")
+    assert str(failed.value) == f"the image cannot be built in {cache}: {full}. {said}"
+    with pytest.raises(LabError) as failed, room("the image", cache, "7 MiB"):
+        raise LabError("mke2fs ended with 1: No space left on device", "ask somebody")
+    assert failed.value.remedy == f"It takes 7 MiB of {cache}; 3 MiB were free there: make room"
+    with pytest.raises(LabError) as failed, room("the image", cache, "7 MiB"):
+        raise LabError("no network", "ask somebody")
+    assert failed.value.remedy == "ask somebody"
+
+
+def test_what_is_free(tmp_path: Path) -> None:
+    """Also where the directory is still to be made."""
+    assert free_mib(str(tmp_path / "a" / "b")) == pytest.approx(shutil.disk_usage(tmp_path).free >> 20, abs=2000)
 
 
 def test_missing_tools_gives_the_line_to_type(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
