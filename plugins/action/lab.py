@@ -87,6 +87,7 @@ def _report(found: LabResult) -> dict[str, t.Any]:
         "accel": found.accel,
         "image": found.image,
         "kubeconfig": found.kubeconfig,
+        "control_plane": found.control_plane,
         "notes": found.notes,
         "seconds": {name: round(value, 1) for name, value in found.seconds.items()},
         "ssh_config": os.path.join(found.directory, "ssh_config") if found.nodes else None,

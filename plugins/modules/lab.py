@@ -152,7 +152,13 @@ nodes:
   type: list
   elements: dict
   sample:
-    - {name: lab1, address: 198.51.100.1, port: 41873, running: true, pid: 4711, console: /home/me/rdma/.lab/lab1/console.log}
+    - name: lab1
+      address: 198.51.100.1
+      port: 41873
+      running: true
+      pid: 4711
+      console: /home/me/rdma/.lab/lab1/console.log
+      cables: {card1: true}
 engine:
   description: What the nodes are, V(qemu) or V(container).
   returned: success, null when there is no lab
@@ -178,6 +184,11 @@ kubeconfig:
   returned: success, null when the nodes are none
   type: str
   sample: /home/me/rdma/.lab/control-plane/kubeconfig
+control_plane:
+  description: Whether the control plane runs. Where it does not, O(state=present) starts it again, with its data.
+  returned: success, null when the nodes are no cluster
+  type: bool
+  sample: true
 notes:
   description: What the operator may want to know, for example why KVM was not used.
   returned: success
@@ -185,7 +196,7 @@ notes:
   elements: str
   sample: ["plain emulation: there is no /dev/kvm"]
 seconds:
-  description: How long the phases C(image), C(kubernetes), C(boot) and C(join) took, as far as there were any.
+  description: How long the phases C(image), C(kubernetes), C(control_plane), C(boot) and C(join) took, as far as there were any.
   returned: success
   type: dict
   sample: {boot: 31.4}

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
 import ssl
 import subprocess
 import typing as t
@@ -18,12 +20,15 @@ import pytest
 from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import GO_MODULES
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab import cluster as lab_cluster
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.control_plane import (
     control_plane_runs,
     start_control_plane,
     stop_control_plane,
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import free_ports
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.nodes import plan_nodes
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.state import STATE_FORMAT, LabDirectory, LabSpec
 from ansible_collections.fabric.rdma.tests.cluster import cluster as control_plane
 
 pytestmark = pytest.mark.cluster
@@ -92,3 +97,35 @@ def test_the_program_is_a_kubelet_too() -> None:
     program = Path(control_plane.kubernetes_programs(str(control_plane.cache_directory()), ignore, ignore)["kubelet"])
     said = subprocess.run([program, "--version"], check=True, capture_output=True, text=True).stdout
     assert said.split() == ["Kubernetes", GO_MODULES["k8s.io/kubernetes"]]
+
+
+def test_it_is_continued_on_other_ports_where_somebody_has_taken_its_own(tmp_path: Path) -> None:
+    """As after a restart of the machine. Whoever finds it running learns where it listens, though the lab's state was lost."""
+    place = LabDirectory(str(tmp_path))
+    place.save({"format": STATE_FORMAT})
+    wish = LabSpec(place.path, str(control_plane.cache_directory()), plan_nodes(1, 2048, 1), kubernetes=True)
+    built = lab_cluster.Kubernetes(control_plane.programs(), "")
+
+    def start() -> tuple[int, int, int]:
+        return lab_cluster.start(place, wish, built, ignore, ignore)
+
+    first = start()
+    try:
+        place.save({"format": STATE_FORMAT})
+        assert start() == first
+        assert place.state()["kubernetes"]["ports"] == list(first)
+        lab_cluster.note_heartbeats(place, built)
+        Kube(lab_cluster.kubeconfig_of(place)).request(
+            "POST", CONFIG_MAPS, "make", body={"metadata": {"name": "first"}}
+        )
+        lab_cluster.stop(place, keep=True)
+        with contextlib.ExitStack() as stack:
+            for port in first:
+                stack.enter_context(socket.create_server(("127.0.0.1", port)))
+            second = start()
+        assert not set(first) & set(second)
+        kube = Kube(lab_cluster.kubeconfig_of(place))
+        assert "first" in {item["metadata"]["name"] for item in kube.list(CONFIG_MAPS, "list")}
+        assert [item["metadata"]["name"] for item in kube.list("/api/v1/nodes", "list")] == ["lab1"]
+    finally:
+        lab_cluster.stop(place)

@@ -24,7 +24,9 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.archives import C
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.control_plane import (
     CLIENT_CERTIFICATE,
     ControlPlane,
+    Ports,
     control_plane_runs,
+    ports_of,
     start_control_plane,
     stop_control_plane,
     tokens_of,
@@ -50,8 +52,11 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import (
     Progress,
     free_ports,
     locked,
+    port_is_free,
     read,
+    room,
     run,
+    sweep,
     write,
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.nodes import NodePlan
@@ -61,10 +66,11 @@ __all__ = [
     "POD_IMAGE",
     "Kubernetes",
     "build_kubernetes",
-    "cached_disk",
+    "cached_kubernetes",
     "forwarding",
     "join_files",
     "kubeconfig_of",
+    "note_heartbeats",
     "runs",
     "start",
     "stop",
@@ -79,36 +85,66 @@ _PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-schedule
 
 @dataclass(frozen=True)
 class Kubernetes:
-    """What a cluster is made of, built."""
+    """What a cluster is made of, built. key: changes with the content of any of it."""
 
     programs: t.Mapping[str, str]
     disk: str
+    key: str = ""
 
 
 def build_kubernetes(cache_dir: str, image: Image, progress: Progress, alive: Alive) -> Kubernetes:
     """Everything that a cluster runs, built where it is not in the cache. Takes 5 to 15 minutes on two cores then."""
     programs = kubernetes_programs(cache_dir, progress, alive, _PROGRAMS)
     plugin = device_plugin_program(cache_dir, progress, alive)
-    disk = _disk(cache_dir, programs["kubelet"], plugin, image)
+    built = _made_of(cache_dir, programs, plugin, image)
+    disk, kubelet = built.disk, programs["kubelet"]
     if not os.path.exists(disk):
-        with locked(disk + ".lock", progress, alive, "kubernetes"):
+        # in the end, and as the root file system from which it is made, with a layer for each image
+        mib = 1 + (2 * sum(map(os.path.getsize, (kubelet, plugin, image.pod, plugin, image.pod))) >> 20)
+        with room("the disk of the nodes", cache_dir, f"{mib} MiB"), locked(disk + ".lock", progress, alive, "disk"):
             if not os.path.exists(disk):
-                _make_disk(disk, programs["kubelet"], plugin, image)
-    return Kubernetes(programs, disk)
+                sweep(disk)
+                _make_disk(disk, kubelet, plugin, image)
+    return built
 
 
-def cached_disk(cache_dir: str, image: Image) -> str | None:
-    """The disk of the nodes when all that is on it is built, and it is made."""
-    programs, plugin = places(cache_dir)
-    kubelet = programs["kubelet"]
-    if not os.path.exists(kubelet) or not os.path.exists(plugin):
+def cached_kubernetes(cache_dir: str, image: Image) -> Kubernetes | None:
+    """The same when all of it is built already."""
+    there, plugin = places(cache_dir)
+    programs = {name: there[name] for name in _PROGRAMS}
+    if not all(map(os.path.exists, (*programs.values(), plugin))):
         return None
-    disk = _disk(cache_dir, kubelet, plugin, image)
-    return disk if os.path.exists(disk) else None
+    built = _made_of(cache_dir, programs, plugin, image)
+    return built if os.path.exists(built.disk) else None
 
 
-def _disk(cache_dir: str, kubelet: str, plugin: str, image: Image) -> str:
-    return os.path.join(cache_dir, f"kubernetes-disk-{_key([kubelet, plugin, image.pod])}.ext4")
+def _made_of(cache_dir: str, programs: t.Mapping[str, str], plugin: str, image: Image) -> Kubernetes:
+    """What it is, or will be, when it is made of these programs. Names and times of files do not count: their content does."""
+    digests: dict[str, str] = {}
+
+    def content(path: str) -> str:
+        # one program may have all the names
+        path = os.path.realpath(path)
+        if path not in digests:
+            digests[path] = _digest(path)
+        return digests[path]
+
+    on_disk = [content(path) for path in (programs["kubelet"], plugin, image.pod)]
+    disk = _hash([IMPORT_SCRIPT, POD_IMAGE, DEVICE_PLUGIN, DIGESTS, *on_disk])
+    key = _hash([disk, *(content(programs[name]) for name in _PROGRAMS)])
+    return Kubernetes(programs, os.path.join(cache_dir, f"kubernetes-disk-{disk}.ext4"), key)
+
+
+def _hash(value: t.Sequence[object]) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _digest(path: str) -> str:
+    hashed = hashlib.sha256()
+    with open(path, "rb") as stream:
+        while block := stream.read(1 << 20):
+            hashed.update(block)
+    return hashed.hexdigest()
 
 
 def runs(directory: LabDirectory) -> bool:
@@ -116,18 +152,10 @@ def runs(directory: LabDirectory) -> bool:
     return control_plane_runs(_place(directory))
 
 
-def _key(paths: t.Sequence[str]) -> str:
-    """Changes with the files, and with what is written beside them."""
-    found = hashlib.sha256(json.dumps([IMPORT_SCRIPT, POD_IMAGE, DEVICE_PLUGIN, DIGESTS], sort_keys=True).encode())
-    for path in paths:
-        status = os.stat(path)
-        found.update(f"{os.path.realpath(path)} {status.st_size} {status.st_mtime_ns}\n".encode())
-    return found.hexdigest()[:16]
-
-
 def _make_disk(disk: str, kubelet: str, plugin: str, image: Image) -> None:
     """Writes the disk of the nodes, and renames it into place when it is complete."""
-    with tempfile.TemporaryDirectory(prefix="building-disk-", dir=os.path.dirname(disk)) as building:
+    place, name = os.path.split(disk)
+    with tempfile.TemporaryDirectory(prefix=f"building-{name}-", dir=place) as building:
         root = os.path.join(building, "root")
         os.mkdir(root, 0o755)
         shutil.copy(kubelet, os.path.join(root, "kubelet"))
@@ -168,19 +196,51 @@ def kubeconfig_of(directory: LabDirectory) -> str:
 
 
 def start(
-    directory: LabDirectory, spec: LabSpec, built: Kubernetes, progress: Progress, alive: Alive
-) -> tuple[int, int, int]:
-    """Makes the control plane run, with what an earlier one has left. Its ports, of which the last is the API server's."""
+    directory: LabDirectory,
+    spec: LabSpec,
+    built: Kubernetes,
+    progress: Progress,
+    alive: Alive,
+    nodes_run: bool = False,
+) -> Ports:
+    """Makes the control plane run, with what an earlier one has left. Its ports, of which the last is the API server's.
+
+    nodes_run: the port of the API server is what they know, and stays.
+    """
     place = _place(directory)
-    kept = directory.state().get("kubernetes") or {}
-    etcd, peer, server = kept.get("ports") or free_ports(3)
-    ports = (etcd, peer, server)
     if control_plane_runs(place):
-        return ports
-    users = dict(kubelet_user(node) for node in spec.nodes)
-    start_control_plane(place, built.programs, ports, progress, alive, users=users)
+        ports = ports_of(place)
+        _keep(directory, ports=ports)
+    else:
+        ports = _choose_ports(_kept(directory).get("ports") or (), nodes_run)
+        # Before it runs: whoever finds it running after this process was killed has to know where.
+        _keep(directory, ports=ports)
+        users = dict(kubelet_user(node) for node in spec.nodes)
+        start_control_plane(place, built.programs, ports, progress, alive, users=users)
     _make_nodes(ControlPlane(place, built.programs, ports), [node.name for node in spec.nodes])
     return ports
+
+
+def _kept(directory: LabDirectory) -> dict[str, t.Any]:
+    """What the state has of the cluster."""
+    return directory.state().get("kubernetes") or {}
+
+
+def _keep(directory: LabDirectory, **more: object) -> None:
+    directory.save({**directory.state(), "kubernetes": {**_kept(directory), **more}})
+
+
+def _choose_ports(kept: t.Sequence[int], nodes_run: bool) -> Ports:
+    """Those that it had, others where somebody else has taken one since."""
+    taken = [port for port in kept if not port_is_free(port)]
+    if nodes_run and kept and kept[-1] in taken:
+        raise LabError(
+            f"another program listens on port {kept[-1]} of 127.0.0.1, on which running nodes look for their API server",
+            "End it, or make the lab anew: lab_state=absent, then lab_state=present",
+        )
+    fresh = [port for port in free_ports(6) if port not in kept]
+    etcd, peer, server = (fresh.pop() if port is None or port in taken else port for port in (*kept, *[None] * 3)[:3])
+    return etcd, peer, server
 
 
 def _make_nodes(server: ControlPlane, names: t.Iterable[str]) -> None:
@@ -231,8 +291,8 @@ def wait_until_joined(
     alive: Alive,
 ) -> None:
     """Waits until the API server says of every node that it is ready."""
-    etcd, peer, port = directory.state()["kubernetes"]["ports"]
-    server = ControlPlane(_place(directory), built.programs, (etcd, peer, port))
+    server = _server(directory, built)
+    before = _kept(directory).get("heartbeats", {})
     started = told = time.monotonic()
     waiting = dict.fromkeys(sorted(names), "its kubelet has not reported yet")
     while waiting:
@@ -240,8 +300,10 @@ def wait_until_joined(
         if not control_plane_runs(_place(directory)):
             raise LabError("the control plane has ended", f"See the logs in {_place(directory)}")
         now = time.monotonic()
-        for name, trouble in _conditions(server).items():
-            if name in waiting and trouble is None:
+        for name, (heartbeat, trouble) in (_conditions(server) or {}).items():
+            if name in waiting and heartbeat and heartbeat == before.get(name):
+                waiting[name] = "its kubelet has not reported since it was started"
+            elif name in waiting and trouble is None:
                 del waiting[name]
                 progress(f"{name}: ready as a node of the cluster after {now - started:.0f} s")
             elif name in waiting:
@@ -259,14 +321,31 @@ def wait_until_joined(
         time.sleep(1)
 
 
-def _conditions(server: ControlPlane) -> dict[str, str | None]:
-    """Of each node that the API server knows: why it is not ready, None when it is."""
+def note_heartbeats(directory: LabDirectory, built: Kubernetes) -> None:
+    """Notes when kubelets have reported last, before they or their API server are started again.
+
+    The API server shows what it was told last for as long as nobody tells it something else: a node that was ready is.
+    """
+    found = _conditions(_server(directory, built))
+    if found is None:
+        raise LabError("the API server does not tell its nodes", f"See the logs in {_place(directory)}")
+    _keep(directory, heartbeats={name: heartbeat for name, (heartbeat, _trouble) in found.items() if heartbeat})
+
+
+def _server(directory: LabDirectory, built: Kubernetes) -> ControlPlane:
+    etcd, peer, port = _kept(directory)["ports"]
+    return ControlPlane(_place(directory), built.programs, (etcd, peer, port))
+
+
+def _conditions(server: ControlPlane) -> dict[str, tuple[str, str | None]] | None:
+    """Of each node that the API server knows: when its kubelet has reported, and why it is not ready, None when it is."""
     code, text = server.ask("/api/v1/nodes")
     if code != 200:
-        return {}
-    found: dict[str, str | None] = {}
+        return None
+    found: dict[str, tuple[str, str | None]] = {}
     for node in json.loads(text)["items"]:
         (ready,) = [each for each in node["status"].get("conditions", []) if each["type"] == "Ready"] or [{}]
         why = ready.get("message") or "its kubelet has not reported yet"
-        found[node["metadata"]["name"]] = None if ready.get("status") == "True" else why
+        trouble = None if ready.get("status") == "True" else why
+        found[node["metadata"]["name"]] = ready.get("lastHeartbeatTime") or "", trouble
     return found

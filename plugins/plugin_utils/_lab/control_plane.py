@@ -51,15 +51,18 @@ with contextlib.suppress(ImportError):
 
 __all__ = [
     "CLIENT_CERTIFICATE",
+    "LOCK_FILE",
     "LOG_FILE",
     "UP_FILE",
     "ControlPlane",
     "Parts",
+    "Ports",
     "claim",
     "control_plane_runs",
     "hold",
     "last_lines",
     "leave_running",
+    "ports_of",
     "serve",
     "start_control_plane",
     "stop_control_plane",
@@ -77,6 +80,8 @@ UP_FILE = "up"
 LOG_FILE = "serve.log"
 SETTINGS_FILE = "settings.json"
 Own = t.TypeVar("Own", bound="Parts")
+# of etcd, of etcd for others of its kind, of the API server
+Ports = tuple[int, int, int]
 # Seconds for a program to be there. The time limit of one question to it is a part of that.
 PATIENCE = 300.0
 QUESTIONS = 12
@@ -211,7 +216,7 @@ class ControlPlane(Parts):
         self,
         directory: str,
         programs: t.Mapping[str, str],
-        ports: tuple[int, int, int] | None = None,
+        ports: Ports | None = None,
         grace: str | None = None,
         patience: float = PATIENCE,
         alive: Alive = lambda: None,
@@ -457,7 +462,7 @@ def leave_running(
 def start_control_plane(
     directory: str,
     programs: t.Mapping[str, str],
-    ports: tuple[int, int, int],
+    ports: Ports,
     progress: Progress,
     alive: Alive,
     grace: str | None = None,
@@ -486,16 +491,21 @@ def _collections() -> str:
     return os.path.abspath(os.path.join(__file__, *[os.pardir] * 7))
 
 
+def ports_of(directory: str) -> Ports:
+    """The ports of the control plane that runs in a directory."""
+    etcd, peer, server = json.loads(read(_file(directory, SETTINGS_FILE)))["ports"]
+    return etcd, peer, server
+
+
 def serve(directory: str) -> None:
     """Runs the control plane of a directory until it is told to end, or its directory goes."""
     settings = json.loads(read(_file(directory, SETTINGS_FILE)))
-    etcd, peer, server = settings["ports"]
     hold(
         directory,
         ControlPlane(
             directory,
             settings["programs"],
-            (etcd, peer, server),
+            ports_of(directory),
             settings["grace"],
             settings["patience"],
             users=settings["users"],

@@ -48,7 +48,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.state import (
     LabDirectory,
     LabResult,
     LabSpec,
-    line_of,
+    lines_of,
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.waiting import Panicked, wait_until_ready
 
@@ -64,6 +64,12 @@ def _timed(seconds: dict[str, float], name: str) -> t.Iterator[None]:
     started = time.monotonic()
     yield
     seconds[name] = time.monotonic() - started
+
+
+def _lines_wanted(spec: LabSpec, engine: str) -> list[str]:
+    """A lab as it is wished for, as `lines_of` has it."""
+    nodes = [(node.name, node.address, True, cables_of(node) if engine == "qemu" else {}) for node in spec.nodes]
+    return lines_of(nodes, True if spec.kubernetes else None)
 
 
 class Lab:
@@ -95,9 +101,12 @@ class Lab:
             engine=state.get("engine", "qemu") if state else None,
             accel=state.get("accel"),
             image=state.get("image"),
-            kubeconfig=cluster.kubeconfig_of(self.place) if state.get("kubernetes") else None,
         )
-        result.after = [line_of(node) for node in nodes]
+        if state.get("kubernetes"):
+            result.kubeconfig, result.control_plane = cluster.kubeconfig_of(self.place), cluster.runs(self.place)
+        result.after = lines_of(
+            [(node.name, node.address, node.running, node.cables) for node in nodes], result.control_plane
+        )
         for key, value in more.items():
             setattr(result, key, value)
         return result
@@ -119,11 +128,10 @@ class Lab:
         suite, sources = choose_sources(machine_sources(), os_release)
         recipe = default_recipe(suite, sources, os_release, module_files())
         image = cached_image(spec.cache_dir, recipe)
-        before = [line_of(node) for node in self.place.nodes()]
+        before = self.status().after
         if check:
             wanted = image is not None and self._as_wished(spec, image)
-            after = before if wanted else [f"{node.name} running {node.address}" for node in spec.nodes]
-            return self._result(not wanted, before=before, after=after)
+            return self._result(not wanted, before=before, after=before if wanted else _lines_wanted(spec, engine))
         seconds: dict[str, float] = {}
         with termination_is_an_exception(), self._lock():
             if image is None:
@@ -133,11 +141,10 @@ class Lab:
             if spec.kubernetes:
                 with _timed(seconds, "kubernetes"):
                     built = build_kubernetes(spec.cache_dir, image, self.progress, self._alive)
-            if self.place.fits(spec, image, built.disk if built else None):
+            if self.place.fits(spec.key(image, built.key if built else "")):
                 changed = self._resume(spec, built)
                 return self._result(changed, before=before, seconds=seconds, notes=notes)
-            with _timed(seconds, "boot"):
-                engine = self._start(spec, image, built, engine, notes)
+            engine = self._start(spec, image, built, engine, notes, seconds)
             # how fast this machine is: the time limits of tests follow it
             if engine == "qemu":
                 # the measure of how busy the machine is; what containers take is too little to be one
@@ -152,33 +159,50 @@ class Lab:
         self._wait(spec, self.place.state()["accel"], spec.boot_timeout)
         changed = self._plug(spec)
         if built is not None:
-            changed = not cluster.runs(self.place) or changed
-            cluster.start(self.place, spec, built, self.progress, self._alive)
+            if not cluster.runs(self.place):
+                changed = True
+                cluster.start(self.place, spec, built, self.progress, self._alive, nodes_run=True)
+                cluster.note_heartbeats(self.place, built)
             self._join(spec, built)
         return changed
 
-    def _start(self, spec: LabSpec, image: Image, built: Kubernetes | None, engine: str, notes: list[str]) -> str:
+    def _start(
+        self,
+        spec: LabSpec,
+        image: Image,
+        built: Kubernetes | None,
+        engine: str,
+        notes: list[str],
+        seconds: dict[str, float],
+    ) -> str:
         """Starts the nodes, and before them their control plane. What they are in the end."""
         if engine == "container":
-            engine = self._start_containers(spec, image, notes)
+            with _timed(seconds, "boot"):
+                engine = self._start_containers(spec, image, notes)
         if engine == "qemu":
             require_tools(RUN_TOOLS)
-            prepare(self.place, spec, image, engine)
+            prepare(self.place, spec, image, engine, built.key if built else "")
             try:
-                way = self._start_control_plane(spec, built) if built is not None else None
-                lay_out(self.place, spec, image, engine)
-                self._start_with_accelerator(spec, image, notes, way)
+                # from the first process to the last answer
+                with guarded(self.place, [node.name for node in spec.nodes]):
+                    self._start_all(spec, image, built, notes, seconds)
             except BaseException:
                 cluster.stop(self.place, keep=True)
                 raise
         return engine
 
-    def _start_control_plane(self, spec: LabSpec, built: Kubernetes) -> tuple[str, str]:
-        """What QEMU has to know of the cluster, as `qemu_command` has it."""
-        ports = cluster.start(self.place, spec, built, self.progress, self._alive)
-        kubernetes = {"ports": ports, "disk": built.disk}
-        self.place.save({**self.place.state(), "kubernetes": kubernetes})
-        return built.disk, cluster.forwarding(ports[-1])
+    def _start_all(
+        self, spec: LabSpec, image: Image, built: Kubernetes | None, notes: list[str], seconds: dict[str, float]
+    ) -> None:
+        """Starts the control plane, then virtual machines. Each has a time of its own: what follows one does not follow the other."""
+        way = None
+        if built is not None:
+            with _timed(seconds, "control_plane"):
+                ports = cluster.start(self.place, spec, built, self.progress, self._alive)
+                way = built.disk, cluster.forwarding(ports[-1])
+        lay_out(self.place, spec, image, "qemu")
+        with _timed(seconds, "boot"):
+            self._start_with_accelerator(spec, image, notes, built, way)
 
     def _join(self, spec: LabSpec, built: Kubernetes) -> None:
         names = [node.name for node in spec.nodes]
@@ -186,12 +210,13 @@ class Lab:
 
     def _as_wished(self, spec: LabSpec, image: Image) -> bool:
         """Whether there is nothing to do."""
-        disk = None
+        key = ""
         if spec.kubernetes:
-            disk = cluster.cached_disk(spec.cache_dir, image)
-            if disk is None or not cluster.runs(self.place):
+            built = cluster.cached_kubernetes(spec.cache_dir, image)
+            if built is None or not cluster.runs(self.place):
                 return False
-        return self.place.fits(spec, image, disk) and not self._other_cables(spec)
+            key = built.key
+        return self.place.fits(spec.key(image, key)) and not self._other_cables(spec)
 
     def _other_cables(self, spec: LabSpec) -> dict[str, dict[str, bool]]:
         """Cables that are to be in where they are out, or out, by node."""
@@ -268,7 +293,12 @@ class Lab:
             yield
 
     def _start_with_accelerator(
-        self, spec: LabSpec, image: Image, notes: list[str], way: tuple[str, str] | None
+        self,
+        spec: LabSpec,
+        image: Image,
+        notes: list[str],
+        built: Kubernetes | None = None,
+        way: tuple[str, str] | None = None,
     ) -> None:
         """Starts and waits with KVM where it works, else with emulation. way: to a cluster, as `qemu_command` has it."""
         accels = [spec.accel] if spec.accel != "auto" else ["tcg"]
@@ -282,7 +312,8 @@ class Lab:
         for accel in accels:
             last = accel == accels[-1]
             try:
-                self._boot(spec, image, accel, spec.boot_timeout if last else min(90, spec.boot_timeout), notes, way)
+                timeout = spec.boot_timeout if last else min(90, spec.boot_timeout)
+                self._boot(spec, image, accel, timeout, notes, built, way)
                 return
             except LabError as exc:
                 stop_all(self.place)
@@ -303,14 +334,16 @@ class Lab:
         accel: str,
         timeout: float,
         notes: list[str],
+        built: Kubernetes | None,
         way: tuple[str, str] | None,
     ) -> None:
         """Starts the nodes and waits for them; twice again when one's kernel panics, which is told."""
         for attempt in range(BOOTS):
             try:
-                with guarded(self.place, [node.name for node in spec.nodes]):
-                    start_virtual_machines(self.place, spec, image, accel, self.progress, way)
-                    self._wait(spec, accel, timeout)
+                if built is not None:
+                    cluster.note_heartbeats(self.place, built)
+                start_virtual_machines(self.place, spec, image, accel, self.progress, way)
+                self._wait(spec, accel, timeout)
                 return
             except Panicked as exc:
                 if attempt == BOOTS - 1:
@@ -322,9 +355,8 @@ class Lab:
 
     def absent(self, check: bool = False) -> LabResult:
         """Stops the nodes and removes what `present` has made in the directory."""
-        before = [line_of(node) for node in self.place.nodes()]
-        state = self.place.state()
-        if not state:
+        before = self.status().after
+        if not self.place.state():
             return self._result(False)
         if check:
             return self._result(True, before=before, after=[])

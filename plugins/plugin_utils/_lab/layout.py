@@ -33,13 +33,14 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.state import (
 __all__ = ["lay_out", "prepare"]
 
 
-def prepare(directory: LabDirectory, spec: LabSpec, image: Image, engine: str) -> None:
-    """Stops what runs, and removes what was made for another wish.
+def prepare(directory: LabDirectory, spec: LabSpec, image: Image, engine: str, cluster: str = "") -> None:
+    """Stops what runs, and removes what was made for another wish. cluster: as `LabSpec.key` has it.
 
     Containers that run as they are wished for are left alone.
     """
     state = directory.state()
-    same = bool(state) and state.get("spec") == spec.key(image) and state.get("engine", "qemu") == engine
+    key = spec.key(image, cluster)
+    same = bool(state) and state.get("spec") == key and state.get("engine", "qemu") == engine
     if not (same and engine == "container"):
         stop_all(directory)
     if state and not same:
@@ -48,7 +49,7 @@ def prepare(directory: LabDirectory, spec: LabSpec, image: Image, engine: str) -
     os.makedirs(directory.path, mode=0o700, exist_ok=True)
     # First of all: from now on `absent` knows what to remove.
     kept = {"kubernetes": state["kubernetes"]} if same and state.get("kubernetes") else {}
-    directory.save({**_first_state(spec, image, engine), **kept})
+    directory.save({**_first_state(spec, key, image, engine), **kept})
 
 
 def lay_out(directory: LabDirectory, spec: LabSpec, image: Image, engine: str) -> None:
@@ -75,12 +76,12 @@ def lay_out(directory: LabDirectory, spec: LabSpec, image: Image, engine: str) -
         write(directory.file("ssh_config"), ssh_config(spec.nodes, places, directory.path))
 
 
-def _first_state(spec: LabSpec, image: Image, engine: str) -> dict[str, t.Any]:
+def _first_state(spec: LabSpec, key: str, image: Image, engine: str) -> dict[str, t.Any]:
     """The state of a lab of which nothing runs yet."""
     port = 22 if engine == "container" else 0
     return {
         "format": STATE_FORMAT,
-        "spec": spec.key(image),
+        "spec": key,
         "image": image.directory,
         "engine": engine,
         "accel": None,

@@ -31,6 +31,7 @@ __all__ = [
     "free_ports",
     "locked",
     "missing_tools",
+    "port_is_free",
     "read",
     "require_tools",
     "room",
@@ -230,3 +231,15 @@ def free_ports(count: int) -> list[int]:
         for each in sockets:
             each.bind(("127.0.0.1", 0))
         return [int(each.getsockname()[1]) for each in sockets]
+
+
+def port_is_free(port: int) -> bool:
+    """Whether a server could listen on a port of 127.0.0.1. Connections of an earlier one do not matter, as to servers."""
+    with socket.socket() as attempt:
+        attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            attempt.bind(("127.0.0.1", port))
+            attempt.listen(1)
+        except OSError:
+            return False
+    return True

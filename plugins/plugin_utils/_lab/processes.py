@@ -19,8 +19,9 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.container import 
     machine_name,
     remove_bridge,
 )
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.control_plane import LOCK_FILE as CONTROL_PLANE_LOCK
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import LabError
-from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.state import LabDirectory
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.state import CLUSTER_DIRECTORY, LabDirectory
 
 __all__ = ["GUARD", "guarded", "stop_all"]
 
@@ -30,12 +31,12 @@ GUARD = """
 import os, signal, sys, time
 if sys.stdin.buffer.read() != b"alive":
     for attempt in range(20):  # a node that is just starting has no pid file yet
-        for pidfile in sys.argv[1:]:
+        for pidfile, word in zip(sys.argv[1::2], sys.argv[2::2]):
             try:
                 with open(pidfile) as stream:
                     pid = int(stream.read())
                 with open("/proc/%d/cmdline" % pid) as stream:
-                    if pidfile in stream.read().split("\\0"):
+                    if word in stream.read().split("\\0"):
                         os.kill(pid, signal.SIGKILL)
             except (OSError, ValueError):
                 pass
@@ -45,11 +46,15 @@ if sys.stdin.buffer.read() != b"alive":
 
 @contextlib.contextmanager
 def guarded(directory: LabDirectory, names: t.Iterable[str]) -> t.Iterator[None]:
-    """Ends the nodes when this process is killed before the body is through: then nobody knows that they are there."""
+    """Ends nodes and control plane when this process is killed before the body is through: then nobody knows that they are there."""
     files = ("qemu.pid", "container.pid")
     pidfiles = [directory.node_path(name, file) for name in names for file in files]
+    # Each with a word of the command of its process, which is its own name but for the control plane's.
+    words = [word for pidfile in pidfiles for word in (pidfile, pidfile)]
+    plane = directory.file(CLUSTER_DIRECTORY)
+    words += [os.path.join(plane, CONTROL_PLANE_LOCK), plane]
     with subprocess.Popen(
-        [sys.executable, "-I", "-c", GUARD, *pidfiles],
+        [sys.executable, "-I", "-c", GUARD, *words],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -30,7 +30,7 @@ __all__ = [
     "LabResult",
     "LabSpec",
     "NodeStatus",
-    "line_of",
+    "lines_of",
 ]
 
 STATE_FORMAT = 1
@@ -71,12 +71,15 @@ class LabSpec:
     engine: str = "qemu"
     kubernetes: bool = False
 
-    def key(self, image: Image) -> str:
-        """Changes when running nodes do not fit the wish any more. Cables can be changed while they run."""
+    def key(self, image: Image, cluster: str = "") -> str:
+        """Changes when running nodes do not fit the wish any more. Cables can be changed while they run.
+
+        cluster: the key of what they run of Kubernetes.
+        """
         nodes = [asdict(node) for node in self.nodes]
         for hca in [hca for node in nodes for hca in node["hcas"]]:
             del hca["cable"]
-        wish = [STATE_FORMAT, image.key, self.accel, self.engine, nodes, self.kubernetes]
+        wish = [STATE_FORMAT, image.key, self.accel, self.engine, nodes, self.kubernetes, cluster]
         text = json.dumps(wish, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -91,6 +94,8 @@ class NodeStatus:
     running: bool
     pid: int | None
     console: str
+    # whether each card has its cable in, by the card's name for QEMU; of containers nothing
+    cables: dict[str, bool] = field(default_factory=dict)
 
 
 @dataclass
@@ -104,6 +109,8 @@ class LabResult:
     accel: str | None = None
     image: str | None = None
     kubeconfig: str | None = None
+    # whether it runs, None when the nodes are no cluster
+    control_plane: bool | None = None
     notes: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     before: list[str] = field(default_factory=list)
@@ -157,7 +164,8 @@ class LabDirectory:
     def nodes(self) -> list[NodeStatus]:
         """The nodes that the state names, and whether they run."""
         result: list[NodeStatus] = []
-        for node in self.state().get("nodes", []):
+        state = self.state()
+        for node in state.get("nodes", []):
             pid = self.pid(node["name"])
             result.append(
                 NodeStatus(
@@ -167,15 +175,14 @@ class LabDirectory:
                     running=pid is not None,
                     pid=pid,
                     console=self.node_path(node["name"], "console.log"),
+                    cables=state.get("cables", {}).get(node["name"], {}),
                 )
             )
         return result
 
-    def fits(self, spec: LabSpec, image: Image, disk: str | None = None) -> bool:
-        """Whether all nodes run as they are wished for. disk: what they have of a cluster."""
-        state = self.state()
-        same = state.get("spec") == spec.key(image) and (state.get("kubernetes") or {}).get("disk") == disk
-        return same and all(node.running for node in self.nodes())
+    def fits(self, key: str) -> bool:
+        """Whether all nodes run as they are wished for. key: of the wish."""
+        return self.state().get("spec") == key and all(node.running for node in self.nodes())
 
     def refuse_foreign(self) -> None:
         """What is not a lab is not ours to write to."""
@@ -218,6 +225,15 @@ def _remove_tree(path: str) -> None:
     shutil.rmtree(path)
 
 
-def line_of(node: NodeStatus) -> str:
-    """A node in a line, for the diff: without what differs from start to start."""
-    return "%s %s %s" % (node.name, "running" if node.running else "stopped", node.address)
+def lines_of(nodes: t.Iterable[tuple[str, str, bool, t.Mapping[str, bool]]], control_plane: bool | None) -> list[str]:
+    """A lab in lines, for the diff: without what differs from start to start.
+
+    nodes: name, address, whether it runs, its cables as `NodeStatus` has them; control_plane: whether it runs, None when there is none.
+    """
+    words = {True: "running", False: "stopped"}
+    lines = []
+    for name, address, running, cables in nodes:
+        # a card has the number of its network device on the node
+        out = ["eth" + card.removeprefix("card") for card in cables if not cables[card]]
+        lines.append(f"{name} {words[running]} {address}" + (f", cables out: {', '.join(out)}" if out else ""))
+    return lines if control_plane is None else [*lines, f"control plane {words[control_plane]}"]

@@ -28,6 +28,6 @@ def test_the_examples_say_what_they_would_start(tmp_path: Path, monkeypatch: pyt
     *started, stopped = run_examples("lab", call)
     assert [result["changed"] for result in started] == [True] * 4
     names = [[line.split()[0] for line in result["diff"]["after"].splitlines()] for result in started]
-    assert names == [["lab1", "lab2"], ["lab1", "lab2", "lab3"], ["lab1", "lab2"], ["lab1", "lab2"]]
+    assert names == [["lab1", "lab2"], ["lab1", "lab2", "lab3"], ["lab1", "lab2"], ["lab1", "lab2", "control"]]
     assert (stopped["changed"], stopped["nodes"]) == (False, [])
     assert list(tmp_path.iterdir()) == []

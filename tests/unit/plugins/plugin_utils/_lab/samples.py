@@ -10,12 +10,17 @@ import dataclasses
 import itertools
 import json
 import socket
+import sys
 import threading
+import time
 import typing as t
 from pathlib import Path
 
 import pytest
 
+from ansible_collections.fabric.rdma.molecule.shared.pace import limit
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab import control_plane
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.control_plane import claim, leave_running
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.image import Image
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.lab import Lab
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.nodes import plan_nodes
@@ -31,6 +36,21 @@ UBUNTU = {"ID": "ubuntu", "VERSION_CODENAME": "noble"}
 MODULE = {"lab.c": "int lab;\n"}
 MEGABYTE = bytes(range(256)) * 4096
 KEY = "/usr/share/keyrings/debian-archive-keyring.gpg"
+COLLECTIONS = Path(__file__).resolve().parents[5] / ".collections"
+# A process that holds one program, for which it waits until there is a file.
+HOLDER = f"""
+import os, sys
+from {control_plane.__name__} import Parts, hold
+
+class Sleeper(Parts):
+    def begin(self):
+        self.start("sleeper", "sleep", "1000")
+        with open(self.file("pid"), "w") as stream:
+            stream.write(str(self.parts["sleeper"].pid))
+        self.wait("the word", "sleeper", lambda: os.path.exists(self.file("word")))
+
+hold(sys.argv[1], Sleeper(sys.argv[1], 60))
+"""
 
 
 def options(command: list[str], name: str) -> list[str]:
@@ -74,3 +94,30 @@ def echo() -> t.Iterator[int]:
 
         threading.Thread(target=serve, daemon=True).start()
         yield int(listening.getsockname()[1])
+
+
+def eventually(test: t.Callable[[], bool]) -> bool:
+    end = time.monotonic() + limit(30)
+    while not test() and time.monotonic() < end:
+        time.sleep(0.05)
+    return test()
+
+
+def sleeper(directory: Path) -> int:
+    assert eventually(lambda: (directory / "pid").exists() and (directory / "pid").read_text() != "")
+    return int((directory / "pid").read_text())
+
+
+def gone(pid: int) -> bool:
+    return not Path(f"/proc/{pid}").exists()
+
+
+def held(directory: Path) -> int:
+    """Leaves a process running in a directory, which may have begun before. The number of its program's process."""
+    claim(str(directory))
+    (directory / "word").touch()
+    (directory / "pid").unlink(missing_ok=True)
+    leave_running(
+        str(directory), [sys.executable, "-c", HOLDER, str(directory)], lambda: None, PYTHONPATH=str(COLLECTIONS)
+    )
+    return sleeper(directory)

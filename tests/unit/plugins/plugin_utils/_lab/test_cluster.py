@@ -6,6 +6,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import socket
 import subprocess
 import typing as t
 from pathlib import Path
@@ -18,15 +21,19 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab import cluster
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.cluster import (
     Kubernetes,
     build_kubernetes,
-    cached_disk,
+    cached_kubernetes,
     forwarding,
+    note_heartbeats,
     tell_ports,
     wait_until_joined,
 )
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.golang import places
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.image import Image
-from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import LabError, find_tool
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import LabError, find_tool, port_is_free
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.state import CLUSTER_DIRECTORY, LabDirectory
+from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._lab.samples import spec
 
+READY = {"type": "Ready", "status": "True"}
 NOT_READY = {"type": "Ready", "status": "False", "message": "container runtime network not ready"}
 
 
@@ -61,9 +68,12 @@ def read_disk(disk: str, *names: str) -> dict[str, str]:
 def test_the_disk_of_the_nodes(tmp_path: Path, given: Image) -> None:
     cache = tmp_path / "cache"
     cache.mkdir()
-    assert cached_disk(str(cache), given) is None
+    assert cached_kubernetes(str(cache), given) is None
+    # what a build that was killed has left
+    name = os.path.basename(cluster._made_of(str(cache), *places(str(cache)), given).disk)
+    (cache / f"building-{name}-x" / "root").mkdir(parents=True)
     built = build_kubernetes(str(cache), given, lambda _text: None, lambda: None)
-    assert cached_disk(str(cache), given) == built.disk
+    assert cached_kubernetes(str(cache), given) == built
     found = read_disk(built.disk, "kubelet", "names", "aliases", "images.tar")
     assert found["kubelet"] == "#!/bin/sh\necho kubelet\n"
     assert found["names"].splitlines() == [cluster.POD_IMAGE, DEVICE_PLUGIN]
@@ -72,11 +82,107 @@ def test_the_disk_of_the_nodes(tmp_path: Path, given: Image) -> None:
     assert found["aliases"] == f"{DEVICE_PLUGIN} {repository}@{DIGESTS[DEVICE_PLUGIN]}\n"
     assert DEVICE_PLUGIN in found["images.tar"]
     assert Path(built.disk).stat().st_mode & 0o777 == 0o444
-    # nothing but the disk and its lock is left, and another program makes another disk
+    # nothing but the disk and its lock is left
     assert sorted(path.suffix for path in cache.iterdir()) == [".ext4", ".lock"]
     assert build_kubernetes(str(cache), given, lambda _text: None, lambda: None) == built
-    (tmp_path / "assets" / "kubelet").write_text("another")
-    assert cached_disk(str(cache), given) is None
+
+
+def test_content_counts_and_nothing_else(tmp_path: Path, given: Image, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the disk: what is on it. For nodes and control plane, which are made anew when it changes: every program."""
+    cache, assets = tmp_path / "cache", tmp_path / "assets"
+    cache.mkdir()
+
+    def made() -> tuple[str, str]:
+        found = cluster._made_of(str(cache), *places(str(cache)), given)
+        return found.disk, found.key
+
+    first = made()
+    # the same programs, newer and elsewhere
+    shutil.copytree(assets, tmp_path / "elsewhere")
+    os.utime(assets / "kubelet", (1, 1))
+    assert made() == first
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("FABRIC_RDMA_DEVICE_PLUGIN", str(tmp_path / "elsewhere" / "k8s-rdma-shared-dp"))
+    assert made() == first
+    last, keys = first[0], {first[1]}
+    # of the same size and time as before
+    for name in (*cluster._PROGRAMS, "k8s-rdma-shared-dp"):
+        program = tmp_path / "elsewhere" / name
+        before = program.stat()
+        program.write_text(program.read_text().replace("echo", "ECHO"))
+        os.utime(program, ns=(before.st_atime_ns, before.st_mtime_ns))
+        disk, key = made()
+        assert (disk == last) is (name not in ("kubelet", "k8s-rdma-shared-dp"))
+        assert key not in keys
+        last, keys = disk, {*keys, key}
+    assert build_kubernetes(str(cache), given, lambda _text: None, lambda: None).key == made()[1]
+    (tmp_path / "elsewhere" / "kubelet").unlink()
+    (tmp_path / "elsewhere" / "k8s-rdma-shared-dp").unlink()
+    assert cached_kubernetes(str(cache), given) is None
+
+
+class Plane:
+    """Stands in for a control plane: whether it runs, and on which ports it was started."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.runs = False
+        self.started: list[tuple[int, ...]] = []
+        self.then: t.Callable[[], None] = lambda: None
+        monkeypatch.setattr(cluster, "control_plane_runs", lambda _place: self.runs)
+        monkeypatch.setattr(cluster, "start_control_plane", self.start)
+        monkeypatch.setattr(cluster, "_make_nodes", lambda *_all: None)
+
+    def start(self, place: str, _programs: object, ports: tuple[int, ...], *_all: object, **_more: object) -> None:
+        self.started.append(tuple(ports))
+        self.runs = True
+        os.makedirs(place, exist_ok=True)
+        Path(place, "settings.json").write_text(json.dumps({"ports": ports}))
+        self.then()
+
+
+def a_cluster(directory: Path, nodes_run: bool = False) -> tuple[int, int, int]:
+    wish, built = spec(directory, kubernetes=True), Kubernetes({}, "")
+    place = LabDirectory(str(directory))
+    return cluster.start(place, wish, built, lambda _text: None, lambda: None, nodes_run)
+
+
+def test_ports_are_known_when_who_has_started_it_was_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once, or a moment later, when the state was lost: nodes are told where it listens, and no other ports."""
+    plane = Plane(monkeypatch)
+    directory = LabDirectory(str(tmp_path))
+    directory.save({"format": 1})
+
+    def kill() -> t.NoReturn:
+        raise SystemExit
+
+    plane.then = kill
+    with pytest.raises(SystemExit):
+        a_cluster(tmp_path)
+    assert tuple(directory.state()["kubernetes"]["ports"]) == plane.started[0]
+    for state in (directory.state(), {"format": 1}):
+        directory.save(state)
+        assert a_cluster(tmp_path) == plane.started[0]
+        assert tuple(directory.state()["kubernetes"]["ports"]) == plane.started[0]
+    assert len(plane.started) == 1
+
+
+@pytest.mark.parametrize("taken", [0, 1, 2])
+def test_a_port_that_somebody_has_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken: int) -> None:
+    """Another one is taken, but for that by which nodes that run look for the API server. The others stay."""
+    plane = Plane(monkeypatch)
+    LabDirectory(str(tmp_path)).save({"format": 1})
+    first = a_cluster(tmp_path)
+    plane.runs = False
+    assert a_cluster(tmp_path, nodes_run=True) == first
+    with socket.create_server(("127.0.0.1", first[taken])):
+        plane.runs = False
+        if taken == 2:
+            with pytest.raises(LabError, match=rf"listens on port {first[2]} of 127.0.0.1.* End it, or make the lab"):
+                a_cluster(tmp_path, nodes_run=True)
+        second = a_cluster(tmp_path, nodes_run=taken != 2)
+        assert [index for index in range(3) if first[index] != second[index]] == [taken]
+        assert port_is_free(second[taken])
+        assert plane.started[-1] == second
 
 
 def test_the_way_to_the_api_server() -> None:
@@ -92,7 +198,8 @@ def test_joining(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory.save({"format": 1, "kubernetes": {"ports": [1, 2, 3]}})
     tell_ports(directory, {"198.51.100.1": 40001})
     assert json.loads((tmp_path / CLUSTER_DIRECTORY / "kubelets.json").read_text()) == {"198.51.100.1:10250": 40001}
-    answers: list[list[dict[str, t.Any]]] = [[], [NOT_READY], [{"type": "Ready", "status": "True"}]]
+    stale, fresh = ({**READY, "lastHeartbeatTime": f"2026-01-01T00:00:0{second}Z"} for second in (1, 2))
+    answers: list[list[dict[str, t.Any]]] = [[stale]]
 
     def ask(_self: object, _path: str) -> tuple[int, str]:
         conditions = answers.pop(0) if len(answers) > 1 else answers[0]
@@ -103,8 +210,15 @@ def test_joining(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster.time, "sleep", lambda _seconds: None)
     told: list[str] = []
     built = Kubernetes({}, "")
+    # what the API server knows from before the nodes were started again is none of it
+    note_heartbeats(directory, built)
+    answers[:] = [[stale], [], [NOT_READY], [fresh]]
     wait_until_joined(directory, ["lab1"], built, 60, told.append, lambda: None)
+    assert answers == [[fresh]]
     assert told == ["lab1: ready as a node of the cluster after 0 s"]
+    answers[:] = [[stale]]
+    with pytest.raises(LabError, match=r"lab1: its kubelet has not reported since it was started\."):
+        wait_until_joined(directory, ["lab1"], built, 0, told.append, lambda: None)
     answers[:] = [[NOT_READY]]
     with pytest.raises(LabError, match=r"within 0 s: lab1: container runtime network not ready\. Look at journalctl"):
         wait_until_joined(directory, ["lab1"], built, 0, told.append, lambda: None)

@@ -12,7 +12,6 @@ import ssl
 import subprocess
 import sys
 import threading
-import time
 import typing as t
 from pathlib import Path
 
@@ -31,42 +30,18 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.control_plane imp
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.golang import KUBERNETES_PROGRAMS
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import LabError, free_ports
-
-COLLECTIONS = Path(__file__).resolve().parents[5] / ".collections"
-# A process that holds one program, for which it waits until there is a file.
-HOLDER = f"""
-import os, sys
-from {control_plane.__name__} import Parts, hold
-
-class Sleeper(Parts):
-    def begin(self):
-        self.start("sleeper", "sleep", "1000")
-        with open(self.file("pid"), "w") as stream:
-            stream.write(str(self.parts["sleeper"].pid))
-        self.wait("the word", "sleeper", lambda: os.path.exists(self.file("word")))
-
-hold(sys.argv[1], Sleeper(sys.argv[1], 60))
-"""
+from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._lab.samples import (
+    COLLECTIONS,
+    HOLDER,
+    eventually,
+    gone,
+    held,
+    sleeper,
+)
 
 
 def ignore(_text: str = "") -> None:
     pass
-
-
-def eventually(test: t.Callable[[], bool]) -> bool:
-    end = time.monotonic() + limit(30)
-    while not test() and time.monotonic() < end:
-        time.sleep(0.05)
-    return test()
-
-
-def sleeper(directory: Path) -> int:
-    assert eventually(lambda: (directory / "pid").exists() and (directory / "pid").read_text() != "")
-    return int((directory / "pid").read_text())
-
-
-def gone(pid: int) -> bool:
-    return not Path(f"/proc/{pid}").exists()
 
 
 def says(directory: Path, text: str) -> bool:
@@ -77,15 +52,6 @@ def says(directory: Path, text: str) -> bool:
 def directory(tmp_path: Path) -> t.Iterator[Path]:
     yield tmp_path / "held"
     stop_control_plane(str(tmp_path / "held"), patience=limit(30))
-
-
-def held(directory: Path) -> int:
-    """Leaves a process running in a directory, which may have begun before. The number of its program's process."""
-    claim(str(directory))
-    (directory / "word").touch()
-    (directory / "pid").unlink(missing_ok=True)
-    leave_running(str(directory), [sys.executable, "-c", HOLDER, str(directory)], ignore, PYTHONPATH=str(COLLECTIONS))
-    return sleeper(directory)
 
 
 # --- a process that stays --------------------------------------------------------------------------------------------

@@ -168,6 +168,64 @@ def test_no_control_plane_is_left_of_nodes_that_did_not_start(tmp_path: Path, mo
     monkeypatch.setattr(lab, "lay_out", fail)
     wish = spec(tmp_path / "lab", kubernetes=True)
     with pytest.raises(LabError, match="no space left"):
-        Lab(wish.directory, pytest.fail)._start(wish, IMAGE, Kubernetes({}, "/disk"), "qemu", [])
+        Lab(wish.directory, pytest.fail)._start(wish, IMAGE, Kubernetes({}, "/disk"), "qemu", [], {})
     # its data stays for the next attempt
     assert ended == [True]
+
+
+def test_the_time_of_the_control_plane_is_not_that_of_the_boot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By which the time limits of tests are stretched."""
+    mine, seconds = Lab(str(tmp_path / "lab"), pytest.fail), dict[str, float]()
+    now = [0.0]
+    monkeypatch.setattr(lab.time, "monotonic", lambda: now[0])
+
+    def pass_(time_: float, value: object = None) -> t.Callable[..., object]:
+        def act(*_all: object) -> object:
+            now[0] += time_
+            return value
+
+        return act
+
+    monkeypatch.setattr(lab.cluster, "start", pass_(100, (1, 2, 3)))
+    monkeypatch.setattr(lab, "lay_out", pass_(7))
+    monkeypatch.setattr(mine, "_start_with_accelerator", pass_(30))
+    mine._start_all(spec(tmp_path, kubernetes=True), IMAGE, Kubernetes({}, "/disk"), [], seconds)
+    assert seconds == {"control_plane": 100, "boot": 30}
+
+
+def test_what_is_changed_while_nodes_run_is_in_the_diff(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cable, a control plane that has died: also before it is done."""
+    hcas = ["mlx5_0", {"name": "mlx5_1", "cable": False}]
+    wish = spec(tmp_path, nodes=plan_nodes([{"name": "lab1", "hcas": hcas}], 1024, 1), kubernetes=True)
+    mine = Lab(str(tmp_path), pytest.fail)
+    state = {"format": STATE_FORMAT, "engine": "qemu", "kubernetes": {"ports": [1, 2, 3]}}
+    nodes = [{"name": "lab1", "address": wish.nodes[0].address, "port": 1}]
+    mine.place.save({**state, "nodes": nodes, "cables": {"lab1": {"card1": True, "card2": True}}})
+    monkeypatch.setattr(mine.place, "pid", lambda _name: 1)
+    found = mine.status()
+    assert (found.control_plane, found.after) == (False, ["lab1 running 198.51.100.1", "control plane stopped"])
+    wanted = ["lab1 running 198.51.100.1, cables out: eth2", "control plane running"]
+    assert lab._lines_wanted(wish, "qemu") == wanted
+    monkeypatch.setattr(lab, "plug", lambda *_all: None)
+    monkeypatch.setattr(lab.cluster, "runs", lambda _place: True)
+    mine.progress = lambda _text: None
+    assert mine._plug(wish) is True
+    assert mine.status().after == wanted
+
+
+def test_a_control_plane_that_has_died_is_started_for_the_nodes_that_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what it knows of them from before is not taken for their word."""
+    done: list[object] = []
+    mine = Lab(str(tmp_path), pytest.fail)
+    mine.place.save({"format": STATE_FORMAT, "accel": "tcg", "cables": {}})
+    monkeypatch.setattr(lab.cluster, "runs", lambda _place: bool(done))
+    monkeypatch.setattr(lab.cluster, "start", lambda *_all, nodes_run: done.append(nodes_run))
+    monkeypatch.setattr(lab.cluster, "note_heartbeats", lambda *_all: done.append("noted"))
+    for name in ("_wait", "_join"):
+        monkeypatch.setattr(mine, name, lambda *_all: None)
+    monkeypatch.setattr(mine, "_plug", lambda _spec: False)
+    wish = spec(tmp_path, kubernetes=True)
+    assert (mine._resume(wish, Kubernetes({}, "")), done) == (True, [True, "noted"])
+    assert (mine._resume(wish, Kubernetes({}, "")), done) == (False, [True, "noted"])

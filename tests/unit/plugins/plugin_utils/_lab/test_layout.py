@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.image import Image
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.layout import lay_out, prepare
-from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.state import LabDirectory, LabSpec
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.state import CLUSTER_DIRECTORY, LabDirectory, LabSpec
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._lab.samples import IMAGE, spec
 
 
@@ -37,6 +37,22 @@ def test_what_a_node_has_written_is_kept_while_the_wish_is_the_same(tmp_path: Pa
     prepared(directory, spec(Path(directory.path), engine="container", accel="tcg"), IMAGE, "container")
     assert not (upper / "word").exists()
     assert json.loads(Path(directory.file("state.json")).read_text())["spec"] != state["spec"]
+
+
+def test_nodes_and_control_plane_are_made_anew_for_other_programs(tmp_path: Path) -> None:
+    """What a node has imported, and what the API server has kept, are of the programs of before."""
+    directory = LabDirectory(str(tmp_path / "lab"))
+    wish = spec(Path(directory.path), kubernetes=True)
+    disk, plane = Path(directory.node_path("lab1", "disk.qcow2")), Path(directory.file(CLUSTER_DIRECTORY))
+    for key, kept in (("one", False), ("one", True), ("two", False)):
+        prepare(directory, wish, IMAGE, "qemu", key)
+        assert directory.fits(wish.key(IMAGE, key)) is False
+        assert (disk.exists(), plane.exists(), "kubernetes" in directory.state()) == (kept,) * 3
+        disk.parent.mkdir(exist_ok=True)
+        disk.touch()
+        plane.mkdir(exist_ok=True)
+        (plane / "lock").touch()
+        directory.save({**directory.state(), "kubernetes": {"ports": [1, 2, 3]}})
 
 
 def test_the_disk_of_a_virtual_machine_lies_over_the_image(tmp_path: Path) -> None:

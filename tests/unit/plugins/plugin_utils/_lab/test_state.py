@@ -26,8 +26,9 @@ def test_spec_key_changes_with_what_running_nodes_depend_on(tmp_path: Path) -> N
         spec(tmp_path, nodes=plan_nodes(3, 1024, 1)).key(IMAGE),
         spec(tmp_path, nodes=plan_nodes(2, 2048, 1)).key(IMAGE),
         wish.key(Image("fedcba9876543210", "/cache/image-fedcba9876543210")),
+        wish.key(IMAGE, "another kubelet"),
     ]
-    assert len({wish.key(IMAGE), *others}) == 6
+    assert len({wish.key(IMAGE), *others}) == 7
     assert wish.key(IMAGE) == spec(tmp_path, boot_timeout=1).key(IMAGE)
 
 
