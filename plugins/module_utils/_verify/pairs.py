@@ -161,8 +161,12 @@ def _sensible(value: t.Any) -> t.Optional[float]:
     return float(value)
 
 
+# No cause, remedy or address of ours is as long; they come from a node.
+_MOST_WORDS = 2000
+
+
 def _plain(value: t.Any) -> t.Optional[str]:
-    return None if value is None else str(value)
+    return None if value is None else str(value)[:_MOST_WORDS]
 
 
 # --- ends -------------------------------------------------------------------------------------------------------------
@@ -476,7 +480,7 @@ def _error(result: Json, served: Json, output: str) -> t.Tuple[str, t.Optional[s
     status = result.get("status")
     given = result.get("problem") or served.get("problem")
     if isinstance(given, t.Mapping) and status is None:
-        return str(given.get("cause")), _plain(given.get("remedy"))
+        return str(given.get("cause"))[:_MOST_WORDS], _plain(given.get("remedy"))
     # The client knew only its own side; the cause is often in what the server said.
     other = str(served.get("output") or "")
     seconds = _sensible(result.get("timeout"))

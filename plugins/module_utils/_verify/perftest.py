@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
 
 __all__ = [
+    "MOST_OUTPUT",
     "PROGRAMS",
     "Bandwidth",
     "BandwidthRow",
@@ -245,9 +246,13 @@ def command_line(
 
 # --- outputs ----------------------------------------------------------------------------------------------------------
 
-_TITLE = re.compile(r"^\s*(\w+) (BW|Latency|Bidirectional BW) (?:\w+ )*Test\b", re.MULTILINE)
+# What a node sends is read line by line, and what no perftest prints is cut off: expressions that look at a line, or at an output,
+# from each of its characters would take hours for some MB. A table of all sizes is 3 kB, and its lines have 100 characters.
+MOST_OUTPUT = 64 * 1024
+_MOST_LINE = 500
+_TITLE = re.compile(r"^[ \t]*(\w+) (BW|Latency|Bidirectional BW) (?:\w+ )*Test\b", re.MULTILINE)
 _PROGRAM = re.compile(r"\bib_(?:write|read|send|atomic)_(?:bw|lat)\b")
-_COLUMN = re.compile(r"#\w+|[A-Za-z_0-9.%]+(?: [A-Za-z0-9]+)?\[[^]]*\]|tps average")
+_COLUMN = re.compile(r"#\w+|[A-Za-z_0-9.%]{1,30}(?: [A-Za-z0-9]{1,30})?\[[^]]{0,30}\]|tps average")
 _NUMBER = r"-?(?:\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|nan|inf)"
 _ROW = re.compile(rf"^\s*\d+(?:\s+{_NUMBER}){{3,}}\s*$")
 
@@ -268,9 +273,15 @@ _COLUMN_NAMES = {
 }
 
 
+def _cut(text: str) -> str:
+    """What is read of an output: its beginning, and the beginning of each line. What is left of a longer one is no row of figures."""
+    lines = text[:MOST_OUTPUT].splitlines()
+    return "\n".join(line if len(line) <= _MOST_LINE else line[:_MOST_LINE] + " ..." for line in lines)
+
+
 def _first(pattern: str, text: str) -> t.Optional[str]:
     # The values end at a tab or at two blanks, where the second column of the header begins.
-    found = re.search(rf"\b{pattern}\s*:[ \t]*(\S+)", text)
+    found = re.search(rf"\b{pattern}[ \t]*:[ \t]*(\S+)", text)
     return found.group(1) if found else None
 
 
@@ -368,6 +379,7 @@ def parse(text: str) -> Report:
     units: t.List[str] = []
     columns: t.Tuple[str, ...] = ()
     unit: t.Optional[str] = None
+    text = _cut(text)
     for line in text.splitlines():
         if "#bytes" in line:
             columns, unit = _columns(line)
@@ -513,7 +525,7 @@ _CAUSES: t.Tuple[t.Tuple[str, str, str], ...] = (
         "take an index that /sys/class/infiniband/<device>/ports/<port>/gids lists with an address",
     ),
     (
-        r"(?P<what>\S.*?) mismatch: local=(?P<local>\S+), remote=(?P<remote>\S+)",
+        r"(?m:^)[^\S\n]*(?P<what>\S.*?) mismatch: local=(?P<local>\S+), remote=(?P<remote>\S+)",
         "the two sides were started with different options: {what} is {local} here and {remote} there",
         "start both sides with the same options, and with the same version of perftest",
     ),
@@ -629,6 +641,7 @@ _COMPILED = tuple((re.compile(pattern), cause, remedy) for pattern, cause, remed
 
 def explain(client: str, server: str = "", status: t.Optional[int] = None) -> Problem:
     """Why a test gave no numbers: the most telling line of both outputs. status: the client's exit status (negative: signal)."""
+    client, server = _cut(client), _cut(server)
     for pattern, cause, remedy in _COMPILED:
         for side, text in (("client", client), ("server", server)):
             found = pattern.search(text)

@@ -8,7 +8,10 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import os
 import re
+import subprocess
+import sys
 import typing as t
 from pathlib import Path
 
@@ -17,6 +20,7 @@ from ansible.errors import AnsibleFilterError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.plugins.filter.rdma_evidence import rdma_evidence
 from ansible_collections.fabric.rdma.plugins.filter.rdma_pairs import rdma_pairs
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
@@ -28,6 +32,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._verify.pairs import (
     schedule,
     settings_from,
 )
+from ansible_collections.fabric.rdma.tests.unit.machines import ROOT
 
 RECORDED = Path(__file__).parent / "perftest"
 DEFAULT_PREFIX = "fe80:0000:0000:0000"
@@ -493,6 +498,48 @@ FIGURES = [("bandwidth-gbits-two-qps-client", number) for number in range(5)] + 
 ]
 # 0 is an answer there: no peak was measured; always the same latency
 ZERO_IS_SAID = {("bandwidth-gbits-two-qps-client", 2), ("latency-client", 6)}
+
+
+# What a node may send instead of an output: some MB of what makes expressions look again and again.
+HOSTILE = {
+    "lines": "'\\n' * size",
+    "blanks": "' ' * size",
+    "letters": "'a' * size",
+    "header": "'#bytes ' + 'a' * size",
+    "brackets": "'#bytes ' + 'a[' * (size // 2)",
+    "headers": "('#bytes ' + 'a' * 300 + '\\n') * (size // 308)",
+    "figures": "'1 ' * (size // 2) + 'x'",
+    "words": "'perftest version ' * (size // 17)",
+    "device": "'Device' + ' ' * size",
+    "titles": "'RDMA_Write BW ' + 'a ' * (size // 2)",
+    "numbers": "'1' * size + ' 2' * 3",
+}
+JUDGE = """
+import sys
+from {module} import judged
+size = 1 << 20
+output = eval(sys.argv[1])
+for test in ("ib_write_bw", "ib_write_lat"):
+    end = {{"host": "a", "device": "x", "port": 1, "gid_index": 1, "address": "192.0.2.1"}}
+    planned = {{"test": test, "client": end, "server": end, "message_bytes": 2, "iterations": 5, "qps": 1}}
+    planned.update(floor={{"min_gbps": 1.0, "max_us": 1.0}}, floor_reason="")
+    for status, late in ((0, False), (1, False), (137, True)):
+        result = {{"output": output, "status": status, "timed_out": late, "timeout": 5}}
+        found = judged(planned, result, result)
+        assert found["verdict"] == "error", found
+        assert len(str(found)) < 10000
+    problem = {{"cause": output, "remedy": output}}
+    assert len(str(judged(planned, {{"problem": problem, "address": output}}, {{}}))) < 20000
+"""
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_what_a_node_sends_stops_nobody(kind: str) -> None:
+    """Looked at from each of its characters, 1 MiB takes hours; seconds are enough."""
+    code = JUDGE.format(module=Settings.__module__)
+    command = [sys.executable, "-c", code, HOSTILE[kind]]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / ".collections")}
+    assert subprocess.run(command, env=environment, check=False, timeout=limit(20)).returncode == 0
 
 
 def with_figure(name: str, number: int, value: str) -> str:
