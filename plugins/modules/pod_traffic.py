@@ -149,15 +149,28 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import
     TRAFFIC_LABEL,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import Wish, checked, in_words, not_done
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods_run import Api, measure_rounds, remove_leftovers
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods_run import (
+    Api,
+    clear,
+    measure_rounds,
+    remove_leftovers,
+)
 
 Json = t.Dict[str, t.Any]
 
 
+SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+
+
 def interrupted(number: int, _frame: t.Any) -> None:
-    # once: what is done for it is not interrupted again
-    signal.signal(number, signal.SIG_IGN)
-    raise KeyboardInterrupt(f"ended by signal {number}; its Pods are removed")
+    # once: what is done for it is not interrupted again, by none of them
+    for each in SIGNALS:
+        signal.signal(each, signal.SIG_IGN)
+    raise KeyboardInterrupt(f"ended by signal {number}")
+
+
+def left(api: Api) -> str:
+    return f"Pods of this run may be left, the next one removes them: {api.left}" if api.left else ""
 
 
 def measure(module: AnsibleModule, wish: Wish, owner: t.Dict[str, str], rounds: t.List[t.List[Json]]) -> Json:
@@ -170,9 +183,14 @@ def measure(module: AnsibleModule, wish: Wish, owner: t.Dict[str, str], rounds: 
         removed = remove_leftovers(api)
     except FabricError as exc:
         return {"changed": False, "removed": [], "results": not_done(rounds, wish, str(exc))}
-    results = measure_rounds(api, wish, rounds)
+    try:
+        results = measure_rounds(api, wish, rounds)
+    except KeyboardInterrupt as exc:
+        # once more: it may have come while they were removed
+        clear(api)
+        raise KeyboardInterrupt(f"{exc}; {left(api) or 'its Pods are removed'}") from exc
     if api.left:
-        module.warn(f"Pods of this run may be left, the next one removes them: {api.left}")
+        module.warn(left(api))
     return {"changed": bool(removed), "removed": removed, "results": results}
 
 
@@ -202,7 +220,7 @@ def main() -> None:
         module.fail_json(msg=str(exc))
     if module.check_mode:
         module.exit_json(changed=False, msg=in_words(rounds), image=wish.image, removed=[], results=[])
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+    for number in SIGNALS:
         signal.signal(number, interrupted)
     try:
         outcome = measure(module, wish, owner, rounds)

@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import CONTAINER
 
 Json = dict[str, t.Any]
 
@@ -70,6 +71,7 @@ class PodCluster:
     def text(self, path: str, doing: str, **query: str) -> str:
         self._insist("GET", path, doing)
         assert query["limitBytes"].isdigit()
+        assert query["container"] == CONTAINER
         pod = self.pods.get(path.split("/")[-2])
         if pod is None:
             raise Refused(f"cannot {doing}: not found", 404)
@@ -98,14 +100,18 @@ class PodCluster:
         return True
 
 
+def _ours(**state: Json) -> Json:
+    return {"name": CONTAINER, "state": state}
+
+
 def running(ip: str = "10.0.0.9") -> Json:
-    return {"phase": "Running", "podIP": ip, "containerStatuses": [{"state": {"running": {"startedAt": "x"}}}]}
+    return {"phase": "Running", "podIP": ip, "containerStatuses": [_ours(running={"startedAt": "x"})]}
 
 
 def ended(code: int = 0) -> Json:
     reason = "Error" if code else "Completed"
-    state = {"terminated": {"exitCode": code, "reason": reason}}
-    return {"phase": "Failed" if code else "Succeeded", "containerStatuses": [{"state": state}]}
+    state = _ours(terminated={"exitCode": code, "reason": reason})
+    return {"phase": "Failed" if code else "Succeeded", "containerStatuses": [state]}
 
 
 def side_of(pod: Json) -> str:

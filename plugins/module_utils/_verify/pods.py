@@ -4,7 +4,7 @@
 """Pods that measure: what they look like, how they are doing, what they print. Private. Pure.
 
 A pair of nodes gets two Pods that ask for the resource of their group, as a workload does. Each prints what it was given (user,
-limit of locked memory, device files), then the server's runs one perftest after the other, and the client's connects to each.
+limit of locked memory, device files). Then the server's runs all its perftests at once, and the client's connects to one after the other.
 Values reach the script in a container as its arguments, never as a part of it.
 """
 
@@ -16,9 +16,15 @@ from dataclasses import dataclass
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.text import printable
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import Side, command_line, measured
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import (
+    MOST_OUTPUT,
+    Side,
+    command_line,
+    measured,
+)
 
 __all__ = [
+    "CONTAINER",
     "SCRIPT",
     "SIDES",
     "START_SECONDS",
@@ -35,6 +41,7 @@ __all__ = [
     "result_of",
     "senseless",
     "stage_of",
+    "succeeded",
     "words_of",
 ]
 
@@ -43,8 +50,8 @@ Json = t.Dict[str, t.Any]
 # At the beginning of a line that the script prints about itself.
 _MARK = "@fabric.rdma"
 SIDES: t.Tuple[Side, ...] = ("client", "server")
-# More of an output says nothing (perftest_run.py).
-_MAX_OUTPUT = 64 * 1024
+# Of the one container that is ours. Others come into a Pod by way of admission.
+CONTAINER = "perftest"
 _MAX_FILES = 1000
 # Seconds beside the time limit: for an image to come to a node, and between two tests.
 START_SECONDS = 180
@@ -53,7 +60,8 @@ _BETWEEN = 30
 _KILLED, _NOT_FOUND = 137, 127
 
 # POSIX sh with perftest, id, sleep and date. $1: server or client; $2: seconds for a test; each further one: a command line, words
-# parted by blanks. An unquoted variable is parted there, and nothing else in it has a meaning (set -f).
+# parted by blanks. An unquoted variable is parted there, and nothing else in it has a meaning (set -f). What a program prints is told
+# line by line, each behind a mark of ours: it can say nothing in our name, and two programs can print at the same time.
 SCRIPT = r"""
 role=$1 limit=$2
 shift 2
@@ -69,26 +77,39 @@ export LC_ALL
 # a pipe gets what perftest prints when it ends; what was killed has printed nothing then
 before=
 if command -v stdbuf >/dev/null 2>&1; then before='stdbuf -oL'; fi
+# what is left of a timer must hold no pipe open
 bounded() {
-  "$@" 2>&1 &
+  "$@" 2>&1 3>&- 4>&- &
   child=$!
-  { sleep "$limit"; kill -9 "$child"; } >/dev/null 2>&1 &
+  { sleep "$limit"; kill -9 "$child"; } >/dev/null 2>&1 3>&- 4>&- &
   timer=$!
   wait "$child"
   status=$?
   kill "$timer" >/dev/null 2>&1
   return "$status"
 }
-number=0 failed=0
+told() {
+  while IFS= read -r line || [ -n "$line" ]; do
+    say out "$1" "$line"
+  done
+}
+serve() {
+  { status=$({ { bounded $before $2; printf %s "$?" >&3; } | told "$1" >&4; } 3>&1); } 4>&1
+  say end "$1" "$status"
+  [ "$status" -eq 0 ]
+}
+number=0 failed=0 servers=
 for words in "$@"; do
   say begin "$number"
+  if [ "$role" = server ]; then
+    # All at once, each on a port of its own: one to which no client comes, since that has failed before, keeps no other waiting.
+    serve "$number" "$words" &
+    servers="$servers $!"
+    number=$((number + 1))
+    continue
+  fi
   late=$(($(date +%s) + limit))
   while :; do
-    if [ "$role" = server ]; then
-      bounded $before $words
-      status=$?
-      break
-    fi
     output=$(bounded $before $words)
     status=$?
     # the server may not have come to this test yet
@@ -99,11 +120,13 @@ for words in "$@"; do
     esac
     sleep 1
   done
-  [ "$role" = server ] || printf '%s\n' "$output"
-  printf '\n'
+  printf '%s\n' "$output" | told "$number"
   say end "$number" "$status"
   [ "$status" -eq 0 ] || failed=1
   number=$((number + 1))
+done
+for server in $servers; do
+  wait "$server" || failed=1
 done
 exit "$failed"
 """
@@ -204,7 +227,7 @@ def in_words(rounds: t.Sequence[t.Sequence[Json]]) -> str:
 
 def words_of(tests: t.Sequence[Json], side: str, wish: Wish, first_port: int, address: str = "") -> t.List[str]:
     """The arguments of the script: a port for each test; address: of the server's Pod, where a test names none."""
-    limit = wish.timeout if side == "client" else _of_server(wish)
+    limit = wish.timeout if side == "client" else _of_server(wish, len(tests))
     lines = []
     for number, test in enumerate(tests):
         # in a network of its own, a Pod is not reached by the address of its node
@@ -213,9 +236,9 @@ def words_of(tests: t.Sequence[Json], side: str, wish: Wish, first_port: int, ad
     return [side, str(limit), *lines]
 
 
-def _of_server(wish: Wish) -> int:
-    # a client may take its time to start, to connect, and again for the test
-    return START_SECONDS + 2 * wish.timeout
+def _of_server(wish: Wish, tests: int) -> int:
+    # its client may take its time to start, and for all tests before
+    return START_SECONDS + budget(wish, tests)
 
 
 def budget(wish: Wish, tests: int) -> int:
@@ -231,7 +254,7 @@ def pod_body(wish: Wish, name: str, node: str, resources: t.Sequence[str], words
     """A Pod on a node, by way of the scheduler, that asks for one of each resource and for no privilege; words: of words_of()."""
     tests = len(words) - 2
     container = {
-        "name": "perftest",
+        "name": CONTAINER,
         "image": wish.image,
         "imagePullPolicy": "IfNotPresent",
         "command": ["sh", "-c", SCRIPT, "fabric-rdma", *words],
@@ -257,7 +280,7 @@ def pod_body(wish: Wish, name: str, node: str, resources: t.Sequence[str], words
             "tolerations": [{"operator": "Exists"}],
             "terminationGracePeriodSeconds": 0,
             # its kubelet ends it when nobody is left to do so
-            "activeDeadlineSeconds": START_SECONDS + tests * (_of_server(wish) + _BETWEEN),
+            "activeDeadlineSeconds": START_SECONDS + _of_server(wish, tests) + _BETWEEN,
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
             "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
@@ -283,9 +306,10 @@ def _maps(value: t.Any) -> t.List[Json]:
 
 
 def _container(pod: t.Mapping[str, t.Any], state: str) -> Json:
-    """What the status of the one container says of a state (waiting, running, terminated), {} when it is not in it."""
+    """What the status of our container says of a state (waiting, running, terminated), {} when it is not in it."""
     for status in _maps((pod.get("status") or {}).get("containerStatuses")):
-        return dict((status.get("state") or {}).get(state) or {})
+        if status.get("name") == CONTAINER:
+            return dict((status.get("state") or {}).get(state) or {})
     return {}
 
 
@@ -307,6 +331,12 @@ def stage_of(pod: t.Mapping[str, t.Any]) -> str:
     if _container(pod, "waiting").get("reason") in _STUCK:
         return "stuck"
     return "pending" if _unscheduled(pod) is None else "unschedulable"
+
+
+def succeeded(pod: t.Mapping[str, t.Any]) -> bool:
+    """Whether a Pod that has ended has done all that it was to do. Another container of it may run on."""
+    phase = (pod.get("status") or {}).get("phase")
+    return phase == "Succeeded" or _container(pod, "terminated").get("exitCode") == 0
 
 
 def problem_of(pod: t.Mapping[str, t.Any], wish: Wish, name: str, node: str, late: str = "") -> Json:
@@ -352,31 +382,33 @@ def limit_of(word: str) -> t.Optional[str]:
 def parse_log(text: str) -> Json:
     """{user, memlock: {soft, hard}, files, runs: {number: {status, output}}} of what the script printed. None: it was not.
 
-    memlock is as ulimit prints it: unlimited, or KiB. A run without an end has status None.
+    memlock is as ulimit prints it: unlimited, or KiB. A run without an end has status None. What the script was given it tells before
+    the first test.
     """
     found: Json = {"user": None, "memlock": {"soft": None, "hard": None}, "files": [], "runs": {}}
-    output: t.Optional[t.List[str]] = None
+    runs: t.Dict[int, Json] = found["runs"]
     for line in text.split("\n"):
         if not line.startswith(_MARK + " "):
-            if output is not None:
-                output.append(line)
             continue
-        what, *words = line[len(_MARK) + 1 :].split()[:3] or [""]
+        what, *words = line[len(_MARK) + 1 :].split(" ", 2)
         number = int(words[0]) if words and re.fullmatch(r"\d{1,9}", words[0]) else None
-        if what == "user" and number is not None:
+        if what == "out" and number in runs:
+            runs[number]["output"].append(words[1] if len(words) == 2 else "")
+        elif what == "begin" and number is not None:
+            runs.setdefault(number, {"status": None, "output": []})
+        elif what == "end" and number in runs and len(words) == 2:
+            status = int(words[1]) if re.fullmatch(r"\d{1,3}", words[1]) else None
+            runs[number]["status"] = status
+        elif runs:
+            continue
+        elif what == "user" and number is not None:
             found["user"] = number
         elif what == "memlock" and len(words) == 2:
             found["memlock"] = {"soft": limit_of(words[0]), "hard": limit_of(words[1])}
         elif what == "file" and words and re.fullmatch(r"[\w.-]{1,64}", words[0]) and len(found["files"]) < _MAX_FILES:
             found["files"].append(words[0])
-        elif what == "begin" and number is not None:
-            output = []
-            found["runs"][number] = {"status": None, "output": output}
-        elif what == "end" and number in found["runs"] and len(words) == 2:
-            found["runs"][number]["status"] = int(words[1]) if re.fullmatch(r"\d{1,3}", words[1]) else None
-            output = None
-    for run in found["runs"].values():
-        run["output"] = "\n".join(run["output"])[:_MAX_OUTPUT]
+    for run in runs.values():
+        run["output"] = "\n".join(run["output"])[:MOST_OUTPUT]
     found["files"].sort()
     return found
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import (
+    CONTAINER,
     SIDES,
     START_SECONDS,
     Wish,
@@ -24,10 +25,11 @@ from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import (
     result_of,
     senseless,
     stage_of,
+    succeeded,
     words_of,
 )
 
-__all__ = ["Api", "measure_rounds", "remove_leftovers"]
+__all__ = ["Api", "clear", "measure_rounds", "remove_leftovers"]
 
 Json = t.Dict[str, t.Any]
 
@@ -84,9 +86,8 @@ class Api:
         self._client.request("POST", self._path, f"make Pod {self.namespace}/{name}", body=body)
 
     def log(self, name: str) -> str:
-        return self._client.text(
-            f"{self._path}/{name}/log", f"read the log of Pod {self.namespace}/{name}", limitBytes=str(_MOST_BYTES)
-        )
+        doing = f"read the log of Pod {self.namespace}/{name}"
+        return self._client.text(f"{self._path}/{name}/log", doing, container=CONTAINER, limitBytes=str(_MOST_BYTES))
 
     def delete(self, pod: Json) -> None:
         """Exactly this Pod; one that is gone is fine."""
@@ -123,6 +124,19 @@ def _delete_all(api: Api, find: t.Callable[[], t.Dict[str, Json]]) -> t.List[str
 def remove_leftovers(api: Api) -> t.List[str]:
     """Removes Pods of earlier runs that were killed; their names."""
     return _delete_all(api, api.of_others)
+
+
+def clear(api: Api) -> None:
+    """Removes the Pods of this run. What may be left is in api.left then: the next run finds it, and its kubelets end it."""
+    for number in range(_PATIENCE):
+        try:
+            _delete_all(api, api.of_this_run)
+            api.left = ""
+            return
+        except FabricError as exc:
+            if number + 1 == _PATIENCE:
+                api.left = str(exc)
+            time.sleep(_POLL_SECONDS)
 
 
 @dataclass
@@ -167,19 +181,8 @@ class _Round:
                     if pair.stage != "done":
                         self._step(pair, pods)
         finally:
-            self._clear()
+            clear(self._api)
         return [pair.answer for pair in self._pairs]
-
-    def _clear(self) -> None:
-        for number in range(_PATIENCE):
-            try:
-                _delete_all(self._api, self._api.of_this_run)
-                return
-            except FabricError as exc:
-                # the next run finds what is left, and its kubelets end it
-                if number + 1 == _PATIENCE:
-                    self._api.left = str(exc)
-                time.sleep(_POLL_SECONDS)
 
     def _give_up(self, exc: FabricError) -> None:
         for pair in self._pairs:
@@ -247,7 +250,7 @@ class _Round:
         if side == "server":
             # before anybody has connected
             self._finish(pair, problem_of(pod, self._wish, pod["metadata"]["name"], pair.nodes[side]), side)
-        elif (pod.get("status") or {}).get("phase") == "Succeeded":
+        elif succeeded(pod):
             self._finish(pair, None, "")
         else:
             pair.stage, pair.since = "ending", time.monotonic()

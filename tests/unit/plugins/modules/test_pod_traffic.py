@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import typing as t
 from pathlib import Path
@@ -137,8 +138,50 @@ def test_no_pod_is_left_after_a_signal(number: signal.Signals, tmp_path: Path) -
         process.send_signal(number)
         result = json.loads(process.communicate(timeout=limit(60))[0])
         assert result["failed"] is True
-        assert f"ended by signal {int(number)}" in result["msg"]
+        assert result["msg"] == f"ended by signal {int(number)}; its Pods are removed"
         assert not cluster.pods
+
+
+@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGHUP])
+def test_no_pod_is_left_after_a_signal_while_they_are_removed(second: signal.Signals, tmp_path: Path) -> None:
+    """As when a user presses Ctrl-C, and Ansible ends what runs then."""
+    deleting = threading.Event()
+
+    def slow(method: str, _path: str) -> int:
+        if method == "DELETE":
+            deleting.set()
+            time.sleep(1)
+        return 0
+
+    with Served(lambda _pod, _looks: running(), lambda _pod: "", slow) as cluster:
+        arguments = {"rounds": [[a_pair()]], "image": "i", "kubeconfig": cluster.kubeconfig(tmp_path)}
+        process = started(arguments)
+        end = time.monotonic() + limit(60)
+        while len(cluster.pods) < 2 and time.monotonic() < end:
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        assert deleting.wait(limit(60))
+        process.send_signal(second)
+        result = json.loads(process.communicate(timeout=limit(60))[0])
+        assert result["msg"] == "ended by signal 2; its Pods are removed"
+        assert not cluster.pods
+
+
+def test_pods_that_may_be_left_after_a_signal_are_told(tmp_path: Path) -> None:
+    refuse = {"DELETE": 403}
+    with Served(
+        lambda _pod, _looks: running(), lambda _pod: "", lambda method, _path: refuse.get(method, 0)
+    ) as cluster:
+        arguments = {"rounds": [[a_pair()]], "image": "i", "kubeconfig": cluster.kubeconfig(tmp_path)}
+        process = started(arguments)
+        end = time.monotonic() + limit(60)
+        while len(cluster.pods) < 2 and time.monotonic() < end:
+            time.sleep(0.1)
+        process.send_signal(signal.SIGTERM)
+        result = json.loads(process.communicate(timeout=limit(60))[0])
+        assert result["msg"].startswith("ended by signal 15; Pods of this run may be left, the next one removes them: ")
+        assert "refused" in result["msg"]
+        assert "are removed" not in result["msg"]
 
 
 def test_the_examples_measure(tmp_path: Path) -> None:

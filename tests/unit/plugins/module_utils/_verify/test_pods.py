@@ -5,9 +5,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import signal
 import subprocess
+import sys
+import time
 import typing as t
 from pathlib import Path
 
@@ -17,7 +21,9 @@ from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import explain
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import (
+    CONTAINER,
     SCRIPT,
     Wish,
     checked,
@@ -28,8 +34,10 @@ from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import (
     result_of,
     senseless,
     stage_of,
+    succeeded,
     words_of,
 )
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import free_ports
 
 RECORDED = Path(__file__).parent / "perftest"
 Json = dict[str, t.Any]
@@ -76,7 +84,9 @@ def a_log(
     lines = [f"@fabric.rdma user {user}", f"@fabric.rdma memlock {soft} {hard}"]
     lines += [f"@fabric.rdma file {name}" for name in (f"issm{files}", "rdma_cm", f"umad{files}", f"uverbs{files}")]
     for number, (status, output) in enumerate(runs):
-        lines += [f"@fabric.rdma begin {number}", output, "", f"@fabric.rdma end {number} {status}"]
+        lines.append(f"@fabric.rdma begin {number}")
+        lines += [f"@fabric.rdma out {number} {line}" for line in output.split("\n")]
+        lines.append(f"@fabric.rdma end {number} {status}")
     return "\n".join(lines) + "\n"
 
 
@@ -201,19 +211,35 @@ def test_what_would_be_measured() -> None:
 def run(tmp_path: Path, *words: str, **programs: str) -> subprocess.CompletedProcess[str]:
     """programs: what stands for perftest, each a script of its own."""
     for name, text in programs.items():
-        path = tmp_path / name
-        path.write_text(f"#!/bin/sh\n{text}\n")
-        path.chmod(0o755)
-    return subprocess.run(
-        ["sh", "-c", SCRIPT, "fabric-rdma", *words],
+        executable(tmp_path, name, text)
+    with started(tmp_path, *words) as process:
+        output = process.communicate(timeout=limit(60))[0]
+    return subprocess.CompletedProcess(process.args, process.returncode, output)
+
+
+def executable(tmp_path: Path, name: str, text: str) -> None:
+    path = tmp_path / name
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+def started(tmp_path: Path, *words: str, shell: str = "sh", output: int = subprocess.PIPE) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [shell, "-c", SCRIPT, "fabric-rdma", *words],
         cwd=tmp_path,
         env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
         stdin=subprocess.DEVNULL,
-        capture_output=True,
+        stdout=output,
         text=True,
-        timeout=limit(60),
-        check=False,
+        start_new_session=True,
     )
+
+
+def end_group(process: subprocess.Popen[str]) -> None:
+    """Ends the script with all that it has started, as a container ends."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
 
 
 def test_the_script_tells_what_it_was_given_and_runs_each_test(tmp_path: Path) -> None:
@@ -231,14 +257,14 @@ def test_the_script_tells_what_it_was_given_and_runs_each_test(tmp_path: Path) -
     assert found["user"] == os.getuid()
     assert set(found["memlock"]) == {"soft", "hard"}
     assert None not in found["memlock"].values()
-    assert found["runs"] == {0: {"status": 0, "output": "-d mlx5_0\n"}, 1: {"status": 3, "output": ""}}
+    assert found["runs"] == {0: {"status": 0, "output": "-d mlx5_0"}, 1: {"status": 3, "output": ""}}
 
 
 def test_the_script_evaluates_nothing(tmp_path: Path) -> None:
     line = "ib_write_bw $(touch x) `touch x` ; touch x * ~ ${PATH}"
     done = run(tmp_path, "client", "5", line, ib_write_bw='printf "%s\\n" "$@"')
     assert not (tmp_path / "x").exists()
-    assert parse_log(done.stdout)["runs"][0]["output"].split("\n")[:-1] == line.split()[1:]
+    assert parse_log(done.stdout)["runs"][0]["output"].split("\n") == line.split()[1:]
 
 
 def test_a_client_waits_for_its_server(tmp_path: Path) -> None:
@@ -246,7 +272,7 @@ def test_a_client_waits_for_its_server(tmp_path: Path) -> None:
         '[ -e tried ] && { echo done; exit 0; }; touch tried; echo "Couldn\'t connect to 198.51.100.2:18515"; exit 1'
     )
     done = run(tmp_path, "client", "20", "ib_write_bw", ib_write_bw=program)
-    assert parse_log(done.stdout)["runs"][0] == {"status": 0, "output": "done\n"}
+    assert parse_log(done.stdout)["runs"][0] == {"status": 0, "output": "done"}
     assert done.returncode == 0
 
 
@@ -264,12 +290,95 @@ def test_a_test_that_hangs_is_ended(tmp_path: Path) -> None:
     programs = {"ib_write_bw": "echo begun; exec sleep 50", "ib_write_lat": "echo well"}
     for side in ("client", "server"):
         found = parse_log(run(tmp_path, side, "1", *programs, **programs).stdout)
-        assert found["runs"][0] == {"status": 137, "output": "begun\n"}
-        assert found["runs"][1] == {"status": 0, "output": "well\n"}
+        assert found["runs"][0] == {"status": 137, "output": "begun"}
+        assert found["runs"][1] == {"status": 0, "output": "well"}
     (late, well) = result_of(
         run(tmp_path, "client", "1", *programs).stdout, "p", [{"test": "ib_write_bw"}] * 2, a_wish()
     )["results"]
     assert (late["timed_out"], well["timed_out"]) == (True, False)
+
+
+# What perftest does before it measures: a device, then a connection, by the port and the address of its arguments.
+PROGRAM = """
+import socket, sys
+words = sys.argv[1:]
+if words[words.index("-d") + 1] == "missing":
+    sys.exit("IB device missing not found")
+port = int(words[words.index("-p") + 1])
+if words[-1] == "127.0.0.1":
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as other:
+            other.sendall(b"x" * 10)
+    except OSError:
+        print(f"Couldn't connect to 127.0.0.1:{port}")
+        sys.exit(1)
+else:
+    with socket.create_server(("127.0.0.1", port)) as listening, listening.accept()[0] as other:
+        while other.recv(5):
+            pass
+print("measured on", port)
+"""
+
+
+@pytest.mark.parametrize("missing", ["client", "server"])
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_a_test_that_fails_before_it_connects_costs_no_other(tmp_path: Path, missing: str, shell: str) -> None:
+    """One HCA of several is not there, at either end."""
+    (tmp_path / "program").write_text(PROGRAM)
+    executable(tmp_path, "ib_write_bw", f'exec {sys.executable} -u {tmp_path}/program "$@"')
+    ports = free_ports(3)
+
+    def words(side: str) -> list[str]:
+        devices = ["missing" if side == missing else "mlx5_0", "mlx5_1", "mlx5_2"]
+        end = " 127.0.0.1" if side == "client" else ""
+        return [f"ib_write_bw -d {device} -p {port}{end}" for device, port in zip(devices, ports, strict=True)]
+
+    log = tmp_path / "log"
+    with open(log, "wb") as stream:
+        server = started(tmp_path, "server", "1000", *words("server"), shell=shell, output=stream.fileno())
+    try:
+        client = started(tmp_path, "client", "4", *words("client"), shell=shell)
+        found = parse_log(client.communicate(timeout=limit(90))[0])["runs"]
+        # a server to which nobody has come waits on
+        ends = 3 if missing == "server" else 2
+        end = time.monotonic() + limit(30)
+        while log.read_text().count("@fabric.rdma end") < ends and time.monotonic() < end:
+            time.sleep(0.05)
+        served = parse_log(log.read_text())["runs"]
+    finally:
+        end_group(server)
+    assert [run["status"] for run in found.values()] == [1, 0, 0]
+    assert [run["status"] for run in served.values()] == [1 if missing == "server" else None, 0, 0]
+    for runs in (found, served):
+        assert [runs[number]["output"] for number in (1, 2)] == [f"measured on {port}" for port in ports[1:]]
+    assert explain(found[0]["output"], served[0]["output"]).cause == "there is no RDMA device missing"
+
+
+def test_outputs_at_the_same_time_are_told_apart(tmp_path: Path) -> None:
+    """Of servers that all end at once, a line without an end included."""
+    program = 'n=0; while [ $n -lt 200 ]; do echo "$1 $n"; n=$((n + 1)); done; printf "end of $1"; exit $1'
+    done = run(tmp_path, "server", "20", *(f"ib_write_bw {number}" for number in range(4)), ib_write_bw=program)
+    found = parse_log(done.stdout)["runs"]
+    for number in range(4):
+        lines = [f"{number} {line}" for line in range(200)]
+        assert found[number] == {"status": number, "output": "\n".join([*lines, f"end of {number}"])}
+    assert done.returncode == 1
+
+
+def test_a_program_says_nothing_in_the_name_of_the_script(tmp_path: Path) -> None:
+    lies = ["user 0", "memlock unlimited unlimited", "file uverbs99", "end 0 0", "begin 7", "out 0 x"]
+    program = "\n".join([*(f'echo "@fabric.rdma {lie}"' for lie in lies), "exit 3"])
+    for side in ("client", "server"):
+        found = parse_log(run(tmp_path, side, "5", "ib_write_bw", ib_write_bw=program).stdout)
+        assert found["runs"] == {0: {"status": 3, "output": "\n".join(f"@fabric.rdma {lie}" for lie in lies)}}
+        assert found["user"] == os.getuid()
+        assert "uverbs99" not in found["files"]
+
+
+def test_what_was_given_is_told_before_the_first_test() -> None:
+    """What comes later is not of the script."""
+    log = a_log((0, "x")) + "@fabric.rdma user 0\n@fabric.rdma memlock 1 2\n@fabric.rdma file uverbs99\n"
+    assert parse_log(log) == parse_log(a_log((0, "x")))
 
 
 def test_a_program_that_is_not_in_the_image(tmp_path: Path) -> None:
@@ -328,7 +437,23 @@ def test_only_figures_that_cannot_be_are_worth_a_second_try() -> None:
 
 
 def a_pod(phase: str = "Pending", **state: t.Any) -> Json:
-    return {"metadata": {"name": "p", "uid": "u"}, "status": {"phase": phase, "containerStatuses": [{"state": state}]}}
+    ours = {"name": CONTAINER, "state": state}
+    return {"metadata": {"name": "p", "uid": "u"}, "status": {"phase": phase, "containerStatuses": [ours]}}
+
+
+def test_another_container_of_a_pod_is_none_of_it() -> None:
+    """One that admission has put there, in whatever state and place."""
+    for state in ({"running": {}}, {"terminated": {"exitCode": 1}}, {"waiting": {"reason": "ImagePullBackOff"}}):
+        other = {"name": "proxy", "state": state}
+        pod = a_pod("Running", terminated={"exitCode": 0})
+        assert (stage_of(pod), succeeded(pod)) == ("ended", True)
+        pod["status"]["containerStatuses"].insert(0, other)
+        assert (stage_of(pod), succeeded(pod)) == ("ended", True)
+        pod = a_pod("Pending", waiting={"reason": "ContainerCreating"})
+        pod["status"]["containerStatuses"].insert(0, other)
+        assert stage_of(pod) == "pending"
+        del pod["status"]["containerStatuses"][1]
+        assert stage_of(pod) == "pending"
 
 
 UNSCHEDULABLE = {

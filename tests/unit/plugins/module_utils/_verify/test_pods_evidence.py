@@ -175,7 +175,7 @@ def test_memory_that_cannot_be_locked_explains_what_was_not_measured(lab: Json) 
 @pytest.mark.parametrize("extra", ["@fabric.rdma file uverbs7\n", None], ids=["more", "none"])
 def test_other_files_than_planned_fail_a_pair(lab: Json, extra: str | None) -> None:
     log = a_log(*BOTH)
-    log = log + extra if extra else "".join(line for line in log.splitlines(True) if " file " not in line)
+    log = extra + log if extra else "".join(line for line in log.splitlines(True) if " file " not in line)
     entry = judged(lab, answer(lab, log, a_log()))["groups"]["g"]["tests"][0]
     assert entry["verdict"] == "fail"
     assert "a Pod on lab1 has the files " in entry["message"]

@@ -11,7 +11,12 @@ import pytest
 
 from ansible_collections.fabric.rdma.plugins.module_utils._verify import pods_run
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import checked
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods_run import Api, measure_rounds, remove_leftovers
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods_run import (
+    Api,
+    clear,
+    measure_rounds,
+    remove_leftovers,
+)
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.test_pods import (
     UNSCHEDULABLE,
     a_log,
@@ -69,6 +74,18 @@ def test_a_pair() -> None:
     assert [result["status"] for result in answer["client"]["results"]] == [0, 0]
     assert answer["server"]["files"] == ["issm0", "rdma_cm", "umad0", "uverbs0"]
     assert not cluster.pods
+
+
+def test_a_pod_that_another_container_keeps_running_has_ended() -> None:
+    proxy = {"name": "proxy", "state": {"running": {"startedAt": "x"}}}
+
+    def status(pod: Json, looks: int) -> Json:
+        found = healthy(pod, looks)
+        return {**found, "phase": "Running", "containerStatuses": [proxy, *found.get("containerStatuses", [])]}
+
+    ((answer,),) = measured(PodCluster(status, good), a_pair())
+    assert causes(answer) == ["", ""]
+    assert answer["client"]["problem"] is None
 
 
 def test_the_client_comes_when_the_server_runs() -> None:
@@ -230,6 +247,17 @@ def test_pods_that_cannot_be_removed_are_told() -> None:
 def test_ports_beyond_the_last_one_are_an_error_of_the_pair() -> None:
     ((answer,),) = measured(PodCluster(healthy, good), a_pair(), first_port=65535)
     assert causes(answer) == ["tcp_port is 65536; allowed is 1 to 65535"] * 2
+
+
+def test_pods_that_go_at_last_are_not_told_as_left() -> None:
+    refused = [403]
+    cluster = PodCluster(healthy, good, lambda method, _path: refused[0] if method == "DELETE" else 0)
+    api = api_of(cluster)
+    measure_rounds(api, a_wish(labels={**OWNER, RUN: "abc"}), [[checked(a_pair(), {})]])
+    assert api.left
+    refused[0] = 0
+    clear(api)
+    assert (api.left, cluster.pods) == ("", {})
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, ValueError])
