@@ -16,6 +16,7 @@ from ansible.utils.display import Display
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.lab import Lab
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import free_mib
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.nodes import plan_nodes
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.state import LabResult, LabSpec
 
@@ -52,7 +53,8 @@ class ActionModule(ActionBase):
         except FabricError as exc:
             raise AnsibleActionFail(str(exc)) from exc
         except OSError as exc:
-            raise AnsibleActionFail(f"the lab in {lab.directory}: {exc}") from exc
+            free = free_mib(lab.directory)
+            raise AnsibleActionFail(f"the lab in {lab.directory} ({free} MiB are free there): {exc}") from exc
         result.update(_report(found))
         return result
 
