@@ -8,12 +8,13 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import OF_A_GROUP
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import group_value
 from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import completed
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import SYSTEMS, wished_systems
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer, ViewError, cluster_view
 
-__all__ = ["site_of", "wished"]
+__all__ = ["kept_groups", "site_of", "wished"]
 
 
 def _wishes_of(
@@ -41,6 +42,14 @@ def _wishes_of(
     return found
 
 
+def _of_all(
+    hostvars: t.Mapping[str, t.Any], groups: t.Mapping[str, t.Sequence[str]], names: t.Sequence[str]
+) -> t.Mapping[str, t.Any]:
+    """rdma_cluster_cidrs, which is the same for all hosts."""
+    hosts = [host for name in names for host in groups.get(name) or ()]
+    return (hostvars[hosts[0]].get("rdma_cluster_cidrs") if hosts else None) or {}
+
+
 def site_of(
     hostvars: t.Mapping[str, t.Any],
     groups: t.Mapping[str, t.Sequence[str]],
@@ -60,8 +69,14 @@ def site_of(
         "registry": str(rollout.get("registry") or "") or None,
         "pull_secrets": [str(name) for name in rollout.get("image_pull_secrets") or []],
         "charts": str(rollout.get("charts") or "") or None,
-        "cidrs": {str(key): [str(each) for each in value] for key, value in (rollout.get("cidrs") or {}).items()},
+        "cidrs": {str(key): [str(each) for each in value] for key, value in _of_all(hostvars, groups, names).items()},
     }
+
+
+def kept_groups(site: Site, groups: t.Iterable[str]) -> t.List[str]:
+    """Groups, as in GROUP_LABEL, of which everything stays as it is: this run has not planned them. groups: all of the inventory."""
+    planned = {name for name, entry in site["plan"]["groups"].items() if entry["planned"]}
+    return sorted({group_value(name) for name in {*groups, *site["plan"]["groups"]} - planned})
 
 
 def wished(

@@ -345,7 +345,9 @@ def test_a_node_names_no_cluster_and_no_pods(
     assert "has facts named containerd_memlock_kubeconfig, containerd_memlock_restart_pods" in said
 
 
-@pytest.mark.parametrize("role_name", ["containerd_memlock", "nvidia_imex", "nvidia_peermem", "ofed", "roce_host", "storage_prereqs"])
+@pytest.mark.parametrize(
+    "role_name", ["containerd_memlock", "nvidia_imex", "nvidia_peermem", "ofed", "roce_host", "storage_prereqs"]
+)
 def test_a_role_does_nothing_for_a_node_that_makes_wishes(role_name: str, user: User, tmp_path: Path) -> None:
     """Also where it gathers no facts, as they are there."""
     facts = {"rdma": INBOX, f"{role_name}_x": 1}

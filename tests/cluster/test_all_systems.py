@@ -1,0 +1,118 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every system of the cluster side by the playbooks, with the real definitions: what comes, that it stays, changes and goes.
+
+Charts are stand-ins of the same name and version, which take any value: what the real ones make of them is theirs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tarfile
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import SYSTEM_LABEL
+
+if t.TYPE_CHECKING:
+    from conftest import Site
+
+pytestmark = pytest.mark.cluster
+
+Json = dict[str, t.Any]
+NADS = "/apis/k8s.cni.cncf.io/v1/network-attachment-definitions"
+# as a kubelet labels its node
+LINUX = {"kubernetes.io/os": "linux"}
+CIDRS = {"pods": ["10.244.0.0/16"], "services": ["10.96.0.0/12"]}
+RAILS = {
+    "name": "fabric",
+    "kind": "macvlan",
+    "rails": True,
+    "ipam": {"type": "whereabouts", "range": "192.168.0.0/16", "per_rail": 24},
+}
+
+
+def chart(directory: Path, name: str, version: str) -> None:
+    """A packed chart that is nothing but a ConfigMap with its values."""
+    source = directory / "source" / name
+    (source / "templates").mkdir(parents=True, exist_ok=True)
+    (source / "Chart.yaml").write_text(yaml.safe_dump({"apiVersion": "v2", "name": name, "version": version}))
+    told = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"told-{name}"}}
+    text = yaml.safe_dump(told) + "data:\n  values: {{ toJson .Values | quote }}\n"
+    (source / "templates" / "told.yaml").write_text(text)
+    with tarfile.open(directory / f"{name}-{version}.tgz", "w:gz") as archive:
+        archive.add(source, arcname=name)
+
+
+def told(site: Site, namespace: str, name: str) -> Json:
+    """The values that a chart was installed with."""
+    found = site.kube.find(f"/api/v1/namespaces/{namespace}/configmaps/told-{name}", "read")
+    assert found is not None
+    return dict(json.loads(found["data"]["values"]))
+
+
+def changes(output: str) -> int:
+    """How many tasks have changed something."""
+    return sum(int(count) for count in re.findall(r"changed=(\d+)", output))
+
+
+def networks(site: Site) -> dict[str, Json]:
+    return {
+        item["metadata"]["name"]: json.loads(item["spec"]["config"])
+        for item in site.kube.list(NADS, "list", labelSelector=SYSTEM_LABEL)
+    }
+
+
+@pytest.fixture
+def rails(site: Site) -> t.Iterator[Site]:
+    """A group with a rail for each GPU, whose Pods get a network on each."""
+    site.groups = {"roce-rails": {**site.groups["roce-rails"], "rdma_networks": [RAILS], "rdma_cluster_cidrs": CIDRS}}
+    site.groups["roce-rails"] |= {"rdma_multus": {"install": True}, "rdma_whereabouts": {"install": True}}
+    site.nodes(LINUX)
+    yield site
+    site.run("uninstall")
+
+
+def test_networks_of_rails_come_change_and_go(rails: Site) -> None:
+    checked = rails.run("rollout", "--check")
+    assert "not rehearsed, since their definitions come with this rollout" in " ".join(checked.split())
+    assert rails.kube.find("/api/v1/namespaces/kube-system/configmaps/fabric-rdma-secondary-network", "read") is None
+
+    rails.run("rollout")
+    first = networks(rails)
+    assert sorted(first) == [f"fabric-rail{number}" for number in range(1, 1 + len(first))]
+    assert len(first) > 1
+    # each on a netdev of its own, with addresses of its own
+    assert len({each["master"] for each in first.values()}) == len(first)
+    assert len({each["ipam"]["range"] for each in first.values()}) == len(first)
+
+    assert changes(rails.run("rollout")) == 0
+
+    rails.groups["roce-rails"]["rdma_networks"] = [{**RAILS, "mtu": 1500}]
+    rails.run("rollout")
+    assert {name: {**each, "mtu": 1500} for name, each in first.items()} == networks(rails)
+
+    rails.run("uninstall", "-e", json.dumps({"rdma_uninstall_groups": ["roce-rails"]}))
+    assert networks(rails) == {}
+    # what all groups share stays until everything goes
+    daemon_sets = "/apis/apps/v1/daemonsets"
+    left = [item["metadata"]["name"] for item in rails.kube.list(daemon_sets, "list", labelSelector=SYSTEM_LABEL)]
+    assert left
+    rails.run("uninstall")
+    assert rails.kube.list(daemon_sets, "list", labelSelector=SYSTEM_LABEL) == []
+    assert "changed=0" in rails.run("uninstall").splitlines()[-2]
+
+
+def test_a_network_that_cannot_be_is_refused_before_anything_is_changed(site: Site) -> None:
+    wrong = {"name": "fabric", "kind": "macvlan", "ipam": {"type": "whereabouts", "range": "10.244.9.0/24"}}
+    site.groups = {"ib-v100": {**site.groups["ib-v100"], "rdma_networks": [wrong], "rdma_cluster_cidrs": CIDRS}}
+    site.nodes()
+    output = " ".join(site.run("rollout", fails=True).split())
+    assert "ipoib" in output
+    assert "10.244.0.0/16" in output
+    assert site.kube.find("/api/v1/namespaces/kube-system/configmaps/fabric-rdma-secondary-network", "read") is None
