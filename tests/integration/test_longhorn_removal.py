@@ -1,0 +1,181 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Removing Longhorn, against an API server that plays: its uninstaller deletes all volumes once its own setting allows it."""
+
+from __future__ import annotations
+
+import json
+import threading
+import typing as t
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+if t.TYPE_CHECKING:
+    from conftest import User
+
+pytestmark = pytest.mark.integration
+
+Json = dict[str, t.Any]
+LONGHORN = "/apis/longhorn.io/v1beta2"
+SETTING = f"{LONGHORN}/namespaces/longhorn-system/settings/deleting-confirmation-flag"
+PLAY = """
+- hosts: all
+  gather_facts: false
+  tasks:
+    - ansible.builtin.include_role: {name: fabric.rdma.longhorn}
+      vars: {longhorn_method: remove}
+"""
+
+
+def kinds(version: str, **plurals: str) -> Json:
+    verbs = ["get", "list", "patch", "create", "update", "delete"]
+    resources = [
+        {"name": plural, "singularName": kind.lower(), "namespaced": True, "kind": kind, "verbs": verbs}
+        for plural, kind in plurals.items()
+    ]
+    return {"kind": "APIResourceList", "groupVersion": version, "resources": resources}
+
+
+class Cluster(ThreadingHTTPServer):
+    """One with a Longhorn, that lets nobody take a Lease: whatever comes after the setting fails."""
+
+    def __init__(self, ours: bool, volumes: int) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.changes: list[str] = []
+        metadata = {"name": "deleting-confirmation-flag", "namespace": "longhorn-system", "resourceVersion": "1"}
+        self.setting: Json = {
+            "apiVersion": "longhorn.io/v1beta2",
+            "kind": "Setting",
+            "metadata": metadata,
+            "value": "false",
+        }
+        record = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "fabric-rdma-longhorn", "namespace": "kube-system"},
+            "data": {"charts": '["longhorn-system/longhorn"]'},
+        }
+        versions = [{"groupVersion": "longhorn.io/v1beta2", "version": "v1beta2"}]
+        self.answers: Json = {
+            "/version": {"major": "1", "minor": "34", "gitVersion": "v1.34.0"},
+            "/api": {"kind": "APIVersions", "versions": ["v1"]},
+            "/apis": {
+                "kind": "APIGroupList",
+                "groups": [{"name": "longhorn.io", "versions": versions, "preferredVersion": versions[0]}],
+            },
+            "/api/v1": kinds("v1", configmaps="ConfigMap"),
+            LONGHORN: kinds("longhorn.io/v1beta2", volumes="Volume", settings="Setting"),
+            f"{LONGHORN}/namespaces/longhorn-system/volumes": {
+                "apiVersion": "longhorn.io/v1beta2",
+                "kind": "VolumeList",
+                "items": [{"metadata": {"name": f"pvc-{number}"}} for number in range(volumes)],
+            },
+            "/api/v1/namespaces/kube-system/configmaps/fabric-rdma-longhorn": record if ours else None,
+            "/api/v1/namespaces/kube-system/configmaps": {
+                "apiVersion": "v1",
+                "kind": "ConfigMapList",
+                "items": [record] if ours else [],
+            },
+            SETTING: self.setting,
+        }
+
+    def __enter__(self) -> Cluster:
+        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        self.shutdown()
+        self.server_close()
+
+    def kubeconfig(self, directory: Path) -> str:
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{self.server_port}"}}],
+            "users": [{"name": "u", "user": {"token": "t"}}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+            "current-context": "x",
+        }
+        path = directory / "kubeconfig"
+        path.write_text(json.dumps(config))
+        return str(path)
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Cluster
+
+    def _send(self, answer: Json | None, code: int) -> None:
+        found = answer is not None
+        data = json.dumps(answer if found else {"kind": "Status", "code": code, "message": "no"}).encode()
+        self.send_response(200 if found else code)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def do_GET(self) -> None:
+        self._send(self.server.answers.get(self.path.partition("?")[0]), 404)
+
+    def do_PATCH(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        assert self.path.partition("?")[0] == SETTING
+        metadata = self.server.setting["metadata"]
+        metadata["resourceVersion"] = str(int(metadata["resourceVersion"]) + 1)
+        self.server.setting["value"] = body["value"]
+        self.server.changes.append(body["value"])
+        self._send(self.server.setting, 200)
+
+    def do_POST(self) -> None:
+        self._send(None, 403)
+
+    def log_message(self, *_words: t.Any) -> None:
+        pass
+
+
+def remove(user: User, directory: Path, cluster: Cluster, **variables: t.Any) -> str:
+    given = {
+        "ansible_python_interpreter": "{{ ansible_playbook_python }}",
+        "rdma_groups": ["all"],
+        "rdma_output_dir": str(directory / "output"),
+        "rdma_rollout": {"kubeconfig": cluster.kubeconfig(directory)},
+        **variables,
+    }
+    hosts = {"all": {"hosts": {"node": {"ansible_connection": "local"}}, "vars": given}}
+    (directory / "hosts.json").write_text(json.dumps(hosts))
+    (directory / "play.yml").write_text(PLAY)
+    done = user.run("ansible-playbook", "-i", str(directory / "hosts.json"), str(directory / "play.yml"), check=False)
+    assert done.returncode != 0
+    return " ".join((done.stdout + done.stderr).split())
+
+
+def test_volumes_are_not_deleted_without_a_word(user: User, tmp_path: Path) -> None:
+    with Cluster(ours=True, volumes=7) as cluster:
+        said = remove(user, tmp_path, cluster)
+    assert "Longhorn has 7 volumes (pvc-0, pvc-1, pvc-2, pvc-3, pvc-4, ...)" in said
+    assert "rdma_longhorn.delete_volumes: true" in said
+    assert cluster.changes == []
+
+
+@pytest.mark.parametrize("volumes", [0, 2])
+def test_the_setting_is_put_back_when_the_removal_fails(user: User, tmp_path: Path, volumes: int) -> None:
+    with Cluster(ours=True, volumes=volumes) as cluster:
+        said = remove(user, tmp_path, cluster, rdma_longhorn={"delete_volumes": True})
+    assert "cannot take Lease" in said
+    assert cluster.changes == ["true", "false"]
+
+
+def test_the_longhorn_of_somebody_else_is_not_touched(user: User, tmp_path: Path) -> None:
+    with Cluster(ours=False, volumes=2) as cluster:
+        said = remove(user, tmp_path, cluster, rdma_longhorn={"delete_volumes": True})
+    assert "cannot take Lease" in said
+    assert cluster.changes == []
+
+
+def test_groups_that_stay_keep_their_storage(user: User, tmp_path: Path) -> None:
+    with Cluster(ours=True, volumes=0) as cluster:
+        said = remove(user, tmp_path, cluster, rdma_groups=["all", "ungrouped"], rdma_uninstall_groups=["ungrouped"])
+    assert "cannot take Lease" in said
+    assert cluster.changes == []
