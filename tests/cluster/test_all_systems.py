@@ -110,9 +110,11 @@ def test_networks_of_rails_come_change_and_go(rails: Site) -> None:
 
 def test_a_network_that_cannot_be_is_refused_before_anything_is_changed(site: Site) -> None:
     wrong = {"name": "fabric", "kind": "macvlan", "ipam": {"type": "whereabouts", "range": "10.244.9.0/24"}}
-    site.groups = {"ib-v100": {**site.groups["ib-v100"], "rdma_networks": [wrong], "rdma_cluster_cidrs": CIDRS}}
+    site.groups = {"ib-a100": {**site.groups["ib-a100"], "rdma_networks": [wrong], "rdma_cluster_cidrs": CIDRS}}
     site.nodes()
     output = " ".join(site.run("rollout", fails=True).split())
-    assert "ipoib" in output
+    assert "Take kind: ipoib" in output
     assert "10.244.0.0/16" in output
+    # nothing at all, not even what comes before it
+    assert site.objects() == {}
     assert site.kube.find("/api/v1/namespaces/kube-system/configmaps/fabric-rdma-secondary-network", "read") is None

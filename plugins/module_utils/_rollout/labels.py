@@ -8,6 +8,7 @@ from __future__ import annotations
 __all__ = [
     "APP_NAME",
     "CLASS_LABEL",
+    "DRANET_NAME",
     "DRA_LABEL",
     "GROUP_LABEL",
     "INVENTORY_LABEL",
@@ -29,6 +30,8 @@ INVENTORY_LABEL = "rdma.fabric/inventory"
 SYSTEM_LABEL = "rdma.fabric/system"
 MANAGED_BY = "fabric.rdma"
 APP_NAME = "rdma-shared-dp"
+# The driver that takes the place of the device plugin with engine: dra.
+DRANET_NAME = "dranet"
 # Labels of a namespace that say which Pods it may have (k8s.io/pod-security-admission/api).
 POD_SECURITY = "pod-security.kubernetes.io/"
 # On Pods that measure: the run that made them, so that the next one finds what a killed one has left.

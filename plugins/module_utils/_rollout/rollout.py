@@ -11,7 +11,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.changes import Changes, Json, Pair, Step, patiently
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError, Unreachable
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL, DRANET_NAME, MANAGED_BY
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import (
     OWN_SELECTOR,
     applied_by_us,
@@ -83,6 +83,7 @@ class Rollout(Changes):
         self._before = [self.kube.find(self.kube.path(item), "read " + describe(item)) for item in objects]
         self._look_at_policies(objects)
         self._look_for_strangers()
+        self._insist_on_one_offer(set(nodes.values()))
         existing = self._own(objects)
         self._groups = class_groups(existing)
         self._gone, warnings = removals(existing, objects, keep, self.inventory, self.adopt)
@@ -122,6 +123,22 @@ class Rollout(Changes):
     def strays(self, known: t.Collection[str], remove: t.Collection[str]) -> t.Dict[str, str]:
         """{node: class} of the nodes that would lose their label, and that this run neither knows nor is told to take out."""
         return lost_labels(self._old_labels, self.labels, self._groups, known, remove)
+
+    def _insist_on_one_offer(self, classes: t.Collection[str]) -> None:
+        """Raises KubeError where DRANET of ours serves a class: both would offer the same functions."""
+        if not classes:
+            return
+        selector = f"app.kubernetes.io/managed-by={MANAGED_BY},app.kubernetes.io/name={DRANET_NAME}"
+        found = self.kube.list(
+            "/apis/apps/v1/daemonsets", "list DaemonSets", metadata_only=True, labelSelector=selector
+        )
+        served = {str((item["metadata"].get("labels") or {}).get("app.kubernetes.io/instance")) for item in found}
+        both = sorted(served & set(classes))
+        if both:
+            raise KubeError(
+                f"Nothing was changed. DRANET serves {some(both)}, and the device plugin would offer the same functions to Pods",
+                remedy="Take DRANET out of these classes first (README of the role dra), or roll them out with rdma_rollout.engine: dra",
+            )
 
     def _shared(self, item: Json, before: t.Optional[Json]) -> bool:
         # of a NicClusterPolicy, others may have set what they like

@@ -55,16 +55,17 @@ SYSTEMS = (
 def wished_systems(wishes: t.Mapping[str, t.Mapping[str, t.Any]], cluster: t.Mapping[str, t.Any]) -> t.List[str]:
     """Names of the systems that somebody asks for, in order. wishes: by group; cluster: what counts for all."""
     found = []
+    dra = (cluster.get("rdma_rollout") or {}).get("engine") == "dra"
     for system in SYSTEMS:
         given = (
             [group.get(system.variable) for group in wishes.values()]
             if system.of_groups
             else [cluster.get(system.variable)]
         )
-        if system.name == "dra":
-            # two systems of one variable: it is the engine that asks for this one
-            given = [(each or {}).get("engine") == "dra" for each in given]
-        if system.name == "device_plugin" or any(given):
+        if system.variable == "rdma_rollout":
+            # two systems of one variable, which is there or not: the engine says which
+            given = [dra == (system.name == "dra")]
+        if any(given):
             found.append(system.name)
     return found
 

@@ -13,7 +13,7 @@ import copy
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import group_value
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import DRA_LABEL, GROUP_LABEL
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import DRA_LABEL, DRANET_NAME, GROUP_LABEL
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.cel import FILTER, NOTHING
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dranet import DRIVER, PCIE_ROOT
 
@@ -32,7 +32,7 @@ __all__ = [
 Json = t.Dict[str, t.Any]
 
 API = "resource.k8s.io/v1"
-NAME = "dranet"
+NAME = DRANET_NAME
 _LABEL = {"app.kubernetes.io/name": NAME}
 
 

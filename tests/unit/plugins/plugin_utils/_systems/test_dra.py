@@ -700,7 +700,7 @@ def test_keys_of_dranet_are_no_other_engines() -> None:
     [
         (None, ["device_plugin"]),
         ({"engine": "daemonset"}, ["device_plugin"]),
-        ({"engine": "dra"}, ["device_plugin", "dra"]),
+        ({"engine": "dra"}, ["dra"]),
     ],
 )
 def test_the_engine_asks_for_it(rollout: Json | None, names: list[str]) -> None:
