@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shlex
 import typing as t
 
 import yaml
@@ -39,8 +40,19 @@ def _documents(items: t.Iterable[t.Any]) -> str:
     return _OURS + yaml.safe_dump_all(items, explicit_start=True, sort_keys=False, width=1000, allow_unicode=True)
 
 
+def _labelling(labels: t.Mapping[str, t.Mapping[str, str]]) -> str:
+    """Commands that label the nodes as the objects need it, for whoever applies the files by hand."""
+    lines = [
+        shlex.join(
+            ["kubectl", "label", "node", node, *(f"{key}={value}" for key, value in sorted(own.items())), "--overwrite"]
+        )
+        for node, own in sorted(labels.items())
+    ]
+    return f"#!/bin/sh\n{_OURS}" + "\n".join(lines) + "\n"
+
+
 def files_of(request: Request) -> t.Dict[str, t.Dict[str, str]]:
-    """{name: {text, mode}}: objects, values of charts, workloads, images."""
+    """{name: {text, mode}}: objects, values of charts, labels of nodes, workloads, images."""
     files: t.Dict[str, t.Dict[str, str]] = {}
     if request["objects"]:
         files["objects.yaml"] = {"text": _documents(request["objects"]), "mode": "0644"}
@@ -49,6 +61,8 @@ def files_of(request: Request) -> t.Dict[str, t.Dict[str, str]]:
         text = f"{_OURS}# values of {source}\n" + yaml.safe_dump(chart["values"], explicit_start=True, sort_keys=False)
         # they may have secrets in them
         files[f"{chart['release']}-values.yaml"] = {"text": text, "mode": "0600"}
+    if request["node_labels"]:
+        files["labels.sh"] = {"text": _labelling(request["node_labels"]), "mode": "0755"}
     for name, objects in request["workloads"].items():
         files[f"workloads/{name}"] = {"text": _documents(objects), "mode": "0644"}
     if request["images"]:
