@@ -1042,8 +1042,10 @@ def with_defaults(wishes: t.Mapping[str, t.Any]) -> t.Tuple[Json, t.List[str]]:
 
 # Ansible makes variables of the facts of a node, and they go over those of the inventory and the defaults of roles.
 _OWN_NAMES = re.compile(
-    r"(?:ansible_)?(?:__)?(?:rdma|cluster_chart|cluster_objects|cluster_system|compute_domain|containerd_memlock|device_plugin|discover|dra|gpu_operator|lab|longhorn"
-    r"|network_operator|nvidia_imex|nvidia_peermem|ofed|plan|prepare|report|roce_host|secondary_network|site|storage_prereqs|systems|uninstall|verify|vgpu|wishes)_\w*"
+    r"(?:ansible_)?(?:__)?(?:rdma|cluster_chart|cluster_objects|cluster_system|compute_domain|containerd_memlock"
+    r"|device_plugin|discover|dra|gpu_operator|lab|longhorn|network_operator|nvidia_imex"
+    r"|nvidia_peermem|ofed|plan|prepare|report|roce_host|secondary_network|site|storage_prereqs"
+    r"|systems|uninstall|verify|vgpu|wishes)_\w*"
     r"|__(?:capture|cleanup|everyone)_\w*"
     # Ansible's own that facts go over: a host that calls itself another, and what stands for a value that is not given
     r"|inventory_(?:hostname|hostname_short|dir|file)|group_names|omit|role_name|role_path"

@@ -37,8 +37,8 @@ def of_this_run(documents: t.Any) -> dict[str, Shown]:
     found: dict[str, Shown] = {}
     for document in as_maps(documents):
         merged = found.setdefault(str(document.get("group")), {"tests": [], "untested": []})
-        merged["tests"] += t.cast("list[Measurement]", as_maps(document.get("tests")))
-        merged["untested"] += t.cast("list[Untested]", as_maps(document.get("untested")))
+        merged["tests"] += t.cast(t.List[Measurement], as_maps(document.get("tests")))
+        merged["untested"] += t.cast(t.List[Untested], as_maps(document.get("untested")))
     return found
 
 

@@ -35,8 +35,8 @@ from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._prepare.ro
 IB = "Configurations:              Default       Current       Next Boot\n"
 
 
-def planned(machine: Machine, wish: dict[str, Any], want: Any = ETHERNET, **more: Any) -> Plan:
-    return plan_roce(facts_of_host(machine), {"persist": False, **wish}, want, **more)
+def planned(machine: Machine, wish: dict[str, Any], want: Any = None, **more: Any) -> Plan:
+    return plan_roce(facts_of_host(machine), {"persist": False, **wish}, want or ETHERNET, **more)
 
 
 def words(plan: Plan) -> list[str]:

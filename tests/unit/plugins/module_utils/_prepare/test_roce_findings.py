@@ -23,8 +23,10 @@ Json = dict[str, Any]
 SAME = facts_of_host(rails())
 
 
-def found(hosts: dict[str, Json], wish: Any = None, want: Any = ETHERNET) -> list[str]:
-    return roce_findings({"g": {"hosts": list(hosts), "want": want, "roce_host": wish}}, hosts)
+def found(hosts: dict[str, Json], wish: Any = None, want: Any = ()) -> list[str]:
+    return roce_findings(
+        {"g": {"hosts": list(hosts), "want": ETHERNET if want == () else want, "roce_host": wish}}, hosts
+    )
 
 
 def other(**given: Any) -> Json:

@@ -273,7 +273,7 @@ def test_a_class_without_rails_has_a_claim_for_one_and_for_all() -> None:
 
 def test_rails_have_a_claim_each_and_one_for_all_with_a_request_per_rail() -> None:
     found = request(wish(), rails(), SERVED)
-    [file] = found["workloads"]
+    [file] = list(found["workloads"])
     own = templates(found, file)
     [together] = [name for name in own if name.endswith("-rails")]
     assert [row["name"] for row in own[together]["requests"]] == [f"rail{number}" for number in range(1, 9)]
@@ -286,7 +286,7 @@ def test_rails_have_a_claim_each_and_one_for_all_with_a_request_per_rail() -> No
 
 def test_the_pod_of_the_example_goes_to_the_nodes_of_the_class_and_has_its_claim() -> None:
     found = request(wish(), rails(), SERVED)
-    [(file, items)] = found["workloads"].items()
+    [(file, items)] = list(found["workloads"].items())
     pod = items[-1]
     slug = file.removesuffix("-dra.yaml")
     assert pod["spec"]["nodeSelector"] == {"rdma.fabric/dra": slug}
@@ -412,8 +412,8 @@ def test_one_pod_at_a_time_is_told_where_many_shared() -> None:
 # -- What is refused -------------------------------------------------------------------------------------------------
 
 
-def refused(facts: dict[str, Json], served: Any = SERVED, groups: Json | None = None, **keys: Any) -> list[str]:
-    found = request(wish(**keys), site(facts, groups), served)
+def refused(facts: dict[str, Json], served: Any = (), groups: Json | None = None, **keys: Any) -> list[str]:
+    found = request(wish(**keys), site(facts, groups), SERVED if served == () else served)
     assert found["problems"]
     assert (found["objects"], found["images"], found["waits"], found["workloads"]) == ([], [], [], {})
     return found["problems"]

@@ -199,7 +199,7 @@ def test_each_rail_has_a_network_on_its_netdev_with_addresses_of_its_own() -> No
 
 
 def test_a_pod_on_all_rails_asks_for_the_resource_of_each() -> None:
-    ((pod,),) = sane(roce(MACVLAN))["workloads"].values()
+    ((pod,),) = list(sane(roce(MACVLAN))["workloads"].values())
     assert list(pod["spec"]["containers"][0]["resources"]["limits"]) == [f"rdma/shared_cx5_gpu{n}" for n in range(1, 9)]
     networks = pod["metadata"]["annotations"]["k8s.v1.cni.cncf.io/networks"]
     assert networks.split(", ") == [f"default/fabric-rail{number}" for number in range(1, 9)]
@@ -207,7 +207,7 @@ def test_a_pod_on_all_rails_asks_for_the_resource_of_each() -> None:
 
 def test_a_network_on_the_netdev_of_one_rail_asks_for_the_resource_of_this_rail() -> None:
     found = sane(ALL["macvlan on a netdev"]())
-    ((pod,),) = found["workloads"].values()
+    ((pod,),) = list(found["workloads"].values())
     assert pod["spec"]["containers"][0]["resources"]["limits"] == {"rdma/shared_cx5_gpu1": 1}
 
 
@@ -232,7 +232,7 @@ def test_hosts_of_a_class_with_the_same_port_share_a_network_and_classes_have_th
     }
     # one fabric, one pool: Whereabouts tells Pods of both apart
     assert {plugin["ipam"]["range"] for plugin in masters.values()} == {"10.20.0.0/24"}
-    (pods,) = found["workloads"].values()
+    (pods,) = list(found["workloads"].values())
     assert [pod["spec"]["nodeSelector"] for pod in pods] == [{CLASS_LABEL: "ib-ibp161s0"}, {CLASS_LABEL: "ib-ibp33s0"}]
     assert any("its classes have different netdevs (ibp161s0, ibp33s0)" in text for text in found["warnings"])
 
@@ -486,7 +486,7 @@ def test_policies_name_the_functions_of_the_plan_and_the_nodes_of_its_classes() 
 def test_policies_of_the_network_operator_have_its_prefix_and_namespace() -> None:
     found = sane(roce({**SRIOV, "operator": True}, wish={"rollout": OPERATOR}))
     assert {item["metadata"]["namespace"] for item in found["objects"]} == {"nvidia-network-operator"}
-    ((pod,),) = found["workloads"].values()
+    ((pod,),) = list(found["workloads"].values())
     assert "nvidia.com/vfs_rail1" in pod["spec"]["containers"][0]["resources"]["limits"]
 
 
@@ -720,7 +720,7 @@ def test_a_spiderpool_network_names_pool_resource_and_netdev_of_its_rail() -> No
         },
     }
     assert other["metadata"]["annotations"] == {"cni.spidernet.io/rdma-resource-inject": "fabric"}
-    (pods,) = found["workloads"].values()
+    (pods,) = list(found["workloads"].values())
     # one of two ways: the webhook takes no Pod that names networks
     assert [list(pod["metadata"]["annotations"]) for pod in pods] == [
         ["k8s.v1.cni.cncf.io/networks"],
