@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: rdma_table
-short_description: Show RDMA facts, a plan or checks of storage as a plain-text table of at most 100 columns
+short_description: Show RDMA facts, a plan, checks of storage or what a system asks for as a plain-text table of at most 100 columns
 version_added: "0.1.0"
 description:
   - From facts by host, one line for each port with its link layer, state, rate, netdev and PCI address, and with what the
@@ -15,12 +15,13 @@ description:
     and the warnings and errors.
   - From checks of storage prerequisites by host, one line for each check that is not in order, with its remedy, and one for all those
     of a host that are.
+  - From the summary of a system, one line for each of its rows.
 options:
   _input:
     description:
-      - Facts by host, one group of the plan of P(fabric.rdma.rdma_selectors#filter), or what P(fabric.rdma.rdma_storage#filter) says, by
-        host.
-    type: dict
+      - Facts by host, one group of the plan of P(fabric.rdma.rdma_selectors#filter), what P(fabric.rdma.rdma_storage#filter) says, by
+        host, or C(summary) of what P(fabric.rdma.rdma_system#filter) gives.
+    type: raw
     required: true
 author:
   - fabric.rdma contributors
@@ -42,7 +43,7 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.text import printable
+from ansible_collections.fabric.rdma.plugins.module_utils._base.text import printable, table
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.table import device_table
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.table import plan_table
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage import storage_table
@@ -51,6 +52,8 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._view import sound_fac
 
 
 def rdma_table(value: t.Any) -> str:
+    if isinstance(value, (list, tuple)) and all(isinstance(row, (list, tuple)) and len(row) == 2 for row in value):
+        return "\n".join(table(("WHAT", "IS ASKED FOR"), value) if value else [])
     if not isinstance(value, t.Mapping):
         raise AnsibleFilterError(
             f"fabric.rdma.rdma_table expects facts or checks by host, or the plan of a group, found {type(value).__name__}"

@@ -126,35 +126,37 @@ def _rows(
         yield from _v2_rows(facts["kernel"], spdk)
 
 
-def _in_words(head: str, names: t.Collection[str], row: _Row) -> str:
-    _status, check, message, remedy = row
-    end = f"; {remedy}" if remedy else ""
+def _in_words(found: t.Mapping[t.Tuple[str, _Row], t.Sequence[str]]) -> t.List[str]:
+    """found: {(what hosts cannot, why): hosts}. All that the same hosts lack is told together, in the order in which it was found."""
+    told: t.Dict[t.Tuple[str, t.Tuple[str, ...]], t.List[str]] = {}
+    for (head, (_status, check, message, remedy)), hosts in found.items():
+        end = f"; {remedy}" if remedy else ""
+        told.setdefault((head, tuple(hosts)), []).append(f"{message} (check {check}){end}")
     # all of them: a node that is not named is a node that is not prepared
-    return f"{named('host', names, len(names))} {head}: {message} (check {check}){end}"
+    return [
+        f"{named('host', hosts, len(hosts))} {head}: {'. '.join(reasons)}" for (head, hosts), reasons in told.items()
+    ]
 
 
 def node_findings(
     site: Site, storing: t.Sequence[str], using: t.Sequence[str], path: str, spdk: t.Optional[Spdk]
 ) -> t.Tuple[t.List[str], t.List[str]]:
-    """(problems, warnings): one sentence for each thing that hosts lack, with all their names.
+    """(problems, warnings): all that hosts lack, with all their names.
 
     storing: hosts whose disks hold volumes. using: the other ones, whose Pods may only use them. path: of the volumes; a device below
     /dev has no file system. spdk: None without the V2 data engine.
     """
     duplicates = duplicate_initiators(site["facts"])
-    problems: t.Dict[_Row, t.List[str]] = {}
+    problems: t.Dict[t.Tuple[str, _Row], t.List[str]] = {}
     warnings: t.Dict[t.Tuple[str, _Row], t.List[str]] = {}
     for host in sorted(storing):
         for row in _rows(site, host, duplicates, path, spdk):
             if row[0] == "error":
-                problems.setdefault(row, []).append(host)
+                problems.setdefault(("cannot store for Longhorn", row), []).append(host)
             else:
                 warnings.setdefault(("may get into trouble", row), []).append(host)
     for host in sorted(using):
         for row in _rows(site, host, duplicates, "", spdk):
             if row[0] == "error":
                 warnings.setdefault(("cannot use volumes", row), []).append(host)
-    return (
-        [_in_words("cannot store for Longhorn", hosts, row) for row, hosts in problems.items()],
-        [_in_words(head, hosts, row) for (head, row), hosts in warnings.items()],
-    )
+    return _in_words(problems), _in_words(warnings)

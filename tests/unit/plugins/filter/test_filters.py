@@ -96,7 +96,7 @@ def test_a_file_has_the_filter_of_its_name(path: Any) -> None:
         ),
         (
             "rdma_table",
-            ([],),
+            ([1],),
             "fabric.rdma.rdma_table expects facts or checks by host, or the plan of a group, found list",
         ),
         (
@@ -219,3 +219,12 @@ def test_from_facts_to_objects() -> None:
     assert filter_named("rdma_wish")({"state": "any"}, "rdma_want") == []
     wishes = {"n": {**hostvars["n"], "rdma_groups": ["ib-a100"]}}
     assert filter_named("rdma_wishes")(wishes, {"ib-a100": ["n"]}, ["n"], plan=True) == []
+
+
+def test_a_summary_is_a_table_of_at_most_100_columns() -> None:
+    shown = filter_named("rdma_table")
+    lines = shown([("chart", "storage 1.2.3"), ("nodes", "n1, " * 40), ["bell", "\a"]]).splitlines()
+    assert lines[:2] == ["WHAT   IS ASKED FOR", "chart  storage 1.2.3"]
+    assert max(map(len, lines)) <= 100
+    assert "\a" not in lines[-1]
+    assert shown([]) == ""
