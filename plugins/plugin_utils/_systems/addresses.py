@@ -19,6 +19,8 @@ except ImportError:
 else:
     HAS_NETADDR = True
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+
 __all__ = [
     "AddressError",
     "Pool",
@@ -40,7 +42,7 @@ __all__ = [
 ]
 
 
-class AddressError(ValueError):
+class AddressError(FabricError):
     """A text that is no address, network or range, or not one that Pods can have. str() is a sentence without its end."""
 
 
