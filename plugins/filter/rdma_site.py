@@ -50,7 +50,8 @@ RETURN = r"""
 _value:
   description:
     - C(groups) has the hosts of each group, C(wishes) the wishes of each group by variable, C(facts) the facts by host, C(plan) the
-      plan, C(keep) the groups of which everything stays as it is, and C(cidrs) the variable C(rdma_cluster_cidrs).
+      plan, C(keep) the groups of which everything stays as it is, C(known) the nodes of all others,
+      C(cidrs) the variable C(rdma_cluster_cidrs).
     - C(inventory), C(node_names), C(registry), C(pull_secrets) and C(charts) are what O(rollout) has.
   type: dict
 """
@@ -60,7 +61,7 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.plugin_utils._site import kept_groups, site_of
+from ansible_collections.fabric.rdma.plugins.plugin_utils._site import kept_groups, known_nodes, site_of
 
 
 def rdma_site(hostvars: t.Any, groups: t.Any, names: t.Any, plan: t.Any, rollout: t.Any = None) -> t.Dict[str, t.Any]:
@@ -70,7 +71,7 @@ def rdma_site(hostvars: t.Any, groups: t.Any, names: t.Any, plan: t.Any, rollout
         raise AnsibleFilterError(f"fabric.rdma.rdma_site expects a list of group names, found {names!r}")
     try:
         site = site_of(hostvars, groups, [str(name) for name in names], plan, rollout or {})
-        return {**site, "keep": kept_groups(site, map(str, groups))}
+        return {**site, "keep": kept_groups(site, map(str, groups)), "known": known_nodes(site)}
     except FabricError as exc:
         raise AnsibleFilterError(str(exc)) from exc
 

@@ -65,6 +65,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import Fa
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import request_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Site, Surroundings
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.files import charts_for_helm, files_of
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer
 
 
 def _around(state: t.Mapping[str, t.Any], releases: t.Any, wishes: t.Any) -> Surroundings:
@@ -107,6 +108,8 @@ def rdma_system(
             f"fabric.rdma.rdma_system expects what fabric.rdma.rdma_site gives, found {type(site).__name__}"
         )
     whole = t.cast(Site, site)
+    # plain: what ansible-core hangs on values of an inventory is nothing for objects and files
+    wish, wishes = Plainer()(wish), Plainer()(wishes or {})
     try:
         request = request_of(str(name), wish, whole, _around(state or {}, releases, wishes))
     except FabricError as exc:

@@ -57,6 +57,19 @@ options:
       - One that this module has set is removed when nobody asks for it, unless somebody has given it another value.
     type: dict
     default: {}
+  known:
+    description:
+      - Nodes whose labels may be removed. Others are not in this run, and keep theirs.
+      - By default, all.
+    type: list
+    elements: str
+  remember:
+    description:
+      - Only remember O(charts), before they are installed. O(objects) have to be empty.
+      - A release of such a name that is there, and that no rollout of O(inventory) has installed, is a failure, unless O(adopt) takes it
+        over.
+    type: bool
+    default: false
   keep:
     description: Groups, as in the label C(rdma.fabric/group), of which everything stays as it is.
     type: list
@@ -171,8 +184,12 @@ def run(module: AnsibleModule) -> t.Dict[str, t.Any]:
     rollout = SystemRollout(kube, parameters["system"], parameters["place"], **options)
     if parameters["only"] is not None and (parameters["objects"] or parameters["charts"]):
         module.fail_json(msg="only says of which groups something is removed; objects and charts have to be empty")
-    wanted = [parameters[key] for key in ("objects", "keep", "charts", "only", "labels")]
-    rollout.look(*wanted)
+    if parameters["remember"]:
+        if parameters["objects"]:
+            module.fail_json(msg="remember is for charts alone; objects have to be empty")
+        rollout.remember(parameters["charts"])
+    else:
+        rollout.look(*(parameters[key] for key in ("objects", "keep", "charts", "only", "labels", "known")))
     rollout.rehearse()
     result = {
         "changed": rollout.changed,
@@ -196,6 +213,8 @@ def main() -> None:
             "objects": {"type": "list", "elements": "dict", "required": True},
             "charts": {"type": "list", "elements": "str", "default": []},
             "labels": {"type": "dict", "default": {}},
+            "known": {"type": "list", "elements": "str"},
+            "remember": {"type": "bool", "default": False},
             "keep": {"type": "list", "elements": "str", "default": []},
             "only": {"type": "list", "elements": "str"},
             "inventory": {"type": "str", "default": "default"},

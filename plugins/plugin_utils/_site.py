@@ -8,13 +8,13 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import OF_A_GROUP
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import group_value
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import group_value, inventory_value
 from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import completed
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import SYSTEMS, wished_systems
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer, ViewError, cluster_view
 
-__all__ = ["kept_groups", "site_of", "wished"]
+__all__ = ["kept_groups", "known_nodes", "site_of", "wished"]
 
 
 def _wishes_of(
@@ -60,7 +60,7 @@ def site_of(
     """The site of an inventory. rollout: rdma_rollout. A host whose facts cannot be used is not among those that have facts."""
     view = cluster_view(hostvars, groups, names)
     return {
-        "inventory": str(rollout.get("inventory") or "default"),
+        "inventory": inventory_value(rollout),
         "groups": {name: sorted(groups[name]) for name in names},
         "wishes": _wishes_of(hostvars, groups, names),
         "facts": view["facts"],
@@ -77,6 +77,13 @@ def kept_groups(site: Site, groups: t.Iterable[str]) -> t.List[str]:
     """Groups, as in GROUP_LABEL, of which everything stays as it is: this run has not planned them. groups: all of the inventory."""
     planned = {name for name, entry in site["plan"]["groups"].items() if entry["planned"]}
     return sorted({group_value(name) for name in {*groups, *site["plan"]["groups"]} - planned})
+
+
+def known_nodes(site: Site) -> t.List[str]:
+    """Nodes of the groups that this run has planned: what others have stays with them."""
+    planned = [name for name, entry in site["plan"]["groups"].items() if entry["planned"]]
+    hosts = {host for name in planned for host in site["groups"].get(name, ())}
+    return sorted({site["node_names"].get(host, host) for host in hosts})
 
 
 def wished(

@@ -87,11 +87,12 @@ def looked(
     charts: t.Sequence[str] = (),
     only: t.Any = None,
     labels: t.Any = None,
+    known: t.Any = None,
     **options: t.Any,
 ) -> SystemRollout:
     kube.forget_kinds()
     rollout = SystemRollout(kube, "storage", SPACE, **options)
-    rollout.look(copy.deepcopy(list(objects)), keep, charts, only, labels)
+    rollout.look(copy.deepcopy(list(objects)), keep, charts, only, labels, known)
     rollout.rehearse()
     return rollout
 
@@ -310,6 +311,61 @@ def test_a_chart_is_remembered_until_it_is_gone(space: Kube) -> None:
     assert (rollout.old_charts, rollout.actions()) == ([], {RECORD: "removed"})
     rollout.perform()
     assert found(space, "fabric-rdma-storage") is None
+
+
+def release(space: Kube, name: str) -> str:
+    """What Helm keeps of a release."""
+    body = {"metadata": {"name": f"sh.helm.release.v1.{name}.v1", "labels": {"owner": "helm", "name": name}}}
+    space.request("POST", f"/api/v1/namespaces/{SPACE}/secrets", "make", body=body)
+    return f"{SPACE}/{name}"
+
+
+def test_a_record_of_somebody_else_says_nothing(space: Kube, site: Site) -> None:
+    """Neither a release nor a label goes for it."""
+    site.groups = {"ib-v100": site.groups["ib-v100"]}
+    site.nodes()
+    node = next(iter(site.groups["ib-v100"]["hosts"]))
+    chart = release(space, "database")
+    rollout = SystemRollout(space, "storage", SPACE, inventory="one")
+    rollout.look([], charts=[chart], labels={node: {"disk": "true"}})
+    rollout.rehearse()
+    rollout.perform()
+    other = looked(space, inventory="two")
+    assert (other.old_charts, other.labels, other.actions()) == ([], {}, {})
+    ours = looked(space, inventory="one")
+    assert (ours.old_charts, ours.labels) == ([chart], {node: {"disk": None}})
+
+
+def test_a_release_of_somebody_else_is_not_adopted_without_a_word(space: Kube) -> None:
+    chart = release(space, "database")
+    rollout = SystemRollout(space, "storage", SPACE)
+    with pytest.raises(
+        KubeError, match=r"Nothing was changed\. Releases .*: rdma/database .*rdma_rollout\.adopt: true"
+    ):
+        rollout.remember([chart])
+    rollout = SystemRollout(space, "storage", SPACE, adopt=True)
+    rollout.remember([chart])
+    rollout.rehearse()
+    rollout.perform()
+    # from then on it is this inventory's
+    again = SystemRollout(space, "storage", SPACE)
+    again.remember([chart])
+    again.rehearse()
+    assert again.changed is False
+    assert looked(space).old_charts == [chart]
+
+
+def test_nodes_that_are_not_in_a_run_keep_their_labels(space: Kube, site: Site) -> None:
+    site.groups = {"ib-v100": site.groups["ib-v100"]}
+    site.nodes()
+    first, second = site.groups["ib-v100"]["hosts"]
+    roll_out(space, config("a"), labels={first: {"disk": "true"}, second: {"disk": "true"}})
+    part = looked(space, config("a"), labels={}, known=[first])
+    assert part.labels == {first: {"disk": None}}
+    part.perform()
+    assert looked(space, config("a"), labels={}, known=[first]).changed is False
+    # it is not forgotten
+    assert looked(space).labels == {second: {"disk": None}}
 
 
 def test_a_record_that_somebody_has_spoilt_is_an_error(space: Kube) -> None:

@@ -104,16 +104,15 @@ class SystemRollout(Changes):
         charts: t.Sequence[str] = (),
         only: t.Optional[t.Iterable[str]] = None,
         labels: t.Optional[t.Mapping[str, t.Mapping[str, str]]] = None,
+        known: t.Optional[t.Collection[str]] = None,
     ) -> None:
         """objects: desired, without labels of ownership. keep: groups whose objects stay as they are.
 
-        charts: namespace/release of those that are installed. labels: {node: {label: value}}. Without objects and charts, the system is
-        removed; with only, what of it is of these groups.
+        charts: namespace/release of those that are installed. labels: {node: {label: value}}. known: nodes whose labels may go, None for
+        all; the others are not in this run. Without objects and charts, the system is removed; with only, what of it is of these groups.
         """
         self._defined_here = {pair for item in objects for pair in _defined(item)}
-        self._record = self.kube.find(
-            f"/api/v1/namespaces/{self.place}/configmaps/{self._record_name()}", "read the record"
-        )
+        self._read_record()
         kinds = self._recorded_kinds() | {_kind_of(item) for item in objects}
         self.old_charts = [
             name for name in reversed(self._recorded("charts")) if name not in charts and self._installed(name)
@@ -121,7 +120,8 @@ class SystemRollout(Changes):
         marked = [self._marked(item) for item in objects]
         if objects or charts:
             # one that is still there is not forgotten: whoever removes it may be killed before
-            marked.insert(0, self._new_record(kinds, [*charts, *reversed(self.old_charts)], labels or {}))
+            lines = self._label_lines(labels or {}, known)
+            marked.insert(0, self._new_record(kinds, [*charts, *reversed(self.old_charts)], lines))
         self._objects = marked
         self._before = [self._found(item) for item in marked]
         self._look_for_strangers()
@@ -130,7 +130,30 @@ class SystemRollout(Changes):
             # they serve the other groups, too
             self.old_charts = []
         else:
-            self._look_at_nodes(labels or {})
+            self._look_at_nodes(labels or {}, known)
+
+    def remember(self, charts: t.Sequence[str]) -> None:
+        """In place of look(): only the record, before charts are installed. Whoever is killed then finds them again.
+
+        KubeError for a release that is there and that no rollout of this inventory has installed.
+        """
+        self._read_record()
+        recorded = self._recorded("charts")
+        foreign = [name for name in charts if name not in recorded and self._installed(name)]
+        if foreign and not self.adopt:
+            raise KubeError(
+                f"Nothing was changed. Releases of these names are there already that no rollout of inventory '{self.inventory}' has "
+                f"installed: {some(foreign)} (namespace/release). If they are to become this inventory's, which also means that its rollouts "
+                "upgrade and remove them, run once with rdma_rollout.adopt: true"
+            )
+        named = [*charts, *(name for name in recorded if name not in charts)]
+        self._objects = [self._new_record(self._recorded_kinds(), named, self._recorded("labels"))]
+        self._before = [self._found(item) for item in self._objects]
+        self._look_for_strangers()
+
+    def _read_record(self) -> None:
+        path = f"/api/v1/namespaces/{self.place}/configmaps/{self._record_name()}"
+        self._record = self.kube.find(path, "read the record")
 
     def _installed(self, chart: str) -> bool:
         """Whether a release is in the cluster: Helm keeps a Secret of each of its revisions (pkg/storage/driver/secrets.go)."""
@@ -158,22 +181,32 @@ class SystemRollout(Changes):
         metadata = item["metadata"]
         return {**item, "metadata": {**metadata, "labels": {**(metadata.get("labels") or {}), **self._labels()}}}
 
+    def _label_lines(
+        self, wanted: t.Mapping[str, t.Mapping[str, str]], known: t.Optional[t.Collection[str]]
+    ) -> t.List[str]:
+        """Node, label and value of one label a line: none of them has a space in it. Those of nodes that are not in this run stay."""
+        lines = {f"{node} {key} {value}" for node, labels in wanted.items() for key, value in labels.items()}
+        if known is not None:
+            lines |= {line for line in self._recorded("labels") if line.split(" ")[0] not in {*known, *wanted}}
+        return sorted(lines)
+
     def _new_record(
-        self, kinds: t.Iterable[t.Tuple[str, str]], charts: t.Sequence[str], labels: t.Mapping[str, t.Mapping[str, str]]
+        self, kinds: t.Iterable[t.Tuple[str, str]], charts: t.Sequence[str], lines: t.Sequence[str]
     ) -> Json:
-        # node, label and value of one label a line: none of them has a space in it
-        lines = [f"{node} {key} {value}" for node in sorted(labels) for key, value in sorted(labels[node].items())]
         data = {
             "kinds": json.dumps(sorted(" ".join(pair) for pair in kinds)),
             "charts": json.dumps(list(charts)),
-            "labels": json.dumps(lines),
+            "labels": json.dumps(sorted(lines)),
         }
         metadata: Json = {"name": self._record_name(), "namespace": self.place}
         return self._marked({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
 
     def _recorded(self, key: str) -> t.List[str]:
-        """A list of words that the record of an earlier run has."""
-        text = ((self._record or {}).get("data") or {}).get(key) or "[]"
+        """A list of words that the record of an earlier run has. Of one that is somebody else's, nothing counts."""
+        record = self._record
+        if record is None or (not self.adopt and stranger({**record, "kind": "ConfigMap"}, self.inventory) is not None):
+            return []
+        text = (record.get("data") or {}).get(key) or "[]"
         try:
             words = json.loads(text)
         except (ValueError, TypeError, RecursionError):
@@ -189,7 +222,7 @@ class SystemRollout(Changes):
         pairs = [word.partition(" ") for word in self._recorded("kinds")]
         return {(version, kind) for version, _space, kind in pairs}
 
-    def _look_at_nodes(self, wanted: t.Mapping[str, t.Mapping[str, str]]) -> None:
+    def _look_at_nodes(self, wanted: t.Mapping[str, t.Mapping[str, str]], known: t.Optional[t.Collection[str]]) -> None:
         """Which labels of nodes change. One that we have set goes when nobody asks for it, unless somebody has given it another value."""
         recorded = [line.split(" ") for line in self._recorded("labels")]
         ours = {(words[0], words[1]): words[2] for words in recorded if len(words) == 3}
@@ -206,7 +239,11 @@ class SystemRollout(Changes):
         asked = {(node, key): value for node, labels in wanted.items() for key, value in labels.items()}
         changes = {pair: value for pair, value in asked.items() if now[pair[0]].get(pair[1]) != value}
         gone = [
-            pair for pair, value in ours.items() if pair not in asked and now.get(pair[0], {}).get(pair[1]) == value
+            pair
+            for pair, value in ours.items()
+            if pair not in asked
+            and now.get(pair[0], {}).get(pair[1]) == value
+            and (known is None or pair[0] in {*known, *wanted})
         ]
         for (node, key), value in [*changes.items(), *((pair, None) for pair in gone)]:
             self.labels.setdefault(node, {})[key] = value
@@ -295,6 +332,16 @@ class SystemRollout(Changes):
         if waiting:
             self.warnings.append(f"not rehearsed, since their definitions come with this rollout: {some(waiting)}")
         self._rehearse(self._node_steps(dry_run=True) + self._removal_steps(self._gone, dry_run=True))
+
+    def _to_come(self) -> t.Set[str]:
+        """Also namespaces that a chart would make."""
+        found = super()._to_come()
+        if self.pending:
+            names = {str(item["metadata"]["namespace"]) for item in self._objects if item["metadata"].get("namespace")}
+            found |= {
+                name for name in names if self.kube.find("/api/v1/namespaces/" + name, "read Namespace " + name) is None
+            }
+        return found
 
     def _tried(self, item: Json, to_come: t.Collection[str]) -> Json:
         return dict(item) if self._comes(item) else super()._tried(item, to_come)

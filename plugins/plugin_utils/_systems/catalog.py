@@ -65,7 +65,8 @@ def wished_systems(wishes: t.Mapping[str, t.Mapping[str, t.Any]], cluster: t.Map
         if system.variable == "rdma_rollout":
             # two systems of one variable, which is there or not: the engine says which
             given = [dra == (system.name == "dra")]
-        if any(given):
+        # enabled: false asks for nothing, and removes nothing, either: that is what uninstall is for
+        if any(each for each in given if not (isinstance(each, t.Mapping) and each.get("enabled") is False)):
             found.append(system.name)
     return found
 

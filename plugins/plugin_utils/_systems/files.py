@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shlex
 import typing as t
 
@@ -36,8 +38,15 @@ def charts_for_helm(charts: t.Iterable[Chart], site: Site) -> t.List[Json]:
     return found
 
 
+def _plain(value: t.Any) -> t.Any:
+    """Without what ansible-core hangs on values of an inventory (its tags), which the writer of YAML does not know."""
+    return json.loads(json.dumps(value))
+
+
 def _documents(items: t.Iterable[t.Any]) -> str:
-    return _OURS + yaml.safe_dump_all(items, explicit_start=True, sort_keys=False, width=1000, allow_unicode=True)
+    return _OURS + yaml.safe_dump_all(
+        [_plain(item) for item in items], explicit_start=True, sort_keys=False, width=1000, allow_unicode=True
+    )
 
 
 def _labelling(labels: t.Mapping[str, t.Mapping[str, str]]) -> str:
@@ -58,13 +67,19 @@ def files_of(request: Request) -> t.Dict[str, t.Dict[str, str]]:
         files["objects.yaml"] = {"text": _documents(request["objects"]), "mode": "0644"}
     for chart in request["charts"]:
         source = f"{chart['chart']} {chart['version']}, release {chart['release']}, namespace {chart['namespace']}"
-        text = f"{_OURS}# values of {source}\n" + yaml.safe_dump(chart["values"], explicit_start=True, sort_keys=False)
+        text = f"{_OURS}# values of {source}\n" + yaml.safe_dump(
+            _plain(chart["values"]), explicit_start=True, sort_keys=False
+        )
         # they may have secrets in them
         files[f"{chart['release']}-values.yaml"] = {"text": text, "mode": "0600"}
     if request["node_labels"]:
         files["labels.sh"] = {"text": _labelling(request["node_labels"]), "mode": "0755"}
     for name, objects in request["workloads"].items():
-        files[f"workloads/{name}"] = {"text": _documents(objects), "mode": "0644"}
+        # groups may be called as they like, files below our directory may not
+        files[f"workloads/{re.sub(r'^[.]+|[^A-Za-z0-9._-]+', '_', name)}"] = {
+            "text": _documents(objects),
+            "mode": "0644",
+        }
     if request["images"]:
         files["images.txt"] = {"text": _OURS + "".join(f"{image}\n" for image in request["images"]), "mode": "0644"}
     return files

@@ -63,6 +63,7 @@ def test_every_system_is_asked_for_by_a_wish_that_there_is() -> None:
         ({"g": {"rdma_networks": []}}, {}, ["device_plugin"]),
         ({"g": {}, "h": RAILS}, {}, ["device_plugin", "secondary_network"]),
         ({}, {"rdma_longhorn": {"version": "1.12.1"}}, ["device_plugin", "longhorn"]),
+        ({}, {"rdma_longhorn": {"version": "1.12.1", "enabled": False}}, ["device_plugin"]),
         ({}, {"rdma_rollout": {"engine": "dra"}}, ["dra"]),
     ],
 )

@@ -63,6 +63,31 @@ def test_no_word_of_a_label_means_anything_to_a_shell() -> None:
     assert shlex.split(last) == ["kubectl", "label", "node", "$(reboot)", "a=b; reboot", "--overwrite"]
 
 
+@pytest.mark.parametrize("name", ["../../etc/passwd", "a/b.yaml", "..", "x y\n"])
+def test_no_workload_is_written_elsewhere(name: str) -> None:
+    request = empty_request("x")
+    request["workloads"] = {name: []}
+    (path,) = list(files_of(request))
+    assert path.startswith("workloads/")
+    assert set(path.removeprefix("workloads/")) <= set("abcdefghijklmnopqrstuvwxyz._")
+    assert not path.removeprefix("workloads/").startswith(".")
+
+
+class Tagged(str):
+    """As ansible-core hands over texts of an inventory."""
+
+    __slots__ = ()
+
+
+def test_texts_of_an_inventory_are_written() -> None:
+    request = empty_request("x")
+    request.update(charts=[a_chart(values={Tagged("a"): [Tagged("b"), {"c": Tagged("d")}]})])
+    request["objects"] = [{"kind": Tagged("ConfigMap"), "data": {"x": Tagged("y")}}]
+    files = files_of(request)
+    assert yaml.safe_load(files["storage-values.yaml"]["text"]) == {"a": ["b", {"c": "d"}]}
+    assert yaml.safe_load(files["objects.yaml"]["text"]) == {"kind": "ConfigMap", "data": {"x": "y"}}
+
+
 def test_a_chart_comes_from_a_directory_where_there_is_one() -> None:
     (told,) = charts_for_helm([a_chart()], {**SITE, "charts": "/srv/charts/"})
     assert (told["chart"], told["repository"]) == ("/srv/charts/storage-1.2.3.tgz", None)
