@@ -34,8 +34,8 @@ demo-cluster: .venv/.complete ## The same with two nodes that are a Kubernetes c
 	@tools/demo cluster
 
 .PHONY: test
-test: .venv/.complete ## Run what CI runs: lint, sanity, unit, bounds, integration, judges, molecule (not: driver)
-	@tools/test lint+sanity unit bounds integration+judges molecule
+test: .venv/.complete ## Run what CI runs: lint, sanity, unit, bounds, molecule, integration, judges (not: driver)
+	@tools/test lint+sanity unit bounds molecule+integration+judges
 
 .PHONY: check
 check: .venv/.complete ## Lint, check types, run the unit tests that need no real part of a node: the inner loop, under five minutes
