@@ -34,8 +34,8 @@ demo-cluster: .venv/.complete ## The same with two nodes that are a Kubernetes c
 	@tools/demo cluster
 
 .PHONY: test
-test: .venv/.complete ## Run what CI runs: lint, sanity, unit, bounds, molecule, integration, judges (not: driver)
-	@tools/test lint+sanity unit bounds molecule+integration+judges
+test: .venv/.complete ## Run what CI runs: lint, sanity, unit, bounds, integration, molecule (not: driver, kubernetes, cluster, judges)
+	@tools/test lint+sanity unit bounds integration molecule
 
 .PHONY: check
 check: .venv/.complete ## Lint, check types, run the unit tests that need no real part of a node: the inner loop, under five minutes
@@ -91,7 +91,7 @@ cluster: .venv/.complete ## Run the scenario cluster: real kubelets, the real de
 	@SCENARIOS=cluster tools/molecule $(ARGS)
 
 .PHONY: molecule
-molecule: .venv/.complete ## Run the scenarios but driver (cluster, default, kubernetes, runtimes, waves) from create to destroy
+molecule: .venv/.complete ## Run the scenarios with nodes (default, runtimes, waves) from create to destroy
 	@tools/molecule $(ARGS)
 
 .PHONY: lab
