@@ -214,8 +214,13 @@ def test_sudo_does_not_hide_the_connection() -> None:
 
 def test_the_connection_of_a_live_process() -> None:
     said = "192.0.2.9 51000 192.0.2.1 22"
-    with subprocess.Popen(["sleep", "60"], env={**os.environ, "SSH_CONNECTION": said}) as process:
+    # it reads until we end it, and has its environment once it has said something
+    command = ["sh", "-c", "echo ready; read line"]
+    environment = {**os.environ, "SSH_CONNECTION": said}
+    with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
             assert ssh_connection(open_tree("/"), process.pid) == said
         finally:
             process.kill()
