@@ -68,6 +68,8 @@ sanity: .venv/.complete ## Run ansible-test sanity, and check the code of the no
 
 .PHONY: integration
 integration: .venv/.complete ## Build the collection, install it elsewhere, run it there and under ansible-runner
+	@tools/apt-install --profile test
+	@tools/apt-install --profile lab
 	@python -m pytest -q -n 2 -m integration tests/integration $(ARGS)
 
 .PHONY: driver
