@@ -17,7 +17,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import SYSTEM_LABEL
+from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import GPU_OPERATOR, LONGHORN
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import POD_SECURITY, SYSTEM_LABEL
+from ansible_collections.fabric.rdma.tests.cluster import cluster as control_plane
 
 if t.TYPE_CHECKING:
     from conftest import Site
@@ -108,6 +110,23 @@ def test_networks_of_rails_come_change_and_go(rails: Site) -> None:
     assert "changed=0" in rails.run("uninstall").splitlines()[-2]
 
 
+def test_a_system_that_nobody_wishes_for_any_more_is_told_and_goes_alone(rails: Site) -> None:
+    assert "nobody wishes for" not in rails.run("rollout")
+    plugin = rails.objects()
+    assert plugin
+    for wish in ("rdma_networks", "rdma_multus", "rdma_whereabouts"):
+        del rails.groups["roce-rails"][wish]
+    said = " ".join(rails.run("rollout").split())
+    assert "The cluster still has secondary_network, which nobody wishes for any more." in said
+    assert networks(rails) != {}
+    rails.run("uninstall", "-e", json.dumps({"rdma_uninstall_systems": ["secondary_network"]}))
+    assert networks(rails) == {}
+    assert rails.objects() == plugin
+    assert "nobody wishes for" not in rails.run("rollout")
+    said = rails.run("uninstall", "-e", json.dumps({"rdma_uninstall_systems": ["network"]}), fails=True)
+    assert "rdma_uninstall_systems names network; systems are device_plugin, dra, " in " ".join(said.split())
+
+
 def test_a_network_that_cannot_be_is_refused_before_anything_is_changed(site: Site) -> None:
     wrong = {"name": "fabric", "kind": "macvlan", "ipam": {"type": "whereabouts", "range": "10.244.9.0/24"}}
     site.groups = {"ib-a100": {**site.groups["ib-a100"], "rdma_networks": [wrong], "rdma_cluster_cidrs": CIDRS}}
@@ -118,3 +137,96 @@ def test_a_network_that_cannot_be_is_refused_before_anything_is_changed(site: Si
     # nothing at all, not even what comes before it
     assert site.objects() == {}
     assert site.kube.find("/api/v1/namespaces/kube-system/configmaps/fabric-rdma-secondary-network", "read") is None
+
+
+# --- systems that come as charts ---------------------------------------------------------------------------------------
+
+# As GPU nodes have them where the GPU Operator, or somebody else, has looked at them.
+GPU_NODE = {**LINUX, "nvidia.com/gpu.present": "true"}
+
+
+class Charted(t.NamedTuple):
+    """A system, what is wished for it, its release, and what changes when the wish does."""
+
+    system: str
+    wish: Json
+    # for a group: its name
+    group: str
+    namespace: str
+    chart: str
+    version: str
+    change: Json
+    # where the value comes to, and its values before and after
+    path: tuple[str, ...]
+    values: tuple[t.Any, t.Any]
+
+
+CHARTED = [
+    Charted(
+        "longhorn",
+        {"version": LONGHORN},
+        "",
+        "longhorn-system",
+        "longhorn",
+        LONGHORN,
+        {"default_class": False},
+        ("persistence", "defaultClass"),
+        (True, False),
+    ),
+    Charted(
+        "gpu_operator",
+        {"version": GPU_OPERATOR.removeprefix("v")},
+        "",
+        "gpu-operator",
+        "gpu-operator",
+        GPU_OPERATOR,
+        {"gdrcopy": True},
+        ("gdrcopy", "enabled"),
+        (False, True),
+    ),
+]
+
+
+def at(values: t.Any, path: t.Sequence[str]) -> t.Any:
+    for part in path:
+        values = values[part]
+    return values
+
+
+@pytest.mark.parametrize("case", CHARTED, ids=[each.system for each in CHARTED])
+def test_a_chart_comes_stays_changes_and_goes(site: Site, case: Charted) -> None:
+    site.groups = {"ib-v100": dict(site.groups["ib-v100"])}
+    site.nodes(GPU_NODE)
+    charts = site.directory / "charts"
+    charts.mkdir()
+    chart(charts, case.chart, case.version)
+    site.rollout |= {"charts": str(charts), "helm": {"binary": control_plane.find_helm()}}
+    place = site.groups["ib-v100"]
+    place[f"rdma_{case.system}"] = case.wish
+    releases = f"/api/v1/namespaces/{case.namespace}/secrets"
+
+    site.run("rollout", "--check")
+    assert site.kube.list(releases, "list", labelSelector="owner=helm") == []
+    site.run("rollout")
+    first = told(site, case.namespace, case.chart)
+    assert at(first, case.path) == case.values[0]
+    assert changes(site.run("rollout")) == 0
+    assert len(site.kube.list(releases, "list", labelSelector="owner=helm")) == 1
+
+    place[f"rdma_{case.system}"] = {**case.wish, **case.change}
+    site.run("rollout")
+    assert at(told(site, case.namespace, case.chart), case.path) == case.values[1]
+
+    # a look changes nothing
+    site.run("uninstall", "--check")
+    assert told(site, case.namespace, case.chart)
+    site.run("uninstall", "-e", json.dumps({"rdma_uninstall_systems": [case.system]}))
+    assert site.kube.find(f"/api/v1/namespaces/{case.namespace}/configmaps/told-{case.chart}", "read") is None
+    assert site.kube.list(releases, "list", labelSelector="owner=helm") == []
+    space = site.kube.find(f"/api/v1/namespaces/{case.namespace}", "read")
+    assert space is not None
+    assert not [key for key in space["metadata"].get("labels") or {} if key.startswith(POD_SECURITY)]
+    # the device plugin is another system
+    assert site.objects() != {}
+    site.run("uninstall")
+    assert changes(site.run("uninstall")) == 0

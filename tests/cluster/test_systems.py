@@ -14,7 +14,11 @@ import pytest
 
 from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import GROUP_LABEL, SYSTEM_LABEL
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
+    GROUP_LABEL,
+    POD_SECURITY,
+    SYSTEM_LABEL,
+)
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.systems import SystemRollout, wait_for_objects
 
 if t.TYPE_CHECKING:
@@ -176,8 +180,19 @@ def test_another_inventory_keeps_what_it_has(space: Kube) -> None:
     roll_out(space, config("a"), inventory="one")
     assert looked(space, inventory="two").changed is False
     with pytest.raises(KubeError, match="of inventory 'one'"):
-        looked(space, config("b"), inventory="two")
+        looked(space, config("a"), inventory="two")
     assert found(space, "a") is not None
+
+
+def test_two_inventories_may_have_the_same_system(space: Kube) -> None:
+    """Each remembers its own, also where names of inventories differ only in what names of objects may not have."""
+    for name in ("default", "Site_1", "site-1"):
+        roll_out(space, config(f"of-{len(name)}-{name.lower().replace('_', '')}"), inventory=name)
+    records = {item["metadata"]["name"] for item in space.list(f"/api/v1/namespaces/{SPACE}/configmaps", "list")}
+    assert len({name for name in records if name.startswith("fabric-rdma-storage")}) == 3
+    assert set(roll_out(space, inventory="Site_1").values()) == {"removed"}
+    assert found(space, "of-6-site1") is None
+    assert found(space, "of-6-site-1") is not None
     assert found(space, "fabric-rdma-storage") is not None
 
 
@@ -222,6 +237,85 @@ def test_labels_of_nodes_come_and_go_with_the_system(space: Kube, site: Site) ->
     assert gone.labels == {first: {"disk": None}}
     gone.perform()
     assert (labels(first), labels(second)) == ({"theirs": "yes"}, {"disk": "other", "theirs": "yes"})
+
+
+def test_a_label_that_was_there_before_stays(space: Kube, site: Site) -> None:
+    """Whoever set it has not set it for us."""
+    site.groups = {"ib-v100": site.groups["ib-v100"]}
+    site.nodes({"disk": "true"})
+    first, second = site.groups["ib-v100"]["hosts"]
+    site.kube.merge(f"/api/v1/nodes/{second}", "label", {"metadata": {"labels": {"disk": None}}}, dry_run=False)
+    wanted = {first: {"disk": "true"}, second: {"disk": "true"}}
+    rollout = looked(space, config("a"), labels=wanted)
+    assert rollout.labels == {second: {"disk": "true"}}
+    rollout.perform()
+    assert looked(space, config("a"), labels=wanted).changed is False
+    gone = looked(space)
+    assert gone.labels == {second: {"disk": None}}
+    gone.perform()
+    assert site.node(first)["metadata"]["labels"]["disk"] == "true"
+
+
+@pytest.mark.parametrize("steps", range(6))
+def test_labels_are_taken_off_also_when_a_run_is_killed_between_two_steps(space: Kube, site: Site, steps: int) -> None:
+    """Labels that nobody asks for any more, and a new value of one, while the system stays."""
+    site.groups = {"ib-v100": site.groups["ib-v100"]}
+    site.nodes()
+    first, second = site.groups["ib-v100"]["hosts"]
+    roll_out(space, config("a"), labels={first: {"disk": "true", "kind": "one"}, second: {"disk": "true"}})
+    wanted = {first: {"kind": "two"}}
+    left = steps
+
+    def until_killed() -> None:
+        nonlocal left
+        if not left:
+            raise KubeError("killed")
+        left -= 1
+
+    rollout = looked(space, config("a"), labels=wanted)
+    # the last of these runs come to the end
+    with contextlib.suppress(KubeError):
+        rollout.perform(until_killed)
+    roll_out(space, config("a"), labels=wanted)
+    labels = {node: site.node(node)["metadata"].get("labels", {}) for node in (first, second)}
+    assert [labels[node].get("disk") for node in (first, second)] == [None, None]
+    assert labels[first]["kind"] == "two"
+    assert looked(space, config("a"), labels=wanted).changed is False
+    roll_out(space)
+    assert "kind" not in site.node(first)["metadata"].get("labels", {})
+
+
+def opened(name: str) -> Json:
+    labels = {POD_SECURITY + "enforce": "privileged"}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+
+
+def test_a_namespace_has_privileged_pods_only_as_long_as_it_needs_them(space: Kube) -> None:
+    def may() -> t.Any:
+        found = space.find(f"/api/v1/namespaces/{SPACE}", "read")
+        assert found is not None
+        return found["metadata"]["labels"].get(POD_SECURITY + "enforce")
+
+    roll_out(space, opened(SPACE), config("a"))
+    assert may() == "privileged"
+    # another system has its Pods there
+    metadata = {"name": "other", "namespace": SPACE, "labels": {"app.kubernetes.io/managed-by": "fabric.rdma"}}
+    template = {"metadata": {"labels": {"app": "o"}}, "spec": {"containers": [{"name": "o", "image": "o"}]}}
+    spec = {"selector": {"matchLabels": {"app": "o"}}, "template": template}
+    path = f"/apis/apps/v1/namespaces/{SPACE}/daemonsets"
+    space.request("POST", path, "make", body={"metadata": metadata, "spec": spec})
+    assert looked(space).actions() == {"ConfigMap rdma/a": "removed", RECORD: "removed"}
+    space.request("DELETE", f"{path}/other", "delete")
+    assert roll_out(space, config("a")) == {
+        "ConfigMap fabric-rdma-storage": "changed",
+        "ConfigMap a": "unchanged",
+        "Namespace rdma": "given up",
+    }
+    assert may() is None
+    assert looked(space, config("a")).changed is False
+    roll_out(space, opened(SPACE), config("a"))
+    roll_out(space)
+    assert may() is None
 
 
 def test_a_node_that_is_to_be_labelled_and_is_not_there_is_named(space: Kube) -> None:
@@ -270,6 +364,13 @@ def test_a_definition_of_which_others_have_objects_stays(space: Kube) -> None:
     assert said == "CustomResourceDefinition widgets.test.example stays: others have objects of it (Widget rdma/theirs)"
     left = space.list(path, "list")
     assert [item["metadata"]["name"] for item in left] == ["theirs"]
+    # it is not forgotten: it goes once nobody has any of it
+    assert looked(space).changed is False
+    space.request("DELETE", f"{path}/theirs", "delete")
+    assert roll_out(space) == {
+        "CustomResourceDefinition widgets.test.example": "removed",
+        "ConfigMap fabric-rdma-storage": "removed",
+    }
 
 
 def test_a_kind_that_nobody_defines_is_named(space: Kube) -> None:
@@ -390,3 +491,14 @@ def test_waiting_ends_with_what_is_missing(space: Kube) -> None:
     gone = {"apiVersion": "apps/v1", "kind": "DaemonSet", "namespace": SPACE, "name": "d", "path": ""}
     said, _waited = wait_for_objects(space, [other, gone], 0, 1)
     assert said == ["ConfigMap rdma/a: data.size is 1, not 2", "DaemonSet rdma/d does not exist"]
+
+
+def test_what_is_waited_for_may_be_of_a_kind_that_is_not_served_yet(space: Kube) -> None:
+    wait = {"apiVersion": "test.example/v1", "kind": "Widget", "namespace": SPACE, "name": "w", "path": "spec.size"}
+    said, _waited = wait_for_objects(space, [{**wait, "value": "1"}], 0, 1)
+    assert said == ["Widget rdma/w: the cluster does not serve Widget of test.example/v1"]
+
+    def define(_seconds: float) -> None:
+        roll_out(space, definition(), widget("w"))
+
+    assert wait_for_objects(space, [{**wait, "value": "1"}], 60, 1, sleep=define)[0] == []

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import threading
 import typing as t
@@ -20,7 +21,11 @@ pytestmark = pytest.mark.integration
 
 Json = dict[str, t.Any]
 LONGHORN = "/apis/longhorn.io/v1beta2"
+LEASES = "/apis/coordination.k8s.io/v1"
+LEASE = f"{LEASES}/namespaces/kube-system/leases/fabric-rdma-rollout"
 SETTING = f"{LONGHORN}/namespaces/longhorn-system/settings/deleting-confirmation-flag"
+# the Lease
+GIVEN_UP = "fabric-rdma-rollout"
 PLAY = """
 - hosts: all
   gather_facts: false
@@ -40,9 +45,9 @@ def kinds(version: str, **plurals: str) -> Json:
 
 
 class Cluster(ThreadingHTTPServer):
-    """One with a Longhorn, that lets nobody take a Lease: whatever comes after the setting fails."""
+    """One with a Longhorn. Unless Helm has forgotten it, it does not tell of releases: whatever comes after the setting fails."""
 
-    def __init__(self, ours: bool, volumes: int) -> None:
+    def __init__(self, ours: bool, volumes: int, forgotten: bool = False, held: bool = False) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.changes: list[str] = []
         metadata = {"name": "deleting-confirmation-flag", "namespace": "longhorn-system", "resourceVersion": "1"}
@@ -52,12 +57,23 @@ class Cluster(ThreadingHTTPServer):
             "metadata": metadata,
             "value": "false",
         }
+        labels = {"app.kubernetes.io/managed-by": "fabric.rdma", "rdma.fabric/inventory": "default"}
         record = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
-            "metadata": {"name": "fabric-rdma-longhorn", "namespace": "kube-system"},
+            "metadata": {
+                "name": "fabric-rdma-longhorn",
+                "namespace": "kube-system",
+                "labels": {**labels, "rdma.fabric/system": "longhorn"},
+                "managedFields": [{"manager": "fabric.rdma", "operation": "Apply"}],
+                "resourceVersion": "1",
+                "uid": "1",
+            },
             "data": {"charts": '["longhorn-system/longhorn"]'},
         }
+        renewed = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        spec = {"holderIdentity": "somebody", "renewTime": renewed, "leaseDurationSeconds": 600}
+        lease = {"metadata": {"name": "fabric-rdma-rollout", "namespace": "kube-system"}, "spec": spec}
         versions = [{"groupVersion": "longhorn.io/v1beta2", "version": "v1beta2"}]
         self.answers: Json = {
             "/version": {"major": "1", "minor": "34", "gitVersion": "v1.34.0"},
@@ -67,6 +83,9 @@ class Cluster(ThreadingHTTPServer):
                 "groups": [{"name": "longhorn.io", "versions": versions, "preferredVersion": versions[0]}],
             },
             "/api/v1": kinds("v1", configmaps="ConfigMap"),
+            LEASES: kinds("coordination.k8s.io/v1", leases="Lease"),
+            LEASE: lease if held else None,
+            "/api/v1/namespaces/longhorn-system/secrets": {"metadata": {}, "items": []} if forgotten else None,
             LONGHORN: kinds("longhorn.io/v1beta2", volumes="Volume", settings="Setting"),
             f"{LONGHORN}/namespaces/longhorn-system/volumes": {
                 "apiVersion": "longhorn.io/v1beta2",
@@ -129,13 +148,33 @@ class Handler(BaseHTTPRequestHandler):
         self._send(self.server.setting, 200)
 
     def do_POST(self) -> None:
-        self._send(None, 403)
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        path = f"{self.path.partition('?')[0]}/{body['metadata']['name']}"
+        assert path == LEASE
+        body["metadata"].update(resourceVersion="1", uid="1", namespace="kube-system")
+        self.server.answers[path] = body
+        self._send(body, 201)
+
+    def do_PUT(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        assert self.path == LEASE
+        # whoever goes on with it is the one that took it
+        assert body["spec"]["holderIdentity"] == self.server.answers[LEASE]["spec"]["holderIdentity"]
+        self._send(body, 200)
+
+    def do_DELETE(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        path = self.path.partition("?")[0]
+        if "dryRun" not in body:
+            self.server.answers[path] = None
+            self.server.changes.append(path.rpartition("/")[2])
+        self._send({"kind": "Status", "status": "Success"}, 200)
 
     def log_message(self, *_words: t.Any) -> None:
         pass
 
 
-def remove(user: User, directory: Path, cluster: Cluster, **variables: t.Any) -> str:
+def remove(user: User, directory: Path, cluster: Cluster, fails: bool = True, **variables: t.Any) -> str:
     given = {
         "ansible_python_interpreter": "{{ ansible_playbook_python }}",
         "rdma_groups": ["all"],
@@ -147,7 +186,9 @@ def remove(user: User, directory: Path, cluster: Cluster, **variables: t.Any) ->
     (directory / "hosts.json").write_text(json.dumps(hosts))
     (directory / "play.yml").write_text(PLAY)
     done = user.run("ansible-playbook", "-i", str(directory / "hosts.json"), str(directory / "play.yml"), check=False)
-    assert done.returncode != 0
+    assert (done.returncode != 0) is fails, done.stdout
+    # whatever becomes of it
+    assert (cluster.answers[LEASE] or {}).get("spec", {}).get("holderIdentity", "somebody") == "somebody"
     return " ".join((done.stdout + done.stderr).split())
 
 
@@ -156,26 +197,41 @@ def test_volumes_are_not_deleted_without_a_word(user: User, tmp_path: Path) -> N
         said = remove(user, tmp_path, cluster)
     assert "Longhorn has 7 volumes (pvc-0, pvc-1, pvc-2, pvc-3, pvc-4, ...)" in said
     assert "rdma_longhorn.delete_volumes: true" in said
-    assert cluster.changes == []
+    assert cluster.changes == [GIVEN_UP]
 
 
 @pytest.mark.parametrize("volumes", [0, 2])
 def test_the_setting_is_put_back_when_the_removal_fails(user: User, tmp_path: Path, volumes: int) -> None:
     with Cluster(ours=True, volumes=volumes) as cluster:
         said = remove(user, tmp_path, cluster, rdma_longhorn={"delete_volumes": True})
-    assert "cannot take Lease" in said
-    assert cluster.changes == ["true", "false"]
+    assert "cannot list releases" in said, said
+    assert cluster.changes == ["true", "false", GIVEN_UP]
+
+
+def test_the_setting_is_put_back_when_helm_has_forgotten_the_release(user: User, tmp_path: Path) -> None:
+    """Nothing is uninstalled then, and what is there goes on to protect its volumes."""
+    with Cluster(ours=True, volumes=0, forgotten=True) as cluster:
+        remove(user, tmp_path, cluster, fails=False)
+    assert cluster.changes == ["true", "fabric-rdma-longhorn", "false", GIVEN_UP]
+
+
+def test_nothing_is_looked_at_while_somebody_else_rolls_out(user: User, tmp_path: Path) -> None:
+    """Volumes that come between a look and the removal would be deleted."""
+    with Cluster(ours=True, volumes=0, held=True) as cluster:
+        said = remove(user, tmp_path, cluster)
+    assert "Another rollout is under way: Lease kube-system/fabric-rdma-rollout is held by somebody" in said
+    assert cluster.changes == []
 
 
 def test_the_longhorn_of_somebody_else_is_not_touched(user: User, tmp_path: Path) -> None:
     with Cluster(ours=False, volumes=2) as cluster:
-        said = remove(user, tmp_path, cluster, rdma_longhorn={"delete_volumes": True})
-    assert "cannot take Lease" in said
-    assert cluster.changes == []
+        remove(user, tmp_path, cluster, fails=False, rdma_longhorn={"delete_volumes": True})
+    assert cluster.changes == [GIVEN_UP]
 
 
 def test_groups_that_stay_keep_their_storage(user: User, tmp_path: Path) -> None:
-    with Cluster(ours=True, volumes=0) as cluster:
-        said = remove(user, tmp_path, cluster, rdma_groups=["all", "ungrouped"], rdma_uninstall_groups=["ungrouped"])
-    assert "cannot take Lease" in said
-    assert cluster.changes == []
+    with Cluster(ours=True, volumes=0, forgotten=True) as cluster:
+        remove(
+            user, tmp_path, cluster, fails=False, rdma_groups=["all", "ungrouped"], rdma_uninstall_groups=["ungrouped"]
+        )
+    assert cluster.changes == [GIVEN_UP]

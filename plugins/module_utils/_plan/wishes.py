@@ -381,7 +381,10 @@ _ROLLOUT: t.Dict[str, Check] = {
     "kubeconfig": _optional(_text),
     "context": _optional(_text),
     "namespace": _name,
+    "registry": _optional(_text),
     "image_pull_secrets": _names,
+    "charts": _optional(_text),
+    "helm": _keys(binary=_text),
     "tolerations": _rows(_TOLERATION, "a list of tolerations"),
     "resources": _keys(limits=_dictionary, requests=_dictionary),
     "cdi": _truth,
@@ -422,7 +425,6 @@ _ROLLOUT_OF: t.Dict[str, t.Dict[str, Check]] = {
             resources=_keys(limits=_dictionary, requests=_dictionary),
             version=_optional(_release),
         ),
-        "registry": _optional(_text),
     },
     "network_operator": {
         "helm": _keys(
@@ -452,7 +454,6 @@ _ROLLOUT_OF: t.Dict[str, t.Dict[str, Check]] = {
         ),
         "operator_version": _release,
         "policy": _choice("auto", "cluster", "node"),
-        "registry": _optional(_text),
         "sriov": _names,
     },
 }
@@ -968,6 +969,7 @@ _OTHERS: t.Dict[str, Check] = {
     "rdma_capture_anonymize": _truth,
     "rdma_capture_text": _truth,
     "rdma_uninstall_groups": _names,
+    "rdma_uninstall_systems": _names,
     "rdma_stale_resources": _names,
     "rdma_stale_nodes": _names,
     "rdma_stale_verify": _number(0, None, "a number of seconds, 0 or more"),

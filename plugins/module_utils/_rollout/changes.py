@@ -51,6 +51,9 @@ class Changes:
         self._after: t.List[Json] = []
         self._adopted: t.Dict[int, str] = {}
         self._gone: t.List[Json] = []
+        # namespaces that need not have privileged Pods any more, and how they are after that, by name
+        self._opened: t.List[Json] = []
+        self._closed: t.Dict[str, Json] = {}
 
     # look
 
@@ -135,7 +138,7 @@ class Changes:
 
     @property
     def changed(self) -> bool:
-        return bool(self._gone or any(self._changes(index) for index in range(len(self._objects))))
+        return bool(self._gone or self._opened or any(self._changes(index) for index in range(len(self._objects))))
 
     def actions(self) -> t.Dict[str, str]:
         """What is done with each object."""
@@ -144,6 +147,7 @@ class Changes:
             what = "created" if self._before[index] is None else "changed" if self._changes(index) else "unchanged"
             done[describe(item)] = "taken over" if index in self._adopted else what
         done.update((describe(item), "removed") for item in self._gone)
+        done.update((describe(item), "given up") for item in self._opened)
         return done
 
     def _pairs_of_objects(self) -> t.List[Pair]:
@@ -156,9 +160,15 @@ class Changes:
     def _pairs_of_removals(self) -> t.List[Pair]:
         return [(describe(item), comparable(item), None) for item in self._gone]
 
+    def _pairs_of_closings(self) -> t.List[Pair]:
+        return [
+            (describe(item), comparable(item), comparable(self._closed.get(item["metadata"]["name"])))
+            for item in self._opened
+        ]
+
     def _pairs(self) -> t.List[Pair]:
         """All that changes."""
-        return self._pairs_of_objects() + self._pairs_of_removals()
+        return self._pairs_of_objects() + self._pairs_of_removals() + self._pairs_of_closings()
 
     def diff(self) -> t.List[Json]:
         """One entry an object that changes: dictionaries, which Ansible shows line by line."""
@@ -230,6 +240,22 @@ class Changes:
 
     def _removal_steps(self, items: t.Iterable[Json], dry_run: bool) -> t.List[Step]:
         return [("delete " + describe(item), functools.partial(self._delete, item, dry_run)) for item in items]
+
+    def _closing_steps(self, dry_run: bool) -> t.List[Step]:
+        """Take back the labels with which a namespace may have privileged Pods. Those that others have set, too, stay."""
+
+        def perform(seen: Json) -> None:
+            name = seen["metadata"]["name"]
+            bare: Json = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            self._closed[name] = self.kube.apply(bare, dry_run, seen=seen)
+
+        return [
+            (
+                "take our labels of Pod Security from " + describe(item),
+                functools.partial(self._precisely, item, perform),
+            )
+            for item in self._opened
+        ]
 
     def make_namespace(self, name: str) -> t.List[str]:
         """Make a namespace that is among the objects and is not there yet, before all else. What was done, in words."""

@@ -110,6 +110,9 @@ def _image(settings: t.Mapping[str, t.Any]) -> str:
     """The image by tag and digest. One that a registry may change under a running cluster is refused."""
     image = str(settings["image"])
     digest = str(settings.get("image_digest") or DIGESTS.get(image) or "")
+    if settings.get("registry") and image in DIGESTS:
+        # a mirror has the same bytes
+        image = str(settings["registry"]).rstrip("/") + "/" + image.partition("/")[2]
     if digest and not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
         raise ManifestError(f"image digest '{digest}' is not sha256: and 64 hexadecimal digits")
     name, at, own_digest = image.partition("@")

@@ -69,8 +69,6 @@ class Rollout(Changes):
         self._cluster_policy: t.Optional[Json] = None
         self._node_policies: t.List[Json] = []
         self._groups: t.Dict[str, str] = {}
-        self._opened: t.List[Json] = []
-        self._closed: t.Dict[str, Json] = {}
         self._left: t.Dict[str, t.Optional[Json]] = {}
         self._old_labels: t.Dict[str, t.Optional[str]] = {}
 
@@ -208,14 +206,13 @@ class Rollout(Changes):
 
     @property
     def changed(self) -> bool:
-        return bool(self.labels or self._retreats or self._opened or super().changed)
+        return bool(self.labels or self._retreats or super().changed)
 
     def actions(self) -> t.Dict[str, str]:
         """What is done with each object."""
         done = super().actions()
         for each in self._retreats:
             done[describe(each.item)] = "removed" if each.how == "whole" else "given up"
-        done.update((describe(item), "given up") for item in self._opened)
         return done
 
     def _pairs(self) -> t.List[Pair]:
@@ -230,9 +227,7 @@ class Rollout(Changes):
         pairs += self._pairs_of_removals()
         for each in self._retreats:
             pairs.append((describe(each.item), comparable(each.item), self._left.get(each.how)))
-        for item in self._opened:
-            pairs.append((describe(item), comparable(item), comparable(self._closed.get(item["metadata"]["name"]))))
-        return pairs
+        return pairs + self._pairs_of_closings()
 
     # perform
 
@@ -243,22 +238,6 @@ class Rollout(Changes):
             # a merge patch: server-side apply would make a node of that name
             steps.append((doing, functools.partial(self.kube.merge, "/api/v1/nodes/" + node, doing, body, dry_run)))
         return steps
-
-    def _closing_steps(self, dry_run: bool) -> t.List[Step]:
-        """Take back the labels with which a namespace may have privileged Pods. Those that others have set, too, stay."""
-
-        def perform(seen: Json) -> None:
-            name = seen["metadata"]["name"]
-            bare: Json = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-            self._closed[name] = self.kube.apply(bare, dry_run, seen=seen)
-
-        return [
-            (
-                "take our labels of Pod Security from " + describe(item),
-                functools.partial(self._precisely, item, perform),
-            )
-            for item in self._opened
-        ]
 
     def _first(self) -> t.List[t.Any]:
         """What has to go before anything comes."""

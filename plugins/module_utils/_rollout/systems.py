@@ -10,7 +10,9 @@ and a system can be removed without the wishes that made it.
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
+import re
 import time
 import typing as t
 
@@ -20,11 +22,14 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import
     GROUP_LABEL,
     INVENTORY_LABEL,
     MANAGED_BY,
+    POD_SECURITY,
     SYSTEM_LABEL,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import (
     applied_by_us,
+    comparable,
     describe,
+    pod_security_labels,
     pod_trouble,
     some,
     stranger,
@@ -60,6 +65,12 @@ def _defined(item: t.Mapping[str, t.Any]) -> t.List[t.Tuple[str, str]]:
     return [(f"{spec['group']}/{version}", str(spec["names"]["kind"])) for version in versions]
 
 
+def _opens(item: t.Mapping[str, t.Any]) -> bool:
+    """Whether an object is a namespace that is to have privileged Pods."""
+    labels = item["metadata"].get("labels") or {}
+    return item["kind"] == "Namespace" and any(key.startswith(POD_SECURITY) for key in labels)
+
+
 def _kind_of(item: t.Mapping[str, t.Any]) -> t.Tuple[str, str]:
     return str(item["apiVersion"]), str(item["kind"])
 
@@ -93,6 +104,8 @@ class SystemRollout(Changes):
         self.labels: t.Dict[str, t.Dict[str, t.Optional[str]]] = {}
         self._old_labels: t.Dict[str, t.Dict[str, t.Optional[str]]] = {}
         self._record: t.Optional[Json] = None
+        # the record as it is once all is done, where until then it has more in mind
+        self._last_record: t.Optional[Json] = None
         self._defined_here: t.Set[t.Tuple[str, str]] = set()
 
     # look
@@ -118,10 +131,17 @@ class SystemRollout(Changes):
             name for name in reversed(self._recorded("charts")) if name not in charts and self._installed(name)
         ]
         marked = [self._marked(item) for item in objects]
+        lines = [] if only is not None else self._look_at_nodes(labels or {}, known)
+        spaces = sorted(item["metadata"]["name"] for item in objects if _opens(item))
         if objects or charts:
-            # one that is still there is not forgotten: whoever removes it may be killed before
-            lines = self._label_lines(labels or {}, known)
-            marked.insert(0, self._new_record(kinds, [*charts, *reversed(self.old_charts)], lines))
+            # What is still there is not forgotten: whoever removes it may be killed before.
+            named = [*charts, *reversed(self.old_charts)]
+            now = self._new_record(
+                kinds, named, [*lines, *self._recorded("labels")], [*spaces, *self._recorded("namespaces")]
+            )
+            last = self._new_record(kinds, named, lines, spaces)
+            marked.insert(0, now)
+            self._last_record = last if last != now else None
         self._objects = marked
         self._before = [self._found(item) for item in marked]
         self._look_for_strangers()
@@ -130,7 +150,7 @@ class SystemRollout(Changes):
             # they serve the other groups, too
             self.old_charts = []
         else:
-            self._look_at_nodes(labels or {}, known)
+            self._look_at_namespaces(spaces)
 
     def remember(self, charts: t.Sequence[str]) -> None:
         """In place of look(): only the record, before charts are installed. Whoever is killed then finds them again.
@@ -147,7 +167,8 @@ class SystemRollout(Changes):
                 "upgrade and remove them, run once with rdma_rollout.adopt: true"
             )
         named = [*charts, *(name for name in recorded if name not in charts)]
-        self._objects = [self._new_record(self._recorded_kinds(), named, self._recorded("labels"))]
+        known = (self._recorded(key) for key in ("labels", "namespaces"))
+        self._objects = [self._new_record(self._recorded_kinds(), named, *known)]
         self._before = [self._found(item) for item in self._objects]
         self._look_for_strangers()
 
@@ -162,7 +183,13 @@ class SystemRollout(Changes):
         return bool(self.kube.list(path, f"list releases of {namespace}", metadata_only=True, labelSelector=selector))
 
     def _record_name(self) -> str:
-        return "fabric-rdma-" + self.system.replace("_", "-")
+        """One for each inventory: two that share a cluster may have the same system, for groups of their own."""
+        name = "fabric-rdma-" + self.system.replace("_", "-")
+        if self.inventory == "default":
+            return name
+        # as a label, the name of an inventory may have what that of an object may not
+        plain = re.sub(r"[^a-z0-9]+", "-", self.inventory.lower()).strip("-")
+        return f"{name}.{plain}-{hashlib.sha256(self.inventory.encode()).hexdigest()[:8]}"
 
     def _labels(self) -> t.Dict[str, str]:
         return {
@@ -181,22 +208,19 @@ class SystemRollout(Changes):
         metadata = item["metadata"]
         return {**item, "metadata": {**metadata, "labels": {**(metadata.get("labels") or {}), **self._labels()}}}
 
-    def _label_lines(
-        self, wanted: t.Mapping[str, t.Mapping[str, str]], known: t.Optional[t.Collection[str]]
-    ) -> t.List[str]:
-        """Node, label and value of one label a line: none of them has a space in it. Those of nodes that are not in this run stay."""
-        lines = {f"{node} {key} {value}" for node, labels in wanted.items() for key, value in labels.items()}
-        if known is not None:
-            lines |= {line for line in self._recorded("labels") if line.split(" ")[0] not in {*known, *wanted}}
-        return sorted(lines)
-
     def _new_record(
-        self, kinds: t.Iterable[t.Tuple[str, str]], charts: t.Sequence[str], lines: t.Sequence[str]
+        self,
+        kinds: t.Iterable[t.Tuple[str, str]],
+        charts: t.Sequence[str],
+        lines: t.Iterable[str],
+        spaces: t.Iterable[str],
     ) -> Json:
+        """lines: of labels that we have set, as node, label and value: none of them has a space in it. spaces: namespaces that we have opened."""
         data = {
             "kinds": json.dumps(sorted(" ".join(pair) for pair in kinds)),
             "charts": json.dumps(list(charts)),
-            "labels": json.dumps(sorted(lines)),
+            "labels": json.dumps(sorted(set(lines))),
+            "namespaces": json.dumps(sorted(set(spaces))),
         }
         metadata: Json = {"name": self._record_name(), "namespace": self.place}
         return self._marked({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
@@ -222,12 +246,17 @@ class SystemRollout(Changes):
         pairs = [word.partition(" ") for word in self._recorded("kinds")]
         return {(version, kind) for version, _space, kind in pairs}
 
-    def _look_at_nodes(self, wanted: t.Mapping[str, t.Mapping[str, str]], known: t.Optional[t.Collection[str]]) -> None:
-        """Which labels of nodes change. One that we have set goes when nobody asks for it, unless somebody has given it another value."""
-        recorded = [line.split(" ") for line in self._recorded("labels")]
-        ours = {(words[0], words[1]): words[2] for words in recorded if len(words) == 3}
-        if not ours and not wanted:
-            return
+    def _look_at_nodes(
+        self, wanted: t.Mapping[str, t.Mapping[str, str]], known: t.Optional[t.Collection[str]]
+    ) -> t.List[str]:
+        """Which labels of nodes change; lines of those that are ours then.
+
+        One that we have set goes when nobody asks for it, unless somebody has given it another value. One that was there before is
+        somebody else's. Those of nodes that are not in this run stay.
+        """
+        recorded = [tuple(line.split(" ")) for line in self._recorded("labels") if line.count(" ") == 2]
+        if not recorded and not wanted:
+            return []
         nodes = self.kube.list("/api/v1/nodes", "list nodes", metadata_only=True)
         now = {item["metadata"]["name"]: item["metadata"].get("labels") or {} for item in nodes}
         missing = sorted(set(wanted) - set(now))
@@ -236,18 +265,38 @@ class SystemRollout(Changes):
                 f"Nothing was changed. {len(missing)} of {len(wanted)} nodes that are to be labelled are not in the cluster: {some(missing)}",
                 remedy="Say in rdma_rollout.node_names ({host: node}) how they are called, or let them join",
             )
-        asked = {(node, key): value for node, labels in wanted.items() for key, value in labels.items()}
-        changes = {pair: value for pair, value in asked.items() if now[pair[0]].get(pair[1]) != value}
-        gone = [
-            pair
-            for pair, value in ours.items()
-            if pair not in asked
-            and now.get(pair[0], {}).get(pair[1]) == value
-            and (known is None or pair[0] in {*known, *wanted})
-        ]
-        for (node, key), value in [*changes.items(), *((pair, None) for pair in gone)]:
-            self.labels.setdefault(node, {})[key] = value
+        ours: t.List[str] = []
+        changes: t.List[t.Tuple[str, str, t.Optional[str]]] = []
+        for node, labels in wanted.items():
+            for key, value in labels.items():
+                differs = now[node].get(key) != value
+                if differs:
+                    changes.append((node, key, value))
+                if differs or (node, key, value) in recorded:
+                    ours.append(f"{node} {key} {value}")
+        for node, key, value in recorded:
+            if known is not None and node not in {*known, *wanted}:
+                ours.append(f"{node} {key} {value}")
+            elif key not in wanted.get(node, {}) and now.get(node, {}).get(key) == value:
+                changes.append((node, key, None))
+        for node, key, new in changes:
+            self.labels.setdefault(node, {})[key] = new
             self._old_labels.setdefault(node, {})[key] = now[node].get(key)
+        return ours
+
+    def _look_at_namespaces(self, asked: t.Collection[str]) -> None:
+        """Namespaces that we let have privileged Pods, and that need not any more. Not while something else of ours runs there."""
+        leaving = {describe(item) for item in self._gone}
+        for name in self._recorded("namespaces"):
+            found = None if name in asked else self.kube.find("/api/v1/namespaces/" + name, "read Namespace " + name)
+            if found is None or not pod_security_labels(found):
+                continue
+            path = f"/apis/apps/v1/namespaces/{name}/daemonsets"
+            running = self.kube.list(
+                path, "list DaemonSets of " + name, True, labelSelector=f"app.kubernetes.io/managed-by={MANAGED_BY}"
+            )
+            if {describe({**item, "kind": "DaemonSet"}) for item in running} <= leaving:
+                self._opened.append(found)
 
     def _node_steps(self, dry_run: bool) -> t.List[Step]:
         steps: t.List[Step] = []
@@ -259,12 +308,24 @@ class SystemRollout(Changes):
 
     @property
     def changed(self) -> bool:
-        return bool(self.labels or super().changed)
+        return bool(self.labels or self._last_record or super().changed)
+
+    def actions(self) -> t.Dict[str, str]:
+        """What is done with each object."""
+        done = super().actions()
+        if self._last_record is not None and done[describe(self._last_record)] == "unchanged":
+            done[describe(self._last_record)] = "changed"
+        return done
 
     def _pairs(self) -> t.List[Pair]:
         pairs = self._pairs_of_objects()
+        if self._last_record is not None:
+            # it is written twice, and shown once
+            shown, data = describe(self._last_record), self._last_record["data"]
+            after = {**(comparable(self._after[0]) or {}), "data": data}
+            pairs = [(shown, comparable(self._before[0]), after), *(pair for pair in pairs if pair[0] != shown)]
         pairs += [("labels of node " + node, self._old_labels[node], self.labels[node]) for node in sorted(self.labels)]
-        return pairs + self._pairs_of_removals()
+        return pairs + self._pairs_of_removals() + self._pairs_of_closings()
 
     def _served(self, pair: t.Tuple[str, str]) -> bool:
         return pair[1] in self.kube.kinds(pair[0])
@@ -303,8 +364,13 @@ class SystemRollout(Changes):
         self._gone = sorted((item for item in found if self._may_go(item, found)), key=_order_of_removal)
         if not self._objects and self._record is not None:
             record = {**self._record, "apiVersion": "v1", "kind": "ConfigMap"}
-            # the last of all: whoever is killed before still finds everything
-            others = stranger(record, self.inventory) is not None or keep or self.old_charts or only is not None
+            # The last of all: whoever is killed before still finds everything. A definition that stays is not forgotten.
+            stays = len([item for item in found if describe(item) != describe(record)]) > len(
+                [item for item in self._gone if describe(item) != describe(record)]
+            )
+            others = (
+                stays or stranger(record, self.inventory) is not None or keep or self.old_charts or only is not None
+            )
             self._gone = [item for item in self._gone if describe(item) != describe(record)]
             self._gone += [] if others else [record]
 
@@ -331,7 +397,8 @@ class SystemRollout(Changes):
         waiting = [describe(item) for item in self._objects if self._comes(item)]
         if waiting:
             self.warnings.append(f"not rehearsed, since their definitions come with this rollout: {some(waiting)}")
-        self._rehearse(self._node_steps(dry_run=True) + self._removal_steps(self._gone, dry_run=True))
+        steps = self._node_steps(dry_run=True) + self._closing_steps(dry_run=True)
+        self._rehearse(steps + self._removal_steps(self._gone, dry_run=True))
 
     def _to_come(self) -> t.Set[str]:
         """Also namespaces that a chart would make."""
@@ -354,7 +421,13 @@ class SystemRollout(Changes):
             (doing, functools.partial(self._once_served, step)) for doing, step in self._apply_steps()
         ]
         # the record is the first object, and the last that goes: whoever is killed between leaves no label that nobody remembers
-        steps += self._node_steps(dry_run=False) + self._removal_steps(self._gone, dry_run=False)
+        steps += self._node_steps(dry_run=False) + self._closing_steps(dry_run=False)
+        steps += self._removal_steps(self._gone, dry_run=False)
+        if self._last_record is not None:
+            doing = "forget in " + describe(self._last_record) + " what has gone"
+            steps.append(
+                (doing, functools.partial(self.kube.apply, self._last_record, dry_run=False, force=self.force))
+            )
         self._perform(steps, before_each, ())
 
     def _once_served(self, step: t.Callable[[], t.Any]) -> None:
@@ -400,6 +473,10 @@ def _lacking(kube: Kube, wait: t.Mapping[str, t.Any]) -> t.List[str]:
     metadata = {"name": wait["name"], **({"namespace": wait["namespace"]} if wait.get("namespace") else {})}
     item: Json = {"apiVersion": wait["apiVersion"], "kind": wait["kind"], "metadata": metadata}
     shown = describe(item)
+    if item["kind"] not in kube.kinds(item["apiVersion"]):
+        # served a moment after its definition
+        kube.forget_kinds()
+        return [f"{shown}: the cluster does not serve {item['kind']} of {item['apiVersion']}"]
     found = kube.find(kube.path(item), "read " + shown)
     if found is None:
         return [f"{shown} does not exist"]

@@ -10,10 +10,16 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Class
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import some_of
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
+    APP_NAME,
+    DRANET_NAME,
+    GROUP_LABEL,
+    INVENTORY_LABEL,
+)
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_select import pools_by_pci
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dranet import too_long, uplinks
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dranet import DRIVER, too_long, uplinks
 
-__all__ = ["host_problems", "served_problems"]
+__all__ = ["host_problems", "served_problems", "standing_problems"]
 
 Json = t.Dict[str, t.Any]
 
@@ -33,6 +39,66 @@ def served_problems(served: t.Optional[t.Mapping[str, t.Sequence[str]]]) -> t.Li
         f"the API server does not serve {_GROUP}/{_API_VERSION} (it serves {there or 'no version of it'}), which DRANET and its "
         "claims need: Kubernetes 1.34 or newer has it; until then use engine: daemonset"
     ]
+
+
+def _class_of(item: Json) -> str:
+    return str((item["metadata"].get("labels") or {}).get("app.kubernetes.io/instance"))
+
+
+def _may_be_served(node: str, nodes: t.Mapping[str, Json], selector: t.Mapping[str, str]) -> bool:
+    """Whether the Pods of a DaemonSet may be on a node. One that is not in the cluster any more tells nothing against it."""
+    labels = (nodes.get(node) or {}).get("labels")
+    return labels is None or all(labels.get(key) == value for key, value in selector.items())
+
+
+def standing_problems(
+    objects: t.Sequence[Json],
+    drivers: t.Sequence[Json],
+    claims: t.Sequence[Json],
+    nodes: t.Mapping[str, Json],
+    inventory: str,
+    leaving: t.Optional[t.Collection[str]] = None,
+) -> t.List[str]:
+    """Why these objects cannot take the place of the drivers that the cluster has: a function is offered by one of the two, and a driver
+    that goes takes nothing back from Pods.
+
+    objects: of DRANET as it is to be. drivers: DaemonSets of ours. claims: all ResourceClaims. nodes: as cluster_state has them.
+    inventory: as in INVENTORY_LABEL. leaving: groups, as in GROUP_LABEL, of which alone something goes, None for all.
+    """
+    wanted = {_class_of(item) for item in objects if item["kind"] == "DaemonSet"}
+    problems = []
+    by_name: t.Dict[str, t.List[Json]] = {}
+    for item in drivers:
+        by_name.setdefault(str((item["metadata"].get("labels") or {}).get("app.kubernetes.io/name")), []).append(item)
+    both = sorted({_class_of(item) for item in by_name.get(APP_NAME, ())} & wanted)
+    if both:
+        problems.append(
+            f"the device plugin still serves {some_of(both)}, and would offer the same functions as DRANET: hand these classes over first "
+            "(README of the role dra, From the plugin to DRANET, and back), or leave them with the plugin (rdma_rollout.classes)"
+        )
+    for item in by_name.get(DRANET_NAME, ()):
+        labels, slug = item["metadata"]["labels"], _class_of(item)
+        if slug in wanted or labels.get(INVENTORY_LABEL) != inventory:
+            continue
+        if leaving is not None and labels.get(GROUP_LABEL) not in leaving:
+            continue
+        selector = item["spec"]["template"]["spec"].get("nodeSelector") or {}
+        held = sorted(
+            {
+                f"{claim['metadata'].get('namespace')}/{claim['metadata']['name']} (node {row['pool']})"
+                for claim in claims
+                for row in (((claim.get("status") or {}).get("allocation") or {}).get("devices") or {}).get("results")
+                or ()
+                # DRANET has a pool for each node, called like it
+                if row["driver"] == DRIVER and _may_be_served(str(row["pool"]), nodes, selector)
+            }
+        )
+        if held:
+            problems.append(
+                f"DRANET would go from class {slug}, and claims have devices of its nodes, so that their Pods could not end any more: "
+                f"{some_of(held)}. End these Pods first"
+            )
+    return problems
 
 
 def _version(text: t.Any) -> t.Optional[t.Tuple[int, ...]]:

@@ -273,6 +273,18 @@ def test_settings_of_the_daemon_set() -> None:
     assert pod["volumes"][-1]["hostPath"] == {"path": "/var/run/cdi", "type": "DirectoryOrCreate"}
 
 
+def test_the_default_image_comes_from_the_mirror_that_all_images_come_from() -> None:
+    """With the digest that it has everywhere; an image that is named comes from where it is named."""
+    (line,) = re.findall(r"^device_plugin_image: .*default\('(.*)'\)", DEFAULTS.read_text(), re.MULTILINE)
+    mirrored = {**SETTINGS, "image": line, "registry": "mirror.example:5000/all/"}
+    (container,) = daemon_set(mirrored)["spec"]["template"]["spec"]["containers"]
+    assert re.fullmatch(
+        r"mirror\.example:5000/all/mellanox/k8s-rdma-shared-dev-plugin:v[0-9.]+@sha256:[0-9a-f]{64}", container["image"]
+    )
+    (container,) = daemon_set({**mirrored, "image": "own.example/plugin:v1"})["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == "own.example/plugin:v1"
+
+
 def test_the_default_image_is_pinned() -> None:
     (line,) = re.findall(r"^device_plugin_image: .*default\('(.*)'\)", DEFAULTS.read_text(), re.MULTILINE)
     for image, wanted in (
