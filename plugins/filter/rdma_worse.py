@@ -10,7 +10,9 @@ short_description: Name what a host had before a change and has not after it
 version_added: "0.1.0"
 description:
   - Compares the facts of a host from before and after a change. Ports that were Active, services that ran (containerd, kubelet,
-    iscsid, multipathd and those of the Kubernetes distribution), and a container runtime that was ready.
+    iscsid, multipathd, nvidia-imex and those of the Kubernetes distribution), and a container runtime that was ready.
+  - C(nvidia-imex) that the role C(nvidia_imex) has masked with consent counts as given away, and one that it has given back has to be
+    what it was before that.
   - An empty list says that the host is not worse than before.
 positional: after
 options:

@@ -55,6 +55,12 @@ options:
     description: Seconds that ports have to be V(Active) again.
     type: int
     default: 60
+  backup:
+    description:
+      - Keep the old file beside a new one, under a name with the time. A file that is removed has no copy.
+      - What somebody else writes to a file while this module runs is not overwritten; the module fails, and puts back what it did.
+    type: bool
+    default: true
   root:
     description:
       - Directory with the host's files, which are read and written below it.
@@ -98,6 +104,16 @@ files:
   type: list
   elements: str
   sample: [/etc/sysctl.d/99-fabric-rdma-roce.conf]
+backup_files:
+  description: The old files, by the path of the new ones.
+  returned: success, when something was changed
+  type: dict
+  sample: {/etc/sysctl.d/99-fabric-rdma-roce.conf: "/etc/sysctl.d/99-fabric-rdma-roce.conf.1234.2026-11-21@05:30:00~"}
+restored:
+  description: Whether the host is as it was before the failure. The message says what is not.
+  returned: failure while something was changed
+  type: bool
+  sample: true
 problems:
   description: Why it cannot be done, in words.
   returned: failure before anything was changed
@@ -114,7 +130,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import read
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.roce import Plan
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.roce_run import Host
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.roce_run import Host, RoceError
 
 
 def differences(plan: Plan, root: str) -> t.List[t.Dict[str, str]]:
@@ -139,6 +155,7 @@ def main() -> None:
             "wish": {"type": "dict", "required": True},
             "want": {"type": "dict", "default": {}},
             "wait_timeout": {"type": "int", "default": 60},
+            "backup": {"type": "bool", "default": True},
             "root": {"type": "path", "default": "/"},
         },
         supports_check_mode=True,
@@ -153,7 +170,8 @@ def main() -> None:
         return int(status), str(output), str(error)
 
     try:
-        host = Host(params["root"], run, params["wish"], params["want"], params["wait_timeout"])
+        wait, backup = params["wait_timeout"], params["backup"]
+        host = Host(params["root"], run, params["wish"], params["want"], wait, backup=backup)
         before = host.facts()
         plan = host.plan(before)
         if plan.problems:
@@ -169,6 +187,9 @@ def main() -> None:
         if not module.check_mode and (result["changed"] or plan.noted):
             after, result["pending"] = host.change(before, plan)
             result["after"] = after["roce"]
+            result["backup_files"] = host.backups
+    except RoceError as exc:
+        module.fail_json(msg=str(exc), restored=exc.whole)
     except FabricError as exc:
         module.fail_json(msg=str(exc))
     except OSError as exc:

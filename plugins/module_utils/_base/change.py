@@ -53,6 +53,14 @@ def snapshot(facts: t.Mapping[str, t.Any]) -> Json:
     storage = facts.get("storage")
     if storage:
         found["storage"] = {key: {"service": storage[key]["service"]} for key in _DAEMONS}
+    imex = _imex(facts)
+    if imex is not None:
+        found["nvidia"] = {"imex": {key: imex[key] for key in ("service", "enabled", "masked", "remembered")}}
+    return found
+
+
+def _imex(facts: t.Mapping[str, t.Any]) -> t.Optional[t.Mapping[str, t.Any]]:
+    found: t.Optional[t.Mapping[str, t.Any]] = (facts.get("nvidia") or {}).get("imex")
     return found
 
 
@@ -98,6 +106,7 @@ def worse(before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any]) -> t.List
     lost = lost_ports(before, after) if "devices" in after else []
     if "storage" in before and "storage" in after:
         lost += _lost_daemons(before["storage"], after["storage"])
+    lost += _lost_imex(_imex(before), _imex(after))
     if "runtime" not in before or "runtime" not in after:
         return lost
     then, now = before["runtime"], after["runtime"]
@@ -118,6 +127,23 @@ def _lost_daemons(then: t.Mapping[str, t.Any], now: t.Mapping[str, t.Any]) -> t.
         for key, daemon in _DAEMONS.items()
         if then[key]["service"] in _SERVES and now[key]["service"] not in _SERVES
     ]
+
+
+def _lost_imex(then: t.Optional[t.Mapping[str, t.Any]], now: t.Optional[t.Mapping[str, t.Any]]) -> t.List[str]:
+    """What nvidia-imex.service did and does not do any more (ansible_facts.rdma.nvidia.imex).
+
+    One that is masked and remembered was given away with consent. One that was remembered and is not any more was given back, and has
+    to do what it did then.
+    """
+    if then is None or now is None or now["masked"] and now["remembered"] is not None:
+        return []
+    ran, started = then["service"] == "running", then["enabled"] and not then["masked"]
+    if then["remembered"] is not None and now["remembered"] is None:
+        ran, started = then["remembered"]["running"], then["remembered"]["enabled"]
+    lost = ["nvidia-imex ran and does not run any more"] if ran and now["service"] != "running" else []
+    if started and (now["masked"] or not now["enabled"]):
+        lost.append("nvidia-imex started at boot and does not any more")
+    return lost
 
 
 def lost_ports(before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any]) -> t.List[str]:

@@ -42,6 +42,9 @@ FIRMWARE_PROGRAMS = ("mlxconfig", "mstconfig")
 _LINK_LAYERS = {"ETH": "Ethernet", "IB": "InfiniBand"}
 _LINK_TYPES = {"IB": 1, "ETH": 2}
 _PARAMETER = re.compile(r"^[ \t]*\*?[ \t]*LINK_TYPE_P([1-9])[ \t]+(\S.*)$", re.MULTILINE)
+# Settings that cost what runs something: the link goes, packets are paused or lost, or devices are seen no more. What a new connection
+# carries, which packets are marked, and who answers for an address costs it nothing.
+_HURTS = ("netns", "mtu", "trust", "pfc", "link_type")
 _VALUE = re.compile(r"\b(IB|ETH|VPI)(?:\(\d\))?")
 
 
@@ -69,7 +72,8 @@ class Plan(t.NamedTuple):
     """steps: in the order in which they are taken. files: what is written for the next boot, by path; None for one that goes.
 
     problems: why nothing of it may be done, in words. pending: what only a boot brings. reasons: what is not as wished. noted: link types
-    that the firmware has, and that the port gets with a boot, by PCI address and parameter.
+    that the firmware has, and that the port gets with a boot, by PCI address and parameter. drain: whether Pods that use the devices
+    would be hurt.
     """
 
     steps: t.List[Step]
@@ -78,6 +82,7 @@ class Plan(t.NamedTuple):
     pending: t.List[str]
     reasons: t.List[str]
     noted: t.Dict[str, str]
+    drain: bool
 
 
 def parse_firmware(text: str) -> t.Dict[int, t.Optional[str]]:
@@ -362,9 +367,10 @@ class _Planner:
         files = changed_files(
             self.roce["files"], wanted_files(self.ports, wished, self.programs) if wished.persist else {}
         )
-        return Plan(
-            self.steps, files, self.problems, self.pending, [*_reasons(self.steps, files), *self.reasons], self.noted
-        )
+        reasons = [*_reasons(self.steps, files), *self.reasons]
+        # of link types, as long as nobody has asked the firmware, there are reasons alone
+        drain = bool(self.reasons) or any(step.setting in _HURTS for step in self.steps)
+        return Plan(self.steps, files, self.problems, self.pending, reasons, self.noted, drain)
 
 
 def _firmware_port(device: Json, port: Json) -> int:
@@ -416,10 +422,10 @@ def firmware_functions(facts: Json, wish: t.Any, want: t.Any) -> t.List[str]:
 
 
 def roce_needs(facts: Json, wish: t.Any, want: t.Any) -> t.Dict[str, t.Any]:
-    """What the role roce_host has to do on a host: {needed, reasons, blocked, pending}, the latter three in words.
+    """What the role roce_host has to do on a host: {needed, reasons, blocked, pending, drain}, the middle three in words.
 
     blocked: why it cannot be done there; the role says it and changes nothing. pending: what a boot brings, with which nothing is
-    left to do for the role.
+    left to do for the role. drain: whether Pods have to leave first.
     """
     plan = plan_roce(facts, wish, want)
     return {
@@ -427,4 +433,5 @@ def roce_needs(facts: Json, wish: t.Any, want: t.Any) -> t.Dict[str, t.Any]:
         "reasons": [*plan.reasons, *plan.problems],
         "blocked": plan.problems,
         "pending": plan.pending,
+        "drain": plan.drain and not plan.problems,
     }

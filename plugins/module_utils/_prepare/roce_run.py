@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import time
 import typing as t
@@ -14,6 +15,8 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base import remembere
 from ansible_collections.fabric.rdma.plugins.module_utils._base.change import lost_ports
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import (
+    back_up,
+    digest,
     make_directories,
     read,
     replace,
@@ -38,11 +41,14 @@ from ansible_collections.fabric.rdma.plugins.module_utils._prepare.roce import (
 __all__ = ["Host", "RoceError"]
 
 Json = t.Dict[str, t.Any]
+_NOT_WHOLE = "What it was before could not be put back in full"
 Run = t.Callable[[t.List[str]], t.Tuple[int, str, str]]
 
 
 class RoceError(FabricError):
-    """A setting that did not come out right. The host is as it was, or the message says what of it is not."""
+    """A setting that did not come out right. whole: the host is as it was; otherwise the message says what of it is not."""
+
+    whole = True
 
 
 def _last_line(*texts: str) -> str:
@@ -58,14 +64,24 @@ class Host:
     """
 
     def __init__(
-        self, root: str, run: Run, wish: t.Any, want: t.Any, wait: float, live: t.Optional[bool] = None
+        self,
+        root: str,
+        run: Run,
+        wish: t.Any,
+        want: t.Any,
+        wait: float,
+        live: t.Optional[bool] = None,
+        backup: bool = True,
     ) -> None:
-        """live: whether programs belong to the host below the root; by default when that is /."""
+        """live: whether programs belong to the host below the root; by default when that is /. backup: keep a file beside its new one."""
         self._root = os.path.realpath(root).rstrip("/")
         self._live = not self._root if live is None else live
         self._run = run
         self._wish, self._want = wish, want
         self._wait = wait
+        self._backup = backup
+        # the old files, by path
+        self.backups: t.Dict[str, str] = {}
         # what a later step has to take back, the newest last
         self._done: t.List[t.Callable[[], object]] = []
         self._written: t.Set[str] = set()
@@ -161,20 +177,56 @@ class Host:
             raise RoceError(f"`{' '.join(step.command)}` says {_last_line(output)}, expected {step.after}")
         return None
 
-    def _put(self, path: str, data: t.Optional[bytes]) -> None:
-        """Writes a file of /etc, or removes it."""
+    def _put(self, path: str, data: t.Optional[bytes], planned: t.Optional[str]) -> None:
+        """Writes a file of /etc, or removes it. planned: the digest of what the plan was made from."""
         here = self._root + path
         before = read(here)
+        if digest(before) != planned:
+            raise RoceError(f"{path} was changed by somebody else since it was read, and was left alone; run again")
         if before == data:
             return
-        self._done.append(lambda: self._put(path, before))
+        link = os.readlink(here) if data is None and os.path.islink(here) else None
+        kept = back_up(here, before) if self._backup and before is not None and data is not None else None
+        undo = functools.partial(self._take_back, here, data, before, link, kept)
+        try:
+            if data is None:
+                unlink(here)
+                sync_directory(os.path.dirname(here))
+            else:
+                make_directories(os.path.dirname(os.path.realpath(here)))
+                replace(here, data, before)
+        except BaseException:
+            # it may have come as far as its last step
+            if read(here) == data:
+                self._done.append(undo)
+            elif kept:
+                unlink(kept)
+            raise
+        self._done.append(undo)
         self._written.add(path)
-        if data is None:
+        if kept:
+            self.backups[path] = kept
+
+    def _take_back(
+        self,
+        here: str,
+        data: t.Optional[bytes],
+        before: t.Optional[bytes],
+        link: t.Optional[str],
+        kept: t.Optional[str],
+    ) -> None:
+        """Undoes what `_put` did, unless somebody else has written there since."""
+        if read(here) != data:
+            raise RoceError(f"{here} was changed by somebody else just now, and stays as it is")
+        if link is not None:
+            os.symlink(link, here)
+        elif before is None:
             unlink(here)
-            sync_directory(os.path.dirname(here))
         else:
-            make_directories(os.path.dirname(here))
-            replace(here, data, before)
+            replace(here, before, data)
+        sync_directory(os.path.dirname(here))
+        if kept:
+            unlink(kept)
 
     def _reload(self) -> None:
         """Has systemd and udev read what was written."""
@@ -197,14 +249,17 @@ class Host:
             if plan.steps:
                 self._prove(before)
             for path, data in plan.files.items():
-                self._put(path, data)
+                self._put(path, data, before["roce"]["files"].get(path))
             self._reload()
             if plan.noted and self._live:
                 self._remember(plan.noted)
             return self.facts(), [*plan.pending, *later]
         except (OSError, FabricError) as exc:
             said = f"{exc.filename}: {exc.strerror}" if isinstance(exc, OSError) else str(exc)
-            raise RoceError(". ".join([said, *self._restore()])) from exc
+            told = self._restore()
+            failed = RoceError(". ".join([said, *told]))
+            failed.whole = not told[0].startswith(_NOT_WHOLE)
+            raise failed from exc
 
     def _remember(self, noted: t.Mapping[str, str]) -> None:
         boot = self._tree().text("/proc/sys/kernel/random/boot_id")
@@ -241,5 +296,5 @@ class Host:
         with contextlib.suppress(OSError, FabricError):
             self._reload()
         if failed:
-            return [f"What it was before could not be put back in full: {'; '.join(failed)}"]
+            return [f"{_NOT_WHOLE}: {'; '.join(failed)}"]
         return ["What it was before was put back"]

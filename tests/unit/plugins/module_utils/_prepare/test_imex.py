@@ -50,6 +50,23 @@ def test_only_consent_changes_the_service(
     assert bool(found["reasons"]) is found["needed"]
 
 
+@pytest.mark.parametrize(
+    ("state", "consent", "drain"),
+    [
+        ({"service": "running", "enabled": True}, "mask", True),
+        ({"service": "running", "masked": True}, "mask", True),
+        # nobody uses what does not run
+        ({"enabled": True}, "mask", False),
+        ({"masked": True, "remembered": BEFORE}, "restore", True),
+        ({"masked": True, "remembered": {"enabled": True, "running": False}}, "restore", False),
+        ({"service": "running", "remembered": {"enabled": True, "running": False}}, "restore", True),
+        ({"service": "running"}, "keep", False),
+    ],
+)
+def test_pods_leave_where_the_daemon_stops_or_starts(state: dict[str, Any], consent: str, drain: bool) -> None:
+    assert imex_needs(facts(**state), {"host_imex": consent})["drain"] is drain
+
+
 @pytest.mark.parametrize("known", [{}, {"nvidia": None}, {"nvidia": {}}, {"nvidia": {"imex": None}}])
 def test_a_host_that_tells_nothing_of_it_is_left_alone(known: dict[str, Any]) -> None:
     assert not imex_needs(known, {"host_imex": "mask"})["needed"]

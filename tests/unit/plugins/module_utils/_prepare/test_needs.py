@@ -278,6 +278,37 @@ def test_worse_names_the_daemons_of_volumes(
     assert worse(before, after) == []
 
 
+RAN, STARTS = "nvidia-imex ran and does not run any more", "nvidia-imex started at boot and does not any more"
+WAS = {"enabled": True, "running": True}
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "lost"),
+    [
+        ({}, {}, []),
+        ({}, {"service": "stopped"}, [RAN]),
+        ({}, {"service": None, "enabled": False}, [RAN, STARTS]),
+        ({}, {"enabled": False}, [STARTS]),
+        ({"service": "stopped", "enabled": False}, {"service": "stopped", "enabled": False}, []),
+        # given away with consent, and by nobody who says so
+        ({}, {"service": "stopped", "masked": True, "remembered": WAS}, []),
+        ({}, {"service": "stopped", "masked": True}, [RAN, STARTS]),
+        # given back: as it was before it was given away
+        ({"service": "stopped", "masked": True, "remembered": WAS}, {}, []),
+        ({"service": "stopped", "masked": True, "remembered": WAS}, {"service": "stopped"}, [RAN]),
+        ({"service": "stopped", "masked": True, "remembered": WAS}, {"masked": True}, [STARTS]),
+        ({"remembered": {"enabled": False, "running": False}}, {"service": "stopped", "enabled": False}, []),
+    ],
+)
+def test_worse_names_the_service_of_imex(then: dict[str, Any], now: dict[str, Any], lost: list[str]) -> None:
+    runs = {"service": "running", "enabled": True, "masked": False, "remembered": None, "channel_major": 511}
+    before, after = ({"devices": [], "nvidia": {"imex": {**runs, **state}}} for state in (then, now))
+    assert worse(before, after) == lost
+    # what a node remembers of a change tells the same
+    assert worse(snapshot(before), after) == lost
+    assert worse({"devices": []}, after) == worse(before, {"nvidia": {"imex": None}}) == []
+
+
 def test_worse_also_names_lost_ports() -> None:
     before = facts_of(open_tree(str(CAPTURES / "ib-a100-1.capture")))
     after = copy.deepcopy(before)

@@ -149,7 +149,7 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
 
 def test_a_host_without_a_wish_needs_nothing() -> None:
     plan = plan_roce(facts_of_host(rails()), {}, ETHERNET)
-    assert plan == Plan([], {}, [], [], [], {})
+    assert plan == Plan([], {}, [], [], [], {}, drain=False)
     needs = host_needs(facts_of(rails()), {"ofed": {"method": "none"}, "want": ETHERNET})
     assert "roce_host" not in needs
 
@@ -408,7 +408,37 @@ def test_needs_of_a_host() -> None:
         "reasons": ["mtu of eth0, eth1 is 1500, wished is 9000"],
         "blocked": [],
         "pending": [],
+        "drain": True,
     }
+
+
+@pytest.mark.parametrize(
+    ("wish", "drain"),
+    [
+        ({"mtu": 9000}, True),
+        ({"trust": "dscp"}, True),
+        ({"pfc": {"priorities": [3]}}, True),
+        ({"netns": "exclusive"}, True),
+        ({"mtu": 9000, "dscp": 26}, True),
+        ({"ecn": {"priorities": [3]}}, False),
+        ({"dscp": 26}, False),
+        ({"multi_rail": True}, False),
+        ({"netns": "shared"}, False),
+        # files alone
+        ({"mtu": 1500, "persist": True}, False),
+    ],
+)
+def test_pods_leave_for_what_hurts_them(wish: dict[str, Any], drain: bool) -> None:
+    needs = roce_needs(facts_of_host(rails(1)), {"persist": False, **wish}, ETHERNET)
+    assert (needs["drain"], needs["blocked"]) == (drain, [])
+
+
+def test_pods_stay_where_nothing_is_done() -> None:
+    machine = rails(1, layer="InfiniBand")
+    assert roce_needs(facts_of_host(machine), {"link_type": "ETH", "persist": False}, ETHERNET)["drain"] is True
+    blocked = roce_needs(facts_of_host(rails(programs=())), {"mtu": 9000, "trust": "dscp"}, ETHERNET)
+    assert blocked["blocked"]
+    assert blocked["drain"] is False
 
 
 def test_many_files_that_say_one_thing_are_one_reason() -> None:

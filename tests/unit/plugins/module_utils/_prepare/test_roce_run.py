@@ -216,6 +216,66 @@ def test_a_file_that_cannot_be_written_puts_all_back(node: Node, path: str) -> N
     assert [each for each in node.files() if each.startswith("etc/")] == [path]
 
 
+THEIRS = "# somebody else's\n"
+
+
+def test_a_file_that_somebody_else_edits_meanwhile_stays(node: Node) -> None:
+    """While settings are made and proved, which takes up to a minute."""
+    node.run()
+    node.wish = {**ALL, "dscp": 25}
+    sysctl = node.root / "etc/sysctl.d/99-fabric-rdma-roce.conf"
+    host = node.host()
+    facts = host.facts()
+    node.wish["rp_filter"] = 0
+    plan = host.plan(facts)
+    sysctl.write_text(THEIRS)
+    with pytest.raises(RoceError, match=r"99-fabric-rdma-roce.conf was changed by somebody else") as caught:
+        host.change(facts, plan._replace(files={**plan.files, "/" + str(sysctl.relative_to(node.root)): b"ours\n"}))
+    assert caught.value.whole
+    assert sysctl.read_text() == THEIRS
+    assert not list(node.root.rglob("etc/**/*~"))
+
+
+def test_what_somebody_else_writes_before_it_is_put_back_stays(node: Node) -> None:
+    """Of a file that was written already, when another one fails."""
+    node.run()
+    rules, sysctl = (node.root / name for name in ("etc/udev/rules.d/99-fabric-rdma-roce.rules", "etc/sysctl.d/99-x"))
+    host = node.host()
+    facts = host.facts()
+    known = host._reload
+    old = rules.read_text()
+
+    def edit() -> None:
+        known()
+        sysctl.write_text(THEIRS)
+        raise RoceError("it does not reload")
+
+    host._reload = edit  # type: ignore[method-assign]
+    files: dict[str, bytes | None] = {
+        "/etc/sysctl.d/99-x": b"ours\n",
+        "/etc/udev/rules.d/99-fabric-rdma-roce.rules": b"new\n",
+    }
+    with pytest.raises(RoceError, match="99-x was changed by somebody else just now, and stays as it is") as caught:
+        host.change(facts, host.plan(facts)._replace(files=files))
+    assert not caught.value.whole
+    assert (sysctl.read_text(), rules.read_text()) == (THEIRS, old)
+    assert not list(node.root.rglob("etc/**/*~"))
+
+
+def test_a_link_that_goes_comes_back_as_a_link(node: Node) -> None:
+    node.run()
+    path = node.root / "etc/modprobe.d/fabric-rdma-roce.conf"
+    path.rename(path.with_name("elsewhere"))
+    path.symlink_to("elsewhere")
+    before = node.files()
+    node.wish = {"persist": False}
+    node.programs.broken.add("daemon-reload")
+    with pytest.raises(RoceError, match="What it was before was put back"):
+        node.run()
+    assert node.files() == before
+    assert os.readlink(path) == "elsewhere"
+
+
 def test_what_cannot_be_put_back_is_told(node: Node) -> None:
     node.programs.broken |= {"--pfc=0,0,0,1", "netns shared"}
     with pytest.raises(RoceError) as caught:
@@ -223,6 +283,7 @@ def test_what_cannot_be_put_back_is_told(node: Node) -> None:
     assert "What it was before could not be put back in full: `/usr/bin/rdma system set netns shared`" in str(
         caught.value
     )
+    assert caught.value.whole is False
     assert node.text("sys/class/net/eth0/mtu") == "1500\n"
 
 
