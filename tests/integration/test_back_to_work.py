@@ -38,10 +38,13 @@ class Case(t.NamedTuple):
     earlier: bool = False
     # the cluster does not answer
     dark: bool = False
+    # what a role has found that drains the node for a change of its own
+    whole: bool | None = None
 
 
 MEMLOCK = ["containerd_memlock"]
 BOTH = ["ofed", "containerd_memlock"]
+ROCE, IMEX = ["roce_host"], ["nvidia_imex"]
 CASES = {
     "not about the driver": Case(MEMLOCK, None, None, back=False, ended=True),
     "not about the driver, failed": Case(MEMLOCK, None, "containerd_memlock", back=False, ended=True),
@@ -61,6 +64,12 @@ CASES = {
     "driver came after half a change": Case(BOTH, True, None, back=True, ended=True, earlier=True),
     "nobody to ask": Case(BOTH, True, None, back=False, ended=False, dark=True),
     "driver failed, nobody to ask": Case(BOTH, True, "ofed", back=False, ended=False, dark=True),
+    "drained for RoCE": Case(ROCE, None, None, back=True, ended=True, whole=True),
+    "drained for RoCE, put back": Case(ROCE, None, "roce_host", back=True, ended=True, whole=True),
+    "drained for RoCE, not put back": Case(ROCE, None, "roce_host", back=False, ended=False, whole=False),
+    "drained for IMEX, put back": Case(IMEX, None, "nvidia_imex", back=True, ended=True, whole=True),
+    "drained for IMEX, not put back": Case(IMEX, None, "nvidia_imex", back=False, ended=False, whole=False),
+    "drained for IMEX, nobody to ask": Case(IMEX, None, "nvidia_imex", back=False, ended=False, whole=True, dark=True),
     "nobody to ask, and nothing to be asked": Case(MEMLOCK, None, None, back=False, ended=True, dark=True),
 }
 
@@ -79,7 +88,19 @@ def changed(user: User, tmp_path_factory: pytest.TempPathFactory) -> Path:
     node = stand_in(user, tmp_path_factory.mktemp("nodes"))
     roles = node.collection / "roles"
     (roles / "ofed" / "tasks" / "uncordon.yml").write_text(json.dumps(UNCORDON))
-    for role, found in (("ofed", [HEALTHY]), ("containerd_memlock", [])):
+    drained = [
+        {
+            "ansible.builtin.set_fact": {"__ofed_drained": True, f"__{role}_whole": "{{ whole }}"},
+            "when": "whole is not none",
+        }
+        for role in (*ROCE, *IMEX)
+    ]
+    for role, found in (
+        ("ofed", [HEALTHY]),
+        ("containerd_memlock", []),
+        ("roce_host", drained[:1]),
+        ("nvidia_imex", drained[1:]),
+    ):
         tasks = [*found, {**FAIL, "when": f"fails == '{role}'"}]
         (roles / role / "tasks" / "main.yml").write_text(json.dumps(tasks))
     hosts = {}
@@ -96,10 +117,10 @@ def changed(user: User, tmp_path_factory: pytest.TempPathFactory) -> Path:
             "there": str(there),
             "name": name,
             "__prepare_roles": case.roles,
-            "__prepare_away": "ofed" in case.roles,
+            "__prepare_away": case.roles != MEMLOCK and bool(case.roles),
             "__prepare_lost": [],
             "__prepare_decision": {},
-            **{key: value for key, value in case._asdict().items() if key in ("healthy", "fails", "dark")},
+            **{key: value for key, value in case._asdict().items() if key in ("healthy", "fails", "dark", "whole")},
         }
     last = {"content": "{{ __prepare_outcome }}", "dest": "{{ there }}/outcome", "mode": "0644"}
     tasks = [

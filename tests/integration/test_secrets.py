@@ -133,11 +133,7 @@ def written(node: Node, manager: str) -> Path:
     role = node.collection / "roles" / "ofed"
     for path in [*role.glob("tasks/*.yml"), *role.glob("vars/*.yml")]:
         text = path.read_text().replace("/etc/apt/", f"{top}/apt/").replace("/etc/pki/", f"{top}/pki/")
-        path.write_text(
-            text.replace(
-                "    name: fabric-rdma-ofed\n", f"    name: fabric-rdma-ofed\n    reposdir: {top}/yum.repos.d\n"
-            )
-        )
+        path.write_text(text.replace("/etc/yum.repos.d/", f"{top}/yum.repos.d/"))
     name = "apt/sources.list.d/fabric-rdma-ofed.sources" if manager == "apt" else "yum.repos.d/fabric-rdma-ofed.repo"
     return top / name
 

@@ -153,6 +153,7 @@ MOST_LINES = {
     "kernel_module": 1250,
     "lab": 0,
     "node_change": 450,
+    "node_file": 300,
     "oci_rlimits": 600,
     "perftest": 1200,
     "pod_traffic": 2900,

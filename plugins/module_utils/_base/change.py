@@ -135,7 +135,7 @@ def _lost_imex(then: t.Optional[t.Mapping[str, t.Any]], now: t.Optional[t.Mappin
     One that is masked and remembered was given away with consent. One that was remembered and is not any more was given back, and has
     to do what it did then.
     """
-    if then is None or now is None or now["masked"] and now["remembered"] is not None:
+    if then is None or now is None or (now["masked"] and now["remembered"] is not None):
         return []
     ran, started = then["service"] == "running", then["enabled"] and not then["masked"]
     if then["remembered"] is not None and now["remembered"] is None:

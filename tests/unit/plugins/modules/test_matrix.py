@@ -117,6 +117,15 @@ CASES = {
         ({**MARK, "state": "begun", "before": {"devices": "x"}, "roles": ["ofed"]}, "before"),
         lambda given: {**given, **MARK, **({"before": FACTS} if "before" in given else {})},
     ),
+    "node_file": Case(
+        (
+            Step("create", {"path": "@/a/b.conf", "content": "one\n"}, True),
+            Step("change", {"path": "@/a/b.conf", "content": "two\n", "private": True}, True),
+            Step("again", {"path": "@/a/b.conf", "content": "two\n"}, False),
+        ),
+        ({"path": "@/b.conf", "content": "", "mode": "u=rw"}, "mode is 'u=rw'"),
+        lambda given: {**given, "path": "@/volumes.conf"},
+    ),
     "roce_host": Case(
         (
             Step("create", {**ROCE, "wish": {"mtu": 9000, "netns": "shared"}}, True, ROCE_FILES, ROCE_LINKS),

@@ -123,6 +123,14 @@ WRITERS = {
             backs_up=False,
         ),
         Writer(
+            # with it the roles write multipath's file, the service of IMEX that they remember, and the repository of a driver
+            "node_file",
+            "theirs.conf",
+            "theirs\n",
+            "",
+            lambda path: {"path": str(path), "content": "ours\n"},
+        ),
+        Writer(
             "node_change",
             "change.json",
             json.dumps({"version": 1, "since": "then", "roles": [], "before": {"devices": []}}),

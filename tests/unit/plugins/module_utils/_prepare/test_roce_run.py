@@ -222,11 +222,9 @@ THEIRS = "# somebody else's\n"
 def test_a_file_that_somebody_else_edits_meanwhile_stays(node: Node) -> None:
     """While settings are made and proved, which takes up to a minute."""
     node.run()
-    node.wish = {**ALL, "dscp": 25}
     sysctl = node.root / "etc/sysctl.d/99-fabric-rdma-roce.conf"
     host = node.host()
     facts = host.facts()
-    node.wish["rp_filter"] = 0
     plan = host.plan(facts)
     sysctl.write_text(THEIRS)
     with pytest.raises(RoceError, match=r"99-fabric-rdma-roce.conf was changed by somebody else") as caught:

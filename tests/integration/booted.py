@@ -1,0 +1,141 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A node whose systemd is real: this machine's own system, booted in namespaces, with a layer over it that takes what is written.
+
+It starts in less than a second. Its /etc/systemd/system is empty, and so is what this collection remembers there. Programs that are run in it
+see its processes, files and services, and nothing that they write reaches this machine. Needs root, as containers that boot do.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+import uuid
+from pathlib import Path
+
+from ansible_collections.fabric.rdma.molecule.shared.pace import limit
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.container import cgroup_places
+
+# $1: directory; then directories of this machine that are used there as they are.
+_BOOT = """\
+set -eu
+top=$1
+shift
+mount -t tmpfs tmpfs "$top"
+mkdir "$top/upper" "$top/work" "$top/root"
+mount -t overlay overlay -o "lowerdir=/,upperdir=$top/upper,workdir=$top/work" "$top/root"
+cd "$top/root"
+mount -t proc proc proc
+mount --rbind /sys sys
+mount --rbind /dev dev
+# what lies on file systems of its own
+for place in "$@"; do mount --rbind "$place" ".$place"; done
+for place in run var/lib/fabric.rdma; do mkdir -p "$place"; mount -t tmpfs tmpfs "$place"; done
+if [ "$(stat --file-system --format=%T /sys/fs/cgroup)" = cgroup2fs ]; then
+  mount -t cgroup2 cgroup2 sys/fs/cgroup
+else
+  # systemd mounts all of them anew, and sees its own groups
+  mount -t tmpfs tmpfs sys/fs/cgroup
+fi
+mount -t tmpfs tmpfs etc/systemd/system
+printf '[Unit]\\nDefaultDependencies=no\\n' > etc/systemd/system/node.target
+export container=test
+exec chroot . /usr/lib/systemd/systemd --system --unit=node.target --log-target=null --show-status=no
+"""
+# $1: name of a group; then where the hierarchies are, up to "--"; then the command. A group of its own in each is the root of what it
+# sees. One of the first version's cpuset has no processor until it is told which.
+_ENTER = """\
+set -eu
+group=$1
+shift
+while [ "$1" != -- ]; do
+  mkdir -p "$1/$group"
+  for file in cpuset.cpus cpuset.mems; do
+    [ ! -e "$1/$file" ] || cat "$1/$file" > "$1/$group/$file"
+  done
+  echo $$ > "$1/$group/cgroup.procs"
+  shift
+done
+shift
+exec "$@"
+"""
+
+
+class Booted:
+    """The node. `run` runs a program in it."""
+
+    def __init__(self, directory: Path, *shared: Path) -> None:
+        """shared: directories of this machine that the node uses as they are."""
+        assert os.geteuid() == 0, "a system is booted in namespaces: run this as root"
+        directory.mkdir()
+        places = cgroup_places(Path("/proc/self/mounts").read_text(encoding="utf-8"))
+        group = f"fabric-rdma-test-{uuid.uuid4().hex[:12]}"
+        self._groups = [os.path.join(place, group) for place in places]
+        namespaces = [
+            "--mount",
+            "--propagation=private",
+            "--pid",
+            "--uts",
+            "--ipc",
+            "--cgroup",
+            "--fork",
+            "--kill-child",
+        ]
+        boot = ["sh", "-c", _BOOT, "boot", str(directory), *map(str, shared)]
+        self._outer = subprocess.Popen(
+            ["sh", "-c", _ENTER, "enter", group, *places, "--", "unshare", *namespaces, *boot],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.pid = 0
+        end = time.monotonic() + limit(60)
+        while not self._is_up():
+            assert self._outer.poll() is None, self._outer.stdout and self._outer.stdout.read()
+            assert time.monotonic() < end, "systemd does not come up"
+            time.sleep(0.1)
+
+    def _is_up(self) -> bool:
+        children = f"/proc/{self._outer.pid}/task/{self._outer.pid}/children"
+        with open(children, encoding="ascii") as handle:
+            found = handle.read().split()
+        if not found:
+            return False
+        with open(f"/proc/{found[0]}/comm", encoding="ascii") as handle:
+            if handle.read().strip() != "systemd":
+                return False
+        self.pid = int(found[0])
+        return self.run("systemctl", "is-system-running", check=False).stdout.strip() in ("running", "degraded")
+
+    def run(
+        self, *command: str, check: bool = True, env: dict[str, str] | None = None, text: str | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs a program there; text: what it reads."""
+        enter = [
+            "nsenter",
+            f"--target={self.pid}",
+            *("--mount", "--pid", "--uts", "--ipc", "--cgroup", "--root", "--wd"),
+        ]
+        done = subprocess.run(
+            [*enter, *command], env=env, input=text or "", capture_output=True, text=True, check=False
+        )
+        assert not check or done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    def write(self, path: str, text: str) -> None:
+        """A file of the node."""
+        self.run("sh", "-c", 'mkdir -p "$(dirname "$1")" && cat > "$1"', "write", path, text=text)
+
+    def stop(self) -> None:
+        """Ends it with all that runs there."""
+        os.kill(self.pid or self._outer.pid, signal.SIGKILL)
+        self._outer.wait()
+        if self._outer.stdout:
+            self._outer.stdout.close()
+        for group in self._groups:
+            for directory, _names, _files in os.walk(group, topdown=False):
+                os.rmdir(directory)
