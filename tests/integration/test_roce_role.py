@@ -25,7 +25,7 @@ if t.TYPE_CHECKING:
 pytestmark = pytest.mark.integration
 
 FACTS = gather(open_tree(str(CAPTURES / "roce-rails-1.capture")))
-HURTS, HARMLESS = {"mtu": 4200}, {"rp_filter": 0}
+HURTS, HARMLESS = {"mtu": 4200}, {"arp": {"ignore": 2}}
 NO_ROOM = {"failed": True, "msg": "/etc/x: No space left on device"}
 
 
