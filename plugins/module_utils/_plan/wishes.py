@@ -109,6 +109,13 @@ def _secret(where: str, value: t.Any) -> t.List[str]:
     return [] if isinstance(value, str) else [f"{where} is of type {type(value).__name__}; expected a text"]
 
 
+def _registry(where: str, value: t.Any) -> t.List[str]:
+    """Where images come from. Their names are shown everywhere, and a password in one is good for nothing."""
+    if isinstance(value, str) and "@" in value:
+        return [f"{where} has a user or a password in it; take it out, and name pull secrets in image_pull_secrets"]
+    return _text(where, value)
+
+
 def _name(where: str, value: t.Any) -> t.List[str]:
     return [] if isinstance(value, str) and value else _wrong(where, value, "a name")
 
@@ -381,7 +388,7 @@ _ROLLOUT: t.Dict[str, Check] = {
     "kubeconfig": _optional(_text),
     "context": _optional(_text),
     "namespace": _name,
-    "registry": _optional(_text),
+    "registry": _optional(_registry),
     "image_pull_secrets": _names,
     "charts": _optional(_text),
     "helm": _keys(binary=_text),

@@ -310,10 +310,12 @@ def _summary(
     )
     if plan.rdma:
         way += ", OFED on the hosts" if plan.host_mofed else ", OFED in a container"
+    # values of a user, such as the address of a proxy, may have passwords in them
+    given = set(map(str, wish["toolkit"].get("env") or {}))
     toolkit = (
         "NRI, no file of containerd is edited"
         if wish["nri"]
-        else ", ".join(f"{name}={env[name]}" for name in sorted(env))
+        else ", ".join(f"{name} as given" if name in given else f"{name}={env[name]}" for name in sorted(env))
     )
     return [
         ("GPU Operator", what),

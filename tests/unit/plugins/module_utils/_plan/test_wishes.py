@@ -128,6 +128,14 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
     assert len(found) == 4, "a resource without a name, too"
 
 
+def test_a_registry_has_no_password() -> None:
+    """Names of images are shown everywhere."""
+    wish = {"engine": "dra", "registry": "user:word@mirror.example.com"}
+    assert problems("rdma_rollout", wish) == [
+        "rdma_rollout.registry has a user or a password in it; take it out, and name pull secrets in image_pull_secrets"
+    ]
+
+
 def test_secrets_are_not_shown() -> None:
     for key in ("repository", "key"):
         assert problems("rdma_ofed", {key: ["https://user:secret@x"]}) == [
