@@ -66,6 +66,23 @@ options:
     type: list
     elements: str
     default: []
+  systems:
+    description:
+      - Files C(systems/NAME/state.json) that the roles of systems have written, as pairs like those of O(earlier). What each system is,
+        whether it was rendered, applied or refused, and what Pods take of it.
+    type: list
+    elements: list
+    default: []
+  wished:
+    description: Names of the systems that are asked for, as P(fabric.rdma.rdma_systems#filter) gives them.
+    type: list
+    elements: str
+    default: []
+  findings:
+    description: What P(fabric.rdma.rdma_roce_findings#filter) says of RoCE settings. Each stands with its group.
+    type: list
+    elements: str
+    default: []
 author:
   - fabric.rdma contributors
 """
@@ -109,6 +126,9 @@ def rdma_report(
     expected: t.Any = (),
     outcomes: t.Any = None,
     failures: t.Any = (),
+    systems: t.Any = (),
+    wished: t.Any = (),
+    findings: t.Any = (),
 ) -> t.Dict[str, str]:
     try:
         model = build(
@@ -122,6 +142,9 @@ def rdma_report(
             expected,
             loaded(outcomes, "outcomes"),
             failures,
+            systems,
+            wished,
+            findings,
         )
         # What nodes say is in it: never to be templated, wherever the text is kept.
         return t.cast(t.Dict[str, str], wrap_var({"page": render_html(model), "summary": render_summary(model)}))

@@ -53,7 +53,7 @@ RETURN = r"""
 _value:
   description:
     - The keys C(charts), C(objects), C(waits), C(workloads), C(images), C(problems), C(warnings) and C(summary).
-    - C(files) has the text and the mode of each file in which all of this is rendered.
+    - C(files) has the text and the mode of each file in which all of this is rendered, C(record) what the report shows.
   type: dict
 """
 
@@ -64,7 +64,7 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import request_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Site, Surroundings
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.files import charts_for_helm, files_of
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.files import charts_for_helm, files_of, record_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer
 
 
@@ -114,7 +114,8 @@ def rdma_system(
         request = request_of(str(name), wish, whole, _around(state or {}, releases, wishes))
     except FabricError as exc:
         raise AnsibleFilterError(str(exc)) from exc
-    return {**request, "charts": charts_for_helm(request["charts"], whole), "files": files_of(request)}
+    charts = charts_for_helm(request["charts"], whole, wish)
+    return {**request, "charts": charts, "files": files_of(request), "record": record_of(request)}
 
 
 class FilterModule:

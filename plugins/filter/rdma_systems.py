@@ -11,7 +11,7 @@ version_added: "0.1.0"
 description:
   - Gives the names of the roles that bring what an inventory wishes for to a cluster, in the order in which they have to come. They
     go in the other one.
-positional: groups, names, everything
+positional: groups, names, everything, insist
 options:
   _input:
     description: The variable C(hostvars).
@@ -30,6 +30,10 @@ options:
     description: Give all that there are, whatever is wished for.
     type: bool
     default: false
+  insist:
+    description: Fail where hosts of a group differ in a wish for a system.
+    type: bool
+    default: true
 author:
   - fabric.rdma contributors
 """
@@ -55,13 +59,15 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import Fa
 from ansible_collections.fabric.rdma.plugins.plugin_utils._site import wished
 
 
-def rdma_systems(hostvars: t.Any, groups: t.Any, names: t.Any, everything: bool = False) -> t.List[str]:
+def rdma_systems(
+    hostvars: t.Any, groups: t.Any, names: t.Any, everything: bool = False, insist: bool = True
+) -> t.List[str]:
     if not isinstance(hostvars, t.Mapping) or not isinstance(groups, t.Mapping):
         raise AnsibleFilterError("fabric.rdma.rdma_systems expects hostvars and groups")
     if isinstance(names, str) or not isinstance(names, t.Sequence):
         raise AnsibleFilterError(f"fabric.rdma.rdma_systems expects a list of group names, found {names!r}")
     try:
-        return wished(hostvars, groups, [str(name) for name in names], bool(everything))
+        return wished(hostvars, groups, [str(name) for name in names], bool(everything), bool(insist))
     except FabricError as exc:
         raise AnsibleFilterError(str(exc)) from exc
 

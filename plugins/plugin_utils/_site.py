@@ -18,9 +18,12 @@ __all__ = ["kept_groups", "known_nodes", "site_of", "wished"]
 
 
 def _wishes_of(
-    hostvars: t.Mapping[str, t.Any], groups: t.Mapping[str, t.Sequence[str]], names: t.Sequence[str]
+    hostvars: t.Mapping[str, t.Any],
+    groups: t.Mapping[str, t.Sequence[str]],
+    names: t.Sequence[str],
+    insist: bool = True,
 ) -> t.Dict[str, Json]:
-    """By group: its wishes, by variable. ViewError where hosts of a group differ in one that is for a system of the cluster."""
+    """By group: its wishes, by variable. With insist, ViewError where hosts of a group differ in one for a system of the cluster."""
     plain = Plainer()
     of_systems = {system.variable for system in SYSTEMS if system.of_groups}
     found: t.Dict[str, Json] = {}
@@ -33,7 +36,7 @@ def _wishes_of(
             if first is None:
                 first, wishes = host, values
             for variable in sorted(of_systems):
-                if values.get(variable) != wishes.get(variable):
+                if insist and values.get(variable) != wishes.get(variable):
                     raise ViewError(
                         f"group {name}: {variable} differs between hosts {first} and {host}",
                         "set it for the group, not for a host",
@@ -87,7 +90,11 @@ def known_nodes(site: Site) -> t.List[str]:
 
 
 def wished(
-    hostvars: t.Mapping[str, t.Any], groups: t.Mapping[str, t.Sequence[str]], names: t.Sequence[str], everything: bool
+    hostvars: t.Mapping[str, t.Any],
+    groups: t.Mapping[str, t.Sequence[str]],
+    names: t.Sequence[str],
+    everything: bool,
+    insist: bool = True,
 ) -> t.List[str]:
     """Names of the systems that an inventory asks for, in order; with everything, of all."""
     if everything:
@@ -96,4 +103,4 @@ def wished(
     # they are the same for all hosts
     own = hostvars[hosts[0]] if hosts else {}
     cluster = {system.variable: own.get(system.variable) for system in SYSTEMS if not system.of_groups}
-    return wished_systems(_wishes_of(hostvars, groups, names), cluster)
+    return wished_systems(_wishes_of(hostvars, groups, names, insist), cluster)

@@ -40,15 +40,24 @@ _SELECTOR_WORDS = {
 
 
 def group_view(
-    name: str, anchor: str, hosts: list[str], facts: Json, plan: Json | None, evidence: Shown, expected: list[str]
+    name: str,
+    anchor: str,
+    hosts: list[str],
+    facts: Json,
+    plan: Json | None,
+    evidence: Shown,
+    expected: list[str],
+    findings: t.Sequence[str] = (),
 ) -> Json:
-    """All that the page and the summary show of a group. expected: hosts that were to be measured in this run."""
+    """All that the page and the summary show of a group. expected: hosts that were to be measured in this run; findings: sentences on
+    settings of its hosts.
+    """
     group = plan or {}
     index = by_host(group)
     nodes = [(host, node_view(as_map(facts[host]), Decisions(group, index, host))) for host in hosts if host in facts]
     measured = measured_views(evidence["tests"])
     total, failed = (sum(item[key] for item in measured) for key in ("count", "failed"))
-    problems = problems_of(plan, hosts, nodes, evidence, measured, expected)
+    problems = problems_of(plan, hosts, nodes, evidence, measured, expected, findings)
     return {
         "name": clean(name, 120),
         "anchor": anchor,

@@ -17,6 +17,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.order import nat
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import outcome_lines
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.evidence import Shown, of_earlier_runs, of_this_run
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.groups import group_view
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.systems import system_views
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.verdict import verdict_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import (
     MAX_MESSAGES,
@@ -44,23 +45,29 @@ def build(
     expected: t.Any = (),
     outcomes: t.Any = None,
     failures: t.Any = (),
+    systems: t.Any = (),
+    wished: t.Any = (),
+    findings: t.Any = (),
 ) -> Json:
     """The model that the page and the summary show: plain text and numbers, all of it passed through clean().
 
     facts by host; the plan (groups by name) or nothing; evidence documents of this run (schema 1); hosts by group. earlier:
     evidence files as pairs of their stat (path, mtime in seconds) and their text, for groups without evidence of this run;
     expected: hosts that were to be measured in this run; outcomes: what became of the nodes that were prepared (schema 1); failures:
-    sentences on steps of this run that failed as a whole, which come before everything else. Raises ReportError when one of these
+    sentences on steps of this run that failed as a whole, which come before everything else; systems: state.json of each system of the
+    cluster side as such a pair, wished: names of those that are asked for; findings: sentences "group NAME: ..." on RoCE settings. Raises ReportError when one of these
     documents has another shape. Missing parts are shown as missing.
     """
     _insist_on_documents(facts, plan, evidence, groups, outcomes)
     members = {str(name): sorted(map(str, as_list(hosts)), key=natural_key) for name, hosts in as_map(groups).items()}
     current = of_this_run(evidence)
     saved, left = of_earlier_runs(earlier, members, current)
-    views = _views(members, facts, plan, {**saved, **current}, expected)
+    views = _views(members, facts, plan, {**saved, **current}, expected, _by_group(members, findings))
+    others, refused = system_views(systems, wished)
     fallen, nodes = _fallen(outcomes)
     failed = [{"state": "bad", "text": clean(text)} for text in as_list(failures) if text]
     notes = [{"state": "warn", "text": clean(text)} for text in as_list(as_map(plan).get("warnings"))] + left
+    notes += refused
     total = {
         key: sum(view[key] for view in views)
         for key in ("hosts", "gpus", "ports", "active", "selected", "measurements")
@@ -76,6 +83,7 @@ def build(
         "notes": notes[:MAX_MESSAGES],
         "total": total,
         "groups": views,
+        "systems": others,
     }
 
 
@@ -93,10 +101,26 @@ def _insist_on_documents(facts: t.Any, plan: t.Any, evidence: t.Any, groups: t.A
             raise ReportError(f"{what}: schema {schema!r} is not known; this version of the collection reads schema 1")
 
 
+def _by_group(names: t.Iterable[str], findings: t.Any) -> dict[str, list[str]]:
+    """Sentences that begin with "group NAME: ", without that; of two names that begin alike the longer one counts."""
+    found: dict[str, list[str]] = {}
+    ordered = sorted(names, key=len, reverse=True)
+    for text in map(str, as_list(findings)):
+        name = next((each for each in ordered if text.startswith(f"group {each}: ")), None)
+        if name is not None:
+            found.setdefault(name, []).append(text[len(f"group {name}: ") :])
+    return found
+
+
 def _views(
-    members: dict[str, list[str]], facts: t.Any, plan: t.Any, evidence: dict[str, Shown], expected: t.Any
+    members: dict[str, list[str]],
+    facts: t.Any,
+    plan: t.Any,
+    evidence: dict[str, Shown],
+    expected: t.Any,
+    findings: dict[str, list[str]],
 ) -> list[Json]:
-    """The groups, as the page shows them. members: their hosts; evidence: by group."""
+    """The groups, as the page shows them. members: their hosts; evidence and findings: by group."""
     known = {str(host): value for host, value in as_map(facts).items()}
     planned = as_map(as_map(plan).get("groups"))
     live = set(map(str, as_list(expected)))
@@ -112,6 +136,7 @@ def _views(
                 as_map(own) if isinstance(own, t.Mapping) else None,
                 evidence.get(name, Shown(tests=[], untested=[])),
                 [host for host in members[name] if host in live],
+                findings.get(name, []),
             )
         )
     return views

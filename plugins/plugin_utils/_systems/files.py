@@ -12,17 +12,32 @@ import typing as t
 
 import yaml
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import without_password
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import POD_SECURITY
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Chart, Json, Request, Site
 
-__all__ = ["charts_for_helm", "files_of"]
+__all__ = ["charts_for_helm", "files_of", "given_values", "record_of"]
 
 # what a run removes again when nobody asks for it any more
 _OURS = "# app.kubernetes.io/managed-by: fabric.rdma\n"
 
 
-def charts_for_helm(charts: t.Iterable[Chart], site: Site) -> t.List[Json]:
-    """Charts with what Helm is told: where each comes from, its namespace as an object ({} leaves it to Helm), NAMESPACE/RELEASE."""
+def given_values(wish: t.Any) -> t.Iterator[t.Any]:
+    """What users give to charts and containers, in any depth of a wish: values and env, in which passwords may be."""
+    if isinstance(wish, t.Mapping):
+        for key, each in wish.items():
+            yield from [each] if key in ("values", "env") else given_values(each)
+    elif isinstance(wish, (list, tuple)):
+        for each in wish:
+            yield from given_values(each)
+
+
+def charts_for_helm(charts: t.Iterable[Chart], site: Site, wish: t.Any = None) -> t.List[Json]:
+    """Charts with what Helm is told: where each comes from, its namespace as an object ({} leaves it to Helm), NAMESPACE/RELEASE.
+
+    secrets: what no message may repeat. What is made here is told, so that a message stays readable.
+    """
+    secrets = list(given_values([wish, site["wishes"]]))
     found = []
     for chart in charts:
         told: Json = dict(chart)
@@ -33,9 +48,33 @@ def charts_for_helm(charts: t.Iterable[Chart], site: Site) -> t.List[Json]:
         metadata = {"name": chart["namespace"], "labels": labels}
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
         told["namespace_object"] = namespace if chart["privileged"] and chart["namespace"] != "kube-system" else {}
+        told["secrets"] = {"given": secrets}
         told["release_key"] = f"{chart['namespace']}/{chart['release']}"
         found.append(told)
     return found
+
+
+def record_of(request: Request) -> Json:
+    """What the report shows of a system, without its state: who has rendered or applied it adds that (systems/NAME/state.json)."""
+    files = files_of(request)
+    uses: Json = {}
+    for objects in request["workloads"].values():
+        for item in objects:
+            if item.get("kind") == "Pod":
+                limits = [each.get("resources", {}).get("limits", {}) for each in item["spec"]["containers"]]
+                uses[item["metadata"]["name"]] = {
+                    "annotations": item["metadata"].get("annotations", {}),
+                    "resources": {key: value for each in limits for key, value in each.items()},
+                }
+    return {
+        "schema": 1,
+        "system": request["system"],
+        "summary": [list(row) for row in request["summary"]],
+        "problems": request["problems"],
+        "warnings": request["warnings"],
+        "uses": uses,
+        "workloads": {name: file["text"] for name, file in files.items() if name.startswith("workloads/")},
+    }
 
 
 def _plain(value: t.Any) -> t.Any:
@@ -66,7 +105,7 @@ def files_of(request: Request) -> t.Dict[str, t.Dict[str, str]]:
     if request["objects"]:
         files["objects.yaml"] = {"text": _documents(request["objects"]), "mode": "0644"}
     for chart in request["charts"]:
-        source = f"{chart['chart']} {chart['version']}, release {chart['release']}, namespace {chart['namespace']}"
+        source = f"{without_password(chart['chart'])} {chart['version']}, release {chart['release']}, namespace {chart['namespace']}"
         text = f"{_OURS}# values of {source}\n" + yaml.safe_dump(
             _plain(chart["values"]), explicit_start=True, sort_keys=False
         )

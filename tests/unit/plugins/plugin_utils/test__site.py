@@ -13,6 +13,7 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.fabric.rdma.plugins.filter.rdma_site import rdma_site
 from ansible_collections.fabric.rdma.plugins.filter.rdma_system import rdma_system
 from ansible_collections.fabric.rdma.plugins.filter.rdma_systems import rdma_systems
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import empty_request
 from ansible_collections.fabric.rdma.tests.unit.contracts import a_class, a_group, a_plan
 
 Json = dict[str, t.Any]
@@ -52,6 +53,11 @@ def test_a_wish_for_the_cluster_that_differs_in_a_group_is_an_error() -> None:
         AnsibleFilterError, match="group one: rdma_networks differs between hosts a and b; set it for the group"
     ):
         rdma_site(hosts(a={"rdma_networks": NETWORKS}), GROUPS, ["one"], a_plan())
+    # the report is written all the same
+    with pytest.raises(AnsibleFilterError, match="rdma_networks differs"):
+        rdma_systems(hosts(a={"rdma_networks": NETWORKS}), GROUPS, ["one"])
+    both = ["device_plugin", "secondary_network"]
+    assert rdma_systems(hosts(a={"rdma_networks": NETWORKS}), GROUPS, ["one"], insist=False) == both
 
 
 def test_a_node_makes_no_wishes() -> None:
@@ -85,7 +91,7 @@ def test_a_chart_is_read_as_name_and_version(
 
     def request(_name: str, _wish: t.Any, _site: t.Any, around: Json) -> Json:
         seen.append(around)
-        return {"charts": [], "objects": [], "workloads": {}, "images": [], "node_labels": {}}
+        return t.cast("Json", empty_request("any"))
 
     monkeypatch.setattr("ansible_collections.fabric.rdma.plugins.filter.rdma_system.request_of", request)
     site = rdma_site(hosts(), GROUPS, ["one"], a_plan())

@@ -21,6 +21,7 @@ from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.sam
     a100_plan,
     facts_of,
     measurement,
+    model_of,
     page_of,
     summary_of,
 )
@@ -138,3 +139,88 @@ def test_people_who_do_not_see_colours_or_use_a_mouse(sample: dict[str, Any]) ->
 def test_time_appears_only_when_given(sample: dict[str, Any]) -> None:
     assert not re.search(r"20\d\d-\d\d", Page(page_of(sample)).text)
     assert "2026-01-02" in Page(page_of(sample, generated="2026-01-02")).words()
+
+
+def a_record(**more: Any) -> list[Any]:
+    """state.json of a system, as Ansible finds and reads it."""
+    record = {
+        "schema": 1,
+        "system": "secondary_network",
+        "state": "applied",
+        "summary": [["network fabric (roce)", "macvlan on enp1s0f0np0"]],
+        "problems": [],
+        "warnings": ["group roce: two netdevs of a host are in one subnet"],
+        "uses": {
+            "fabric": {"annotations": {"k8s.v1.cni.cncf.io/networks": "default/fabric"}, "resources": {"rdma/roce": 1}}
+        },
+        "workloads": {"workloads/roce-fabric.yaml": "kind: Pod\nmetadata: {name: fabric}\n"},
+        **more,
+    }
+    return [{"path": f"/output/systems/{record['system']}/state.json"}, json.dumps(record)]
+
+
+def test_systems_are_shown_with_their_state_and_what_pods_take(sample: dict[str, Any]) -> None:
+    page = render_html(
+        model_of(sample, systems=[a_record()], wished=["device_plugin", "secondary_network", "longhorn"])
+    )
+    words = Page(page).words()
+    for text in (
+        "secondary_network ✓ Applied",
+        "longhorn i Planned",
+        "network fabric (roce) macvlan on enp1s0f0np0",
+        "group roce: two netdevs of a host are in one subnet",
+        "k8s.v1.cni.cncf.io/networks: default/fabric",
+        "rdma/roce: 1",
+        "systems/secondary_network/workloads/roce-fabric.yaml",
+        "kind: Pod metadata: {name: fabric}",
+    ):
+        assert text in words, text
+    assert "What else the cluster gets" not in page_of(sample)
+
+
+def test_a_system_that_was_refused_is_a_note_on_top(sample: dict[str, Any]) -> None:
+    record = a_record(system="vgpu", state="refused", problems=["host gpu-1 without the runtime nvidia"])
+    model = model_of(sample, systems=[record])
+    assert [note["text"] for note in model["notes"]] == ["vgpu was refused: host gpu-1 without the runtime nvidia"]
+    words = Page(render_html(model)).words()
+    assert "vgpu ✕ Refused" in words
+    assert "nobody asks for it any more" in words
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"schema": 2, "system": "x", "state": "applied"}', "[" * 100000])
+def test_a_state_that_nobody_can_read_is_a_note(sample: dict[str, Any], text: str) -> None:
+    model = model_of(sample, systems=[[{"path": "/output/systems/x/state.json"}, text]])
+    assert [note["text"] for note in model["notes"]] == ["/output/systems/x/state.json is not what a run has written"]
+    assert model["systems"] == []
+
+
+def test_hostile_text_of_systems_and_findings_changes_no_markup(sample: dict[str, Any]) -> None:
+    [told, text] = a_record(problems=["p"])
+    record = poison(json.loads(text)) | {"state": "refused"}
+    record["workloads"] = {"workloads/" + HOSTILE: HOSTILE + "\n" + HOSTILE}
+    record["uses"] = {HOSTILE: {"annotations": {HOSTILE: HOSTILE}, "resources": {HOSTILE: HOSTILE}}}
+    findings = ["group ib-a100: " + HOSTILE]
+    honest = {tag for tag, _attributes in Page(render_html(model_of(sample, systems=[a_record()], wished=["x"]))).tags}
+    parsed = Page(
+        render_html(model_of(sample, systems=[[told, json.dumps(record)]], wished=[HOSTILE], findings=findings))
+    )
+    assert {tag for tag, _attributes in parsed.tags} == honest
+    assert not [name for _tag, attributes in parsed.tags for name in attributes if name.startswith("on")]
+    assert "{{ 7 * 7 }}" in parsed.text
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f\u202e\ud800-\udfff]", parsed.text)
+
+
+def test_findings_on_roce_settings_stand_with_their_group(sample: dict[str, Any]) -> None:
+    sample["groups"]["ib"] = []
+    findings = [
+        "group ib-a100: ports differ in the MTU: 9000 on a; 1500 on b",
+        "group ib: x",
+        "group gone: y",
+        "no group",
+    ]
+    groups = {group["name"]: group for group in model_of(sample, findings=findings)["groups"]}
+    texts = [item["text"] for item in groups["ib-a100"]["problems"]]
+    assert "RoCE: ports differ in the MTU: 9000 on a; 1500 on b" in texts
+    assert groups["ib-a100"]["state"] == "warn"
+    assert "RoCE: x" in [item["text"] for item in groups["ib"]["problems"]]
+    assert "RoCE: ports differ in the MTU" in Page(render_html(model_of(sample, findings=findings))).words()

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Chart, empty_request
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.files import charts_for_helm, files_of
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.files import charts_for_helm, files_of, given_values
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._systems.captured import a_site
 
 OURS = "# app.kubernetes.io/managed-by: fabric.rdma"
@@ -110,3 +110,20 @@ def test_only_a_namespace_of_its_own_is_opened_for_privileged_pods(chart: Chart,
     labels = told["namespace_object"].get("metadata", {}).get("labels", {})
     assert bool(labels) is labelled
     assert set(labels.values()) <= {"privileged"}
+
+
+def test_what_users_gave_is_secret_and_what_was_made_is_not() -> None:
+    """A message that repeats values stays readable."""
+    wish = {"version": "1.2.3", "values": {"password": "given"}, "toolkit": {"env": {"TOKEN": "given, too"}}}
+    (chart,) = charts_for_helm([a_chart(values={"password": "given", "path": "/made"})], SITE, wish)
+    assert chart["secrets"] == {"given": [{"password": "given"}, {"TOKEN": "given, too"}]}
+    site = {**SITE, "wishes": {"g": {"rdma_compute_domain": {"values": {"x": "of a group"}}}}}
+    (chart,) = charts_for_helm([a_chart()], t.cast("t.Any", site), {})
+    assert chart["secrets"] == {"given": [{"x": "of a group"}]}
+    assert list(given_values({"values": {}, "rows": [{"env": {"a": 1}}]})) == [{}, {"a": 1}]
+
+
+def test_the_address_of_a_chart_is_written_without_its_password() -> None:
+    request = empty_request("x")
+    request["charts"] = [a_chart(chart="https://user:word@charts.example.com/storage.tgz")]
+    assert "https://charts.example.com/storage.tgz" in files_of(request)["storage-values.yaml"]["text"]
