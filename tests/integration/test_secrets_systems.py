@@ -261,6 +261,7 @@ def test_a_helm_that_fails_and_quotes_all(user: User, tmp_path: Path, serving_cl
     insist_on_secrecy(said)
     assert code == 2, said[-3000:]
     assert "cannot do " in said, "the cause is told all the same"
+    assert not Serving.leases, "others can roll out"
     assert "https://charts.example/stable" in said
     assert "/var/lib/longhorn" in said, "what the user did not write is no secret"
 

@@ -53,10 +53,10 @@ def build(
 
     facts by host; the plan (groups by name) or nothing; evidence documents of this run (schema 1); hosts by group. earlier:
     evidence files as pairs of their stat (path, mtime in seconds) and their text, for groups without evidence of this run;
-    expected: hosts that were to be measured in this run; outcomes: what became of the nodes that were prepared (schema 1); failures:
-    sentences on steps of this run that failed as a whole, which come before everything else; systems: state.json of each system of the
-    cluster side as such a pair, wished: names of those that are asked for; findings: sentences "group NAME: ..." on RoCE settings. Raises ReportError when one of these
-    documents has another shape. Missing parts are shown as missing.
+    expected: hosts that were to be measured in this run; outcomes: what became of the nodes that were prepared (schema 1);
+    failures: sentences on steps of this run that failed as a whole, which come before everything else; systems: state.json of
+    each system of the cluster side as such a pair, wished: names of those that are asked for; findings: sentences "group NAME:
+    ..." on RoCE settings. Raises ReportError when one of these documents has another shape. Missing parts are shown as missing.
     """
     _insist_on_documents(facts, plan, evidence, groups, outcomes)
     members = {str(name): sorted(map(str, as_list(hosts)), key=natural_key) for name, hosts in as_map(groups).items()}
