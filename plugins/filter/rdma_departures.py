@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: rdma_departures
-short_description: Tell which hosts earlier runs know and this one does not have
+short_description: List hosts that earlier runs knew and this one lacks
 version_added: "0.1.0"
 description:
   - Compares the inventory with C(plan.json) and C(facts.json) of earlier runs. A host that was planned or discovered, and is in no

@@ -13,21 +13,9 @@ description:
     wants Ethernet, and tells what differs, and on which hosts and network devices.
   - Where the group has the wish C(rdma_roce_host), it also tells what is not as it is wished.
   - What the facts of a host do not tell is not compared.
+extends_documentation_fragment:
+  - fabric.rdma.inventory
 positional: groups, names
-options:
-  _input:
-    description: The variable C(hostvars).
-    type: dict
-    required: true
-  groups:
-    description: The variable C(groups).
-    type: dict
-    required: true
-  names:
-    description: Names of the groups to compare, as C(rdma_groups) has them.
-    type: list
-    elements: str
-    required: true
 author:
   - fabric.rdma contributors
 """

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: rdma_rollout
-short_description: Make what the rollout of a plan asks of a cluster
+short_description: Make the objects that the rollout of a plan applies
 version_added: "0.1.0"
 description:
   - Gives the objects of the classes, the nodes of each class with the resources that they are to offer, and the groups of which

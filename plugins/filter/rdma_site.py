@@ -6,28 +6,17 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: rdma_site
-short_description: Collect what systems of the cluster side are made from
+short_description: Collect the input of the systems that run in the cluster
 version_added: "0.1.0"
 description:
   - Takes from the variables of all hosts the groups, their wishes and their facts, and from O(rollout) what counts for the whole
     cluster.
   - Fails where hosts of a group differ in a wish that is for the cluster, and for a host whose facts have names of variables of this
     collection.
+extends_documentation_fragment:
+  - fabric.rdma.inventory
 positional: groups, names, plan, rollout
 options:
-  _input:
-    description: The variable C(hostvars).
-    type: dict
-    required: true
-  groups:
-    description: The variable C(groups).
-    type: dict
-    required: true
-  names:
-    description: Names of the RDMA groups, usually the variable C(rdma_groups).
-    type: list
-    elements: str
-    required: true
   plan:
     description: The plan of P(fabric.rdma.rdma_selectors#filter).
     type: dict

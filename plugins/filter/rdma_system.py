@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: rdma_system
-short_description: Make what a system of the cluster side asks of a cluster
+short_description: Make the charts and objects that a system needs in a cluster
 version_added: "0.1.0"
 description:
   - Gives the charts and objects of a system, what is waited for, workloads to copy from, and what is wrong with the wish.

@@ -6,26 +6,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: rdma_systems
-short_description: Tell which systems are asked for, in the order in which they come
+short_description: List the wished systems in the order of their installation
 version_added: "0.1.0"
 description:
   - Gives the names of the roles that bring what an inventory wishes for to a cluster, in the order in which they have to come. They
     go in the other one.
+extends_documentation_fragment:
+  - fabric.rdma.inventory
 positional: groups, names, everything, insist
 options:
-  _input:
-    description: The variable C(hostvars).
-    type: dict
-    required: true
-  groups:
-    description: The variable C(groups).
-    type: dict
-    required: true
-  names:
-    description: Names of the RDMA groups, usually the variable C(rdma_groups).
-    type: list
-    elements: str
-    required: true
   everything:
     description: Give all that there are, whatever is wished for.
     type: bool

@@ -14,21 +14,9 @@ description:
     of each group.
   - Fails for a group that the inventory does not have, for a wish that differs between hosts of a group, and for a host whose facts
     have names of variables of this collection.
+extends_documentation_fragment:
+  - fabric.rdma.inventory
 positional: groups, names
-options:
-  _input:
-    description: The variable C(hostvars).
-    type: dict
-    required: true
-  groups:
-    description: The variable C(groups).
-    type: dict
-    required: true
-  names:
-    description: Names of the RDMA groups, usually the variable C(rdma_groups).
-    type: list
-    elements: str
-    required: true
 author:
   - fabric.rdma contributors
 """

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: rdma_worse
-short_description: Name what a host had before a change and has not after it
+short_description: Name what a host has lost by a change
 version_added: "0.1.0"
 description:
   - Compares the facts of a host from before and after a change. Ports that were Active, services that ran (containerd, kubelet,

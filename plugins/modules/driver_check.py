@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: driver_check
-short_description: Tell how an installed RDMA driver came out
+short_description: Check an installed RDMA driver
 version_added: "0.1.0"
 description:
   - Looks at what DKMS built for the running kernel, at the driver on disk and in the kernel, at the one in the initramfs, and

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: driver_proof
-short_description: Remember that a driver has still to be proved
+short_description: Remember that a driver still has to be proved
 version_added: "0.1.0"
 description:
   - A driver that is installed and not yet in the kernel cannot be proved, and neither can one whose installation was killed. This

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: node_change
-short_description: Remember on a node that a change of it has begun, until it has come to its end
+short_description: Record on a node that its change has begun, until it has ended
 version_added: "0.1.0"
 description:
   - Keeps what the node was like before a change in C(/var/lib/fabric.rdma/change.json), and removes the file at the end.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: roce_host
-short_description: Set what decides how RoCE behaves on a host
+short_description: Configure RoCE on a host
 version_added: "0.1.0"
 description:
   - Sets MTU, trust, PFC, ECN, ToS, ARP and C(rp_filter) of the network devices of RDMA cards, the RDMA network namespace mode and the link

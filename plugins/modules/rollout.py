@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: rollout
-short_description: Bring the device plugin of every class to a cluster, all of it or nothing
+short_description: Apply the device plugin of every class to a cluster, all or nothing
 version_added: "0.1.0"
 description:
   - Asks the API server first whether it would take every object, label and removal (server-side dry run with strict field

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: system_objects
-short_description: Bring the objects of one system to a cluster, all of it or nothing
+short_description: Apply the objects of one system to a cluster, all or nothing
 version_added: "0.1.0"
 description:
   - A system is what a group or a cluster is given beside the device plugin, such as secondary networks, a driver or storage.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: system_ready
-short_description: Wait until the objects of a system are what they are to be
+short_description: Wait until the objects of a system are ready
 version_added: "0.1.0"
 description:
   - Waits until Deployments, DaemonSets and StatefulSets are rolled out, as C(kubectl rollout status) judges it, and until fields of

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: wave_gate
-short_description: Begin no change of a node after one that came to no good end
+short_description: Refuse to change further nodes after a change has failed
 version_added: "0.1.0"
 description:
   - Roles that change nodes say with it where a change begins and where it has come to a good end. A change does not begin when a

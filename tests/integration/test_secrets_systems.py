@@ -241,7 +241,7 @@ def test_rendered_systems(user: User, tmp_path: Path, serving_cluster: str) -> N
     assert "k8s.v1.cni.cncf.io/networks: default/fabric" in page
     assert "systems/secondary_network/workloads/a100-fabric.yaml" in page
     assert "rdma/rdma_a100: 1" in page
-    for text in ("is not to be had with a share of a GPU", "NCCL between nodes fails or crashes in Pods with a share"):
+    for text in ("does not work with a share of a GPU", "NCCL between nodes fails or crashes in Pods with a share"):
         assert text in page
         assert text in said
 

@@ -67,4 +67,4 @@ def rolled_out(kind: str, namespace: str, name: str) -> Wait:
 
 def unknown_group(variable: str, group: str, site: Site) -> str:
     known = ", ".join(sorted(site["groups"])) or "none"
-    return f"{variable}.groups names {group}, which is none of rdma_groups ({known}){nearest(group, site['groups'])}"
+    return f"{variable}.groups names {group}, which is not in rdma_groups ({known}){nearest(group, site['groups'])}"

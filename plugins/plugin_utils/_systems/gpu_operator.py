@@ -105,7 +105,7 @@ def _from(installed: t.Mapping[str, Json], release: Version) -> t.Tuple[t.Option
         return (
             None,
             [
-                f"Helm release {RELEASE} has version {found.get('version')!s:.40}, which is no whole release: nobody can tell whether "
+                f"Helm release {RELEASE} has version {found.get('version')!s:.40}, which is not a complete release: nobody can tell whether "
                 f"v{release.text} is newer; upgrade it by hand first"
             ],
             [],
@@ -122,14 +122,14 @@ def _from(installed: t.Mapping[str, Json], release: Version) -> t.Tuple[t.Option
     warnings = []
     if there.line < _CDI_DEFAULT <= release.line:
         warnings.append(
-            "from 25.10 on GPUs come to Pods by CDI, and nvidia is no default runtime any more: Pods that saw GPUs without asking "
+            "from 25.10 on GPUs come to Pods by CDI, and nvidia is no longer the default runtime: Pods that saw GPUs without asking "
             f"for them see none then; {_VARIABLE}.cdi: false keeps it as it was"
         )
     return there, [], warnings
 
 
 def _value_problems(release: Version, values: t.Mapping[t.Any, t.Any]) -> t.List[str]:
-    """What the chart of the release does not have; Helm would pass over it."""
+    """What the chart of the release does not have; Helm would ignore it."""
     where, found = f"{_VARIABLE}.values", []
     known = {*_SECTIONS.split(), *(name for name, line in _SINCE.items() if release.line >= line)}
     for name, value in values.items():
@@ -137,14 +137,14 @@ def _value_problems(release: Version, values: t.Mapping[t.Any, t.Any]) -> t.List
             found.append(f"{where}.{name}: came with GPU Operator %d.%d; take it out" % _SINCE[str(name)])
         elif str(name) not in known and str(name) not in _GONE:
             found.append(
-                f"{where}.{name}: the chart of GPU Operator v{release.text} has no such value, and would pass over it{nearest(str(name), known)}"
+                f"{where}.{name}: the chart of GPU Operator v{release.text} has no such value, and would ignore it{nearest(str(name), known)}"
             )
         elif str(name) != "extraObjects" and not isinstance(value, t.Mapping) and str(name) in known:
             found.append(f"{where}.{name} is of type {type(value).__name__}; expected a dictionary")
     for path, line in _GONE.items():
         if value_at(values, path) is not None and release.line >= line:
             found.append(
-                f"{where}.{path}: the chart has it no more since %d.%d, and would pass over it; take it out" % line
+                f"{where}.{path}: the chart no longer has it since %d.%d, and would ignore it; take it out" % line
             )
     return found
 

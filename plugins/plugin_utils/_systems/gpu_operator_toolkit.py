@@ -151,7 +151,7 @@ def toolkit_env(
         env[_SOURCE] = "file"
     elif any((site["facts"][host].get("runtime") or {}).get("distribution") in ("k3s", "rke2") for host in hosts):
         warnings.append(
-            f"GPU Operator {release.text} writes into a file that k3s and RKE2 make anew at each start; they find the toolkit's runtime by "
+            f"GPU Operator {release.text} writes into a file that k3s and RKE2 rewrite at each start; they find the toolkit's runtime by "
             "themselves then. From 25.10 on it writes a file beside it"
         )
     env.update(own)

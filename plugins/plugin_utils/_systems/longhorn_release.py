@@ -80,7 +80,7 @@ def upgrade_path(
     there = parsed(installed.get("version"))
     if there is None:
         return None, [
-            f"Helm release {RELEASE} has version {installed.get('version')!s:.40}, which is no whole release: nobody can tell whether "
+            f"Helm release {RELEASE} has version {installed.get('version')!s:.40}, which is not a complete release: nobody can tell whether "
             f"{release.text} may follow it; upgrade it by hand to a release first"
         ]
     if (there.line, there.patch) > (release.line, release.patch):

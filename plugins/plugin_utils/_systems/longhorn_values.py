@@ -136,15 +136,15 @@ def _problem(where: str, path: str, release: Version, known: t.Collection[str]) 
     first, last = span or (None, None)
     instead = f"; set {_INSTEAD[path]} instead" if path in _INSTEAD else "; take it out"
     if span is None and path in _INSTEAD:
-        return f"{where}.{path}: the chart of Longhorn {release.text} has it no more{instead}"
+        return f"{where}.{path}: the chart of Longhorn {release.text} no longer has it{instead}"
     if span is None:
         section = path.partition(".")[0]
         hint = nearest(path, [each for each in known if each.startswith(section + ".")])
-        return f"{where}.{path}: the chart of Longhorn {release.text} has no such value, and would pass over it{hint}"
+        return f"{where}.{path}: the chart of Longhorn {release.text} has no such value, and would ignore it{hint}"
     if first and number < first:
-        return f"{where}.{path}: came with Longhorn {_in_words(first)}, and the chart of {release.text} would pass over it; take it out"
+        return f"{where}.{path}: came with Longhorn {_in_words(first)}, and the chart of {release.text} would ignore it; take it out"
     if last and number > last:
-        return f"{where}.{path}: Longhorn {_in_words(last)} was the last with it, and the chart of {release.text} would pass over it{instead}"
+        return f"{where}.{path}: Longhorn {_in_words(last)} was the last with it, and the chart of {release.text} would ignore it{instead}"
     return None
 
 
@@ -163,7 +163,7 @@ def longhorn_value_problems(
         if str(section) not in sections:
             hint = nearest(str(section), sections)
             strange.append(
-                f"{where}.{section}: the chart of Longhorn {release.text} has no such value, and would pass over it{hint}"
+                f"{where}.{section}: the chart of Longhorn {release.text} has no such value, and would ignore it{hint}"
             )
             continue
         paths = [str(section)] if str(section) in _SPANS else []

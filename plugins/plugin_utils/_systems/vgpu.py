@@ -216,7 +216,7 @@ def _workload_warnings(wish: t.Mapping[str, t.Any], site: Site) -> t.List[str]:
         own, plan = site["wishes"].get(group) or {}, site["plan"]["groups"].get(group)
         if str(own.get("rdma_gpudirect") or "auto") != "none":
             found.append(
-                f"group {group}: GPUDirect RDMA (rdma_gpudirect: {own.get('rdma_gpudirect') or 'auto'}) is not to be had with a share of a "
+                f"group {group}: GPUDirect RDMA (rdma_gpudirect: {own.get('rdma_gpudirect') or 'auto'}) does not work with a share of a "
                 "GPU: the library that keeps Pods within their share knows nothing of memory that HCAs reach"
             )
         if plan and any(plan["environment"].values()):

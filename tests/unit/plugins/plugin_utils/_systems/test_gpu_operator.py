@@ -95,7 +95,7 @@ def test_every_line_has_a_request(version: str) -> None:
 
 @pytest.mark.parametrize(
     ("version", "said"),
-    [("v24.6.2", "too old"), ("v27.1.0", "not known here"), ("v26.3", "no whole release"), ("", "is not set")],
+    [("v24.6.2", "too old"), ("v27.1.0", "not known here"), ("v26.3", "not a complete release"), ("", "is not set")],
 )
 def test_a_release_that_is_not_known_is_refused(version: str, said: str) -> None:
     found = asked(version=version)
@@ -325,7 +325,7 @@ def test_k3s_has_the_toolkits_file_in_the_directory_that_it_imports(version: int
     }
     old = asked(site, version="v25.3.4")
     assert env_of(old) == {"CONTAINERD_CONFIG": f"{RANCHER}/config.toml", "CONTAINERD_SOCKET": K3S_SOCKET}
-    assert any("make anew at each start" in each for each in old["warnings"])
+    assert any("rewrite at each start" in each for each in old["warnings"])
 
 
 def test_k0s_has_it_where_it_merges_from() -> None:
@@ -433,7 +433,7 @@ def test_one_node_feature_discovery_in_a_cluster() -> None:
         ("25.3.4", "v26.3.3", None, "GPUs come to Pods by CDI"),
         ("26.7.0", "v26.3.3", "which is older", None),
         ("26.3.3", "v26.3.2", "set v26.3.3 or newer", None),
-        ("devel", "v26.3.3", "no whole release", None),
+        ("devel", "v26.3.3", "not a complete release", None),
     ],
 )
 def test_upgrades_and_downgrades(there: str, version: str, problem: str | None, warning: str | None) -> None:
@@ -458,7 +458,7 @@ def test_upgrades_and_downgrades(there: str, version: str, problem: str | None, 
         (GPU_OPERATOR, {"devicePlugin": {"enabled": False}}, "set rdma_gpu_operator.device_plugin instead"),
         (GPU_OPERATOR, {"toolkit": {"env": []}}, "set rdma_gpu_operator.toolkit.env instead"),
         (GPU_OPERATOR, {"driver": {"nvidiaDriverCRD": {"enabled": True}}}, "take it out: NVIDIADriver objects"),
-        (GPU_OPERATOR, {"operator": {"defaultRuntime": "docker"}}, "has it no more since 25.3"),
+        (GPU_OPERATOR, {"operator": {"defaultRuntime": "docker"}}, "no longer has it since 25.3"),
         (GPU_OPERATOR, {"draDriver": {}}, "came with GPU Operator 26.7"),
         (GPU_OPERATOR, {"dcgmExportr": {}}, "did you mean dcgmExporter?"),
         (GPU_OPERATOR, {"dcgm": True}, "expected a dictionary"),

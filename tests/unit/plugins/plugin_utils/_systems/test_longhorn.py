@@ -196,7 +196,7 @@ def test_a_group_that_there_is_not_is_named_with_the_nearest() -> None:
     (said,) = asked(groups=["ib-a10"])["problems"]
     assert (
         said
-        == "rdma_longhorn.groups names ib-a10, which is none of rdma_groups (ib-a100, ib-v100); did you mean ib-a100?"
+        == "rdma_longhorn.groups names ib-a10, which is not in rdma_groups (ib-a100, ib-v100); did you mean ib-a100?"
     )
 
 
@@ -425,7 +425,7 @@ def test_a_directory_cannot_hold_v2_volumes_nor_a_device_v1_volumes() -> None:
         ("1.12.1", "1.12.0", "which is older: Longhorn never goes back; set 1.12.1 or newer"),
         ("1.12.0", "1.11.3", "which is older"),
         ("2.0.0", "1.12.1", "which is older"),
-        ("1.12.1-dev", "1.12.1", "which is no whole release"),
+        ("1.12.1-dev", "1.12.1", "which is not a complete release"),
     ],
 )
 def test_upgrades_go_one_minor_release_at_a_time_and_never_back(there: str, wished: str, said: str | None) -> None:
@@ -453,7 +453,7 @@ def test_an_upgrade_says_what_has_to_be_looked_at() -> None:
         ("1.12.1", "defaultSettings.v2DataEngineHugepageLimit", "set defaultSettings.dataEngineMemorySize instead"),
         ("1.11.3", "persistence.createStorageClass", "came with Longhorn 1.12.0"),
         ("1.9.0", "httproute.enabled", "came with Longhorn 1.11.0"),
-        ("1.12.1", "defaultSettings.defaultReplicaCuont", "has no such value, and would pass over it"),
+        ("1.12.1", "defaultSettings.defaultReplicaCuont", "has no such value, and would ignore it"),
         ("1.12.1", "persistance.reclaimPolicy", "did you mean persistence?"),
     ],
 )
