@@ -47,8 +47,8 @@ MEMORY = "/var/lib/fabric-rdma/containerd_memlock"
 UNLIMITED = "unlimited"
 MIB8 = "8388608"
 
-State = t.Dict[str, str]
-Result = t.Dict[str, t.Any]
+State = dict[str, str]
+Result = dict[str, t.Any]
 
 
 # --- the node ------------------------------------------------------------------------------------------------------------

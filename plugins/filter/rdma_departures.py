@@ -68,7 +68,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._view import found_dep
 
 def rdma_departures(
     directory: t.Any, groups: t.Any, names: t.Any, remove: t.Any = (), variables: t.Any = None
-) -> t.Dict[str, t.Any]:
+) -> dict[str, t.Any]:
     if not isinstance(groups, t.Mapping):
         raise AnsibleFilterError(f"fabric.rdma.rdma_departures expects groups, found {type(groups).__name__}")
     for value in (names, remove):
@@ -83,5 +83,5 @@ def rdma_departures(
 
 
 class FilterModule:
-    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {"rdma_departures": rdma_departures}

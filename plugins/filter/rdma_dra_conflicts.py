@@ -67,7 +67,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_checks im
 
 def rdma_dra_conflicts(
     objects: t.Any, drivers: t.Any, claims: t.Any, nodes: t.Any, rollout: t.Any = None, groups: t.Any = None
-) -> t.List[str]:
+) -> list[str]:
     for what, value in (("objects", objects), ("drivers", drivers), ("claims", claims)):
         if isinstance(value, str) or not isinstance(value, t.Sequence):
             raise AnsibleFilterError(
@@ -80,5 +80,5 @@ def rdma_dra_conflicts(
 
 
 class FilterModule:
-    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {"rdma_dra_conflicts": rdma_dra_conflicts}

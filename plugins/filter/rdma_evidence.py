@@ -67,9 +67,7 @@ def _own(value: t.Any) -> t.Any:
     return [_own(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def rdma_evidence(
-    pairs: t.Any, results: t.Any, pod_pairs: t.Any = None, pod_results: t.Any = None
-) -> t.Dict[str, t.Any]:
+def rdma_evidence(pairs: t.Any, results: t.Any, pod_pairs: t.Any = None, pod_results: t.Any = None) -> dict[str, t.Any]:
     if not isinstance(pairs, t.Mapping) or "rounds" not in pairs:
         raise AnsibleFilterError("fabric.rdma.rdma_evidence expects the value of fabric.rdma.rdma_pairs")
     if not isinstance(results, t.Mapping):
@@ -83,9 +81,9 @@ def rdma_evidence(
     evidence = build_evidence(t.cast(Pairs, pairs), results, of_pods)
     tables = {name: "\n".join(evidence_table(group)) for name, group in evidence["groups"].items()}
     # It is kept in a fact, and holds what programs on the nodes printed: older versions of ansible-core would template that.
-    return t.cast("t.Dict[str, t.Any]", wrap_var(_own({**evidence, "tables": tables})))
+    return t.cast("dict[str, t.Any]", wrap_var(_own({**evidence, "tables": tables})))
 
 
 class FilterModule:
-    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {"rdma_evidence": rdma_evidence}

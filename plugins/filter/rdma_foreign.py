@@ -53,7 +53,7 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import foreign_hosts, foreign_of_host
 
 
-def rdma_foreign(hostvars: t.Any, hosts: t.Any = None) -> t.List[str]:
+def rdma_foreign(hostvars: t.Any, hosts: t.Any = None) -> list[str]:
     if not isinstance(hostvars, t.Mapping):
         raise AnsibleFilterError(f"fabric.rdma.rdma_foreign expects hostvars, found {type(hostvars).__name__}")
     if hosts is None:
@@ -64,5 +64,5 @@ def rdma_foreign(hostvars: t.Any, hosts: t.Any = None) -> t.List[str]:
 
 
 class FilterModule:
-    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {"rdma_foreign": rdma_foreign}

@@ -43,7 +43,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import Fa
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import helm_values
 
 
-def rdma_helm_values(settings: t.Any) -> t.Dict[str, t.Any]:
+def rdma_helm_values(settings: t.Any) -> dict[str, t.Any]:
     if not isinstance(settings, t.Mapping):
         raise AnsibleFilterError(
             f"fabric.rdma.rdma_helm_values expects a dictionary of settings, found {type(settings).__name__}"
@@ -55,5 +55,5 @@ def rdma_helm_values(settings: t.Any) -> t.Dict[str, t.Any]:
 
 
 class FilterModule:
-    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {"rdma_helm_values": rdma_helm_values}

@@ -65,7 +65,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage impor
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import seen_in_this_run
 
 
-def rdma_initiator_duplicates(hostvars: t.Any, hosts: t.Any, fresh: bool = False) -> t.List[t.Dict[str, t.Any]]:
+def rdma_initiator_duplicates(hostvars: t.Any, hosts: t.Any, fresh: bool = False) -> list[dict[str, t.Any]]:
     if not isinstance(hostvars, t.Mapping):
         raise AnsibleFilterError(
             f"fabric.rdma.rdma_initiator_duplicates expects hostvars, found {type(hostvars).__name__}"
@@ -81,5 +81,5 @@ def rdma_initiator_duplicates(hostvars: t.Any, hosts: t.Any, fresh: bool = False
 
 
 class FilterModule:
-    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {"rdma_initiator_duplicates": rdma_initiator_duplicates}

@@ -42,7 +42,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset imp
 from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import completed
 
 
-def rdma_labels(plan: t.Any) -> t.Dict[str, str]:
+def rdma_labels(plan: t.Any) -> dict[str, str]:
     if not isinstance(plan, t.Mapping) or "groups" not in plan:
         raise AnsibleFilterError(
             f"fabric.rdma.rdma_labels expects the plan of fabric.rdma.rdma_selectors, found {type(plan).__name__}"
@@ -54,5 +54,5 @@ def rdma_labels(plan: t.Any) -> t.Dict[str, str]:
 
 
 class FilterModule:
-    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {"rdma_labels": rdma_labels}

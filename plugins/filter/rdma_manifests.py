@@ -59,7 +59,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator impo
 from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import completed
 
 
-def rdma_manifests(plan: t.Any, settings: t.Any) -> t.Dict[str, t.Any]:
+def rdma_manifests(plan: t.Any, settings: t.Any) -> dict[str, t.Any]:
     if not isinstance(plan, t.Mapping) or "groups" not in plan:
         raise AnsibleFilterError(
             f"fabric.rdma.rdma_manifests expects the plan of fabric.rdma.rdma_selectors, found {type(plan).__name__}"
@@ -72,5 +72,5 @@ def rdma_manifests(plan: t.Any, settings: t.Any) -> t.Dict[str, t.Any]:
 
 
 class FilterModule:
-    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {"rdma_manifests": rdma_manifests}

@@ -56,7 +56,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import Fa
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import merged_facts
 
 
-def rdma_merged_facts(value: t.Any, path: str, removed: t.Any = ()) -> t.Dict[str, t.Any]:
+def rdma_merged_facts(value: t.Any, path: str, removed: t.Any = ()) -> dict[str, t.Any]:
     if not isinstance(value, t.Mapping):
         raise AnsibleFilterError(f"fabric.rdma.rdma_merged_facts expects facts by host, found {type(value).__name__}")
     if isinstance(removed, str) or not isinstance(removed, t.Collection):
@@ -68,5 +68,5 @@ def rdma_merged_facts(value: t.Any, path: str, removed: t.Any = ()) -> t.Dict[st
 
 
 class FilterModule:
-    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {"rdma_merged_facts": rdma_merged_facts}

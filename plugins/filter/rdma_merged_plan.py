@@ -80,5 +80,5 @@ def rdma_merged_plan(value: t.Any, path: str, groups: t.Any, removed: t.Any = No
 
 
 class FilterModule:
-    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {"rdma_merged_plan": rdma_merged_plan}

@@ -121,7 +121,7 @@ def rdma_needs(
     roce_host: t.Any = None,
     want: t.Any = None,
     compute_domain: t.Any = None,
-) -> t.Dict[str, t.Any]:
+) -> dict[str, t.Any]:
     if not isinstance(facts, t.Mapping) or "kernel" not in facts:
         raise AnsibleFilterError(
             "fabric.rdma.rdma_needs expects the facts of a host with the subset kernel; run fabric.rdma.ib_facts first"
@@ -159,5 +159,5 @@ def rdma_needs(
 
 
 class FilterModule:
-    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {"rdma_needs": rdma_needs}

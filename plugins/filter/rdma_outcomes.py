@@ -68,10 +68,10 @@ from ansible.utils.unsafe_proxy import wrap_var
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import outcome_lines, outcomes
 
 
-def rdma_outcomes(hostvars: t.Any, hosts: t.Any, outcome: str, failure: str, turn: str) -> t.Dict[str, t.Any]:
+def rdma_outcomes(hostvars: t.Any, hosts: t.Any, outcome: str, failure: str, turn: str) -> dict[str, t.Any]:
     if not isinstance(hostvars, t.Mapping):
         raise AnsibleFilterError(f"fabric.rdma.rdma_outcomes expects hostvars, found {type(hostvars).__name__}")
-    said: t.Dict[str, t.Any] = {}
+    said: dict[str, t.Any] = {}
     for host in hosts:
         # once a host: each look puts all of its variables together
         own = hostvars[host]
@@ -83,11 +83,9 @@ def rdma_outcomes(hostvars: t.Any, hosts: t.Any, outcome: str, failure: str, tur
     bad = [host for host, one in document["hosts"].items() if one["state"] not in ("finished", "held")]
     lost = [host for host, one in document["hosts"].items() if one["state"] in ("lost", "unreachable")]
     # what nodes say is in it
-    return t.cast(
-        t.Dict[str, t.Any], wrap_var({**document, "lines": outcome_lines(document), "bad": bad, "lost": lost})
-    )
+    return t.cast(dict[str, t.Any], wrap_var({**document, "lines": outcome_lines(document), "bad": bad, "lost": lost}))
 
 
 class FilterModule:
-    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {"rdma_outcomes": rdma_outcomes}

@@ -81,8 +81,8 @@ def rdma_pairs(view: t.Any, hosts: t.Any, settings: t.Any = None, plan: t.Any = 
     if plan is not None and not isinstance(plan, t.Mapping):
         raise AnsibleFilterError(f"fabric.rdma.rdma_pairs expects a plan, found {type(plan).__name__}")
     present = {str(host) for host in hosts}
-    groups: t.Dict[str, t.List[str]] = {}
-    wanted: t.Dict[str, t.List[Port]] = {}
+    groups: dict[str, list[str]] = {}
+    wanted: dict[str, list[Port]] = {}
     try:
         checked: Settings = settings_from(settings or {})
         for name, group in view["groups"].items():
@@ -107,5 +107,5 @@ def rdma_pairs(view: t.Any, hosts: t.Any, settings: t.Any = None, plan: t.Any = 
 
 
 class FilterModule:
-    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {"rdma_pairs": rdma_pairs}

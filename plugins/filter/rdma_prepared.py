@@ -81,5 +81,5 @@ def rdma_prepared(hostvars: t.Any, hosts: t.Any, before: str, after: str, memloc
 
 
 class FilterModule:
-    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {"rdma_prepared": rdma_prepared}

@@ -50,5 +50,5 @@ def rdma_redacted(message: t.Any, values: t.Any = None) -> str:
 
 
 class FilterModule:
-    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {"rdma_redacted": rdma_redacted}

@@ -129,7 +129,7 @@ def rdma_report(
     systems: t.Any = (),
     wished: t.Any = (),
     findings: t.Any = (),
-) -> t.Dict[str, str]:
+) -> dict[str, str]:
     try:
         model = build(
             loaded(facts, "facts"),
@@ -147,7 +147,7 @@ def rdma_report(
             findings,
         )
         # What nodes say is in it: never to be templated, wherever the text is kept.
-        return t.cast(t.Dict[str, str], wrap_var({"page": render_html(model), "summary": render_summary(model)}))
+        return t.cast(dict[str, str], wrap_var({"page": render_html(model), "summary": render_summary(model)}))
     except ReportError as exc:
         raise AnsibleFilterError(f"fabric.rdma.rdma_report: {exc}") from exc
     except FabricError as exc:
@@ -155,5 +155,5 @@ def rdma_report(
 
 
 class FilterModule:
-    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {"rdma_report": rdma_report}

@@ -45,18 +45,18 @@ from ansible_collections.fabric.rdma.plugins.module_utils._prepare.roce_findings
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer, sound_facts
 
 
-def rdma_roce_findings(hostvars: t.Any, groups: t.Any, names: t.Any) -> t.List[str]:
+def rdma_roce_findings(hostvars: t.Any, groups: t.Any, names: t.Any) -> list[str]:
     for what, value in (("hostvars", hostvars), ("groups", groups)):
         if not isinstance(value, t.Mapping):
             raise AnsibleFilterError(f"fabric.rdma.rdma_roce_findings expects {what}, found {type(value).__name__}")
     if isinstance(names, str) or not isinstance(names, t.Sequence):
         raise AnsibleFilterError(f"fabric.rdma.rdma_roce_findings expects a list of groups, found {names!r}")
     plain = Plainer()
-    facts: t.Dict[str, t.Any] = {}
-    compared: t.Dict[str, t.Any] = {}
+    facts: dict[str, t.Any] = {}
+    compared: dict[str, t.Any] = {}
     for name in (str(each) for each in names if each in groups):
         hosts = sorted(str(host) for host in groups[name] if host in hostvars)
-        wishes: t.Dict[str, t.Any] = {}
+        wishes: dict[str, t.Any] = {}
         for host in hosts:
             own = hostvars[host]
             found = (own.get("ansible_facts") or {}).get("rdma")
@@ -74,5 +74,5 @@ def rdma_roce_findings(hostvars: t.Any, groups: t.Any, names: t.Any) -> t.List[s
 
 
 class FilterModule:
-    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {"rdma_roce_findings": rdma_roce_findings}

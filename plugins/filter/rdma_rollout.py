@@ -75,9 +75,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator impo
 from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import completed
 
 
-def rdma_rollout(
-    plan: t.Any, settings: t.Any, groups: t.Any = None, allow_unusable: bool = False
-) -> t.Dict[str, t.Any]:
+def rdma_rollout(plan: t.Any, settings: t.Any, groups: t.Any = None, allow_unusable: bool = False) -> dict[str, t.Any]:
     if not isinstance(plan, t.Mapping) or "groups" not in plan:
         raise AnsibleFilterError(
             f"fabric.rdma.rdma_rollout expects the plan of fabric.rdma.rdma_selectors, found {type(plan).__name__}"
@@ -97,5 +95,5 @@ def rdma_rollout(
 
 
 class FilterModule:
-    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {"rdma_rollout": rdma_rollout}

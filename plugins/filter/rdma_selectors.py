@@ -117,7 +117,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._view import (
 
 def rdma_selectors(facts_by_host: t.Any, groups: t.Any = None, earlier: t.Optional[str] = None) -> Plan:
     cached: t.Mapping[str, t.Optional[str]] = {}
-    malformed: t.Dict[str, str] = {}
+    malformed: dict[str, str] = {}
     viewed = False
     if groups is None and isinstance(facts_by_host, t.Mapping) and {"facts", "groups", "unseen"} <= set(facts_by_host):
         view = facts_by_host
@@ -139,5 +139,5 @@ def rdma_selectors(facts_by_host: t.Any, groups: t.Any = None, earlier: t.Option
 
 
 class FilterModule:
-    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {"rdma_selectors": rdma_selectors}

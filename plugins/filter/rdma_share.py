@@ -53,5 +53,5 @@ def rdma_share(count: t.Any, value: t.Any) -> int:
 
 
 class FilterModule:
-    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {"rdma_share": rdma_share}

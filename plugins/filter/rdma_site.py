@@ -53,7 +53,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import Fa
 from ansible_collections.fabric.rdma.plugins.plugin_utils._site import kept_groups, known_nodes, site_of
 
 
-def rdma_site(hostvars: t.Any, groups: t.Any, names: t.Any, plan: t.Any, rollout: t.Any = None) -> t.Dict[str, t.Any]:
+def rdma_site(hostvars: t.Any, groups: t.Any, names: t.Any, plan: t.Any, rollout: t.Any = None) -> dict[str, t.Any]:
     if not all(isinstance(each, t.Mapping) for each in (hostvars, groups, plan, rollout or {})):
         raise AnsibleFilterError("fabric.rdma.rdma_site expects hostvars, groups, a plan and rdma_rollout")
     if isinstance(names, str) or not isinstance(names, t.Sequence):
@@ -66,5 +66,5 @@ def rdma_site(hostvars: t.Any, groups: t.Any, names: t.Any, plan: t.Any, rollout
 
 
 class FilterModule:
-    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {"rdma_site": rdma_site}

@@ -67,7 +67,7 @@ from ansible.utils.unsafe_proxy import wrap_var
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import stops
 
 
-def rdma_stops(hostvars: t.Any, hosts: t.Any, turn: int, place: str, outcome: str) -> t.List[str]:
+def rdma_stops(hostvars: t.Any, hosts: t.Any, turn: int, place: str, outcome: str) -> list[str]:
     if not isinstance(hostvars, t.Mapping):
         raise AnsibleFilterError(f"fabric.rdma.rdma_stops expects hostvars, found {type(hostvars).__name__}")
     known = {}
@@ -77,9 +77,9 @@ def rdma_stops(hostvars: t.Any, hosts: t.Any, turn: int, place: str, outcome: st
         if place in own:
             known[str(host)] = {**own[place], "state": own.get(outcome)}
     # what nodes say is in it
-    return t.cast(t.List[str], wrap_var(stops(known, int(turn))))
+    return t.cast(list[str], wrap_var(stops(known, int(turn))))
 
 
 class FilterModule:
-    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {"rdma_stops": rdma_stops}

@@ -83,7 +83,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage impor
 
 def rdma_storage(
     facts: t.Any, wish: t.Any = None, duplicates: t.Any = (), host: t.Any = None, os_family: t.Any = None
-) -> t.Dict[str, t.Any]:
+) -> dict[str, t.Any]:
     if not isinstance(facts, t.Mapping) or "kernel" not in facts or "storage" not in facts:
         raise AnsibleFilterError(
             "fabric.rdma.rdma_storage expects the facts of a host with the subsets kernel and storage; "
@@ -98,5 +98,5 @@ def rdma_storage(
 
 
 class FilterModule:
-    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {"rdma_storage": rdma_storage}

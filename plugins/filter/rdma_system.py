@@ -90,7 +90,7 @@ def _around(state: t.Mapping[str, t.Any], releases: t.Any, wishes: t.Any) -> Sur
     return around
 
 
-def _parted(chart: str) -> t.Tuple[str, str]:
+def _parted(chart: str) -> tuple[str, str]:
     """(name, version without v) in what Helm calls a chart: NAME-VERSION, of which both may have hyphens in them."""
     parts = chart.split("-")
     for index in range(1, len(parts)):
@@ -102,7 +102,7 @@ def _parted(chart: str) -> t.Tuple[str, str]:
 
 def rdma_system(
     wish: t.Any, name: str, site: t.Any, state: t.Any = None, releases: t.Any = None, wishes: t.Any = None
-) -> t.Dict[str, t.Any]:
+) -> dict[str, t.Any]:
     if not isinstance(site, t.Mapping) or "plan" not in site:
         raise AnsibleFilterError(
             f"fabric.rdma.rdma_system expects what fabric.rdma.rdma_site gives, found {type(site).__name__}"
@@ -119,5 +119,5 @@ def rdma_system(
 
 
 class FilterModule:
-    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {"rdma_system": rdma_system}

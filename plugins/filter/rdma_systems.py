@@ -50,7 +50,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._site import wished
 
 def rdma_systems(
     hostvars: t.Any, groups: t.Any, names: t.Any, everything: bool = False, insist: bool = True
-) -> t.List[str]:
+) -> list[str]:
     if not isinstance(hostvars, t.Mapping) or not isinstance(groups, t.Mapping):
         raise AnsibleFilterError("fabric.rdma.rdma_systems expects hostvars and groups")
     if isinstance(names, str) or not isinstance(names, t.Sequence):
@@ -62,5 +62,5 @@ def rdma_systems(
 
 
 class FilterModule:
-    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {"rdma_systems": rdma_systems}

@@ -68,5 +68,5 @@ def rdma_table(value: t.Any) -> str:
 
 
 class FilterModule:
-    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {"rdma_table": rdma_table}

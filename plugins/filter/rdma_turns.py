@@ -70,7 +70,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import 
 
 def rdma_turns(
     hosts: t.Any, serial: t.Any, limit: t.Any, total: int, away: t.Any = (), interrupted: t.Any = ()
-) -> t.Dict[str, t.Any]:
+) -> dict[str, t.Any]:
     if isinstance(hosts, str) or not isinstance(hosts, t.Sequence):
         raise AnsibleFilterError(f"fabric.rdma.rdma_turns expects a list of host names, found {hosts!r}")
     names = [str(host) for host in hosts]
@@ -86,5 +86,5 @@ def rdma_turns(
 
 
 class FilterModule:
-    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {"rdma_turns": rdma_turns}

@@ -44,7 +44,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import Fa
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import unusable_hosts
 
 
-def rdma_unusable(view: t.Any) -> t.Dict[str, str]:
+def rdma_unusable(view: t.Any) -> dict[str, str]:
     if not isinstance(view, t.Mapping) or not {"groups", "facts"} <= set(view):
         raise AnsibleFilterError("fabric.rdma.rdma_unusable expects the value of fabric.rdma.rdma_view")
     try:
@@ -54,5 +54,5 @@ def rdma_unusable(view: t.Any) -> t.Dict[str, str]:
 
 
 class FilterModule:
-    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {"rdma_unusable": rdma_unusable}

@@ -45,7 +45,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import Fa
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import cluster_view
 
 
-def rdma_view(hostvars: t.Any, groups: t.Any, names: t.Any) -> t.Dict[str, t.Any]:
+def rdma_view(hostvars: t.Any, groups: t.Any, names: t.Any) -> dict[str, t.Any]:
     if not isinstance(hostvars, t.Mapping) or not isinstance(groups, t.Mapping):
         raise AnsibleFilterError(
             f"fabric.rdma.rdma_view expects hostvars and groups, found {type(hostvars).__name__} and {type(groups).__name__}"
@@ -59,5 +59,5 @@ def rdma_view(hostvars: t.Any, groups: t.Any, names: t.Any) -> t.Dict[str, t.Any
 
 
 class FilterModule:
-    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {"rdma_view": rdma_view}

@@ -66,5 +66,5 @@ def rdma_why(result: t.Any) -> str:
 
 
 class FilterModule:
-    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {"rdma_why": rdma_why}

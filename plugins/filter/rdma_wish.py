@@ -48,7 +48,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import VA
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer
 
 
-def rdma_wish(value: t.Any, variable: str) -> t.List[str]:
+def rdma_wish(value: t.Any, variable: str) -> list[str]:
     if variable not in VARIABLES:
         raise AnsibleFilterError(
             f"fabric.rdma.rdma_wish knows no variable {variable}{nearest(str(variable), list(VARIABLES))}"
@@ -57,5 +57,5 @@ def rdma_wish(value: t.Any, variable: str) -> t.List[str]:
 
 
 class FilterModule:
-    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {"rdma_wish": rdma_wish}

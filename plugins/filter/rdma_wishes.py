@@ -60,7 +60,7 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.fabric.rdma.plugins.plugin_utils._inventory import inventory_problems
 
 
-def rdma_wishes(hostvars: t.Any, groups: t.Any, hosts: t.Any, plan: bool = False, given: t.Any = None) -> t.List[str]:
+def rdma_wishes(hostvars: t.Any, groups: t.Any, hosts: t.Any, plan: bool = False, given: t.Any = None) -> list[str]:
     if not isinstance(hostvars, t.Mapping) or not isinstance(groups, t.Mapping):
         raise AnsibleFilterError(
             f"fabric.rdma.rdma_wishes expects hostvars and groups, found {type(hostvars).__name__} and {type(groups).__name__}"
@@ -71,5 +71,5 @@ def rdma_wishes(hostvars: t.Any, groups: t.Any, hosts: t.Any, plan: bool = False
 
 
 class FilterModule:
-    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {"rdma_wishes": rdma_wishes}

@@ -49,7 +49,7 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.change import worse
 
 
-def rdma_worse(before: t.Any, after: t.Any) -> t.List[str]:
+def rdma_worse(before: t.Any, after: t.Any) -> list[str]:
     for what, value in (("before", before), ("after", after)):
         if not isinstance(value, t.Mapping):
             raise AnsibleFilterError(
@@ -65,5 +65,5 @@ def rdma_worse(before: t.Any, after: t.Any) -> t.List[str]:
 
 
 class FilterModule:
-    def filters(self) -> t.Dict[str, t.Callable[..., t.Any]]:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {"rdma_worse": rdma_worse}

@@ -109,7 +109,7 @@ def main() -> None:
         supports_check_mode=True,
     )
 
-    def run(command: t.List[str]) -> t.Tuple[int, str, str]:
+    def run(command: list[str]) -> tuple[int, str, str]:
         status, output, error = module.run_command(command, environ_update={"LC_ALL": "C"}, cwd="/")
         return int(status), str(output), str(error)
 

@@ -67,7 +67,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import
 NO = ("0", "f", "false", "n", "no", "off")
 
 
-def look(module: AnsibleModule) -> t.Dict[str, t.Any]:
+def look(module: AnsibleModule) -> dict[str, t.Any]:
     if os.environ.get("K8S_AUTH_VERIFY_SSL", "").lower() in NO:
         module.warn(
             "K8S_AUTH_VERIFY_SSL turns off the verification of the API server's certificate: anybody on the way can answer for it, and "

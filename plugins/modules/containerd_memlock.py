@@ -146,7 +146,6 @@ drift:
   sample: ["/etc/containerd/fabric-rdma-from-cri-base.json: linux.maskedPaths"]
 """
 
-import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -168,7 +167,7 @@ def main() -> None:
         supports_check_mode=True,
     )
 
-    def command(arguments: t.List[str]) -> t.Tuple[int, str, str]:
+    def command(arguments: list[str]) -> tuple[int, str, str]:
         status, output, error = module.run_command(
             arguments, environ_update={"LC_ALL": "C"}, handle_exceptions=False, cwd="/"
         )

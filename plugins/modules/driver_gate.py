@@ -104,7 +104,6 @@ blocked:
 """
 
 import os
-import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -123,9 +122,9 @@ PLACES = ("/usr", "/var", "/lib/modules", "/boot")
 BOOT_MIB = 300
 
 
-def free_mib(wanted: int, method: str) -> t.Dict[str, t.Tuple[int, int]]:
+def free_mib(wanted: int, method: str) -> dict[str, tuple[int, int]]:
     """MiB free and wanted by place, one place for each file system."""
-    found: t.Dict[int, t.Tuple[str, int, int]] = {}
+    found: dict[int, tuple[str, int, int]] = {}
     for place in (*PLACES, "/tmp") if method == "mlnx_iso" else PLACES:
         try:
             device, space = os.stat(place).st_dev, os.statvfs(place)
@@ -173,7 +172,7 @@ def main() -> None:
     module.exit_json(
         changed=False,
         reasons=[{**reason._asdict(), "overridden": reason.name in overridden} for reason in reasons],
-        refusals=["%s: %s (%s)" % reason for reason in counting],
+        refusals=["{}: {} ({})".format(*reason) for reason in counting],
         blocked=list(dict.fromkeys(reason.name for reason in counting)),
     )
 

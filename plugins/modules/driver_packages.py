@@ -112,7 +112,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._prepare.packages_run 
 Json = t.Dict[str, t.Any]
 
 
-def check(manager: Manager, check_mode: bool) -> t.List[str]:
+def check(manager: Manager, check_mode: bool) -> list[str]:
     # a driver that was never proved is not what a failure goes back to
     installed = Record(manager).before()
     names = sorted(name for name in installed if is_stack_package(name))
@@ -162,7 +162,7 @@ def main() -> None:
     )
     environment = {"LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_MODE": "l"}
 
-    def run(command: t.List[str]) -> t.Tuple[int, str, str]:
+    def run(command: list[str]) -> tuple[int, str, str]:
         status, output, error = module.run_command(command, environ_update=environment, cwd="/")
         return int(status), str(output), str(error)
 

@@ -245,7 +245,6 @@ ansible_facts:
 """
 
 import time
-import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -267,7 +266,7 @@ def main() -> None:
         supports_check_mode=True,
     )
 
-    def run(command: t.List[str]) -> t.Tuple[int, str, str]:
+    def run(command: list[str]) -> tuple[int, str, str]:
         status, output, error = module.run_command(command, environ_update={"LC_ALL": "C"}, cwd="/")
         return int(status), str(output), str(error)
 

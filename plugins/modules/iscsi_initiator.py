@@ -111,7 +111,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.iscsi import
 )
 
 
-def run(module: AnsibleModule) -> t.Dict[str, t.Any]:
+def run(module: AnsibleModule) -> dict[str, t.Any]:
     path, taken, prefix = module.params["path"], module.params["taken"], module.params["prefix"]
     wanted = None if module.params["name"] is None else check_name(module.params["name"])
     before = read(path)
@@ -119,7 +119,7 @@ def run(module: AnsibleModule) -> t.Dict[str, t.Any]:
     text = None if before is None else before.decode("utf-8", "surrogateescape")
     previous = None if text is None else parse_initiator(text).name
     reason = reason_to_rename(text, wanted, taken)
-    result: t.Dict[str, t.Any] = {"changed": False, "name": previous, "previous": previous, "reason": reason}
+    result: dict[str, t.Any] = {"changed": False, "name": previous, "previous": previous, "reason": reason}
     if reason is None:
         return result
     name = wanted or new_name(prefix, [*taken, previous or ""], lambda: secrets.token_hex(6))

@@ -118,9 +118,9 @@ def open_log() -> t.Optional[int]:
         return None
 
 
-def read_log(handle: t.Optional[int]) -> t.List[str]:
+def read_log(handle: t.Optional[int]) -> list[str]:
     """What was logged since; at most 200 lines."""
-    lines: t.List[str] = []
+    lines: list[str] = []
     while handle is not None and len(lines) < 200:
         try:
             record = parse_kmsg(os.read(handle, 8192))
@@ -134,7 +134,7 @@ def read_log(handle: t.Optional[int]) -> t.List[str]:
     return lines
 
 
-def load(module: AnsibleModule, name: str) -> t.List[str]:
+def load(module: AnsibleModule, name: str) -> list[str]:
     """Loads the module; what the kernel logged. Ends the run when it does not load."""
     handle = open_log()
     try:
@@ -154,7 +154,7 @@ def load(module: AnsibleModule, name: str) -> t.List[str]:
     return log
 
 
-def persist(module: AnsibleModule, path: str, words: t.List[str]) -> t.Dict[str, t.Any]:
+def persist(module: AnsibleModule, path: str, words: list[str]) -> dict[str, t.Any]:
     """Adds modules to a file for boot; what the result says of it."""
     before = read(path)
     # a file in /etc hides its namesake in /run or /usr/lib, of which nothing may be lost, either
@@ -169,7 +169,7 @@ def persist(module: AnsibleModule, path: str, words: t.List[str]) -> t.Dict[str,
         "before": (before or b"").decode("utf-8", "replace"),
         "after": after.decode("utf-8", "replace"),
     }
-    result: t.Dict[str, t.Any] = {"diff": [difference]}
+    result: dict[str, t.Any] = {"diff": [difference]}
     if not module.check_mode:
         make_directories(os.path.dirname(os.path.realpath(path)))
         if before is not None and module.params["backup"]:
@@ -193,10 +193,10 @@ def main() -> None:
         if not NAME.fullmatch(word):
             module.fail_json(msg=f"'{word}' is not the name of a kernel module")
     wanted = due(open_tree("/"), name, module.params["persistent"])
-    log: t.List[str] = []
+    log: list[str] = []
     if wanted.load and not module.check_mode:
         log = load(module, name)
-    result: t.Dict[str, t.Any] = {
+    result: dict[str, t.Any] = {
         "changed": wanted.load or wanted.path is not None,
         "loaded": wanted.load,
         "path": wanted.path,

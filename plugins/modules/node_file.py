@@ -112,7 +112,7 @@ def main() -> None:
     if not re.fullmatch("0?[0-7]{3}", params["mode"]):
         module.fail_json(msg=f"mode is '{params['mode']}'; expected an octal number of three digits, such as 0644")
     mode = int(params["mode"], 8) & (0o700 if params["private"] else 0o777)
-    result: t.Dict[str, t.Any] = {"changed": False, "path": path}
+    result: dict[str, t.Any] = {"changed": False, "path": path}
     try:
         before = read(path)
         open_to_others = params["private"] and before is not None and os.stat(path).st_mode & 0o077 != 0

@@ -242,7 +242,7 @@ SERVER: Json = {
 }
 
 
-def command(test: Json, tcp_port: int, address: t.Optional[str] = None) -> t.List[str]:
+def command(test: Json, tcp_port: int, address: t.Optional[str] = None) -> list[str]:
     return command_line(
         test["test"],
         test["device"],

@@ -173,7 +173,7 @@ def left(api: Api) -> str:
     return f"Pods of this run may be left, the next one removes them: {api.left}" if api.left else ""
 
 
-def measure(module: AnsibleModule, wish: Wish, owner: t.Dict[str, str], rounds: t.List[t.List[Json]]) -> Json:
+def measure(module: AnsibleModule, wish: Wish, owner: dict[str, str], rounds: list[list[Json]]) -> Json:
     params = module.params
     try:
         kube = Kube(params["kubeconfig"], params["context"])

@@ -133,7 +133,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._prepare.roce import P
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.roce_run import Host, RoceError
 
 
-def differences(plan: Plan, root: str) -> t.List[t.Dict[str, str]]:
+def differences(plan: Plan, root: str) -> list[dict[str, str]]:
     """What is shown of a plan: all settings as one text, and each file."""
     found = []
     if plan.steps:
@@ -162,7 +162,7 @@ def main() -> None:
     )
     params = module.params
 
-    def run(command: t.List[str]) -> t.Tuple[int, str, str]:
+    def run(command: list[str]) -> tuple[int, str, str]:
         # a program that is not there has a status of its own
         status, output, error = module.run_command(
             command, environ_update={"LC_ALL": "C"}, cwd="/", handle_exceptions=False
@@ -176,7 +176,7 @@ def main() -> None:
         plan = host.plan(before)
         if plan.problems:
             module.fail_json(msg=". ".join(plan.problems), problems=plan.problems)
-        result: t.Dict[str, t.Any] = {
+        result: dict[str, t.Any] = {
             "changed": bool(plan.steps or plan.files),
             "before": before["roce"],
             "after": before["roce"],

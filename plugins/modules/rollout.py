@@ -182,7 +182,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.rollout impor
 class Job:
     """What the module is to do, as often as it has to look."""
 
-    def __init__(self, parameters: t.Dict[str, t.Any]) -> None:
+    def __init__(self, parameters: dict[str, t.Any]) -> None:
         self.parameters = parameters
         self.kube = Kube(parameters["kubeconfig"], parameters["context"])
         given = parameters["lease"] or {}
@@ -200,13 +200,13 @@ class Job:
         rollout.rehearse()
         return rollout
 
-    def check(self) -> t.Dict[str, t.Any]:
+    def check(self) -> dict[str, t.Any]:
         other = self.lease.other_for_a_check()
         rollout = self.looked()
         rollout.warnings += [other] if other else []
         return told(rollout)
 
-    def run(self) -> t.Dict[str, t.Any]:
+    def run(self) -> dict[str, t.Any]:
         if self.ours:
             # also where somebody has broken it: then it is not taken again
             self.lease.renew()
@@ -223,7 +223,7 @@ class Job:
         # what was looked at without the Lease is looked at once more; what is told is what there was at first
         return {**self._held(made), **first}
 
-    def _held(self, already: t.Sequence[str]) -> t.Dict[str, t.Any]:
+    def _held(self, already: t.Sequence[str]) -> dict[str, t.Any]:
         """All of it, while the Lease is held. already: what was done before."""
         held = False
         try:
@@ -245,7 +245,7 @@ class Job:
             self.lease.release()
 
 
-def told(rollout: Rollout) -> t.Dict[str, t.Any]:
+def told(rollout: Rollout) -> dict[str, t.Any]:
     return {
         "changed": rollout.changed,
         "objects": rollout.actions(),

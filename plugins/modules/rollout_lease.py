@@ -106,7 +106,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import DURATION, Lease, new_holder
 
 
-def hold(lease: Lease, module: AnsibleModule) -> t.Dict[str, t.Any]:
+def hold(lease: Lease, module: AnsibleModule) -> dict[str, t.Any]:
     if module.check_mode:
         other = lease.other_for_a_check()
         if other:
@@ -119,7 +119,7 @@ def hold(lease: Lease, module: AnsibleModule) -> t.Dict[str, t.Any]:
     return {"changed": True, "lease": held}
 
 
-def run(module: AnsibleModule) -> t.Dict[str, t.Any]:
+def run(module: AnsibleModule) -> dict[str, t.Any]:
     parameters = module.params
     kube = Kube(parameters["kubeconfig"], parameters["context"])
     for warning in kube.warnings:

@@ -175,7 +175,7 @@ def main() -> None:
         missing, waited = wait_for_class(kube, entry, timeout, max(1, entry["interval"]), between=between)
     except FabricError as exc:
         module.fail_json(msg=str(exc))
-    result: t.Dict[str, t.Any] = {"changed": False, "waited": round(waited, 1), "missing": missing}
+    result: dict[str, t.Any] = {"changed": False, "waited": round(waited, 1), "missing": missing}
     if missing:
         policy = entry["policy"]
         what = (

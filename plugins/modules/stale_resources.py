@@ -82,7 +82,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.rollout import Stale
 
 
-def run(module: AnsibleModule) -> t.Dict[str, t.Any]:
+def run(module: AnsibleModule) -> dict[str, t.Any]:
     resources = module.params["resources"]
     for name in resources:
         if "/" not in name.strip("/") or name.split("/")[0].endswith("kubernetes.io"):
@@ -102,9 +102,10 @@ def run(module: AnsibleModule) -> t.Dict[str, t.Any]:
             back = stale.returned()
             if back:
                 raise KubeError(
-                    "%s: a kubelet has put it back, because a device plugin still registers it, or went less than five minutes "
-                    "ago. Remove the plugin (its DaemonSet), then run again"
-                    % "; ".join(f"{', '.join(names)} on {node}" for node, names in sorted(back.items()))
+                    "{}: a kubelet has put it back, because a device plugin still registers it, or went less than five minutes "
+                    "ago. Remove the plugin (its DaemonSet), then run again".format(
+                        "; ".join(f"{', '.join(names)} on {node}" for node, names in sorted(back.items()))
+                    )
                 )
     header = "extended resources of nodes"
     result = {"changed": bool(stale.removable), "removed": stale.removable, "blocked": stale.blocked}

@@ -177,7 +177,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.systems import SystemRollout
 
 
-def run(module: AnsibleModule) -> t.Dict[str, t.Any]:
+def run(module: AnsibleModule) -> dict[str, t.Any]:
     parameters = module.params
     kube = Kube(parameters["kubeconfig"], parameters["context"])
     options = {key: parameters[key] for key in ("force", "inventory", "adopt", "pending")}

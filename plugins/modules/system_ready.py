@@ -158,7 +158,7 @@ def main() -> None:
         missing, waited = wait_for_objects(kube, asked["waits"], asked["timeout"], max(1, asked["interval"]), between)
     except FabricError as exc:
         module.fail_json(msg=str(exc))
-    result: t.Dict[str, t.Any] = {"changed": False, "waited": round(waited, 1), "missing": missing}
+    result: dict[str, t.Any] = {"changed": False, "waited": round(waited, 1), "missing": missing}
     if missing:
         module.fail_json(msg=f"{asked['system']} is not ready after {waited:.0f} s: {'; '.join(missing)}", **result)
     module.exit_json(**result)

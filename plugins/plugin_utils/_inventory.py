@@ -34,7 +34,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer, 
 
 __all__ = ["inventory_problems"]
 
-Json = t.Dict[str, t.Any]
+Json = dict[str, t.Any]
 
 # What the planner calls its wishes.
 _PLANNER_KEYS = {
@@ -69,14 +69,14 @@ class _Finder:
     """Problems with the hosts that have them; one that a whole group has is the group's."""
 
     def __init__(self) -> None:
-        self.found: t.Dict[t.Tuple[str, str], t.List[str]] = {}
-        self.hosts: t.Dict[str, t.List[str]] = {}
+        self.found: dict[tuple[str, str], list[str]] = {}
+        self.hosts: dict[str, list[str]] = {}
 
     def add(self, group: str, host: str, texts: t.Iterable[str]) -> None:
         for text in texts:
             self.found.setdefault((group, text), []).append(host)
 
-    def words(self) -> t.List[str]:
+    def words(self) -> list[str]:
         lines = []
         for (group, text), hosts in sorted(self.found.items()):
             own = self.hosts.get(group, [])
@@ -90,13 +90,13 @@ class _Finder:
         return lines
 
 
-def _wide_problems(variable: str, value: t.Any) -> t.List[str]:
+def _wide_problems(variable: str, value: t.Any) -> list[str]:
     if isinstance(value, _Unreadable):
         return [f"{variable} cannot be read: {value.reason}"]
     return problems(variable, value)
 
 
-def _own_problems(variable: str, value: t.Any) -> t.List[str]:
+def _own_problems(variable: str, value: t.Any) -> list[str]:
     """What is wrong with a wish, by itself and in what goes together in it."""
     found = _wide_problems(variable, value)
     if found or value is None:
@@ -112,7 +112,7 @@ def _own_problems(variable: str, value: t.Any) -> t.List[str]:
     return []
 
 
-def _rollout_problems(wish: t.Any, methods: t.Mapping[str, t.Collection[str]]) -> t.List[str]:
+def _rollout_problems(wish: t.Any, methods: t.Mapping[str, t.Collection[str]]) -> list[str]:
     if not isinstance(wish, t.Mapping) or problems("rdma_rollout", wish):
         return []
     try:
@@ -132,7 +132,7 @@ def inventory_problems(
     hosts: t.Sequence[str],
     plans: bool = False,
     given: t.Optional[t.Mapping[str, t.Any]] = None,
-) -> t.List[str]:
+) -> list[str]:
     """A sentence for everything that is wrong with the wishes of the RDMA groups, and with those of further hosts.
 
     hosts: those that the run is for. plans: also what only a plan needs (rdma_groups, rdma_resource). given: values of
@@ -163,19 +163,19 @@ class _Look:
 
     def __init__(self, hosts: t.Collection[str], given: t.Mapping[str, t.Any]) -> None:
         self.plain, self.finder = Plainer(), _Finder()
-        self.found: t.List[str] = []
+        self.found: list[str] = []
         self.running = set(hosts)
         # the first host that has a value, and the value
-        self.wide: t.Dict[str, t.Tuple[str, t.Any]] = {
+        self.wide: dict[str, tuple[str, t.Any]] = {
             name: ("", _value(given, name, self.plain)) for name, value in given.items() if value is not None
         }
-        self.planned: t.Dict[str, t.Dict[str, t.Tuple[str, t.Any]]] = {}
-        self.owner: t.Dict[str, str] = {}
-        self.methods: t.Dict[str, t.Set[str]] = {}
+        self.planned: dict[str, dict[str, tuple[str, t.Any]]] = {}
+        self.owner: dict[str, str] = {}
+        self.methods: dict[str, set[str]] = {}
         # values of many hosts are one object: each is looked at once
-        self.known: t.Dict[t.Tuple[str, int], t.Tuple[t.Any, t.List[str]]] = {}
-        self.differing: t.Set[str] = set()
-        self.spelt: t.Dict[str, t.List[str]] = {}
+        self.known: dict[tuple[str, int], tuple[t.Any, list[str]]] = {}
+        self.differing: set[str] = set()
+        self.spelt: dict[str, list[str]] = {}
 
     def take_groups(self, asked: t.Sequence[str], groups: t.Mapping[str, t.Sequence[str]]) -> None:
         """Looks at the groups that are to be planned: they are there, have hosts, and no host is in two of them."""

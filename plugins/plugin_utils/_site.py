@@ -22,11 +22,11 @@ def _wishes_of(
     groups: t.Mapping[str, t.Sequence[str]],
     names: t.Sequence[str],
     insist: bool = True,
-) -> t.Dict[str, Json]:
+) -> dict[str, Json]:
     """By group: its wishes, by variable. With insist, ViewError where hosts of a group differ in one for a system of the cluster."""
     plain = Plainer()
     of_systems = {system.variable for system in SYSTEMS if system.of_groups}
-    found: t.Dict[str, Json] = {}
+    found: dict[str, Json] = {}
     for name in names:
         first: t.Optional[str] = None
         wishes: Json = {}
@@ -76,13 +76,13 @@ def site_of(
     }
 
 
-def kept_groups(site: Site, groups: t.Iterable[str]) -> t.List[str]:
+def kept_groups(site: Site, groups: t.Iterable[str]) -> list[str]:
     """Groups, as in GROUP_LABEL, of which everything stays as it is: this run has not planned them. groups: all of the inventory."""
     planned = {name for name, entry in site["plan"]["groups"].items() if entry["planned"]}
     return sorted({group_value(name) for name in {*groups, *site["plan"]["groups"]} - planned})
 
 
-def known_nodes(site: Site) -> t.List[str]:
+def known_nodes(site: Site) -> list[str]:
     """Nodes of the groups that this run has planned: what others have stays with them."""
     planned = [name for name, entry in site["plan"]["groups"].items() if entry["planned"]]
     hosts = {host for name in planned for host in site["groups"].get(name, ())}
@@ -95,7 +95,7 @@ def wished(
     names: t.Sequence[str],
     everything: bool,
     insist: bool = True,
-) -> t.List[str]:
+) -> list[str]:
     """Names of the systems that an inventory asks for, in order; with everything, of all."""
     if everything:
         return [system.name for system in SYSTEMS]

@@ -108,7 +108,7 @@ class Plainer:
     """
 
     def __init__(self) -> None:
-        self._seen: t.Dict[t.Any, t.Any] = {}
+        self._seen: dict[t.Any, t.Any] = {}
         self._left = 0
 
     def __call__(self, value: t.Any) -> t.Any:
@@ -148,7 +148,7 @@ def _plain(value: t.Any) -> t.Any:
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 
 
-def _timeless(facts: t.Any) -> t.Tuple[t.Any, t.Optional[str]]:
+def _timeless(facts: t.Any) -> tuple[t.Any, t.Optional[str]]:
     """(facts of a host without the time when they were gathered, that time; None when it is not there)."""
     if not isinstance(facts, dict) or GATHERED not in facts:
         return facts, None
@@ -160,19 +160,20 @@ def _timeless(facts: t.Any) -> t.Tuple[t.Any, t.Optional[str]]:
 def foreign_in_words(host: str, names: t.Sequence[str]) -> str:
     """What is said of a host whose facts would set variables of this collection; host: "" where it is the host of the task."""
     return (
-        "%s has facts named %s, which are variables of fabric.rdma or of Ansible: wishes come from the inventory, never from a node. Find out "
-        "which module gave them (the host may be in wrong hands), and clear the fact cache of the host"
-        % ("host " + host if host else "this host", ", ".join(names[:5]) + (", ..." if len(names) > 5 else ""))
+        "{} has facts named {}, which are variables of fabric.rdma or of Ansible: wishes come from the inventory, never from a node. Find out "
+        "which module gave them (the host may be in wrong hands), and clear the fact cache of the host".format(
+            "host " + host if host else "this host", ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+        )
     )
 
 
-def foreign_of_host(facts: t.Mapping[str, t.Any]) -> t.List[str]:
+def foreign_of_host(facts: t.Mapping[str, t.Any]) -> list[str]:
     """The same of the host of a task, by its facts alone: a fact may call it by the name of another."""
     names = foreign_facts(facts)
     return [foreign_in_words("", names)] if names else []
 
 
-def foreign_hosts(hostvars: t.Mapping[str, t.Any], hosts: t.Iterable[str]) -> t.List[str]:
+def foreign_hosts(hostvars: t.Mapping[str, t.Any], hosts: t.Iterable[str]) -> list[str]:
     """What is said of those hosts whose facts would set variables of this collection."""
     found = {host: foreign_facts(_facts_of(hostvars[host])) for host in dict.fromkeys(hosts) if host in hostvars}
     return [foreign_in_words(host, names) for host, names in found.items() if names]
@@ -206,8 +207,8 @@ def malformed_in_words(host: str, problems: t.Sequence[str]) -> str:
 
 
 def checked_facts(
-    found: t.Any, plain: t.Optional[Plainer] = None, seen: t.Optional[t.Set[t.Tuple[int, int]]] = None
-) -> t.Tuple[t.Any, t.Optional[str], t.List[str]]:
+    found: t.Any, plain: t.Optional[Plainer] = None, seen: t.Optional[set[tuple[int, int]]] = None
+) -> tuple[t.Any, t.Optional[str], list[str]]:
     """(facts of a host as plain values, the time when they were gathered, what is wrong with them, with which they are not to be used).
 
     plain, seen: kept from host to host, so that equal parts are looked at once.
@@ -219,12 +220,12 @@ def checked_facts(
     return facts, when, _checker().problems(facts, seen if plain is not None else None)
 
 
-def sound_facts(facts_by_host: t.Mapping[str, t.Any]) -> t.Tuple[t.Dict[str, t.Any], t.Dict[str, str]]:
+def sound_facts(facts_by_host: t.Mapping[str, t.Any]) -> tuple[dict[str, t.Any], dict[str, str]]:
     """(facts by host as plain values, a sentence on each host whose facts cannot be used)."""
     plain = Plainer()
-    seen: t.Set[t.Tuple[int, int]] = set()
-    sound: t.Dict[str, t.Any] = {}
-    malformed: t.Dict[str, str] = {}
+    seen: set[tuple[int, int]] = set()
+    sound: dict[str, t.Any] = {}
+    malformed: dict[str, str] = {}
     for host, found in facts_by_host.items():
         facts, _when, problems = checked_facts(found, plain, seen)
         if problems:
@@ -234,7 +235,7 @@ def sound_facts(facts_by_host: t.Mapping[str, t.Any]) -> t.Tuple[t.Dict[str, t.A
     return sound, malformed
 
 
-def without_devices(facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]]) -> t.Dict[str, str]:
+def without_devices(facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, str]:
     """A sentence on each host whose facts do not tell of devices."""
     return {
         host: malformed_in_words(host, ["devices is missing"])
@@ -248,7 +249,7 @@ def cluster_view(
     groups: t.Mapping[str, t.Sequence[str]],
     names: t.Sequence[str],
     run: t.Iterable[str] = (),
-) -> t.Dict[str, t.Any]:
+) -> dict[str, t.Any]:
     """{groups: {name: {hosts, resource, want, strategy, rails, replayed}}, facts: {host: facts}, without_facts: [group], unseen, cached, malformed}.
 
     A group of which no host has facts (a run with --limit, or all are unreachable) is not in groups, but in without_facts,
@@ -265,10 +266,10 @@ def cluster_view(
         raise ViewError(
             f"rdma_groups names {', '.join(unknown)}, which the inventory does not have; it has {', '.join(sorted(groups))}"
         )
-    view: t.Dict[str, t.Any] = {"groups": {}, "facts": {}, "without_facts": [], "unseen": {}, "cached": {}}
+    view: dict[str, t.Any] = {"groups": {}, "facts": {}, "without_facts": [], "unseen": {}, "cached": {}}
     view["malformed"] = {}
     plain = Plainer()
-    seen: t.Set[t.Tuple[int, int]] = set()
+    seen: set[tuple[int, int]] = set()
     foreign = foreign_hosts(hostvars, set(run) - {host for name in names for host in groups[name]})
     if foreign:
         raise ViewError(foreign[0])
@@ -278,18 +279,18 @@ def cluster_view(
 
 
 def _add_group(
-    view: t.Dict[str, t.Any],
+    view: dict[str, t.Any],
     name: str,
     hostvars: t.Mapping[str, t.Any],
     hosts: t.Sequence[str],
     plain: Plainer,
-    seen: t.Set[t.Tuple[int, int]],
+    seen: set[tuple[int, int]],
 ) -> None:
     """Adds a group to the view, with the facts of its hosts. ViewError as cluster_view()."""
-    known: t.Dict[str, t.Any] = {"facts": {}, "malformed": {}}
-    wishes: t.Dict[str, t.Any] = {}
-    replayed: t.List[str] = []
-    differing: t.Dict[str, str] = {}
+    known: dict[str, t.Any] = {"facts": {}, "malformed": {}}
+    wishes: dict[str, t.Any] = {}
+    replayed: list[str] = []
+    differing: dict[str, str] = {}
     for host in hosts:
         # once a host, and one host at a time: each look into hostvars puts all variables of the host together
         own = hostvars[host]
@@ -333,13 +334,13 @@ def _add_group(
 def _refused_in_words(refused: t.Sequence[t.Mapping[str, t.Any]]) -> str:
     """Why the ports of a host are not wanted, as one sentence."""
     words = [
-        "%s%s: %s" % (row["device"], "" if row["port"] is None else f" port {row['port']}", row["reason"])
+        "{}{}: {}".format(row["device"], "" if row["port"] is None else f" port {row['port']}", row["reason"])
         for row in refused
     ]
     return "; ".join(words) or "no RDMA device at all"
 
 
-def unusable_hosts(view: t.Mapping[str, t.Any]) -> t.Dict[str, str]:
+def unusable_hosts(view: t.Mapping[str, t.Any]) -> dict[str, str]:
     """What was found, by name of those hosts of a view that have facts and no port that their group wants.
 
     Also the hosts whose facts cannot be used, with what is wrong with them.
@@ -366,7 +367,7 @@ def _unreadable(path: str, sort: str, why: str) -> ViewError:
     )
 
 
-def _saved(path: str, sort: str) -> t.Dict[str, t.Any]:
+def _saved(path: str, sort: str) -> dict[str, t.Any]:
     """The facts, plan or outcomes of an earlier run, empty when there are none. ViewError for a file that is of another form."""
     try:
         # as large as the cluster makes it
@@ -383,7 +384,7 @@ def _saved(path: str, sort: str) -> t.Dict[str, t.Any]:
     problems = [] if sort == "facts" else contract_problems(sort, document)
     if problems:
         raise _unreadable(path, sort, "; ".join(problems))
-    return t.cast(t.Dict[str, t.Any], document)
+    return t.cast(dict[str, t.Any], document)
 
 
 def loaded(value: t.Any, sort: str) -> t.Any:
@@ -402,7 +403,7 @@ def found_departures(
     names: t.Collection[str],
     remove: t.Collection[str],
     variables: t.Mapping[str, t.Any],
-) -> t.Dict[str, t.Any]:
+) -> dict[str, t.Any]:
     """{missing: {host: group}, removed: {host: group}, refusal}, by what earlier runs left in a directory (departures())."""
     plan, facts = _earlier_plan(f"{directory}/plan.json"), _saved(f"{directory}/facts.json", "facts")
     missing, removed, still = departures(plan, facts, _plain(groups), names, remove)
@@ -413,7 +414,7 @@ def found_departures(
     }
 
 
-def merged_facts(seen: t.Mapping[str, t.Any], path: str, removed: t.Collection[str] = ()) -> t.Dict[str, t.Any]:
+def merged_facts(seen: t.Mapping[str, t.Any], path: str, removed: t.Collection[str] = ()) -> dict[str, t.Any]:
     """Facts by host: those of this run, and those that the file of an earlier one has of hosts that nobody takes out."""
     gone = set(removed)
     kept = {host: facts for host, facts in _saved(path, "facts").items() if host not in gone}
@@ -436,10 +437,10 @@ _Any = t.TypeVar("_Any")
 def _without(entry: Group, gone: t.Collection[str]) -> Group:
     """The plan of a group without some hosts. Classes that have no other go."""
 
-    def left(by_host: t.Mapping[str, _Any]) -> t.Dict[str, _Any]:
+    def left(by_host: t.Mapping[str, _Any]) -> dict[str, _Any]:
         return {host: value for host, value in by_host.items() if host not in gone}
 
-    classes: t.List[Class] = [
+    classes: list[Class] = [
         {**each, "hosts": [host for host in each["hosts"] if host not in gone], "matches": left(each["matches"])}
         for each in entry["classes"]
         if set(each["hosts"]) - set(gone)
@@ -456,7 +457,7 @@ def _without(entry: Group, gone: t.Collection[str]) -> Group:
     }
 
 
-def earlier_classes(path: str) -> t.Dict[str, t.List[Class]]:
+def earlier_classes(path: str) -> dict[str, list[Class]]:
     """{group: classes} of the plan that an earlier run left in a file."""
     return {name: entry["classes"] for name, entry in _earlier_plan(path)["groups"].items() if entry["classes"]}
 

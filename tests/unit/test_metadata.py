@@ -220,6 +220,14 @@ def test_changelog_lists_what_is_new() -> None:
     assert not missing, f"run `make changelog`: {missing}"
 
 
+def test_changelog_of_a_first_release_has_features_only() -> None:
+    """Nobody ever had what was repaired before it."""
+    sections = {
+        section for path in ROOT.glob("changelogs/fragments/*.yml") for section in load(str(path.relative_to(ROOT)))
+    }
+    assert sections <= {"release_summary", "major_changes", "minor_changes"}
+
+
 def test_dependencies_agree() -> None:
     wanted = {entry["name"]: entry["version"] for entry in load("collections/requirements.yml")["collections"]}
     assert wanted == load("galaxy.yml")["dependencies"]

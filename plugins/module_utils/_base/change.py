@@ -98,7 +98,7 @@ def open_change(data: t.Optional[bytes]) -> t.Optional[Json]:
     return None if mark is None else {"since": mark["since"], "roles": mark["roles"]}
 
 
-def worse(before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any]) -> t.List[str]:
+def worse(before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any]) -> list[str]:
     """What a host had before a change and has not after it, in words: ports, services, a container runtime that is ready.
 
     Both are ansible_facts.rdma; a subset that one of them lacks is not compared.
@@ -120,7 +120,7 @@ def worse(before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any]) -> t.List
     return lost
 
 
-def _lost_daemons(then: t.Mapping[str, t.Any], now: t.Mapping[str, t.Any]) -> t.List[str]:
+def _lost_daemons(then: t.Mapping[str, t.Any], now: t.Mapping[str, t.Any]) -> list[str]:
     """Daemons of volumes that ran, or that a socket would have started, and that neither is true of now (ansible_facts.rdma.storage)."""
     return [
         f"{daemon} ran and does not run any more"
@@ -129,7 +129,7 @@ def _lost_daemons(then: t.Mapping[str, t.Any], now: t.Mapping[str, t.Any]) -> t.
     ]
 
 
-def _lost_imex(then: t.Optional[t.Mapping[str, t.Any]], now: t.Optional[t.Mapping[str, t.Any]]) -> t.List[str]:
+def _lost_imex(then: t.Optional[t.Mapping[str, t.Any]], now: t.Optional[t.Mapping[str, t.Any]]) -> list[str]:
     """What nvidia-imex.service did and does not do any more (ansible_facts.rdma.nvidia.imex).
 
     One that is masked and remembered was given away with consent. One that was remembered and is not any more was given back, and has
@@ -146,7 +146,7 @@ def _lost_imex(then: t.Optional[t.Mapping[str, t.Any]], now: t.Optional[t.Mappin
     return lost
 
 
-def lost_ports(before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any]) -> t.List[str]:
+def lost_ports(before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any]) -> list[str]:
     """Ports that were Active and are not any more, in words: the test that a change did not make a node worse.
 
     Both are ansible_facts.rdma with the subset devices. Devices are told by PCI address, since a driver may rename them;
@@ -155,7 +155,7 @@ def lost_ports(before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any]) -> t
 
     def active(
         facts: t.Mapping[str, t.Any],
-    ) -> t.Dict[t.Tuple[str, int], t.Tuple[str, t.Optional[str], t.Optional[str]]]:
+    ) -> dict[tuple[str, int], tuple[str, t.Optional[str], t.Optional[str]]]:
         return {
             (address_of(device) or device["name"], port["number"]): (
                 device["name"],

@@ -90,9 +90,9 @@ def sync_directory(path: str) -> None:
         os.close(handle)
 
 
-def make_directories(path: str) -> t.List[str]:
+def make_directories(path: str) -> list[str]:
     """Makes a directory and those above it that are missing (0755); which these were, from the top."""
-    missing: t.List[str] = []
+    missing: list[str] = []
     while not os.path.isdir(path):
         missing.insert(0, path)
         path = os.path.dirname(path)
@@ -109,7 +109,7 @@ def unlink(path: str) -> None:
         os.unlink(path)
 
 
-def _attributes(path: str) -> t.Set[str]:
+def _attributes(path: str) -> set[str]:
     try:
         return set(os.listxattr(path))
     except OSError as exc:
@@ -137,7 +137,7 @@ def _like(source: str, target: str) -> None:
     os.chmod(target, stat.S_IMODE(status.st_mode))
 
 
-def _give(handle: int, owner: t.Tuple[int, int]) -> None:
+def _give(handle: int, owner: tuple[int, int]) -> None:
     """An owner for a file, where it has another one."""
     status = os.fstat(handle)
     if (status.st_uid, status.st_gid) != owner:
@@ -151,7 +151,7 @@ def stage(
     name: t.Optional[str] = None,
     like: t.Optional[str] = None,
     mode: t.Optional[int] = None,
-    owner: t.Optional[t.Tuple[int, int]] = None,
+    owner: t.Optional[tuple[int, int]] = None,
 ) -> None:
     """A file under a temporary name, on the disk when this returns. like: the file whose owner, mode and so on it gets.
 
@@ -206,7 +206,7 @@ def replace(
     data: bytes,
     before: t.Optional[bytes],
     mode: int = 0o644,
-    exactly: t.Optional[t.Tuple[int, t.Tuple[int, int]]] = None,
+    exactly: t.Optional[tuple[int, tuple[int, int]]] = None,
 ) -> None:
     """Writes a file. before: its content when the change was planned, None when it was not there; mode: that of a new one.
 

@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 import re
-import typing as t
 
 __all__ = ["natural_key"]
 
 
-def natural_key(name: str) -> t.Tuple[t.List[t.Tuple[int, int, str]], str]:
+def natural_key(name: str) -> tuple[list[tuple[int, int, str]], str]:
     """Sort key under which mlx5_2 comes before mlx5_10. Numbers are compared by length and digits: they may be of any length."""
     parts = re.split(r"0*([0-9]+)", name)
     return [(0, len(part), part) if index % 2 else (1, 0, part) for index, part in enumerate(parts)], name

@@ -48,7 +48,7 @@ def remember(path: str, value: t.Mapping[str, t.Any]) -> None:
     replace(path, data, read(path), mode=0o600)
 
 
-def recall(path: str) -> t.Optional[t.Dict[str, t.Any]]:
+def recall(path: str) -> t.Optional[dict[str, t.Any]]:
     """What was remembered; None when nothing was. RememberedError for a file that is not ours."""
     try:
         data = read(path)

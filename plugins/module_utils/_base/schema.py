@@ -77,9 +77,9 @@ def _type_of(value: t.Any) -> str:
 
 def _words(schema: t.Mapping[str, t.Any]) -> str:
     """What is expected, for the user."""
-    options: t.List[t.Any] = schema.get("enum") or ([schema["const"]] if "const" in schema else [])
+    options: list[t.Any] = schema.get("enum") or ([schema["const"]] if "const" in schema else [])
     if options:
-        return "one of %s" % ", ".join("nothing" if each is None else str(each) for each in options)
+        return "one of {}".format(", ".join("nothing" if each is None else str(each) for each in options))
     if "oneOf" in schema:
         return " or ".join(_words(each) for each in schema["oneOf"])
     types = [schema["type"]] if isinstance(schema["type"], str) else list(schema["type"])
@@ -115,12 +115,12 @@ class Checker:
         self._most_text = most_text
         self._check = self._compiled(schema, "")
 
-    def problems(self, value: t.Any, seen: t.Optional[t.Set[t.Tuple[int, int]]] = None) -> t.List[str]:
+    def problems(self, value: t.Any, seen: t.Optional[set[tuple[int, int]]] = None) -> list[str]:
         """A few sentences on what is not as described, such as ``devices[0].pci is 3; expected a text``; none when all is well.
 
         seen: what other documents had that is right, by its address. Only for values that stay alive and unchanged meanwhile.
         """
-        found: t.List[str] = []
+        found: list[str] = []
         self._check(value, "", found, set() if seen is None else seen)
         return found[:_MOST_PROBLEMS]
 
@@ -137,7 +137,7 @@ class Checker:
         items = self._compiled(schema["items"], where) if "items" in schema else None
         most = min(schema.get("maxItems", self._most), self._most)
 
-        def check(value: t.Any, place: str, found: t.List[str], seen: t.Set[t.Tuple[int, int]]) -> bool:
+        def check(value: t.Any, place: str, found: list[str], seen: set[tuple[int, int]]) -> bool:
             holds_others = isinstance(value, (dict, list, tuple))
             key = (number, id(value))
             if holds_others and key in seen:
@@ -172,9 +172,9 @@ class Checker:
         dependent: t.Mapping[str, t.Sequence[str]] = schema.get("dependentRequired", {})
         more = schema.get("additionalProperties")
         rest = self._compiled(more, where) if isinstance(more, dict) else None
-        names: t.Optional[t.List[str]] = schema["propertyNames"]["enum"] if "propertyNames" in schema else None
+        names: t.Optional[list[str]] = schema["propertyNames"]["enum"] if "propertyNames" in schema else None
 
-        def check(value: t.Any, place: str, found: t.List[str], seen: t.Set[t.Tuple[int, int]]) -> bool:
+        def check(value: t.Any, place: str, found: list[str], seen: set[tuple[int, int]]) -> bool:
             before = len(found)
             right = True
             for name in [*required, *(other for one in dependent if one in value for other in dependent[one])]:
@@ -198,7 +198,7 @@ class Checker:
         """The alternatives of the schema differ in their type, so that this tells which one is meant."""
         ways = {str(each["type"]): self._compiled(each, where) for each in schema["oneOf"]}
 
-        def check(value: t.Any, place: str, found: t.List[str], seen: t.Set[t.Tuple[int, int]]) -> bool:
+        def check(value: t.Any, place: str, found: list[str], seen: set[tuple[int, int]]) -> bool:
             way = ways.get(_type_of(value))
             if way is None:
                 found.append(f"{place or 'it'} is {_shown(value)}; expected {expected}")

@@ -70,14 +70,14 @@ OPERATOR = "26.4.1"
 class _Line(t.NamedTuple):
     """Images of a release line: (repository, version), None for OPERATOR_IMAGES and the operator's own release."""
 
-    shared: t.Optional[t.Tuple[str, str]] = None
-    sriov: t.Optional[t.Tuple[str, str]] = None
+    shared: t.Optional[tuple[str, str]] = None
+    sriov: t.Optional[tuple[str, str]] = None
     # the driver that a release is tested with, by its last number
     drivers: t.Mapping[int, str] = {}
 
 
 # Of the operator's own sources, by release (hack/release.yaml), and of its release notes.
-LINES: t.Dict[t.Tuple[int, int], _Line] = {
+LINES: dict[tuple[int, int], _Line] = {
     (24, 10): _Line((_OLD_SHARED, "v1.5.2"), (_OLD_SRIOV, "v3.8.0"), {0: "24.10-0.7.0.0-0", 1: "24.10-0.7.0.0-0"}),
     (25, 1): _Line((_OLD_SHARED, "v1.5.2"), (_OLD_SRIOV, "v3.9.0"), {0: "25.01-0.6.0.0-0"}),
     (25, 4): _Line((_OLD_SHARED, "v1.5.3"), (_OLD_SRIOV, "v3.9.0"), {0: "25.04-0.6.1.0-2"}),
@@ -170,7 +170,7 @@ def _gpu(release: str, nfd: str, *tags: str, cuda: t.Optional[str] = None) -> _G
 # The GPU Operator, whose releases have a v.
 GPU_OPERATOR = "v26.3.3"
 NFD_IMAGE = "registry.k8s.io/nfd/node-feature-discovery"
-GPU_LINES: t.Dict[t.Tuple[int, int], _GpuLine] = {
+GPU_LINES: dict[tuple[int, int], _GpuLine] = {
     (24, 9): _gpu(
         *(
             "v24.9.2",
@@ -229,14 +229,14 @@ _LONGHORN_SIDECARS = (
 )
 
 
-def _longhorn(release: str, *tags: str) -> t.Tuple[str, t.Dict[str, str]]:
+def _longhorn(release: str, *tags: str) -> tuple[str, dict[str, str]]:
     own = ("engine", "manager", "ui", "instance-manager", "share-manager")
     images = {**{f"longhornio/longhorn-{name}": release for name in own}, "longhornio/backing-image-manager": release}
     return release, {**images, **{f"longhornio/{name}": tag for name, tag in zip(_LONGHORN_SIDECARS, tags)}}
 
 
 # line -> (release, {image: tag})
-LONGHORN_IMAGES: t.Dict[t.Tuple[int, int], t.Tuple[str, t.Dict[str, str]]] = {
+LONGHORN_IMAGES: dict[tuple[int, int], tuple[str, dict[str, str]]] = {
     (1, 9): _longhorn(
         *("v1.9.2", "v0.0.69", "v4.9.0-20250709", "v5.3.0-20250709", "v2.14.0-20250709", "v1.14.0-20250709"),
         *("v8.3.0-20250709", "v2.16.0-20250709"),

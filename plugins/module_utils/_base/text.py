@@ -52,10 +52,10 @@ def short(host: str, domain: str) -> str:
     return host[: -len(domain)] if domain and host.endswith(domain) else host
 
 
-def _sequences(names: t.Sequence[str]) -> t.List[str]:
+def _sequences(names: t.Sequence[str]) -> list[str]:
     """Names in their natural order, complete sequences of three or more as "first..last"."""
-    runs: t.List[t.List[str]] = []
-    last: t.Optional[t.Tuple[str, str, int]] = None
+    runs: list[list[str]] = []
+    last: t.Optional[tuple[str, str, int]] = None
     for name in names:
         found = re.match(r"(.*?)([0-9]+)([^0-9]*)$", name, re.DOTALL)
         key = (found.group(1), found.group(3), int(found.group(2))) if found else None
@@ -84,12 +84,12 @@ def hosts_label(hosts: t.Collection[str], width: int = 40) -> str:
     return "%s%s (%d hosts)" % (", ".join(shown), ", ..." if len(shown) < len(pieces) else "", len(names))
 
 
-def alike(texts: t.Iterable[t.Any], hosts: t.Collection[str]) -> t.List[t.Tuple[str, t.List[str]]]:
+def alike(texts: t.Iterable[t.Any], hosts: t.Collection[str]) -> list[tuple[str, list[str]]]:
     """Sentences that begin with "host NAME", those that differ only in the host as one: [(sentence, hosts)].
 
     The sentence of one host is as it was, that of several is without their names. One of another form has no hosts.
     """
-    merged: t.Dict[t.Tuple[str, bool], t.List[str]] = {}
+    merged: dict[tuple[str, bool], list[str]] = {}
     for text in map(str, texts):
         found = re.match(r"host (\S+?)(:? .*)", text, re.DOTALL)
         if found and found.group(1) in hosts:
@@ -105,7 +105,7 @@ def alike(texts: t.Iterable[t.Any], hosts: t.Collection[str]) -> t.List[t.Tuple[
     return sentences
 
 
-def fold_text(text: str, width: int) -> t.List[str]:
+def fold_text(text: str, width: int) -> list[str]:
     """Lines of at most this width, broken after a blank or a comma where there is one."""
     lines = [""]
     for word in re.findall(r"[^\s,]*,|[^\s,]+\s*|\s+", text):
@@ -120,7 +120,7 @@ def fold_text(text: str, width: int) -> t.List[str]:
     return [line.rstrip() for line in lines if line.strip()] or [""]
 
 
-def column_widths(cells: t.Sequence[t.Sequence[str]], width: int) -> t.List[int]:
+def column_widths(cells: t.Sequence[t.Sequence[str]], width: int) -> list[int]:
     """Widths of the columns: what they need, and when that is too much, less for the last one, then for the widest."""
     sizes = [max(len(row[index]) for row in cells) for index in range(len(cells[0]))]
     room = width - 2 * (len(sizes) - 1)
@@ -135,7 +135,7 @@ def column_widths(cells: t.Sequence[t.Sequence[str]], width: int) -> t.List[int]
     return sizes
 
 
-def table(header: t.Sequence[str], rows: t.Iterable[t.Sequence[t.Any]], width: int = WIDTH) -> t.List[str]:
+def table(header: t.Sequence[str], rows: t.Iterable[t.Sequence[t.Any]], width: int = WIDTH) -> list[str]:
     """Lines of a left-aligned table. A cell that does not fit is continued in the next line, nothing is cut."""
     cells = [[printable(cell) for cell in row] for row in (header, *rows)]
     sizes = column_widths(cells, width)

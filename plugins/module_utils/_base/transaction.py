@@ -105,15 +105,15 @@ class Transaction:
         except TransactionError:
             return {}
 
-    def before(self) -> t.Dict[str, t.Optional[bytes]]:
+    def before(self) -> dict[str, t.Optional[bytes]]:
         """The old content of the files of an unfinished change that undo() would put back, by path."""
-        found: t.Dict[str, t.Optional[bytes]] = {}
+        found: dict[str, t.Optional[bytes]] = {}
         for entry in self._load(self._journal).get("files", []):
             if digest(read(entry["path"])) == entry["after"]:
                 found[entry["path"]] = read(entry["backup"]) if entry["backup"] else None
         return found
 
-    def begin(self, changes: t.Sequence[t.Tuple[str, bytes]], note: Json, planned: Planned) -> None:
+    def begin(self, changes: t.Sequence[tuple[str, bytes]], note: Json, planned: Planned) -> None:
         """Writes the journal, the copies of the old files, and the new ones under other names. Nothing has changed then.
 
         planned: what the files were that the changes were made from, also those that are not changed themselves.
@@ -121,8 +121,8 @@ class Transaction:
         """
         since = time.strftime("%Y-%m-%d@%H:%M:%S")
         kept = os.path.join(self._directory, f"{since.replace(':', '')}.{os.getpid()}")
-        entries: t.List[Json] = []
-        old: t.Dict[str, t.Optional[bytes]] = {}
+        entries: list[Json] = []
+        old: dict[str, t.Optional[bytes]] = {}
         for path in sorted({*planned, *(os.path.realpath(path) for path, _data in changes)}):
             old[path] = read(path)
             if path in planned and digest(old[path]) != planned[path]:
@@ -169,8 +169,8 @@ class Transaction:
         os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
 
     @staticmethod
-    def _missing(directory: str) -> t.List[str]:
-        missing: t.List[str] = []
+    def _missing(directory: str) -> list[str]:
+        missing: list[str] = []
         while not os.path.isdir(directory):
             missing.insert(0, directory)
             directory = os.path.dirname(directory)
@@ -184,15 +184,15 @@ class Transaction:
             put(entry["staged"], entry["path"])
             self._step(f"written {entry['path']}")
 
-    def backups(self) -> t.Dict[str, str]:
+    def backups(self) -> dict[str, str]:
         """The copies of the old files of this change, by path."""
         return {entry["path"]: entry["backup"] for entry in self._state.get("files", []) if entry["backup"]}
 
-    def undo(self) -> t.List[str]:
+    def undo(self) -> list[str]:
         """Puts the old files back; what was left alone, in sentences. The journal stays until finish()."""
         self._state = self._load(self._journal)
-        left: t.List[str] = []
-        theirs: t.List[bytes] = []
+        left: list[str] = []
+        theirs: list[bytes] = []
         for entry in reversed(self._state.get("files", [])):
             path, current = entry["path"], digest(read(entry["path"]))
             if current == entry["after"] and current != entry["before"]:
@@ -213,8 +213,9 @@ class Transaction:
             elif current != entry["before"]:
                 theirs.append(read(path) or b"")
                 left.append(
-                    "%s was changed by somebody else since %s and stays as it is; the file from before is %s"
-                    % (path, self._state["since"], entry["backup"] if self._is_copied(entry) else "none")
+                    "{} was changed by somebody else since {} and stays as it is; the file from before is {}".format(
+                        path, self._state["since"], entry["backup"] if self._is_copied(entry) else "none"
+                    )
                 )
             if entry["backup"] and current == entry["before"] and not self._is_copied(entry):
                 # killed before it was written, or while that was done

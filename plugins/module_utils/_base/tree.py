@@ -84,9 +84,9 @@ class Tree:
 
     def __init__(self) -> None:
         # canonical path by asked path; None: does not exist
-        self._real: t.Dict[str, t.Optional[str]] = {"/": "/"}
+        self._real: dict[str, t.Optional[str]] = {"/": "/"}
         # (kind, target of a link) by path whose parent is canonical
-        self._steps: t.Dict[str, t.Tuple[str, str]] = {}
+        self._steps: dict[str, tuple[str, str]] = {}
 
     # What a backend supplies. `path` is canonical but for its last component, which is not followed.
     def _kind(self, path: str) -> str:
@@ -99,7 +99,7 @@ class Tree:
     def _data(self, path: str) -> t.Optional[bytes]:
         raise NotImplementedError
 
-    def _children(self, path: str) -> t.List[str]:
+    def _children(self, path: str) -> list[str]:
         raise NotImplementedError
 
     def _opaque(self, path: str) -> bool:
@@ -174,7 +174,7 @@ class Tree:
         data = self.read(path)
         return None if data is None else data.decode("utf-8", "replace").strip("\0 \t\r\n")
 
-    def names(self, path: str) -> t.List[str]:
+    def names(self, path: str) -> list[str]:
         """Names in a directory in byte order (the order of Go's os.ReadDir), [] when there is none."""
         real = self.real(path)
         return [] if real is None else sorted(self._children(real), key=os.fsencode)
@@ -201,7 +201,7 @@ class Tree:
         base = self.real(parent or "/")
         return None if base is None else self._target(("" if base == "/" else base) + "/" + name) or None
 
-    def glob(self, pattern: str) -> t.List[str]:
+    def glob(self, pattern: str) -> list[str]:
         """Paths that a pattern names, in byte order. As in Go's filepath.Glob, ``*`` takes a leading dot, too."""
         found = [""]
         for part in pattern.strip("/").split("/"):
@@ -285,7 +285,7 @@ class DirectoryTree(Tree):
         finally:
             os.close(handle)
 
-    def _children(self, path: str) -> t.List[str]:
+    def _children(self, path: str) -> list[str]:
         try:
             names = os.listdir(self._root + path)
         except (OSError, ValueError):
@@ -308,8 +308,8 @@ class MemoryTree(Tree):
 
     def __init__(self, entries: t.Mapping[str, Entry], source: str = "capture") -> None:
         super().__init__()
-        self._entries: t.Dict[str, Entry] = {"/": Entry("d")}
-        self._names: t.Dict[str, t.List[str]] = {"/": []}
+        self._entries: dict[str, Entry] = {"/": Entry("d")}
+        self._names: dict[str, list[str]] = {"/": []}
         for path, entry in entries.items():
             self._add("/" + path.strip("/"), entry)
             if len(self._entries) > _MAX_CAPTURE_ENTRIES:
@@ -341,7 +341,7 @@ class MemoryTree(Tree):
         entry = self._entries.get(path)
         return entry.data if entry is not None and entry.kind == "f" else None
 
-    def _children(self, path: str) -> t.List[str]:
+    def _children(self, path: str) -> list[str]:
         return list(self._names.get(path, []))
 
 
@@ -354,9 +354,9 @@ class Recorder(Tree):
     def __init__(self, tree: Tree) -> None:
         super().__init__()
         self._tree = tree
-        self._unreadable: t.Set[str] = set()
-        self._reduce: t.Dict[str, t.Callable[[bytes], bytes]] = {}
-        self.entries: t.Dict[str, Entry] = {}
+        self._unreadable: set[str] = set()
+        self._reduce: dict[str, t.Callable[[bytes], bytes]] = {}
+        self.entries: dict[str, Entry] = {}
 
     def _opaque(self, path: str) -> bool:
         return self._tree._opaque(path)
@@ -392,7 +392,7 @@ class Recorder(Tree):
             self.entries.pop(path, None)
         return data
 
-    def _children(self, path: str) -> t.List[str]:
+    def _children(self, path: str) -> list[str]:
         names = self._tree._children(path)
         for name in names:
             self._kind(("" if path == "/" else path) + "/" + name)
@@ -414,9 +414,9 @@ def dump_listing(entries: t.Mapping[str, Entry]) -> str:
         name = path.strip("/").replace("%", "%25").replace(" ", "%20").replace("\n", "%0A")
         if entry.kind == "l":
             # a target may hold blanks: it is the rest of the line
-            lines.append("l %s %s" % (name, entry.target.replace("%", "%25").replace("\n", "%0A")))
+            lines.append("l {} {}".format(name, entry.target.replace("%", "%25").replace("\n", "%0A")))
         elif entry.kind == "f":
-            lines.append("f %s %s" % (name, json.dumps(entry.data.decode("utf-8", "surrogateescape"))))
+            lines.append("f {} {}".format(name, json.dumps(entry.data.decode("utf-8", "surrogateescape"))))
         elif path not in parents and name:
             lines.append(f"d {name}")
     return "\n".join(lines) + "\n"
@@ -440,13 +440,13 @@ def dump_archive(entries: t.Mapping[str, Entry]) -> bytes:
     return gzip.compress(raw.getvalue(), 6, mtime=0)
 
 
-def load_listing(text: str, source: str) -> t.Dict[str, Entry]:
+def load_listing(text: str, source: str) -> dict[str, Entry]:
     """Entries by path from the text form; raises TreeError naming the source and line."""
     # more lines than a capture has are not taken apart
     lines = text.split("\n", 2 * _MAX_CAPTURE_ENTRIES)
     if lines[0].rstrip() != CAPTURE_HEADER:
         raise TreeError(f"{source}: not a capture: the first line is not '{CAPTURE_HEADER}'")
-    entries: t.Dict[str, Entry] = {}
+    entries: dict[str, Entry] = {}
     for number, line in enumerate(lines[1:], 2):
         if not line or line.startswith("#"):
             continue
@@ -508,13 +508,13 @@ class _Member(tarfile.TarInfo):
         return found
 
 
-def load_archive(blob: bytes, source: str) -> t.Dict[str, Entry]:
+def load_archive(blob: bytes, source: str) -> dict[str, Entry]:
     """Entries by path from a tar archive (plain or compressed), read in memory: nothing is unpacked anywhere.
 
     Members with ``..`` in their name, hard links and devices are refused; numbers, sizes and lengths are bounded, so that a
     hostile archive costs a clear error, and neither the memory of the host nor its time.
     """
-    entries: t.Dict[str, Entry] = {}
+    entries: dict[str, Entry] = {}
     total = 0
     try:
         with tarfile.open(fileobj=io.BytesIO(_uncompressed(blob, source)), mode="r:", tarinfo=_Member) as archive:

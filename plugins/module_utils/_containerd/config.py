@@ -108,9 +108,9 @@ class Plan(t.NamedTuple):
     When there is a refusal there is nothing else.
     """
 
-    edits: t.Dict[str, str]
-    creates: t.Dict[str, str]
-    refusals: t.List[str]
+    edits: dict[str, str]
+    creates: dict[str, str]
+    refusals: list[str]
 
 
 def _newest(generation: Generation) -> int:
@@ -143,15 +143,15 @@ def load(
     read: t.Callable[[str], t.Optional[str]],
     glob: t.Callable[[str], t.Sequence[str]],
     generation: Generation,
-) -> t.List[ConfigFile]:
+) -> list[ConfigFile]:
     """The files that a daemon of a generation loads, in its order: the main file, then what it imports, level by level.
 
     read: text of a file, None when it is not there. glob: the existing paths that match an absolute pattern. Without a main
     file the list is empty, and the daemon has its defaults. ConfigError names the file with which it would not start.
     """
-    files: t.List[ConfigFile] = []
+    files: list[ConfigFile] = []
     pending = [root_path]
-    seen: t.Set[str] = set()
+    seen: set[str] = set()
     highest = 0
     while pending:
         path = pending.pop(0)
@@ -240,7 +240,7 @@ def _imports(
         yield from found
 
 
-def _patterns(path: str, data: Json) -> t.List[str]:
+def _patterns(path: str, data: Json) -> list[str]:
     patterns = data.get("imports", [])
     if not isinstance(patterns, list) or not all(isinstance(pattern, str) for pattern in patterns):
         raise ConfigError(f"{path}: imports is not a list of paths")
@@ -296,7 +296,7 @@ def _merged_version(files: t.Sequence[ConfigFile], generation: Generation) -> in
     return version
 
 
-def _layers(files: t.Sequence[ConfigFile], generation: Generation, key: str) -> t.List[_Layer]:
+def _layers(files: t.Sequence[ConfigFile], generation: Generation, key: str) -> list[_Layer]:
     """Where a setting of CRI's table ``containerd`` is made, as far as it counts, the last one having the last word."""
     version = _merged_version(files, generation)
     if generation < (2, 0):
@@ -322,7 +322,7 @@ def _layers(files: t.Sequence[ConfigFile], generation: Generation, key: str) -> 
     return [layer for layer in found_in if layer]
 
 
-def _runtimes(layer: _Layer) -> t.Dict[str, Json]:
+def _runtimes(layer: _Layer) -> dict[str, Json]:
     where = ("plugins", layer.plugin, "containerd", "runtimes")
     table = _table(layer.file, *where) or {}
     return {name: _table(layer.file, *where, name) or {} for name in table}
@@ -336,13 +336,13 @@ def _setting(file: ConfigFile, table: Json, key: str, default: t.Optional[str]) 
     return value or None
 
 
-def effective(files: t.Sequence[ConfigFile], generation: Generation) -> t.Dict[str, Handler]:
+def effective(files: t.Sequence[ConfigFile], generation: Generation) -> dict[str, Handler]:
     """The runtime handlers that the next start of a daemon has, by name. files: what load() gave.
 
     Before 2.0 a table of runtimes has nothing from the defaults. From 2.0 on files are merged key by key over the default one.
     """
     layers = _layers(files, generation, "runtimes")
-    handlers: t.Dict[str, Handler] = {}
+    handlers: dict[str, Handler] = {}
     if generation >= (2, 0) or not layers:
         handlers[_DEFAULT_NAME] = Handler(None, _DEFAULT_RUNTIME[_TYPE], None)
     for layer in layers:
@@ -357,7 +357,7 @@ def effective(files: t.Sequence[ConfigFile], generation: Generation) -> t.Dict[s
     return handlers
 
 
-def _deprecated(files: t.Sequence[ConfigFile], generation: Generation) -> t.Dict[str, Handler]:
+def _deprecated(files: t.Sequence[ConfigFile], generation: Generation) -> dict[str, Handler]:
     """Handlers that come from tables which CRI before 2.0 still knows."""
     found = {}
     for key, name in _DEPRECATED.items() if generation < (2, 0) else ():
@@ -381,7 +381,7 @@ _NRI = "io.containerd.nri.v1.nri"
 _NRI_SOCKET = "/var/run/nri/nri.sock"
 
 
-def nri(files: t.Sequence[ConfigFile], generation: Generation) -> t.Tuple[bool, str]:
+def nri(files: t.Sequence[ConfigFile], generation: Generation) -> tuple[bool, str]:
     """(whether the Node Resource Interface is on after the next start of a daemon, its socket). files: what load() gave.
 
     pkg/nri/config.go of 1.7 (off by default) and internal/nri/config.go from 2.0 on (on by default); 1.6 has none.
@@ -460,7 +460,7 @@ def plan_edits(
     return _plan(files, texts, refusals)
 
 
-def _plan(files: t.Sequence[ConfigFile], texts: t.Mapping[str, str], refusals: t.List[str]) -> Plan:
+def _plan(files: t.Sequence[ConfigFile], texts: t.Mapping[str, str], refusals: list[str]) -> Plan:
     if refusals:
         return Plan({}, {}, refusals)
     before = {file.path: file.text for file in files}
@@ -494,7 +494,7 @@ def _unclear(
     generation: Generation,
     handlers: t.Mapping[str, Handler],
     running: t.Optional[t.Container[str]],
-) -> t.List[str]:
+) -> list[str]:
     """Why a restart could lose what the files seem to say: tables that this daemon does not read."""
     refusals = []
     layers = _layers(files, generation, "runtimes")
@@ -532,13 +532,13 @@ def _unclear(
 
 def _with(
     files: t.Sequence[ConfigFile],
-    texts: t.Dict[str, str],
+    texts: dict[str, str],
     generation: Generation,
     root_path: str,
     name: str,
     spec: str,
     dump: str,
-) -> t.Dict[str, str]:
+) -> dict[str, str]:
     """The texts with a handler's spec in them, at the first place where that does nothing else."""
     now = _reload(files, texts, generation, root_path)
     handler = effective(now, generation)[name]
@@ -594,12 +594,12 @@ def _places(
 
 def _in_main(
     files: t.Sequence[ConfigFile],
-    texts: t.Dict[str, str],
+    texts: dict[str, str],
     generation: Generation,
     root_path: str,
     name: str,
     spec: t.Optional[str],
-) -> t.Dict[str, str]:
+) -> dict[str, str]:
     """The texts with a handler's spec in the main file, too, where before 2.0 a later file takes the place of its table.
 
     ``nvidia-ctk runtime configure`` writes its drop-in anew out of the main file, whenever the toolkit of the GPU Operator starts
@@ -644,7 +644,7 @@ def _drop_in(directory: str, files: t.Sequence[ConfigFile]) -> str:
     return posixpath.join(directory, name)
 
 
-def _written_down(text: str, table: t.Tuple[str, ...], dump: str, generation: Generation) -> str:
+def _written_down(text: str, table: tuple[str, ...], dump: str, generation: Generation) -> str:
     """A file of before 2.0 with all that the default runtime has, since a table of runtimes takes its defaults away."""
     dumped = _dumped_runtime(dump, table[-1]) if dump else {}
     runtime = dumped if dumped.get(_TYPE) else _DEFAULT_RUNTIME
@@ -677,11 +677,11 @@ def _only(name: str) -> t.Callable[[str, t.Any], bool]:
 
 def _without(
     files: t.Sequence[ConfigFile],
-    texts: t.Dict[str, str],
+    texts: dict[str, str],
     generation: Generation,
     root_path: str,
     concerned: t.Callable[[str, t.Any], bool],
-) -> t.Dict[str, str]:
+) -> dict[str, str]:
     """The texts without the specs of handlers that are concerned, wherever they count. concerned: of (handler, path)."""
     now = _reload(files, texts, generation, root_path)
     before = effective(now, generation)
@@ -720,10 +720,10 @@ def _without(
 
 def _reload(
     files: t.Sequence[ConfigFile], texts: t.Mapping[str, str], generation: Generation, root_path: str
-) -> t.List[ConfigFile]:
+) -> list[ConfigFile]:
     """What load() would give with other texts, and files, in the places of these."""
 
-    def glob(pattern: str) -> t.List[str]:
+    def glob(pattern: str) -> list[str]:
         return [path for path in texts if matches(path, pattern)]
 
     return load(files[0].path if files else root_path, texts.get, glob, generation)
@@ -745,7 +745,7 @@ def _difference(
     found = effective(after, generation)
     for name in sorted({*wanted, *found}):
         if name not in found or name not in wanted:
-            return "the edit would %s the runtime handler %s" % ("remove" if name in wanted else "add", name)
+            return "the edit would {} the runtime handler {}".format("remove" if name in wanted else "add", name)
         if found[name].runtime_type != wanted[name].runtime_type:
             return f"the edit would change the runtime_type of {name}"
         if found[name].base_runtime_spec != wanted[name].base_runtime_spec:
@@ -760,7 +760,7 @@ def _difference(
 # --- dumps --------------------------------------------------------------------------------------------------------------
 
 
-def dump_difference(before: str, after: str) -> t.List[t.Tuple[str, t.Any, t.Any]]:
+def dump_difference(before: str, after: str) -> list[tuple[str, t.Any, t.Any]]:
     """Where two texts of ``containerd config dump`` differ: (dotted key, before, after), None for what is not there.
 
     Sorted by key. An array is one value; an empty table is one, too: {}. Values may be credentials: compare, never show.
@@ -773,8 +773,8 @@ def dump_difference(before: str, after: str) -> t.List[t.Tuple[str, t.Any, t.Any
     ]
 
 
-def _leaves(table: Json) -> t.Dict[t.Tuple[str, ...], t.Any]:
-    found: t.Dict[t.Tuple[str, ...], t.Any] = {}
+def _leaves(table: Json) -> dict[tuple[str, ...], t.Any]:
+    found: dict[tuple[str, ...], t.Any] = {}
     for key, value in table.items():
         if isinstance(value, dict) and value:
             found.update({(key, *rest): leaf for rest, leaf in _leaves(value).items()})

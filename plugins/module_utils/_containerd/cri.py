@@ -34,11 +34,11 @@ _CONTAINER_STATES = ("created", "running", "exited", "unknown")
 _RUNNING = 1
 
 
-def _messages(message: t.Mapping[int, t.List[t.Union[int, bytes]]], number: int) -> t.List[bytes]:
+def _messages(message: t.Mapping[int, list[t.Union[int, bytes]]], number: int) -> list[bytes]:
     return [value for value in message.get(number, []) if isinstance(value, bytes)]
 
 
-def _number(message: t.Mapping[int, t.List[t.Union[int, bytes]]], number: int) -> int:
+def _number(message: t.Mapping[int, list[t.Union[int, bytes]]], number: int) -> int:
     value = message.get(number, [0])[-1]
     return value if isinstance(value, int) else 0
 
@@ -75,13 +75,13 @@ class Cri:
                 raise GrpcError(exc.status, f"{exc} ({hint})") from exc
             raise
 
-    def _ask(self, method: str, *fields: t.Tuple[int, t.Any]) -> t.Dict[int, t.List[t.Union[int, bytes]]]:
+    def _ask(self, method: str, *fields: tuple[int, t.Any]) -> dict[int, list[t.Union[int, bytes]]]:
         try:
             return decode(self.call(method, encode(fields)))
         except WireError as exc:
             raise GrpcError(0, f"{self.socket_path}: the answer to {method} cannot be read: {exc}") from exc
 
-    def version(self) -> t.Tuple[str, str]:
+    def version(self) -> tuple[str, str]:
         """(name, version) of the runtime, such as ("containerd", "1.7.24")."""
         answer = self._ask("RuntimeService/Version", (1, "v1"))
         return text(answer, 2), text(answer, 3)
@@ -115,7 +115,7 @@ class Cri:
             "handlers": handlers,
         }
 
-    def pods(self) -> t.List[Json]:
+    def pods(self) -> list[Json]:
         """Pod sandboxes, ready or not: {id, pod, namespace, uid, handler, ready}. The default handler is an empty text."""
         found = []
         for data in _messages(self._ask("RuntimeService/ListPodSandbox"), 1):
@@ -133,7 +133,7 @@ class Cri:
             )
         return sorted(found, key=lambda pod: (pod["namespace"], pod["pod"], pod["id"]))
 
-    def containers(self) -> t.List[Json]:
+    def containers(self) -> list[Json]:
         """Running containers: {id, pid, pod, namespace, container, handler, state}, by namespace, Pod and container.
 
         The pause container of a Pod is none of them. pid is the first process on the node; null when it is not known.

@@ -120,7 +120,7 @@ def encode(fields: t.Sequence[Field]) -> bytes:
     return bytes(out)
 
 
-def _read_varint(data: bytes, at: int) -> t.Tuple[int, int]:
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
     value = 0
     for index in range(10):
         if at + index >= len(data):
@@ -163,7 +163,7 @@ def text(message: Message, number: int) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else ""
 
 
-def message_texts(message: Message, number: int) -> t.Dict[str, str]:
+def message_texts(message: Message, number: int) -> dict[str, str]:
     """A field of the type map<string, string>."""
     entries = (decode(value) for value in message.get(number, []) if isinstance(value, bytes))
     return {text(entry, 1): text(entry, 2) for entry in entries}
@@ -172,9 +172,9 @@ def message_texts(message: Message, number: int) -> t.Dict[str, str]:
 # --- HPACK ------------------------------------------------------------------------------------------------------------
 
 
-def _codes() -> t.Dict[t.Tuple[int, int], int]:
+def _codes() -> dict[tuple[int, int], int]:
     lengths = [int(length) for length in _LENGTHS.split()]
-    codes: t.Dict[t.Tuple[int, int], int] = {}
+    codes: dict[tuple[int, int], int] = {}
     code = previous = 0
     for length, symbol in sorted((length, symbol) for symbol, length in enumerate(lengths)):
         code <<= length - previous
@@ -183,7 +183,7 @@ def _codes() -> t.Dict[t.Tuple[int, int], int]:
     return codes
 
 
-_HUFFMAN: t.Dict[t.Tuple[int, int], int] = {}
+_HUFFMAN: dict[tuple[int, int], int] = {}
 
 
 def _huffman(data: bytes) -> bytes:
@@ -208,7 +208,7 @@ def _huffman(data: bytes) -> bytes:
     return bytes(out)
 
 
-def _prefixed(data: bytes, at: int, bits: int) -> t.Tuple[int, int]:
+def _prefixed(data: bytes, at: int, bits: int) -> tuple[int, int]:
     if at >= len(data):
         raise WireError("the headers end within a field")
     value = data[at] & (1 << bits) - 1
@@ -219,7 +219,7 @@ def _prefixed(data: bytes, at: int, bits: int) -> t.Tuple[int, int]:
     return value + rest, at
 
 
-def _string(data: bytes, at: int) -> t.Tuple[str, int]:
+def _string(data: bytes, at: int) -> tuple[str, int]:
     packed = at < len(data) and bool(data[at] & 0x80)
     size, at = _prefixed(data, at, 7)
     if at + size > len(data):
@@ -228,16 +228,16 @@ def _string(data: bytes, at: int) -> t.Tuple[str, int]:
     return (_huffman(raw) if packed else raw).decode("utf-8", "replace"), at + size
 
 
-def _static(index: int) -> t.Tuple[str, str]:
+def _static(index: int) -> tuple[str, str]:
     if not 1 <= index <= len(_STATIC):
         raise WireError(f"a header refers to entry {index} of a table that is empty")
     name, _dummy, value = _STATIC[index - 1].partition("=")
     return name, value
 
 
-def decode_headers(block: bytes) -> t.Dict[str, str]:
+def decode_headers(block: bytes) -> dict[str, str]:
     """Headers from the block of a sender that was told to keep no table."""
-    headers: t.Dict[str, str] = {}
+    headers: dict[str, str] = {}
     at = 0
     while at < len(block):
         first = block[at]
@@ -319,7 +319,7 @@ class _Reply:
     """What has come of the answer on stream 1."""
 
     def __init__(self) -> None:
-        self.headers: t.Dict[str, str] = {}
+        self.headers: dict[str, str] = {}
         self.body = bytearray()
         self.ended = False
         self._block = bytearray()

@@ -21,7 +21,7 @@ def limit_value(value: str) -> t.Optional[int]:
     return int(value) if re.fullmatch(r"[0-9]{1,20}", value) else None
 
 
-def parse_limits(text: str) -> t.Dict[str, Limit]:
+def parse_limits(text: str) -> dict[str, Limit]:
     """(soft, hard) of memlock and nofile from /proc/PID/limits (fs/proc/base.c, proc_pid_limits())."""
     found = {}
     for name, title in (("memlock", "Max locked memory"), ("nofile", "Max open files")):

@@ -105,9 +105,9 @@ def _value(name: str, key: str, value: t.Any) -> int:
     return number
 
 
-def parse_rlimits(wishes: t.Sequence[t.Mapping[str, t.Any]]) -> t.List[Rlimit]:
+def parse_rlimits(wishes: t.Sequence[t.Mapping[str, t.Any]]) -> list[Rlimit]:
     """Rlimits as a user writes them ({type, soft, hard}; the type with or without RLIMIT_, hard as soft when left out)."""
-    found: t.List[Rlimit] = []
+    found: list[Rlimit] = []
     for wish in wishes:
         name = str(wish.get("type") or "").upper()
         if not name.startswith("RLIMIT_"):
@@ -126,11 +126,11 @@ def parse_rlimits(wishes: t.Sequence[t.Mapping[str, t.Any]]) -> t.List[Rlimit]:
     return found
 
 
-def _no_duplicates(pairs: t.List[t.Tuple[str, t.Any]]) -> Json:
+def _no_duplicates(pairs: list[tuple[str, t.Any]]) -> Json:
     result = dict(pairs)
     if len(result) != len(pairs):
         names = [name for name, _value in pairs]
-        raise SpecError("the key '%s' is there twice" % next(name for name in names if names.count(name) > 1))
+        raise SpecError(f"the key '{next(name for name in names if names.count(name) > 1)}' is there twice")
     return result
 
 
@@ -166,9 +166,9 @@ def load_spec(data: bytes, source: str) -> Json:
     return spec
 
 
-def _unfaithful(document: t.Any) -> t.Iterator[t.Tuple[str, str]]:
+def _unfaithful(document: t.Any) -> t.Iterator[tuple[str, str]]:
     """(place, what is wrong): where Go reads something else than we do, or what we would write is no JSON any more."""
-    todo: t.List[t.Tuple[str, t.Any]] = [("", document)]
+    todo: list[tuple[str, t.Any]] = [("", document)]
     while todo:
         place, value = todo.pop()
         if isinstance(value, float) and not math.isfinite(value):
@@ -207,14 +207,14 @@ def _text(entries: t.Sequence[t.Mapping[str, t.Any]]) -> t.Optional[str]:
     return ", ".join(words) or None
 
 
-def plan(spec: Json, rlimits: t.Sequence[Rlimit]) -> t.Tuple[Json, t.List[Change]]:
+def plan(spec: Json, rlimits: t.Sequence[Rlimit]) -> tuple[Json, list[Change]]:
     """(new specification, changes): exactly one entry for each rlimit that is asked for, everything else as it is.
 
     The invented RLIMIT_NOFILE of 1024 goes unless RLIMIT_NOFILE is asked for. No changes means an equal specification.
     """
     wanted = {rlimit.type: {"type": rlimit.type, "hard": rlimit.hard, "soft": rlimit.soft} for rlimit in rlimits}
-    before: t.List[Json] = list(spec["process"].get("rlimits") or [])
-    after: t.List[Json] = []
+    before: list[Json] = list(spec["process"].get("rlimits") or [])
+    after: list[Json] = []
     for entry in before:
         name = entry["type"]
         if name in wanted:
@@ -234,7 +234,7 @@ def plan(spec: Json, rlimits: t.Sequence[Rlimit]) -> t.Tuple[Json, t.List[Change
     return {**spec, "process": {**spec["process"], "rlimits": after}}, changes
 
 
-def differences(spec: t.Any, fresh: t.Any, where: str = "") -> t.List[str]:
+def differences(spec: t.Any, fresh: t.Any, where: str = "") -> list[str]:
     """Places in which a specification differs from a fresh one, but for rlimits and ociVersion: what an upgrade left behind.
 
     Paths such as ``linux.maskedPaths``, sorted. Lists are compared as sets of their entries: containerd reorders them.
@@ -242,7 +242,7 @@ def differences(spec: t.Any, fresh: t.Any, where: str = "") -> t.List[str]:
     if where in ("process.rlimits", "ociVersion"):
         return []
     if isinstance(spec, dict) and isinstance(fresh, dict):
-        found: t.List[str] = []
+        found: list[str] = []
         for key in sorted(set(spec) | set(fresh)):
             place = f"{where}.{key}" if where else key
             found += differences(spec.get(key), fresh.get(key), place)

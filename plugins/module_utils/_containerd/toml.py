@@ -81,8 +81,8 @@ class _Node:
         self.kind = kind
         self.start = start
         self.section = section
-        self.children: t.Dict[str, _Node] = {}
-        self.elements: t.List[_Node] = []
+        self.children: dict[str, _Node] = {}
+        self.elements: list[_Node] = []
         self.value: t.Any = None
         self.statement: t.Optional[_Statement] = None
 
@@ -92,7 +92,7 @@ class _Key(t.NamedTuple):
 
     names: Path
     start: int
-    ends: t.List[int]
+    ends: list[int]
 
 
 class _Statement(t.NamedTuple):
@@ -100,7 +100,7 @@ class _Statement(t.NamedTuple):
 
     key: _Key
     line: int
-    value: t.Tuple[int, int]
+    value: tuple[int, int]
     end: int
 
 
@@ -112,7 +112,7 @@ class _Section:
         self.array = array
         self.line = line
         self.end = end
-        self.statements: t.List[_Statement] = []
+        self.statements: list[_Statement] = []
 
 
 class _Reader:
@@ -165,8 +165,8 @@ class _Reader:
 
     def key(self, at: int) -> _Key:
         """A dotted key; blanks may be around its dots."""
-        names: t.List[str] = []
-        ends: t.List[int] = []
+        names: list[str] = []
+        ends: list[int] = []
         start = at
         while True:
             name, at = self.name(at)
@@ -180,7 +180,7 @@ class _Reader:
             raise self.error(start, f"a key of more than {_DEEPEST} parts")
         return _Key(tuple(names), start, ends)
 
-    def name(self, at: int) -> t.Tuple[str, int]:
+    def name(self, at: int) -> tuple[str, int]:
         found = _BARE.match(self.text, at)
         if found:
             return found.group(), found.end()
@@ -240,7 +240,7 @@ class _Reader:
         self.sections[-1].statements.append(node.statement)
         return after
 
-    def pair(self, table: _Node, at: int, section: int) -> t.Tuple[_Key, int, int, _Node]:
+    def pair(self, table: _Node, at: int, section: int) -> tuple[_Key, int, int, _Node]:
         """``key = value`` into a table: the key, where the value begins and ends, and its node."""
         key = self.key(at)
         at = self.blanks(key.ends[-1])
@@ -287,7 +287,7 @@ class _Reader:
             node.value, at = self.scalar(at)
         return at
 
-    def scalar(self, at: int) -> t.Tuple[t.Any, int]:
+    def scalar(self, at: int) -> tuple[t.Any, int]:
         text = self.text
         try:
             for pattern, make in ((_DATE, _date), (_LOCAL_TIME, _time), (_NUMBER, _number), (_SPECIAL_FLOAT, _float)):
@@ -308,10 +308,10 @@ class _Reader:
         found = _SPACE.match(self.text, at)
         return found.end() if found else at
 
-    def array(self, at: int) -> t.Tuple[t.List[t.Any], int]:
+    def array(self, at: int) -> tuple[list[t.Any], int]:
         self.deeper(at)
         start = at
-        items: t.List[t.Any] = []
+        items: list[t.Any] = []
         at = self.space(at + 1)
         while not self.text.startswith("]", at):
             if at >= len(self.text):
@@ -347,13 +347,13 @@ class _Reader:
 
     # --- strings ------------------------------------------------------------------------------------------------------
 
-    def literal(self, at: int) -> t.Tuple[str, int]:
+    def literal(self, at: int) -> tuple[str, int]:
         found = _LITERAL.match(self.text, at)
         if not found:
             raise self.error(at, "a string without end, or with a control character in it")
         return found.group(1), found.end()
 
-    def long_literal(self, at: int) -> t.Tuple[str, int]:
+    def long_literal(self, at: int) -> tuple[str, int]:
         # one or two quotes may be before the last three
         quotes = _LONG_LITERAL_END.search(self.text, at + 3)
         if not quotes:
@@ -364,9 +364,9 @@ class _Reader:
             raise self.error(at, "a control character in a string")
         return content.replace("\r\n", "\n"), quotes.end()
 
-    def basic(self, at: int) -> t.Tuple[str, int]:
+    def basic(self, at: int) -> tuple[str, int]:
         start = at
-        parts: t.List[str] = []
+        parts: list[str] = []
         at += 1
         while True:
             found = _PLAIN.match(self.text, at)
@@ -380,9 +380,9 @@ class _Reader:
             char, at = self.escape(at)
             parts.append(char)
 
-    def long_basic(self, at: int) -> t.Tuple[str, int]:
+    def long_basic(self, at: int) -> tuple[str, int]:
         start = at
-        parts: t.List[str] = []
+        parts: list[str] = []
         at += 3
         first = _NEWLINE.match(self.text, at)
         if first:
@@ -409,7 +409,7 @@ class _Reader:
             char, at = self.escape(at)
             parts.append(char)
 
-    def escape(self, at: int) -> t.Tuple[str, int]:
+    def escape(self, at: int) -> tuple[str, int]:
         found = _UNICODE.match(self.text, at)
         if found:
             number = int(found.group(1) or found.group(2), 16)
@@ -488,7 +488,7 @@ def _literal(value: Value) -> str:
         return str(value)
     if isinstance(value, str):
         return _quoted(value)
-    return "[%s]" % ", ".join(_quoted(item) for item in value)
+    return "[{}]".format(", ".join(_quoted(item) for item in value))
 
 
 def same(one: t.Any, other: t.Any) -> bool:
@@ -517,7 +517,7 @@ class _Editor:
     def line_of(self, at: int) -> int:
         return self.text.count("\n", 0, at) + 1
 
-    def walk(self) -> t.Tuple[_Node, int]:
+    def walk(self) -> tuple[_Node, int]:
         """The innermost table on the way to the key that exists, and how many names lead to it."""
         node = self.reader.root
         for depth, name in enumerate(self.path[:-1]):

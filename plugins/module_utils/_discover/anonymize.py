@@ -23,8 +23,8 @@ class _Aliases:
     """Consistent stand-ins: equal things stay equal, different ones different, in the order of their first appearance."""
 
     def __init__(self) -> None:
-        self._known: t.Dict[t.Tuple[str, str], int] = {}
-        self._count: t.Dict[str, int] = {}
+        self._known: dict[tuple[str, str], int] = {}
+        self._count: dict[str, int] = {}
 
     def index(self, sort: str, value: str) -> int:
         key = (sort, value)
@@ -115,7 +115,7 @@ def _routes6(text: str) -> str:
     return "".join(line + "\n" for line in kept)
 
 
-def anonymize(entries: t.Mapping[str, Entry]) -> t.Dict[str, Entry]:
+def anonymize(entries: t.Mapping[str, Entry]) -> dict[str, Entry]:
     """Entries with GUIDs, LIDs, MAC and IP addresses, iSCSI names, servers, mount points and host names replaced.
 
     Relations survive: the functions of one card still share a system image GUID, an IPoIB address still ends in its port's
@@ -123,7 +123,7 @@ def anonymize(entries: t.Mapping[str, Entry]) -> t.Dict[str, Entry]:
     release are kept; they are what a capture is for.
     """
     aliases = _Aliases()
-    result: t.Dict[str, Entry] = {}
+    result: dict[str, Entry] = {}
     # the directory of volumes, and where it may lead
     places = [LONGHORN_PATH]
     for path, entry in entries.items():

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import typing as t
-
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
 
 __all__ = ["DIRECTORIES", "persisted"]
@@ -15,13 +13,13 @@ __all__ = ["DIRECTORIES", "persisted"]
 DIRECTORIES = ("/etc/modules-load.d", "/run/modules-load.d", "/usr/lib/modules-load.d")
 
 
-def persisted(tree: Tree) -> t.Set[str]:
+def persisted(tree: Tree) -> set[str]:
     """Modules that systemd-modules-load(8) or /etc/modules loads at every boot.
 
     A file in /etc hides its namesake in /run and /usr/lib. What rdma-core lists in /etc/rdma/modules is not counted: it is
     loaded only when hardware of the right sort appears.
     """
-    files: t.Dict[str, str] = {}
+    files: dict[str, str] = {}
     for directory in reversed(DIRECTORIES):
         for name in tree.names(directory):
             if name.endswith(".conf"):

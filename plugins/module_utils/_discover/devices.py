@@ -77,7 +77,7 @@ def function_of(real: t.Optional[str]) -> t.Optional[str]:
     return None
 
 
-def bridges_above(function: t.Optional[str]) -> t.List[str]:
+def bridges_above(function: t.Optional[str]) -> list[str]:
     """PCI addresses of the bridges that a function's canonical directory lies in, from the root port down.
 
     Two functions with one of them in common are under the same PCIe switch, or behind the same port of the host.
@@ -86,9 +86,9 @@ def bridges_above(function: t.Optional[str]) -> t.List[str]:
     return [part for part in (function or "").split("/")[:-1] if PCI_FUNCTION.fullmatch(part)]
 
 
-def _char_devices(tree: Tree) -> t.Dict[str, t.Set[str]]:
+def _char_devices(tree: Tree) -> dict[str, set[str]]:
     """RDMA device names by the sort of character device that they have (rdmamap: GetRdmaCharDevices)."""
-    found: t.Dict[str, t.Set[str]] = {"uverbs": set(), "umad": set()}
+    found: dict[str, set[str]] = {"uverbs": set(), "umad": set()}
     for directory, prefix in (("/sys/class/infiniband_verbs", "uverbs"), ("/sys/class/infiniband_mad", "umad")):
         for name in tree.names(directory):
             if name.startswith(prefix):
@@ -99,12 +99,12 @@ def _char_devices(tree: Tree) -> t.Dict[str, t.Set[str]]:
 class _Node:
     """What one pass over a tree shares between devices."""
 
-    def __init__(self, tree: Tree, warnings: t.List[str]) -> None:
+    def __init__(self, tree: Tree, warnings: list[str]) -> None:
         self.tree = tree
         self.warnings = warnings
         self.char_devices = _char_devices(tree)
         self.rdma_cm = tree.exists("/sys/class/misc/rdma_cm")
-        self._netdevs: t.Dict[str, Facts] = {}
+        self._netdevs: dict[str, Facts] = {}
 
     def netdev(self, name: str) -> Facts:
         """A netdev as the facts have it. Everything is None for one that is only known by name."""
@@ -123,17 +123,17 @@ class _Node:
             }
         return dict(self._netdevs[name])
 
-    def members(self, bond: str) -> t.Dict[str, t.Optional[str]]:
+    def members(self, bond: str) -> dict[str, t.Optional[str]]:
         """Netdevs of a bond with the directories of their PCI functions."""
         slaves = (self.tree.text(f"/sys/class/net/{bond}/bonding/slaves") or "").split()
         return {slave: function_of(self.tree.real(f"/sys/class/net/{slave}/device")) for slave in slaves}
 
-    def function_netdevs(self, function: str) -> t.List[str]:
+    def function_netdevs(self, function: str) -> list[str]:
         """Netdevs of a PCI function in byte order, as the plugin lists them (pkg/utils, GetNetNames)."""
         return self.tree.names(function + "/net")
 
 
-def _lag(node: _Node, device: str, function: str, names: t.List[str]) -> t.Optional[Facts]:
+def _lag(node: _Node, device: str, function: str, names: list[str]) -> t.Optional[Facts]:
     """The bond that an RDMA device stands for, None when it stands for its own port only.
 
     The driver merges the devices of one card's two functions when both netdevs are in one bond; the second function then
@@ -156,7 +156,7 @@ def _lag(node: _Node, device: str, function: str, names: t.List[str]) -> t.Optio
     return None
 
 
-def _software_lag(node: _Node, function: str, parent: str) -> t.Tuple[t.Optional[Facts], t.List[str]]:
+def _software_lag(node: _Node, function: str, parent: str) -> tuple[t.Optional[Facts], list[str]]:
     """(the bond that a software device is on, those of its members that are netdevs of the function that the device is at).
 
     Its netdev is the one that its attribute parent names (rxe_parent_name()), whatever function it is at.
@@ -179,7 +179,7 @@ def _bond(node: _Node, bond: str, members: t.Mapping[str, t.Optional[str]]) -> F
     }
 
 
-def _gids(node: _Node, port: str, link_layer: t.Optional[str]) -> t.List[Facts]:
+def _gids(node: _Node, port: str, link_layer: t.Optional[str]) -> list[Facts]:
     """Populated slots of a port's GID table. An empty slot's attributes cannot be read (EINVAL, core/sysfs.c), its GID is zero."""
     found = []
     for index in range(_GID_SLOTS if link_layer == "Ethernet" else 1):
@@ -209,10 +209,10 @@ def _port_netdevs(
     device: str,
     port: int,
     ports: int,
-    gids: t.List[Facts],
+    gids: list[Facts],
     link_layer: t.Optional[str],
-    names: t.List[str],
-) -> t.List[str]:
+    names: list[str],
+) -> list[str]:
     """Netdevs of one port: the ladder of ibdev2netdev (mlnx-tools), with the multi-port case first decided by dev_port.
 
     InfiniBand: the last 8 bytes of GID 0 are those of the IPoIB address. RoCE: the GID table names the netdev. Else dev_port
@@ -244,7 +244,7 @@ def _port_netdevs(
     return here
 
 
-def _ports(node: _Node, device: str, base: str, names: t.List[str], lag: t.Optional[Facts]) -> t.List[Facts]:
+def _ports(node: _Node, device: str, base: str, names: list[str], lag: t.Optional[Facts]) -> list[Facts]:
     numbers = sorted(int(name) for name in node.tree.names(base + "/ports") if _PORT.fullmatch(name))
     ports = []
     for port in numbers:
@@ -312,7 +312,7 @@ def _plugin_view(node: _Node, device: Facts, function: t.Optional[str], plain: b
         ]
         if missing:
             sorts = [sort for sort, dummy in missing]
-            reason = "%s %s missing: load %s" % (
+            reason = "{} {} missing: load {}".format(
                 " and ".join([", ".join(sorts[:-1]), sorts[-1]] if len(sorts) > 1 else sorts),
                 "devices" if len(sorts) > 1 else "device",
                 ", ".join(module for dummy, module in missing),
@@ -327,7 +327,7 @@ def _software_driver(tree: Tree, real: str, parent: t.Optional[str]) -> t.Option
     return "rdma_rxe" if parent else None
 
 
-def _own_netdevs(tree: Tree, home: t.Optional[str]) -> t.List[str]:
+def _own_netdevs(tree: Tree, home: t.Optional[str]) -> list[str]:
     """The netdevs of a device, without those that represent virtual functions of it."""
     return [
         netdev
@@ -439,7 +439,7 @@ def _read_device(node: _Node, name: str) -> t.Optional[Facts]:
     return facts
 
 
-def _check_modaliases(tree: Tree, warnings: t.List[str]) -> None:
+def _check_modaliases(tree: Tree, warnings: list[str]) -> None:
     """Names PCI devices of which the modalias makes no sense, whatever they are.
 
     The plugin lists PCI devices through ghw, which takes vendor, device and class from there, by position
@@ -455,7 +455,7 @@ def _check_modaliases(tree: Tree, warnings: t.List[str]) -> None:
             )
 
 
-def _check_drivers(tree: Tree, warnings: t.List[str]) -> None:
+def _check_drivers(tree: Tree, warnings: list[str]) -> None:
     """Names the HCAs on PCI that have no driver: there is no RDMA device of them, so nothing else tells of them."""
     for pci in tree.names("/sys/bus/pci/devices"):
         base = "/sys/bus/pci/devices/" + pci
@@ -469,12 +469,12 @@ def _check_drivers(tree: Tree, warnings: t.List[str]) -> None:
             device = hex_id(tree, base + "/device") or ""
             model = model_name(_MELLANOX, device)
             warnings.append(
-                "PCI device %s (%s) is a network controller without a driver, so it has no RDMA device: load the driver (mlx5_core), "
-                "or see dmesg for why it did not take it" % (pci, model or f"{_MELLANOX}:{device}")
+                "PCI device {} ({}) is a network controller without a driver, so it has no RDMA device: load the driver (mlx5_core), "
+                "or see dmesg for why it did not take it".format(pci, model or f"{_MELLANOX}:{device}")
             )
 
 
-def read_devices(tree: Tree, warnings: t.List[str]) -> t.List[Facts]:
+def read_devices(tree: Tree, warnings: list[str]) -> list[Facts]:
     """Every entry of /sys/class/infiniband that exists, naturally sorted, as DESIGN's contract has it.
 
     Appends to warnings what cannot be resolved or makes no sense. A node without RDMA gives an empty list.

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import re
-import typing as t
 
 __all__ = ["dpkg_stack", "is_stack_package", "parse_dpkg_status"]
 
@@ -26,7 +25,7 @@ def is_stack_package(name: str) -> bool:
     return _STACK.match(name) is not None
 
 
-def parse_dpkg_status(text: str) -> t.Dict[str, str]:
+def parse_dpkg_status(text: str) -> dict[str, str]:
     """Versions by name of what /var/lib/dpkg/status says is installed (dpkg(1): the third word of Status)."""
     found = {}
     for stanza in text.split("\n\n"):

@@ -79,7 +79,7 @@ _GPU_VENDORS = {0x0300: ("10de", "1002"), 0x0380: ("10de", "1002")}
 _RDMA_DRIVERS = ("mlx4_core", "mlx4_en", "mlx5_core", "mlx5e", "irdma", "ice", "bnxt_en", "bnxt_re")
 
 
-def _gpus(tree: Tree, warnings: t.List[str], devices: t.List[Facts]) -> t.List[Facts]:
+def _gpus(tree: Tree, warnings: list[str], devices: list[Facts]) -> list[Facts]:
     found = []
     for pci in tree.names("/sys/bus/pci/devices"):
         base = "/sys/bus/pci/devices/" + pci
@@ -103,14 +103,14 @@ def _gpus(tree: Tree, warnings: t.List[str], devices: t.List[Facts]) -> t.List[F
     return found
 
 
-def _nearest(gpu: Facts, devices: t.List[Facts]) -> t.List[str]:
+def _nearest(gpu: Facts, devices: list[Facts]) -> list[str]:
     """Names of the HCAs with the shortest way to a GPU.
 
     Way: number of PCI bridges that both have above them, as `nvidia-smi topo -m` counts (a common switch is PIX or PXB).
     Devices that share nothing but the host bridge are as near as their NUMA node says (NODE), on others not near at all
     (SYS). On a GB200, where every GPU and HCA has a PCI domain of its own, NUMA is all there is.
     """
-    best: t.List[str] = []
+    best: list[str] = []
     depth = 0
     for device in devices:
         if device["pci"] is None or device["kind"] in ("software", "smi", "sf"):
@@ -154,7 +154,7 @@ def _module_path(listing: bytes, name: str) -> t.Optional[str]:
     return None
 
 
-def _module_files(tree: Tree, release: t.Optional[str]) -> t.Dict[str, str]:
+def _module_files(tree: Tree, release: t.Optional[str]) -> dict[str, str]:
     """Paths by name of those MODULES that are on disk for a kernel release."""
     listing = (tree.read(f"/lib/modules/{release}/modules.dep") or b"") if release else b""
     paths = ((name, _module_path(listing, name)) for name in MODULES)
@@ -172,7 +172,7 @@ def _cpu(tree: Tree) -> Facts:
     for part in (tree.text("/sys/devices/system/cpu/online") or "").split(","):
         span = re.fullmatch(r"([0-9]{1,6})(?:-([0-9]{1,6}))?", part)
         online += max(0, int(span.group(2) or span.group(1)) - int(span.group(1)) + 1) if span else 0
-    features: t.Optional[t.List[str]] = None
+    features: t.Optional[list[str]] = None
     told = re.match(r"cpu:type:(\w+).*?:feature:(.*)", tree.text("/sys/devices/system/cpu/modalias") or "")
     if told and told.group(1) in _FEATURES:
         number_, name = _FEATURES[told.group(1)]
@@ -180,7 +180,7 @@ def _cpu(tree: Tree) -> Facts:
     return {"online": online or None, "features": features}
 
 
-def _kernel(tree: Tree, files: t.Dict[str, str], release: t.Optional[str]) -> Facts:
+def _kernel(tree: Tree, files: dict[str, str], release: t.Optional[str]) -> Facts:
     at_boot = persisted(tree)
     builtin_list = (tree.read(f"/lib/modules/{release}/modules.builtin") or b"") if release else b""
     modules = {}
@@ -209,7 +209,7 @@ def _kernel(tree: Tree, files: t.Dict[str, str], release: t.Optional[str]) -> Fa
     }
 
 
-def _stack_packages(tree: Tree) -> t.Optional[t.Dict[str, str]]:
+def _stack_packages(tree: Tree) -> t.Optional[dict[str, str]]:
     """Versions by name of the installed packages of the stack; None where nobody tells."""
     status = tree.excerpt("/var/lib/dpkg/status", dpkg_stack)
     listing = None if status else tree.answer("packages", "/usr/bin/rpm")
@@ -219,7 +219,7 @@ def _stack_packages(tree: Tree) -> t.Optional[t.Dict[str, str]]:
     return {pair[0]: pair[1] for pair in words if len(pair) == 2 and is_stack_package(pair[0])}
 
 
-def _proof(tree: Tree, warnings: t.List[str]) -> t.Optional[Facts]:
+def _proof(tree: Tree, warnings: list[str]) -> t.Optional[Facts]:
     """What driver_proof remembered: a driver that nobody has proved yet, and whether the node has booted since.
 
     A change of the packages that was neither proved nor undone is one, too, of which nobody knows what it was to be.
@@ -250,7 +250,7 @@ def _proof(tree: Tree, warnings: t.List[str]) -> t.Optional[Facts]:
         return unknown
 
 
-def _ofed(tree: Tree, files: t.Dict[str, str], warnings: t.List[str]) -> Facts:
+def _ofed(tree: Tree, files: dict[str, str], warnings: list[str]) -> Facts:
     """Which driver stack the node has on disk and in the kernel.
 
     ofed_info is a shell script that prints its own text: the release stands in its first lines (MLNX_OFED_LINUX-..., or
@@ -276,7 +276,7 @@ def _ofed(tree: Tree, files: t.Dict[str, str], warnings: t.List[str]) -> Facts:
     }
 
 
-def _management(tree: Tree, devices: t.List[Facts]) -> Facts:
+def _management(tree: Tree, devices: list[Facts]) -> Facts:
     routes = default_route_netdevs(tree)
     rdma = {name for device in devices if device["kind"] != "software" for name in device["netdevs"]}
     backed = False
@@ -287,7 +287,7 @@ def _management(tree: Tree, devices: t.List[Facts]) -> Facts:
     return {"default_route_netdevs": routes, "rdma_backed": backed, "mounts_over_rdma": mounts_over_rdma(tree)}
 
 
-def record(tree: Tree) -> t.Dict[str, Entry]:
+def record(tree: Tree) -> dict[str, Entry]:
     """The smallest capture with the same facts: what gather() looks at, and nothing else.
 
     Of the kernel's module lists only the lines of MODULES are kept: the rest is hundreds of kilobytes that no fact is made of.
@@ -336,10 +336,10 @@ def gather(tree: Tree, subsets: t.Iterable[str] = SUBSETS) -> Facts:
     for byte in JSON. Raises nothing for whatever a tree holds.
     """
     wanted = set(subsets)
-    warnings: t.List[str] = []
+    warnings: list[str] = []
     facts: Facts = {"schema": _SCHEMA}
-    devices: t.List[Facts] = []
-    files: t.Dict[str, str] = {}
+    devices: list[Facts] = []
+    files: dict[str, str] = {}
     if wanted & {"devices", "gpus", "management", "roce"}:
         devices = read_devices(tree, warnings)
     if "devices" in wanted:

@@ -110,7 +110,7 @@ def reason_to_rename(text: t.Optional[str], wanted: t.Optional[str], taken: t.It
     return "another host has this name, too" if current.name.lower() in others else None
 
 
-def open_sessions(tree: Tree, base: str = SESSIONS) -> t.List[t.Dict[str, t.Any]]:
+def open_sessions(tree: Tree, base: str = SESSIONS) -> list[dict[str, t.Any]]:
     """[{name, target, state}] of the sessions that are open; target and state are None where the kernel does not tell."""
     return [
         {
@@ -147,7 +147,7 @@ def rewrite(text: t.Optional[str], name: str) -> str:
     """The text of the file with this name and no order to make another. Comments, aliases and the rest stay as they are."""
     if text is None:
         return f"{_HEADER}InitiatorName={name}\n"
-    lines: t.List[str] = []
+    lines: list[str] = []
     written = False
     # lines keep their ends: a file with carriage returns has them afterwards
     end = "\r\n" if text.partition("\n")[0].endswith("\r") else "\n"
@@ -159,7 +159,7 @@ def rewrite(text: t.Optional[str], name: str) -> str:
         if _value(line) is not None:
             if written:
                 continue
-            line, written = "InitiatorName=%s%s" % (name, "\r" if line.endswith("\r") else ""), True
+            line, written = "InitiatorName={}{}".format(name, "\r" if line.endswith("\r") else ""), True
         lines.append(line + "\n")
     if not written:
         lines.append("InitiatorName=" + name + end)

@@ -18,7 +18,7 @@ __all__ = [
 ]
 
 # Models by PCI vendor and device id (pci.ids; drivers/net/ethernet/mellanox/mlx5/core/main.c, mlx5_core_pci_table).
-_MODELS: t.Dict[t.Tuple[str, str], str] = {
+_MODELS: dict[tuple[str, str], str] = {
     ("15b3", "1003"): "ConnectX-3",
     ("15b3", "1007"): "ConnectX-3 Pro",
     ("15b3", "1011"): "Connect-IB",
@@ -44,7 +44,7 @@ _MODELS: t.Dict[t.Tuple[str, str], str] = {
 }
 
 # Virtual functions have ids of their own. 101e serves everything from ConnectX-6 Dx on: it does not name the model.
-_VIRTUAL: t.Dict[t.Tuple[str, str], str] = {
+_VIRTUAL: dict[tuple[str, str], str] = {
     ("15b3", "1004"): "ConnectX-3 Virtual Function",
     ("15b3", "1012"): "Connect-IB Virtual Function",
     ("15b3", "1014"): "ConnectX-4 Virtual Function",
@@ -57,10 +57,10 @@ _VIRTUAL: t.Dict[t.Tuple[str, str], str] = {
 }
 
 # include/rdma/ib_verbs.h, enum ib_port_state; drivers/infiniband/core/sysfs.c prints "4: ACTIVE".
-PORT_STATES: t.Dict[int, str] = {0: "Nop", 1: "Down", 2: "Init", 3: "Armed", 4: "Active", 5: "ActiveDefer"}
+PORT_STATES: dict[int, str] = {0: "Nop", 1: "Down", 2: "Init", 3: "Armed", 4: "Active", 5: "ActiveDefer"}
 
 # drivers/infiniband/core/sysfs.c, phys_state_to_str(): "5: LinkUp".
-PHYS_STATES: t.Dict[int, str] = {
+PHYS_STATES: dict[int, str] = {
     1: "Sleep",
     2: "Polling",
     3: "Disabled",

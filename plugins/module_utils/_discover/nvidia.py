@@ -73,7 +73,7 @@ def _exports(data: bytes) -> bytes:
     )
 
 
-def _kernels_with_peermem(tree: Tree, running: t.Optional[str]) -> t.List[str]:
+def _kernels_with_peermem(tree: Tree, running: t.Optional[str]) -> list[str]:
     """Other kernels on disk for which nvidia_peermem is built."""
     found = []
     for release in tree.names("/lib/modules"):

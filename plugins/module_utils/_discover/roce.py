@@ -95,7 +95,7 @@ def qos_answer(run: Run) -> t.Callable[[str], t.Optional[str]]:
     return qos
 
 
-def _flags(tree: Tree, directory: str) -> t.Optional[t.List[int]]:
+def _flags(tree: Tree, directory: str) -> t.Optional[list[int]]:
     """The priorities whose file says 1; None when there are no such files."""
     values = {priority: number(tree, f"{directory}/{priority}") for priority in PRIORITIES}
     known = [priority for priority, value in values.items() if value is not None]
@@ -152,7 +152,7 @@ def _port(tree: Tree, device: Facts, port: Facts, program: t.Optional[str]) -> t
     }
 
 
-def _pending(tree: Tree) -> t.Dict[str, str]:
+def _pending(tree: Tree) -> dict[str, str]:
     """Link types of ports, as PCI/LINK_TYPE_P1, that were set since the last boot, and that the next one brings."""
     try:
         value = json.loads(tree.text(ROCE) or "{}")
@@ -172,7 +172,7 @@ def read_roce(tree: Tree, devices: t.Sequence[Facts]) -> Facts:
     """The key roce of ansible_facts.rdma (docs/facts.schema.json). devices: as read_devices() returns them."""
     program = program_path(tree, "mlnx_qos")
     ports = [_port(tree, device, port, program) for device in devices for port in device["ports"]]
-    below: t.Set[str] = set()
+    below: set[str] = set()
     for netdev in default_route_netdevs(tree):
         below |= stack_of(tree, netdev)
     live = tree.text("/sys/module/ib_core/parameters/netns_mode")

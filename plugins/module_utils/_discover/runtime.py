@@ -102,7 +102,7 @@ def _keep(pattern: t.Pattern[str]) -> t.Callable[[bytes], bytes]:
 # -- processes ---------------------------------------------------------------------------------------------------------
 
 
-def _pids(tree: Tree, unit: str) -> t.List[str]:
+def _pids(tree: Tree, unit: str) -> list[str]:
     """Processes in the control group of a service."""
     for base in CGROUPS:
         for where in _SLICES:
@@ -112,11 +112,11 @@ def _pids(tree: Tree, unit: str) -> t.List[str]:
     return []
 
 
-def _with_name(tree: Tree, unit: str, command: str) -> t.List[str]:
+def _with_name(tree: Tree, unit: str, command: str) -> list[str]:
     return [pid for pid in _pids(tree, unit) if tree.text(f"/proc/{pid}/comm") == command]
 
 
-def _arguments(tree: Tree, pid: str) -> t.List[str]:
+def _arguments(tree: Tree, pid: str) -> list[str]:
     data = tree.excerpt(f"/proc/{pid}/cmdline", _only_flags)
     return (data or b"").decode("utf-8", "replace").rstrip("\0").split("\0")
 
@@ -131,7 +131,7 @@ def _only_flags(data: bytes) -> bytes:
     return ("\0".join(kept) + "\0").encode("utf-8")
 
 
-def _daemon(tree: Tree) -> t.Tuple[t.Optional[str], t.Optional[str]]:
+def _daemon(tree: Tree) -> tuple[t.Optional[str], t.Optional[str]]:
     """(pid, unit) of the containerd that serves Kubernetes; that of the Docker engine, in another unit, does not."""
     for unit in _CONTAINERD_UNITS:
         for pid in _with_name(tree, unit, "containerd"):
@@ -165,13 +165,13 @@ def read_limits(tree: Tree) -> Json:
 # -- units -------------------------------------------------------------------------------------------------------------
 
 
-def _unit_files(tree: Tree, unit: str) -> t.List[str]:
+def _unit_files(tree: Tree, unit: str) -> list[str]:
     """The file of a unit and its drop-ins in the order in which systemd reads them."""
     main = [path for path in (f"{directory}/{unit}" for directory in UNIT_DIRECTORIES) if tree.exists(path)]
     stem = unit.rpartition(".")[0]
     # a-b.service also has the drop-ins of service.d and a-.service.d
     names = ["service"] + [stem[: at + 1] + ".service" for at, sign in enumerate(stem) if sign == "-"] + [unit]
-    drop_ins: t.Dict[str, str] = {}
+    drop_ins: dict[str, str] = {}
     # what is found later takes the place of what has its name: /etc over /usr, the unit's own over the general one
     for name in names:
         for directory in reversed(UNIT_DIRECTORIES):
@@ -181,7 +181,7 @@ def _unit_files(tree: Tree, unit: str) -> t.List[str]:
     return main[:1] + [drop_ins[file] for file in sorted(drop_ins)]
 
 
-def _unit_lines(text: str) -> t.Iterator[t.Tuple[str, str]]:
+def _unit_lines(text: str) -> t.Iterator[tuple[str, str]]:
     """The settings of the section Service that facts are made of (systemd.syntax(7))."""
     section = ""
     for line in re.sub(r"\\\r?\n", " ", text).splitlines():
@@ -194,11 +194,11 @@ def _unit_lines(text: str) -> t.Iterator[t.Tuple[str, str]]:
 
 
 def _unit_text(data: bytes) -> bytes:
-    return "".join("[Service]\n%s=%s\n" % setting for setting in _unit_lines(_decoded(data))).encode("utf-8")
+    return "".join("[Service]\n{}={}\n".format(*setting) for setting in _unit_lines(_decoded(data))).encode("utf-8")
 
 
-def _unit_settings(tree: Tree, unit: str) -> t.Dict[str, t.Optional[str]]:
-    settings: t.Dict[str, t.Optional[str]] = dict.fromkeys(_SETTINGS)
+def _unit_settings(tree: Tree, unit: str) -> dict[str, t.Optional[str]]:
+    settings: dict[str, t.Optional[str]] = dict.fromkeys(_SETTINGS)
     for path in _unit_files(tree, unit):
         for key, value in _unit_lines(_decoded(tree.excerpt(path, _unit_text))):
             # an empty value takes back what was said before
@@ -220,7 +220,7 @@ def _installed_version(tree: Tree, binary: str) -> t.Optional[str]:
     return None
 
 
-def _stanzas(status: bytes) -> t.List[str]:
+def _stanzas(status: bytes) -> list[str]:
     """Stanzas of the packages that bring containerd; bytes.find, since the file is megabytes."""
     found = []
     status = b"\n" + status
@@ -249,7 +249,7 @@ def _version(tree: Tree, binary: t.Optional[str], running: t.Optional[Json]) -> 
     return found.group(1) if found else None
 
 
-def _generation(version: t.Optional[str]) -> t.Optional[t.Tuple[int, int]]:
+def _generation(version: t.Optional[str]) -> t.Optional[tuple[int, int]]:
     found = re.match(r"(\d{1,4})\.(\d{1,4})", version or "")
     return (int(found.group(1)), int(found.group(2))) if found else None
 
@@ -283,7 +283,7 @@ def _running(tree: Tree, socket: str) -> t.Optional[Json]:
     }
 
 
-def _configured(tree: Tree, path: str, generation: t.Optional[t.Tuple[int, int]], warnings: t.List[str]) -> Json:
+def _configured(tree: Tree, path: str, generation: t.Optional[tuple[int, int]], warnings: list[str]) -> Json:
     """What the files say that the next start of the daemon reads."""
     result: Json = {
         "config_version": None,
@@ -346,7 +346,7 @@ def _stale(tree: Tree, pid: str, found: Json, running: t.Optional[Json], specs: 
     return None if None in changed else False
 
 
-def _containerd(tree: Tree, pid: t.Optional[str], unit: str, warnings: t.List[str]) -> t.Tuple[Json, Json]:
+def _containerd(tree: Tree, pid: t.Optional[str], unit: str, warnings: list[str]) -> tuple[Json, Json]:
     """(facts, specs) of a daemon, or with pid None of one that is only installed."""
     arguments = _arguments(tree, pid) if pid else []
     binary: t.Optional[str] = (tree.link_target(f"/proc/{pid}/exe") if pid else None) or (arguments or [""])[0]
@@ -401,7 +401,7 @@ def _address(tree: Tree, config_path: str) -> str:
     return address if isinstance(address, str) and address else _DEFAULT_SOCKET
 
 
-def read_runtime(tree: Tree, warnings: t.List[str]) -> Json:
+def read_runtime(tree: Tree, warnings: list[str]) -> Json:
     """The value of ansible_facts.rdma.runtime (docs/facts.schema.json) of the node that a tree shows. Never raises."""
     pid, running_unit = _daemon(tree)
     unit = running_unit or next((name for name in _CONTAINERD_UNITS if _unit_files(tree, name)), None)
@@ -432,7 +432,7 @@ def _quoted(value: str) -> str:
     return json.dumps(value).replace("\x7f", "\\u007f")
 
 
-def _values(table: t.Mapping[str, t.Any], *names: str) -> t.List[str]:
+def _values(table: t.Mapping[str, t.Any], *names: str) -> list[str]:
     return [f"{name} = {_quoted(table[name])}" for name in names if isinstance(table.get(name), str)]
 
 
@@ -491,14 +491,14 @@ def _spec_text(data: bytes) -> bytes:
     return json.dumps({"ociVersion": spec["ociVersion"], "process": process}).encode("utf-8")
 
 
-def settled(entries: t.Mapping[str, Entry]) -> t.Dict[str, Entry]:
+def settled(entries: t.Mapping[str, Entry]) -> dict[str, Entry]:
     """Entries of a recording without processes that no fact tells of: shims and the like come and go with Pods."""
     strangers = {
         path.split("/")[2]
         for path, entry in entries.items()
         if re.fullmatch(r"/proc/\d+/comm", path) and _decoded(entry.data).strip() not in _COMMANDS
     }
-    result: t.Dict[str, Entry] = {}
+    result: dict[str, Entry] = {}
     for path, entry in entries.items():
         if re.match(r"/proc/\d+(/|$)", path) and path.split("/")[2] in strangers:
             continue

@@ -28,9 +28,9 @@ _TARGETS = ("basic", "local-fs", "multi-user", "network-online", "remote-fs", "s
 class _Units(t.NamedTuple):
     """Those of some units that are there, that start at boot, and that an administrator forbade."""
 
-    units: t.List[str]
-    enabled: t.List[str]
-    masked: t.List[str]
+    units: list[str]
+    enabled: list[str]
+    masked: list[str]
 
 
 def runs(tree: Tree, daemon: str) -> bool:

@@ -96,7 +96,7 @@ _NFS_SETTING = re.compile(r"\[\s*([^\s\]]+)|(?i:defaultvers|nfsvers|vers)\s*=\s*
 
 
 def _family(tree: Tree) -> t.Optional[str]:
-    words: t.List[str] = []
+    words: list[str] = []
     for line in (tree.text("/etc/os-release") or "").splitlines():
         key, _dummy, value = line.partition("=")
         if key in ("ID", "ID_LIKE"):
@@ -132,7 +132,7 @@ def _service(tree: Tree, daemon: str, installed: bool) -> Json:
     return {"installed": installed, "service": state, "units": units, "enabled": enabled, "masked": masked}
 
 
-def _iscsi(tree: Tree, warnings: t.List[str], programs: t.Mapping[str, bool]) -> Json:
+def _iscsi(tree: Tree, warnings: list[str], programs: t.Mapping[str, bool]) -> Json:
     facts = _service(tree, "iscsid", programs["iscsid"] and programs["iscsiadm"])
     path = "/etc/iscsi/initiatorname.iscsi"
     text = tree.text(path)
@@ -152,10 +152,10 @@ def _iscsi(tree: Tree, warnings: t.List[str], programs: t.Mapping[str, bool]) ->
 _Setting = t.Tuple[t.Tuple[str, ...], str, str]
 
 
-def _multipath_settings(text: str) -> t.List[_Setting]:
+def _multipath_settings(text: str) -> list[_Setting]:
     """Settings of one file. A section without settings in it gives none; what is not a setting is passed over."""
-    found: t.List[_Setting] = []
-    sections: t.List[str] = []
+    found: list[_Setting] = []
+    sections: list[str] = []
     for line in text.splitlines():
         line = re.sub(r'^((?:[^"#!]|"[^"]*")*)[#!].*$', r"\1", line).strip()
         opens = re.fullmatch(r"(\w+)\s*\{", line)
@@ -192,7 +192,7 @@ def _matches(pattern: str, text: str) -> bool:
         return False
 
 
-def _listed(settings: t.Sequence[_Setting], section: str) -> t.Tuple[bool, bool]:
+def _listed(settings: t.Sequence[_Setting], section: str) -> tuple[bool, bool]:
     """(by name, by vendor and model): whether the lists of a section have Longhorn's disks in them."""
     nodes = [
         value
@@ -203,7 +203,7 @@ def _listed(settings: t.Sequence[_Setting], section: str) -> t.Tuple[bool, bool]
         value for where, key, value in settings if len(where) == 1 and where[0].split()[0] == section and key == "wwid"
     ]
     by_name = all(any(_matches(node, disk) for node in nodes) for disk in _DISKS) or bool({".*", "*"} & set(wwids))
-    devices: t.Dict[t.Tuple[str, ...], t.Dict[str, str]] = {}
+    devices: dict[tuple[str, ...], dict[str, str]] = {}
     for where, key, value in settings:
         if len(where) == 2 and where[0].split()[0] == section and where[1].split()[0] == "device":
             devices.setdefault(where, {})[key] = value
@@ -222,7 +222,7 @@ def _leaves_alone(settings: t.Sequence[_Setting]) -> bool:
     return any(listed and not excepted for listed, excepted in zip(blacklist, exceptions))
 
 
-def _maps(tree: Tree) -> t.List[Json]:
+def _maps(tree: Tree) -> list[Json]:
     """Multipath maps with the SCSI disks below them."""
     found = []
     for name in tree.names("/sys/block"):
@@ -261,7 +261,7 @@ def _multipathd(tree: Tree, programs: t.Mapping[str, bool]) -> Json:
     }
 
 
-def _kernel_options(tree: Tree, release: t.Optional[str]) -> t.Optional[t.Dict[str, str]]:
+def _kernel_options(tree: Tree, release: t.Optional[str]) -> t.Optional[dict[str, str]]:
     """Values of the kernel's CONFIG_NFS_* options (``n`` for those that are not set), None when nothing tells them."""
     text = None
     if release:
@@ -277,7 +277,7 @@ def _kernel_options(tree: Tree, release: t.Optional[str]) -> t.Optional[t.Dict[s
         # gzip raises errors of zlib and struct, too
         except Exception:
             text = None
-    found: t.Dict[str, str] = {}
+    found: dict[str, str] = {}
     for line in (text or "").splitlines():
         option = re.match(r"(?:# )?(CONFIG_NFS_\w+)(?:=([ym])| is not set)", line)
         if option:
@@ -285,7 +285,7 @@ def _kernel_options(tree: Tree, release: t.Optional[str]) -> t.Optional[t.Dict[s
     return found or None
 
 
-def _nfs_versions(options: t.Optional[t.Mapping[str, str]]) -> t.Optional[t.List[str]]:
+def _nfs_versions(options: t.Optional[t.Mapping[str, str]]) -> t.Optional[list[str]]:
     """fs/nfs/Kconfig: an option that a configuration does not even mention is one that its kernel does not have.
 
     Kernels that made NFSv4.1 a fixed part of NFSv4 have no CONFIG_NFS_V4_1; older ones have no CONFIG_NFS_V4_0.
@@ -350,9 +350,9 @@ def value_at(values: t.Mapping[str, t.Any], path: str) -> t.Any:
     return values.get(path)
 
 
-def _mounts(tree: Tree, path: str) -> t.Tuple[t.Dict[str, str], t.Dict[str, str]]:
-    kinds: t.Dict[str, str] = {}
-    propagation: t.Dict[str, str] = {}
+def _mounts(tree: Tree, path: str) -> tuple[dict[str, str], dict[str, str]]:
+    kinds: dict[str, str] = {}
+    propagation: dict[str, str] = {}
     for line in (tree.text("/proc/self/mountinfo") or "").splitlines():
         mount = _mount_of(line)
         if mount is not None:
@@ -372,7 +372,7 @@ def _mounts(tree: Tree, path: str) -> t.Tuple[t.Dict[str, str], t.Dict[str, str]
     return dict(sorted(kinds.items())), dict(sorted(propagation.items()))
 
 
-def read_storage(tree: Tree, warnings: t.List[str]) -> Json:
+def read_storage(tree: Tree, warnings: list[str]) -> Json:
     """The value of ansible_facts.rdma.storage of the node that a tree shows, as the module's docstring has it. Never raises."""
     release = tree.text("/proc/sys/kernel/osrelease") or None
     if release and not re.fullmatch(r"[\w.+~-]+", release):
@@ -395,12 +395,12 @@ def read_storage(tree: Tree, warnings: t.List[str]) -> Json:
     }
 
 
-def _multipath_text(settings: t.Iterable[_Setting]) -> t.List[str]:
+def _multipath_text(settings: t.Iterable[_Setting]) -> list[str]:
     """Lines that give these settings again."""
     lines = []
     for where, group in itertools.groupby(settings, lambda setting: setting[0]):
         lines += [section.split()[0] + " {" for section in where]
-        lines += ['%s "%s"' % (key, value.replace('"', '""')) for _where, key, value in group]
+        lines += ['{} "{}"'.format(key, value.replace('"', '""')) for _where, key, value in group]
         lines += ["}"] * len(where)
     return lines
 

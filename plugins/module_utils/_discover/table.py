@@ -44,7 +44,7 @@ def _view(device: t.Mapping[str, t.Any], netdevs: str) -> str:
 _COLUMNS = ("DEVICE", "P", "LINK", "STATE", "GB/S", "NETDEV", "PCI", "PLUGIN SEES")
 
 
-def _device_rows(facts: t.Mapping[str, t.Any]) -> t.Tuple[t.Tuple[str, ...], ...]:
+def _device_rows(facts: t.Mapping[str, t.Any]) -> tuple[tuple[str, ...], ...]:
     """One row a port of a host."""
     rows = []
     for device in facts.get("devices", []):
@@ -65,7 +65,7 @@ def _device_rows(facts: t.Mapping[str, t.Any]) -> t.Tuple[t.Tuple[str, ...], ...
     return tuple(rows) or (("no RDMA device", "", "", "", "", "", "", ""),)
 
 
-def device_table(facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]]) -> t.List[str]:
+def device_table(facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
     """One line a port: what it is, its state, and what the device plugin sees of it; hosts that look the same together.
 
     Names of hosts stand in the first column; where that leaves too little room for the others, on lines of their own.
@@ -73,7 +73,7 @@ def device_table(facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]]) -> t.List
     if not facts_by_host:
         return []
     domain = shared_domain(facts_by_host)
-    same: t.Dict[t.Tuple[t.Tuple[str, ...], ...], t.List[str]] = {}
+    same: dict[tuple[tuple[str, ...], ...], list[str]] = {}
     for host in sorted(facts_by_host, key=natural_key):
         same.setdefault(_device_rows(facts_by_host[host]), []).append(short(host, domain))
     blocks = [(hosts_label(hosts), rows) for rows, hosts in same.items()]

@@ -14,7 +14,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.devices impo
 __all__ = ["default_route_netdevs", "mounts_over_rdma", "netdevs_below", "stack_of"]
 
 
-def default_route_netdevs(tree: Tree) -> t.List[str]:
+def default_route_netdevs(tree: Tree) -> list[str]:
     found = set()
     for line in (tree.text("/proc/net/route") or "").splitlines()[1:]:
         fields = line.split()
@@ -29,7 +29,7 @@ def default_route_netdevs(tree: Tree) -> t.List[str]:
     return sorted(found)
 
 
-def netdevs_below(tree: Tree, name: str) -> t.List[str]:
+def netdevs_below(tree: Tree, name: str) -> list[str]:
     """Netdevs directly below another: members of bonds, teams and bridges, parents of VLANs; of Open vSwitch, all of its members."""
     base = "/sys/class/net/" + name
     names = [entry[len("lower_") :] for entry in tree.names(base) if entry.startswith("lower_")]
@@ -42,9 +42,9 @@ def netdevs_below(tree: Tree, name: str) -> t.List[str]:
     return names
 
 
-def stack_of(tree: Tree, name: str) -> t.Set[str]:
+def stack_of(tree: Tree, name: str) -> set[str]:
     """A netdev and everything below it."""
-    seen: t.Set[str] = set()
+    seen: set[str] = set()
     todo = [name]
     while todo:
         name = todo.pop()
@@ -94,7 +94,7 @@ def _disk_over_rdma(tree: Tree, name: str) -> t.Optional[str]:
 
 def _block_over_rdma(tree: Tree, name: str) -> t.Optional[str]:
     """The same of a device and of all that it is made of: a disk behind a partition, members of LVM, multipath and md."""
-    seen: t.Set[str] = set()
+    seen: set[str] = set()
     todo = [name]
     while todo:
         here = todo.pop()
@@ -112,7 +112,7 @@ def _block_over_rdma(tree: Tree, name: str) -> t.Optional[str]:
     return None
 
 
-def mounts_over_rdma(tree: Tree) -> t.List[Facts]:
+def mounts_over_rdma(tree: Tree) -> list[Facts]:
     """Mounts that go when the RDMA driver goes: NFS and Lustre over RDMA, file systems on NVMe, iSER and SRP, also below LVM and md."""
     found = []
     # most nodes have no such disk, and then nobody has to know what their volumes are called

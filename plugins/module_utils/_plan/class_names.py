@@ -53,7 +53,7 @@ def _fresh(group: str, entry: Class, others: t.Collection[str]) -> str:
     """
     selectors = entry["selectors"]
     if any(row["rail"] is not None for row in entry["pools"]):
-        return "%s-rails-%s" % (group, _checksum([[row["resource"], row["selectors"]] for row in entry["pools"]]))
+        return "{}-rails-{}".format(group, _checksum([[row["resource"], row["selectors"]] for row in entry["pools"]]))
     kind = next(iter(selectors))
     slug = "-".join(([_KIND_WORDS[kind]] if kind in _KIND_WORDS else []) + selectors[kind])
     # A name that is not a label as it is, that says only half of the selectors, or that is made of names of interfaces which
@@ -74,7 +74,7 @@ def _pools(entry: Class) -> _Pools:
     }
 
 
-def _key(pools: _Pools) -> t.FrozenSet[t.Any]:
+def _key(pools: _Pools) -> frozenset[t.Any]:
     return frozenset((rail, frozenset(own.items())) for rail, own in pools.items())
 
 
@@ -96,7 +96,7 @@ def class_names(
     earlier: t.Sequence[Class] = (),
     others: t.Collection[str] = (),
     stay: bool = False,
-) -> t.List[str]:
+) -> list[str]:
     """A name for each class, which no other has.
 
     classes, earlier: as in a plan, earlier with the names that they had.
@@ -113,8 +113,8 @@ def class_names(
     }
     before = {name: _pools(entry) for name, entry in known.items()}
     owners = {host: name for name, entry in known.items() for host in entry["hosts"]}
-    names: t.Dict[int, str] = {}
-    taken: t.Set[str] = set()
+    names: dict[int, str] = {}
+    taken: set[str] = set()
 
     def call(index: int, name: str) -> None:
         names[index] = name
@@ -122,7 +122,7 @@ def class_names(
 
     pools = [_pools(entry) for entry in classes]
     keys = {name: _key(own) for name, own in before.items()}
-    by_selectors: t.Dict[t.FrozenSet[t.Any], t.List[str]] = {}
+    by_selectors: dict[frozenset[t.Any], list[str]] = {}
     for name, key in keys.items():
         by_selectors.setdefault(key, []).append(name)
     pairs = []

@@ -36,10 +36,10 @@ __all__ = ["PLAN_SCHEMA", "plan_groups"]
 PLAN_SCHEMA = 1
 
 
-def _twins(facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], hosts: t.Sequence[str]) -> t.List[str]:
+def _twins(facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], hosts: t.Sequence[str]) -> list[str]:
     """Hosts of which another one has the same device: two names for one machine, or a capture that was copied."""
-    first: t.Dict[str, str] = {}
-    found: t.Dict[t.Tuple[str, str], str] = {}
+    first: dict[str, str] = {}
+    found: dict[tuple[str, str], str] = {}
     for host in hosts:
         for device in facts_by_host[host].get("devices", []):
             guid = device["node_guid"] or ""
@@ -47,7 +47,9 @@ def _twins(facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], hosts: t.Sequen
             if other != host:
                 found.setdefault((other, host), guid)
     return [
-        "hosts %s and %s both have a device with the node GUID %s: are they two names of one machine?" % (*pair, guid)
+        "hosts {} and {} both have a device with the node GUID {}: are they two names of one machine?".format(
+            *pair, guid
+        )
         for pair, guid in sorted(found.items())
     ]
 
@@ -74,11 +76,11 @@ def _unplanned(group: str, wishes: t.Mapping[str, t.Any], reason: str) -> Group:
     }
 
 
-def _names(hosts: t.Any) -> t.List[str]:
+def _names(hosts: t.Any) -> list[str]:
     return sorted(host for host in hosts if isinstance(host, str)) if isinstance(hosts, (list, tuple)) else []
 
 
-def _cached_in_words(hosts: t.Mapping[str, t.Optional[str]]) -> t.List[str]:
+def _cached_in_words(hosts: t.Mapping[str, t.Optional[str]]) -> list[str]:
     if not hosts:
         return []
     return [
@@ -90,9 +92,9 @@ def _cached_in_words(hosts: t.Mapping[str, t.Optional[str]]) -> t.List[str]:
 
 def _same_machines(
     facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], owner: t.Mapping[str, str]
-) -> t.List[t.Tuple[str, str]]:
+) -> list[tuple[str, str]]:
     """Pairs of hosts of different groups that have exactly the same devices, by their node GUIDs."""
-    first: t.Dict[t.FrozenSet[str], str] = {}
+    first: dict[frozenset[str], str] = {}
     found = []
     for host in sorted(host for host in owner if host in facts_by_host):
         guids = frozenset(device["node_guid"] or "" for device in facts_by_host[host].get("devices", []))
@@ -131,9 +133,9 @@ def _cluster(
             f"not planned: {', '.join(unplanned)}; a configuration that reaches the whole cluster must know all of it"
         )
         return {**refused, "errors": [reason]}
-    pools: t.Dict[str, t.Dict[str, t.Any]] = {}
-    strategies: t.Dict[str, str] = {}
-    owners: t.Dict[str, t.Tuple[str, str]] = {}
+    pools: dict[str, dict[str, t.Any]] = {}
+    strategies: dict[str, str] = {}
+    owners: dict[str, tuple[str, str]] = {}
     for group, plan in plans.items():
         checked = validate_wishes(group, groups[group])
         entries = pools_of(
@@ -155,7 +157,7 @@ def _cluster(
             if strategies.get(pool, "auto") == "auto":
                 strategies[pool] = checked["strategy"]
     catalogue = Catalogue(SHARED, traits=frozenset().union(*map(traits_of, places.values())))
-    selectors: t.Dict[str, Selectors] = {}
+    selectors: dict[str, Selectors] = {}
     for pool in pools:
         found = catalogue.search(pool, strategies[pool])
         if found is None:
@@ -170,16 +172,17 @@ def _cluster(
     return {**refused, "config": configuration(pools, selectors), "selectors": selectors}
 
 
-def _shared_names(plans: t.Mapping[str, Group]) -> t.List[str]:
+def _shared_names(plans: t.Mapping[str, Group]) -> list[str]:
     """Groups of different link layers that advertise one resource: a Pod that asks for it gets the one or the other."""
-    found: t.Dict[str, t.Dict[str, str]] = {}
+    found: dict[str, dict[str, str]] = {}
     for group, plan in plans.items():
         layers = {row["link_layer"] for rows in plan["wanted"].values() for row in rows}
         for row in plan["resources"] if plan["planned"] else ():
             found.setdefault(row["resource"], {}).update(dict.fromkeys(sorted(layers), group))
     return [
-        "groups %s both advertise %s, the one over %s, the other over %s: a Pod that asks for it gets either"
-        % (" and ".join(layers.values()), resource, *layers)
+        "groups {} both advertise {}, the one over {}, the other over {}: a Pod that asks for it gets either".format(
+            " and ".join(layers.values()), resource, *layers
+        )
         for resource, layers in sorted(found.items())
         if len(set(layers.values())) > 1
     ]
@@ -207,8 +210,8 @@ def plan_groups(
     """
     broken, old = malformed or {}, earlier or {}
     owner = _owners(groups)
-    plans: t.Dict[str, Group] = {}
-    functions: t.Dict[str, t.Sequence[Function]] = {}
+    plans: dict[str, Group] = {}
+    functions: dict[str, t.Sequence[Function]] = {}
     for group in sorted(groups):
         wrong = [broken[host] for host in sorted(groups[group].get("hosts") or []) if host in broken]
         reason = _no_plan(group, groups[group], facts_by_host, broken)
@@ -241,9 +244,9 @@ def plan_groups(
     return {"schema": PLAN_SCHEMA, "groups": plans, "cluster": cluster, "warnings": warnings}
 
 
-def _owners(groups: t.Mapping[str, t.Mapping[str, t.Any]]) -> t.Dict[str, str]:
+def _owners(groups: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, str]:
     """{host: group}. PlanError for hosts that are no list of names, and for a host in two groups."""
-    owner: t.Dict[str, str] = {}
+    owner: dict[str, str] = {}
     for group in sorted(groups):
         if not isinstance(groups[group], t.Mapping):
             raise PlanError(f"group {group}: its wishes are {groups[group]!r}; expected a dictionary")
@@ -278,11 +281,11 @@ def _no_plan(
 
 
 def _part_twins(
-    plans: t.Dict[str, Group],
+    plans: dict[str, Group],
     groups: t.Mapping[str, t.Mapping[str, t.Any]],
     facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]],
     owner: t.Mapping[str, str],
-) -> t.List[str]:
+) -> list[str]:
     """Takes the plan from groups that have one machine under two names; a sentence for each pair of captures of one machine."""
     warnings = []
     for one, other in _same_machines(facts_by_host, owner):

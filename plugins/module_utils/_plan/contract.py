@@ -54,7 +54,7 @@ class Match(_OfRail):
     device: str
     pci: str
     if_name: str
-    ports: t.List[int]
+    ports: list[int]
 
 
 class Resource(t.TypedDict):
@@ -69,8 +69,8 @@ class Pool(Resource):
 class RailRow(t.TypedDict):
     rail: int
     resource: str
-    gpus: t.List[str]
-    devices: t.List[str]
+    gpus: list[str]
+    devices: list[str]
 
 
 class _Entry(t.TypedDict):
@@ -82,11 +82,11 @@ class _Entry(t.TypedDict):
 
 class Config(t.TypedDict):
     periodicUpdateInterval: int
-    configList: t.List[_Entry]
+    configList: list[_Entry]
 
 
 class Sriov(t.TypedDict):
-    config: t.Optional[t.Dict[str, t.Any]]
+    config: t.Optional[dict[str, t.Any]]
     versions: t.Optional[str]
     reason: t.Optional[str]
 
@@ -94,50 +94,50 @@ class Sriov(t.TypedDict):
 class Class(t.TypedDict):
     name: str
     wishes: str
-    hosts: t.List[str]
+    hosts: list[str]
     selectors: Selectors
-    matched_later: t.List[str]
-    pools: t.List[Pool]
+    matched_later: list[str]
+    pools: list[Pool]
     config: t.Optional[Config]
-    matches: t.Dict[str, t.List[Match]]
+    matches: dict[str, list[Match]]
     reason: t.Optional[str]
     sriov: Sriov
 
 
 class Group(t.TypedDict):
     resource: str
-    resources: t.List[Resource]
+    resources: list[Resource]
     planned: bool
     kept: t.Optional[str]
-    hosts: t.List[str]
-    cached: t.Dict[str, t.Optional[str]]
-    malformed: t.Dict[str, str]
-    classes: t.List[Class]
-    wanted: t.Dict[str, t.List[Port]]
-    rails: t.Dict[str, t.List[RailRow]]
-    exclusions: t.List[Exclusion]
-    environment: t.Dict[str, t.Dict[str, str]]
-    warnings: t.List[str]
-    errors: t.List[str]
+    hosts: list[str]
+    cached: dict[str, t.Optional[str]]
+    malformed: dict[str, str]
+    classes: list[Class]
+    wanted: dict[str, list[Port]]
+    rails: dict[str, list[RailRow]]
+    exclusions: list[Exclusion]
+    environment: dict[str, dict[str, str]]
+    warnings: list[str]
+    errors: list[str]
 
 
 class Cluster(t.TypedDict):
     config: t.Optional[Config]
-    selectors: t.Dict[str, Selectors]
+    selectors: dict[str, Selectors]
     hosts: int
-    errors: t.List[str]
+    errors: list[str]
     alternative: t.Optional[str]
 
 
 class _OfFile(t.TypedDict, total=False):
-    removed: t.Dict[str, t.Optional[str]]
-    remove: t.List[str]
+    removed: dict[str, t.Optional[str]]
+    remove: list[str]
 
 
 class Plan(_OfFile):
     """removed and remove are there once it was joined with that of an earlier run."""
 
     schema: int
-    groups: t.Dict[str, Group]
+    groups: dict[str, Group]
     cluster: Cluster
-    warnings: t.List[str]
+    warnings: list[str]

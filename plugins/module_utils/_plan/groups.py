@@ -86,9 +86,9 @@ def validate_wishes(group: str, wishes: t.Mapping[str, t.Any]) -> Json:
     return checked
 
 
-def _idle_exclusions(facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], exclude: t.Sequence[str]) -> t.List[str]:
+def _idle_exclusions(facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], exclude: t.Sequence[str]) -> list[str]:
     """A sentence for each entry of rdma_want.exclude that no device of any host has for a name."""
-    names: t.Set[str] = set()
+    names: set[str] = set()
     for facts in facts_by_host.values():
         names.update(*(names_of(device) for device in facts["devices"]))
     return [
@@ -123,20 +123,20 @@ def functions_of(
     wanted: t.Sequence[Port],
     refused: t.Sequence[Refused],
     want: t.Optional[Json] = None,
-) -> t.List[Function]:
+) -> list[Function]:
     """The functions that the plugin sees on one host, sorted by PCI address. pools: the resource that wants it, by PCI address.
 
     A function may have several devices, such as Soft-RoCE beside the card's own: those that are wanted come first.
     """
     names = {row["device"] for row in wanted}
-    ports: t.Dict[str, t.Set[int]] = {}
+    ports: dict[str, set[int]] = {}
     for row in wanted:
         if row["pci"]:
             ports.setdefault(row["pci"], set()).add(row["port"])
-    reasons: t.Dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for each in refused:
         reasons.setdefault(each["device"], each["reason"])
-    found: t.Dict[str, Function] = {}
+    found: dict[str, Function] = {}
     for device in sorted(facts["devices"], key=lambda row: row["name"] not in names):
         pci, view = device["pci"], device["plugin"]
         if not pci or not view["visible"]:
@@ -184,7 +184,7 @@ def configuration(pools: t.Mapping[str, Json], selectors: t.Mapping[str, Selecto
     }
 
 
-def _environment(wanted: t.Sequence[Port]) -> t.Dict[str, str]:
+def _environment(wanted: t.Sequence[Port]) -> dict[str, str]:
     """What a workload sets to use exactly these ports; '=' makes NCCL compare whole names, not prefixes."""
     ports = [f"{row['device']}:{row['port']}" for row in wanted]
     return {"NCCL_IB_HCA": "=" + ",".join(ports), "UCX_NET_DEVICES": ",".join(ports)} if ports else {}
@@ -193,10 +193,10 @@ def _environment(wanted: t.Sequence[Port]) -> t.Dict[str, str]:
 class _Host(t.NamedTuple):
     """What one host contributes to the plan of its group."""
 
-    wanted: t.List[Port]
-    refused: t.List[Refused]
-    rails: t.List[Rail]
-    warnings: t.List[str]
+    wanted: list[Port]
+    refused: list[Refused]
+    rails: list[Rail]
+    warnings: list[str]
 
 
 def _check_facts(group: str, facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]]) -> None:
@@ -216,14 +216,14 @@ def _check_facts(group: str, facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]
             )
 
 
-def _visible_ports(facts: t.Mapping[str, t.Any], want: Json, rails: bool) -> t.Tuple[t.List[Port], t.List[Refused]]:
+def _visible_ports(facts: t.Mapping[str, t.Any], want: Json, rails: bool) -> tuple[list[Port], list[Refused]]:
     """As usable_ports(), but a port that the plugin cannot offer is refused, too.
 
     Software devices that it cannot offer are for use on the host; on a rail is only what is offered.
     """
     rows, refused = usable_ports(facts, want)
     views = {device["name"]: device for device in facts["devices"]}
-    keep: t.List[Port] = []
+    keep: list[Port] = []
     for row in rows:
         device = views[row["device"]]
         if device["plugin"]["visible"] or (device["kind"] == "software" and not (rails and device["pci"])):
@@ -254,16 +254,16 @@ def _may_be_wanted(device: t.Mapping[str, t.Any], want: Json) -> bool:
 
 def _too_slow(
     hosts: t.Mapping[str, _Host], facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], want: Json
-) -> t.Set[_Slot]:
+) -> set[_Slot]:
     """Slots of the group whose card is too slow wherever its port is Active: one that is down there is not the lost cable of a rail.
 
     A port that is down does not tell its rate (rate of /sys/class/infiniband/*/ports/*). One host alone does not tell either: its
     cable may be the bad one. Nor do fewer hosts than have it down.
     """
     patient = {**want, "min_rate_gbps": 0}
-    fast: t.Set[_Slot] = set()
-    slow: t.Dict[_Slot, int] = {}
-    down: t.Dict[_Slot, int] = {}
+    fast: set[_Slot] = set()
+    slow: dict[_Slot, int] = {}
+    down: dict[_Slot, int] = {}
     for host, own in hosts.items():
         wanted = {row["pci"] for row in own.wanted}
         for device in facts_by_host[host]["devices"]:
@@ -284,9 +284,9 @@ def _slot(device: t.Mapping[str, t.Any]) -> _Slot:
     return device["pci"], device["device"]
 
 
-def _on_rails(hosts: t.Dict[str, _Host], facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], want: Json) -> None:
+def _on_rails(hosts: dict[str, _Host], facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], want: Json) -> None:
     """Adds the rails of every host, and takes the ports that are on none from the wanted ones. RailError as group_rails()."""
-    netdevs: t.Dict[str, t.Dict[str, str]] = {}
+    netdevs: dict[str, dict[str, str]] = {}
     switched = {}
     slow = _too_slow(hosts, facts_by_host, want) if want["min_rate_gbps"] else set()
     for host in sorted(hosts):
@@ -310,7 +310,7 @@ def _on_rails(hosts: t.Dict[str, _Host], facts_by_host: t.Mapping[str, t.Mapping
     check_rails({host: own.rails for host, own in hosts.items()}, netdevs)
 
 
-def _missing_rails(host: str, own: _Host, facts: t.Mapping[str, t.Any]) -> t.List[str]:
+def _missing_rails(host: str, own: _Host, facts: t.Mapping[str, t.Any]) -> list[str]:
     """A sentence for each rail of a host that has nothing to offer."""
     wanted = {row["pci"] for row in own.wanted}
     names = {device["name"]: device["pci"] for device in facts["devices"]}
@@ -332,7 +332,7 @@ def _missing_rails(host: str, own: _Host, facts: t.Mapping[str, t.Any]) -> t.Lis
     return found
 
 
-def _whole_functions(host: str, functions: t.Sequence[Function], refused: t.Sequence[Refused]) -> t.List[str]:
+def _whole_functions(host: str, functions: t.Sequence[Function], refused: t.Sequence[Refused]) -> list[str]:
     """A sentence for each function that brings a port which is not wanted."""
     found = []
     for function in functions:
@@ -340,8 +340,7 @@ def _whole_functions(host: str, functions: t.Sequence[Function], refused: t.Sequ
         lost = sorted(port for port in of_device if port is not None and port not in function.ports)
         if lost:
             found.append(
-                "host %s: %s comes as a whole, so Pods that get port %s can also use port %s of it, which is not wanted"
-                % (
+                "host {}: {} comes as a whole, so Pods that get port {} can also use port {} of it, which is not wanted".format(
                     host,
                     function.devices[0],
                     ", ".join(str(port) for port in function.ports),
@@ -351,7 +350,7 @@ def _whole_functions(host: str, functions: t.Sequence[Function], refused: t.Sequ
     return found
 
 
-def _routes(host: str, facts: t.Mapping[str, t.Any], wanted: t.Sequence[Port]) -> t.List[str]:
+def _routes(host: str, facts: t.Mapping[str, t.Any], wanted: t.Sequence[Port]) -> list[str]:
     """A sentence for each wanted device that carries the default route."""
     routes = set(facts.get("management", {}).get("default_route_netdevs", []))
     names = {row["device"] for row in wanted}
@@ -362,7 +361,7 @@ def _routes(host: str, facts: t.Mapping[str, t.Any], wanted: t.Sequence[Port]) -
     ]
 
 
-def _as_sets(selectors: t.Mapping[str, t.Collection[str]]) -> t.Dict[str, t.AbstractSet[str]]:
+def _as_sets(selectors: t.Mapping[str, t.Collection[str]]) -> dict[str, t.AbstractSet[str]]:
     """The same to look many functions up in: lists of names can be as long as there are hosts."""
     return {kind: frozenset(values) for kind, values in selectors.items()}
 
@@ -372,10 +371,10 @@ def _matches(
     functions: t.Mapping[str, t.Sequence[Function]],
     selectors: t.Mapping[str, Selectors],
     rails: t.Mapping[str, t.Optional[int]],
-) -> t.Dict[str, t.List[Match]]:
+) -> dict[str, list[Match]]:
     """What selectors match on each host, by applying them; by PCI address."""
-    seen: t.Dict[t.Tuple[str, ...], t.List[str]] = {}
-    found: t.Dict[str, t.List[Match]] = {}
+    seen: dict[tuple[str, ...], list[str]] = {}
+    found: dict[str, list[Match]] = {}
     lists = {pool: _as_sets(own) for pool, own in selectors.items()}
     for host in hosts:
         rows = found.setdefault(host, [])
@@ -403,7 +402,7 @@ def _matches(
 
 
 def _class(
-    hosts: t.List[str],
+    hosts: list[str],
     functions: t.Mapping[str, t.Sequence[Function]],
     selectors: t.Mapping[str, Selectors],
     pools: t.Mapping[str, Json],
@@ -433,7 +432,7 @@ def _class(
 def _add_reasons(classes: t.Sequence[Class], functions: t.Mapping[str, t.Sequence[Function]]) -> None:
     """Why each of several classes is not one with the others: what its selectors would match where it is not wanted."""
     # one host for each sort of them
-    examples: t.Dict[str, t.List[str]] = {}
+    examples: dict[str, list[str]] = {}
     for entry in classes:
         sorts = {traits_of(functions[host]): host for host in reversed(entry["hosts"])}
         examples[entry["name"]] = sorted(sorts.values())
@@ -481,7 +480,7 @@ def _trespass(
         for function in functions[host]:
             for resource, selectors in pools:
                 if function.pool != resource and matched(SHARED, selectors, function.values):
-                    return "on host %s of class %s, its selectors would match %s (%s), which %s" % (
+                    return "on host {} of class {}, its selectors would match {} ({}), which {}".format(
                         host,
                         other["name"],
                         function.devices[0],
@@ -500,7 +499,7 @@ def some_of(hosts: t.Sequence[str]) -> str:
     return ", ".join(hosts[:3]) + (", ..." if len(hosts) > 3 else "")
 
 
-def pools_of(resource: Json, pattern: t.Optional[str], numbers: t.Iterable[int]) -> t.Dict[str, Json]:
+def pools_of(resource: Json, pattern: t.Optional[str], numbers: t.Iterable[int]) -> dict[str, Json]:
     """{resource: {name, prefix, hca_max, rail}} of a group, in the order of the plugin's configuration."""
     if pattern is None:
         return {f"{resource['prefix']}/{resource['name']}": {**resource, "rail": None}}
@@ -526,7 +525,7 @@ def plan_one(
     wishes: t.Mapping[str, t.Any],
     others: t.Collection[str] = (),
     earlier: t.Sequence[Class] = (),
-) -> t.Tuple[Group, t.Dict[str, t.List[Function]]]:
+) -> tuple[Group, dict[str, list[Function]]]:
     """(plan, functions of every host, also of those on which nothing is wanted). others: names of all groups; earlier: classes."""
     checked = validate_wishes(group, wishes)
     _check_facts(group, facts_by_host)
@@ -550,7 +549,7 @@ class _Planner:
         self.strategy = str(wishes["strategy"])
         # by which a plan knows whether a class was made for the same ones
         self.wishes = hashlib.sha256(json.dumps(wishes, sort_keys=True, default=str).encode()).hexdigest()[:8]
-        self.hosts: t.Dict[str, _Host] = {}
+        self.hosts: dict[str, _Host] = {}
         for host in sorted(facts_by_host):
             keep, refused = _visible_ports(facts_by_host[host], self.want, self.pattern is not None)
             self.hosts[host] = _Host(keep, refused, [], [])
@@ -562,15 +561,15 @@ class _Planner:
         numbers = (rail.number for own in self.hosts.values() for rail in own.rails)
         self.pools = pools_of(self.resource, self.pattern, numbers)
         self.by_rail = {entry["rail"]: pool for pool, entry in self.pools.items()}
-        self.wanted: t.Dict[str, t.List[Port]] = {}
-        self.exclusions: t.List[Exclusion] = []
+        self.wanted: dict[str, list[Port]] = {}
+        self.exclusions: list[Exclusion] = []
         self.warnings = _idle_exclusions(facts_by_host, self.want["exclude"])
-        self.errors: t.List[str] = []
+        self.errors: list[str] = []
         # of all hosts, and of those that a configuration can be for
-        self.everything: t.Dict[str, t.List[Function]] = {}
-        self.functions: t.Dict[str, t.List[Function]] = {}
+        self.everything: dict[str, list[Function]] = {}
+        self.functions: dict[str, list[Function]] = {}
         # hosts on which only software devices are wanted that the plugin does not see
-        self.bare: t.List[str] = []
+        self.bare: list[str] = []
 
     def look_at(self, host: str) -> None:
         """Sorts the ports of a host into what is wanted and what is not."""
@@ -604,7 +603,7 @@ class _Planner:
         else:
             self.bare.append(host)
 
-    def classes(self, earlier: t.Sequence[Class], others: t.Collection[str]) -> t.List[Class]:
+    def classes(self, earlier: t.Sequence[Class], others: t.Collection[str]) -> list[Class]:
         """Classes of hosts that have one configuration. PlanError when a host that has all its ports up has none that is exact."""
         known = self._still(earlier)
         split, unfit = classes_of(SHARED, self.functions, self.strategy, known)
@@ -641,9 +640,9 @@ class _Planner:
             classes.append(_software_class(self.group, self.bare, bool(self._unseen(self.bare))))
         return classes
 
-    def _unseen(self, hosts: t.Iterable[str]) -> t.Dict[str, str]:
+    def _unseen(self, hosts: t.Iterable[str]) -> dict[str, str]:
         """Why the plugin does not see a wanted software device that has a PCI function, by host."""
-        found: t.Dict[str, str] = {}
+        found: dict[str, str] = {}
         for host in hosts:
             names = {row["device"] for row in self.wanted[host] if row["pci"]}
             for device in self.facts[host]["devices"]:
@@ -651,10 +650,10 @@ class _Planner:
                     found.setdefault(host, f"{device['name']}: {device['plugin']['reason'] or 'unknown'}")
         return found
 
-    def _nothing_to_advertise(self) -> t.List[str]:
+    def _nothing_to_advertise(self) -> list[str]:
         """Sentences on the hosts of which nothing can be advertised, those with the same reason together."""
         reasons = self._unseen(self.bare)
-        hosts: t.Dict[t.Optional[str], t.List[str]] = {}
+        hosts: dict[t.Optional[str], list[str]] = {}
         for host in self.bare:
             hosts.setdefault(reasons.get(host), []).append(host)
         words = "only software devices are wanted; the shared device plugin"
@@ -665,7 +664,7 @@ class _Planner:
             for reason, own in hosts.items()
         ]
 
-    def _still(self, earlier: t.Sequence[Class]) -> t.List[t.Tuple[t.List[str], t.Dict[str, Selectors]]]:
+    def _still(self, earlier: t.Sequence[Class]) -> list[tuple[list[str], dict[str, Selectors]]]:
         """Earlier classes that hosts are to stay in while a port is down anywhere. When all is well, what hosts have decides again."""
         if not any(function.sick for own in self.everything.values() for function in own):
             return []
@@ -706,7 +705,7 @@ class _Planner:
         hint = self._unnamed(self.functions)
         return f"{reason}. So the group is split into {len(classes)} classes: {names}{hint}"
 
-    def plan(self, classes: t.List[Class]) -> Group:
+    def plan(self, classes: list[Class]) -> Group:
         """The plan of the group, as a plan of several has it (plan_groups())."""
         if self.resource["hca_max"] == 0:
             self.warnings.append(
@@ -736,7 +735,7 @@ def _refused(row: Port, reason: str) -> Refused:
     return {"device": row["device"], "port": row["port"], "netdev": row["netdev"], "reason": reason}
 
 
-def _software_class(group: str, hosts: t.List[str], unseen: bool) -> Class:
+def _software_class(group: str, hosts: list[str], unseen: bool) -> Class:
     """The class of hosts on which the plugin sees nothing that is wanted. unseen: although some of it has a PCI function."""
     return {
         "name": f"{group}-{_SOFTWARE}",
@@ -761,10 +760,10 @@ def _shown(resource: Json, pattern: t.Optional[str]) -> str:
     return f"{resource['prefix']}/{name}"
 
 
-def _rails_of(own: _Host, by_rail: t.Mapping[t.Optional[int], str], facts: t.Mapping[str, t.Any]) -> t.List[RailRow]:
+def _rails_of(own: _Host, by_rail: t.Mapping[t.Optional[int], str], facts: t.Mapping[str, t.Any]) -> list[RailRow]:
     """The rails of a host with what each offers."""
     wanted = {row["pci"] for row in own.wanted}
-    names: t.Dict[str, t.List[str]] = {}
+    names: dict[str, list[str]] = {}
     for device in facts["devices"]:
         if device["pci"] in wanted:
             names.setdefault(device["pci"], []).append(device["name"])

@@ -21,20 +21,20 @@ def kubelet_root(distribution: t.Any) -> str:
     return KUBELET_ROOTS.get(str(distribution), KUBELET_ROOT)
 
 
-def _usual_first(pair: t.Tuple[str, t.Any]) -> t.Tuple[bool, str]:
+def _usual_first(pair: tuple[str, t.Any]) -> tuple[bool, str]:
     return pair[0] != KUBELET_ROOT, pair[0]
 
 
 def by_kubelet(
-    classes: t.Iterable[t.Tuple[t.Sequence[str], _Any]], facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]]
-) -> t.List[t.Tuple[t.List[str], _Any, t.Optional[str]]]:
+    classes: t.Iterable[tuple[t.Sequence[str], _Any]], facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]]
+) -> list[tuple[list[str], _Any, t.Optional[str]]]:
     """[(hosts, what they have in common, directory)]: classes of hosts, divided by the directory of their kubelets.
 
     The directory is None where all hosts of a class have the same one. The usual directory comes first.
     """
-    found: t.List[t.Tuple[t.List[str], _Any, t.Optional[str]]] = []
+    found: list[tuple[list[str], _Any, t.Optional[str]]] = []
     for hosts, common in classes:
-        roots: t.Dict[str, t.List[str]] = {}
+        roots: dict[str, list[str]] = {}
         for host in hosts:
             roots.setdefault(kubelet_root((facts_by_host[host].get("runtime") or {}).get("distribution")), []).append(
                 host

@@ -14,7 +14,7 @@ __all__ = ["device_refusal", "driver_of_function", "names_of", "port_refusal", "
 Json = t.Dict[str, t.Any]
 
 
-def names_of(device: t.Mapping[str, t.Any]) -> t.Set[str]:
+def names_of(device: t.Mapping[str, t.Any]) -> set[str]:
     """Everything under which a user may exclude a device: RDMA name, PCI address, netdevs, bond."""
     names = {device["name"], device["pci"] or "", *device["netdevs"]}
     if device["lag"]:
@@ -37,7 +37,7 @@ def _bond_words(device: t.Mapping[str, t.Any], port: t.Mapping[str, t.Any]) -> s
     """``Ethernet bond bond0 (active-backup)`` for a LAG, ``Ethernet, enslaved to bond0`` for a member with its own device."""
     if device["lag"]:
         mode = device["lag"]["mode"]
-        return "%s bond %s%s" % (port["link_layer"], device["lag"]["netdev"], f" ({mode})" if mode else "")
+        return "{} bond {}{}".format(port["link_layer"], device["lag"]["netdev"], f" ({mode})" if mode else "")
     masters = sorted({netdev["master"] for netdev in port["netdevs"] if netdev["master"]})
     return f"{port['link_layer']}, enslaved to {', '.join(masters)}" if masters else str(port["link_layer"])
 
@@ -69,23 +69,23 @@ def port_refusal(device: t.Mapping[str, t.Any], port: t.Mapping[str, t.Any], wan
         return f"port is {port['state'] or 'in an unknown state'} (phys state {port['phys_state'] or 'unknown'}), the group wants Active"
     rate = port["rate_gbps"]
     if want["min_rate_gbps"] and (rate is None or rate < want["min_rate_gbps"]):
-        return "%s, the group wants at least %g Gb/s" % (
+        return "{}, the group wants at least {:g} Gb/s".format(
             "rate unknown"
             if rate is None
-            else "%g Gb/s%s" % (rate, f" ({port['width']} {port['speed']})" if port["speed"] else ""),
+            else "{:g} Gb/s{}".format(rate, f" ({port['width']} {port['speed']})" if port["speed"] else ""),
             want["min_rate_gbps"],
         )
     return None
 
 
-def usable_ports(facts: t.Mapping[str, t.Any], want: t.Mapping[str, t.Any]) -> t.Tuple[t.List[Port], t.List[Refused]]:
+def usable_ports(facts: t.Mapping[str, t.Any], want: t.Mapping[str, t.Any]) -> tuple[list[Port], list[Refused]]:
     """(wanted, refused) ports of one host, not asking what the plugin sees.
 
     Of refused ones, port is None when the whole device is refused. want is as validate_wishes() returns it.
     """
     wish = dict(want)
-    wanted: t.List[Port] = []
-    refused: t.List[Refused] = []
+    wanted: list[Port] = []
+    refused: list[Refused] = []
     for device in facts.get("devices", []):
         reason = device_refusal(device, wish)
         if reason or not device["ports"]:

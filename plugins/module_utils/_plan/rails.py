@@ -22,10 +22,10 @@ class Rail(t.NamedTuple):
     """One rail of a host. GPUs are counted from 1 in the order of their PCI addresses."""
 
     number: int
-    gpus: t.Tuple[int, ...]
-    gpu_addresses: t.Tuple[str, ...]
+    gpus: tuple[int, ...]
+    gpu_addresses: tuple[str, ...]
     # PCI addresses of the functions; none where the HCA is gone
-    functions: t.Tuple[str, ...]
+    functions: tuple[str, ...]
 
 
 # Where something is on a host, from the root port down: the number of the root port, {device, function} of each bridge below
@@ -37,30 +37,30 @@ Place = t.Tuple[t.Tuple[int, ...], ...]
 class Host(t.NamedTuple):
     """The addresses of the bridges above each GPU and each function that may be on a rail, by their own address."""
 
-    gpus: t.Dict[str, t.Sequence[str]]
-    functions: t.Dict[str, t.Sequence[str]]
+    gpus: dict[str, t.Sequence[str]]
+    functions: dict[str, t.Sequence[str]]
 
 
 class _Tree(t.NamedTuple):
     """Where the GPUs of a host are and the functions that share a root port with one, each in the order of its addresses."""
 
-    gpus: t.Tuple[Place, ...]
-    functions: t.Tuple[Place, ...]
+    gpus: tuple[Place, ...]
+    functions: tuple[Place, ...]
 
 
 class _Seen(t.NamedTuple):
     """A host's tree, and the addresses of what is at its places."""
 
     tree: _Tree
-    gpus: t.Tuple[str, ...]
-    functions: t.Tuple[str, ...]
+    gpus: tuple[str, ...]
+    functions: tuple[str, ...]
 
 
 # [(GPUs by their index, places of the functions)] of each rail by its number
 _Pairs = t.List[t.Tuple[t.List[int], t.List[Place]]]
 
 
-def _address(pci: str) -> t.Tuple[int, ...]:
+def _address(pci: str) -> tuple[int, ...]:
     domain, bus, rest = pci.split(":")
     device, _dot, function = rest.partition(".")
     return int(domain, 16), int(bus, 16), int(device, 16), int(function, 16)
@@ -72,7 +72,7 @@ def _see(host: Host, busses: bool) -> _Seen:
     Root ports are counted by the GPUs below them, which are all there: one that leads to none has no rail, and is not counted.
     """
     gpus = sorted(host.gpus, key=_address)
-    roots: t.Dict[str, int] = {}
+    roots: dict[str, int] = {}
     for pci in gpus:
         roots.setdefault((*host.gpus[pci], pci)[0], len(roots))
     functions = sorted(
@@ -95,7 +95,7 @@ def _see(host: Host, busses: bool) -> _Seen:
     )
 
 
-def _see_all(hosts: t.Mapping[str, Host]) -> t.Dict[str, _Seen]:
+def _see_all(hosts: t.Mapping[str, Host]) -> dict[str, _Seen]:
     """What each host has; hosts with the same addresses are looked at once.
 
     Functions on several busses below one port, as many virtual functions are, may have the same device and function; then the
@@ -108,7 +108,7 @@ def _see_all(hosts: t.Mapping[str, Host]) -> t.Dict[str, _Seen]:
         )
         for name, host in hosts.items()
     }
-    first: t.Dict[t.Any, str] = {}
+    first: dict[t.Any, str] = {}
     for name in sorted(hosts):
         first.setdefault(raw[name], name)
     for busses in (False, True):
@@ -118,15 +118,15 @@ def _see_all(hosts: t.Mapping[str, Host]) -> t.Dict[str, _Seen]:
     return {name: seen[raw[name]] for name in hosts}
 
 
-def _nearest(ones: t.Sequence[Place], others: t.Sequence[Place]) -> t.List[t.FrozenSet[int]]:
+def _nearest(ones: t.Sequence[Place], others: t.Sequence[Place]) -> list[frozenset[int]]:
     """For each place, the indexes of the others with the most bridges in common from the root port down; none where nobody has any."""
-    below: t.Dict[Place, t.Set[int]] = {}
+    below: dict[Place, set[int]] = {}
     for index, place in enumerate(others):
         for depth in range(1, len(place)):
             below.setdefault(place[:depth], set()).add(index)
     # one object for all that have the same: a node may have hundreds under one switch
     frozen = {bridges: frozenset(found) for bridges, found in below.items()}
-    nothing: t.FrozenSet[int] = frozenset()
+    nothing: frozenset[int] = frozenset()
     return [
         next(
             (frozen[key] for key in (place[:depth] for depth in range(len(place) - 1, 0, -1)) if key in frozen), nothing
@@ -135,15 +135,15 @@ def _nearest(ones: t.Sequence[Place], others: t.Sequence[Place]) -> t.List[t.Fro
     ]
 
 
-def _switches(tree: _Tree) -> t.List[t.Tuple[t.List[int], t.List[int]]]:
+def _switches(tree: _Tree) -> list[tuple[list[int], list[int]]]:
     """[(GPUs, functions)] that are under one switch, as indexes, by the order of the GPUs; each GPU is in one of them.
 
     They belong together when each is nearest to the other. A function next to the uplink of all GPUs has none that is
     nearest to it in return; and when the HCA of a GPU is gone, the HCAs of other GPUs are nearest to it, but not it to them.
     """
     near_gpu, near_function = _nearest(tree.gpus, tree.functions), _nearest(tree.functions, tree.gpus)
-    found: t.List[t.Tuple[t.List[int], t.List[int]]] = []
-    seen: t.Set[int] = set()
+    found: list[tuple[list[int], list[int]]] = []
+    seen: set[int] = set()
     for gpu in range(len(tree.gpus)):
         if gpu in seen:
             continue
@@ -188,10 +188,10 @@ class _Together(t.NamedTuple):
     hosts: str
     tree: _Tree
     # addresses by place
-    gpus: t.Dict[Place, str]
-    functions: t.Dict[Place, str]
+    gpus: dict[Place, str]
+    functions: dict[Place, str]
 
-    def words(self, cards: t.Sequence[int], own: t.Sequence[int]) -> t.Tuple[int, str, int, str]:
+    def words(self, cards: t.Sequence[int], own: t.Sequence[int]) -> tuple[int, str, int, str]:
         """(how many GPUs, their addresses, how many functions, theirs), of indexes."""
         return (
             len(cards),
@@ -207,12 +207,12 @@ _WHAT_TO_DO = (
 )
 
 
-def _family(trees: t.List[_Tree], together: _Together) -> _Family:
+def _family(trees: list[_Tree], together: _Together) -> _Family:
     """Hosts with their rails by number. RailError when what is under a switch makes no rails, or some of it is missing."""
     switches = _switches(together.tree)
     _check_alike(together, switches)
-    pairs: t.List[t.Tuple[t.List[int], t.List[int]]] = []
-    unknown: t.List[t.List[int]] = []
+    pairs: list[tuple[list[int], list[int]]] = []
+    unknown: list[list[int]] = []
     for cards, own in switches:
         if not own:
             step = _lost_step(cards, switches)
@@ -244,12 +244,12 @@ def _family(trees: t.List[_Tree], together: _Together) -> _Family:
     return _Family(trees, numbered, together.tree, not all(own for _cards, own in switches))
 
 
-def _check_alike(together: _Together, switches: t.Sequence[t.Tuple[t.List[int], t.List[int]]]) -> None:
+def _check_alike(together: _Together, switches: t.Sequence[tuple[list[int], list[int]]]) -> None:
     """RailError when a switch has fewer HCAs than another of as many GPUs: which of its rails has none cannot be known.
 
     A single GPU has one rail, however many HCAs are left of it.
     """
-    most: t.Dict[int, t.Tuple[t.List[int], t.List[int]]] = {}
+    most: dict[int, tuple[list[int], list[int]]] = {}
     for cards, own in switches:
         if len(own) > len(most.get(len(cards), ((), ()))[1]):
             most[len(cards)] = (cards, own)
@@ -264,7 +264,7 @@ def _check_alike(together: _Together, switches: t.Sequence[t.Tuple[t.List[int], 
 
 
 def _lost_step(
-    cards: t.Sequence[int], switches: t.Sequence[t.Tuple[t.Sequence[int], t.Sequence[int]]]
+    cards: t.Sequence[int], switches: t.Sequence[tuple[t.Sequence[int], t.Sequence[int]]]
 ) -> t.Optional[int]:
     """How many GPUs each rail has under a switch without HCAs, by what other switches have; None when these do not say it."""
     shares = {max(1, len(theirs) // len(own)) for theirs, own in switches if own and len(theirs) == len(cards)}
@@ -276,7 +276,7 @@ def _lost_step(
 class _Family(t.NamedTuple):
     """Trees that have their rails by what they have together."""
 
-    trees: t.List[_Tree]
+    trees: list[_Tree]
     pairs: _Pairs
     tree: _Tree
     # a switch has no HCA, so that how many rails its GPUs have is concluded from the other switches
@@ -285,8 +285,8 @@ class _Family(t.NamedTuple):
 
 def _together(names: t.Sequence[str], seen: t.Mapping[str, _Seen], functions: t.Sequence[Place]) -> _Together:
     """The GPUs of hosts that have the same, and functions that one of them has."""
-    gpus: t.Dict[Place, str] = {}
-    found: t.Dict[Place, str] = {}
+    gpus: dict[Place, str] = {}
+    found: dict[Place, str] = {}
     for name in names:
         own = seen[name]
         gpus = gpus or dict(zip(own.tree.gpus, own.gpus))
@@ -294,11 +294,11 @@ def _together(names: t.Sequence[str], seen: t.Mapping[str, _Seen], functions: t.
             found.setdefault(place, pci)
     words = f"host {names[0]}"
     if len(names) > 1:
-        words = "hosts %s and %s%s together" % (names[0], names[1], " and others" if len(names) > 2 else "")
+        words = "hosts {} and {}{} together".format(names[0], names[1], " and others" if len(names) > 2 else "")
     return _Together(words, _Tree(seen[names[0]].tree.gpus, tuple(functions)), gpus, found)
 
 
-def _families(trees: t.Mapping[_Tree, str], seen: t.Mapping[str, _Seen]) -> t.List[_Family]:
+def _families(trees: t.Mapping[_Tree, str], seen: t.Mapping[str, _Seen]) -> list[_Family]:
     """Rails of hosts that have the same GPUs at the same places; trees has the first host of each. RailError as _pairs().
 
     What a host has lost, the others know: the one that has all that they have together, or else all of them.
@@ -321,9 +321,9 @@ def _families(trees: t.Mapping[_Tree, str], seen: t.Mapping[str, _Seen]) -> t.Li
     return [_family(list(trees), together)]
 
 
-def _whole_alone(trees: t.Mapping[_Tree, str], seen: t.Mapping[str, _Seen]) -> t.List[_Family]:
+def _whole_alone(trees: t.Mapping[_Tree, str], seen: t.Mapping[str, _Seen]) -> list[_Family]:
     """The trees, each for itself, when each is whole and has the same rails as the others, with HCAs in other slots; or none."""
-    found: t.List[_Family] = []
+    found: list[_Family] = []
     for tree, name in trees.items():
         try:
             found.append(_family([tree], _together([name], seen, tree.functions)))
@@ -337,7 +337,7 @@ def _functions(pairs: _Pairs) -> int:
     return sum(len(functions) for _cards, functions in pairs)
 
 
-def group_rails(hosts: t.Mapping[str, Host]) -> t.Dict[str, t.List[Rail]]:
+def group_rails(hosts: t.Mapping[str, Host]) -> dict[str, list[Rail]]:
     """Rails of the hosts of a group, by number.
 
     Under a switch with as many functions as GPUs, each function has a GPU; a function that several GPUs share is one rail, and
@@ -348,11 +348,11 @@ def group_rails(hosts: t.Mapping[str, Host]) -> t.Dict[str, t.List[Rail]]:
     whatever the addresses. A rail of which a host has no function has none there, and shifts no other.
     """
     seen = _see_all(hosts)
-    makes: t.Dict[t.Tuple[Place, ...], t.Dict[_Tree, str]] = {}
+    makes: dict[tuple[Place, ...], dict[_Tree, str]] = {}
     for name in sorted(hosts):
         makes.setdefault(seen[name].tree.gpus, {}).setdefault(seen[name].tree, name)
-    families: t.List[_Family] = []
-    refused: t.List[t.Tuple[t.Dict[_Tree, str], RailError]] = []
+    families: list[_Family] = []
+    refused: list[tuple[dict[_Tree, str], RailError]] = []
     for trees in makes.values():
         try:
             families += _families(trees, seen)
@@ -364,7 +364,7 @@ def group_rails(hosts: t.Mapping[str, Host]) -> t.Dict[str, t.List[Rail]]:
     def by_others(tree: _Tree) -> t.Optional[_Pairs]:
         return next((found for found in (_fitted(tree, own.pairs) for own in known) if found is not None), None)
 
-    pairs: t.Dict[_Tree, _Pairs] = {}
+    pairs: dict[_Tree, _Pairs] = {}
     for own in families:
         pairs.update(dict.fromkeys(own.trees, (by_others(own.tree) if own.guessed else None) or own.pairs))
     for trees, error in refused:
@@ -381,7 +381,7 @@ def _fitted(tree: _Tree, reference: _Pairs) -> t.Optional[_Pairs]:
 
     It is known under a switch that has lost all or nothing.
     """
-    functions: t.Dict[int, t.List[Place]] = {}
+    functions: dict[int, list[Place]] = {}
     for cards, indexes in _switches(tree):
         own = [tree.functions[index] for index in indexes]
         here = [number for number, (gpus, _places) in enumerate(reference) if set(gpus) & set(cards)]
@@ -399,7 +399,7 @@ def _fitted(tree: _Tree, reference: _Pairs) -> t.Optional[_Pairs]:
     return [(cards, functions[number]) for number, (cards, _places) in enumerate(reference)]
 
 
-def _rails(seen: _Seen, pairs: _Pairs) -> t.List[Rail]:
+def _rails(seen: _Seen, pairs: _Pairs) -> list[Rail]:
     """The rails of a host, with its own addresses."""
     functions = dict(zip(seen.tree.functions, seen.functions))
     return [
@@ -414,7 +414,7 @@ def _rails(seen: _Seen, pairs: _Pairs) -> t.List[Rail]:
 
 
 def _words(rail: Rail) -> str:
-    return "GPU %s%s" % (
+    return "GPU {}{}".format(
         ", ".join(str(gpu) for gpu in rail.gpus),
         f" with {', '.join(rail.functions)}" if rail.functions else " without an HCA",
     )
@@ -434,7 +434,7 @@ def check_rails(rails: t.Mapping[str, t.Sequence[Rail]], netdevs: t.Mapping[str,
     reference = min(hosts, key=lambda host: (-sum(len(rail.functions) for rail in rails[host]), host))
     expected = rails[reference]
     order = _order(expected)
-    named: t.Dict[str, t.Tuple[int, str]] = {}
+    named: dict[str, tuple[int, str]] = {}
     for host in [reference, *hosts]:
         own = rails[host]
         if len(own) != len(expected):
@@ -472,7 +472,7 @@ def check_rails(rails: t.Mapping[str, t.Sequence[Rail]], netdevs: t.Mapping[str,
                     )
 
 
-def _order(rails: t.Sequence[Rail]) -> t.List[int]:
+def _order(rails: t.Sequence[Rail]) -> list[int]:
     """Numbers of the rails in the order of the addresses of their first functions."""
     return [
         rail.number

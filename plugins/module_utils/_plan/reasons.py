@@ -12,7 +12,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.words import SHO
 __all__ = ["DRIVER_REASONS", "REASONS", "unknown_reasons"]
 
 # Every reason of driver_gate, in the order in which they are told, with what to do about it.
-REASONS: t.Dict[str, str] = {
+REASONS: dict[str, str] = {
     "unsupported_card": "choose another release, or take the card out",
     "installed_stack": "remove it first (ofed_uninstall.sh --force, then reboot)",
     "driver_container": "take the node out of the driver container's node selector (Network Operator: ofedDriver), wait until its Pod "
@@ -33,7 +33,7 @@ REASONS: t.Dict[str, str] = {
     "secure_boot": "enroll the key that DKMS signs with (mokutil --import, then reboot and confirm at the console), or turn Secure Boot off",
 }
 # Why the operator's driver must not come to a host, with what to do about it. The first three are reasons of driver_gate, too.
-DRIVER_REASONS: t.Dict[str, str] = {
+DRIVER_REASONS: dict[str, str] = {
     "default_route": "give the node a management network on another card",
     "rdma_storage": "unmount it and disconnect it; the driver's container would take it away under the mount",
     "installed_stack": "remove it from the host, or leave rdma_rollout.ofed_driver out: the host has a driver already",

@@ -39,11 +39,11 @@ Traits = t.Tuple[t.Tuple[str, ...], str]
 class Function(t.NamedTuple):
     """A PCI function as a plugin sees it; values are in the order of the plugin's kinds, '' where there is nothing."""
 
-    values: t.Tuple[str, ...]
+    values: tuple[str, ...]
     pool: str
     pci: str
-    devices: t.Tuple[str, ...]
-    ports: t.Tuple[int, ...]
+    devices: tuple[str, ...]
+    ports: tuple[int, ...]
     why: str  # in words, where no pool wants it
     # unwanted only for its state or rate of today
     sick: bool = False
@@ -56,18 +56,18 @@ class Plugin(t.NamedTuple):
     every few minutes, and a set of kinds is the sturdier the fewer of these its lists would match.
     """
 
-    kinds: t.Tuple[str, ...]
-    last: t.Tuple[str, ...]
+    kinds: tuple[str, ...]
+    last: tuple[str, ...]
     # kinds of which values are compared without regard to case
-    folded: t.Tuple[str, ...]
-    newcomers: t.Tuple[t.Tuple[str, t.Tuple[str, ...]], ...] = ()
+    folded: tuple[str, ...]
+    newcomers: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
-    def matched_later(self, kinds: t.Iterable[str]) -> t.List[str]:
+    def matched_later(self, kinds: t.Iterable[str]) -> list[str]:
         """Which newcomers lists of these kinds would match, in words."""
         chosen = set(kinds)
         return [words for words, differs in self.newcomers if not chosen & set(differs)]
 
-    def tries(self, strategy: str) -> t.List[t.Tuple[str, ...]]:
+    def tries(self, strategy: str) -> list[tuple[str, ...]]:
         """Sets of kinds in the order in which they are tried: sturdy first, small before large, the last resort last."""
         if strategy == "ifnames":
             return [("ifNames",)]
@@ -120,11 +120,11 @@ SRIOV = Plugin(
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
 
-def _subsets(kinds: t.Tuple[str, ...]) -> t.List[t.Tuple[str, ...]]:
+def _subsets(kinds: tuple[str, ...]) -> list[tuple[str, ...]]:
     return [chosen for size in range(1, len(kinds) + 1) for chosen in itertools.combinations(kinds, size)]
 
 
-def traits_of(functions: t.Iterable[Function]) -> t.FrozenSet[Traits]:
+def traits_of(functions: t.Iterable[Function]) -> frozenset[Traits]:
     return frozenset((function.values, function.pool) for function in functions)
 
 
@@ -145,14 +145,14 @@ class _Pool:
 
     def __init__(self, plugin: Plugin) -> None:
         # the values that are wanted, and as they are compared, by kind
-        self.lists: t.List[t.Set[str]] = [set() for _kind in plugin.kinds]
-        self.keys: t.List[t.Set[str]] = [set() for _kind in plugin.kinds]
+        self.lists: list[set[str]] = [set() for _kind in plugin.kinds]
+        self.keys: list[set[str]] = [set() for _kind in plugin.kinds]
         # kinds that no list can be made of, as bits
         self.blind = 0
         # of which kinds values of others are in the lists, as bits: for each sort of them once
-        self.masks: t.Set[int] = set()
+        self.masks: set[int] = set()
 
-    def choice(self, tries: t.Iterable[t.Tuple[int, t.Tuple[str, ...]]]) -> t.Optional[t.Tuple[str, ...]]:
+    def choice(self, tries: t.Iterable[tuple[int, tuple[str, ...]]]) -> t.Optional[tuple[str, ...]]:
         for bits, kinds in tries:
             if not bits & self.blind and not any(bits & mask == bits for mask in self.masks):
                 return kinds
@@ -172,15 +172,15 @@ class Catalogue:
         self._tries = [(plugin.bits(kinds), kinds) for kinds in plugin.tries(strategy)]
         self._unique = [index for index, kind in enumerate(plugin.kinds) if kind in plugin.last]
         self._common = [index for index, kind in enumerate(plugin.kinds) if kind not in plugin.last]
-        self.pools: t.Dict[str, _Pool] = {}
-        self.known: t.Set[Traits] = set()
+        self.pools: dict[str, _Pool] = {}
+        self.known: set[Traits] = set()
         # {values of the common kinds: pools that want one with these}
-        self._bodies: t.Dict[t.Tuple[str, ...], t.Set[str]] = {}
+        self._bodies: dict[tuple[str, ...], set[str]] = {}
         # by kind {value: functions that have it}, and {value: pools of which the list has it}
-        self._having: t.List[t.Dict[str, t.List[Traits]]] = [{} for _kind in plugin.kinds]
-        self._listing: t.List[t.Dict[str, t.Set[str]]] = [{} for _kind in plugin.kinds]
+        self._having: list[dict[str, list[Traits]]] = [{} for _kind in plugin.kinds]
+        self._listing: list[dict[str, set[str]]] = [{} for _kind in plugin.kinds]
         # how to take back what was added since the list was made, None where it stays
-        self._undo: t.Optional[t.List[t.Callable[[], t.Any]]] = None
+        self._undo: t.Optional[list[t.Callable[[], t.Any]]] = None
         self._add(traits)
 
     def fits(self, traits: t.Iterable[Traits], last: bool = True) -> bool:
@@ -200,7 +200,7 @@ class Catalogue:
         if self._undo is not None:
             self._undo.append(function)
 
-    def _put(self, place: t.Set[t.Any], item: t.Any) -> bool:
+    def _put(self, place: set[t.Any], item: t.Any) -> bool:
         """Adds to a set so that it can be taken back; False when it is there already."""
         if item in place:
             return False
@@ -214,13 +214,13 @@ class Catalogue:
             self._back(lambda: self.pools.pop(name))
         return self.pools[name]
 
-    def _add(self, traits: t.Iterable[Traits]) -> t.Set[str]:
+    def _add(self, traits: t.Iterable[Traits]) -> set[str]:
         """Adds functions; the names of the pools of which the choice may be another now."""
         fresh = [each for each in traits if each not in self.known]
         # pools with new values of common kinds, and the new values of the others
-        grown: t.Set[str] = set()
-        listed: t.Set[t.Tuple[str, int, str]] = set()
-        touched: t.Set[str] = set()
+        grown: set[str] = set()
+        listed: set[tuple[str, int, str]] = set()
+        touched: set[str] = set()
         for values, owner in fresh:
             if not owner:
                 continue
@@ -240,7 +240,7 @@ class Catalogue:
                         listed.add((owner, index, key))
                     else:
                         grown.add(owner)
-        bodies: t.Set[t.Tuple[str, ...]] = set()
+        bodies: set[tuple[str, ...]] = set()
         for each in fresh:
             self._put(self.known, each)
             values, owner = each
@@ -273,7 +273,7 @@ class Catalogue:
             pool.blind |= bits
             self._back(lambda: setattr(pool, "blind", before))
 
-    def _meet(self, name: str, mask: int, touched: t.Set[str]) -> None:
+    def _meet(self, name: str, mask: int, touched: set[str]) -> None:
         if self._put(self.pools[name].masks, mask):
             touched.add(name)
 
@@ -292,9 +292,9 @@ class Catalogue:
             return None
         return {kind: sorted(known.lists[self.plugin.kinds.index(kind)]) for kind in kinds}
 
-    def search_all(self) -> t.Optional[t.Dict[str, Selectors]]:
+    def search_all(self) -> t.Optional[dict[str, Selectors]]:
         """Exact selectors of every pool, None when one of them has none."""
-        found: t.Dict[str, Selectors] = {}
+        found: dict[str, Selectors] = {}
         for pool in sorted(self.pools):
             selectors = self.search(pool)
             if selectors is None:
@@ -303,9 +303,7 @@ class Catalogue:
         return found
 
 
-def search_all(
-    plugin: Plugin, traits: t.Iterable[Traits], strategy: str = "auto"
-) -> t.Optional[t.Dict[str, Selectors]]:
+def search_all(plugin: Plugin, traits: t.Iterable[Traits], strategy: str = "auto") -> t.Optional[dict[str, Selectors]]:
     """As Catalogue.search_all(), of these functions."""
     return Catalogue(plugin, strategy, traits).search_all()
 
@@ -325,8 +323,8 @@ def classes_of(
     plugin: Plugin,
     functions: t.Mapping[str, t.Sequence[Function]],
     strategy: str,
-    earlier: t.Iterable[t.Tuple[t.Iterable[str], t.Mapping[str, Selectors]]] = (),
-) -> t.Tuple[_Split, t.List[str]]:
+    earlier: t.Iterable[tuple[t.Iterable[str], t.Mapping[str, Selectors]]] = (),
+) -> tuple[_Split, list[str]]:
     """([(hosts, selectors by pool)], hosts): as few classes as a greedy pass finds, the same for every order of hosts.
 
     The other hosts are those that have no exact selectors even alone. There are no classes when one of them has all its ports up, or
@@ -342,7 +340,7 @@ def classes_of(
     earlier: classes as this function has given them before. Hosts stay in those whose selectors are still exact on them, which those
     of a port that goes down, or comes up, are not.
     """
-    profiles: t.Dict[t.FrozenSet[Traits], t.List[str]] = {}
+    profiles: dict[frozenset[Traits], list[str]] = {}
     for host in sorted(functions):
         profiles.setdefault(traits_of(functions[host]), []).append(host)
     sick = {
@@ -378,16 +376,16 @@ def _still_exact(
     plugin: Plugin,
     functions: t.Mapping[str, t.Sequence[Function]],
     strategy: str,
-    earlier: t.Iterable[t.Tuple[t.Iterable[str], t.Mapping[str, Selectors]]],
+    earlier: t.Iterable[tuple[t.Iterable[str], t.Mapping[str, Selectors]]],
 ) -> _Split:
     """Earlier classes that the strategy would still make, with their hosts on which they are exact."""
     allowed = [set(kinds) for kinds in plugin.tries(strategy)]
     found: _Split = []
-    taken: t.Set[str] = set()
+    taken: set[str] = set()
     for hosts, selectors in earlier:
         if not selectors or not all(set(own) in allowed for own in selectors.values()):
             continue
-        exact: t.Dict[t.FrozenSet[Traits], bool] = {}
+        exact: dict[frozenset[Traits], bool] = {}
         staying = []
         for host in sorted(set(hosts)):
             if host in functions and host not in taken:
@@ -407,7 +405,7 @@ def _still_exact(
     return found
 
 
-def _join_as_they_are(plugin: Plugin, classes: _Split, profiles: t.Dict[t.FrozenSet[Traits], t.List[str]]) -> None:
+def _join_as_they_are(plugin: Plugin, classes: _Split, profiles: dict[frozenset[Traits], list[str]]) -> None:
     """Moves hosts from profiles to classes whose selectors are exact on them."""
     for profile in sorted(profiles, key=sorted):
         for hosts, selectors in classes:
@@ -427,8 +425,8 @@ def _exact(plugin: Plugin, selectors: t.Mapping[str, Selectors], profile: t.Iter
 
 
 def _sorted_into_classes(
-    plugin: Plugin, profiles: t.Mapping[t.FrozenSet[Traits], t.List[str]], strategy: str
-) -> t.Tuple[_Split, t.List[str]]:
+    plugin: Plugin, profiles: t.Mapping[frozenset[Traits], list[str]], strategy: str
+) -> tuple[_Split, list[str]]:
     """As classes_of(), of hosts by what they have in common. With the hosts of one profile that no selectors fit, and no class then."""
     if not profiles:
         return [], []
@@ -438,9 +436,9 @@ def _sorted_into_classes(
         return [(everybody, together)], []
     # First those that leave out most: they say more about what a class can be, and the others find their place in it.
     ordered = sorted(profiles, key=lambda profile: (-sum(not owner for _values, owner in profile), sorted(profile)))
-    plain: t.List[_Class] = []
-    named: t.List[_Class] = []
-    later: t.List[t.FrozenSet[Traits]] = []
+    plain: list[_Class] = []
+    named: list[_Class] = []
+    later: list[frozenset[Traits]] = []
     for profile in ordered:
         alone = Catalogue(plugin, strategy, profile)
         found = alone.search_all()
@@ -461,7 +459,7 @@ def _sorted_into_classes(
 
 
 def _join(
-    classes: t.List[_Class], profile: t.FrozenSet[Traits], hosts: t.Sequence[str], alone: Catalogue, names: bool
+    classes: list[_Class], profile: frozenset[Traits], hosts: t.Sequence[str], alone: Catalogue, names: bool
 ) -> None:
     """Adds hosts to the first class that is exact with them, or to a new one."""
     for catalogue, members in classes:
@@ -478,7 +476,7 @@ _Place = t.Tuple[str, Function]
 
 def _call(place: _Place, with_host: bool) -> str:
     host, function = place
-    return "%s (%s)%s" % (function.devices[0], function.pci, f" of host {host}" if with_host else "")
+    return "{} ({}){}".format(function.devices[0], function.pci, f" of host {host}" if with_host else "")
 
 
 def _unwanted(place: _Place, pool: str) -> str:
@@ -500,7 +498,7 @@ def explain(
     places: functions by host. named: say also for which pool the first function is wanted. only: the pool to look at, else all.
     Functions that look the same stand for each other, so that the cost grows with the number of different functions.
     """
-    first: t.Dict[Traits, _Place] = {}
+    first: dict[Traits, _Place] = {}
     for host in sorted(places):
         for function in places[host]:
             first.setdefault((function.values, function.pool), (host, function))
@@ -530,7 +528,7 @@ def _counter_example(
     if blind:
         words = {"ifNames": "netdev, so no interface name", "deviceIDs": "device ID, so no list of them"}
         return f"{_call(first[blind[0]], with_host)} is wanted{use} but has no {words[str(needed)]} can select it{hint}"
-    alike: t.Dict[t.Tuple[str, ...], Traits] = {}
+    alike: dict[tuple[str, ...], Traits] = {}
     for key in others:
         alike.setdefault(tuple(value(key, kind) for kind in kinds), key)
     for mine in wanted:
@@ -551,7 +549,7 @@ def _counter_example(
     for kind in lists:
         twin = next(key for key in wanted if matched(plugin, {kind: [value(key, kind)]}, other[0]))
         shared.append(f"the {kind} of {_call(first[twin], with_host)}")
-    return "%s %s, but several wanted functions%s together cannot be told from it: it has %s%s" % (
+    return "{} {}, but several wanted functions{} together cannot be told from it: it has {}{}".format(
         _call(first[other], with_host),
         _unwanted(first[other], pool).replace("is not", "is not wanted", 1),
         use,

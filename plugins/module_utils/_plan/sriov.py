@@ -57,21 +57,21 @@ def _refusal(device: t.Mapping[str, t.Any], routes: t.Collection[str]) -> t.Opti
     return None
 
 
-def _ids(device: t.Mapping[str, t.Any]) -> t.Tuple[str, str, str]:
+def _ids(device: t.Mapping[str, t.Any]) -> tuple[str, str, str]:
     """Vendor, device ID and driver of a device's PCI function."""
     return device["vendor"] or "", device["device"] or "", driver_of_function(device) or ""
 
 
-def _own_netdevs(device: t.Mapping[str, t.Any]) -> t.Set[str]:
+def _own_netdevs(device: t.Mapping[str, t.Any]) -> set[str]:
     """Netdevs of a device's PCI function. Soft-RoCE may be on another one, such as a VLAN."""
     if device["kind"] == "software":
         return {device["plugin"]["if_name"]} - {""}
     return set(device["netdevs"])
 
 
-def _uplinks(facts: t.Mapping[str, t.Any]) -> t.Dict[str, t.Tuple[str, str]]:
+def _uplinks(facts: t.Mapping[str, t.Any]) -> dict[str, tuple[str, str]]:
     """{PCI address: (name, link type)} of physical functions. With representors beside it, it is the uplink's name."""
-    found: t.Dict[str, t.Tuple[str, str]] = {}
+    found: dict[str, tuple[str, str]] = {}
     # of a function with both sorts of devices, the card's own knows best
     for row in sorted(facts["devices"], key=lambda row: bool(row["kind"] == "pf")):
         if row["kind"] in ("pf", "software") and row["pci"] and not row["sriov"]["pf"]:
@@ -81,7 +81,7 @@ def _uplinks(facts: t.Mapping[str, t.Any]) -> t.Dict[str, t.Tuple[str, str]]:
 
 def sriov_functions(
     host: str, facts: t.Mapping[str, t.Any], functions: t.Sequence[Function]
-) -> t.Tuple[t.Dict[str, t.List[Function]], t.List[str]]:
+) -> tuple[dict[str, list[Function]], list[str]]:
     """(functions as each version of this plugin sees them, why it cannot offer some that are wanted).
 
     functions: those of the shared plugin, of which pool and reason are taken.
@@ -89,9 +89,9 @@ def sriov_functions(
     routes = (facts.get("management") or {}).get("default_route_netdevs") or ()
     known = {function.pci: function for function in functions}
     uplinks = _uplinks(facts)
-    found: t.Dict[str, t.Dict[str, Function]] = {version: {} for version in VERSIONS}
-    refusals: t.List[str] = []
-    legs: t.List[t.Tuple[str, t.Mapping[str, t.Any], str]] = []
+    found: dict[str, dict[str, Function]] = {version: {} for version in VERSIONS}
+    refusals: list[str] = []
+    legs: list[tuple[str, t.Mapping[str, t.Any], str]] = []
     for device in facts["devices"]:
         pci = device["pci"]
         if not pci or pci in found[VERSIONS[0]]:

@@ -28,7 +28,7 @@ _NAMED = re.compile(r"host (\S+?):? ")
 _MAX_TEXTS = 20
 
 
-def plan_table(plan: Group) -> t.List[str]:
+def plan_table(plan: Group) -> list[str]:
     """What a group's plan selects by which selectors, what it leaves out and why, and its warnings and errors."""
     known = {str(row["host"]) for row in plan["exclusions"]} | set(plan["wanted"])
     known |= {str(host) for entry in plan["classes"] for host in entry["hosts"]}
@@ -59,7 +59,7 @@ def plan_table(plan: Group) -> t.List[str]:
     return lines
 
 
-def _class_rows(entry: Class, hosts: str) -> t.List[t.Tuple[str, str, str, str]]:
+def _class_rows(entry: Class, hosts: str) -> list[tuple[str, str, str, str]]:
     """One line for a class, or one for each of its rails."""
 
     def words(selectors: t.Mapping[str, t.Sequence[str]]) -> str:
@@ -83,13 +83,13 @@ def _counted(names: t.Sequence[str]) -> str:
     return label if label.endswith(" hosts)") else f"{label} ({len(names)} hosts)"
 
 
-def _paragraph(text: str) -> t.List[str]:
+def _paragraph(text: str) -> list[str]:
     return textwrap.wrap(printable(text), WIDTH, subsequent_indent="  ")
 
 
-def _exclusion_lines(plan: Group, domain: str) -> t.List[str]:
+def _exclusion_lines(plan: Group, domain: str) -> list[str]:
     """What a group's plan leaves out and why; hosts with the same reason share a line."""
-    hosts: t.Dict[t.Tuple[str, str], t.List[str]] = {}
+    hosts: dict[tuple[str, str], list[str]] = {}
     for row in plan["exclusions"]:
         what = row["device"] if row["port"] is None else f"{row['device']} port {row['port']}"
         hosts.setdefault((what, row["reason"]), []).append(short(row["host"], domain))

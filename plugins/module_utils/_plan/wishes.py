@@ -61,7 +61,7 @@ def _shown(value: t.Any) -> str:
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
-def _wrong(where: str, value: t.Any, expected: str) -> t.List[str]:
+def _wrong(where: str, value: t.Any, expected: str) -> list[str]:
     return [f"{where} is {_shown(value)}; expected {expected}"]
 
 
@@ -74,14 +74,14 @@ def unknown_keys(where: str, given: t.Iterable[t.Any], known: t.Iterable[str]) -
     hints = [hint for hint in (nearest(key, names) for key in unknown) if hint]
     words = [without_password(key) for key in unknown[:10]]
     shown = ", ".join(key if len(key) <= _SHOWN else key[:_SHOWN] + "..." for key in words)
-    return "%s has no key %s; it knows %s%s" % (where, shown, ", ".join(names), hints[0] if hints else "")
+    return "{} has no key {}; it knows {}{}".format(where, shown, ", ".join(names), hints[0] if hints else "")
 
 
 # --- sorts of values -------------------------------------------------------------------------------------------------
 
 
 def _choice(*options: str) -> Check:
-    def check(where: str, value: t.Any) -> t.List[str]:
+    def check(where: str, value: t.Any) -> list[str]:
         if isinstance(value, str) and value in options:
             return []
         return _wrong(where, value, f"one of {', '.join(options)}{nearest(value, options)}")
@@ -89,38 +89,38 @@ def _choice(*options: str) -> Check:
     return check
 
 
-def _flag(where: str, value: t.Any) -> t.List[str]:
+def _flag(where: str, value: t.Any) -> list[str]:
     return [] if isinstance(value, bool) else _wrong(where, value, "true or false")
 
 
-def _truth(where: str, value: t.Any) -> t.List[str]:
+def _truth(where: str, value: t.Any) -> list[str]:
     """As _flag(), and the words that Ansible takes for it."""
     if isinstance(value, bool) or value in (0, 1) or str(value).lower() in (*_TRUTHS, *_FALSEHOODS):
         return []
     return _wrong(where, value, "true or false")
 
 
-def _text(where: str, value: t.Any) -> t.List[str]:
+def _text(where: str, value: t.Any) -> list[str]:
     return [] if isinstance(value, str) else _wrong(where, value, "a text")
 
 
-def _secret(where: str, value: t.Any) -> t.List[str]:
+def _secret(where: str, value: t.Any) -> list[str]:
     """A text that may hold a password: it is never shown."""
     return [] if isinstance(value, str) else [f"{where} is of type {type(value).__name__}; expected a text"]
 
 
-def _registry(where: str, value: t.Any) -> t.List[str]:
+def _registry(where: str, value: t.Any) -> list[str]:
     """Where images come from. Their names are shown everywhere, and a password in one is good for nothing."""
     if isinstance(value, str) and "@" in value:
         return [f"{where} has a user or a password in it; take it out, and name pull secrets in image_pull_secrets"]
     return _text(where, value)
 
 
-def _name(where: str, value: t.Any) -> t.List[str]:
+def _name(where: str, value: t.Any) -> list[str]:
     return [] if isinstance(value, str) and value else _wrong(where, value, "a name")
 
 
-def _release(where: str, value: t.Any) -> t.List[str]:
+def _release(where: str, value: t.Any) -> list[str]:
     if isinstance(value, float):
         return [
             f"{where} is the number {value!r}; put it in quotes, since YAML takes 24.10 and 24.1 for the same number"
@@ -130,7 +130,7 @@ def _release(where: str, value: t.Any) -> t.List[str]:
     return _wrong(where, value, "a release such as 2.9.1")
 
 
-def _dictionary(where: str, value: t.Any) -> t.List[str]:
+def _dictionary(where: str, value: t.Any) -> list[str]:
     if isinstance(value, t.Mapping):
         return []
     return [f"{where} is of type {type(value).__name__}; expected a dictionary"]
@@ -139,7 +139,7 @@ def _dictionary(where: str, value: t.Any) -> t.List[str]:
 def _number(least: int, most: t.Optional[int], expected: str) -> Check:
     """A whole number, also as the text that it is when it comes from the command line."""
 
-    def check(where: str, value: t.Any) -> t.List[str]:
+    def check(where: str, value: t.Any) -> list[str]:
         number = int(value) if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}", value) else value
         if isinstance(number, bool) or not isinstance(number, int) or number < least or number > (most or number):
             return _wrong(where, value, expected)
@@ -148,7 +148,7 @@ def _number(least: int, most: t.Optional[int], expected: str) -> Check:
     return check
 
 
-def _share(where: str, value: t.Any) -> t.List[str]:
+def _share(where: str, value: t.Any) -> list[str]:
     """A number of nodes above 0, or a percentage of them up to 100."""
     match = re.fullmatch(r"([0-9]{1,9})(%?)", str(value)) if not isinstance(value, (bool, float)) else None
     if match and int(match.group(1)) >= 1 and (not match.group(2) or int(match.group(1)) <= 100):
@@ -156,7 +156,7 @@ def _share(where: str, value: t.Any) -> t.List[str]:
     return _wrong(where, value, "a number of nodes above 0, or a percentage such as '10%'")
 
 
-def _waves(where: str, value: t.Any) -> t.List[str]:
+def _waves(where: str, value: t.Any) -> list[str]:
     steps = value if isinstance(value, (list, tuple)) else [value]
     if not steps:
         return _wrong(where, value, "at least one wave")
@@ -167,7 +167,7 @@ def _waves(where: str, value: t.Any) -> t.List[str]:
 
 
 def _listing(each: Check, expected: str, least: int = 0) -> Check:
-    def check(where: str, value: t.Any) -> t.List[str]:
+    def check(where: str, value: t.Any) -> list[str]:
         if isinstance(value, (list, tuple)) and len(value) >= least and not any(each("", item) for item in value):
             return []
         return _wrong(where, value, expected)
@@ -178,7 +178,7 @@ def _listing(each: Check, expected: str, least: int = 0) -> Check:
 def _rows(each: Check, expected: str) -> Check:
     """A list of which every entry is told of by its place."""
 
-    def check(where: str, value: t.Any) -> t.List[str]:
+    def check(where: str, value: t.Any) -> list[str]:
         if not isinstance(value, (list, tuple)):
             return _wrong(where, value, expected)
         return [problem for number, item in enumerate(value) for problem in each(f"{where}[{number}]", item)]
@@ -198,7 +198,7 @@ _strings = _listing(_text, "a list of strings")
 def _reasons(reasons: t.Collection[str]) -> Check:
     """A list of names of reasons that do not count."""
 
-    def check(where: str, value: t.Any) -> t.List[str]:
+    def check(where: str, value: t.Any) -> list[str]:
         wrong = _names(where, value)
         unknown = None if wrong else unknown_reasons(where, value, reasons)
         return [unknown] if unknown else wrong
@@ -207,7 +207,7 @@ def _reasons(reasons: t.Collection[str]) -> Check:
 
 
 def _some_of(*options: str) -> Check:
-    def check(where: str, value: t.Any) -> t.List[str]:
+    def check(where: str, value: t.Any) -> list[str]:
         wrong = _strings(where, value)
         if wrong:
             return wrong
@@ -223,7 +223,7 @@ def _some_of(*options: str) -> Check:
 def _keys(**spec: Check) -> Check:
     """A dictionary with these keys."""
 
-    def check(where: str, value: t.Any) -> t.List[str]:
+    def check(where: str, value: t.Any) -> list[str]:
         if not isinstance(value, t.Mapping):
             return _dictionary(where, value)
         unknown = unknown_keys(where, value, spec)
@@ -239,13 +239,13 @@ def _keys(**spec: Check) -> Check:
 # --- the planner's ---------------------------------------------------------------------------------------------------
 
 
-def _resource_name(where: str, value: t.Any) -> t.List[str]:
+def _resource_name(where: str, value: t.Any) -> list[str]:
     if isinstance(value, str) and _RESOURCE_NAME.fullmatch(value):
         return []
     return _wrong(where, value, "letters, digits and underscores (the plugin refuses anything else), such as rdma_v100")
 
 
-def _resource_prefix(where: str, value: t.Any) -> t.List[str]:
+def _resource_prefix(where: str, value: t.Any) -> list[str]:
     if not isinstance(value, str) or len(value) > _PREFIX_LIMIT or not _RESOURCE_PREFIX.fullmatch(value):
         return _wrong(where, value, "a domain-like prefix, such as rdma")
     if value.endswith("kubernetes.io") or value.startswith("requests."):
@@ -257,14 +257,14 @@ def _resource_prefix(where: str, value: t.Any) -> t.List[str]:
     return []
 
 
-def _shares(where: str, value: t.Any) -> t.List[str]:
+def _shares(where: str, value: t.Any) -> list[str]:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST_SHARES:
         expected = f"an integer from 0 to {_MOST_SHARES}: how many Pods of a node share the devices"
         return _wrong(where, value, expected)
     return []
 
 
-def _rate(where: str, value: t.Any) -> t.List[str]:
+def _rate(where: str, value: t.Any) -> list[str]:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
         return _wrong(where, value, "a number of Gb/s, 0 or more")
     return []
@@ -278,13 +278,13 @@ def rail_name(pattern: str, name: str, rail: int) -> str:
 _RAILS_EXPECTED = f"true, false, or a pattern of names with {{rail}} in it, such as {_RAIL_NAMES}"
 
 
-def _rails(where: str, value: t.Any) -> t.List[str]:
+def _rails(where: str, value: t.Any) -> list[str]:
     if isinstance(value, bool) or (isinstance(value, str) and "{rail}" in value):
         return []
     return _wrong(where, value, _RAILS_EXPECTED)
 
 
-def _rails_of(name: t.Any, wish: t.Any) -> t.List[str]:
+def _rails_of(name: t.Any, wish: t.Any) -> list[str]:
     """Names of rails are made of the name of the resource: what is wrong with the longest of them."""
     if wish is None or wish is False or not isinstance(name, str):
         return []
@@ -298,7 +298,7 @@ def _rails_of(name: t.Any, wish: t.Any) -> t.List[str]:
 # --- what nodes are prepared for -------------------------------------------------------------------------------------
 
 
-def _limit(where: str, value: t.Any) -> t.List[str]:
+def _limit(where: str, value: t.Any) -> list[str]:
     if value in ("unlimited", "infinity") or not _number(0, None, "")(where, value):
         return []
     if isinstance(value, int) and not isinstance(value, bool) and value >= -1:
@@ -306,13 +306,13 @@ def _limit(where: str, value: t.Any) -> t.List[str]:
     return _wrong(where, value, "a number of bytes, or unlimited")
 
 
-def _handlers(where: str, value: t.Any) -> t.List[str]:
+def _handlers(where: str, value: t.Any) -> list[str]:
     if value == "all" or not _listing(_name, "", 1)(where, value):
         return []
     return _wrong(where, value, "'all' or a list of names of runtime handlers")
 
 
-def _storage_path(where: str, value: t.Any) -> t.List[str]:
+def _storage_path(where: str, value: t.Any) -> list[str]:
     if isinstance(value, str) and (not value or value.startswith("/")):
         return []
     return _wrong(where, value, "an absolute path, or an empty string to check no directory")
@@ -337,7 +337,7 @@ _ROCE_HOST = _keys(
 )
 
 
-def _roce_host(where: str, value: t.Any) -> t.List[str]:
+def _roce_host(where: str, value: t.Any) -> list[str]:
     found = _ROCE_HOST(where, value)
     if found:
         return found
@@ -360,13 +360,13 @@ _DNS_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _DNS_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*")
 
 
-def _dns_label(where: str, value: t.Any) -> t.List[str]:
+def _dns_label(where: str, value: t.Any) -> list[str]:
     if isinstance(value, str) and _DNS_LABEL.fullmatch(value):
         return []
     return _wrong(where, value, "a namespace: at most 63 small letters, digits and hyphens")
 
 
-def _dns_name(where: str, value: t.Any) -> t.List[str]:
+def _dns_name(where: str, value: t.Any) -> list[str]:
     if isinstance(value, str) and len(value) <= 253 and _DNS_NAME.fullmatch(value):
         return []
     return _wrong(where, value, "the name of an object: small letters, digits, hyphens and dots")
@@ -382,7 +382,7 @@ _TOLERATION = _keys(
     effect=_choice("NoSchedule", "PreferNoSchedule", "NoExecute"),
     tolerationSeconds=_number(0, None, "a number of seconds, 0 or more"),
 )
-_ROLLOUT: t.Dict[str, Check] = {
+_ROLLOUT: dict[str, Check] = {
     "method": _choice("apply", "render"),
     "engine": _choice(*_ENGINES),
     "kubeconfig": _optional(_text),
@@ -402,7 +402,7 @@ _ROLLOUT: t.Dict[str, Check] = {
     "inventory": _name,
     "adopt": _truth,
 }
-_DAEMONSET: t.Dict[str, Check] = {
+_DAEMONSET: dict[str, Check] = {
     "image": _name,
     "image_digest": _optional(_text),
     "kubelet_root": _name,
@@ -410,7 +410,7 @@ _DAEMONSET: t.Dict[str, Check] = {
     "pod_security": _truth,
     "priority_class": _name,
 }
-_ROLLOUT_OF: t.Dict[str, t.Dict[str, Check]] = {
+_ROLLOUT_OF: dict[str, dict[str, Check]] = {
     "daemonset": _DAEMONSET,
     # classes that do not move keep the plugin's DaemonSets
     "dra": {
@@ -466,7 +466,7 @@ _ROLLOUT_OF: t.Dict[str, t.Dict[str, Check]] = {
 }
 
 
-def _rollout(where: str, value: t.Any) -> t.List[str]:
+def _rollout(where: str, value: t.Any) -> list[str]:
     if not isinstance(value, t.Mapping):
         return _dictionary(where, value)
     engine = value.get("engine") or "daemonset"
@@ -487,14 +487,14 @@ def _rollout(where: str, value: t.Any) -> t.List[str]:
 # --- systems of the cluster side -------------------------------------------------------------------------------------
 
 
-def _object_name(where: str, value: t.Any) -> t.List[str]:
+def _object_name(where: str, value: t.Any) -> list[str]:
     """A DNS label (RFC 1123), as namespaces and Helm releases have to be; the latter have at most 53 characters."""
     if isinstance(value, str) and len(value) <= 53 and re.fullmatch(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", value):
         return []
     return _wrong(where, value, "small letters, digits and dashes, at most 53, such as volcano-system")
 
 
-def _flags(where: str, value: t.Any) -> t.List[str]:
+def _flags(where: str, value: t.Any) -> list[str]:
     if not isinstance(value, t.Mapping):
         return _dictionary(where, value)
     return [problem for key, each in value.items() for problem in _flag(f"{where}.{key}", each)]
@@ -523,7 +523,7 @@ _COMPUTE_DOMAIN = _keys(
 )
 
 
-def _scale(where: str, value: t.Any) -> t.List[str]:
+def _scale(where: str, value: t.Any) -> list[str]:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 100:
         return _wrong(where, value, "a number above 0, at most 100")
     return []
@@ -532,7 +532,7 @@ def _scale(where: str, value: t.Any) -> t.List[str]:
 def _hosts_with(each: Check) -> Check:
     """A dictionary with hosts for keys."""
 
-    def check(where: str, value: t.Any) -> t.List[str]:
+    def check(where: str, value: t.Any) -> list[str]:
         if not isinstance(value, t.Mapping):
             return _dictionary(where, value)
         return [problem for host, own in value.items() for problem in each(f"{where}.{host}", own)]
@@ -595,7 +595,7 @@ def _matching(pattern: t.Pattern[str], expected: str) -> Check:
 def _by_rail(each: Check, expected: str) -> Check:
     """A dictionary by the number of the rail."""
 
-    def check(where: str, value: t.Any) -> t.List[str]:
+    def check(where: str, value: t.Any) -> list[str]:
         if not isinstance(value, t.Mapping) or not value:
             return _wrong(where, value, expected)
         numbers = [key for key in value if _number(1, _MOST_RAILS, "")("", key)]
@@ -661,7 +661,7 @@ _NETWORK = _keys(
 )
 
 
-def _network(where: str, value: t.Any) -> t.List[str]:
+def _network(where: str, value: t.Any) -> list[str]:
     """An entry of rdma_networks; without name and kind it is none."""
     found = _NETWORK(
         where, {key: item for key, item in value.items() if item is not None} if _is_mapping(value) else value
@@ -670,7 +670,7 @@ def _network(where: str, value: t.Any) -> t.List[str]:
     return found + [f"{where} has no {key}" for key in lacking]
 
 
-def _networks(where: str, value: t.Any) -> t.List[str]:
+def _networks(where: str, value: t.Any) -> list[str]:
     found = _rows(_network, "a list of networks, each with name and kind")(where, value)
     if not found:
         names = [(each["name"], each.get("namespace") or "default") for each in value]
@@ -681,7 +681,7 @@ def _networks(where: str, value: t.Any) -> t.List[str]:
     return found
 
 
-_INSTALLED: t.Dict[str, Check] = {
+_INSTALLED: dict[str, Check] = {
     "install": _flag,
     "operator": _flag,
     "version": _release,
@@ -702,7 +702,7 @@ _CIDRS = _keys(pods=_strings, services=_strings, nodes=_strings)
 # --- systems of the cluster side: storage and GPUs --------------------------------------------------------------------
 
 
-def _data_path(where: str, value: t.Any) -> t.List[str]:
+def _data_path(where: str, value: t.Any) -> list[str]:
     if isinstance(value, str) and re.fullmatch(r"/(?:[^/\x00-\x1f]+/?)+", value) and ".." not in value.split("/"):
         return []
     return _wrong(where, value, "an absolute path, such as /var/lib/longhorn")
@@ -726,12 +726,12 @@ _LONGHORN = _keys(
 )
 
 
-def _auto_flag(where: str, value: t.Any) -> t.List[str]:
+def _auto_flag(where: str, value: t.Any) -> list[str]:
     """As _flag(), or the word that leaves it to the facts."""
     return [] if value == "auto" or isinstance(value, bool) else _wrong(where, value, "auto, true or false")
 
 
-def _gpu_version(where: str, value: t.Any) -> t.List[str]:
+def _gpu_version(where: str, value: t.Any) -> list[str]:
     if isinstance(value, str):
         return []
     return _release(where, value) or _wrong(where, value, "a release in quotes")
@@ -768,7 +768,7 @@ _GPU_OPERATOR = _keys(
 
 # --- the table -------------------------------------------------------------------------------------------------------
 
-_WANT_KEYS: t.Dict[str, Check] = {
+_WANT_KEYS: dict[str, Check] = {
     "link_layer": _choice("InfiniBand", "Ethernet"),
     "state": _choice("Active", "any"),
     "min_rate_gbps": _rate,
@@ -777,7 +777,7 @@ _WANT_KEYS: t.Dict[str, Check] = {
 }
 
 # Wishes of a group, by which it is planned; all its hosts have the same.
-PLANNED: t.Dict[str, Check] = {
+PLANNED: dict[str, Check] = {
     "rdma_resource": _keys(
         name=_resource_name,
         prefix=_resource_prefix,
@@ -789,7 +789,7 @@ PLANNED: t.Dict[str, Check] = {
 }
 
 # What nodes are prepared for. As a rule a group's; a host may have its own.
-OF_A_GROUP: t.Dict[str, Check] = {
+OF_A_GROUP: dict[str, Check] = {
     **PLANNED,
     "rdma_ofed": _keys(
         activate=_optional(_choice("none", "reload", "reboot")),
@@ -819,7 +819,7 @@ OF_A_GROUP: t.Dict[str, Check] = {
 }
 
 # Read once for all hosts: a host with another value would silently not count.
-CLUSTER_WIDE: t.Dict[str, Check] = {
+CLUSTER_WIDE: dict[str, Check] = {
     "rdma_groups": _listing(_name, "a list of groups of the inventory, such as [ib-a100]", 1),
     "rdma_hosts": _name,
     "rdma_output_dir": _name,
@@ -971,7 +971,7 @@ OF_A_RUN = (
     "vgpu_wish",
 )
 
-_OTHERS: t.Dict[str, Check] = {
+_OTHERS: dict[str, Check] = {
     "rdma_capture": _name,
     "rdma_capture_anonymize": _truth,
     "rdma_capture_text": _truth,
@@ -982,15 +982,15 @@ _OTHERS: t.Dict[str, Check] = {
     "rdma_stale_verify": _number(0, None, "a number of seconds, 0 or more"),
 }
 
-VARIABLES: t.Dict[str, Check] = {**CLUSTER_WIDE, **OF_A_GROUP, **_OTHERS}
+VARIABLES: dict[str, Check] = {**CLUSTER_WIDE, **OF_A_GROUP, **_OTHERS}
 
 
-def problems(variable: str, value: t.Any) -> t.List[str]:
+def problems(variable: str, value: t.Any) -> list[str]:
     """What is wrong with the value of a variable, without a look at others. None is a variable that is not set."""
     return [] if value is None else VARIABLES[variable](variable, value)
 
 
-def misspelt(names: t.Iterable[str]) -> t.List[str]:
+def misspelt(names: t.Iterable[str]) -> list[str]:
     """A sentence for each variable that nobody reads, but that looks like one of ours.
 
     One that is like none is the user's own. rdma_ with its letters in another order is taken for ours.
@@ -1006,7 +1006,7 @@ def misspelt(names: t.Iterable[str]) -> t.List[str]:
     return found
 
 
-_DEFAULTS: t.Dict[str, Json] = {
+_DEFAULTS: dict[str, Json] = {
     "rdma_resource": {"name": None, "prefix": "rdma", "hca_max": 63},
     "rdma_want": {"link_layer": "InfiniBand", "state": "Active", "min_rate_gbps": 0, "kinds": ["pf"], "exclude": []},
 }
@@ -1016,7 +1016,7 @@ def _filled(variable: str, given: t.Any) -> Json:
     return {**_DEFAULTS[variable], **(given or {})}
 
 
-def with_defaults(wishes: t.Mapping[str, t.Any]) -> t.Tuple[Json, t.List[str]]:
+def with_defaults(wishes: t.Mapping[str, t.Any]) -> tuple[Json, list[str]]:
     """(wishes of a group with their defaults, what is wrong with them; with that they are not to be used).
 
     wishes: {resource, want, strategy, rails} as the user wrote them. The result has the same keys; rails is the pattern of the
@@ -1061,6 +1061,6 @@ _OWN_NAMES = re.compile(
 )
 
 
-def foreign_facts(names: t.Iterable[t.Any]) -> t.List[str]:
+def foreign_facts(names: t.Iterable[t.Any]) -> list[str]:
     """Those names of a host's facts that are variables of this collection: no module of ours makes a fact of such a name."""
     return sorted(str(name) for name in names if _OWN_NAMES.fullmatch(str(name)))

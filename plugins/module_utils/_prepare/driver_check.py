@@ -42,7 +42,7 @@ class Build(t.NamedTuple):
     note: str
 
 
-def parse_dkms_status(text: str) -> t.List[Build]:
+def parse_dkms_status(text: str) -> list[Build]:
     """`dkms status` of dkms 2 (``name, version, kernel, arch: state``) and 3 (``name/version, kernel, arch: state``).
 
     Lines of another form (warnings, errors) are left out.
@@ -66,14 +66,14 @@ def parse_dkms_status(text: str) -> t.List[Build]:
 
 def build_problems(
     builds: t.Iterable[Build], kernel: str, names: t.Sequence[str] = DRIVER_NAMES
-) -> t.Tuple[t.List[str], t.List[str]]:
+) -> tuple[list[str], list[str]]:
     """(problems, warnings): modules that DKMS knows and that are not `installed` for a kernel.
 
     A module that is one of the names is a problem, any other a warning: a driver without knem still drives.
     """
     builds = list(builds)
-    problems: t.List[str] = []
-    warnings: t.List[str] = []
+    problems: list[str] = []
+    warnings: list[str] = []
     for module in sorted({(build.name, build.version) for build in builds}):
         here = [build for build in builds if (build.name, build.version) == module and build.kernel == kernel]
         if any(build.state.startswith("installed") for build in here):
@@ -82,7 +82,7 @@ def build_problems(
         if any(b.name == module[0] and b.kernel == kernel and b.state.startswith("installed") for b in builds):
             continue
         state = here[0].state if here else "not built"
-        text = "DKMS module %s/%s is %s for the running kernel %s" % (*module, state, kernel)
+        text = "DKMS module {}/{} is {} for the running kernel {}".format(*module, state, kernel)
         (problems if module[0] in names else warnings).append(text)
     return problems, warnings
 
@@ -110,7 +110,7 @@ def log_problem(records: int, seconds: float, text: str, limit: int) -> t.Option
     )
 
 
-def failed_build(names: t.Iterable[t.Tuple[str, str]], base: str = "/var/lib/dkms") -> t.Optional[t.Tuple[str, str]]:
+def failed_build(names: t.Iterable[tuple[str, str]], base: str = "/var/lib/dkms") -> t.Optional[tuple[str, str]]:
     """(path, first and last line that say error) of the log of a build that did not end well; DKMS removes build/ after a good one."""
     for name, version in names:
         path = f"{base}/{name}/{version}/build/make.log"
@@ -142,8 +142,8 @@ class Initramfs(t.NamedTuple):
     """An initramfs, and the commands that list it and rebuild it."""
 
     path: str
-    lister: t.List[str]
-    rebuild: t.List[str]
+    lister: list[str]
+    rebuild: list[str]
 
 
 def initramfs_of(kernel: str, exists: t.Callable[[str], bool], has: t.Callable[[str], bool]) -> t.Optional[Initramfs]:

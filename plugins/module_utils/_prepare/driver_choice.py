@@ -45,9 +45,9 @@ class Row(t.NamedTuple):
     doca and mlnx_ofed are (first, last), None where there is no bound; NO where no release ever had one.
     """
 
-    models: t.Tuple[str, ...]
-    doca: t.Tuple[t.Optional[Number], t.Optional[Number]]
-    mlnx_ofed: t.Tuple[t.Optional[Number], t.Optional[Number]]
+    models: tuple[str, ...]
+    doca: tuple[t.Optional[Number], t.Optional[Number]]
+    mlnx_ofed: tuple[t.Optional[Number], t.Optional[Number]]
     text: str
     remedy: str
     # the release notes do not settle it: a warning from this DOCA release on
@@ -58,7 +58,7 @@ class Row(t.NamedTuple):
 _NO = ((10**6,), None)
 _ANY = (None, None)
 
-ROWS: t.Tuple[Row, ...] = (
+ROWS: tuple[Row, ...] = (
     Row(
         ("ConnectX-3", "ConnectX-3 Pro", "Connect-IB"),
         _NO,
@@ -113,8 +113,8 @@ _ROW_OF = {model: row for row in ROWS for model in row.models}
 class Plan(t.NamedTuple):
     """Why a wish is not for this host, and what could not be told for certain; sentences that name device and row."""
 
-    refusals: t.List[str]
-    warnings: t.List[str]
+    refusals: list[str]
+    warnings: list[str]
 
 
 def release_number(version: str) -> Number:
@@ -127,10 +127,10 @@ def release_number(version: str) -> Number:
     return int(found.group(1)), int(found.group(2))
 
 
-def check_cards(cards: t.Iterable[t.Tuple[str, t.Optional[str]]], method: str, version: str) -> Plan:
+def check_cards(cards: t.Iterable[tuple[str, t.Optional[str]]], method: str, version: str) -> Plan:
     """What a release would leave without a driver, among cards given as (name for people, model or None)."""
-    refusals: t.List[str] = []
-    warnings: t.List[str] = []
+    refusals: list[str] = []
+    warnings: list[str] = []
     if method not in _NAMES:
         return Plan(refusals, warnings)
     release, wished = release_number(version), f"{_NAMES[method]} {version}"
@@ -262,7 +262,7 @@ def _unlike(facts: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any]) -> t.Opti
     """
     ofed, method, version = facts["ofed"], wish["method"], wish["version"]
     wished = f"{_NAMES[method]} {version}"
-    unlike = "the driver is %s, not %s" % (_installed_release(facts) or "the kernel's own", wished)
+    unlike = "the driver is {}, not {}".format(_installed_release(facts) or "the kernel's own", wished)
     if method == "mlnx_iso":
         # 24.10 is satisfied by 24.10-1.1.4.0, 24.10-1 not by 24.10-10
         there = re.match(rf"{re.escape(version)}(?!\d)", ofed["version"] or "")
@@ -282,7 +282,7 @@ def _unlike(facts: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any]) -> t.Opti
         if has is None and is_stack_package(name):
             return f"{name} is not installed, which {wished} brings"
         if has is not None and not of_release(has, pattern, version):
-            return "%s is %s, not %s" % (name, has, f"of {wished}" if pattern is None else pattern)
+            return "{} is {}, not {}".format(name, has, f"of {wished}" if pattern is None else pattern)
     return None
 
 
@@ -308,7 +308,7 @@ def _driver_pending(facts: t.Mapping[str, t.Any]) -> t.Optional[str]:
     return None
 
 
-def active_ports(facts: t.Mapping[str, t.Any]) -> t.List[Json]:
+def active_ports(facts: t.Mapping[str, t.Any]) -> list[Json]:
     """The devices of facts with those of their ports that are Active, in the form that lost_ports() takes."""
     devices = []
     for device in facts.get("devices", []):
@@ -318,12 +318,10 @@ def active_ports(facts: t.Mapping[str, t.Any]) -> t.List[Json]:
     return devices
 
 
-def _modules(
-    facts: t.Mapping[str, t.Any], infiniband: bool, missing: t.Sequence[str]
-) -> t.Tuple[t.List[str], t.List[str]]:
+def _modules(facts: t.Mapping[str, t.Any], infiniband: bool, missing: t.Sequence[str]) -> tuple[list[str], list[str]]:
     """(modules to load and persist, reasons)."""
-    modules: t.List[str] = []
-    reasons: t.List[str] = []
+    modules: list[str] = []
+    reasons: list[str] = []
     for name in _MODULES + (_INFINIBAND_MODULES if infiniband else ()):
         state = facts["kernel"]["modules"][name]
         if not state["available"] and not missing:
@@ -347,9 +345,10 @@ def _inbox_needs(facts: t.Mapping[str, t.Any], infiniband: bool) -> Json:
     if missing and vendor:
         # the distribution's rdma-core over the vendor's is a mixture of two stacks
         raise WishError(
-            "%s is installed, and %s missing: the packages of the distribution do not replace it; install what is missing from "
-            "the same release and set rdma_ofed {method: none}, or remove it (ofed_uninstall.sh --force, then reboot)"
-            % (vendor, ", ".join(missing) + (" is" if len(missing) == 1 else " are"))
+            "{} is installed, and {} missing: the packages of the distribution do not replace it; install what is missing from "
+            "the same release and set rdma_ofed {{method: none}}, or remove it (ofed_uninstall.sh --force, then reboot)".format(
+                vendor, ", ".join(missing) + (" is" if len(missing) == 1 else " are")
+            )
         )
     modules, reasons = _modules(facts, infiniband, missing)
     if missing:
@@ -367,7 +366,7 @@ def _driver_needs(facts: t.Mapping[str, t.Any], wish: Json, infiniband: bool) ->
     plan = ofed_plan(facts, wish)
     if plan.refusals:
         raise WishError(". ".join(plan.refusals))
-    reasons: t.List[str] = []
+    reasons: list[str] = []
     unlike = _unlike(facts, wish)
     driver = unlike is not None
     half = not driver and facts["ofed"]["mlx5_core"]["path_kind"] != "updates"
@@ -393,7 +392,7 @@ def _driver_needs(facts: t.Mapping[str, t.Any], wish: Json, infiniband: bool) ->
         reasons.append(f"{_release_of(proof)} is not yet proved, and the node has booted since it was installed")
     if pending and activate:
         reasons.append(pending)
-    modules: t.List[str] = []
+    modules: list[str] = []
     if not (driver or half or cut or pending):
         # modules of one stack cannot be loaded into the other's ib_core
         modules, more = _modules(facts, infiniband, [])

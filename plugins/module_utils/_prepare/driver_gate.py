@@ -73,7 +73,7 @@ class Asked(t.NamedTuple):
     activate: str = "none"
     drained: bool = False
     ssh: t.Optional[str] = None
-    free_mib: t.Mapping[str, t.Tuple[int, int]] = {}
+    free_mib: t.Mapping[str, tuple[int, int]] = {}
     holders: t.Sequence[str] = ()
 
 
@@ -85,7 +85,7 @@ class Reason(t.NamedTuple):
     remedy: str
 
 
-def parse_overrides(names: t.Iterable[str]) -> t.List[str]:
+def parse_overrides(names: t.Iterable[str]) -> list[str]:
     """Names of reasons that the operator overrides; WishError when one is not the name of a reason."""
     wanted = list(names)
     unknown = unknown_reasons("ofed_override", wanted, REASONS)
@@ -99,7 +99,7 @@ def parse_overrides(names: t.Iterable[str]) -> t.List[str]:
 
 def _way_over_driver(tree: Tree, name: str) -> t.Optional[str]:
     """``bond0 -> ens1f0np0 (mlx5_core)`` when a netdev is one of the driver's or stands on one; None otherwise."""
-    seen: t.Set[str] = set()
+    seen: set[str] = set()
     todo = [(name, name)]
     while todo:
         here, way = todo.pop(0)
@@ -116,7 +116,7 @@ def _way_over_driver(tree: Tree, name: str) -> t.Optional[str]:
 # --- storage ----------------------------------------------------------------------------------------------------------
 
 
-def _servers(tree: Tree) -> t.Iterator[t.Tuple[str, str]]:
+def _servers(tree: Tree) -> t.Iterator[tuple[str, str]]:
     """(what, address) of storage over the network: mounts, iSCSI sessions, NVMe over TCP."""
     for line in (tree.text("/proc/self/mounts") or "").splitlines():
         fields = line.split(" ")
@@ -145,7 +145,7 @@ def _mount_text(mount: t.Mapping[str, str]) -> str:
     return f"{mount['source']} on {mount['target']} ({mount['via']})"
 
 
-def _rdma_storage(tree: Tree, mounts: t.Iterable[t.Mapping[str, str]]) -> t.List[str]:
+def _rdma_storage(tree: Tree, mounts: t.Iterable[t.Mapping[str, str]]) -> list[str]:
     found = [_mount_text(mount) for mount in mounts]
     for name in tree.names("/sys/class/nvme"):
         if tree.text(f"/sys/class/nvme/{name}/transport") == "rdma":
@@ -169,7 +169,7 @@ def _kubelet(tree: Tree) -> t.Optional[str]:
     return None
 
 
-def verbs_users(tree: Tree) -> t.List[str]:
+def verbs_users(tree: Tree) -> list[str]:
     """Programs with an open verbs or management device."""
     found = []
     for pid in filter(str.isdigit, tree.names("/proc")):
@@ -233,7 +233,7 @@ def _installed_stack(flavour: str, asked: Asked) -> t.Optional[str]:
     return None
 
 
-def _driverless(tree: Tree, devices: t.Iterable[t.Mapping[str, t.Any]]) -> t.List[t.Tuple[str, t.Optional[str]]]:
+def _driverless(tree: Tree, devices: t.Iterable[t.Mapping[str, t.Any]]) -> list[tuple[str, t.Optional[str]]]:
     """Cards without an RDMA device, which facts do not have: (PCI address, model)."""
     # a software device at a card is none of the card's
     known = {address_of(device) for device in devices}
@@ -245,7 +245,7 @@ def _driverless(tree: Tree, devices: t.Iterable[t.Mapping[str, t.Any]]) -> t.Lis
     return found
 
 
-def _over_driver(tree: Tree, facts: t.Mapping[str, t.Any], asked: Asked) -> t.Iterator[t.Tuple[str, str]]:
+def _over_driver(tree: Tree, facts: t.Mapping[str, t.Any], asked: Asked) -> t.Iterator[tuple[str, str]]:
     """What a reload of the driver would cut off. An installation cuts nothing, and a reboot ends and begins it all in order."""
     for netdev in facts["management"]["default_route_netdevs"]:
         way = _way_over_driver(tree, netdev)
@@ -265,7 +265,7 @@ def _over_driver(tree: Tree, facts: t.Mapping[str, t.Any], asked: Asked) -> t.It
         yield "rdma_storage", what
 
 
-def _reload(tree: Tree, asked: Asked) -> t.Iterator[t.Tuple[str, str]]:
+def _reload(tree: Tree, asked: Asked) -> t.Iterator[tuple[str, str]]:
     """What openibd stumbles over: it unloads everything, or breaks off half-way."""
     loaded = [name for name in _STORAGE_MODULES if tree.exists("/sys/module/" + name)]
     if loaded:
@@ -274,7 +274,7 @@ def _reload(tree: Tree, asked: Asked) -> t.Iterator[t.Tuple[str, str]]:
         yield "rdma_in_use", f"{', '.join(asked.holders)} use verbs devices"
 
 
-def _found(tree: Tree, asked: Asked) -> t.Iterator[t.Tuple[str, str]]:
+def _found(tree: Tree, asked: Asked) -> t.Iterator[tuple[str, str]]:
     facts = gather(tree, ["devices", "kernel", "management"])
     cards = check_cards(_driverless(tree, facts["devices"]), asked.method, asked.version)
     for text in cards.refusals:
@@ -306,7 +306,7 @@ def _found(tree: Tree, asked: Asked) -> t.Iterator[t.Tuple[str, str]]:
             yield name, single
 
 
-def gate(tree: Tree, asked: Asked) -> t.List[Reason]:
+def gate(tree: Tree, asked: Asked) -> list[Reason]:
     """Every reason against a change of the driver of the node that a tree shows, in the order of REASONS."""
     # two mounts of one server, or one that two lists have, are told once
     unique = dict.fromkeys(_found(tree, asked))

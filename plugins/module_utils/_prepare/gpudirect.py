@@ -30,12 +30,12 @@ _DMABUF_DRIVER = 515
 _GPU_PAGE = 65536
 
 
-def _numbers(text: t.Optional[str]) -> t.Tuple[int, ...]:
+def _numbers(text: t.Optional[str]) -> tuple[int, ...]:
     """The first numbers of a version. No version has more than nine digits in one, and Python refuses to read very long ones."""
     return tuple(int(part[:9]) for part in re.findall(r"\d+", (text or "").partition("-")[0])[:3])
 
 
-def _problem(cause: str, remedy: str) -> t.Dict[str, str]:
+def _problem(cause: str, remedy: str) -> dict[str, str]:
     return {"cause": cause, "remedy": remedy}
 
 
@@ -51,7 +51,7 @@ class _Host:
         self.driver: t.Optional[str] = nvidia.get("driver")
         self.operator: bool = bool(nvidia.get("operator"))
         self.peer_memory = nvidia.get("peer_memory") or {"loaded": None, "installed": None}
-        self.peermem_kernels: t.List[str] = list(nvidia.get("peermem_kernels") or [])
+        self.peermem_kernels: list[str] = list(nvidia.get("peermem_kernels") or [])
         gpus = [gpu for gpu in facts.get("gpus", []) if gpu["vendor"] == "10de"]
         self.gpus = len(gpus)
         self.generations = sorted({generation(gpu["device"]) or f"unknown ({gpu['device']})" for gpu in gpus})
@@ -66,7 +66,7 @@ class _Host:
         return bool(self.modules[module]["available"])
 
 
-def _no_driver(host: _Host) -> t.List[t.Dict[str, str]]:
+def _no_driver(host: _Host) -> list[dict[str, str]]:
     if host.there("nvidia"):
         return []
     return [
@@ -77,7 +77,7 @@ def _no_driver(host: _Host) -> t.List[t.Dict[str, str]]:
     ]
 
 
-def _dmabuf_problems(host: _Host) -> t.List[t.Dict[str, str]]:
+def _dmabuf_problems(host: _Host) -> list[dict[str, str]]:
     problems = _no_driver(host)
     old = [name for name in host.generations if name in PROPRIETARY_ONLY]
     if old:
@@ -122,7 +122,7 @@ def _dmabuf_problems(host: _Host) -> t.List[t.Dict[str, str]]:
     return problems
 
 
-def _peermem_problems(host: _Host) -> t.List[t.Dict[str, str]]:
+def _peermem_problems(host: _Host) -> list[dict[str, str]]:
     if host.modules["nvidia_peermem"]["loaded"]:
         return []
     problems = _no_driver(host)
@@ -174,7 +174,7 @@ def _peermem_problems(host: _Host) -> t.List[t.Dict[str, str]]:
     return problems
 
 
-def _helm_values(way: str, host: _Host) -> t.Dict[str, t.Any]:
+def _helm_values(way: str, host: _Host) -> dict[str, t.Any]:
     """What to set in the GPU Operator's chart, whose driver container does the rest."""
     if way == "dmabuf":
         return {"driver.kernelModuleType": "open", "driver.rdma.enabled": False}
@@ -203,7 +203,7 @@ def decide(facts: Facts, wish: str = "auto") -> Json:
         "managed": host.operator,
         "helm_values": {},
     }
-    why: t.List[str] = result["why"]
+    why: list[str] = result["why"]
     if wish == "none":
         why.append("rdma_gpudirect is none")
         return result
@@ -232,7 +232,7 @@ def decide(facts: Facts, wish: str = "auto") -> Json:
                 f"pages have {host.page} bytes: buffers that programs register have to begin at multiples of that"
             )
     elif way == "peermem" and wish == "auto" and not host.operator:
-        why.append("%s: %s; so nvidia_peermem" % (gpus, "; ".join(one["cause"] for one in problems["dmabuf"])))
+        why.append("{}: {}; so nvidia_peermem".format(gpus, "; ".join(one["cause"] for one in problems["dmabuf"])))
     elif wish not in ("auto", "none"):
         why.append(f"rdma_gpudirect is {wish}")
     if not host.operator:

@@ -26,13 +26,13 @@ class LogGrowth(t.NamedTuple):
     times: int
 
 
-def parse_kmsg(record: bytes) -> t.Optional[t.Tuple[int, str]]:
+def parse_kmsg(record: bytes) -> t.Optional[tuple[int, str]]:
     """(sequence number, text) of a record of /dev/kmsg."""
     found = _RECORD.match(record)
     return (int(found.group(1)), found.group(2).decode("utf-8", "replace")) if found else None
 
 
-def _read_all(handle: int, deadline: float, texts: t.Optional[t.Dict[str, int]]) -> t.Optional[int]:
+def _read_all(handle: int, deadline: float, texts: t.Optional[dict[str, int]]) -> t.Optional[int]:
     """The last sequence number there is, or was at the deadline: a writer may be faster than we are."""
     last = None
     while time.monotonic() < deadline:
@@ -65,7 +65,7 @@ def measure_log(seconds: float, path: str = "/dev/kmsg") -> LogGrowth:
         first = _read_all(handle, time.monotonic() + 5, None)
         start = time.monotonic()
         time.sleep(seconds)
-        texts: t.Dict[str, int] = {}
+        texts: dict[str, int] = {}
         last = _read_all(handle, time.monotonic() + 5, texts)
         elapsed = time.monotonic() - start
     finally:

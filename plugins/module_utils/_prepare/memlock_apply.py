@@ -92,14 +92,14 @@ class _Change(t.NamedTuple):
     concerned, afterwards; wanted: of those whose configuration changes. dump: the configuration before.
     """
 
-    files: t.List[t.Tuple[str, bytes]]
-    diff: t.List[Json]
+    files: list[tuple[str, bytes]]
+    diff: list[Json]
     reload: bool
-    specs: t.Dict[str, str]
-    wanted: t.Dict[str, str]
-    reasons: t.List[str]
+    specs: dict[str, str]
+    wanted: dict[str, str]
+    reasons: list[str]
     dump: t.Optional[str]
-    drift: t.List[str]
+    drift: list[str]
 
 
 def lift(node: Node, wish: Wish, check_mode: bool, timeout: float) -> Json:
@@ -132,13 +132,13 @@ class _Run:
         self.check_mode = check_mode
         self.timeout = timeout
         self.transaction = Transaction(node.state_directory, node.step)
-        self.warnings: t.List[str] = []
+        self.warnings: list[str] = []
         # what a restart takes over besides
-        self.pending: t.List[str] = []
+        self.pending: list[str] = []
         # content of files as it will be when an unfinished run has been undone, in check mode
-        self.overlay: t.Dict[str, t.Optional[bytes]] = {}
+        self.overlay: dict[str, t.Optional[bytes]] = {}
         # what the files were that the plan is made from: nothing is written when they are something else by then
-        self.planned: t.Dict[str, t.Optional[str]] = {}
+        self.planned: dict[str, t.Optional[str]] = {}
         self.socket = _DEFAULT_SOCKET
 
     # --- the whole --------------------------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ class _Run:
         except UnicodeDecodeError as exc:
             raise MemlockError(f"{path} is not UTF-8: {exc}") from exc
 
-    def _glob(self, pattern: str) -> t.List[str]:
+    def _glob(self, pattern: str) -> list[str]:
         return [path for path in self.node.glob(pattern) if self._read(path) is not None]
 
     def _dump(self, daemon: Daemon, path: str) -> str:
@@ -317,9 +317,9 @@ class _Run:
         if specs.refusals:
             raise MemlockError("; ".join(specs.refusals))
         wanted = {name: path for name, path in specs.paths.items() if configured[name] != path}
-        written: t.List[t.Tuple[str, bytes]] = sorted(specs.files.items())
+        written: list[tuple[str, bytes]] = sorted(specs.files.items())
         diff = [_spec_diff(path, specs) for path in sorted(specs.files)]
-        reasons: t.List[str] = []
+        reasons: list[str] = []
         if wanted:
             for path, text in self._edits(daemon, files, wanted, dump, running).items():
                 diff.append(_text_diff(path, self._text(path), text))
@@ -333,8 +333,8 @@ class _Run:
 
     def _load(
         self, daemon: Daemon, read: t.Callable[[str], t.Optional[str]], new: t.Sequence[str] = ()
-    ) -> t.List[_containerd.ConfigFile]:
-        def glob(pattern: str) -> t.List[str]:
+    ) -> list[_containerd.ConfigFile]:
+        def glob(pattern: str) -> list[str]:
             created = [path for path in new if _containerd.matches(path, pattern)]
             return sorted({*self._glob(pattern), *created}, key=os.fsencode)
 
@@ -343,11 +343,11 @@ class _Run:
     def _edits(
         self,
         daemon: Daemon,
-        files: t.List[_containerd.ConfigFile],
+        files: list[_containerd.ConfigFile],
         wanted: t.Mapping[str, str],
         dump: str,
         running: t.Mapping[str, Json],
-    ) -> t.Dict[str, str]:
+    ) -> dict[str, str]:
         generated = daemon.distribution in _GENERATED
         if generated:
             files = _with_open_imports(files)
@@ -449,7 +449,7 @@ class _Run:
                 if re.search(r"^\s*LimitMEMLOCK\s*=", text, re.MULTILINE):
                     raise MemlockError(f"{path} sets LimitMEMLOCK after {_DROP_IN} would", "change or remove it")
 
-    def _plan_microk8s(self, daemon: Daemon, files: t.List[t.Tuple[str, bytes]], diff: t.List[Json]) -> bool:
+    def _plan_microk8s(self, daemon: Daemon, files: list[tuple[str, bytes]], diff: list[Json]) -> bool:
         """MicroK8s' own start script sets the limit once more (args/containerd-env: ulimit -l 16384)."""
         path = os.path.join(os.path.dirname(daemon.config_path), "containerd-env")
         text = self._text(path)
@@ -464,7 +464,7 @@ class _Run:
         diff.append(_text_diff(path, text, new))
         return True
 
-    def _stale(self, daemon: Daemon, specs: t.Mapping[str, str], running: t.Mapping[str, Json]) -> t.List[str]:
+    def _stale(self, daemon: Daemon, specs: t.Mapping[str, str], running: t.Mapping[str, Json]) -> list[str]:
         """Why the daemon runs with something else than what its files say, though these need no change."""
         reasons = []
         for name, path in sorted(specs.items()):
@@ -488,7 +488,7 @@ class _Run:
         modified = self.node.modified(path)
         return modified is not None and modified > daemon.started_at + _START_ERROR_SECONDS
 
-    def _identity(self, daemon: Daemon) -> t.List[t.Any]:
+    def _identity(self, daemon: Daemon) -> list[t.Any]:
         return [self.node.proc_text("sys/kernel/random/boot_id").strip(), daemon.pid, daemon.started]
 
     def _note_pending(self, daemon: Daemon, files: t.Sequence[_containerd.ConfigFile]) -> None:
@@ -562,7 +562,7 @@ class _Run:
 
     def _look(
         self, unit: str, ctr: str, old: int, specs: t.Mapping[str, str], limits: bool
-    ) -> t.Tuple[bool, str, t.Optional[Daemon]]:
+    ) -> tuple[bool, str, t.Optional[Daemon]]:
         """(it will not get better, reason, None), or (False, "", the daemon) when all is well."""
         try:
             properties = self.node.unit(unit)
@@ -665,7 +665,7 @@ class _Run:
         found = [(entry["soft"], entry["hard"]) for entry in entries if entry["type"] == self.wish.rlimit.type]
         return _limit(found[-1] if found else None)
 
-    def _stale_containers(self) -> t.List[Json]:
+    def _stale_containers(self) -> list[Json]:
         """Running containers that have less than the wish: they keep what they had when they were made."""
         cri = self.node.cri(self.socket)
         try:
@@ -727,7 +727,7 @@ def _without_imports(text: str) -> str:
     return remove_value(text, ["imports"]) if "imports" in parse(text) else text
 
 
-def _with_open_imports(files: t.List[_containerd.ConfigFile]) -> t.List[_containerd.ConfigFile]:
+def _with_open_imports(files: list[_containerd.ConfigFile]) -> list[_containerd.ConfigFile]:
     """The files, and an empty one in each directory that the main file imports: k3s and RKE2 keep these for others."""
     found = list(files)
     for pattern in (files[0].data.get("imports") or []) if files else []:
@@ -748,8 +748,8 @@ def _text_diff(path: str, before: t.Optional[str], after: str) -> Json:
     """The lines that change, and no others: a configuration may hold credentials."""
     old = (before or "").splitlines(keepends=True)
     new = after.splitlines(keepends=True)
-    gone: t.List[str] = []
-    came: t.List[str] = []
+    gone: list[str] = []
+    came: list[str] = []
     for tag, start, end, new_start, new_end in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag != "equal":
             gone += old[start:end]

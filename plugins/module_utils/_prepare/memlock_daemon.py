@@ -76,7 +76,7 @@ class Node:
     unit_directory = "/etc/systemd/system"
     state_directory = "/var/lib/fabric-rdma/containerd_memlock"
 
-    def __init__(self, command: t.Callable[[t.List[str]], t.Tuple[int, str, str]], scratch: str) -> None:
+    def __init__(self, command: t.Callable[[list[str]], tuple[int, str, str]], scratch: str) -> None:
         self.command = command
         # a directory in memory, for files without a name that are never loaded by the daemon
         self.scratch = scratch
@@ -97,7 +97,7 @@ class Node:
         """Content of a file; None when there is none. OSError when it is there and cannot be read."""
         return read(path)
 
-    def glob(self, pattern: str) -> t.List[str]:
+    def glob(self, pattern: str) -> list[str]:
         """Paths that match, sorted by bytes as Go does it; unlike Python's glob, Go's `*` takes a leading dot, too."""
         head, name = os.path.split(pattern)
         if glob.has_magic(name) and not glob.has_magic(head):
@@ -126,10 +126,10 @@ class Node:
         except OSError:
             return ""
 
-    def pids(self) -> t.List[int]:
+    def pids(self) -> list[int]:
         return sorted(int(name) for name in os.listdir(self.proc) if name.isdigit())
 
-    def unit(self, name: str) -> t.Dict[str, str]:
+    def unit(self, name: str) -> dict[str, str]:
         """Properties of a unit."""
         status, output, error = self.command(["systemctl", "show", name, "--property", ",".join(_PROPERTIES)])
         if status != 0:
@@ -155,12 +155,12 @@ class Daemon(t.NamedTuple):
     config_path: str
     socket: t.Optional[str]
     version: str
-    generation: t.Tuple[int, int]
+    generation: tuple[int, int]
     kill_mode: str
     user_namespace: bool
     cap_sys_resource: bool
-    limits: t.Dict[str, Limit]
-    properties: t.Dict[str, str]
+    limits: dict[str, Limit]
+    properties: dict[str, str]
 
 
 class CriPlugin(t.NamedTuple):
@@ -190,11 +190,11 @@ def _unit_of(cgroups: str) -> str:
     return ""
 
 
-def find_daemon(node: Node) -> t.Tuple[int, str]:
+def find_daemon(node: Node) -> tuple[int, str]:
     """(pid, unit) of the containerd that serves CRI; MemlockError when there is none, or not one that is known."""
     own = node.proc_link("self/ns/pid")
-    found: t.List[t.Tuple[int, str]] = []
-    strange: t.List[str] = []
+    found: list[tuple[int, str]] = []
+    strange: list[str] = []
     for pid in node.pids():
         if node.proc_text(f"{pid}/comm").strip() != "containerd" or node.proc_link(f"{pid}/ns/pid") != own:
             continue
@@ -206,7 +206,7 @@ def find_daemon(node: Node) -> t.Tuple[int, str]:
         elif unit and unit not in _NOT_CRI:
             strange.append(unit)
     if len(found) > 1:
-        raise MemlockError("several containerds run: %s; expected one" % ", ".join(unit for _pid, unit in found))
+        raise MemlockError("several containerds run: {}; expected one".format(", ".join(unit for _pid, unit in found)))
     if found:
         return found[0]
     if strange:
@@ -222,7 +222,7 @@ def find_daemon(node: Node) -> t.Tuple[int, str]:
     )
 
 
-def _start(node: Node, pid: int) -> t.Tuple[str, float]:
+def _start(node: Node, pid: int) -> tuple[str, float]:
     """Start of a process in clock ticks since boot (proc(5), stat, field 22) and in seconds since 1970."""
     fields = node.proc_text(f"{pid}/stat").rpartition(")")[2].split()
     booted = re.search(r"^btime (\d+)$", node.proc_text("stat"), re.MULTILINE)
@@ -231,7 +231,7 @@ def _start(node: Node, pid: int) -> t.Tuple[str, float]:
     return fields[19], int(booted.group(1)) + int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
 
-def _version(node: Node, program: str) -> t.Tuple[str, t.Tuple[int, int]]:
+def _version(node: Node, program: str) -> tuple[str, tuple[int, int]]:
     status, output, error = node.command([program, "--version"])
     # containerd github.com/containerd/containerd/v2 2.1.9 REVISION; k3s writes v2.1.5-k3s1
     found = re.search(r"\sv?((\d+)\.(\d+)\.\S+)", output)
@@ -281,7 +281,7 @@ def read_daemon(node: Node) -> Daemon:
     )
 
 
-def _cri_plugins(node: Node, ctr: str, socket_path: str) -> t.List[CriPlugin]:
+def _cri_plugins(node: Node, ctr: str, socket_path: str) -> list[CriPlugin]:
     """The plugins that make CRI, with their states, from the daemon; MemlockError when it does not answer."""
     command = [ctr, "--address", socket_path, "--connect-timeout", "5s", "--timeout", "20s", "plugins", "ls"]
     status, output, error = node.command(command)
@@ -303,7 +303,7 @@ def plugin_error(node: Node, ctr: str, socket_path: str, plugin: CriPlugin) -> s
     return found.group(1).strip() if found else "containerd does not say why"
 
 
-def check_cri(node: Node, ctr: str, socket_path: str) -> t.Optional[t.Tuple[bool, str]]:
+def check_cri(node: Node, ctr: str, socket_path: str) -> t.Optional[tuple[bool, str]]:
     """Whether the CRI plugins run: None, or (it stays so, reason). A daemon without them is "active" and runs no Pod."""
     try:
         plugins = _cri_plugins(node, ctr, socket_path)

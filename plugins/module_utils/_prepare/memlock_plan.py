@@ -63,7 +63,7 @@ class Wish(t.NamedTuple):
     """handlers is None for all that there are."""
 
     method: str
-    handlers: t.Optional[t.List[str]]
+    handlers: t.Optional[list[str]]
     rlimit: Rlimit
 
 
@@ -75,11 +75,11 @@ class SpecPlan(t.NamedTuple):
     refusals: sentences; nothing is to be done when there is one.
     """
 
-    paths: t.Dict[str, str]
-    files: t.Dict[str, bytes]
-    changes: t.Dict[str, t.List[Change]]
-    drift: t.Dict[str, t.List[str]]
-    refusals: t.List[str]
+    paths: dict[str, str]
+    files: dict[str, bytes]
+    changes: dict[str, list[Change]]
+    drift: dict[str, list[str]]
+    refusals: list[str]
 
 
 def parse_wish(wish: t.Mapping[str, t.Any]) -> Wish:
@@ -239,7 +239,7 @@ def _plan_file(
         result.changes[target] = _rlimit_changes(before, spec)
 
 
-def _rlimit_changes(before: Json, after: Json) -> t.List[Change]:
+def _rlimit_changes(before: Json, after: Json) -> list[Change]:
     old, new = _limit_lines(before), _limit_lines(after)
     return [
         Change(name, old.get(name), new.get(name))
@@ -248,9 +248,9 @@ def _rlimit_changes(before: Json, after: Json) -> t.List[Change]:
     ]
 
 
-def _limit_lines(spec: Json) -> t.Dict[str, str]:
+def _limit_lines(spec: Json) -> dict[str, str]:
     """The rlimits of a specification as people read them, by type."""
-    found: t.Dict[str, str] = {}
+    found: dict[str, str] = {}
     for entry in spec["process"].get("rlimits") or []:
         line = f"soft {limit_words(entry['soft'])} hard {limit_words(entry['hard'])}"
         found[entry["type"]] = found[entry["type"]] + ", " + line if entry["type"] in found else line
@@ -293,7 +293,7 @@ def memlock_needs(facts: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any]) -> 
     containerd = runtime.get("containerd")
     if not containerd:
         return result
-    reasons: t.List[str] = result["reasons"]
+    reasons: list[str] = result["reasons"]
     handlers = containerd.get("handlers") or {}
     names = sorted(handlers) if wanted.handlers is None else wanted.handlers
     missing = sorted(set(names) - set(handlers))

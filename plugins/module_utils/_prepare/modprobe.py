@@ -100,7 +100,7 @@ _TEXT = (
 )
 
 
-def explain_modprobe(error_text: str, kernel_log_lines: t.Iterable[str] = ()) -> t.Dict[str, str]:
+def explain_modprobe(error_text: str, kernel_log_lines: t.Iterable[str] = ()) -> dict[str, str]:
     """Why modprobe could not load a module: {cause, remedy}, of what it printed and what the kernel logged meanwhile.
 
     One errno has several causes: EINVAL is a module that was built without peer memory (nvidia-peermem.c, nv_mem_client_init())

@@ -28,7 +28,7 @@ def address_of_text(text: str) -> t.Optional[Address]:
     return address
 
 
-def _routes(tree: Tree) -> t.Iterator[t.Tuple[Network, int, str]]:
+def _routes(tree: Tree) -> t.Iterator[tuple[Network, int, str]]:
     """(destination, metric, netdev) of the main table: /proc/net/route (net/ipv4/fib_trie.c) and /proc/net/ipv6_route.
 
     Of a route with several next hops, /proc/net/route tells the first.
@@ -56,7 +56,7 @@ def _routes(tree: Tree) -> t.Iterator[t.Tuple[Network, int, str]]:
 
 def route_netdev(tree: Tree, address: Address) -> t.Optional[str]:
     """The netdev over which packets to an address leave: longest prefix, then lowest metric. Policy routing is not looked at."""
-    best: t.Optional[t.Tuple[int, int, str]] = None
+    best: t.Optional[tuple[int, int, str]] = None
     for network, metric, netdev in _routes(tree):
         if network.version == address.version and address in network:
             key = (-network.prefixlen, metric, netdev)
@@ -64,10 +64,10 @@ def route_netdev(tree: Tree, address: Address) -> t.Optional[str]:
     return best[2] if best else None
 
 
-def ssh_netdevs(tree: Tree, connection: t.Optional[str]) -> t.Set[str]:
+def ssh_netdevs(tree: Tree, connection: t.Optional[str]) -> set[str]:
     """Netdevs that carry an SSH connection, from SSH_CONNECTION ("client port server port"): to the client, and of our address."""
     words = (connection or "").split()
-    found: t.Set[str] = set()
+    found: set[str] = set()
     if len(words) != 4:
         return found
     for word in (words[0], words[2]):

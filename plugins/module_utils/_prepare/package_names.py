@@ -18,20 +18,20 @@ __all__ = ["FAMILIES", "names_of", "names_of_family"]
 class PackageNames(t.NamedTuple):
     """Of one family. The first package of a part of rdma_storage is the one that its check names."""
 
-    iscsi: t.Tuple[str, ...]
-    nfs: t.Tuple[str, ...]
-    dm_crypt: t.Tuple[str, ...]
+    iscsi: tuple[str, ...]
+    nfs: tuple[str, ...]
+    dm_crypt: tuple[str, ...]
     # by the program that is wanted
     tools: t.Mapping[str, str]
     # verbs, their providers and diagnostics, the program rdma, perftest
-    user_space: t.Tuple[str, ...]
+    user_space: tuple[str, ...]
     # of the vendor's driver; empty where its repositories have none for the family
-    driver: t.Tuple[str, ...] = ()
+    driver: tuple[str, ...] = ()
     # of a kernel, in front of its release
     headers: t.Optional[str] = None
 
 
-def _tools(awk: str) -> t.Dict[str, str]:
+def _tools(awk: str) -> dict[str, str]:
     same = {name: name for name in ("bash", "curl", "grep")}
     return {"awk": awk, **same, **dict.fromkeys(("blkid", "findmnt", "lsblk"), "util-linux")}
 

@@ -35,7 +35,7 @@ _LOCKS = re.compile(r"/(versionlock[.](list|toml)|locks)$")
 _DRIVER_FILE = re.compile(r"/fabric-rdma-[^/]*$|/[^/]*(bluefield|doca|mellanox|mlnx|ofed)[^/]*$", re.IGNORECASE)
 
 
-def split_wish(wish: str) -> t.Tuple[str, t.Optional[str]]:
+def split_wish(wish: str) -> tuple[str, t.Optional[str]]:
     """(name, pattern of the version or None) of an entry such as doca-ofed or mlnx-tools=24.10*."""
     name, sign, pattern = wish.partition("=")
     return name, pattern if sign else None
@@ -60,7 +60,7 @@ class File(t.NamedTuple):
 
     data: str
     mode: int
-    owner: t.Tuple[int, int] = (0, 0)
+    owner: tuple[int, int] = (0, 0)
 
 
 class Snapshot(t.NamedTuple):
@@ -82,14 +82,14 @@ Changes = t.Dict[str, t.Dict[str, t.List[t.Any]]]
 class Undo(t.NamedTuple):
     """What undoes a change, and in sentences what stays, since it is no longer as that change left it."""
 
-    install: t.List[t.Tuple[str, str]]
-    remove: t.List[str]
-    holds: t.Dict[str, bool]
-    files: t.Dict[str, t.Optional[File]]
-    left: t.List[str]
+    install: list[tuple[str, str]]
+    remove: list[str]
+    holds: dict[str, bool]
+    files: dict[str, t.Optional[File]]
+    left: list[str]
 
 
-def _versions(one: t.Mapping[str, t.Any], other: t.Mapping[str, t.Any]) -> t.Dict[str, t.List[t.Any]]:
+def _versions(one: t.Mapping[str, t.Any], other: t.Mapping[str, t.Any]) -> dict[str, list[t.Any]]:
     names = sorted(set(one) | set(other))
     return {name: [one.get(name), other.get(name)] for name in names if one.get(name) != other.get(name)}
 
@@ -121,9 +121,9 @@ def bare_name(name: str) -> str:
 
 def _givers(
     needs: t.Mapping[str, t.Sequence[t.Collection[str]]], provides: t.Mapping[str, t.Collection[str]]
-) -> t.Dict[str, t.Set[str]]:
+) -> dict[str, set[str]]:
     """Installed packages by what each can be needed as."""
-    there: t.Dict[str, t.Set[str]] = {}
+    there: dict[str, set[str]] = {}
     for name in needs:
         for what in (bare_name(name), *provides.get(name, ())):
             there.setdefault(what, set()).add(name)
@@ -141,10 +141,10 @@ def _locks_stack(path: str, pair: t.Sequence[t.Optional[File]]) -> bool:
 
 def _reached(
     sure: t.Collection[str],
-    changed: t.Set[str],
+    changed: set[str],
     needs: t.Mapping[str, t.Sequence[t.Collection[str]]],
     there: t.Mapping[str, t.Collection[str]],
-) -> t.Set[str]:
+) -> set[str]:
     """What some packages need, and was changed; not by way of what was not, which had all that it needs before."""
     reached = set(sure)
     ahead = sorted(sure)
@@ -164,7 +164,7 @@ def of_the_driver(
     provides: t.Mapping[str, t.Collection[str]],
     automatic: t.Optional[t.Collection[str]],
     owners: t.Mapping[str, t.Collection[str]],
-) -> t.Tuple[Changes, t.Dict[str, str]]:
+) -> tuple[Changes, dict[str, str]]:
     """(what a change of the driver did, why each other package, hold or file is not of it) among all that happened meanwhile.
 
     Others may install packages at the same time. Of the driver are packages of the stack, those that are wished by name, those
@@ -181,8 +181,8 @@ def of_the_driver(
     sure = {name for name in changed if is_stack_package(name) or name in known or name in asked_for_by_us}
     reached = _reached(sure, set(changed), needs, there)
     nobodys = None if automatic is None else {bare_name(name) for name in automatic}
-    own: t.Dict[str, t.List[t.Any]] = {}
-    others: t.Dict[str, str] = {}
+    own: dict[str, list[t.Any]] = {}
+    others: dict[str, str] = {}
     for name, (old, new) in changed.items():
         if name not in reached and new is not None:
             others[name] = "it came beside the driver, which does not need it"
@@ -193,13 +193,13 @@ def of_the_driver(
             others[name] = "somebody asked for it by name"
         else:
             own[name] = [old, new]
-    holds: t.Dict[str, t.List[t.Any]] = {}
+    holds: dict[str, list[t.Any]] = {}
     for name, pair in changes.get("holds", {}).items():
         if name in reached or is_stack_package(name):
             holds[name] = pair
         else:
             others.setdefault(name, "somebody else %s it meanwhile" % ("holds" if pair[1] else "released"))
-    files: t.Dict[str, t.List[t.Any]] = {}
+    files: dict[str, list[t.Any]] = {}
     for path, pair in changes.get("files", {}).items():
         if (
             pair[1] is None
@@ -217,13 +217,13 @@ def _needed(
     remove: t.Collection[str],
     needs: t.Mapping[str, t.Sequence[t.Collection[str]]],
     provides: t.Mapping[str, t.Collection[str]],
-) -> t.Dict[str, str]:
+) -> dict[str, str]:
     """Packages that cannot be removed, and which one that stays needs each, directly or not."""
-    kept: t.Dict[str, str] = {}
+    kept: dict[str, str] = {}
     there = _givers(needs, provides)
     while True:
         going = {name for name in remove if name not in kept}
-        found: t.Dict[str, str] = {}
+        found: dict[str, str] = {}
         for name in sorted(set(needs) - going):
             for group in needs[name]:
                 who = {other for what in group for other in there.get(what, ())}
@@ -273,10 +273,10 @@ def plan_undo(
     return undo
 
 
-def undone(changes: Changes, now: Snapshot) -> t.Tuple[t.List[str], t.List[str]]:
+def undone(changes: Changes, now: Snapshot) -> tuple[list[str], list[str]]:
     """(what is as it was before a change, what is not), in words."""
-    restored: t.List[str] = []
-    left: t.List[str] = []
+    restored: list[str] = []
+    left: list[str] = []
     for name, (old, _new) in sorted(changes.get("packages", {}).items()):
         here = now.packages.get(name)
         if here == old:
@@ -285,16 +285,16 @@ def undone(changes: Changes, now: Snapshot) -> t.Tuple[t.List[str], t.List[str]]
             left.append(f"{name} is {here or 'not there'}, and was {old or 'not there'}")
     for name, (was, _is) in sorted(changes.get("holds", {}).items()):
         held = name in now.holds
-        text = "%s is %s" % (name, "held" if held else "not held")
+        text = "{} is {}".format(name, "held" if held else "not held")
         (restored if held == was else left).append(text)
     for path, (before, _after) in sorted(changes.get("files", {}).items()):
         same = now.files.get(path) == before
-        text = "%s is %s" % (path, "out" if before is None else "back")
+        text = "{} is {}".format(path, "out" if before is None else "back")
         (restored if same else left).append(text if same else f"{path} is not as it was")
     return restored, left
 
 
-def no_way_back(installed: t.Mapping[str, str], offered: t.Collection[t.Tuple[str, str]]) -> t.List[str]:
+def no_way_back(installed: t.Mapping[str, str], offered: t.Collection[tuple[str, str]]) -> list[str]:
     """Packages of the stack, with their versions, that no repository of the node offers: who replaces them cannot put them back."""
     known = {(bare_name(name), version) for name, version in offered}
     return [
@@ -306,12 +306,12 @@ def no_way_back(installed: t.Mapping[str, str], offered: t.Collection[t.Tuple[st
 
 def parse_dpkg_query(
     text: str,
-) -> t.Tuple[t.Dict[str, str], t.List[str], t.Dict[str, t.List[t.List[str]]], t.Dict[str, t.List[str]]]:
+) -> tuple[dict[str, str], list[str], dict[str, list[list[str]]], dict[str, list[str]]]:
     """(versions, holds, needs, provides) of what DPKG_QUERY prints."""
-    packages: t.Dict[str, str] = {}
-    holds: t.List[str] = []
-    needs: t.Dict[str, t.List[t.List[str]]] = {}
-    provides: t.Dict[str, t.List[str]] = {}
+    packages: dict[str, str] = {}
+    holds: list[str] = []
+    needs: dict[str, list[list[str]]] = {}
+    provides: dict[str, list[str]] = {}
     for line in text.splitlines():
         fields = line.split("\t")
         if len(fields) != 7 or fields[2] in ("not-installed", "config-files"):

@@ -61,7 +61,7 @@ def _said(output: str, error: str) -> str:
 class Manager:
     """What both families have: files, and commands that are insisted on."""
 
-    paths: t.Tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
 
     def __init__(self, run: Run, lock_timeout: int) -> None:
         self._run = run
@@ -73,9 +73,9 @@ class Manager:
             raise PackagesError(f"{' '.join(command[:2])}: {_said(output, error)}")
         return output
 
-    def files(self) -> t.Dict[str, File]:
+    def files(self) -> dict[str, File]:
         """The files that name repositories and pins, as they are."""
-        found: t.Dict[str, File] = {}
+        found: dict[str, File] = {}
         for path in self.paths:
             names = [path]
             if path.endswith("/"):
@@ -107,15 +107,15 @@ class Manager:
         """(what each installed package needs, what each provides)."""
         raise NotImplementedError
 
-    def automatic(self) -> t.Optional[t.List[str]]:
+    def automatic(self) -> t.Optional[list[str]]:
         """Packages that nobody asked for by name; None where nobody tells."""
         raise NotImplementedError
 
-    def owners(self, paths: t.Sequence[str]) -> t.Dict[str, t.List[str]]:
+    def owners(self, paths: t.Sequence[str]) -> dict[str, list[str]]:
         """Packages by the path of a file that they have installed."""
         raise NotImplementedError
 
-    def offered(self, names: t.Sequence[str]) -> t.List[t.Tuple[str, str]]:
+    def offered(self, names: t.Sequence[str]) -> list[tuple[str, str]]:
         """(name, version) of what the node's repositories have of some packages, as far as the node knows."""
         raise NotImplementedError
 
@@ -123,7 +123,7 @@ class Manager:
         """Reads what the repositories have now."""
         raise NotImplementedError
 
-    def change(self, install: t.Sequence[t.Tuple[str, str]], remove: t.Sequence[str]) -> None:
+    def change(self, install: t.Sequence[tuple[str, str]], remove: t.Sequence[str]) -> None:
         """Installs packages at exact versions, lower or higher, and removes others with their configuration."""
         raise NotImplementedError
 
@@ -147,16 +147,16 @@ class Apt(Manager):
         _packages, _holds, needs, provides = self._query()
         return needs, provides
 
-    def automatic(self) -> t.Optional[t.List[str]]:
+    def automatic(self) -> t.Optional[list[str]]:
         return self._output("apt-mark", "showauto").split()
 
-    def owners(self, paths: t.Sequence[str]) -> t.Dict[str, t.List[str]]:
+    def owners(self, paths: t.Sequence[str]) -> dict[str, list[str]]:
         # "name, other:amd64: path"; it ends with 1 where there is no package for one of them, and says so
         _status, output, _error = self._run(["dpkg-query", "--search", *paths])
         rows = [line.rpartition(": ") for line in output.splitlines()]
         return {path: names.split(", ") for names, _colon, path in rows}
 
-    def offered(self, names: t.Sequence[str]) -> t.List[t.Tuple[str, str]]:
+    def offered(self, names: t.Sequence[str]) -> list[tuple[str, str]]:
         # "name | version | source"; what only dpkg knows is not there
         rows = [line.split("|") for line in self._output("apt-cache", "madison", *names).splitlines()]
         return [(row[0].strip(), row[1].strip()) for row in rows if len(row) == 3]
@@ -164,8 +164,8 @@ class Apt(Manager):
     def refresh(self) -> None:
         self._output("apt-get", "update", "-o", f"DPkg::Lock::Timeout={self._lock_timeout}")
 
-    def change(self, install: t.Sequence[t.Tuple[str, str]], remove: t.Sequence[str]) -> None:
-        wanted = ["%s=%s" % pair for pair in install] + [name + "-" for name in remove]
+    def change(self, install: t.Sequence[tuple[str, str]], remove: t.Sequence[str]) -> None:
+        wanted = ["{}={}".format(*pair) for pair in install] + [name + "-" for name in remove]
         if wanted:
             self._output(
                 "apt-get",
@@ -197,7 +197,7 @@ class Apt(Manager):
 class Dnf(Manager):
     """The family of RHEL. A package that may be there more than once (a kernel, a key) is known by its whole name."""
 
-    paths: t.Tuple[str, ...] = (
+    paths: tuple[str, ...] = (
         "/etc/yum.repos.d/",
         "/etc/dnf/plugins/versionlock.list",
         # of dnf5
@@ -207,7 +207,7 @@ class Dnf(Manager):
 
     _FORMAT = "%{NAME}\\t%{ARCH}\\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\\t[%{REQUIRES} ]\\t[%{PROVIDES} ]\\n"
 
-    def _rows(self) -> t.Iterator[t.List[str]]:
+    def _rows(self) -> t.Iterator[list[str]]:
         for line in self._output("rpm", "-qa", "--queryformat", self._FORMAT).splitlines():
             fields = line.split("\t")
             if len(fields) == 5:
@@ -224,25 +224,25 @@ class Dnf(Manager):
 
     def needs(self) -> Needs:
         """Of files and sonames, too: whatever a package requires."""
-        needs: t.Dict[str, t.List[t.List[str]]] = {}
-        provides: t.Dict[str, t.List[str]] = {}
+        needs: dict[str, list[list[str]]] = {}
+        provides: dict[str, list[str]] = {}
         for key, _version, wanted, given in self._rows():
             needs[key] = [[word] for word in sorted(set(wanted.split()))]
             provides[key] = sorted(set(given.split()))
         return needs, provides
 
-    def automatic(self) -> t.Optional[t.List[str]]:
+    def automatic(self) -> t.Optional[list[str]]:
         return None
 
-    def owners(self, paths: t.Sequence[str]) -> t.Dict[str, t.List[str]]:
-        found: t.Dict[str, t.List[str]] = {}
+    def owners(self, paths: t.Sequence[str]) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
         for path in paths:
             status, output, _error = self._run(["rpm", "-qf", "--queryformat", "%{NAME}.%{ARCH}\n", path])
             if status == 0:
                 found[path] = output.split()
         return found
 
-    def offered(self, names: t.Sequence[str]) -> t.List[t.Tuple[str, str]]:
+    def offered(self, names: t.Sequence[str]) -> list[tuple[str, str]]:
         text = self._output(
             "dnf",
             "--quiet",
@@ -257,7 +257,7 @@ class Dnf(Manager):
     def refresh(self) -> None:
         self._output("dnf", "--quiet", "makecache")
 
-    def change(self, install: t.Sequence[t.Tuple[str, str]], remove: t.Sequence[str]) -> None:
+    def change(self, install: t.Sequence[tuple[str, str]], remove: t.Sequence[str]) -> None:
         if install:
             # NAME-EPOCH:VERSION-RELEASE.ARCH; dnf goes down as well as up to it
             wanted = [f"{name.rpartition('.')[0]}-{version}.{name.rpartition('.')[2]}" for name, version in install]
@@ -277,7 +277,7 @@ class Zypper(Dnf):
 
     paths = ("/etc/zypp/repos.d/", "/etc/zypp/locks")
 
-    def offered(self, names: t.Sequence[str]) -> t.List[t.Tuple[str, str]]:
+    def offered(self, names: t.Sequence[str]) -> list[tuple[str, str]]:
         # "S | Name | Type | Version | Arch | Repository"; what is only installed is in "(System Packages)"
         plain = sorted({name.rpartition(".")[0] for name in names})
         text = self._output(
@@ -293,7 +293,7 @@ class Zypper(Dnf):
     def refresh(self) -> None:
         self._output("zypper", "--non-interactive", "refresh")
 
-    def change(self, install: t.Sequence[t.Tuple[str, str]], remove: t.Sequence[str]) -> None:
+    def change(self, install: t.Sequence[tuple[str, str]], remove: t.Sequence[str]) -> None:
         wanted = [f"{name}={version.partition(':')[2]}" for name, version in install]
         if wanted:
             self._output("zypper", "--non-interactive", "install", "--oldpackage", "--force-resolution", *wanted)
@@ -302,7 +302,7 @@ class Zypper(Dnf):
 
 def find_manager(run: Run, lock_timeout: int, name: t.Optional[str] = None) -> Manager:
     """Of the node, or by name."""
-    kinds: t.Tuple[t.Tuple[str, t.Type[Manager], str], ...] = (
+    kinds: tuple[tuple[str, type[Manager], str], ...] = (
         ("apt", Apt, "/usr/bin/apt-get"),
         ("dnf", Dnf, "/usr/bin/dnf"),
         ("zypper", Zypper, "/usr/bin/zypper"),
@@ -313,7 +313,7 @@ def find_manager(run: Run, lock_timeout: int, name: t.Optional[str] = None) -> M
     raise PackagesError("there is neither apt-get nor dnf nor zypper on this node")
 
 
-def _as_json(snapshot: Snapshot) -> t.Dict[str, t.Any]:
+def _as_json(snapshot: Snapshot) -> dict[str, t.Any]:
     return {"packages": snapshot.packages, "holds": list(snapshot.holds), "files": snapshot.files}
 
 
@@ -327,13 +327,13 @@ def _file(value: t.Any) -> t.Optional[File]:
 class Outcome(t.NamedTuple):
     """What is as it was before, what is not, in words, and whether all is but for what others changed or need."""
 
-    restored: t.List[str]
-    left: t.List[str]
+    restored: list[str]
+    left: list[str]
     complete: bool
 
 
 @contextlib.contextmanager
-def _noted(errors: t.List[str]) -> t.Iterator[None]:
+def _noted(errors: list[str]) -> t.Iterator[None]:
     """What goes wrong inside is a sentence more in a list."""
     try:
         yield
@@ -343,7 +343,7 @@ def _noted(errors: t.List[str]) -> t.Iterator[None]:
         errors.append(f"{exc.filename}: {exc.strerror}")
 
 
-def _done(errors: t.List[str], action: t.Callable[..., None], *arguments: t.Any) -> bool:
+def _done(errors: list[str], action: t.Callable[..., None], *arguments: t.Any) -> bool:
     """Whether an action came to its end."""
     before = len(errors)
     with _noted(errors):
@@ -364,12 +364,12 @@ class Record:
         state = recall(path)
         self.found = state is not None
         state = state or {}
-        self._automatic: t.List[str] = state.get("automatic", [])
+        self._automatic: list[str] = state.get("automatic", [])
         self._window: t.Optional[Snapshot] = None
         self._changes: Changes = state.get("changes", {})
-        self._wished: t.List[str] = state.get("wished", [])
+        self._wished: list[str] = state.get("wished", [])
         # packages and files that others changed meanwhile, and how that is known
-        self._others: t.Dict[str, str] = state.get("others", {})
+        self._others: dict[str, str] = state.get("others", {})
         # JSON has no tuples
         files = self._changes.get("files", {})
         files.update({name: [_file(one) for one in pair] for name, pair in files.items()})
@@ -421,10 +421,10 @@ class Record:
         self._window = None
         return True
 
-    def _left(self, now: Snapshot) -> t.List[str]:
+    def _left(self, now: Snapshot) -> list[str]:
         """What others changed meanwhile, in words."""
         return [
-            "%s stays, since %s" % (" ".join(word for word in (name, now.packages.get(name)) if word), why)
+            "{} stays, since {}".format(" ".join(word for word in (name, now.packages.get(name)) if word), why)
             for name, why in sorted(self._others.items())
             if (name in now.packages or name in now.files)
             and name not in self._changes.get("packages", {})
@@ -436,7 +436,7 @@ class Record:
         if self._end():
             self._save()
 
-    def before(self) -> t.Dict[str, str]:
+    def before(self) -> dict[str, str]:
         """Versions by name of what undo() goes back to: what was there before the first change that is remembered."""
         packages = dict((self._window or self._manager.snapshot()).packages)
         for name, (old, _new) in self._changes.get("packages", {}).items():
@@ -453,10 +453,12 @@ class Record:
         changes, now = self._changes, self._manager.snapshot()
         lines = [f"{name} {now.packages.get(name, 'not there')}" for name in sorted(changes.get("packages", {}))]
         lines += [
-            "%s %s" % (name, "held" if name in now.holds else "not held") for name in sorted(changes.get("holds", {}))
+            "{} {}".format(name, "held" if name in now.holds else "not held")
+            for name in sorted(changes.get("holds", {}))
         ]
         lines += [
-            "%s %s" % (path, "there" if path in now.files else "not there") for path in sorted(changes.get("files", {}))
+            "{} {}".format(path, "there" if path in now.files else "not there")
+            for path in sorted(changes.get("files", {}))
         ]
         return "".join(line + "\n" for line in lines)
 
@@ -464,7 +466,7 @@ class Record:
         """What undo() would say if all went well."""
         now = self._manager.snapshot()
         plan = plan_undo(self._changes, now, *self._manager.needs())
-        texts = [f"{name} is out" for name in plan.remove] + ["%s is %s" % pair for pair in plan.install]
+        texts = [f"{name} is out" for name in plan.remove] + ["{} is {}".format(*pair) for pair in plan.install]
         return Outcome(texts + [f"{path} is back" for path in plan.files], plan.left + self._left(now), True)
 
     def undo(self) -> Outcome:
@@ -472,7 +474,7 @@ class Record:
 
         What fails on the way keeps nothing else from being put back: on a full disk, what is removed makes the room for the rest.
         """
-        errors: t.List[str] = []
+        errors: list[str] = []
         # who cannot look at what there is does not know what was changed: that is not a reason to forget it
         if self._end():
             with _noted(errors):
@@ -504,7 +506,7 @@ class Record:
             restored, plan.left + self._left(now) + told + (list(dict.fromkeys(errors)) if told else []), not told
         )
 
-    def _put(self, files: t.Dict[str, t.Optional[File]], errors: t.List[str]) -> None:
+    def _put(self, files: dict[str, t.Optional[File]], errors: list[str]) -> None:
         """Puts files back, and keeps in `files` those for which there is no room."""
         for path in list(files):
             with _noted(errors):

@@ -62,8 +62,8 @@ class Step(t.NamedTuple):
     path: t.Optional[str] = None
     value: str = ""
     old: t.Optional[str] = None
-    command: t.Tuple[str, ...] = ()
-    undo: t.Tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    undo: tuple[str, ...] = ()
     directory: t.Optional[str] = None
     later: bool = False
 
@@ -76,21 +76,21 @@ class Plan(t.NamedTuple):
     would be hurt.
     """
 
-    steps: t.List[Step]
-    files: t.Dict[str, t.Optional[bytes]]
-    problems: t.List[str]
-    pending: t.List[str]
-    reasons: t.List[str]
-    noted: t.Dict[str, str]
+    steps: list[Step]
+    files: dict[str, t.Optional[bytes]]
+    problems: list[str]
+    pending: list[str]
+    reasons: list[str]
+    noted: dict[str, str]
     drain: bool
 
 
-def parse_firmware(text: str) -> t.Dict[int, t.Optional[str]]:
+def parse_firmware(text: str) -> dict[int, t.Optional[str]]:
     """{port: ETH|IB|None} from the next boot on, of what ``mlxconfig -d PCI -e q`` prints, which has columns Default, Current, Next Boot.
 
     Without -e there is the last one only. A port that it does not name has one protocol. None: a value that is neither, such as VPI.
     """
-    found: t.Dict[int, t.Optional[str]] = {}
+    found: dict[int, t.Optional[str]] = {}
     for port, values in _PARAMETER.findall(text):
         words = _VALUE.findall(values)
         found[int(port)] = words[-1] if words and words[-1] in _LINK_TYPES else None
@@ -121,7 +121,7 @@ class _Planner:
         self,
         facts: Json,
         wished: Wished,
-        want: t.Dict[str, t.Any],
+        want: dict[str, t.Any],
         firmware: t.Optional[Firmware],
         ssh: t.Collection[str],
     ) -> None:
@@ -129,11 +129,11 @@ class _Planner:
         self.roce: Json = facts["roce"]
         self.programs: Json = self.roce["programs"]
         self.ports = chosen_ports(facts, want)
-        self.steps: t.List[Step] = []
-        self.problems: t.List[str] = []
-        self.pending: t.List[str] = []
-        self.reasons: t.List[str] = []
-        self.noted: t.Dict[str, str] = {}
+        self.steps: list[Step] = []
+        self.problems: list[str] = []
+        self.pending: list[str] = []
+        self.reasons: list[str] = []
+        self.noted: dict[str, str] = {}
         self.management = {*self.roce["under_default_route"], *ssh}
         # cards are still of the other sort, and their ports come with a boot
         self.ports_come = False
@@ -201,7 +201,7 @@ class _Planner:
                 path = f"/sys/class/net/{netdev}/mtu"
                 self.steps.append(Step("mtu", netdev, str(now), str(wish), path, str(wish), str(now)))
 
-    def _cards(self, wish: str) -> t.List[Json]:
+    def _cards(self, wish: str) -> list[Json]:
         cards = [card for port in self.ports for card in port["cards"]]
         if self.ports and not cards:
             self._problem(
@@ -212,7 +212,7 @@ class _Planner:
 
     def qos(self) -> None:
         """Trust before PFC: with another trust the priorities mean something else."""
-        wishes: t.Tuple[t.Tuple[str, t.Any, t.Callable[[t.Any], str]], ...] = (
+        wishes: tuple[tuple[str, t.Any, t.Callable[[t.Any], str]], ...] = (
             ("trust", self.wished.trust, str),
             ("pfc", self.wished.pfc, pfc_list),
         )
@@ -378,10 +378,10 @@ def _firmware_port(device: Json, port: Json) -> int:
     return int(port["number"]) if len(device["ports"]) > 1 else int(device["pci"].rpartition(".")[2]) + 1
 
 
-def _reasons(steps: t.Iterable[Step], files: t.Collection[str]) -> t.List[str]:
+def _reasons(steps: t.Iterable[Step], files: t.Collection[str]) -> list[str]:
     """What is not as wished, one sentence for all targets that are alike."""
-    alike: t.Dict[t.Tuple[str, str, str], t.List[str]] = {}
-    cards: t.List[str] = []
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    cards: list[str] = []
     for step in steps:
         if step.setting == "ecn":
             # sixteen files a card say one thing
@@ -409,7 +409,7 @@ def plan_roce(
     return _Planner(facts, read_wish(wish), read_want(want), firmware, ssh).plan()
 
 
-def firmware_functions(facts: Json, wish: t.Any, want: t.Any) -> t.List[str]:
+def firmware_functions(facts: Json, wish: t.Any, want: t.Any) -> list[str]:
     """PCI addresses of the functions whose firmware has to be asked before plan_roce() can tell about the link type."""
     wished = read_wish(wish)
     layer = _LINK_LAYERS.get(wished.link_type or "")
@@ -421,7 +421,7 @@ def firmware_functions(facts: Json, wish: t.Any, want: t.Any) -> t.List[str]:
     ]  # fmt: skip
 
 
-def roce_needs(facts: Json, wish: t.Any, want: t.Any) -> t.Dict[str, t.Any]:
+def roce_needs(facts: Json, wish: t.Any, want: t.Any) -> dict[str, t.Any]:
     """What the role roce_host has to do on a host: {needed, reasons, blocked, pending, drain}, the middle three in words.
 
     blocked: why it cannot be done there; the role says it and changes nothing. pending: what a boot brings, with which nothing is

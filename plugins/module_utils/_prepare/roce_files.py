@@ -30,9 +30,9 @@ Json = t.Mapping[str, t.Any]
 _HEAD = "# Made by fabric.rdma.roce_host. Changes are overwritten: set rdma_roce_host in the inventory.\n"
 
 
-def _values(port: Json, wished: Wished) -> t.List[str]:
+def _values(port: Json, wished: Wished) -> list[str]:
     """Lines of tmpfiles.d(5) that write to sysfs. A file that is not there is passed over."""
-    found: t.List[t.Tuple[str, t.Any]] = []
+    found: list[tuple[str, t.Any]] = []
     if wished.mtu is not None:
         found.append((f"/sys/class/net/{port['netdev']}/mtu", wished.mtu))
     for card in port["cards"] if wished.ecn is not None else ():
@@ -46,7 +46,7 @@ def _values(port: Json, wished: Wished) -> t.List[str]:
     return [f"w {path} - - - - {value}\n" for path, value in found]
 
 
-def _commands(port: Json, wished: Wished, programs: Json) -> t.List[str]:
+def _commands(port: Json, wished: Wished, programs: Json) -> list[str]:
     """Command lines of a unit. No name in them has a space or a sign that systemd reads (_discover/roce.py)."""
     found = []
     for card in port["cards"]:
@@ -79,9 +79,9 @@ def _unit(device: str, netdevs: t.Iterable[str], commands: t.Iterable[str]) -> s
     return _HEAD + "".join(line + "\n" for line in lines)
 
 
-def wanted_files(ports: t.Sequence[Json], wished: Wished, programs: Json) -> t.Dict[str, bytes]:
+def wanted_files(ports: t.Sequence[Json], wished: Wished, programs: Json) -> dict[str, bytes]:
     """What the files of a host have to say, by path. programs: their paths by name (ansible_facts.rdma.roce.programs)."""
-    texts: t.Dict[str, str] = {}
+    texts: dict[str, str] = {}
     if wished.netns is not None:
         texts[MODPROBE] = f"{_HEAD}options ib_core netns_mode={int(wished.netns == 'shared')}\n"
     if wished.sysctls and ports:
@@ -113,8 +113,8 @@ def wanted_files(ports: t.Sequence[Json], wished: Wished, programs: Json) -> t.D
     return {path: text.encode("ascii") for path, text in texts.items()}
 
 
-def changed_files(found: Json, wanted: t.Mapping[str, bytes]) -> t.Dict[str, t.Optional[bytes]]:
+def changed_files(found: Json, wanted: t.Mapping[str, bytes]) -> dict[str, t.Optional[bytes]]:
     """What has to be written, by path; None for a file of ours that goes. found: digests by path (ansible_facts.rdma.roce.files)."""
-    changes: t.Dict[str, t.Optional[bytes]] = {path: None for path in found if path not in wanted}
+    changes: dict[str, t.Optional[bytes]] = {path: None for path in found if path not in wanted}
     changes.update((path, data) for path, data in wanted.items() if found.get(path) != digest(data))
     return dict(sorted(changes.items()))

@@ -31,9 +31,9 @@ _NAMES = {
 }
 
 
-def _settings(facts: Json, want: t.Dict[str, t.Any]) -> t.Dict[str, t.Dict[str, str]]:
+def _settings(facts: Json, want: dict[str, t.Any]) -> dict[str, dict[str, str]]:
     """{setting: {netdev or device: value in words}} of the ports that the group wants; what nobody tells is not there."""
-    found: t.Dict[str, t.Dict[str, t.Any]] = {name: {} for name in _NAMES}
+    found: dict[str, dict[str, t.Any]] = {name: {} for name in _NAMES}
     roce = facts["roce"]
     ports = chosen_ports(facts, want)
     for port in ports:
@@ -66,19 +66,19 @@ def _words(value: t.Any) -> str:
 
 def _where(hosts: t.Mapping[str, t.Collection[str]], everywhere: t.Mapping[str, t.Collection[str]], domain: str) -> str:
     """Hosts with one value; the netdevs where a host has it on some only. hosts, everywhere: netdevs by host, of the value and of all."""
-    alike: t.Dict[str, t.List[str]] = {}
+    alike: dict[str, list[str]] = {}
     for host, targets in sorted(hosts.items()):
         part = "" if len(targets) == len(everywhere[host]) else f" ({', '.join(sorted(targets))})"
         alike.setdefault(part, []).append(short(host, domain))
     return ", ".join(hosts_label(names) + part for part, names in sorted(alike.items()))
 
 
-def _differences(group: str, facts_by_host: t.Mapping[str, Json], want: t.Dict[str, t.Any]) -> t.Iterator[str]:
+def _differences(group: str, facts_by_host: t.Mapping[str, Json], want: dict[str, t.Any]) -> t.Iterator[str]:
     domain = shared_domain(facts_by_host)
     settings = {host: _settings(facts, want) for host, facts in facts_by_host.items()}
     for name, words in _NAMES.items():
         everywhere = {host: found[name] for host, found in settings.items() if found[name]}
-        values: t.Dict[str, t.Dict[str, t.List[str]]] = {}
+        values: dict[str, dict[str, list[str]]] = {}
         for host, targets in everywhere.items():
             for target, value in targets.items():
                 values.setdefault(value, {}).setdefault(host, []).append(target)
@@ -108,7 +108,7 @@ def _of_wish(group: str, facts_by_host: t.Mapping[str, Json], wish: t.Any, want:
             f"group {group}: on {hosts_label([short(host, domain) for host in spoken])} the firmware speaks DCBX with the switch, which "
             "may overrule rdma_roce_host (mlnx_qos -d os leaves it to the host)"
         )
-    alike: t.Dict[str, t.List[str]] = {}
+    alike: dict[str, list[str]] = {}
     for host, facts in sorted(facts_by_host.items()):
         needs = roce_needs(facts, wish, want)
         for sentence in [*needs["reasons"], *needs["pending"]]:
@@ -117,14 +117,14 @@ def _of_wish(group: str, facts_by_host: t.Mapping[str, Json], wish: t.Any, want:
         yield f"group {group}: {hosts_label(hosts)}: {sentence}"
 
 
-def roce_findings(groups: t.Mapping[str, Json], facts_by_host: t.Mapping[str, Json]) -> t.List[str]:
+def roce_findings(groups: t.Mapping[str, Json], facts_by_host: t.Mapping[str, Json]) -> list[str]:
     """Sentences on what is set differently on hosts of one group, and on what is not as it is wished.
 
     groups: by name {hosts, want, roce_host}: the wishes rdma_want and rdma_roce_host, None where there is none. facts_by_host:
     ansible_facts.rdma; hosts without the subsets devices, management and roce, and groups that want InfiniBand, are passed over.
     WishError for a wish that makes no sense.
     """
-    found: t.List[str] = []
+    found: list[str] = []
     for name, group in sorted(groups.items()):
         facts = {
             host: facts_by_host[host]

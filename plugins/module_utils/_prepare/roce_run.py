@@ -81,10 +81,10 @@ class Host:
         self._wait = wait
         self._backup = backup
         # the old files, by path
-        self.backups: t.Dict[str, str] = {}
+        self.backups: dict[str, str] = {}
         # what a later step has to take back, the newest last
-        self._done: t.List[t.Callable[[], object]] = []
-        self._written: t.Set[str] = set()
+        self._done: list[t.Callable[[], object]] = []
+        self._written: set[str] = set()
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
@@ -102,16 +102,16 @@ class Host:
 
     def plan(self, facts: Json) -> Plan:
         tree = self._tree()
-        ssh: t.Set[str] = set()
+        ssh: set[str] = set()
         for netdev in ssh_netdevs(tree, ssh_connection(tree, os.getpid())) if self._live else ():
             ssh |= stack_of(tree, netdev)
         return plan_roce(facts, self._wish, self._want, self._firmware(facts), ssh)
 
-    def _firmware(self, facts: Json) -> t.Dict[str, t.Dict[int, t.Optional[str]]]:
+    def _firmware(self, facts: Json) -> dict[str, dict[int, t.Optional[str]]]:
         """What the firmware of the cards is set to, where the plan depends on it."""
         programs = facts["roce"]["programs"]
         program: t.Optional[str] = next((programs[name] for name in FIRMWARE_PROGRAMS if programs[name]), None)
-        found: t.Dict[str, t.Dict[int, t.Optional[str]]] = {}
+        found: dict[str, dict[int, t.Optional[str]]] = {}
         if program is None or not self._live:
             return found
         for function in firmware_functions(facts, self._wish, self._want):
@@ -238,7 +238,7 @@ class Host:
 
     # --- the whole -------------------------------------------------------------------------------------------------
 
-    def change(self, before: Json, plan: Plan) -> t.Tuple[Json, t.List[str]]:
+    def change(self, before: Json, plan: Plan) -> tuple[Json, list[str]]:
         """Does what the plan says: (facts afterwards, what is pending). before: the facts that the plan was made of.
 
         RoceError when a step fails, does not take, or costs a port its Active state; then all is as before, or the message names what is
@@ -282,7 +282,7 @@ class Host:
             words = [f"{step.setting} of {step.target} is {step.before}" for step in steps[:5]]
             raise RoceError(f"not all was taken: {', '.join(words)}, and the program or the driver reported no error")
 
-    def _restore(self) -> t.List[str]:
+    def _restore(self) -> list[str]:
         """Takes everything back, the newest first: what the message says of it."""
         if not self._done:
             return ["Nothing was changed"]

@@ -32,8 +32,8 @@ class Wished(t.NamedTuple):
     mtu: t.Optional[int]
     sysctls: t.Mapping[str, int]
     trust: t.Optional[str]
-    pfc: t.Optional[t.List[int]]
-    ecn: t.Optional[t.List[int]]
+    pfc: t.Optional[list[int]]
+    ecn: t.Optional[list[int]]
     tos: t.Optional[int]
     persist: bool
 
@@ -43,7 +43,7 @@ def _number(value: t.Any) -> t.Optional[int]:
     return None if value is None else int(value)
 
 
-def _priorities(part: t.Any) -> t.Optional[t.List[int]]:
+def _priorities(part: t.Any) -> t.Optional[list[int]]:
     return None if part is None else sorted({int(priority) for priority in part["priorities"]})
 
 
@@ -71,7 +71,7 @@ def read_wish(wish: t.Any) -> Wished:
     )
 
 
-def read_want(want: t.Any) -> t.Dict[str, t.Any]:
+def read_want(want: t.Any) -> dict[str, t.Any]:
     """The wish rdma_want with its defaults; WishError as read_wish()."""
     checked, wrong = with_defaults({"resource": {"name": "any"}, "want": want})
     if wrong:
@@ -79,12 +79,12 @@ def read_want(want: t.Any) -> t.Dict[str, t.Any]:
     return t.cast(t.Dict[str, t.Any], checked["want"])
 
 
-def chosen_devices(facts: Json, want: t.Mapping[str, t.Any]) -> t.List[Json]:
+def chosen_devices(facts: Json, want: t.Mapping[str, t.Any]) -> list[Json]:
     """The RDMA devices whose kind the group wants, and that it does not exclude by name, whatever their ports are now."""
     return [device for device in facts["devices"] if device_refusal(device, dict(want)) is None]
 
 
-def chosen_ports(facts: Json, want: t.Mapping[str, t.Any]) -> t.List[Json]:
+def chosen_ports(facts: Json, want: t.Mapping[str, t.Any]) -> list[Json]:
     """The Ethernet ports (ansible_facts.rdma.roce.ports) of these devices; none for a group that wants InfiniBand."""
     if want["link_layer"] != "Ethernet":
         return []

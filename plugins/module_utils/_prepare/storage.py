@@ -45,7 +45,7 @@ class _Finding(t.NamedTuple):
     fix: t.Optional[str] = None
 
 
-_WISHES: t.Dict[str, t.Any] = {"iscsi": True, "nfs": True, "dm_crypt": False, "multipath": True, "path": LONGHORN_PATH}
+_WISHES: dict[str, t.Any] = {"iscsi": True, "nfs": True, "dm_crypt": False, "multipath": True, "path": LONGHORN_PATH}
 
 
 def _wish(wish: t.Optional[t.Mapping[str, t.Any]]) -> Json:
@@ -188,7 +188,7 @@ def _check_packages(storage: Facts, wish: Json) -> t.Iterator[_Finding]:
         yield _Finding("programs", "error", f"Program {name} is not there", "install it", "packages tools " + name)
 
 
-def _wanted_modules(wish: Json) -> t.List[str]:
+def _wanted_modules(wish: Json) -> list[str]:
     modules = {"dm_crypt": wish["dm_crypt"], "iscsi_tcp": wish["iscsi"], "nfs": wish["nfs"]}
     return [name for name in STORAGE_MODULES if modules[name]]
 
@@ -286,10 +286,10 @@ def _findings(
     wish: t.Optional[t.Mapping[str, t.Any]],
     duplicates: t.Sequence[Facts],
     host: t.Optional[str],
-) -> t.List[_Finding]:
+) -> list[_Finding]:
     wanted = _wish(wish)
     storage = facts["storage"]
-    found: t.List[_Finding] = []
+    found: list[_Finding] = []
     if wanted["iscsi"]:
         # a name that it has no more was that of a clone
         now = str(storage["iscsi"]["initiator_name"] or "").lower()
@@ -311,7 +311,7 @@ def storage_checks(
     wish: t.Optional[t.Mapping[str, t.Any]] = None,
     duplicates: t.Sequence[Facts] = (),
     host: t.Optional[str] = None,
-) -> t.List[Json]:
+) -> list[Json]:
     """[{check, status: ok|warning|error, message, remedy: text or None}] of a host.
 
     facts: ansible_facts.rdma with the subsets kernel and storage. wish: rdma_storage (WishError when it makes no sense).
@@ -378,7 +378,7 @@ def _mapping(value: t.Any) -> t.Mapping[str, t.Any]:
     return value if isinstance(value, t.Mapping) else {}
 
 
-def duplicate_initiators(facts_by_host: t.Mapping[str, Facts]) -> t.List[Json]:
+def duplicate_initiators(facts_by_host: t.Mapping[str, Facts]) -> list[Json]:
     """Initiator names that several hosts have: [{name, hosts, keeper: host or None, regenerate: [host], refused: [host]}].
 
     facts_by_host: ansible_facts.rdma by host; hosts without the subset storage are passed over. The keeper is the host with
@@ -386,8 +386,8 @@ def duplicate_initiators(facts_by_host: t.Mapping[str, Facts]) -> t.List[Json]:
     answer is the same. With sessions on several hosts nobody is the keeper, and those are in refused: to take a name from under
     a session is to lose its disk. Sorted by name.
     """
-    hosts: t.Dict[str, t.List[str]] = {}
-    sessions: t.Dict[str, bool] = {}
+    hosts: dict[str, list[str]] = {}
+    sessions: dict[str, bool] = {}
     for host in sorted(facts_by_host):
         # a host whose facts make no sense is not prepared, and keeps no other from it
         storage = _mapping(_mapping(facts_by_host[host]).get("storage"))
@@ -415,9 +415,9 @@ def duplicate_initiators(facts_by_host: t.Mapping[str, Facts]) -> t.List[Json]:
     return found
 
 
-def storage_table(results_by_host: t.Mapping[str, t.Mapping[str, t.Any]]) -> t.List[str]:
+def storage_table(results_by_host: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
     """Lines of at most 100 columns: a host and how many of its checks are in order, below it those that are not, with remedies."""
-    lines: t.List[str] = []
+    lines: list[str] = []
     for host in sorted(results_by_host):
         checks = results_by_host[host]["checks"]
         bad = [check for check in checks if check["status"] != "ok"]

@@ -23,13 +23,13 @@ Json = t.Mapping[str, t.Any]
 _MAX_PODS = 5
 
 
-def open_ends(needs: t.Optional[Json], stale_containers: t.Sequence[Json] = ()) -> t.List[str]:
+def open_ends(needs: t.Optional[Json], stale_containers: t.Sequence[Json] = ()) -> list[str]:
     """What is left for people on a host, in words: reboots, Pods to recreate, values of somebody else's chart.
 
     needs: what host_needs() says of the host afterwards. stale_containers: those with the old limit, as the module
     containerd_memlock returns them.
     """
-    left: t.List[str] = []
+    left: list[str] = []
     needs = needs or {}
     pending = (needs.get("ofed") or {}).get("pending")
     if pending:
@@ -56,7 +56,7 @@ def _role(name: str, needs: Json) -> str:
     return f"{name}: {reasons}" if reasons else name
 
 
-def _rows(one: Json, check: bool) -> t.Iterator[t.Tuple[str, str]]:
+def _rows(one: Json, check: bool) -> t.Iterator[tuple[str, str]]:
     before = one["before"]
     after = one["after"] if one["after"] is not None else before
     due = [name for name in before if before[name]["needed"]]
@@ -79,14 +79,14 @@ def _rows(one: Json, check: bool) -> t.Iterator[t.Tuple[str, str]]:
         yield "to do", text
 
 
-def prepared_table(hosts: t.Mapping[str, Json], check: bool = False) -> t.List[str]:
+def prepared_table(hosts: t.Mapping[str, Json], check: bool = False) -> list[str]:
     """Lines of at most 100 columns; hosts with the same line share it.
 
     hosts: by name, {before: host_needs() of before, after: of after or None for a host on which nothing ran, replayed: bool,
     stale_containers}. check: nothing was changed, and what is told is what would have been.
     """
     domain = shared_domain(hosts)
-    rows: t.Dict[t.Tuple[str, str], t.List[str]] = {}
+    rows: dict[tuple[str, str], list[str]] = {}
     for host in sorted(hosts):
         for what, text in _rows(hosts[host], check):
             rows.setdefault((what, printable(text)), []).append(short(host, domain))

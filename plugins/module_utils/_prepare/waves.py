@@ -60,7 +60,7 @@ def share(value: t.Any, count: int, variable: str) -> int:
     return max(1, number * count // 100) if found.group(2) else number
 
 
-def _levels(serial: t.Any) -> t.List[t.Any]:
+def _levels(serial: t.Any) -> list[t.Any]:
     levels = list(serial) if isinstance(serial, (list, tuple)) else [serial]
     if not 1 <= len(levels) <= MAX_LEVELS:
         raise WishError(
@@ -77,7 +77,7 @@ def plan_turns(
     total: int,
     away: t.Collection[str] = (),
     interrupted: t.Collection[str] = (),
-) -> t.List[Json]:
+) -> list[Json]:
     """Turns in the order in which they are taken, each {number, wave, level, hosts}; numbers and waves count from 1, levels from 0.
 
     hosts: those on which something is to be done, in the order of the inventory. serial: the sizes of the waves, numbers or
@@ -94,7 +94,7 @@ def plan_turns(
     sizes = [share(entry, len(hosts), "rdma_serial") for entry in levels]
     most = share(limit, total, "rdma_max_unavailable")
     waiting = [host for host in hosts if host in interrupted] + [host for host in hosts if host not in interrupted]
-    turns: t.List[Json] = []
+    turns: list[Json] = []
     wave = 0
     while waiting:
         level = min(wave, len(sizes) - 1)
@@ -130,7 +130,7 @@ def _told(state: t.Optional[t.Mapping[str, t.Any]], own_turn: bool) -> str:
     return str(state.get("state"))
 
 
-def stops(hosts: t.Mapping[str, t.Mapping[str, t.Any]], number: int) -> t.List[str]:
+def stops(hosts: t.Mapping[str, t.Mapping[str, t.Any]], number: int) -> list[str]:
     """Why the turn of a number must not begin, in words; an empty list lets it.
 
     hosts: by name {turn, level, state}, state as _told() takes it. All that has begun must have finished, and everything of a lower
@@ -138,8 +138,8 @@ def stops(hosts: t.Mapping[str, t.Mapping[str, t.Any]], number: int) -> t.List[s
     """
     levels = {int(one["turn"]): int(one["level"]) for one in hosts.values()}
     own = levels.get(number, 0)
-    reasons: t.List[str] = []
-    held: t.List[str] = []
+    reasons: list[str] = []
+    held: list[str] = []
     for name in sorted(hosts):
         one = hosts[name]
         if int(one["turn"]) == number:
@@ -163,7 +163,7 @@ def _reason(name: str, word: str, state: t.Mapping[str, t.Any]) -> str:
         return f"{name} was lost{step}: it does not answer any more"
     message = _line(state.get("message"))
     said = f": {message}" if message else ""
-    return "%s %s%s%s" % (name, {"failed": "failed", "worse": "is worse than before"}[word], step, said)
+    return "{} {}{}{}".format(name, {"failed": "failed", "worse": "is worse than before"}[word], step, said)
 
 
 def _line(text: t.Any) -> t.Optional[str]:
@@ -204,10 +204,10 @@ def outcomes(hosts: t.Mapping[str, t.Mapping[str, t.Any]]) -> Json:
     return {"schema": 1, "hosts": found}
 
 
-def outcome_lines(document: t.Mapping[str, t.Any]) -> t.List[str]:
+def outcome_lines(document: t.Mapping[str, t.Any]) -> list[str]:
     """A sentence for each host of outcomes() that something is wrong with, and one for all that were held back."""
-    lines: t.List[str] = []
-    held: t.List[str] = []
+    lines: list[str] = []
+    held: list[str] = []
     for name, one in sorted(document["hosts"].items()):
         state = str(one.get("state"))
         if state == "held":
@@ -235,7 +235,7 @@ def gone(
     running: t.Collection[str],
     failed: t.Collection[str],
     in_order: bool,
-) -> t.Dict[str, Json]:
+) -> dict[str, Json]:
     """The hosts that have left a play, by name: {wave, how}, for refusals().
 
     everyone: all hosts of the play. there: those that have not left it, of any wave; a host that its user ended (end_host) is back
@@ -247,7 +247,7 @@ def gone(
     """
     alive, own = set(there), set(wave)
     first = next((number for number, host in enumerate(everyone) if host in own), 0)
-    left: t.Dict[str, Json] = {}
+    left: dict[str, Json] = {}
     for number, host in enumerate(everyone):
         if host in alive:
             continue
@@ -259,9 +259,7 @@ def gone(
     return left
 
 
-def earlier(
-    everyone: t.Sequence[str], there: t.Collection[str], wave: t.Collection[str], in_order: bool
-) -> t.List[str]:
+def earlier(everyone: t.Sequence[str], there: t.Collection[str], wave: t.Collection[str], in_order: bool) -> list[str]:
     """The hosts of earlier waves that have not left the play; the arguments are those of gone(). All other waves if not in_order."""
     alive, own = set(there), set(wave)
     first = next((number for number, host in enumerate(everyone) if host in own), 0)
@@ -275,7 +273,7 @@ _HOW = {"failed": "failed", "lost": "was lost"}
 _MAX_REASONS = 8
 
 
-def refusals(left: t.Mapping[str, t.Mapping[str, t.Any]]) -> t.List[str]:
+def refusals(left: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
     """Why a role must not begin to change a host, in words; an empty list lets it.
 
     left: the hosts that have left the play, by name {wave, how, changes}; wave and how as gone() tells them, and with how STAYED
@@ -286,8 +284,8 @@ def refusals(left: t.Mapping[str, t.Mapping[str, t.Any]]) -> t.List[str]:
     What was changed in this run has to be well, and every host of an earlier wave, whether it was changed or not. Not counted is
     one that ended a role well and left the wave that is under way without a word: its user may have ended it.
     """
-    reasons: t.List[str] = []
-    held: t.List[str] = []
+    reasons: list[str] = []
+    held: list[str] = []
     for host in sorted(left):
         one = left[host]
         changes = one["changes"]

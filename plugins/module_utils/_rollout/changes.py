@@ -45,15 +45,15 @@ class Changes:
         self.force = force
         self.inventory = inventory
         self.adopt = adopt
-        self.warnings: t.List[str] = []
-        self._objects: t.List[Json] = []
-        self._before: t.List[t.Optional[Json]] = []
-        self._after: t.List[Json] = []
-        self._adopted: t.Dict[int, str] = {}
-        self._gone: t.List[Json] = []
+        self.warnings: list[str] = []
+        self._objects: list[Json] = []
+        self._before: list[t.Optional[Json]] = []
+        self._after: list[Json] = []
+        self._adopted: dict[int, str] = {}
+        self._gone: list[Json] = []
         # namespaces that need not have privileged Pods any more, and how they are after that, by name
-        self._opened: t.List[Json] = []
-        self._closed: t.Dict[str, Json] = {}
+        self._opened: list[Json] = []
+        self._closed: dict[str, Json] = {}
 
     # look
 
@@ -84,7 +84,7 @@ class Changes:
 
     # rehearse
 
-    def _to_come(self) -> t.Set[str]:
+    def _to_come(self) -> set[str]:
         """Namespaces that are among the objects and are not there yet."""
         return {
             item["metadata"]["name"]
@@ -140,7 +140,7 @@ class Changes:
     def changed(self) -> bool:
         return bool(self._gone or self._opened or any(self._changes(index) for index in range(len(self._objects))))
 
-    def actions(self) -> t.Dict[str, str]:
+    def actions(self) -> dict[str, str]:
         """What is done with each object."""
         done = {}
         for index, item in enumerate(self._objects):
@@ -150,27 +150,27 @@ class Changes:
         done.update((describe(item), "given up") for item in self._opened)
         return done
 
-    def _pairs_of_objects(self) -> t.List[Pair]:
+    def _pairs_of_objects(self) -> list[Pair]:
         return [
             (describe(item), comparable(self._before[index]), comparable(self._after[index]))
             for index, item in enumerate(self._objects)
             if self._changes(index)
         ]
 
-    def _pairs_of_removals(self) -> t.List[Pair]:
+    def _pairs_of_removals(self) -> list[Pair]:
         return [(describe(item), comparable(item), None) for item in self._gone]
 
-    def _pairs_of_closings(self) -> t.List[Pair]:
+    def _pairs_of_closings(self) -> list[Pair]:
         return [
             (describe(item), comparable(item), comparable(self._closed.get(item["metadata"]["name"])))
             for item in self._opened
         ]
 
-    def _pairs(self) -> t.List[Pair]:
+    def _pairs(self) -> list[Pair]:
         """All that changes."""
         return self._pairs_of_objects() + self._pairs_of_removals() + self._pairs_of_closings()
 
-    def diff(self) -> t.List[Json]:
+    def diff(self) -> list[Json]:
         """One entry an object that changes: dictionaries, which Ansible shows line by line."""
         return [
             {
@@ -231,17 +231,17 @@ class Changes:
             if exc.code != 404:
                 raise
 
-    def _apply_steps(self) -> t.List[Step]:
+    def _apply_steps(self) -> list[Step]:
         return [
             ("apply " + describe(item), functools.partial(self._apply, index))
             for index, item in enumerate(self._objects)
             if self._changes(index)
         ]
 
-    def _removal_steps(self, items: t.Iterable[Json], dry_run: bool) -> t.List[Step]:
+    def _removal_steps(self, items: t.Iterable[Json], dry_run: bool) -> list[Step]:
         return [("delete " + describe(item), functools.partial(self._delete, item, dry_run)) for item in items]
 
-    def _closing_steps(self, dry_run: bool) -> t.List[Step]:
+    def _closing_steps(self, dry_run: bool) -> list[Step]:
         """Take back the labels with which a namespace may have privileged Pods. Those that others have set, too, stay."""
 
         def perform(seen: Json) -> None:
@@ -257,7 +257,7 @@ class Changes:
             for item in self._opened
         ]
 
-    def make_namespace(self, name: str) -> t.List[str]:
+    def make_namespace(self, name: str) -> list[str]:
         """Make a namespace that is among the objects and is not there yet, before all else. What was done, in words."""
         for index, item in enumerate(self._objects):
             if item["kind"] == "Namespace" and item["metadata"]["name"] == name and self._before[index] is None:

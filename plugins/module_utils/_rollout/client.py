@@ -11,6 +11,7 @@ apply, no dry run of many objects before the first change, no resourceVersion fo
 
 from __future__ import annotations
 
+import builtins
 import email.utils
 import importlib
 import json
@@ -97,7 +98,7 @@ def _library(name: str) -> t.Any:
         ) from exc
 
 
-def _client(kubeconfig: t.Optional[str], context: t.Optional[str]) -> t.Tuple[t.Any, str]:
+def _client(kubeconfig: t.Optional[str], context: t.Optional[str]) -> tuple[t.Any, str]:
     """(client, where its settings come from)."""
     config = _library("kubernetes.config")
     path = kubeconfig or os.environ.get("K8S_AUTH_KUBECONFIG") or os.environ.get("KUBECONFIG") or ""
@@ -174,7 +175,7 @@ class Kube:
             _transport_warning(str(configuration.host), bool(configuration.verify_ssl), self.source),
         )
         self.warnings = [text for text in said if text]
-        self._kinds: t.Dict[str, t.Dict[str, t.Tuple[str, bool]]] = {}
+        self._kinds: dict[str, dict[str, tuple[str, bool]]] = {}
         self._ahead = 0.0
 
     def now(self) -> float:
@@ -186,7 +187,7 @@ class Kube:
         method: str,
         path: str,
         doing: str,
-        query: t.Sequence[t.Tuple[str, str]] = (),
+        query: t.Sequence[tuple[str, str]] = (),
         body: t.Any = None,
         content: str = "application/json",
         accept: str = "application/json",
@@ -208,7 +209,7 @@ class Kube:
         method: str,
         path: str,
         doing: str,
-        query: t.Sequence[t.Tuple[str, str]] = (),
+        query: t.Sequence[tuple[str, str]] = (),
         body: t.Any = None,
         content: str = "application/json",
         accept: str = "application/json",
@@ -247,9 +248,10 @@ class Kube:
 
     def _no_answer(self, doing: str, reason: str) -> Unreachable:
         return Unreachable(
-            "cannot %s: no answer from the API server %s (%s). Look whether it runs and can be reached from here, and whether "
-            "%s is of this cluster; then run again"
-            % (doing, self.server, without_password(" ".join(reason.split()).split(": ", 1)[-1]), self.source)
+            "cannot {}: no answer from the API server {} ({}). Look whether it runs and can be reached from here, and whether "
+            "{} is of this cluster; then run again".format(
+                doing, self.server, without_password(" ".join(reason.split()).split(": ", 1)[-1]), self.source
+            )
         )
 
     # what there is
@@ -263,12 +265,12 @@ class Kube:
                 return None
             raise
 
-    def list(self, path: str, doing: str, metadata_only: bool = False, **query: str) -> t.List[Json]:
+    def list(self, path: str, doing: str, metadata_only: bool = False, **query: str) -> builtins.list[Json]:
         """All items of a list, page by page. metadata_only spares the rest, which for nodes is nearly all."""
         accept = (
             "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1" if metadata_only else "application/json"
         )
-        items: t.List[Json] = []
+        items: list[Json] = []
         token = ""
         while True:
             more = [("limit", str(_PAGE)), *sorted(query.items()), *([("continue", token)] if token else [])]
@@ -278,7 +280,7 @@ class Kube:
             if not token:
                 return items
 
-    def served(self) -> t.Dict[str, t.List[str]]:
+    def served(self) -> dict[str, builtins.list[str]]:
         """{API group: its versions, the preferred one first}; the core group is ""."""
         found = {
             "": [str(version) for version in self.request("GET", "/api", "look up versions").get("versions") or []]
@@ -289,7 +291,7 @@ class Kube:
             found[str(group["name"])] = sorted(versions, key=lambda version: version != preferred)
         return found
 
-    def node_views(self) -> t.Dict[str, Json]:
+    def node_views(self) -> dict[str, Json]:
         """{node: {labels, kubelet: the version of its kubelet}}."""
         return {
             item["metadata"]["name"]: {
@@ -299,7 +301,7 @@ class Kube:
             for item in self.list("/api/v1/nodes", "list nodes")
         }
 
-    def kinds(self, version: str) -> t.Dict[str, t.Tuple[str, bool]]:
+    def kinds(self, version: str) -> dict[str, tuple[str, bool]]:
         """{kind: (what it is called in paths, whether it has a namespace)} of an API version, empty when the cluster has none of it."""
         if version not in self._kinds:
             found = self.find(_base(version), "look up " + version) or {}

@@ -86,12 +86,12 @@ def inventory_value(settings: t.Mapping[str, t.Any]) -> str:
     return group_value(str(settings.get("inventory") or "default"))
 
 
-def class_labels(slug: str, group: str, inventory: str) -> t.Dict[str, str]:
+def class_labels(slug: str, group: str, inventory: str) -> dict[str, str]:
     """Labels of every object that is made for one class. inventory: as inventory_value() gives it."""
     return {**_pod_labels(slug, group), INVENTORY_LABEL: inventory}
 
 
-def _pod_labels(slug: str, group: str) -> t.Dict[str, str]:
+def _pod_labels(slug: str, group: str) -> dict[str, str]:
     # not the inventory: a change of its name is none of the Pods, which would all restart
     return {
         "app.kubernetes.io/name": APP_NAME,
@@ -146,7 +146,7 @@ def check_places(wish: t.Mapping[str, t.Any]) -> None:
         raise ManifestError(
             f"rdma_rollout.namespace is '{namespace}'; expected at most {_NAME_LIMIT} small letters, digits and hyphens"
         )
-    hosts: t.Dict[str, str] = {}
+    hosts: dict[str, str] = {}
     for host, name in sorted((wish.get("node_names") or {}).items(), key=str):
         node = str(name)
         if not _is_node_name(node):
@@ -162,7 +162,7 @@ def _kubelet_root(entry: Class, settings: t.Mapping[str, t.Any]) -> str:
     if wanted != "auto":
         return wanted.rstrip("/")
     known = settings.get("distributions") or {}
-    hosts: t.Dict[str, str] = {}
+    hosts: dict[str, str] = {}
     for host in entry["hosts"]:
         hosts.setdefault(kubelet_root(known.get(host)), host)
     if len(hosts) > 1:
@@ -248,13 +248,13 @@ def _directory(group: str) -> str:
     return re.sub(r"^\.+|[^\w.-]", "_", group)
 
 
-def rendered_classes(plan: Plan) -> t.Iterator[t.Tuple[str, str, Class, str]]:
+def rendered_classes(plan: Plan) -> t.Iterator[tuple[str, str, Class, str]]:
     """(slug, group, class, path without its ending) of each class that has something to roll out.
 
     Classes of groups that this run did not plan (planned: False) give nothing: their files are those of an earlier run. Their
     names are taken nevertheless. ManifestError when two classes would share a name.
     """
-    owners: t.Dict[str, t.Tuple[str, str]] = {}
+    owners: dict[str, tuple[str, str]] = {}
     for group in sorted(plan["groups"]):
         for entry in plan["groups"][group]["classes"]:
             if entry["config"] is None:
@@ -262,15 +262,15 @@ def rendered_classes(plan: Plan) -> t.Iterator[t.Tuple[str, str, Class, str]]:
             slug = class_slug(entry["name"])
             if slug in owners:
                 raise ManifestError(
-                    "classes '%s' of group %s and '%s' of group %s would both be named '%s' in Kubernetes; "
-                    "rename one of the groups" % (*owners[slug], entry["name"], group, slug)
+                    "classes '{}' of group {} and '{}' of group {} would both be named '{}' in Kubernetes; "
+                    "rename one of the groups".format(*owners[slug], entry["name"], group, slug)
                 )
             owners[slug] = (entry["name"], group)
             if plan["groups"][group]["planned"]:
                 yield slug, group, entry, f"{_directory(group)}/{slug}"
 
 
-def plan_manifests(plan: Plan, settings: t.Mapping[str, t.Any]) -> t.Dict[str, Json]:
+def plan_manifests(plan: Plan, settings: t.Mapping[str, t.Any]) -> dict[str, Json]:
     """Objects by relative path (``GROUP/CLASS-configmap.yaml``, ``GROUP/CLASS-daemonset.yaml``) for the groups of a plan.
 
     settings: {namespace, image, priority_class, kubelet_root, tolerations: [...], resources: {...}}, and where wanted
@@ -279,7 +279,7 @@ def plan_manifests(plan: Plan, settings: t.Mapping[str, t.Any]) -> t.Dict[str, J
     kubelet_root: auto)}. Classes without a configuration (software devices that the plugin does not see) have no objects, nor have
     groups that this run did not plan. ManifestError when two classes would share a name, and for settings that no object can have.
     """
-    objects: t.Dict[str, Json] = {}
+    objects: dict[str, Json] = {}
     for slug, group, entry, path in rendered_classes(plan):
         if not objects and settings.get("pod_security"):
             objects["namespace.yaml"] = namespace_object(settings)
@@ -298,7 +298,7 @@ def _is_node_name(host: str) -> bool:
     return len(host) <= _NODE_NAME_LIMIT and _NODE_NAME.fullmatch(host) is not None
 
 
-def _nodes(entry: Class, names: t.Mapping[str, str]) -> t.List[str]:
+def _nodes(entry: Class, names: t.Mapping[str, str]) -> list[str]:
     nodes = []
     for host in entry["hosts"]:
         node = str(names.get(host, host))
@@ -330,7 +330,7 @@ def _max_unavailable(value: t.Any) -> t.Union[int, str]:
 
 def rollout_scope(
     plan: Plan, inventory_groups: t.Iterable[str] = (), allow_unusable: bool = False
-) -> t.Tuple[Plan, t.List[str]]:
+) -> tuple[Plan, list[str]]:
     """(the plan with planned: False on every group that stays as it is, the values of GROUP_LABEL that stay).
 
     What stays: groups of the inventory that this run did not plan, those with hosts whose facts cannot be used (nobody knows what
@@ -346,13 +346,13 @@ def rollout_scope(
     return whole, sorted({group_value(name) for name in kept})
 
 
-def scoped_classes(plan: Plan, names: t.Mapping[str, str]) -> t.List[t.Tuple[str, str, Class, str, t.List[str]]]:
+def scoped_classes(plan: Plan, names: t.Mapping[str, str]) -> list[tuple[str, str, Class, str, list[str]]]:
     """rendered_classes() with the nodes of each class. names: nodes of hosts that are called otherwise.
 
     ManifestError for a host that cannot be a node, and for a node in two classes.
     """
     found = []
-    owners: t.Dict[str, str] = {}
+    owners: dict[str, str] = {}
     for slug, group, entry, path in rendered_classes(plan):
         nodes = _nodes(entry, names)
         for node in nodes:
@@ -363,7 +363,7 @@ def scoped_classes(plan: Plan, names: t.Mapping[str, str]) -> t.List[t.Tuple[str
     return found
 
 
-def class_resources(entry: Class) -> t.Dict[str, int]:
+def class_resources(entry: Class) -> dict[str, int]:
     """{extended resource: how many of it each node of the class offers} with the shared device plugin."""
     pools = entry["config"]["configList"] if entry["config"] else []
     return {f"{pool['resourcePrefix'] or 'rdma'}/{pool['resourceName']}": pool["rdmaHcaMax"] for pool in pools}
@@ -383,7 +383,7 @@ def rollout_request(
     """
     whole, keep = rollout_scope(plan, inventory_groups, allow_unusable)
     objects = plan_manifests(whole, settings)
-    classes: t.List[Json] = []
+    classes: list[Json] = []
     for slug, group, entry, path, nodes in scoped_classes(whole, settings.get("node_names") or {}):
         classes.append(
             {
@@ -420,7 +420,7 @@ def label_scope(plan: Plan, settings: t.Mapping[str, t.Any], inventory: t.Mappin
 
 def node_scope(
     hosts: t.Iterable[str], remove: t.Iterable[str], names: t.Mapping[str, str], removed: t.Iterable[str] = ()
-) -> t.Dict[str, t.List[str]]:
+) -> dict[str, list[str]]:
     """{known: nodes of hosts, remove: nodes and values of GROUP_LABEL}.
 
     remove: hosts and groups that are taken out on purpose; removed: further hosts that are. names: nodes of hosts that are called
@@ -435,13 +435,13 @@ def node_scope(
     }
 
 
-def label_scripts(plan: Plan) -> t.Dict[str, str]:
+def label_scripts(plan: Plan) -> dict[str, str]:
     """Shell scripts by relative path (``GROUP/CLASS-labels.sh``) that label the nodes of each class, one line a node.
 
     A DaemonSet runs on no node before its nodes have the label. A host whose name in the inventory cannot be that of a node
     is a comment, and makes the script end with an error: its node has to be labelled by hand. Names are quoted always.
     """
-    scripts: t.Dict[str, str] = {}
+    scripts: dict[str, str] = {}
     for slug, _group, entry, path in rendered_classes(plan):
         lines = [
             "#!/bin/sh",

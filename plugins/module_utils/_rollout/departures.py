@@ -28,7 +28,7 @@ def departures(
     groups: t.Mapping[str, t.Collection[str]],
     names: t.Collection[str],
     remove: t.Collection[str],
-) -> t.Tuple[t.Dict[str, t.Optional[str]], t.Dict[str, t.Optional[str]], t.List[str]]:
+) -> tuple[dict[str, t.Optional[str]], dict[str, t.Optional[str]], list[str]]:
     """(hosts that are missing, hosts that are taken out on purpose, names of remove that are not out), the first two with their group.
 
     plan: of earlier runs, facts: the hosts that they discovered. groups: those of the inventory with their hosts. names: the groups
@@ -39,7 +39,7 @@ def departures(
     """
     staying = {str(host): name for name in names for host in groups.get(name, ())}
     everyone = {str(host) for hosts in groups.values() for host in hosts}
-    gone: t.Dict[str, t.Optional[str]] = {}
+    gone: dict[str, t.Optional[str]] = {}
     entries = sorted((group, set(entry["hosts"])) for group, entry in plan["groups"].items())
     # in a group that this run does not plan, or moved from one such group to another
     there = {str(host) for group, _own in entries for host in groups.get(group, ())}
@@ -65,8 +65,8 @@ def _some(names: t.Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _by_group(hosts: t.Mapping[str, t.Optional[str]]) -> t.List[str]:
-    groups: t.Dict[str, t.List[str]] = {}
+def _by_group(hosts: t.Mapping[str, t.Optional[str]]) -> list[str]:
+    groups: dict[str, list[str]] = {}
     for host in sorted(hosts):
         groups.setdefault(hosts[host] or "", []).append(host)
     return [
@@ -75,9 +75,9 @@ def _by_group(hosts: t.Mapping[str, t.Optional[str]]) -> t.List[str]:
     ]
 
 
-def _slice(variables: t.Mapping[str, t.Any]) -> t.Optional[t.Tuple[str, t.List[str]]]:
+def _slice(variables: t.Mapping[str, t.Any]) -> t.Optional[tuple[str, list[str]]]:
     """(which slice a run is, the variables that say so), None when it is none."""
-    found: t.Dict[str, t.Tuple[str, t.Any]] = {}
+    found: dict[str, tuple[str, t.Any]] = {}
     for name in sorted(str(name) for name in variables if _SLICE.fullmatch(str(name))):
         found.setdefault(t.cast("t.Match[str]", _SLICE.fullmatch(name)).group("what"), (name, variables[name]))
     if "count" in found:
@@ -108,9 +108,8 @@ def slice_in_words(variables: t.Mapping[str, t.Any]) -> t.Optional[str]:
         return None
     which, names = found
     return (
-        "this run is %s (%s): it sees its own hosts only; a plan, and the waves of a rollout, are for all of them. Set the number of "
-        "slices of the job template to 1; Ansible works on many hosts at the same time by itself (forks)%s"
-        % (
+        "this run is {} ({}): it sees its own hosts only; a plan, and the waves of a rollout, are for all of them. Set the number of "
+        "slices of the job template to 1; Ansible works on many hosts at the same time by itself (forks){}".format(
             which,
             ", ".join(names),
             ""
@@ -144,6 +143,6 @@ def refusal(missing: t.Mapping[str, t.Optional[str]], still: t.Sequence[str], sl
     return " ".join([*sentences, "Nothing was written or changed."]) if sentences else ""
 
 
-def removal_in_words(removed: t.Mapping[str, t.Optional[str]]) -> t.List[str]:
+def removal_in_words(removed: t.Mapping[str, t.Optional[str]]) -> list[str]:
     """What a plan says of hosts that are taken out on purpose."""
     return [f"taken out on purpose (rdma_rollout.remove): {'; '.join(_by_group(removed))}"] if removed else []

@@ -76,17 +76,17 @@ def applied_by_us(item: t.Mapping[str, t.Any]) -> bool:
     )
 
 
-def _managers(item: t.Mapping[str, t.Any]) -> t.List[Json]:
+def _managers(item: t.Mapping[str, t.Any]) -> list[Json]:
     """Who has set what of an object, status aside, which controllers write all the time (metadata.managedFields)."""
     return [entry for entry in item["metadata"].get("managedFields") or [] if not entry.get("subresource")]
 
 
-def other_managers(item: t.Mapping[str, t.Any]) -> t.Set[str]:
+def other_managers(item: t.Mapping[str, t.Any]) -> set[str]:
     """Who else has set something of an object, status aside."""
     return {str(entry.get("manager")) for entry in _managers(item)} - {FIELD_MANAGER}
 
 
-def pod_security_labels(namespace: t.Mapping[str, t.Any]) -> t.List[str]:
+def pod_security_labels(namespace: t.Mapping[str, t.Any]) -> list[str]:
     """Labels of Pod Security that our field manager has applied to a namespace."""
     found = []
     for entry in _managers(namespace):
@@ -112,7 +112,7 @@ def stranger(item: t.Mapping[str, t.Any], inventory: str) -> t.Optional[str]:
         found = labels.get(INVENTORY_LABEL)
     if found is None:
         return "rolled out by an earlier version, which named no inventory"
-    return None if found == inventory else "of inventory '%s'" % found
+    return None if found == inventory else f"of inventory '{found}'"
 
 
 def same(before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any]) -> bool:
@@ -173,7 +173,7 @@ def removals(
     keep: t.Iterable[str],
     inventory: str,
     adopt: bool = False,
-) -> t.Tuple[t.List[Json], t.List[str]]:
+) -> tuple[list[Json], list[str]]:
     """(objects of ours that nothing asks for any more, warnings). Objects of the groups in keep stay, and those of others.
 
     adopt: what an earlier version has left, which named no inventory, is ours.
@@ -211,14 +211,14 @@ def removals(
 
 def label_changes(
     nodes: t.Mapping[str, t.Mapping[str, str]], wanted: t.Mapping[str, str], gone: t.Iterable[str]
-) -> t.Tuple[t.Dict[str, t.Optional[str]], t.List[str]]:
+) -> tuple[dict[str, t.Optional[str]], list[str]]:
     """({node: new value of CLASS_LABEL, None to remove it}, wanted nodes that do not exist).
 
     nodes: {name: labels} of all nodes. wanted: {node: class}. gone: classes that are being removed. A label of any other class
     is left alone: its group was not planned by this run, or somebody else set it.
     """
     ours = set(wanted.values()) | set(gone)
-    changes: t.Dict[str, t.Optional[str]] = {}
+    changes: dict[str, t.Optional[str]] = {}
     for name in sorted(nodes):
         current = nodes[name].get(CLASS_LABEL)
         if name in wanted:
@@ -229,7 +229,7 @@ def label_changes(
     return changes, sorted(name for name in wanted if name not in nodes)
 
 
-def class_groups(existing: t.Iterable[Json]) -> t.Dict[str, str]:
+def class_groups(existing: t.Iterable[Json]) -> dict[str, str]:
     """{class: group as in GROUP_LABEL} by the labels of our objects."""
     labels = [item["metadata"].get("labels") or {} for item in existing]
     return {
@@ -247,7 +247,7 @@ def lost_labels(
     groups: t.Mapping[str, str],
     known: t.Collection[str],
     remove: t.Collection[str],
-) -> t.Dict[str, str]:
+) -> dict[str, str]:
     """{node: class} of nodes that would lose their label, and that nobody has spoken of.
 
     changes: label_changes(). groups: class_groups(). known: nodes of the inventory; remove: nodes and groups that are taken out on
@@ -293,7 +293,7 @@ def class_state(
     daemon_set: t.Optional[t.Mapping[str, t.Any]],
     nodes: t.Mapping[str, t.Mapping[str, t.Any]],
     expected: t.Mapping[str, t.Any],
-) -> t.List[str]:
+) -> list[str]:
     """What is not yet as it is to be, in words; empty when the class serves.
 
     nodes: the Node objects by name. expected: {nodes: [...], resources: {name: count}} (rollout_request), with a policy also policy
@@ -318,7 +318,7 @@ def class_state(
     for field, words in (("updatedNumberScheduled", "have the new version"), ("numberAvailable", "are ready")):
         if status.get(field, 0) != desired:
             reasons.append(f"{status.get(field, 0)} of {desired} Pods {words}")
-    short: t.Dict[str, t.List[str]] = {}
+    short: dict[str, list[str]] = {}
     for name in expected["nodes"]:
         allocatable = ((nodes.get(name) or {}).get("status") or {}).get("allocatable") or {}
         for resource, wanted in ((expected.get("node_resources") or {}).get(name) or expected["resources"]).items():
@@ -339,7 +339,7 @@ def pod_trouble(pod: t.Mapping[str, t.Any]) -> t.Optional[str]:
     where = f"Pod {pod['metadata']['name']} on {node}" if node else f"Pod {pod['metadata']['name']}"
     scheduled = conditions.get("PodScheduled") or {}
     if scheduled.get("status") == "False":
-        return "%s is not scheduled: %s" % (
+        return "{} is not scheduled: {}".format(
             where,
             scheduled.get("message") or scheduled.get("reason") or "no reason given",
         )
@@ -354,16 +354,16 @@ def pod_trouble(pod: t.Mapping[str, t.Any]) -> t.Optional[str]:
         if ended:
             words += [f"last exit code {ended.get('exitCode')}", ended.get("message")]
         if any(words) and waiting.get("reason") not in ("ContainerCreating", "PodInitializing"):
-            return "%s: %s" % (where, ": ".join(str(word).strip() for word in words if word))
+            return "{}: {}".format(where, ": ".join(str(word).strip() for word in words if word))
     if status.get("reason") or status.get("message"):
-        return "%s: %s" % (where, ": ".join(str(status[key]) for key in ("reason", "message") if status.get(key)))
+        return "{}: {}".format(where, ": ".join(str(status[key]) for key in ("reason", "message") if status.get(key)))
     return f"{where} is {status.get('phase', 'Pending')}" if node else None
 
 
 # --- stale resources -------------------------------------------------------------------------------------------------
 
 
-def requested(pod: t.Mapping[str, t.Any]) -> t.Set[str]:
+def requested(pod: t.Mapping[str, t.Any]) -> set[str]:
     """Resources that a Pod asks for, in any of its containers or for itself. A Pod that has ended asks for nothing."""
     if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
         return set()
@@ -373,7 +373,7 @@ def requested(pod: t.Mapping[str, t.Any]) -> t.Set[str]:
         *(spec.get("containers") or []),
         *(spec.get("ephemeralContainers") or []),
     ]
-    found: t.Set[str] = set(spec.get("overhead") or {})
+    found: set[str] = set(spec.get("overhead") or {})
     for holder in [*holders, spec]:
         resources = holder.get("resources") or {}
         found |= set(resources.get("requests") or {}) | set(resources.get("limits") or {})
@@ -382,7 +382,7 @@ def requested(pod: t.Mapping[str, t.Any]) -> t.Set[str]:
 
 def stale_on_node(
     node: t.Mapping[str, t.Any], pods: t.Iterable[t.Mapping[str, t.Any]], resource: str
-) -> t.Tuple[bool, t.Optional[str]]:
+) -> tuple[bool, t.Optional[str]]:
     """(whether the node has the resource, why it cannot be removed; None when it can).
 
     What the kubelet does (pkg/kubelet/cm/devicemanager): when a plugin goes, allocatable is 0 at once, and capacity keeps its
@@ -426,7 +426,7 @@ def _forbidden(message: str) -> Refusal:
     match = _FORBIDDEN.search(message)
     if match:
         where = f" in namespace {match.group('namespace')}" if match.group("namespace") else ""
-        group = ' of API group "%s"' % match.group("group") if match.group("group") else ""
+        group = ' of API group "{}"'.format(match.group("group")) if match.group("group") else ""
         return Refusal(
             f"user {match.group('user')} may not {match.group('verb')} {match.group('resource')}{group}{where}",
             "Give it that right, or use a kubeconfig that has it; the README of the role device_plugin has a ClusterRole with "
@@ -461,8 +461,9 @@ def explain(code: int, body: t.Any, doing: str) -> str:
         refusal = _forbidden(message)
     elif code == 409 and any(each.get("reason") == "FieldManagerConflict" for each in causes):
         fields = "; ".join(
-            "%s (%s)"
-            % (each.get("field", "?"), str(each.get("message", "")).replace("conflict with ", "set by ").strip())
+            "{} ({})".format(
+                each.get("field", "?"), str(each.get("message", "")).replace("conflict with ", "set by ").strip()
+            )
             for each in causes
             if each.get("reason") == "FieldManagerConflict"
         )

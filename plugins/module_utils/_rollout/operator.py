@@ -79,7 +79,7 @@ class Release(t.NamedTuple):
     """A release of the operator: its text, its line such as (26, 4), its last number."""
 
     text: str
-    line: t.Tuple[int, int]
+    line: tuple[int, int]
     patch: int
 
 
@@ -100,8 +100,8 @@ def operator_release(version: t.Any) -> Release:
     line = (int(match.group(1)), int(match.group(2)))
     if line not in LINES:
         raise ManifestError(
-            "Network Operator %s is %s; known are the lines %s. Choose a release of one of them, or engine: daemonset, which "
-            "needs no operator" % (text, "too old" if line < min(LINES) else "not known here", known)
+            "Network Operator {} is {}; known are the lines {}. Choose a release of one of them, or engine: daemonset, which "
+            "needs no operator".format(text, "too old" if line < min(LINES) else "not known here", known)
         )
     return Release("%d.%d.%s" % (*line, match.group(3)), line, int(match.group(3)))
 
@@ -148,9 +148,9 @@ def _for_webhook(config: t.Mapping[str, t.Any]) -> Json:
     }
 
 
-def _webhook_objections(objects: t.Iterable[t.Mapping[str, t.Any]]) -> t.List[str]:
+def _webhook_objections(objects: t.Iterable[t.Mapping[str, t.Any]]) -> list[str]:
     """What the operator's admission webhook, where it is switched on, will refuse in policies, and what to do."""
-    found: t.Dict[str, None] = {}
+    found: dict[str, None] = {}
     for item in objects:
         for section, rows in ((RDMA_SECTION, "configList"), (SRIOV_SECTION, "resourceList")):
             text = (item["spec"].get(section) or {}).get("config")
@@ -158,9 +158,8 @@ def _webhook_objections(objects: t.Iterable[t.Mapping[str, t.Any]]) -> t.List[st
                 prefix = entry.get("resourcePrefix")
                 if prefix is not None and not _WEBHOOK_PREFIX.fullmatch(prefix):
                     found[
-                        "%s %s: the operator's admission webhook (operator.admissionController, off by default) refuses "
-                        "rdma_resource.prefix %s%s; give the group a dotted one, such as rdma.example.com"
-                        % (
+                        "{} {}: the operator's admission webhook (operator.admissionController, off by default) refuses "
+                        "rdma_resource.prefix {}{}; give the group a dotted one, such as rdma.example.com".format(
                             item["kind"],
                             item["metadata"]["name"],
                             prefix,
@@ -173,7 +172,7 @@ def _webhook_objections(objects: t.Iterable[t.Mapping[str, t.Any]]) -> t.List[st
 # --- sections ---------------------------------------------------------------------------------------------------------
 
 
-def _image(release: Release, settings: t.Mapping[str, t.Any], image: str, own: t.Optional[t.Tuple[str, str]]) -> Json:
+def _image(release: Release, settings: t.Mapping[str, t.Any], image: str, own: t.Optional[tuple[str, str]]) -> Json:
     repository, version = own or (OPERATOR_IMAGES, "network-operator-v" + release.text)
     return {"image": image, "repository": str(settings.get("registry") or repository), "version": version}
 
@@ -210,7 +209,7 @@ def _plugin(
     return body
 
 
-_UPGRADE_KEYS: t.Dict[str, str] = {
+_UPGRADE_KEYS: dict[str, str] = {
     "auto_upgrade": "autoUpgrade",
     "max_parallel_upgrades": "maxParallelUpgrades",
     "safe_load": "safeLoad",
@@ -341,7 +340,7 @@ def driver_objections(
     facts: t.Mapping[str, t.Mapping[str, t.Any]],
     methods: t.Mapping[str, str],
     wish: t.Mapping[str, t.Any],
-) -> t.List[str]:
+) -> list[str]:
     """A sentence for each host that speaks against the operator's driver, and for each dangerous variable.
 
     groups: {group: hosts} that are to get it. facts: ansible_facts.rdma by host. methods: rdma_ofed.method by host. wish:
@@ -349,7 +348,7 @@ def driver_objections(
     what a reload of its driver would cut.
     """
     overridden = set(wish.get("override") or [])
-    found: t.List[t.Tuple[str, str]] = []
+    found: list[tuple[str, str]] = []
     for name in _DANGEROUS_ENV:
         if _env_text((wish.get("env") or {}).get(name, "")).lower() in ("true", "1", "yes"):
             found.append(("dangerous_env", f"{name} unloads modules that mounts and other drivers stand on"))
@@ -402,7 +401,7 @@ def _check_kubelets(entry: Class, settings: t.Mapping[str, t.Any]) -> None:
             )
 
 
-def _sriov_groups(groups: t.Collection[str], settings: t.Mapping[str, t.Any]) -> t.Set[str]:
+def _sriov_groups(groups: t.Collection[str], settings: t.Mapping[str, t.Any]) -> set[str]:
     wanted = set(settings.get("sriov") or [])
     unknown = sorted(wanted - set(groups))
     if unknown:
@@ -437,7 +436,7 @@ def check_settings(wish: t.Mapping[str, t.Any], groups: t.Mapping[str, t.Collect
             )
 
 
-def _named_groups(groups: t.Collection[str], wish: t.Mapping[str, t.Any], default: t.Iterable[str]) -> t.Set[str]:
+def _named_groups(groups: t.Collection[str], wish: t.Mapping[str, t.Any], default: t.Iterable[str]) -> set[str]:
     named = set(wish.get("groups") or default)
     unknown = sorted(named - set(groups))
     if unknown:
@@ -448,12 +447,12 @@ def _named_groups(groups: t.Collection[str], wish: t.Mapping[str, t.Any], defaul
     return named
 
 
-def _driver_groups(plan: Plan, settings: t.Mapping[str, t.Any]) -> t.Dict[str, t.List[str]]:
+def _driver_groups(plan: Plan, settings: t.Mapping[str, t.Any]) -> dict[str, list[str]]:
     """{group: hosts} that get the operator's driver."""
     wish = _driver_wish(settings)
     if wish is None:
         return {}
-    hosts: t.Dict[str, t.List[str]] = {}
+    hosts: dict[str, list[str]] = {}
     for _slug, group, entry, _path in rendered_classes(plan):
         hosts.setdefault(group, []).extend(entry["hosts"])
     named = _named_groups(plan["groups"], wish, hosts)
@@ -468,10 +467,10 @@ def _driver_groups(plan: Plan, settings: t.Mapping[str, t.Any]) -> t.Dict[str, t
     return chosen
 
 
-def _node_policies(plan: Plan, release: Release, settings: t.Mapping[str, t.Any]) -> t.Dict[str, Json]:
+def _node_policies(plan: Plan, release: Release, settings: t.Mapping[str, t.Any]) -> dict[str, Json]:
     sriov, drivers = _sriov_groups(plan["groups"], settings), _driver_groups(plan, settings)
-    objects: t.Dict[str, Json] = {}
-    names: t.Dict[str, str] = {}
+    objects: dict[str, Json] = {}
+    names: dict[str, str] = {}
     for slug, group, entry, path in rendered_classes(plan):
         _check_kubelets(entry, settings)
         name = policy_name(slug)
@@ -555,7 +554,7 @@ def _cluster_spec(plan: Plan, config: Config, release: Release, settings: t.Mapp
     return spec
 
 
-def _cluster_policy(plan: Plan, release: Release, settings: t.Mapping[str, t.Any]) -> t.Dict[str, Json]:
+def _cluster_policy(plan: Plan, release: Release, settings: t.Mapping[str, t.Any]) -> dict[str, Json]:
     """One NicClusterPolicy for all classes. plan: one that no group of which stays as it is (_whole_or_refused)."""
     rows = list(rendered_classes(plan))
     if not rows:
@@ -572,8 +571,9 @@ def _cluster_policy(plan: Plan, release: Release, settings: t.Mapping[str, t.Any
     cluster = plan["cluster"]
     if not cluster["config"]:
         raise ManifestError(
-            "no single configuration is exact for the whole cluster, which a NicClusterPolicy needs: %s. %s"
-            % ("; ".join(cluster["errors"] or ["the plan has none"]), _alternatives(release))
+            "no single configuration is exact for the whole cluster, which a NicClusterPolicy needs: {}. {}".format(
+                "; ".join(cluster["errors"] or ["the plan has none"]), _alternatives(release)
+            )
         )
     for _slug, _group, entry, _path in rows:
         _check_kubelets(entry, settings)
@@ -598,12 +598,13 @@ def _whole_or_refused(plan: Plan, release: Release) -> None:
         each = plan["groups"][name]
         if not each["planned"]:
             raise ManifestError(
-                "group %s is not planned (%s), and a NicClusterPolicy has one configuration for all groups: everything stays as it is. %s"
-                % (name, (each["errors"] or [each["kept"] or "no reason given"])[0], _alternatives(release))
+                "group {} is not planned ({}), and a NicClusterPolicy has one configuration for all groups: everything stays as it is. {}".format(
+                    name, (each["errors"] or [each["kept"] or "no reason given"])[0], _alternatives(release)
+                )
             )
 
 
-def operator_manifests(plan: Plan, settings: t.Mapping[str, t.Any]) -> t.Dict[str, Json]:
+def operator_manifests(plan: Plan, settings: t.Mapping[str, t.Any]) -> dict[str, Json]:
     """Policies by relative path (``GROUP/CLASS-nicnodepolicy.yaml`` or ``nic-cluster-policy.yaml``) for the groups of a plan.
 
     settings: {version}, and where wanted {policy: auto|cluster|node, registry, image_pull_secrets: [names], tolerations: [...],
@@ -619,12 +620,12 @@ def operator_manifests(plan: Plan, settings: t.Mapping[str, t.Any]) -> t.Dict[st
     return _cluster_policy(plan, release, settings)
 
 
-def _offers(entry: Class, section: str, names: t.Mapping[str, str]) -> t.Tuple[Json, Json]:
+def _offers(entry: Class, section: str, names: t.Mapping[str, str]) -> tuple[Json, Json]:
     """(resources with their count on every node, and by node where it differs) of a class."""
     if section == RDMA_SECTION:
         return class_resources(entry), {}
     resources = [f"{row['resourcePrefix']}/{row['resourceName']}" for row in _sriov_config(entry)["resourceList"]]
-    counts: t.Dict[str, t.Dict[str, int]] = {}
+    counts: dict[str, dict[str, int]] = {}
     for host in entry["hosts"]:
         # one function is one device of the resource; without rails there is one resource, and rows do not name it
         rows = [row.get("resource") or resources[0] for row in entry["matches"].get(host, [])]
@@ -651,7 +652,7 @@ def operator_request(
     sriov = set(settings.get("sriov") or [])
     rows = scoped_classes(whole, names)
     everywhere = sum(len(nodes) for _slug, _group, _entry, _path, nodes in rows)
-    classes: t.List[Json] = []
+    classes: list[Json] = []
     for slug, group, entry, path, nodes in rows:
         section = SRIOV_SECTION if group in sriov else RDMA_SECTION
         resources, by_node = _offers(entry, section, names)
@@ -689,7 +690,7 @@ def operator_request(
 # Values of the chart that a release knows: since which line, and until which. None: always. What a subchart takes is its own.
 _Span = t.Tuple[t.Optional[t.Tuple[int, int]], t.Optional[t.Tuple[int, int]]]
 _ALWAYS: _Span = (None, None)
-_CHART_KEYS: t.Dict[str, _Span] = {
+_CHART_KEYS: dict[str, _Span] = {
     "global": _ALWAYS,
     "imagePullSecrets": _ALWAYS,
     "keepNCP": ((26, 7), None),
@@ -705,7 +706,7 @@ _CHART_KEYS: t.Dict[str, _Span] = {
     "test": _ALWAYS,
     "upgradeCRDs": _ALWAYS,
 }
-_NESTED_KEYS: t.Dict[str, t.Dict[str, _Span]] = {
+_NESTED_KEYS: dict[str, dict[str, _Span]] = {
     "nfd": {"enabled": _ALWAYS, "deployNodeFeatureRules": _ALWAYS},
     "sriovNetworkOperator": {"enabled": _ALWAYS},
     "nicConfigurationOperator": {"enabled": _ALWAYS},
@@ -735,7 +736,7 @@ _NESTED_KEYS: t.Dict[str, t.Dict[str, _Span]] = {
 }
 
 
-def _within(line: t.Tuple[int, int], span: _Span) -> bool:
+def _within(line: tuple[int, int], span: _Span) -> bool:
     return (span[0] is None or line >= span[0]) and (span[1] is None or line <= span[1])
 
 

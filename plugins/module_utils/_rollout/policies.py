@@ -76,9 +76,9 @@ def named_cluster_policy() -> Json:
     return {"apiVersion": POLICY_VERSION, "kind": "NicClusterPolicy", "metadata": {"name": CLUSTER_POLICY}}
 
 
-def _spec_owners(item: t.Mapping[str, t.Any]) -> t.Dict[str, t.Set[str]]:
+def _spec_owners(item: t.Mapping[str, t.Any]) -> dict[str, set[str]]:
     """{field of spec: names of its field managers} (metadata.managedFields)."""
-    owners: t.Dict[str, t.Set[str]] = {}
+    owners: dict[str, set[str]] = {}
     for entry in item["metadata"].get("managedFields") or []:
         for field in ((entry.get("fieldsV1") or {}).get("f:spec") or {}) if not entry.get("subresource") else ():
             if field.startswith("f:"):
@@ -86,7 +86,7 @@ def _spec_owners(item: t.Mapping[str, t.Any]) -> t.Dict[str, t.Set[str]]:
     return owners
 
 
-def cluster_classes(item: t.Optional[t.Mapping[str, t.Any]]) -> t.Set[str]:
+def cluster_classes(item: t.Optional[t.Mapping[str, t.Any]]) -> set[str]:
     """The classes that our NicClusterPolicy reaches, none of another's."""
     if item is None or not applied_by_us(item):
         return set()
@@ -102,12 +102,12 @@ def cluster_classes(item: t.Optional[t.Mapping[str, t.Any]]) -> t.Set[str]:
     }
 
 
-def _served_groups(item: t.Mapping[str, t.Any]) -> t.Set[str]:
+def _served_groups(item: t.Mapping[str, t.Any]) -> set[str]:
     text = (item["metadata"].get("annotations") or {}).get(GROUPS_ANNOTATION) or ""
     return set(text.split(",")) if text else set()
 
 
-def _sections(item: t.Mapping[str, t.Any]) -> t.Set[str]:
+def _sections(item: t.Mapping[str, t.Any]) -> set[str]:
     return {name for name in _SECTIONS if name in (item.get("spec") or {})}
 
 
@@ -119,7 +119,7 @@ class Retreat(t.NamedTuple):
 
     item: Json
     how: str
-    sections: t.Tuple[str, ...] = ()
+    sections: tuple[str, ...] = ()
 
 
 def retreat(
@@ -128,7 +128,7 @@ def retreat(
     keep: t.Collection[str],
     force: bool,
     ours: bool = True,
-) -> t.List[Retreat]:
+) -> list[Retreat]:
     """What of the NicClusterPolicy has to go, because nothing asks for it any more or node policies have it now.
 
     existing: the NicClusterPolicy of the cluster. keep: groups that stay as they are. ours: False when what our field manager has of
@@ -137,7 +137,7 @@ def retreat(
     """
     if existing is None or any(item["kind"] == "NicClusterPolicy" for item in desired):
         return []
-    found: t.List[Retreat] = []
+    found: list[Retreat] = []
     owners = _spec_owners(existing)
     own = {FIELD_MANAGER} if ours else set()
     wanted = set().union(*(_sections(item) for item in desired if item["kind"] == "NicNodePolicy"))
@@ -148,9 +148,8 @@ def retreat(
     }
     if foreign and not force:
         raise PolicyConflict(
-            "%s has %s, and a section stands in the cluster policy or in node policies, not in both. Take it out there, or let this "
-            "rollout take it over with rdma_rollout.force: true; policy: cluster leaves it where it is"
-            % (
+            "{} has {}, and a section stands in the cluster policy or in node policies, not in both. Take it out there, or let this "
+            "rollout take it over with rdma_rollout.force: true; policy: cluster leaves it where it is".format(
                 describe(existing),
                 ", ".join(f"{name} (set by {', '.join(managers)})" for name, managers in foreign.items()),
             )
@@ -263,7 +262,7 @@ def policy_state(
     section: str,
     config_map: t.Optional[t.Mapping[str, t.Any]],
     name: str,
-) -> t.List[str]:
+) -> list[str]:
     """What the operator has not done yet with a section of its policy, in words; empty when it says that it is done.
 
     config_map: what the Pods of its DaemonSet mount, None when there is none. Before 26.7 the status does not tell of which version of
@@ -299,7 +298,7 @@ def policy_state(
     return found
 
 
-def node_labels_missing(nodes: t.Mapping[str, t.Mapping[str, t.Any]], names: t.Iterable[str]) -> t.List[str]:
+def node_labels_missing(nodes: t.Mapping[str, t.Mapping[str, t.Any]], names: t.Iterable[str]) -> list[str]:
     """Which nodes lack a label that the operator's DaemonSets select, and who sets it."""
     blind, waiting, unmarked = [], [], []
     for name in names:

@@ -64,13 +64,13 @@ class Rollout(Changes):
         """As Changes. place: the namespace of the Network Operator where its policies are rolled out."""
         super().__init__(kube, force, inventory, adopt)
         self.place = place
-        self.labels: t.Dict[str, t.Optional[str]] = {}
-        self._retreats: t.List[Retreat] = []
+        self.labels: dict[str, t.Optional[str]] = {}
+        self._retreats: list[Retreat] = []
         self._cluster_policy: t.Optional[Json] = None
-        self._node_policies: t.List[Json] = []
-        self._groups: t.Dict[str, str] = {}
-        self._left: t.Dict[str, t.Optional[Json]] = {}
-        self._old_labels: t.Dict[str, t.Optional[str]] = {}
+        self._node_policies: list[Json] = []
+        self._groups: dict[str, str] = {}
+        self._left: dict[str, t.Optional[Json]] = {}
+        self._old_labels: dict[str, t.Optional[str]] = {}
 
     # look
 
@@ -118,7 +118,7 @@ class Rollout(Changes):
         if strays:
             raise KubeError("Nothing was changed. " + strays_in_words(strays))
 
-    def strays(self, known: t.Collection[str], remove: t.Collection[str]) -> t.Dict[str, str]:
+    def strays(self, known: t.Collection[str], remove: t.Collection[str]) -> dict[str, str]:
         """{node: class} of the nodes that would lose their label, and that this run neither knows nor is told to take out."""
         return lost_labels(self._old_labels, self.labels, self._groups, known, remove)
 
@@ -180,7 +180,7 @@ class Rollout(Changes):
             if found is not None and pod_security_labels(found):
                 self._opened.append(found)
 
-    def _own(self, objects: t.Sequence[Json]) -> t.List[Json]:
+    def _own(self, objects: t.Sequence[Json]) -> list[Json]:
         """What earlier rollouts have left, wherever it is. ConfigMaps are looked for only where a DaemonSet of ours is or will be."""
         daemon_sets = self.kube.list("/apis/apps/v1/daemonsets", "list DaemonSets", labelSelector=OWN_SELECTOR)
         for item in daemon_sets:
@@ -208,14 +208,14 @@ class Rollout(Changes):
     def changed(self) -> bool:
         return bool(self.labels or self._retreats or super().changed)
 
-    def actions(self) -> t.Dict[str, str]:
+    def actions(self) -> dict[str, str]:
         """What is done with each object."""
         done = super().actions()
         for each in self._retreats:
             done[describe(each.item)] = "removed" if each.how == "whole" else "given up"
         return done
 
-    def _pairs(self) -> t.List[Pair]:
+    def _pairs(self) -> list[Pair]:
         """Object by object, and one for all labels."""
         pairs = self._pairs_of_objects()
         # a node that leaves is not just another change
@@ -231,19 +231,19 @@ class Rollout(Changes):
 
     # perform
 
-    def _node_steps(self, dry_run: bool) -> t.List[Step]:
-        steps: t.List[Step] = []
+    def _node_steps(self, dry_run: bool) -> list[Step]:
+        steps: list[Step] = []
         for node, value in self.labels.items():
             doing, body = f"label node {node}", {"metadata": {"labels": {CLASS_LABEL: value}}}
             # a merge patch: server-side apply would make a node of that name
             steps.append((doing, functools.partial(self.kube.merge, "/api/v1/nodes/" + node, doing, body, dry_run)))
         return steps
 
-    def _first(self) -> t.List[t.Any]:
+    def _first(self) -> list[t.Any]:
         """What has to go before anything comes."""
         return [*self._retreats, *(item for item in self._gone if goes_first(item, self._objects))]
 
-    def _retreat_steps(self, dry_run: bool) -> t.List[Step]:
+    def _retreat_steps(self, dry_run: bool) -> list[Step]:
         """How we leave the NicClusterPolicy. What is left of it is kept for the diff."""
 
         def perform(each: Retreat) -> None:
@@ -284,9 +284,9 @@ class Rollout(Changes):
 # --- waiting ---------------------------------------------------------------------------------------------------------
 
 
-def _troubles(kube: Kube, entry: t.Mapping[str, t.Any], daemon_set: t.Optional[Json]) -> t.List[str]:
+def _troubles(kube: Kube, entry: t.Mapping[str, t.Any], daemon_set: t.Optional[Json]) -> list[str]:
     """What the scheduler, the kubelets and the controller say about Pods that are not ready, as far as it may be read."""
-    words: t.List[str] = []
+    words: list[str] = []
     if entry.get("policy"):
         if daemon_set is None:
             return words
@@ -318,7 +318,7 @@ def _selector(daemon_set: t.Mapping[str, t.Any]) -> str:
 
 def _made_by_operator(
     kube: Kube, policy: t.Mapping[str, t.Any], nodes: t.Mapping[str, Json], names: t.Sequence[str]
-) -> t.Tuple[t.List[str], t.Optional[Json]]:
+) -> tuple[list[str], t.Optional[Json]]:
     """(what the operator has not done yet, the DaemonSet that it made for a policy)."""
     shown, section = f"{policy['kind']} {policy['name']}", policy["section"]
     item = {"apiVersion": POLICY_VERSION, "kind": policy["kind"], "metadata": {"name": policy["name"]}}
@@ -351,7 +351,7 @@ def wait_for_class(
     clock: t.Callable[[], float] = time.monotonic,
     sleep: t.Callable[[float], None] = time.sleep,
     between: t.Callable[[], None] = lambda: None,
-) -> t.Tuple[t.List[str], float]:
+) -> tuple[list[str], float]:
     """(what is still not right, seconds waited). An API server that is away for a moment is waited for like everything else."""
     start = clock()
     daemon_set: t.Optional[Json] = None
@@ -393,8 +393,8 @@ class Stale:
         if missing:
             raise KubeError(f"nodes that do not exist: {some(missing)}. The cluster has: {some(found) or 'no node'}")
         self.nodes = {name: found[name] for name in sorted(nodes or found)}
-        self.removable: t.Dict[str, t.List[str]] = {}
-        self.blocked: t.Dict[str, t.Dict[str, str]] = {}
+        self.removable: dict[str, list[str]] = {}
+        self.blocked: dict[str, dict[str, str]] = {}
         for name in self.nodes:
             self._judge(name)
 
@@ -436,7 +436,7 @@ class Stale:
                 return None
         return None
 
-    def listed(self) -> t.Dict[str, t.Dict[str, t.Any]]:
+    def listed(self) -> dict[str, dict[str, t.Any]]:
         """The resources in question of every node that lists one: {node: {resource: capacity}}."""
         found = {}
         for name, node in self.nodes.items():
@@ -447,7 +447,7 @@ class Stale:
                 found[name] = mine
         return found
 
-    def left(self, before: t.Mapping[str, t.Mapping[str, t.Any]]) -> t.Dict[str, t.Dict[str, t.Any]]:
+    def left(self, before: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, dict[str, t.Any]]:
         """What of listed() stays."""
         after = {
             name: {
@@ -465,9 +465,9 @@ class Stale:
         for name in list(self.removable):
             self._attempt(name, dry_run=False)
 
-    def returned(self) -> t.Dict[str, t.List[str]]:
+    def returned(self) -> dict[str, list[str]]:
         """Removed resources that a kubelet has put back."""
-        back: t.Dict[str, t.List[str]] = {}
+        back: dict[str, list[str]] = {}
         for name, resources in self.removable.items():
             node = self.kube.find("/api/v1/nodes/" + name, "read node " + name) or {}
             capacity = (node.get("status") or {}).get("capacity") or {}

@@ -56,7 +56,7 @@ _LAST = (
 )
 
 
-def _defined(item: t.Mapping[str, t.Any]) -> t.List[t.Tuple[str, str]]:
+def _defined(item: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
     """(API version, kind) pairs that a CustomResourceDefinition among the objects brings; none for any other object."""
     if (item.get("apiVersion"), item.get("kind")) != _CRD:
         return []
@@ -71,11 +71,11 @@ def _opens(item: t.Mapping[str, t.Any]) -> bool:
     return item["kind"] == "Namespace" and any(key.startswith(POD_SECURITY) for key in labels)
 
 
-def _kind_of(item: t.Mapping[str, t.Any]) -> t.Tuple[str, str]:
+def _kind_of(item: t.Mapping[str, t.Any]) -> tuple[str, str]:
     return str(item["apiVersion"]), str(item["kind"])
 
 
-def _order_of_removal(item: t.Mapping[str, t.Any]) -> t.Tuple[int, str]:
+def _order_of_removal(item: t.Mapping[str, t.Any]) -> tuple[int, str]:
     kind = str(item["kind"])
     return (_LAST.index(kind) if kind in _LAST else -1, describe(item))
 
@@ -99,14 +99,14 @@ class SystemRollout(Changes):
         self.place = place
         self.pending = pending
         # of charts that an earlier run has installed and that nobody asks for any more, as namespace/release, the last one first
-        self.old_charts: t.List[str] = []
+        self.old_charts: list[str] = []
         # {node: {label: new value, None where it goes}}
-        self.labels: t.Dict[str, t.Dict[str, t.Optional[str]]] = {}
-        self._old_labels: t.Dict[str, t.Dict[str, t.Optional[str]]] = {}
+        self.labels: dict[str, dict[str, t.Optional[str]]] = {}
+        self._old_labels: dict[str, dict[str, t.Optional[str]]] = {}
         self._record: t.Optional[Json] = None
         # the record as it is once all is done, where until then it has more in mind
         self._last_record: t.Optional[Json] = None
-        self._defined_here: t.Set[t.Tuple[str, str]] = set()
+        self._defined_here: set[tuple[str, str]] = set()
 
     # look
 
@@ -191,7 +191,7 @@ class SystemRollout(Changes):
         plain = re.sub(r"[^a-z0-9]+", "-", self.inventory.lower()).strip("-")
         return f"{name}.{plain}-{hashlib.sha256(self.inventory.encode()).hexdigest()[:8]}"
 
-    def _labels(self) -> t.Dict[str, str]:
+    def _labels(self) -> dict[str, str]:
         return {
             "app.kubernetes.io/managed-by": MANAGED_BY,
             INVENTORY_LABEL: self.inventory,
@@ -210,7 +210,7 @@ class SystemRollout(Changes):
 
     def _new_record(
         self,
-        kinds: t.Iterable[t.Tuple[str, str]],
+        kinds: t.Iterable[tuple[str, str]],
         charts: t.Sequence[str],
         lines: t.Iterable[str],
         spaces: t.Iterable[str],
@@ -225,7 +225,7 @@ class SystemRollout(Changes):
         metadata: Json = {"name": self._record_name(), "namespace": self.place}
         return self._marked({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
 
-    def _recorded(self, key: str) -> t.List[str]:
+    def _recorded(self, key: str) -> list[str]:
         """A list of words that the record of an earlier run has. Of one that is somebody else's, nothing counts."""
         record = self._record
         if record is None or (not self.adopt and stranger({**record, "kind": "ConfigMap"}, self.inventory) is not None):
@@ -242,13 +242,13 @@ class SystemRollout(Changes):
             )
         return list(words)
 
-    def _recorded_kinds(self) -> t.Set[t.Tuple[str, str]]:
+    def _recorded_kinds(self) -> set[tuple[str, str]]:
         pairs = [word.partition(" ") for word in self._recorded("kinds")]
         return {(version, kind) for version, _space, kind in pairs}
 
     def _look_at_nodes(
         self, wanted: t.Mapping[str, t.Mapping[str, str]], known: t.Optional[t.Collection[str]]
-    ) -> t.List[str]:
+    ) -> list[str]:
         """Which labels of nodes change; lines of those that are ours then.
 
         One that we have set goes when nobody asks for it, unless somebody has given it another value. One that was there before is
@@ -265,8 +265,8 @@ class SystemRollout(Changes):
                 f"Nothing was changed. {len(missing)} of {len(wanted)} nodes that are to be labelled are not in the cluster: {some(missing)}",
                 remedy="Say in rdma_rollout.node_names ({host: node}) how they are called, or let them join",
             )
-        ours: t.List[str] = []
-        changes: t.List[t.Tuple[str, str, t.Optional[str]]] = []
+        ours: list[str] = []
+        changes: list[tuple[str, str, t.Optional[str]]] = []
         for node, labels in wanted.items():
             for key, value in labels.items():
                 differs = now[node].get(key) != value
@@ -298,8 +298,8 @@ class SystemRollout(Changes):
             if {describe({**item, "kind": "DaemonSet"}) for item in running} <= leaving:
                 self._opened.append(found)
 
-    def _node_steps(self, dry_run: bool) -> t.List[Step]:
-        steps: t.List[Step] = []
+    def _node_steps(self, dry_run: bool) -> list[Step]:
+        steps: list[Step] = []
         for node, labels in sorted(self.labels.items()):
             doing, body = f"label node {node}", {"metadata": {"labels": labels}}
             # a merge patch: server-side apply would make a node of that name
@@ -310,14 +310,14 @@ class SystemRollout(Changes):
     def changed(self) -> bool:
         return bool(self.labels or self._last_record or super().changed)
 
-    def actions(self) -> t.Dict[str, str]:
+    def actions(self) -> dict[str, str]:
         """What is done with each object."""
         done = super().actions()
         if self._last_record is not None and done[describe(self._last_record)] == "unchanged":
             done[describe(self._last_record)] = "changed"
         return done
 
-    def _pairs(self) -> t.List[Pair]:
+    def _pairs(self) -> list[Pair]:
         pairs = self._pairs_of_objects()
         if self._last_record is not None:
             # it is written twice, and shown once
@@ -327,7 +327,7 @@ class SystemRollout(Changes):
         pairs += [("labels of node " + node, self._old_labels[node], self.labels[node]) for node in sorted(self.labels)]
         return pairs + self._pairs_of_removals() + self._pairs_of_closings()
 
-    def _served(self, pair: t.Tuple[str, str]) -> bool:
+    def _served(self, pair: tuple[str, str]) -> bool:
         return pair[1] in self.kube.kinds(pair[0])
 
     def _comes(self, item: Json) -> bool:
@@ -341,10 +341,10 @@ class SystemRollout(Changes):
         return self.kube.find(self.kube.path(item), "read " + describe(item))
 
     def _look_for_leftovers(
-        self, kinds: t.Iterable[t.Tuple[str, str]], keep: t.Set[str], only: t.Optional[t.Set[str]]
+        self, kinds: t.Iterable[tuple[str, str]], keep: set[str], only: t.Optional[set[str]]
     ) -> None:
         wanted = {describe(item) for item in self._objects}
-        found: t.List[Json] = []
+        found: list[Json] = []
         for version, kind in sorted(kinds):
             if kind == "Namespace" or not self._served((version, kind)):
                 continue
@@ -400,7 +400,7 @@ class SystemRollout(Changes):
         steps = self._node_steps(dry_run=True) + self._closing_steps(dry_run=True)
         self._rehearse(steps + self._removal_steps(self._gone, dry_run=True))
 
-    def _to_come(self) -> t.Set[str]:
+    def _to_come(self) -> set[str]:
         """Also namespaces that a chart would make."""
         found = super()._to_come()
         if self.pending:
@@ -417,9 +417,7 @@ class SystemRollout(Changes):
 
     def perform(self, before_each: t.Callable[[], None] = lambda: None) -> None:
         """Do it: objects in their order, then removals. When one fails nevertheless, the error says what has been done and what not."""
-        steps: t.List[Step] = [
-            (doing, functools.partial(self._once_served, step)) for doing, step in self._apply_steps()
-        ]
+        steps: list[Step] = [(doing, functools.partial(self._once_served, step)) for doing, step in self._apply_steps()]
         # the record is the first object, and the last that goes: whoever is killed between leaves no label that nobody remembers
         steps += self._node_steps(dry_run=False) + self._closing_steps(dry_run=False)
         steps += self._removal_steps(self._gone, dry_run=False)
@@ -445,7 +443,7 @@ class SystemRollout(Changes):
 # --- waiting ---------------------------------------------------------------------------------------------------------
 
 
-def _rolled_out(item: t.Mapping[str, t.Any]) -> t.List[str]:
+def _rolled_out(item: t.Mapping[str, t.Any]) -> list[str]:
     """What a Deployment, DaemonSet or StatefulSet lacks, as kubectl rollout status judges it."""
     status, spec = item.get("status") or {}, item.get("spec") or {}
     if status.get("observedGeneration", 0) < item["metadata"].get("generation", 0):
@@ -468,7 +466,7 @@ def _value_at(item: t.Any, path: str) -> t.Any:
     return item
 
 
-def _lacking(kube: Kube, wait: t.Mapping[str, t.Any]) -> t.List[str]:
+def _lacking(kube: Kube, wait: t.Mapping[str, t.Any]) -> list[str]:
     """What is not yet as it is to be of one object, in words."""
     metadata = {"name": wait["name"], **({"namespace": wait["namespace"]} if wait.get("namespace") else {})}
     item: Json = {"apiVersion": wait["apiVersion"], "kind": wait["kind"], "metadata": metadata}
@@ -490,7 +488,7 @@ def _lacking(kube: Kube, wait: t.Mapping[str, t.Any]) -> t.List[str]:
     return [f"{shown}: {', '.join(reasons)}", *_pod_troubles(kube, found)] if reasons else []
 
 
-def _pod_troubles(kube: Kube, workload: Json) -> t.List[str]:
+def _pod_troubles(kube: Kube, workload: Json) -> list[str]:
     labels = ((workload.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
     selector = ",".join(f"{key}={labels[key]}" for key in sorted(labels))
     path = f"/api/v1/namespaces/{workload['metadata']['namespace']}/pods"
@@ -509,7 +507,7 @@ def wait_for_objects(
     between: t.Callable[[], None] = lambda: None,
     clock: t.Callable[[], float] = time.monotonic,
     sleep: t.Callable[[float], None] = time.sleep,
-) -> t.Tuple[t.List[str], float]:
+) -> tuple[list[str], float]:
     """(what is still not right, seconds waited). An API server that is away for a moment is waited for like everything else."""
     start = clock()
     while True:

@@ -50,8 +50,8 @@ class Memlock(t.TypedDict):
 
 
 class _Files(t.TypedDict):
-    client: t.List[str]
-    server: t.List[str]
+    client: list[str]
+    server: list[str]
 
 
 class Given(t.TypedDict):
@@ -98,8 +98,8 @@ class Untested(t.TypedDict):
 class Found(t.TypedDict):
     """What was measured in a group, and what was not."""
 
-    tests: t.List[Measurement]
-    untested: t.List[Untested]
+    tests: list[Measurement]
+    untested: list[Untested]
 
 
 class Evidence(Found):
@@ -112,9 +112,9 @@ class Evidence(Found):
 class Proof(t.TypedDict):
     """All of a run. failures: a sentence on each test that did not pass; expected: hosts that were to be measured."""
 
-    groups: t.Dict[str, Evidence]
-    failures: t.List[str]
-    expected: t.List[str]
+    groups: dict[str, Evidence]
+    failures: list[str]
+    expected: list[str]
 
 
 # --- what is to be measured -------------------------------------------------------------------------------------------
@@ -136,12 +136,12 @@ class PlannedTest(t.TypedDict):
 class Exposed(t.TypedDict):
     """What a Pod on a host gets, by the plan, when it asks for one of each resource."""
 
-    resources: t.List[str]
-    devices: t.List[str]
+    resources: list[str]
+    devices: list[str]
 
 
 class _OfPods(t.TypedDict, total=False):
-    pods: t.Dict[Side, Exposed]
+    pods: dict[Side, Exposed]
 
 
 class Pair(_OfPods):
@@ -150,7 +150,7 @@ class Pair(_OfPods):
     group: str
     client: str
     server: str
-    tests: t.List[PlannedTest]
+    tests: list[PlannedTest]
 
 
 class JobTest(t.TypedDict):
@@ -170,11 +170,11 @@ class Job(t.TypedDict):
     role: Side
     peer: str
     deadline: int
-    tests: t.List[JobTest]
+    tests: list[JobTest]
 
 
 class _OfRun(t.TypedDict, total=False):
-    expected: t.List[str]
+    expected: list[str]
 
 
 class Pairs(_OfRun):
@@ -183,6 +183,6 @@ class Pairs(_OfRun):
     expected: hosts that were to be measured, once the filter rdma_pairs has added them.
     """
 
-    rounds: t.List[t.List[Pair]]
-    untested: t.Dict[str, t.List[Untested]]
-    jobs: t.Dict[str, t.List[t.Optional[Job]]]
+    rounds: list[list[Pair]]
+    untested: dict[str, list[Untested]]
+    jobs: dict[str, list[t.Optional[Job]]]

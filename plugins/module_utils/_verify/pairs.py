@@ -66,7 +66,7 @@ Json = t.Dict[str, t.Any]
 Hosts = t.Tuple[str, str]
 
 # Each side, and the other one.
-_ROLES: t.Tuple[t.Tuple[Side, Side], ...] = (("client", "server"), ("server", "client"))
+_ROLES: tuple[tuple[Side, Side], ...] = (("client", "server"), ("server", "client"))
 _TOPOLOGIES = ("pairs", "ring", "full")
 
 
@@ -77,7 +77,7 @@ class Settings:
     timeout: seconds a client may take for one test; forks: how many hosts the controller works on at a time.
     """
 
-    tests: t.Tuple[str, ...] = ("ib_write_bw", "ib_write_lat")
+    tests: tuple[str, ...] = ("ib_write_bw", "ib_write_lat")
     topology: str = "pairs"
     iterations: int = 5000
     software_iterations: int = 100
@@ -109,7 +109,7 @@ class Settings:
 def settings_from(given: t.Mapping[str, t.Any]) -> Settings:
     """Settings from variables; None stands for the default. WishError names an unknown key or a value that makes no sense."""
     defaults = Settings()
-    values: t.Dict[str, t.Any] = {}
+    values: dict[str, t.Any] = {}
     for key, value in given.items():
         if key not in Settings.__dataclass_fields__:
             raise WishError(f"setting {key} is unknown; there are {', '.join(Settings.__dataclass_fields__)}")
@@ -209,10 +209,10 @@ def _end(host: str, facts: Json, wanted: Port) -> t.Union[End, str]:
 
 def _ends(
     hosts: t.Sequence[str], facts: t.Mapping[str, Json], wanted: t.Mapping[str, t.Sequence[Port]]
-) -> t.Tuple[t.Dict[str, t.List[End]], t.List[Untested]]:
+) -> tuple[dict[str, list[End]], list[Untested]]:
     """Ends by host, and the wanted ports that cannot be measured."""
-    found: t.Dict[str, t.List[End]] = {}
-    untested: t.List[Untested] = []
+    found: dict[str, list[End]] = {}
+    untested: list[Untested] = []
     for host in hosts:
         for row in wanted.get(host, []):
             end = _end(host, facts[host], row)
@@ -235,7 +235,7 @@ def not_measured(host: str, device: t.Optional[str], port: t.Optional[int], reas
     return {"host": host, "device": device, "port": port, "reason": reason, "defect": defect}
 
 
-def _rails(client: t.Sequence[End], server: t.Sequence[End]) -> t.List[t.Tuple[End, End]]:
+def _rails(client: t.Sequence[End], server: t.Sequence[End]) -> list[tuple[End, End]]:
     """Ports of two hosts in one fabric: those of the same name first, the others in their order."""
     by_name = {(end.device, end.port): end for end in server}
     rails = {end: by_name[(end.device, end.port)] for end in client if (end.device, end.port) in by_name}
@@ -252,7 +252,7 @@ def _rails(client: t.Sequence[End], server: t.Sequence[End]) -> t.List[t.Tuple[E
 # --- rounds -----------------------------------------------------------------------------------------------------------
 
 
-def schedule(hosts: t.Sequence[str], topology: str = "pairs") -> t.List[t.List[Hosts]]:
+def schedule(hosts: t.Sequence[str], topology: str = "pairs") -> list[list[Hosts]]:
     """Rounds of (client, server) without a common host; every host takes part when there are two or more.
 
     pairs: each host once, one host of an odd number a second time; full: every two hosts once (circle method);
@@ -264,7 +264,7 @@ def schedule(hosts: t.Sequence[str], topology: str = "pairs") -> t.List[t.List[H
         return []
     if topology == "full":
         # One stays, the others move round it; with an odd number, who meets None pauses.
-        circle: t.List[t.Optional[str]] = [*names] if count % 2 == 0 else [*names, None]
+        circle: list[t.Optional[str]] = [*names] if count % 2 == 0 else [*names, None]
         rounds = []
         for _turn in range(len(circle) - 1):
             half = len(circle) // 2
@@ -283,9 +283,9 @@ def schedule(hosts: t.Sequence[str], topology: str = "pairs") -> t.List[t.List[H
     return rounds
 
 
-def _merge(rounds: t.Sequence[t.Sequence[t.Tuple[Hosts, Pair]]]) -> t.List[t.Dict[Hosts, Pair]]:
+def _merge(rounds: t.Sequence[t.Sequence[tuple[Hosts, Pair]]]) -> list[dict[Hosts, Pair]]:
     """The rounds of all groups and fabrics as one sequence, no host twice in a round."""
-    merged: t.List[t.Tuple[t.Set[str], t.Dict[Hosts, Pair]]] = []
+    merged: list[tuple[set[str], dict[Hosts, Pair]]] = []
     for one in rounds:
         for pair, content in one:
             for used, pairs in merged:
@@ -301,7 +301,7 @@ def _merge(rounds: t.Sequence[t.Sequence[t.Tuple[Hosts, Pair]]]) -> t.List[t.Dic
     return [pairs for _used, pairs in merged]
 
 
-def floor(test: str, client: End, server: End, settings: Settings) -> t.Tuple[Floor, str]:
+def floor(test: str, client: End, server: End, settings: Settings) -> tuple[Floor, str]:
     """The bound for a test between two ends, and where it comes from in words."""
     software = client.software or server.software
     if kind_of(test) == "latency":
@@ -325,8 +325,8 @@ def floor(test: str, client: End, server: End, settings: Settings) -> t.Tuple[Fl
     )
 
 
-def _tests(rails: t.Sequence[t.Tuple[End, End]], settings: Settings) -> t.List[PlannedTest]:
-    tests: t.List[PlannedTest] = []
+def _tests(rails: t.Sequence[tuple[End, End]], settings: Settings) -> list[PlannedTest]:
+    tests: list[PlannedTest] = []
     for client, server in rails:
         for name in settings.tests:
             latency = kind_of(name) == "latency"
@@ -355,8 +355,8 @@ def pair_groups(
     settings: Settings,
 ) -> Pairs:
     """Who measures against whom. groups: hosts by group; wanted: usable ports by host, as the plan has them."""
-    rounds: t.List[t.List[t.Tuple[Hosts, Pair]]] = []
-    untested: t.Dict[str, t.List[Untested]] = {}
+    rounds: list[list[tuple[Hosts, Pair]]] = []
+    untested: dict[str, list[Untested]] = {}
     for group in sorted(groups):
         hosts = sorted(groups[group], key=natural_key)
         ends, untested[group] = _ends(hosts, facts, wanted)
@@ -406,13 +406,13 @@ def _deadline(pairs: t.Sequence[Pair], settings: Settings) -> int:
     return batches * (settings.timeout * (2 * longest + 1) + 120)
 
 
-def _jobs(rounds: t.Sequence[t.Sequence[Pair]], settings: Settings) -> t.Dict[str, t.List[t.Optional[Job]]]:
-    jobs: t.Dict[str, t.List[t.Optional[Job]]] = {}
+def _jobs(rounds: t.Sequence[t.Sequence[Pair]], settings: Settings) -> dict[str, list[t.Optional[Job]]]:
+    jobs: dict[str, list[t.Optional[Job]]] = {}
     for index, pairs in enumerate(rounds):
         deadline = _deadline(pairs, settings)
         for pair in pairs:
             for role, other in _ROLES:
-                tests: t.List[JobTest] = [
+                tests: list[JobTest] = [
                     {
                         "test": test["test"],
                         "device": test[role]["device"],
@@ -475,7 +475,7 @@ def _typical(latency: Latency) -> float:
     return float(latency["average"] if latency["typical"] is None else latency["typical"])
 
 
-def _error(result: Json, served: Json, output: str) -> t.Tuple[str, t.Optional[str]]:
+def _error(result: Json, served: Json, output: str) -> tuple[str, t.Optional[str]]:
     """Why a test gave no figure, and what to do."""
     status = result.get("status")
     given = result.get("problem") or served.get("problem")
@@ -510,12 +510,12 @@ def build_evidence(
     plan: from pair_groups(); results: {host: [{round, server, client, stop} as the module perftest returned them]}.
     of_pods: what was measured between Pods, by group.
     """
-    by_round: t.Dict[t.Tuple[str, int], Json] = {}
+    by_round: dict[tuple[str, int], Json] = {}
     for host, rounds in results.items():
         for one in rounds if isinstance(rounds, (list, tuple)) else []:
             if isinstance(one, t.Mapping) and isinstance(one.get("round"), int):
                 by_round[(str(host), one["round"])] = dict(one)
-    groups: t.Dict[str, Evidence] = {
+    groups: dict[str, Evidence] = {
         group: {"schema": 1, "group": group, "tests": [], "untested": rows} for group, rows in plan["untested"].items()
     }
     for number, pairs in enumerate(plan["rounds"]):
@@ -568,7 +568,7 @@ def _absent(pair: Pair, ours: Json, theirs: Json, served: Json) -> t.Optional[Js
     return {"cause": "nothing was measured", "remedy": "see the messages of this run"}
 
 
-def _order(entry: Measurement) -> t.Tuple[t.Any, ...]:
+def _order(entry: Measurement) -> tuple[t.Any, ...]:
     return (
         entry["level"],
         natural_key(entry["client"]["host"]),
@@ -586,7 +586,9 @@ def _sentence(group: str, entry: Measurement) -> str:
     remedy = f". Remedy: {entry['remedy']}" if entry["remedy"] else ""
     # Names and messages come from nodes and end on a terminal.
     between = " between Pods" if entry["level"] == "pods" else ""
-    return printable("%s: %s%s from %s to %s: %s%s" % (group, entry["test"], between, *ends, entry["message"], remedy))
+    return printable(
+        "{}: {}{} from {} to {}: {}{}".format(group, entry["test"], between, *ends, entry["message"], remedy)
+    )
 
 
 # Rows of tests that passed: more than this are told as one line for each test.
@@ -595,7 +597,7 @@ _MAX_PASSED = 40
 _MAX_FAILED = 100
 
 
-def _cells(entry: Measurement, domain: str) -> t.Tuple[str, ...]:
+def _cells(entry: Measurement, domain: str) -> tuple[str, ...]:
     figure = _figure(entry)
     ends = [
         f"{short(str(entry[side]['host']), domain)} {entry[side]['device']}:{entry[side]['port']}"
@@ -625,7 +627,7 @@ def _limit(entry: Measurement) -> str:
     return f">= {figure_of(bound['min_gbps'])}" if "min_gbps" in bound else f"<= {figure_of(bound['max_us'])}"
 
 
-def _many(entries: t.Sequence[Measurement]) -> t.Tuple[str, ...]:
+def _many(entries: t.Sequence[Measurement]) -> tuple[str, ...]:
     """One row for many tests of one kind and limit that passed: the span of their figures."""
     first = entries[0]
     figures = [figure for figure in map(_figure, entries) if figure is not None]
@@ -641,7 +643,7 @@ def _many(entries: t.Sequence[Measurement]) -> t.Tuple[str, ...]:
     )
 
 
-def evidence_table(evidence: Evidence) -> t.List[str]:
+def evidence_table(evidence: Evidence) -> list[str]:
     """The evidence of a group as lines of at most 100 columns: a row a test, and what was not measured.
 
     What did not pass comes first. Many tests that passed share a row; all of them are in the evidence itself.
@@ -656,7 +658,7 @@ def evidence_table(evidence: Evidence) -> t.List[str]:
     if len(passed) <= _MAX_PASSED:
         rows += [_cells(entry, domain) for entry in passed]
     else:
-        kinds: t.Dict[t.Tuple[str, str], t.List[Measurement]] = {}
+        kinds: dict[tuple[str, str], list[Measurement]] = {}
         for entry in passed:
             kinds.setdefault((_what_test(entry), _limit(entry)), []).append(entry)
         rows += [_many(kinds[kind]) for kind in sorted(kinds)]
@@ -665,7 +667,7 @@ def evidence_table(evidence: Evidence) -> t.List[str]:
         lines += table(("VERDICT", "TEST", "MEASURED", "WANTED", "CLIENT", "SERVER"), rows)
     if len(failed) > _MAX_FAILED:
         lines.append(f"and {len(failed) - _MAX_FAILED} more that did not pass, in the evidence")
-    left: t.Dict[t.Tuple[str, str], t.List[str]] = {}
+    left: dict[tuple[str, str], list[str]] = {}
     for row in untested:
         left.setdefault((_what(row), str(row["reason"])), []).append(short(str(row["host"]), domain))
     if left:

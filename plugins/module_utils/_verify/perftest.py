@@ -107,20 +107,20 @@ class Report:
 
     test: t.Optional[str]
     kind: t.Optional[str]
-    units: t.Tuple[str, ...]
+    units: tuple[str, ...]
     device: t.Optional[str]
     link_type: t.Optional[str]
     mtu_bytes: t.Optional[int]
     qps: t.Optional[int]
     gid_index: t.Optional[int]
-    rows: t.Tuple[Row, ...]
+    rows: tuple[Row, ...]
 
     @property
-    def bandwidth(self) -> t.Tuple[BandwidthRow, ...]:
+    def bandwidth(self) -> tuple[BandwidthRow, ...]:
         return tuple(row for row in self.rows if isinstance(row, BandwidthRow))
 
     @property
-    def latency(self) -> t.Tuple[LatencyRow, ...]:
+    def latency(self) -> tuple[LatencyRow, ...]:
         return tuple(row for row in self.rows if isinstance(row, LatencyRow))
 
 
@@ -198,7 +198,7 @@ def command_line(
     qps: int = 1,
     tcp_port: int = 18515,
     address: t.Optional[str] = None,
-) -> t.List[str]:
+) -> list[str]:
     """Arguments for one side of a test: the server's without address, the client's with the server's address.
 
     Only options that perftest has had since 4.5. WishError says what is wrong with a value.
@@ -291,7 +291,7 @@ def _int(value: t.Optional[str]) -> t.Optional[int]:
     return int(found.group()) if found else None
 
 
-def _columns(line: str) -> t.Tuple[t.Tuple[str, ...], t.Optional[str]]:
+def _columns(line: str) -> tuple[tuple[str, ...], t.Optional[str]]:
     """Names of the columns of a table's header, and the unit of its bandwidths (None for latencies)."""
     names = []
     for cell in _COLUMN.findall(line.replace("% percentile", "%")):
@@ -301,7 +301,7 @@ def _columns(line: str) -> t.Tuple[t.Tuple[str, ...], t.Optional[str]]:
     return tuple(names), unit.group(1) if unit else None
 
 
-def _row(values: t.Sequence[str], columns: t.Tuple[str, ...], unit: t.Optional[str]) -> t.Optional[Row]:
+def _row(values: t.Sequence[str], columns: tuple[str, ...], unit: t.Optional[str]) -> t.Optional[Row]:
     if len(values) < len(columns):
         return None
     # The program appends columns (CPU utilisation, one for each port), it never inserts them.
@@ -335,7 +335,7 @@ def _can_be(value: t.Optional[float], least: float = 0.0, most: float = math.inf
     return value is None or (math.isfinite(value) and least < value <= most)
 
 
-def _bandwidth_figures(row: BandwidthRow) -> t.Dict[str, bool]:
+def _bandwidth_figures(row: BandwidthRow) -> dict[str, bool]:
     # Six digits: what is below one message in two seconds is printed as 0.
     rounded = row.rate_mpps == 0 and _can_be(row.average_gbps, most=8e-9 * min(row.message_bytes, _MOST))
     return {
@@ -347,7 +347,7 @@ def _bandwidth_figures(row: BandwidthRow) -> t.Dict[str, bool]:
     }
 
 
-def _latency_figures(row: LatencyRow) -> t.Dict[str, bool]:
+def _latency_figures(row: LatencyRow) -> dict[str, bool]:
     return {
         "#bytes": 0 < row.message_bytes <= _MOST,
         "#iterations": 0 < row.iterations <= _MOST,
@@ -375,9 +375,9 @@ def parse(text: str) -> Report:
     Lines that are neither header nor row (warnings of the CPU frequency, prompts) are passed over. A table without its header
     is recognised by its number of columns; its bandwidths are taken for Gb/s, which is what command_line() asks for.
     """
-    rows: t.List[Row] = []
-    units: t.List[str] = []
-    columns: t.Tuple[str, ...] = ()
+    rows: list[Row] = []
+    units: list[str] = []
+    columns: tuple[str, ...] = ()
     unit: t.Optional[str] = None
     text = _cut(text)
     for line in text.splitlines():
@@ -411,12 +411,12 @@ def parse(text: str) -> Report:
     )
 
 
-def _test(text: str) -> t.Tuple[t.Optional[str], t.Optional[str]]:
+def _test(text: str) -> tuple[t.Optional[str], t.Optional[str]]:
     """(program, kind) by the title of the output, else by the first program that the text names."""
     title = _TITLE.search(text)
     if title and title.group(1) in _VERBS:
         kind = "latency" if title.group(2) == "Latency" else "bandwidth"
-        return "ib_%s_%s" % (_VERBS[title.group(1)], "lat" if kind == "latency" else "bw"), kind
+        return "ib_{}_{}".format(_VERBS[title.group(1)], "lat" if kind == "latency" else "bw"), kind
     named = _PROGRAM.search(text)
     return (named.group(), kind_of(named.group())) if named else (None, None)
 
@@ -473,7 +473,7 @@ _MEMLOCK = (
 _LINK = "check link and counters of both ports, the MTU along the path, and for RoCE addresses, VLAN, routes and firewall (UDP 4791)"
 
 # (pattern, cause, remedy), the most telling first: a program goes on after an error and prints what follows from it.
-_CAUSES: t.Tuple[t.Tuple[str, str, str], ...] = (
+_CAUSES: tuple[tuple[str, str, str], ...] = (
     (
         r"Couldn't allocate MR with error=(?!12\b)(?P<error>\d+)",
         "the device could not register the memory of the test (error {error})",
@@ -674,8 +674,7 @@ def timed_out(seconds: float, client: str, server: str = "") -> Problem:
     connected = "remote address" in client or "remote address" in server
     return Problem(
         "client",
-        "the test did not end within %g s, %s"
-        % (
+        "the test did not end within {:g} s, {}".format(
             seconds,
             "though the two sides had found each other"
             if connected

@@ -46,7 +46,7 @@ class RunError(FabricError):
     """Arguments or a state of the node with which nothing can be started."""
 
 
-def _environment() -> t.Dict[str, str]:
+def _environment() -> dict[str, str]:
     # The texts that are parsed are English, and the decimal point is a point.
     path = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     return {**os.environ, "LC_ALL": "C", "LANGUAGE": "C", "PATH": path}
@@ -102,7 +102,7 @@ def _text(path: str) -> str:
 # --- ports and addresses ----------------------------------------------------------------------------------------------
 
 
-def listening_ports(tables: t.Iterable[str] = ("/proc/net/tcp", "/proc/net/tcp6")) -> t.Set[int]:
+def listening_ports(tables: t.Iterable[str] = ("/proc/net/tcp", "/proc/net/tcp6")) -> set[int]:
     """TCP ports on which something listens, over IPv4 or IPv6 (Documentation/networking/proc_net_tcp.rst)."""
     ports = set()
     for path in tables:
@@ -118,10 +118,10 @@ def listening_ports(tables: t.Iterable[str] = ("/proc/net/tcp", "/proc/net/tcp6"
     return ports
 
 
-def _free_ports(first: int, count: int) -> t.List[int]:
+def _free_ports(first: int, count: int) -> list[int]:
     """The first ports from a given one on that nobody uses; bound once to see that they can be."""
     used = listening_ports()
-    found: t.List[int] = []
+    found: list[int] = []
     for port in range(first, min(first + 512, 65536)):
         if len(found) == count:
             break
@@ -234,7 +234,7 @@ def _sweep() -> None:
 
 
 def start_servers(
-    commands: t.Sequence[t.Tuple[str, t.Callable[[int], t.List[str]]]], first_port: int, deadline: int, patience: float
+    commands: t.Sequence[tuple[str, t.Callable[[int], list[str]]]], first_port: int, deadline: int, patience: float
 ) -> Json:
     """Starts a server for each (program, command for a TCP port), and waits until all listen.
 
@@ -247,7 +247,7 @@ def start_servers(
     _sweep()
     run_dir = tempfile.mkdtemp(prefix=_PREFIX, dir=_run_base())
     ports = _free_ports(first_port, len(commands))
-    servers: t.List[Json] = []
+    servers: list[Json] = []
     children = []
     try:
         for index, (port, (_program, command)) in enumerate(zip(ports, commands)):
@@ -302,7 +302,7 @@ def _save(run_dir: str, state: Json) -> None:
 
 def _wait_for_listeners(
     children: t.Sequence[subprocess.Popen[bytes]], ports: t.Sequence[int], patience: float
-) -> t.Set[int]:
+) -> set[int]:
     """Indexes of the servers that do not listen, after all do, or time is up, or the others have ended."""
     deadline = time.monotonic() + patience
     waiting = set(range(len(ports)))
@@ -347,7 +347,7 @@ def stop_servers(run_dir: str) -> Json:
 # --- clients ----------------------------------------------------------------------------------------------------------
 
 
-def run_clients(commands: t.Sequence[t.Sequence[str]], timeout: int) -> t.List[Json]:
+def run_clients(commands: t.Sequence[t.Sequence[str]], timeout: int) -> list[Json]:
     """Runs the clients one after the other, each for at most timeout seconds.
 
     Returns for each {output, status, timed_out, timeout, seconds, problem}; status: exit status, negative: signal, None: not run.

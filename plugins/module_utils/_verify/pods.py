@@ -49,7 +49,7 @@ Json = t.Dict[str, t.Any]
 
 # At the beginning of a line that the script prints about itself.
 _MARK = "@fabric.rdma"
-SIDES: t.Tuple[Side, ...] = ("client", "server")
+SIDES: tuple[Side, ...] = ("client", "server")
 # Of the one container that is ours. Others come into a Pod by way of admission.
 CONTAINER = "perftest"
 _MAX_FILES = 1000
@@ -198,7 +198,7 @@ def checked(pair: t.Any, node_names: t.Mapping[str, t.Any]) -> Json:
     return own
 
 
-def _command(test: t.Mapping[str, t.Any], side: str, port: int, address: t.Optional[str]) -> t.List[str]:
+def _command(test: t.Mapping[str, t.Any], side: str, port: int, address: t.Optional[str]) -> list[str]:
     end = test[side]
     gid = end["gid_index"]
     return command_line(
@@ -225,7 +225,7 @@ def in_words(rounds: t.Sequence[t.Sequence[Json]]) -> str:
     return printable(f"between Pods would be measured: {'; '.join(pairs[:20]) or 'nothing'}{more}")
 
 
-def words_of(tests: t.Sequence[Json], side: str, wish: Wish, first_port: int, address: str = "") -> t.List[str]:
+def words_of(tests: t.Sequence[Json], side: str, wish: Wish, first_port: int, address: str = "") -> list[str]:
     """The arguments of the script: a port for each test; address: of the server's Pod, where a test names none."""
     limit = wish.timeout if side == "client" else _of_server(wish, len(tests))
     lines = []
@@ -301,7 +301,7 @@ _IMAGE_REASONS = (
 _STUCK = (*_IMAGE_REASONS, "CreateContainerConfigError", "CreateContainerError", "RunContainerError")
 
 
-def _maps(value: t.Any) -> t.List[Json]:
+def _maps(value: t.Any) -> list[Json]:
     return [dict(item) for item in value or () if isinstance(item, t.Mapping)]
 
 
@@ -386,7 +386,7 @@ def parse_log(text: str) -> Json:
     the first test.
     """
     found: Json = {"user": None, "memlock": {"soft": None, "hard": None}, "files": [], "runs": {}}
-    runs: t.Dict[int, Json] = found["runs"]
+    runs: dict[int, Json] = found["runs"]
     for line in text.split("\n"):
         if not line.startswith(_MARK + " "):
             continue
@@ -454,7 +454,7 @@ def result_of(log: str, name: str, tests: t.Sequence[Json], wish: Wish, problem:
     }
 
 
-def not_done(rounds: t.Sequence[t.Sequence[Json]], wish: Wish, why: str) -> t.List[t.List[Json]]:
+def not_done(rounds: t.Sequence[t.Sequence[Json]], wish: Wish, why: str) -> list[list[Json]]:
     """The results where nothing could be asked of the cluster."""
     problem = {"cause": why, "remedy": ""}
     return [
@@ -463,7 +463,7 @@ def not_done(rounds: t.Sequence[t.Sequence[Json]], wish: Wish, why: str) -> t.Li
     ]
 
 
-def senseless(tests: t.Sequence[Json], client: Json) -> t.List[int]:
+def senseless(tests: t.Sequence[Json], client: Json) -> list[int]:
     """Numbers of the tests whose figures cannot be: they are worth a second try."""
     return [
         number

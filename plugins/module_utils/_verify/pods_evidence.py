@@ -35,9 +35,9 @@ Json = t.Dict[str, t.Any]
 # --- who measures -----------------------------------------------------------------------------------------------------
 
 
-def _exposed(entry: t.Mapping[str, t.Any]) -> t.Dict[str, Exposed]:
+def _exposed(entry: t.Mapping[str, t.Any]) -> dict[str, Exposed]:
     """By host, by the plan of a group."""
-    found: t.Dict[str, t.Tuple[t.Set[str], t.Set[str]]] = {}
+    found: dict[str, tuple[set[str], set[str]]] = {}
     for each in entry.get("classes") or ():
         for host, matches in each["matches"].items():
             resources, devices = found.setdefault(str(host), (set(), set()))
@@ -63,9 +63,9 @@ def pair_pods(
     groups: {hosts, resource} by group; plan: groups by name, as the planner has them. A host that has a resource and gives its Pods
     nothing is a defect, one without a resource is not.
     """
-    exposed: t.Dict[str, Exposed] = {}
-    members: t.Dict[str, t.List[str]] = {}
-    left: t.Dict[str, t.List[Untested]] = {}
+    exposed: dict[str, Exposed] = {}
+    members: dict[str, list[str]] = {}
+    left: dict[str, list[Untested]] = {}
     for name, group in groups.items():
         own = _exposed((plan.get("groups") or {}).get(name) or {})
         exposed.update(own)
@@ -100,7 +100,7 @@ class _End(t.TypedDict):
 
     user: t.Optional[int]
     memlock: Memlock
-    files: t.List[str]
+    files: list[str]
     results: t.Any
     problem: t.Any
 
@@ -111,7 +111,7 @@ _LIFT = (
 )
 
 
-def _defects(pair: Pair, ends: t.Mapping[Side, _End]) -> t.Iterator[t.Tuple[str, str]]:
+def _defects(pair: Pair, ends: t.Mapping[Side, _End]) -> t.Iterator[tuple[str, str]]:
     """(what is wrong with what Pods were given, what to do). Nothing is said of a Pod that has printed nothing."""
     for side in SIDES:
         host, end = pair[side], ends[side]
@@ -132,7 +132,7 @@ def _defects(pair: Pair, ends: t.Mapping[Side, _End]) -> t.Iterator[t.Tuple[str,
             )
 
 
-def _silent(pair: Pair, ends: t.Mapping[Side, _End]) -> t.Iterator[t.Tuple[str, str]]:
+def _silent(pair: Pair, ends: t.Mapping[Side, _End]) -> t.Iterator[tuple[str, str]]:
     """The same of Pods that measured, and did not tell what they were given."""
     for side in SIDES:
         if ends[side]["user"] is None or None in ends[side]["memlock"].values():
@@ -184,12 +184,12 @@ def _of_test(ends: t.Mapping[Side, _End], side: Side, number: int) -> Json:
     return {"problem": ends[side]["problem"]}
 
 
-def pod_evidence(plan: Pairs, answer: t.Mapping[str, t.Any]) -> t.Dict[str, Found]:
+def pod_evidence(plan: Pairs, answer: t.Mapping[str, t.Any]) -> dict[str, Found]:
     """By group; the measurements have level pods. plan: of pair_pods(); answer: what the module returned.
 
     An answer without results (the module failed) is an error of every pair.
     """
-    groups: t.Dict[str, Found] = {name: {"tests": [], "untested": rows} for name, rows in plan["untested"].items()}
+    groups: dict[str, Found] = {name: {"tests": [], "untested": rows} for name, rows in plan["untested"].items()}
     image = str(answer.get("image") or "")
     results = answer.get("results")
     rounds = results if isinstance(results, (list, tuple)) else []
@@ -217,7 +217,7 @@ def pod_evidence(plan: Pairs, answer: t.Mapping[str, t.Any]) -> t.Dict[str, Foun
     return groups
 
 
-def _with(entry: Measurement, defects: t.Sequence[t.Tuple[str, str]]) -> Measurement:
+def _with(entry: Measurement, defects: t.Sequence[tuple[str, str]]) -> Measurement:
     """An entry that does not pass when Pods were not given what they are to have."""
     if not defects:
         return entry

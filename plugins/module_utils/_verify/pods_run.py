@@ -8,6 +8,7 @@ All pairs of a round are watched at once, by one list of the Pods of this run. A
 
 from __future__ import annotations
 
+import builtins
 import time
 import typing as t
 from dataclasses import dataclass, field
@@ -47,10 +48,10 @@ class Client(t.Protocol):
     """An API server, as Kube of _rollout is one. Refusals are FabricErrors with the HTTP status as code, 0 without an answer."""
 
     def request(
-        self, method: str, path: str, doing: str, query: t.Sequence[t.Tuple[str, str]] = ..., body: t.Any = ...
+        self, method: str, path: str, doing: str, query: t.Sequence[tuple[str, str]] = ..., body: t.Any = ...
     ) -> Json: ...
 
-    def list(self, path: str, doing: str, metadata_only: bool = ..., **query: str) -> t.List[Json]: ...
+    def list(self, path: str, doing: str, metadata_only: bool = ..., **query: str) -> builtins.list[Json]: ...
 
     def text(self, path: str, doing: str, **query: str) -> str: ...
 
@@ -68,17 +69,17 @@ class Api:
         self._owner, self._run_label, self._run = owner, run_label, run
         self.labels = {**owner, run_label: run}
 
-    def _found(self, *labels: str) -> t.Dict[str, Json]:
+    def _found(self, *labels: str) -> dict[str, Json]:
         ours = [f"{key}={value}" for key, value in sorted(self._owner.items())]
         items = self._client.list(
             self._path, f"list Pods in {self.namespace}", labelSelector=",".join([*ours, *labels])
         )
         return {str(item["metadata"]["name"]): item for item in items}
 
-    def of_this_run(self) -> t.Dict[str, Json]:
+    def of_this_run(self) -> dict[str, Json]:
         return self._found(f"{self._run_label}={self._run}")
 
-    def of_others(self) -> t.Dict[str, Json]:
+    def of_others(self) -> dict[str, Json]:
         return self._found(self._run_label, f"{self._run_label}!={self._run}")
 
     def make(self, body: Json) -> None:
@@ -102,10 +103,10 @@ class Api:
                 raise
 
 
-def _delete_all(api: Api, find: t.Callable[[], t.Dict[str, Json]]) -> t.List[str]:
+def _delete_all(api: Api, find: t.Callable[[], dict[str, Json]]) -> list[str]:
     """Deletes what is found, and waits until it is gone. Names of it."""
     end = time.monotonic() + _GONE_SECONDS
-    names: t.Set[str] = set()
+    names: set[str] = set()
     while True:
         there = find()
         for name, pod in there.items():
@@ -121,7 +122,7 @@ def _delete_all(api: Api, find: t.Callable[[], t.Dict[str, Json]]) -> t.List[str
         time.sleep(_POLL_SECONDS)
 
 
-def remove_leftovers(api: Api) -> t.List[str]:
+def remove_leftovers(api: Api) -> list[str]:
     """Removes Pods of earlier runs that were killed; their names."""
     return _delete_all(api, api.of_others)
 
@@ -145,13 +146,13 @@ class _Pair:
 
     nodes: t.Mapping[str, str]
     resources: t.Mapping[str, t.Sequence[str]]
-    tests: t.List[Json]
+    tests: list[Json]
     number: int
     first_port: int
     stage: str = "server"
     since: float = 0.0
     started: t.Optional[float] = None
-    pods: t.Dict[str, Json] = field(default_factory=dict)
+    pods: dict[str, Json] = field(default_factory=dict)
     answer: Json = field(default_factory=dict)
 
 
@@ -161,7 +162,7 @@ class _Round:
     def __init__(self, api: Api, wish: Wish, pairs: t.Sequence[_Pair]) -> None:
         self._api, self._wish, self._pairs = api, wish, pairs
 
-    def run(self) -> t.List[Json]:
+    def run(self) -> list[Json]:
         """{client, server} of each pair, as result_of() has them. No Pod of it is there afterwards."""
         try:
             for pair in self._pairs:
@@ -289,12 +290,12 @@ _FORBIDDEN = (
 )
 
 
-def measure_rounds(api: Api, wish: Wish, rounds: t.Sequence[t.Sequence[Json]]) -> t.List[t.List[Json]]:
+def measure_rounds(api: Api, wish: Wish, rounds: t.Sequence[t.Sequence[Json]]) -> list[list[Json]]:
     """Measures round after round; pairs are those of pods.checked(). What cannot be measured is told in its result.
 
     Figures that cannot be are measured once more, in Pods and on ports of their own.
     """
-    answers: t.List[t.List[Json]] = []
+    answers: list[list[Json]] = []
     number = 0
     for pairs in rounds:
         own = [
@@ -303,7 +304,7 @@ def measure_rounds(api: Api, wish: Wish, rounds: t.Sequence[t.Sequence[Json]]) -
         ]
         number += len(own)
         found = _Round(api, wish, own).run()
-        again: t.List[t.Tuple[Json, t.List[int], _Pair]] = []
+        again: list[tuple[Json, list[int], _Pair]] = []
         for pair, answer in zip(own, found):
             numbers = senseless(pair.tests, answer["client"])
             if numbers:

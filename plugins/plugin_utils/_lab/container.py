@@ -148,7 +148,7 @@ def container_command(
         *("--directory=root", f"--machine={machine}", f"--hostname={name}", f"--uuid={machine_id}"),
         f"--network-bridge={bridge}",
         # The runtime's own overlays cannot lie on an overlay.
-        "--bind=%s:/var/lib/containerd" % os.path.join(directory, "containerd").replace(":", "\\:"),
+        "--bind={}:/var/lib/containerd".format(os.path.join(directory, "containerd").replace(":", "\\:")),
         # What runc and the watch over the kernel's log want. The log is the controller's.
         "--bind=/dev/kmsg",
         "--capability=CAP_SYSLOG",

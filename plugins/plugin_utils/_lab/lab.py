@@ -268,7 +268,7 @@ class Lab:
                 for node in spec.nodes:
                     if self.place.pid(node.name) is None:
                         start_container(self.place, node, image)
-                self.progress("lab: started %s as containers" % ", ".join(node.name for node in spec.nodes))
+                self.progress("lab: started {} as containers".format(", ".join(node.name for node in spec.nodes)))
                 self._wait(spec, "container", min(120, spec.boot_timeout))
             return "container"
         except LabError as exc:

@@ -224,8 +224,7 @@ WantedBy=sysinit.target
 BYTECODE_DIRECTORY = "/var/cache/fabric-rdma-lab-bytecode"
 
 
-BYTECODE = (
-    """\
+BYTECODE = f"""\
 # Keeps the bytecode of modules that are imported from zip archives, for which Python itself has no cache.
 import zipimport
 
@@ -235,14 +234,14 @@ _compile = getattr(zipimport, "_compile_source", None)
 def _cached(pathname, source):
     import hashlib, marshal, os
 
-    path = os.path.join("%s", hashlib.sha256(source).hexdigest())
+    path = os.path.join("{BYTECODE_DIRECTORY}", hashlib.sha256(source).hexdigest())
     try:
         with open(path, "rb") as stream:
             return marshal.loads(stream.read())
     except (OSError, EOFError, ValueError, TypeError):
         pass
     code = _compile(pathname, source)
-    unfinished = "%%s.%%d" %% (path, os.getpid())
+    unfinished = "%s.%d" % (path, os.getpid())
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         with open(unfinished, "wb") as stream:
@@ -259,8 +258,6 @@ def _cached(pathname, source):
 if _compile is not None:
     zipimport._compile_source = _cached
 """
-    % BYTECODE_DIRECTORY
-)
 
 # Where the lab's kernel module is.
 _MODULE = "usr/local/lib/fabric-rdma-lab"

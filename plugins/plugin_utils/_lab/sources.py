@@ -168,9 +168,8 @@ def choose_sources(sources: t.Sequence[AptSource], os_release: t.Mapping[str, st
             chosen.append(result)
     if not any(source.suite == suite for source in chosen):
         raise LabError(
-            "no apt source of this machine is the archive of %s %s (looked for one of the suites %s with component main in "
-            "/etc/apt/sources.list and /etc/apt/sources.list.d; found %s): add the distribution's own archive to apt"
-            % (
+            "no apt source of this machine is the archive of {} {} (looked for one of the suites {} with component main in "
+            "/etc/apt/sources.list and /etc/apt/sources.list.d; found {}): add the distribution's own archive to apt".format(
                 distribution,
                 codename,
                 ", ".join(sorted(names)),

@@ -19,7 +19,7 @@ def ssh_config(nodes: t.Sequence[NodePlan], places: t.Mapping[str, tuple[str, in
 
     def path(name: str) -> str:
         # % starts a token in ssh_config(5), and a path may have blanks.
-        return '"%s"' % os.path.join(directory, name).replace("%", "%%")
+        return '"{}"'.format(os.path.join(directory, name).replace("%", "%%"))
 
     lines = ["# Written by fabric.rdma.lab; removed with the lab."]
     for node in nodes:
@@ -31,7 +31,7 @@ def ssh_config(nodes: t.Sequence[NodePlan], places: t.Mapping[str, tuple[str, in
             f"  HostKeyAlias {node.name}",
         ]
     lines += [
-        "Host %s" % " ".join(node.name for node in nodes),
+        "Host {}".format(" ".join(node.name for node in nodes)),
         "  User root",
         f"  IdentityFile {path('id_ed25519')}",
         "  IdentitiesOnly yes",

@@ -110,8 +110,9 @@ def start_virtual_machines(
         tell_ports(directory, {node.address: ports[node.name][1] for node in spec.nodes})
     write(directory.file("ssh_config"), ssh_config(spec.nodes, places, directory.path))
     progress(
-        "lab: started %s with %s"
-        % (", ".join(n.name for n in spec.nodes), "KVM" if accel == "kvm" else "plain emulation (TCG)")
+        "lab: started {} with {}".format(
+            ", ".join(n.name for n in spec.nodes), "KVM" if accel == "kvm" else "plain emulation (TCG)"
+        )
     )
 
 

@@ -37,8 +37,8 @@ def of_this_run(documents: t.Any) -> dict[str, Shown]:
     found: dict[str, Shown] = {}
     for document in as_maps(documents):
         merged = found.setdefault(str(document.get("group")), {"tests": [], "untested": []})
-        merged["tests"] += t.cast(t.List[Measurement], as_maps(document.get("tests")))
-        merged["untested"] += t.cast(t.List[Untested], as_maps(document.get("untested")))
+        merged["tests"] += t.cast(list[Measurement], as_maps(document.get("tests")))
+        merged["untested"] += t.cast(list[Untested], as_maps(document.get("untested")))
     return found
 
 
@@ -112,7 +112,7 @@ def untested(evidence: Shown) -> list[Json]:
     items = []
     for (defect, what, reason), hosts in merged.items():
         one = len(hosts) == 1
-        text = "%s%s: not measured, %s" % (hosts[0] if one else f"{len(hosts)} hosts", what, reason)
+        text = "{}{}: not measured, {}".format(hosts[0] if one else f"{len(hosts)} hosts", what, reason)
         items.append(
             {"state": "bad" if defect else "info", "text": clean(text), "hosts": None if one else hosts_in_words(hosts)}
         )

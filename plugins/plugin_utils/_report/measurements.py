@@ -108,7 +108,9 @@ def _row(test: Measurement, latency: bool) -> Json:
     # Without a figure nothing has passed.
     verdict = test.get("verdict") if value is not None or test.get("verdict") != "pass" else "error"
     unit = _unit(latency)
-    limit = "%s %s %s" % ("at most" if latency else "at least", in_figures(floor), unit) if floor is not None else ""
+    limit = (
+        "{} {} {}".format("at most" if latency else "at least", in_figures(floor), unit) if floor is not None else ""
+    )
     how = [f"{in_figures(test.get('message_bytes'))} B messages", f"{in_figures(test.get('iterations'))} iterations"]
     if test.get("mtu_bytes"):
         how.append(f"MTU {in_figures(test['mtu_bytes'])} B")

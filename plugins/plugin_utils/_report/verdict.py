@@ -78,7 +78,7 @@ def _traffic(groups: list[Json]) -> str:
     if measured:
         pods = sum(group["between_pods"] for group in groups)
         who = "Pods" if pods == measured else f"nodes, {pods} of them between Pods" if pods else "nodes"
-        text = "%s between %s, %s." % (
+        text = "{} between {}, {}.".format(
             plural(measured, "measurement"),
             who,
             "all within their limits" if not failed else f"{failed} of them not within the limit",

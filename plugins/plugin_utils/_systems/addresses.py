@@ -72,8 +72,8 @@ class Pool(t.NamedTuple):
     version: int
     address: int
     prefix: int
-    spans: t.Tuple[Span, ...]
-    excluded: t.Tuple[Span, ...]
+    spans: tuple[Span, ...]
+    excluded: tuple[Span, ...]
     gateway: t.Optional[int]
 
     @property
@@ -112,7 +112,7 @@ def check_netaddr() -> t.Optional[str]:
 # --- texts --------------------------------------------------------------------------------------------------------------
 
 
-def _address(text: str) -> t.Tuple[int, int]:
+def _address(text: str) -> tuple[int, int]:
     """(version, number) of an address in full: no octets left out, no leading zeros, no zone."""
     try:
         found = netaddr.IPAddress(text.strip(), flags=netaddr.INET_PTON)
@@ -136,7 +136,7 @@ def _prefix(text: str, version: int) -> int:
     return int(text)
 
 
-def _aligned(version: int, number: int, prefix: int) -> t.Tuple[int, int]:
+def _aligned(version: int, number: int, prefix: int) -> tuple[int, int]:
     """First and last address of the network that an address is in."""
     host = (1 << (_BITS[version] - prefix)) - 1
     return number & ~host, number | host
@@ -158,13 +158,13 @@ def span_words(span: Span) -> str:
     return first if span.first == span.last else f"{first} to {_text(span.version, span.last)}"
 
 
-def span_networks(span: Span) -> t.List[str]:
+def span_networks(span: Span) -> list[str]:
     """The fewest networks that cover exactly these addresses, for what knows networks only."""
     first, last = (_ip(span.version, number) for number in (span.first, span.last))
     return [str(each) for each in netaddr.iprange_to_cidrs(first, last)]
 
 
-def parse_network(text: str) -> t.Tuple[Span, str]:
+def parse_network(text: str) -> tuple[Span, str]:
     """(addresses of a network or of a single address, a note where it is not aligned). AddressError for anything else."""
     address, slash, prefix = text.strip().partition("/")
     version, number = _address(address)
@@ -174,7 +174,7 @@ def parse_network(text: str) -> t.Tuple[Span, str]:
     return Span(version, *_aligned(version, number, length)), _note(text.strip(), version, number, length)
 
 
-def _between(text: str) -> t.Tuple[int, int, int]:
+def _between(text: str) -> tuple[int, int, int]:
     """(version, first, last) of FIRST-LAST."""
     first, _sign, last = text.partition("-")
     version, low = _address(first)
@@ -186,7 +186,7 @@ def _between(text: str) -> t.Tuple[int, int, int]:
     return version, low, high
 
 
-def parse_exclusion(text: str) -> t.Tuple[Span, str]:
+def parse_exclusion(text: str) -> tuple[Span, str]:
     """(addresses, note) of an address, a network, or FIRST-LAST."""
     if "-" not in text:
         return parse_network(text)
@@ -271,9 +271,9 @@ def parse_gateway(wish: str, given: Range) -> t.Optional[int]:
 # --- sets of addresses --------------------------------------------------------------------------------------------------
 
 
-def merged(spans: t.Iterable[Span]) -> t.List[Span]:
+def merged(spans: t.Iterable[Span]) -> list[Span]:
     """The same addresses in the fewest spans, in order."""
-    found: t.List[Span] = []
+    found: list[Span] = []
     for span in sorted(spans):
         if found and found[-1].version == span.version and span.first <= found[-1].last + 1:
             found[-1] = Span(span.version, found[-1].first, max(found[-1].last, span.last))
@@ -282,11 +282,11 @@ def merged(spans: t.Iterable[Span]) -> t.List[Span]:
     return found
 
 
-def cut(spans: t.Iterable[Span], away: t.Iterable[Span]) -> t.List[Span]:
+def cut(spans: t.Iterable[Span], away: t.Iterable[Span]) -> list[Span]:
     """The first without the second, in order."""
     left = merged(spans)
     for hole in merged(away):
-        after: t.List[Span] = []
+        after: list[Span] = []
         for span in left:
             if span.version != hole.version or hole.last < span.first or span.last < hole.first:
                 after.append(span)
@@ -315,14 +315,14 @@ def make_pool(name: str, given: Range, exclusions: t.Iterable[Span], gateway: t.
     return Pool(name, version, given.address, given.prefix, tuple(spans), tuple(cut([whole], spans)), gateway)
 
 
-def clashes(named: t.Sequence[t.Tuple[str, t.Sequence[Span]]]) -> t.List[t.Tuple[str, str, Span]]:
+def clashes(named: t.Sequence[tuple[str, t.Sequence[Span]]]) -> list[tuple[str, str, Span]]:
     """(name, other name, what both have) of each pair that overlaps, once, in the order of addresses.
 
     named: each with spans that do not overlap among themselves. A sweep over all ends, so that thousands of pools are no matter.
     """
     rows = sorted((span, number) for number, (_name, spans) in enumerate(named) for span in spans)
-    found: t.Dict[t.Tuple[int, int], Span] = {}
-    open_rows: t.List[t.Tuple[Span, int]] = []
+    found: dict[tuple[int, int], Span] = {}
+    open_rows: list[tuple[Span, int]] = []
     for span, number in rows:
         open_rows = [row for row in open_rows if row[0].version == span.version and row[0].last >= span.first]
         for other, owner in open_rows:

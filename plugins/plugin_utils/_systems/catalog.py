@@ -31,9 +31,9 @@ class System(t.NamedTuple):
     variable: str
     of_groups: bool
     # those that have to be there before it, where they are wished, too
-    after: t.Tuple[str, ...]
+    after: tuple[str, ...]
     # what its request() is told of the surroundings: their keys, and names of wishes without rdma_
-    told: t.Tuple[str, ...] = ()
+    told: tuple[str, ...] = ()
 
 
 # of what is told: what a system needs that looks at releases, definitions, nodes and who else serves GPUs
@@ -52,7 +52,7 @@ SYSTEMS = (
 )
 
 
-def wished_systems(wishes: t.Mapping[str, t.Mapping[str, t.Any]], cluster: t.Mapping[str, t.Any]) -> t.List[str]:
+def wished_systems(wishes: t.Mapping[str, t.Mapping[str, t.Any]], cluster: t.Mapping[str, t.Any]) -> list[str]:
     """Names of the systems that somebody asks for, in order. wishes: by group; cluster: what counts for all."""
     found = []
     dra = (cluster.get("rdma_rollout") or {}).get("engine") == "dra"

@@ -44,7 +44,7 @@ def literal(text: str) -> str:
         elif " " <= sign <= "~":
             found.append(sign)
         else:
-            found.append("\\u%04x" % ord(sign) if ord(sign) < 0x10000 else "\\U%08x" % ord(sign))
+            found.append(f"\\u{ord(sign):04x}" if ord(sign) < 0x10000 else f"\\U{ord(sign):08x}")
     return '"' + "".join(found) + '"'
 
 

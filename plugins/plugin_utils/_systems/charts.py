@@ -39,7 +39,7 @@ def _there(values: t.Any, path: str) -> bool:
     return True
 
 
-def owned(where: str, values: t.Mapping[str, t.Any], owners: t.Mapping[str, str]) -> t.List[str]:
+def owned(where: str, values: t.Mapping[str, t.Any], owners: t.Mapping[str, str]) -> list[str]:
     """A sentence on each value that a wish stands for: what was checked of the wish would not hold for the value.
 
     where: such as rdma_longhorn.values. owners: {path with dots: what to do instead}. Values are never shown: some are passwords.
@@ -47,7 +47,7 @@ def owned(where: str, values: t.Mapping[str, t.Any], owners: t.Mapping[str, str]
     return [f"{where}.{path}: {instead}" for path, instead in owners.items() if _there(values, path)]
 
 
-def chart_place(wish: t.Mapping[str, t.Any], name: str, repository: str) -> t.Tuple[str, t.Optional[str]]:
+def chart_place(wish: t.Mapping[str, t.Any], name: str, repository: str) -> tuple[str, t.Optional[str]]:
     """(chart, repository) of a wish, else the publisher's. name: of the chart. A path or an address needs no repository."""
     chart = str(wish.get("chart") or name)
     return (chart, None) if "/" in chart else (chart, str(wish.get("repository") or repository))

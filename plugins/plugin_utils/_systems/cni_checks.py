@@ -80,7 +80,7 @@ def check_multus(
         found.warn(f"rdma_multus.operator: {WHOLE_POLICY} has to have {', '.join(sorted(parts))}")
 
 
-def _distributions(site: Site) -> t.Set[str]:
+def _distributions(site: Site) -> set[str]:
     return {str(((facts or {}).get("runtime") or {}).get("distribution")) for facts in site["facts"].values()}
 
 
@@ -94,7 +94,7 @@ def check_whereabouts(wish: t.Mapping[str, t.Any], networks: t.Sequence[Network]
         except FabricError as exc:
             found.problem(str(exc))
     without = release is not None and release.line >= _NO_WHEREABOUTS_SINCE
-    words = "Network Operator %s brings no Whereabouts (%s.ipamPlugin went with 25.10)" % (
+    words = "Network Operator {} brings no Whereabouts ({}.ipamPlugin went with 25.10)".format(
         release.text if release else "",
         WHOLE_POLICY,
     )
@@ -117,7 +117,7 @@ def check_whereabouts(wish: t.Mapping[str, t.Any], networks: t.Sequence[Network]
         )
 
 
-def directories_of(wish: t.Mapping[str, t.Any], site: Site, found: Findings) -> t.Dict[str, CniDirectories]:
+def directories_of(wish: t.Mapping[str, t.Any], site: Site, found: Findings) -> dict[str, CniDirectories]:
     rows = {}
     for name in ("multus", "whereabouts"):
         own = section(wish, name)

@@ -51,9 +51,9 @@ _OF_DISTRIBUTIONS = {
 }
 
 
-def cni_directories(site: Site, wish: t.Mapping[str, t.Any]) -> t.Tuple[CniDirectories, t.List[str]]:
+def cni_directories(site: Site, wish: t.Mapping[str, t.Any]) -> tuple[CniDirectories, list[str]]:
     """(directories as wished, else by distribution, what is wrong). One DaemonSet mounts one directory, so that all nodes have the same."""
-    by_place: t.Dict[CniDirectories, t.List[str]] = {}
+    by_place: dict[CniDirectories, list[str]] = {}
     for host, facts in sorted(site["facts"].items()):
         distribution = str(((facts or {}).get("runtime") or {}).get("distribution"))
         by_place.setdefault(_OF_DISTRIBUTIONS.get(distribution, USUAL), []).append(f"{host} ({distribution})")
@@ -116,7 +116,7 @@ def rollout_wait(item: Json) -> Wait:
 # --- objects -----------------------------------------------------------------------------------------------------
 
 
-def account(name: str, namespace: str, role: str, rules: t.Sequence[Json]) -> t.List[Json]:
+def account(name: str, namespace: str, role: str, rules: t.Sequence[Json]) -> list[Json]:
     """A ServiceAccount with a ClusterRole."""
     return [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}},
@@ -140,11 +140,11 @@ def rule(group: str, resources: t.Sequence[str], verbs: t.Sequence[str]) -> Json
     return {"apiGroups": [group], "resources": list(resources), "verbs": list(verbs)}
 
 
-def events_rules() -> t.List[Json]:
+def events_rules() -> list[Json]:
     return [rule(group, ["events"], ["create", "patch", "update"]) for group in ("", "events.k8s.io")]
 
 
-def environment(wish: t.Mapping[str, t.Any]) -> t.List[Json]:
+def environment(wish: t.Mapping[str, t.Any]) -> list[Json]:
     """Where the plugins on the nodes find the API server, which goes into their kubeconfig; the Service of Kubernetes by default."""
     address = str(wish.get("api_server") or "")
     if not address:

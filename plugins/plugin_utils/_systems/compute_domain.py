@@ -62,7 +62,7 @@ _HOST_IMEX_SINCE = (0, 5)
 Served = t.Optional[t.Mapping[str, t.Sequence[str]]]
 
 
-def _group_wishes(wish: t.Mapping[str, t.Any], site: Site) -> t.Dict[str, Json]:
+def _group_wishes(wish: t.Mapping[str, t.Any], site: Site) -> dict[str, Json]:
     """{group: its wish with all keys}, of the groups that have one. wish: keys that go over those of every group."""
     return {
         group: {**_OF_THE_DRIVER, **_OF_THE_GROUP, **own[_VARIABLE], **wish}
@@ -71,7 +71,7 @@ def _group_wishes(wish: t.Mapping[str, t.Any], site: Site) -> t.Dict[str, Json]:
     }
 
 
-def _disagreements(wishes: t.Mapping[str, Json]) -> t.List[str]:
+def _disagreements(wishes: t.Mapping[str, Json]) -> list[str]:
     """A sentence for each key of the driver in which two groups differ."""
     found, first = [], next(iter(wishes))
     for key in _OF_THE_DRIVER:
@@ -91,7 +91,7 @@ def _disagreements(wishes: t.Mapping[str, Json]) -> t.List[str]:
 
 def _gpu_problems(
     wish: t.Mapping[str, t.Any], site: Site, gpu_operator: t.Optional[t.Mapping[str, t.Any]]
-) -> t.List[str]:
+) -> list[str]:
     """Two that serve the same GPUs."""
     wishes = [gpu_operator, *(own.get("rdma_gpu_operator") for own in site["wishes"].values())]
     serving = [own for own in wishes if own and _device_plugin_on(own)]
@@ -110,7 +110,7 @@ def _device_plugin_on(wish: t.Mapping[str, t.Any]) -> bool:
     return wish.get("device_plugin", True) is not False and on is not False
 
 
-def _host_imex_problems(release: Version, wish: t.Mapping[str, t.Any]) -> t.List[str]:
+def _host_imex_problems(release: Version, wish: t.Mapping[str, t.Any]) -> list[str]:
     if wish["imex"] == "driver" or (release.line[0] == 0 and release.line >= _HOST_IMEX_SINCE):
         return []
     return [
@@ -149,7 +149,7 @@ def _settings(group: str, wish: Json, release: Version, site: Site, api_version:
     )
 
 
-def _workload_problems(settings: Settings, hosts: t.Sequence[str]) -> t.List[str]:
+def _workload_problems(settings: Settings, hosts: t.Sequence[str]) -> list[str]:
     if settings.nodes <= len(hosts):
         return []
     return [
@@ -158,7 +158,7 @@ def _workload_problems(settings: Settings, hosts: t.Sequence[str]) -> t.List[str
     ]
 
 
-def _mpi_findings(wishes: t.Mapping[str, Json], served: Served) -> t.Tuple[t.List[str], t.List[str]]:
+def _mpi_findings(wishes: t.Mapping[str, Json], served: Served) -> tuple[list[str], list[str]]:
     """(problems, warnings) on the MPI Operator, which is the user's own."""
     if served is None or MPI_VERSION in (served.get(MPI_GROUP) or ()):
         return [], []
@@ -184,7 +184,7 @@ def _of_groups(
     nodes: t.Optional[NodeView],
 ) -> None:
     """Adds what is said and made for each group."""
-    slugs: t.Dict[str, str] = {}
+    slugs: dict[str, str] = {}
     for group, wish in wishes.items():
         hosts = sorted(site["groups"].get(group) or [])
         findings = node_findings(group, hosts, site, nodes, wish)

@@ -45,7 +45,7 @@ _ORDER = list(DRA_LINES)
 _GATES_SINCE, _PINNED_API_SINCE, _HOST_IMEX_SINCE, _KUBELET_PATHS_SINCE = (25, 8), (25, 12), (0, 5), (25, 8)
 DNS_NAMES = "IMEXDaemonsWithDNSNames"
 # By the line that brought it, and whether it is on by default (pkg/featuregates/featuregates.go); the first row is of k8s.io/component-base.
-_GATES: t.Dict[str, t.Tuple[t.Tuple[int, int], bool]] = {
+_GATES: dict[str, tuple[tuple[int, int], bool]] = {
     **dict.fromkeys(("ContextualLogging", "LoggingBetaOptions", DNS_NAMES), ((25, 8), True)),
     **dict.fromkeys(("LoggingAlphaOptions", "MPSSupport", "TimeSlicingSettings"), ((25, 8), False)),
     **dict.fromkeys(("DynamicMIG", "NVMLDeviceHealthCheck", "PassthroughSupport"), ((25, 12), False)),
@@ -65,11 +65,11 @@ _EXCLUSIVE_GATES = (
 )
 
 
-def _since(line: t.Tuple[int, int], first: t.Tuple[int, int]) -> bool:
+def _since(line: tuple[int, int], first: tuple[int, int]) -> bool:
     return _ORDER.index(line) >= _ORDER.index(first)
 
 
-def known_release(version: t.Any) -> t.Tuple[t.Optional[Version], t.List[str]]:
+def known_release(version: t.Any) -> tuple[t.Optional[Version], list[str]]:
     """(the wished release, what is wrong with it)."""
     release = parsed(version)
     if release is not None and release.line in DRA_LINES:
@@ -90,7 +90,7 @@ def _is_driver(found: t.Mapping[str, t.Any]) -> bool:
 
 def upgrade(
     release: Version, wish: t.Mapping[str, t.Any], installed: t.Mapping[str, t.Any]
-) -> t.Tuple[t.List[str], t.List[str]]:
+) -> tuple[list[str], list[str]]:
     """(problems, warnings) of getting from what is installed to what is wished."""
     problems, warnings = [], []
     for name, found in sorted(installed.items()):
@@ -143,7 +143,7 @@ def keeps_old_names(
 
 def api_version_of(
     wish: t.Mapping[str, t.Any], served: t.Optional[t.Mapping[str, t.Sequence[str]]]
-) -> t.Tuple[t.Optional[str], t.List[str]]:
+) -> tuple[t.Optional[str], list[str]]:
     """(version of resource.k8s.io to use, what is wrong). None: nobody asked the server, and the chart will."""
     wished = None if wish["api_version"] == "auto" else str(wish["api_version"])
     if served is None:
@@ -159,7 +159,7 @@ def api_version_of(
     return wished or offered[0], []
 
 
-def gate_problems(release: Version, given: t.Mapping[str, bool]) -> t.List[str]:
+def gate_problems(release: Version, given: t.Mapping[str, bool]) -> list[str]:
     known = {name: on for name, (since, on) in _GATES.items() if _since(release.line, since)}
     if given and not _since(release.line, _GATES_SINCE):
         return [
@@ -182,9 +182,9 @@ def gate_problems(release: Version, given: t.Mapping[str, bool]) -> t.List[str]:
     ]
 
 
-def driver_root(wish: t.Mapping[str, t.Any], hosts: t.Sequence[str], site: Site) -> t.Tuple[str, t.List[str]]:
+def driver_root(wish: t.Mapping[str, t.Any], hosts: t.Sequence[str], site: Site) -> tuple[str, list[str]]:
     """(where the driver's files are on all nodes, what is wrong)."""
-    by_way: t.Dict[bool, t.List[str]] = {}
+    by_way: dict[bool, list[str]] = {}
     for host in hosts:
         nvidia = site["facts"].get(host, {}).get("nvidia")
         if nvidia is not None:
@@ -206,9 +206,9 @@ def driver_root(wish: t.Mapping[str, t.Any], hosts: t.Sequence[str], site: Site)
     return root, []
 
 
-def kubelet_paths(release: Version, hosts: t.Sequence[str], site: Site) -> t.Tuple[Json, t.List[str]]:
+def kubelet_paths(release: Version, hosts: t.Sequence[str], site: Site) -> tuple[Json, list[str]]:
     """(values for kubelets in another directory, what is wrong)."""
-    by_root: t.Dict[str, t.List[str]] = {}
+    by_root: dict[str, list[str]] = {}
     for host in hosts:
         if host in site["facts"]:
             distribution = (site["facts"][host].get("runtime") or {}).get("distribution")
@@ -244,7 +244,7 @@ _DECIDED = {
 }
 
 
-def value_problems(values: t.Mapping[str, t.Any]) -> t.List[str]:
+def value_problems(values: t.Mapping[str, t.Any]) -> list[str]:
     return [
         f"{_VARIABLE}.values has {key}, which {_VARIABLE} decides: take it out, and set {wish}"
         for key, wish in _DECIDED.items()
@@ -296,7 +296,7 @@ def chart_of(release: Version, wish: t.Mapping[str, t.Any], site: Site, values: 
     }
 
 
-def waits_of(release: Version, chart: Chart) -> t.List[Wait]:
+def waits_of(release: Version, chart: Chart) -> list[Wait]:
     """The controller, and the Pods on the nodes."""
     name = chart["values"].get("nameOverride") or DRA_LINES[release.line].chart.rpartition("/")[2]
     rows = (("Deployment", f"{name}-controller"), ("DaemonSet", f"{name}-kubelet-plugin"))

@@ -33,17 +33,17 @@ NodeView = t.Mapping[str, t.Mapping[str, t.Any]]
 
 
 class Findings(t.NamedTuple):
-    problems: t.List[str]
-    warnings: t.List[str]
+    problems: list[str]
+    warnings: list[str]
 
 
-def _numbers(version: t.Any) -> t.Tuple[int, ...]:
+def _numbers(version: t.Any) -> tuple[int, ...]:
     """The numbers at the head of a version; () where it has none."""
     match = re.match(r"v?(\d{1,9}(?:\.\d{1,9})*)", str(version or ""))
     return tuple(int(part) for part in match.group(1).split(".")) if match else ()
 
 
-def _driver_findings(nvidia: t.Mapping[str, t.Any]) -> t.List[str]:
+def _driver_findings(nvidia: t.Mapping[str, t.Any]) -> list[str]:
     if not nvidia.get("driver"):
         return ["the NVIDIA driver is not loaded: install or start it, and discover the host again"]
     version = str(nvidia["driver"])
@@ -52,7 +52,7 @@ def _driver_findings(nvidia: t.Mapping[str, t.Any]) -> t.List[str]:
     return []
 
 
-def _channel_findings(imex: t.Optional[t.Mapping[str, t.Any]]) -> t.List[str]:
+def _channel_findings(imex: t.Optional[t.Mapping[str, t.Any]]) -> list[str]:
     if imex is None or imex["channel_major"] is not None:
         return []
     return [
@@ -140,9 +140,9 @@ def _of_host(facts: Json, node: t.Mapping[str, t.Any], wish: t.Mapping[str, t.An
     )
 
 
-def cliques_of(hosts: t.Iterable[str], site: Site, nodes: NodeView) -> t.Dict[str, t.List[str]]:
+def cliques_of(hosts: t.Iterable[str], site: Site, nodes: NodeView) -> dict[str, list[str]]:
     """Hosts by the clique that their nodes are in; "" for those whose nodes have no label."""
-    found: t.Dict[str, t.List[str]] = {}
+    found: dict[str, list[str]] = {}
     for host in sorted(hosts):
         labels = nodes.get(site["node_names"].get(host, host), {}).get("labels") or {}
         found.setdefault(str(labels.get(CLIQUE_LABEL) or ""), []).append(host)
@@ -178,7 +178,7 @@ def node_findings(
 
     wish: {imex, host_imex, cliques}, all set. nodes: None where no cluster was asked.
     """
-    said: t.Tuple[t.Dict[str, t.List[str]], t.Dict[str, t.List[str]]] = ({}, {})
+    said: tuple[dict[str, list[str]], dict[str, list[str]]] = ({}, {})
     missing = [host for host in hosts if host not in site["facts"]]
     for host in hosts:
         if host in site["facts"]:

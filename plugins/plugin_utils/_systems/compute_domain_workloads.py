@@ -34,7 +34,7 @@ class Settings(t.NamedTuple):
 
     group: str
     # of the DRA driver, such as (0, 4)
-    line: t.Tuple[int, int]
+    line: tuple[int, int]
     # whether IMEX daemons find each other by name (the gate IMEXDaemonsWithDNSNames)
     dns_names: bool
     namespace: str
@@ -93,7 +93,7 @@ def _gpu_template(name: str, settings: Settings) -> Json:
 def _affinity(name: str, plan: t.Optional[Group], one_clique: bool) -> Json:
     """On the nodes of the group's classes, one Pod a node, and all in one clique where that is what NVLink needs."""
     classes = sorted(class_slug(each["name"]) for each in plan["classes"]) if plan else []
-    expressions: t.List[Json] = []
+    expressions: list[Json] = []
     if classes:
         expressions.append({"key": CLASS_LABEL, "operator": "In", "values": classes})
     if one_clique:
@@ -132,7 +132,7 @@ def _worker_template(name: str, settings: Settings, plan: t.Optional[Group], wor
         "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],
     }
     limits: Json = dict.fromkeys(worker.resources, 1)
-    claims: t.List[Json] = []
+    claims: list[Json] = []
     if settings.claims is None:
         limits["nvidia.com/gpu"] = settings.gpus_per_node
     else:
@@ -190,7 +190,7 @@ def _job(
     }
 
 
-def _injection(name: str, settings: Settings, plan: t.Optional[Group]) -> t.List[Json]:
+def _injection(name: str, settings: Settings, plan: t.Optional[Group]) -> list[Json]:
     """A domain, and a Pod that shows the channel that it got."""
     affinity = _affinity(name, plan, True)
     # alone in its domain
@@ -216,11 +216,11 @@ def _injection(name: str, settings: Settings, plan: t.Optional[Group]) -> t.List
     return [_domain(name, settings._replace(nodes=1)), pod]
 
 
-def _with_gpus(name: str, settings: Settings, objects: t.List[Json]) -> t.List[Json]:
+def _with_gpus(name: str, settings: Settings, objects: list[Json]) -> list[Json]:
     return objects if settings.claims is None else [_gpu_template(name, settings), *objects]
 
 
-def _nvbandwidth(name: str, settings: Settings, plan: t.Optional[Group]) -> t.List[Json]:
+def _nvbandwidth(name: str, settings: Settings, plan: t.Optional[Group]) -> list[Json]:
     # the image's own user and configuration of sshd
     worker = _Worker(
         settings.nvbandwidth_image,
@@ -238,7 +238,7 @@ def _nvbandwidth(name: str, settings: Settings, plan: t.Optional[Group]) -> t.Li
 
 def _nccl(
     name: str, settings: Settings, plan: t.Optional[Group], environment: t.Mapping[str, str], way: str
-) -> t.List[Json]:
+) -> list[Json]:
     """all_reduce_perf of nccl-tests. way: mnnvl, rdma or tcp."""
     mnnvl = way == "mnnvl"
     flags = {
@@ -259,7 +259,7 @@ def _nccl(
     return _with_gpus(name, settings, [*([_domain(name, settings)] if mnnvl else []), job])
 
 
-def _common_environment(plan: t.Optional[Group]) -> t.Tuple[t.Dict[str, str], t.Optional[str]]:
+def _common_environment(plan: t.Optional[Group]) -> tuple[dict[str, str], t.Optional[str]]:
     """(NCCL_IB_HCA for every host of a group, why there is none).
 
     Hosts whose ports have other names get those that all of them have: NCCL looks for the names on each host.
@@ -274,13 +274,13 @@ def _common_environment(plan: t.Optional[Group]) -> t.Tuple[t.Dict[str, str], t.
     return {"NCCL_IB_HCA": "=" + ",".join(common)}, None
 
 
-def group_workloads(settings: Settings, plan: t.Optional[Group]) -> t.Tuple[t.Dict[str, t.List[Json]], t.List[str]]:
+def group_workloads(settings: Settings, plan: t.Optional[Group]) -> tuple[dict[str, list[Json]], list[str]]:
     """({file name: objects}, warnings on what is left out). plan: that of the group, None where it has none.
 
     Files: compute-domain (a channel in a Pod), nvbandwidth, and with an image for it nccl-mnnvl, nccl-infiniband (nccl-roce on
     Ethernet) and nccl-tcp, each with the slug of the group.
     """
-    slug, warnings = group_slug(settings.group), t.cast(t.List[str], [])
+    slug, warnings = group_slug(settings.group), t.cast(list[str], [])
     network = "roce" if settings.ethernet else "infiniband"
     found = {
         f"compute-domain-{slug}.yaml": _injection(f"compute-domain-{slug}", settings, plan),

@@ -15,7 +15,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import 
 
 __all__ = ["NOTHING_KNOWN", "Chart", "Json", "Request", "RequestError", "Site", "Surroundings", "Wait", "empty_request"]
 
-Json = t.Dict[str, t.Any]
+Json = dict[str, t.Any]
 
 
 class RequestError(FabricError):
@@ -28,32 +28,32 @@ class Site(t.TypedDict):
     # rdma_rollout.inventory
     inventory: str
     # RDMA groups of the inventory with their hosts
-    groups: t.Dict[str, t.List[str]]
+    groups: dict[str, list[str]]
     # by group: the wishes that a group has (rdma_networks, rdma_compute_domain, rdma_gpudirect, ...), by variable, as the user wrote them
-    wishes: t.Dict[str, Json]
+    wishes: dict[str, Json]
     # ansible_facts.rdma by host (docs/facts.schema.json); a host may be missing
-    facts: t.Dict[str, Json]
+    facts: dict[str, Json]
     plan: Plan
     # {host: node} where they differ
-    node_names: t.Dict[str, str]
+    node_names: dict[str, str]
     # one prefix for every image in place of its public registry, None for none
     registry: t.Optional[str]
-    pull_secrets: t.List[str]
+    pull_secrets: list[str]
     # a directory of charts (NAME-VERSION.tgz) in place of repositories, None for none
     charts: t.Optional[str]
     # CIDRs that the cluster uses itself: {"pods": [...], "services": [...], "nodes": [...]}
-    cidrs: t.Dict[str, t.List[str]]
+    cidrs: dict[str, list[str]]
 
 
 class Surroundings(t.TypedDict):
     """What the cluster has already; None for what nobody has looked at, such as where only files are rendered."""
 
     # by name of a Helm release: {chart, version, namespace, values}
-    installed: t.Optional[t.Dict[str, Json]]
+    installed: t.Optional[dict[str, Json]]
     # by API group, "" for the core: its versions that are served
-    served: t.Optional[t.Dict[str, t.List[str]]]
+    served: t.Optional[dict[str, list[str]]]
     # by node: {labels, kubelet}
-    nodes: t.Optional[t.Dict[str, Json]]
+    nodes: t.Optional[dict[str, Json]]
     # wishes that count for the whole cluster, by variable
     wishes: Json
 
@@ -92,21 +92,21 @@ class Request(t.TypedDict):
 
     system: str
     # installed first, in this order; removed last, in the other
-    charts: t.List[Chart]
+    charts: list[Chart]
     # applied in this order, removed in the other; labels of ownership are added by who applies them
-    objects: t.List[Json]
-    waits: t.List[Wait]
+    objects: list[Json]
+    waits: list[Wait]
     # {file name: objects}: what users put into their workloads, for the output directory and the report
-    workloads: t.Dict[str, t.List[Json]]
+    workloads: dict[str, list[Json]]
     # every image that objects and charts pull, for mirrors
-    images: t.List[str]
+    images: list[str]
     # sentences: what (host, group, network), why, what to do
-    problems: t.List[str]
-    warnings: t.List[str]
+    problems: list[str]
+    warnings: list[str]
     # rows for plan.yml and the report: (what, value) in words
-    summary: t.List[t.Tuple[str, str]]
+    summary: list[tuple[str, str]]
     # {node: {label: value}}: set with the objects, taken off with them
-    node_labels: t.Dict[str, t.Dict[str, str]]
+    node_labels: dict[str, dict[str, str]]
 
 
 def empty_request(system: str) -> Request:

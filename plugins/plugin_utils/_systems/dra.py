@@ -47,20 +47,20 @@ class Moved(t.TypedDict):
 
     name: str
     group: str
-    nodes: t.List[str]
+    nodes: list[str]
     # what the shared device plugin offers of it on each node
-    resources: t.Dict[str, int]
+    resources: dict[str, int]
     # what DRANET publishes of it by node: names of devices
-    devices: t.Dict[str, t.List[str]]
+    devices: dict[str, list[str]]
     daemon_set: Json
-    device_classes: t.List[Json]
-    templates: t.List[Json]
+    device_classes: list[Json]
+    templates: list[Json]
 
 
-_Scoped = t.Tuple[str, str, Class, t.List[str]]
+_Scoped = tuple[str, str, Class, list[str]]
 
 
-def _settings(wish: t.Mapping[str, t.Any], site: Site) -> t.Tuple[Json, t.List[str]]:
+def _settings(wish: t.Mapping[str, t.Any], site: Site) -> tuple[Json, list[str]]:
     """(settings of daemon_set(), what is wrong with them)."""
     own = wish.get("dranet") or {}
     version = str(own.get("version") or _VERSION).lstrip("v")
@@ -108,7 +108,7 @@ def _truth(value: t.Any, default: bool) -> bool:
 
 def moved_classes(
     wish: t.Mapping[str, t.Any], site: Site, allow_unusable: bool = False
-) -> t.Tuple[t.List[_Scoped], t.List[str]]:
+) -> tuple[list[_Scoped], list[str]]:
     """([(slug, group, class, nodes)] of the classes that DRANET is to serve, problems). The plugin serves the others.
 
     A group that this run did not plan whole is a problem when it is to move: what a request lacks is removed.
@@ -147,7 +147,7 @@ def moved_classes(
     return found, problems
 
 
-def _kubelet(slug: str, entry: Class, own: t.Mapping[str, t.Any], site: Site) -> t.Tuple[str, t.List[str]]:
+def _kubelet(slug: str, entry: Class, own: t.Mapping[str, t.Any], site: Site) -> tuple[str, list[str]]:
     wanted = str(own.get("kubelet_root") or "auto")
     if wanted != "auto":
         wrong = (
@@ -156,7 +156,7 @@ def _kubelet(slug: str, entry: Class, own: t.Mapping[str, t.Any], site: Site) ->
             else [f"rdma_rollout.dranet.kubelet_root is {wanted}; expected an absolute path, or auto"]
         )
         return wanted.rstrip("/"), wrong
-    roots: t.Dict[str, str] = {}
+    roots: dict[str, str] = {}
     for host in entry["hosts"]:
         runtime = (site["facts"].get(host) or {}).get("runtime") or {}
         roots.setdefault(kubelet_root(runtime.get("distribution")), host)
@@ -169,18 +169,18 @@ def _kubelet(slug: str, entry: Class, own: t.Mapping[str, t.Any], site: Site) ->
     ]
 
 
-def _devices(entry: Class, names: t.Mapping[str, str]) -> t.Dict[str, t.List[str]]:
+def _devices(entry: Class, names: t.Mapping[str, str]) -> dict[str, list[str]]:
     return {
         names.get(host, host): sorted(device_name(pci) for pci in pools_by_pci(entry, host)) for host in entry["hosts"]
     }
 
 
-def _resources(entry: Class) -> t.Dict[str, int]:
+def _resources(entry: Class) -> dict[str, int]:
     pools = entry["config"]["configList"] if entry["config"] else []
     return {f"{pool['resourcePrefix'] or 'rdma'}/{pool['resourceName']}": pool["rdmaHcaMax"] for pool in pools}
 
 
-def _warnings(slug: str, entry: Class, choices: t.Sequence[Choice]) -> t.List[str]:
+def _warnings(slug: str, entry: Class, choices: t.Sequence[Choice]) -> list[str]:
     found = []
     for choice in choices:
         if choice.abroad:
@@ -220,7 +220,7 @@ def _made(
     site: Site,
     served: t.Optional[t.Mapping[str, t.Sequence[str]]],
     allow_unusable: bool,
-) -> t.Tuple[Request, t.List[Moved]]:
+) -> tuple[Request, list[Moved]]:
     found = empty_request("dra")
     settings, problems = _settings(wish, site)
     classes, more = moved_classes(wish, site, allow_unusable)
@@ -229,8 +229,8 @@ def _made(
     chosen, inexact = choose([entry for _slug, _group, entry, _nodes in classes], site["facts"], move_ib)
     found["problems"] = [*problems, *more, *served_problems(served), *checked, *inexact]
     found["warnings"] = warnings
-    moved: t.List[Moved] = []
-    workloads: t.Dict[str, t.List[Json]] = {}
+    moved: list[Moved] = []
+    workloads: dict[str, list[Json]] = {}
     for slug, group, entry, nodes in classes:
         kubelet, wrong = _kubelet(slug, entry, wish.get("dranet") or {}, site)
         choices = chosen.get(entry["name"], [])
@@ -265,9 +265,9 @@ def _made(
     return found, moved
 
 
-def _same_names(moved: t.Sequence[Moved]) -> t.List[str]:
+def _same_names(moved: t.Sequence[Moved]) -> list[str]:
     """Names of classes and resources are put together, and two pairs may give the same."""
-    owners: t.Dict[str, str] = {}
+    owners: dict[str, str] = {}
     found = []
     for each in moved:
         for item in each["device_classes"]:
@@ -315,7 +315,7 @@ def handover_classes(
     site: Site,
     served: t.Optional[t.Mapping[str, t.Sequence[str]]] = None,
     allow_unusable: bool = False,
-) -> t.Tuple[t.List[Moved], t.List[str]]:
+) -> tuple[list[Moved], list[str]]:
     """(classes for handover.handover(), problems), as request() makes them."""
     found, moved = _made(wish, site, served, allow_unusable)
     return moved, found["problems"]

@@ -21,7 +21,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dranet import
 
 __all__ = ["host_problems", "served_problems", "standing_problems"]
 
-Json = t.Dict[str, t.Any]
+Json = dict[str, t.Any]
 
 _GROUP, _API_VERSION = "resource.k8s.io", "v1"
 # NRI of earlier releases loses what its plugins change (DRANET's documentation asks for it); 1.6 has none.
@@ -30,7 +30,7 @@ _OLDEST = (1, 7, 16)
 _NRI_SOCKETS = ("/var/run/nri/nri.sock", "/run/nri/nri.sock")
 
 
-def served_problems(served: t.Optional[t.Mapping[str, t.Sequence[str]]]) -> t.List[str]:
+def served_problems(served: t.Optional[t.Mapping[str, t.Sequence[str]]]) -> list[str]:
     """Whether the API server has what claims are made of. None: nobody asked it."""
     if served is None or _API_VERSION in served.get(_GROUP, ()):
         return []
@@ -58,7 +58,7 @@ def standing_problems(
     nodes: t.Mapping[str, Json],
     inventory: str,
     leaving: t.Optional[t.Collection[str]] = None,
-) -> t.List[str]:
+) -> list[str]:
     """Why these objects cannot take the place of the drivers that the cluster has: a function is offered by one of the two, and a driver
     that goes takes nothing back from Pods.
 
@@ -67,7 +67,7 @@ def standing_problems(
     """
     wanted = {_class_of(item) for item in objects if item["kind"] == "DaemonSet"}
     problems = []
-    by_name: t.Dict[str, t.List[Json]] = {}
+    by_name: dict[str, list[Json]] = {}
     for item in drivers:
         by_name.setdefault(str((item["metadata"].get("labels") or {}).get("app.kubernetes.io/name")), []).append(item)
     both = sorted({_class_of(item) for item in by_name.get(APP_NAME, ())} & wanted)
@@ -101,12 +101,12 @@ def standing_problems(
     return problems
 
 
-def _version(text: t.Any) -> t.Optional[t.Tuple[int, ...]]:
+def _version(text: t.Any) -> t.Optional[tuple[int, ...]]:
     found = re.match(r"([0-9]{1,4})\.([0-9]{1,4})\.([0-9]{1,4})", str(text or ""))
     return tuple(int(part) for part in found.groups()) if found else None
 
 
-def _runtime(facts: Json) -> t.Tuple[str, str]:
+def _runtime(facts: Json) -> tuple[str, str]:
     """(what is wrong with the container runtime, what is not known of it), '' each for nothing."""
     runtime = facts.get("runtime") or {}
     containerd = runtime.get("containerd")
@@ -152,7 +152,7 @@ def _device(host: str, row: Json, left_out: t.Collection[str]) -> t.Optional[str
     return None
 
 
-def _many(found: t.Mapping[str, t.Sequence[str]]) -> t.List[str]:
+def _many(found: t.Mapping[str, t.Sequence[str]]) -> list[str]:
     """One sentence for what is the same on many hosts."""
     return [
         f"{'host' if len(hosts) == 1 else 'hosts'} {some_of(sorted(hosts))}: {words}" for words, hosts in found.items()
@@ -161,10 +161,10 @@ def _many(found: t.Mapping[str, t.Sequence[str]]) -> t.List[str]:
 
 def host_problems(
     wish: t.Mapping[str, t.Any], classes: t.Sequence[Class], facts: t.Mapping[str, Json], move_ib: bool
-) -> t.Tuple[t.List[str], t.List[str]]:
+) -> tuple[list[str], list[str]]:
     """(problems, warnings) of the hosts of classes that DRANET is to serve."""
-    wrong: t.Dict[str, t.List[str]] = {}
-    unsure: t.Dict[str, t.List[str]] = {}
+    wrong: dict[str, list[str]] = {}
+    unsure: dict[str, list[str]] = {}
     problems = []
     allowed = str((wish.get("dranet") or {}).get("allow_mounts") or "").lower() in ("true", "yes", "on", "1", "y", "t")
     for entry in classes:
@@ -192,7 +192,7 @@ def host_problems(
     return [*_many(wrong), *problems], _many(unsure)
 
 
-def _mounts(host: str, facts: Json, rows: t.Sequence[Json], move_ib: bool) -> t.List[str]:
+def _mounts(host: str, facts: Json, rows: t.Sequence[Json], move_ib: bool) -> list[str]:
     """A sentence for what is mounted over RDMA of a host whose netdevs go to Pods: nobody knows over which of them."""
     stays = not move_ib and all(port["link_layer"] == "InfiniBand" for row in rows for port in row["ports"])
     mounts = (facts.get("management") or {}).get("mounts_over_rdma") or []

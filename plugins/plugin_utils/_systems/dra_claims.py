@@ -15,7 +15,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dranet import
 
 __all__ = ["claims_of", "object_name"]
 
-Json = t.Dict[str, t.Any]
+Json = dict[str, t.Any]
 
 # k8s.io/api/resource/v1, AllocationResultsMaxSize: devices of one claim
 _MOST_DEVICES = 32
@@ -26,7 +26,7 @@ def object_name(slug: str, pool: str) -> str:
     return f"{slug}-" + re.sub(r"[^a-z0-9]+", "-", pool.rpartition("/")[2].lower()).strip("-")
 
 
-def _counts(entry: Class, pool: str) -> t.Set[int]:
+def _counts(entry: Class, pool: str) -> set[int]:
     """How many functions of a pool the hosts of a class have."""
     return {list(pools_by_pci(entry, host).values()).count(pool) for host in entry["hosts"]}
 
@@ -78,12 +78,12 @@ def _data_direct(entry: Class, facts: t.Mapping[str, Json]) -> t.Optional[str]:
 
 def _kinds(
     slug: str, entry: Class, choices: t.Sequence[Choice], gpu: t.Optional[str]
-) -> t.Tuple[t.List[t.Tuple[str, t.List[Want]]], t.List[str]]:
+) -> tuple[list[tuple[str, list[Want]]], list[str]]:
     """([(name of a template, what it asks for)], warnings)."""
-    found: t.List[t.Tuple[str, t.List[Want]]] = []
-    notes: t.List[str] = []
+    found: list[tuple[str, list[Want]]] = []
+    notes: list[str] = []
     suffix = "-gpu" if gpu else ""
-    together: t.List[Want] = []
+    together: list[Want] = []
     for choice in choices:
         name = object_name(slug, choice.pool)
         counts = _counts(entry, choice.pool)
@@ -118,7 +118,7 @@ def claims_of(
     choices: t.Sequence[Choice],
     wish: t.Mapping[str, t.Any],
     facts: t.Mapping[str, Json],
-) -> t.Tuple[t.List[Json], t.Dict[str, t.List[Json]], t.List[str]]:
+) -> tuple[list[Json], dict[str, list[Json]], list[str]]:
     """(ResourceClaimTemplates to apply, files for users, warnings) of a class.
 
     wish: rdma_rollout.claims {namespaces: where templates are applied, gpu_class: the DeviceClass of GPUs}. Files have every template

@@ -29,7 +29,7 @@ __all__ = [
     "without_devices",
 ]
 
-Json = t.Dict[str, t.Any]
+Json = dict[str, t.Any]
 
 API = "resource.k8s.io/v1"
 NAME = DRANET_NAME
@@ -45,11 +45,11 @@ class Want(t.NamedTuple):
     gpu: t.Optional[str] = None
 
 
-def _labels(slug: str, group: str) -> t.Dict[str, str]:
+def _labels(slug: str, group: str) -> dict[str, str]:
     return {**_LABEL, "app.kubernetes.io/instance": slug, GROUP_LABEL: group_value(group)}
 
 
-def common_objects(namespace: str) -> t.List[Json]:
+def common_objects(namespace: str) -> list[Json]:
     """The account of DRANET and what it may do."""
     role = "rbac.authorization.k8s.io"
     group = "resource.k8s.io"
@@ -92,7 +92,7 @@ def common_objects(namespace: str) -> t.List[Json]:
 # --- the driver -------------------------------------------------------------------------------------------------------
 
 
-def _volumes(kubelet: str) -> t.List[t.Tuple[str, Json, Json]]:
+def _volumes(kubelet: str) -> list[tuple[str, Json, Json]]:
     """(name, source, mount). The kubelet's directory has the same path inside: the driver tells it where its sockets are."""
     shared = {"mountPropagation": "HostToContainer"}
     return [
@@ -111,7 +111,7 @@ def _volumes(kubelet: str) -> t.List[t.Tuple[str, Json, Json]]:
     ]
 
 
-def _arguments(settings: t.Mapping[str, t.Any], kubelet: str) -> t.List[str]:
+def _arguments(settings: t.Mapping[str, t.Any], kubelet: str) -> list[str]:
     return [
         "/dranet",
         "--v=2",
@@ -199,13 +199,13 @@ def device_class(name: str, slug: str, group: str, text: str) -> Json:
     }
 
 
-def _requests(want: Want) -> t.List[Json]:
+def _requests(want: Want) -> list[Json]:
     exactly: Json = {"deviceClassName": want.device_class}
     if want.functions is None:
         exactly["allocationMode"] = "All"
     elif want.functions != 1:
         exactly.update({"allocationMode": "ExactCount", "count": want.functions})
-    found: t.List[Json] = [{"name": want.request, "exactly": exactly}]
+    found: list[Json] = [{"name": want.request, "exactly": exactly}]
     if want.gpu:
         found.append({"name": want.request + "-gpu", "exactly": {"deviceClassName": want.gpu}})
     return found

@@ -31,7 +31,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dranet import
 
 __all__ = ["KINDS", "Choice", "choose", "pools_by_pci"]
 
-Json = t.Dict[str, t.Any]
+Json = dict[str, t.Any]
 
 # Attributes by which devices are told apart: model and link first, then where a card is, then names and addresses.
 KINDS = ("pciVendor", "pciDevice", "encapsulation", "numaNode", "ifName", "pciAddress")
@@ -58,22 +58,22 @@ class Choice(t.NamedTuple):
     rail: t.Optional[int]
     selectors: Selectors
     text: str
-    abroad: t.List[t.Tuple[str, str, str]]
+    abroad: list[tuple[str, str, str]]
 
 
-def pools_by_pci(entry: Class, host: str) -> t.Dict[str, str]:
+def pools_by_pci(entry: Class, host: str) -> dict[str, str]:
     """{PCI address: resource that wants it} of a host, as the plan has it."""
     alone = entry["pools"][0]["resource"] if entry["pools"] else ""
     return {row["pci"]: row.get("resource", alone) for row in entry["matches"].get(host, ())}
 
 
-def _values(view: Attributes) -> t.Tuple[str, ...]:
+def _values(view: Attributes) -> tuple[str, ...]:
     """A view as the solver takes it; what is not there, or not known, can be in no list."""
     default = {"encapsulation": NO_LINK}
     return tuple(str(view.get(f"{DOMAIN}/{kind}", default.get(kind, ""))) for kind in KINDS)
 
 
-def _functions(each: Published, pool: str, examples: t.Collection[t.Tuple[str, ...]]) -> t.Iterator[Function]:
+def _functions(each: Published, pool: str, examples: t.Collection[tuple[str, ...]]) -> t.Iterator[Function]:
     """A function in every form that it may have. examples: values of what is wanted, which a function may share where it is unknown."""
     for view in each.views:
         values = _values(view)
@@ -86,14 +86,14 @@ def _functions(each: Published, pool: str, examples: t.Collection[t.Tuple[str, .
             yield Function(alike, pool, each.pci or "", each.devices, (), "what it is, is not known")
 
 
-_Places = t.Dict[str, t.List[Function]]
+_Places = dict[str, list[Function]]
 
 
 def _places(entry: Class, facts: t.Mapping[str, Json], move_ib: bool) -> _Places:
     """Functions by host."""
     seen = {host: published(facts[host], move_ib) for host in entry["hosts"] if host in facts}
     pools = {host: pools_by_pci(entry, host) for host in seen}
-    examples: t.Dict[str, t.Tuple[str, ...]] = {}
+    examples: dict[str, tuple[str, ...]] = {}
     for host in sorted(seen):
         for each in seen[host]:
             if each.pci in pools[host]:
@@ -111,7 +111,7 @@ def _places(entry: Class, facts: t.Mapping[str, Json], move_ib: bool) -> _Places
 
 def _abroad(
     entry: Class, pool: str, selectors: Selectors, places: t.Mapping[str, _Places]
-) -> t.List[t.Tuple[str, str, str]]:
+) -> list[tuple[str, str, str]]:
     lists = {kind: frozenset(values) for kind, values in selectors.items()}
     found = {
         (name, host, function.devices[0])
@@ -126,7 +126,7 @@ def _abroad(
 
 def choose(
     classes: t.Sequence[Class], facts: t.Mapping[str, Json], move_ib: bool = True
-) -> t.Tuple[t.Dict[str, t.List[Choice]], t.List[str]]:
+) -> tuple[dict[str, list[Choice]], list[str]]:
     """({class: a Choice for each of its pools}, sentences on those for which no selectors are exact).
 
     On the hosts of its class a Choice matches what its pool wants in every form that it may have, and nothing else. Of the selectors
@@ -138,7 +138,7 @@ def choose(
         name: frozenset().union(*(traits_of(own) for own in hosts.values())) if hosts else frozenset()
         for name, hosts in places.items()
     }
-    chosen: t.Dict[str, t.List[Choice]] = {}
+    chosen: dict[str, list[Choice]] = {}
     problems = []
     for entry in classes:
         name = entry["name"]

@@ -33,7 +33,7 @@ __all__ = [
 
 Json = t.Mapping[str, t.Any]
 # {dra.net/ifName: eth0, ...}; the type of a value is that of the attribute
-Attributes = t.Dict[str, t.Union[bool, int, str]]
+Attributes = dict[str, t.Union[bool, int, str]]
 
 DRIVER = DOMAIN = "dra.net"
 PCIE_ROOT = "resource.kubernetes.io/pcieRoot"
@@ -42,7 +42,7 @@ NO_LINK = "none"
 
 # DRANET publishes names, not numbers. Where the database has none, the function is called unknown, as many others are.
 _VENDORS = {"15b3": "Mellanox Technologies", "1d0f": "Amazon.com, Inc.", "8086": "Intel Corporation"}
-_DEVICES: t.Dict[t.Tuple[str, str], str] = {
+_DEVICES: dict[tuple[str, str], str] = {
     ("15b3", "1003"): "MT27500 Family [ConnectX-3]",
     ("15b3", "1004"): "MT27500/MT27520 Family [ConnectX-3/ConnectX-3 Pro Virtual Function]",
     ("15b3", "1007"): "MT27520 Family [ConnectX-3 Pro]",
@@ -101,9 +101,9 @@ class Published(t.NamedTuple):
 
     name: str
     pci: t.Optional[str]
-    devices: t.Tuple[str, ...]
-    views: t.Tuple[Attributes, ...]
-    unknown: t.FrozenSet[str] = frozenset()
+    devices: tuple[str, ...]
+    views: tuple[Attributes, ...]
+    unknown: frozenset[str] = frozenset()
 
 
 def device_name(pci: str) -> str:
@@ -124,7 +124,7 @@ def pcie_root(place: Json) -> t.Optional[str]:
     return f"pci{domain}:{bus}"
 
 
-def uplinks(facts: Json) -> t.Set[str]:
+def uplinks(facts: Json) -> set[str]:
     """Netdevs that DRANET leaves out: those of the default routes, and what is enslaved to them (getExcludedUplinkInterfaces())."""
     routes = set((facts.get("management") or {}).get("default_route_netdevs") or ())
     masters = {
@@ -154,11 +154,11 @@ def _text(value: t.Any) -> t.Optional[str]:
     return text if 0 < size <= _LONGEST else None
 
 
-def _netdevs(rows: t.Sequence[Json]) -> t.Dict[str, t.List[t.Tuple[str, Json]]]:
+def _netdevs(rows: t.Sequence[Json]) -> dict[str, list[tuple[str, Json]]]:
     """{netdev below the function: [(type as netlink names it, what else is known of it)]}; both types where facts tell none."""
     known = {netdev["name"]: netdev for row in rows for port in row["ports"] for netdev in port["netdevs"]}
-    names: t.Set[str] = set()
-    first: t.Dict[str, str] = {}
+    names: set[str] = set()
+    first: dict[str, str] = {}
     for row in rows:
         view = row["plugin"]
         if view["if_name"]:
@@ -190,7 +190,7 @@ def _of_function(row: Json) -> Attributes:
     return found
 
 
-def _unknown(row: Json) -> t.FrozenSet[str]:
+def _unknown(row: Json) -> frozenset[str]:
     """What facts do not tell of a function: its ids could not be read."""
     found = {"dra.net/pciVendor"} if not row["vendor"] else set()
     return frozenset(found | ({"dra.net/pciDevice"} if not (row["vendor"] and row["device"]) else set()))
@@ -232,13 +232,13 @@ def _views(rows: t.Sequence[Json], move_ib: bool) -> t.Iterator[Attributes]:
             yield {**common, "dra.net/encapsulation": sort}
 
 
-def published(facts: Json, move_ib: bool = True) -> t.List[Published]:
+def published(facts: Json, move_ib: bool = True) -> list[Published]:
     """What DRANET publishes of the RDMA devices of a host, by name. move_ib: --move-ib-interfaces.
 
     Uplinks are among them: DRANET looks at the routes when it starts, and no selector of ours may match one that lost its route since.
     """
-    rows: t.Dict[str, t.List[Json]] = {}
-    elsewhere: t.Dict[str, Json] = {}
+    rows: dict[str, list[Json]] = {}
+    elsewhere: dict[str, Json] = {}
     for device in sorted(facts.get("devices") or (), key=lambda row: (row["kind"] in ("software", "smi"), row["name"])):
         if device["pci"]:
             rows.setdefault(device["pci"], []).append(device)
@@ -262,7 +262,7 @@ def published(facts: Json, move_ib: bool = True) -> t.List[Published]:
     return sorted(found, key=lambda each: each.name)
 
 
-def too_long(facts: Json) -> t.List[t.Tuple[str, str]]:
+def too_long(facts: Json) -> list[tuple[str, str]]:
     """[(RDMA device, name of its model)] that no ResourceSlice takes: the API refuses all that DRANET publishes of the node for one."""
     found = []
     for device in facts.get("devices") or ():
@@ -273,7 +273,7 @@ def too_long(facts: Json) -> t.List[t.Tuple[str, str]]:
     return found
 
 
-def attributes(facts: Json, move_ib: bool = True) -> t.Dict[str, Attributes]:
+def attributes(facts: Json, move_ib: bool = True) -> dict[str, Attributes]:
     """{device of a ResourceSlice: its attributes, as far as facts tell them}, the likeliest where they do not decide it.
 
     Not told: mac, alias, ipv4, ipv6, ebpf, pciSubsystem and what cloud providers add; uplinks are left out (pkg/inventory/db.go,

@@ -32,7 +32,7 @@ def given_values(wish: t.Any) -> t.Iterator[t.Any]:
             yield from given_values(each)
 
 
-def charts_for_helm(charts: t.Iterable[Chart], site: Site, wish: t.Any = None) -> t.List[Json]:
+def charts_for_helm(charts: t.Iterable[Chart], site: Site, wish: t.Any = None) -> list[Json]:
     """Charts with what Helm is told: where each comes from, its namespace as an object ({} leaves it to Helm), NAMESPACE/RELEASE.
 
     secrets: what no message may repeat. What is made here is told, so that a message stays readable.
@@ -99,9 +99,9 @@ def _labelling(labels: t.Mapping[str, t.Mapping[str, str]]) -> str:
     return f"#!/bin/sh\n{_OURS}" + "\n".join(lines) + "\n"
 
 
-def files_of(request: Request) -> t.Dict[str, t.Dict[str, str]]:
+def files_of(request: Request) -> dict[str, dict[str, str]]:
     """{name: {text, mode}}: objects, values of charts, labels of nodes, workloads, images."""
-    files: t.Dict[str, t.Dict[str, str]] = {}
+    files: dict[str, dict[str, str]] = {}
     if request["objects"]:
         files["objects.yaml"] = {"text": _documents(request["objects"]), "mode": "0644"}
     for chart in request["charts"]:

@@ -80,7 +80,7 @@ _GONE = {"operator.defaultRuntime": (25, 3), "cdi.default": (25, 10), "operator.
 # --- releases and values ----------------------------------------------------------------------------------------------
 
 
-def _release(version: t.Any) -> t.Tuple[t.Optional[Version], t.List[str]]:
+def _release(version: t.Any) -> tuple[t.Optional[Version], list[str]]:
     lines = ", ".join("%d.%d" % line for line in GPU_LINES)
     if version in (None, ""):
         return None, [f"{_VARIABLE}.version is not set: name a release, such as {GPU_OPERATOR} (lines: {lines})"]
@@ -95,7 +95,7 @@ def _release(version: t.Any) -> t.Tuple[t.Optional[Version], t.List[str]]:
     return release, []
 
 
-def _from(installed: t.Mapping[str, Json], release: Version) -> t.Tuple[t.Optional[Version], t.List[str], t.List[str]]:
+def _from(installed: t.Mapping[str, Json], release: Version) -> tuple[t.Optional[Version], list[str], list[str]]:
     """(the release that is there, problems, warnings)."""
     found = installed.get(RELEASE)
     if not found:
@@ -128,7 +128,7 @@ def _from(installed: t.Mapping[str, Json], release: Version) -> t.Tuple[t.Option
     return there, [], warnings
 
 
-def _value_problems(release: Version, values: t.Mapping[t.Any, t.Any]) -> t.List[str]:
+def _value_problems(release: Version, values: t.Mapping[t.Any, t.Any]) -> list[str]:
     """What the chart of the release does not have; Helm would ignore it."""
     where, found = f"{_VARIABLE}.values", []
     known = {*_SECTIONS.split(), *(name for name, line in _SINCE.items() if release.line >= line)}
@@ -149,7 +149,7 @@ def _value_problems(release: Version, values: t.Mapping[t.Any, t.Any]) -> t.List
     return found
 
 
-def _checked(release: Version, wish: Json) -> t.List[str]:
+def _checked(release: Version, wish: Json) -> list[str]:
     """What of the wish does not go together, or not with the release."""
     found = owned(f"{_VARIABLE}.values", wish["values"], _OWNED)
     found += [
@@ -169,7 +169,7 @@ def _checked(release: Version, wish: Json) -> t.List[str]:
     return found
 
 
-def _rollout_problems(wish: Json, rollout: t.Mapping[str, t.Any]) -> t.List[str]:
+def _rollout_problems(wish: Json, rollout: t.Mapping[str, t.Any]) -> list[str]:
     """Two that bring Node Feature Discovery."""
     helm = rollout.get("helm") or {}
     network = rollout.get("engine") == "network_operator" and helm.get("install", True)
@@ -247,7 +247,7 @@ def request(
     plan = driver_plan(release, given, hosts, bool(ofed))
     found["problems"] += plan.problems
     found["warnings"] += plan.warnings
-    env: t.Dict[str, str] = {}
+    env: dict[str, str] = {}
     if given["toolkit"].get("enabled", True):
         env, wrong, careful = toolkit_env(release, given, site, [host.name for host in hosts], groups)
         found["problems"] += wrong
@@ -295,7 +295,7 @@ def _summary(
     plan: DriverPlan,
     env: t.Mapping[str, str],
     wish: Json,
-) -> t.List[t.Tuple[str, str]]:
+) -> list[tuple[str, str]]:
     what = f"v{release.text} in {NAMESPACE}"
     if there and there != release:
         what = f"from v{there.text} to {what}"

@@ -80,7 +80,7 @@ def _place(component: str, release: Version) -> str:
     return _IMAGES[component]
 
 
-def _components(release: Version) -> t.List[str]:
+def _components(release: Version) -> list[str]:
     line = GPU_LINES[release.line]
     return [*line.tags, "nodeStatusExporter"]
 
@@ -136,10 +136,10 @@ def chart_values(release: Version, wish: Json, site: Site, plan: DriverPlan, env
     return merged(merged(values, _mirror_values(release, site)), wish["values"])
 
 
-def chart_images(release: Version, wish: Json, site: Site, values: Json) -> t.Tuple[t.List[str], t.List[str]]:
+def chart_images(release: Version, wish: Json, site: Site, values: Json) -> tuple[list[str], list[str]]:
     """(images, warnings)."""
     line = GPU_LINES[release.line]
-    found: t.Set[str] = set()
+    found: set[str] = set()
     warnings = []
     for component, tag in line.tags.items():
         switch = component.partition(".")[0]

@@ -37,7 +37,7 @@ class Host(t.NamedTuple):
     managed: bool
     way: str
     wish: str
-    generations: t.Tuple[str, ...]
+    generations: tuple[str, ...]
     ofed: bool
     hcas: bool
     page_size: int
@@ -52,17 +52,17 @@ class DriverPlan(t.NamedTuple):
     rdma: bool
     host_mofed: bool
     module_type: str
-    problems: t.List[str]
-    warnings: t.List[str]
+    problems: list[str]
+    warnings: list[str]
     # hosts whose driver the operator brings
-    brought: t.List[Host]
+    brought: list[Host]
 
 
-def gpu_hosts(site: Site, groups: t.Iterable[str]) -> t.Tuple[t.List[Host], t.List[str]]:
+def gpu_hosts(site: Site, groups: t.Iterable[str]) -> tuple[list[Host], list[str]]:
     """(hosts with NVIDIA GPUs, problems: hosts of which nothing is known)."""
-    found: t.List[Host] = []
-    unknown: t.List[str] = []
-    problems: t.List[str] = []
+    found: list[Host] = []
+    unknown: list[str] = []
+    problems: list[str] = []
     for group in sorted(groups):
         wish = site["wishes"].get(group, {}).get("rdma_gpudirect") or "auto"
         for name in site["groups"][group]:
@@ -115,7 +115,7 @@ def _has(hosts: t.Collection[Host]) -> str:
     return f"{_names(hosts)} {'has' if len(hosts) == 1 else 'have'}"
 
 
-def _enabled(wish: Json, hosts: t.Sequence[Host]) -> t.Tuple[bool, t.List[str], t.List[str]]:
+def _enabled(wish: Json, hosts: t.Sequence[Host]) -> tuple[bool, list[str], list[str]]:
     asked = wish["driver"]["enabled"]
     bare = [host for host in hosts if host.own is None]
     own = [host for host in hosts if host.own is not None]
@@ -142,7 +142,7 @@ def _enabled(wish: Json, hosts: t.Sequence[Host]) -> t.Tuple[bool, t.List[str], 
     return enabled, problems, warnings
 
 
-def _module_problems(wish: Json, brought: t.Sequence[Host]) -> t.List[str]:
+def _module_problems(wish: Json, brought: t.Sequence[Host]) -> list[str]:
     asked = wish["kernel_module_type"]
     problems = []
     old = [host for host in brought if set(host.generations) & set(PROPRIETARY_ONLY)]
@@ -168,7 +168,7 @@ def _module_problems(wish: Json, brought: t.Sequence[Host]) -> t.List[str]:
     return problems
 
 
-def _module_type(release: Version, wish: Json, brought: t.Sequence[Host]) -> t.Tuple[str, t.List[str]]:
+def _module_type(release: Version, wish: Json, brought: t.Sequence[Host]) -> tuple[str, list[str]]:
     """(auto, open or proprietary, problems). Before 25.3 there is no auto: it is one for all nodes."""
     asked = str(wish["kernel_module_type"])
     kinds = {"proprietary" if set(host.generations) & set(PROPRIETARY_ONLY) else "open" for host in brought}
@@ -186,7 +186,7 @@ def _module_type(release: Version, wish: Json, brought: t.Sequence[Host]) -> t.T
     return "proprietary", []
 
 
-def _peermem_problems(wish: Json, brought: t.Sequence[Host], container: bool) -> t.List[str]:
+def _peermem_problems(wish: Json, brought: t.Sequence[Host], container: bool) -> list[str]:
     """What keeps nvidia_peermem from being loaded beside the operator's driver."""
     problems = []
     with_hcas = [host for host in brought if host.hcas]
@@ -217,7 +217,7 @@ def _peermem_problems(wish: Json, brought: t.Sequence[Host], container: bool) ->
     return problems
 
 
-def _host_mofed(wish: Json, brought: t.Sequence[Host], container: bool) -> t.Tuple[bool, t.List[str], t.List[str]]:
+def _host_mofed(wish: Json, brought: t.Sequence[Host], container: bool) -> tuple[bool, list[str], list[str]]:
     asked = wish["use_host_mofed"]
     there = [host for host in brought if host.ofed]
     inbox = [host for host in brought if not host.ofed]
@@ -253,7 +253,7 @@ def _host_mofed(wish: Json, brought: t.Sequence[Host], container: bool) -> t.Tup
     return bool(asked), [], []
 
 
-def _without_rdma(wish: Json, brought: t.Sequence[Host]) -> t.List[str]:
+def _without_rdma(wish: Json, brought: t.Sequence[Host]) -> list[str]:
     needing = [host for host in brought if host.way == "peermem"]
     if wish["rdma"] is False and needing:
         explicit = [host for host in needing if host.wish == "peermem"]

@@ -60,8 +60,8 @@ def _env(distribution: str, containerd: Json, drop_ins: bool) -> Json:
     return {} if found == usual else found
 
 
-def _by_env(site: Site, hosts: t.Iterable[str], drop_ins: bool) -> t.Dict[t.Tuple[t.Tuple[str, str], ...], t.List[str]]:
-    found: t.Dict[t.Tuple[t.Tuple[str, str], ...], t.List[str]] = {}
+def _by_env(site: Site, hosts: t.Iterable[str], drop_ins: bool) -> dict[tuple[tuple[str, str], ...], list[str]]:
+    found: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for host in sorted(hosts):
         runtime = site["facts"][host].get("runtime") or {}
         if runtime.get("containerd"):
@@ -70,11 +70,11 @@ def _by_env(site: Site, hosts: t.Iterable[str], drop_ins: bool) -> t.Dict[t.Tupl
     return found
 
 
-def _nri(site: Site, hosts: t.Iterable[str]) -> t.Tuple[t.Dict[str, str], t.List[str], t.List[str]]:
+def _nri(site: Site, hosts: t.Iterable[str]) -> tuple[dict[str, str], list[str], list[str]]:
     """(variables, problems, warnings): whether NRI is on in containerd, and where it listens."""
-    off: t.List[str] = []
-    unknown: t.List[str] = []
-    sockets: t.Dict[str, t.List[str]] = {}
+    off: list[str] = []
+    unknown: list[str] = []
+    sockets: dict[str, list[str]] = {}
     for host in sorted(hosts):
         containerd = (site["facts"][host].get("runtime") or {}).get("containerd")
         # facts of earlier versions have it not
@@ -123,7 +123,7 @@ def _memlock_findings(site: Site, groups: t.Iterable[str], env: t.Mapping[str, s
 
 def toolkit_env(
     release: Version, wish: Json, site: Site, hosts: t.Sequence[str], groups: t.Iterable[str]
-) -> t.Tuple[t.Dict[str, str], t.List[str], t.List[str]]:
+) -> tuple[dict[str, str], list[str], list[str]]:
     """(variables of the toolkit's container, problems, warnings). hosts: those with GPUs; they have facts. One set of them is for all nodes."""
     own = {
         str(name): str(value).lower() if isinstance(value, bool) else str(value)

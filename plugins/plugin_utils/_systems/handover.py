@@ -35,14 +35,14 @@ class Condition(t.TypedDict, total=False):
     """
 
     what: str
-    nodes: t.List[str]
+    nodes: list[str]
     namespace: str
     name: str
-    resources: t.Dict[str, int]
-    devices: t.Dict[str, t.List[str]]
+    resources: dict[str, int]
+    devices: dict[str, list[str]]
 
 
-Labels = t.Dict[str, t.Dict[str, t.Optional[str]]]
+Labels = dict[str, dict[str, t.Optional[str]]]
 
 
 class Step(t.TypedDict):
@@ -53,20 +53,20 @@ class Step(t.TypedDict):
 
     class_name: str
     why: str
-    delete: t.List[Json]
+    delete: list[Json]
     labels: Labels
-    apply: t.List[Json]
-    wait: t.List[Condition]
+    apply: list[Json]
+    wait: list[Condition]
 
 
 class Seen(t.TypedDict):
     """The objects of the API that conditions are about."""
 
-    nodes: t.List[Json]
-    pods: t.List[Json]
-    daemon_sets: t.List[Json]
-    slices: t.List[Json]
-    claims: t.List[Json]
+    nodes: list[Json]
+    pods: list[Json]
+    daemon_sets: list[Json]
+    slices: list[Json]
+    claims: list[Json]
 
 
 # --- the steps --------------------------------------------------------------------------------------------------------
@@ -76,11 +76,11 @@ def _of(what: str, each: Moved, **more: t.Any) -> Condition:
     return t.cast(Condition, {"what": what, "nodes": each["nodes"], **more})
 
 
-def _place(item: Json) -> t.Dict[str, str]:
+def _place(item: Json) -> dict[str, str]:
     return {"namespace": item["metadata"]["namespace"], "name": item["metadata"]["name"]}
 
 
-def _daemon_sets(objects: t.Iterable[Json]) -> t.List[Json]:
+def _daemon_sets(objects: t.Iterable[Json]) -> list[Json]:
     return [item for item in objects if item["kind"] == "DaemonSet"]
 
 
@@ -89,7 +89,7 @@ def _labels(each: Moved, value: t.Optional[str]) -> Labels:
 
 
 def _step(
-    each: Moved, why: str, wait: t.List[Condition], labels: t.Optional[Labels] = None, **objects: t.List[Json]
+    each: Moved, why: str, wait: list[Condition], labels: t.Optional[Labels] = None, **objects: list[Json]
 ) -> Step:
     return {
         "class_name": each["name"],
@@ -101,7 +101,7 @@ def _step(
     }
 
 
-def _to_dra(each: Moved, plugin: t.Sequence[Json]) -> t.List[Step]:
+def _to_dra(each: Moved, plugin: t.Sequence[Json]) -> list[Step]:
     gone = [_of("no_pods", each, **_place(item)) for item in _daemon_sets(plugin)]
     resources = dict.fromkeys(each["resources"], 0)
     return [
@@ -130,7 +130,7 @@ def _to_dra(each: Moved, plugin: t.Sequence[Json]) -> t.List[Step]:
     ]
 
 
-def _to_plugin(each: Moved, plugin: t.Sequence[Json]) -> t.List[Step]:
+def _to_plugin(each: Moved, plugin: t.Sequence[Json]) -> list[Step]:
     return [
         _step(
             each,
@@ -166,7 +166,7 @@ def _to_plugin(each: Moved, plugin: t.Sequence[Json]) -> t.List[Step]:
 
 def handover(
     before: str, after: str, classes: t.Sequence[Moved], plugin: t.Mapping[str, t.Sequence[Json]]
-) -> t.List[Step]:
+) -> list[Step]:
     """Steps from one engine to the other, one class after the other. before, after: daemonset or dra.
 
     plugin: what the device plugin has of each class (ConfigMap and DaemonSet), by class. What DRANET needs for the whole cluster
@@ -189,7 +189,7 @@ def handover(
 # --- the conditions ---------------------------------------------------------------------------------------------------
 
 
-def unmet(condition: Condition, seen: Seen) -> t.List[str]:
+def unmet(condition: Condition, seen: Seen) -> list[str]:
     """What a condition still waits for, in words; nothing when it holds."""
     return _UNMET[condition["what"]](condition, seen)
 
@@ -202,7 +202,7 @@ def _is(item: Json, condition: Condition) -> bool:
     return _name(item) == condition["name"] and item["metadata"].get("namespace") == condition["namespace"]
 
 
-def _no_pods(condition: Condition, seen: Seen) -> t.List[str]:
+def _no_pods(condition: Condition, seen: Seen) -> list[str]:
     found = []
     for pod in seen["pods"]:
         owners = pod["metadata"].get("ownerReferences") or ()
@@ -214,7 +214,7 @@ def _no_pods(condition: Condition, seen: Seen) -> t.List[str]:
     return sets + found
 
 
-def _rolled_out(condition: Condition, seen: Seen) -> t.List[str]:
+def _rolled_out(condition: Condition, seen: Seen) -> list[str]:
     item = next((each for each in seen["daemon_sets"] if _is(each, condition)), None)
     if item is None:
         return [f"DaemonSet {condition['name']} is not there"]
@@ -228,7 +228,7 @@ def _rolled_out(condition: Condition, seen: Seen) -> t.List[str]:
     ]
 
 
-def _allocatable(condition: Condition, seen: Seen) -> t.List[str]:
+def _allocatable(condition: Condition, seen: Seen) -> list[str]:
     found = []
     nodes = {_name(node): node for node in seen["nodes"]}
     for name in condition["nodes"]:
@@ -244,14 +244,14 @@ def _containers(pod: Json) -> t.Iterator[Json]:
     yield from pod["spec"].get("initContainers") or ()
 
 
-def _not_requested(condition: Condition, seen: Seen) -> t.List[str]:
+def _not_requested(condition: Condition, seen: Seen) -> list[str]:
     found = []
     for pod in seen["pods"]:
         if pod["spec"].get("nodeName") not in condition["nodes"]:
             continue
         if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
             continue
-        asked: t.Set[str] = set()
+        asked: set[str] = set()
         for container in _containers(pod):
             own = container.get("resources") or {}
             asked |= {*(own.get("limits") or {}), *(own.get("requests") or {})}
@@ -268,14 +268,14 @@ def _slices(condition: Condition, seen: Seen) -> t.Iterator[Json]:
             yield item
 
 
-def _no_slices(condition: Condition, seen: Seen) -> t.List[str]:
+def _no_slices(condition: Condition, seen: Seen) -> list[str]:
     return [
         f"ResourceSlice {_name(item)} of node {item['spec']['nodeName']} is still there"
         for item in _slices(condition, seen)
     ]
 
 
-def _nothing_published(condition: Condition, seen: Seen) -> t.List[str]:
+def _nothing_published(condition: Condition, seen: Seen) -> list[str]:
     return [
         f"ResourceSlice {_name(item)} of node {item['spec']['nodeName']} still has {len(item['spec']['devices'])} devices"
         for item in _slices(condition, seen)
@@ -283,8 +283,8 @@ def _nothing_published(condition: Condition, seen: Seen) -> t.List[str]:
     ]
 
 
-def _published(condition: Condition, seen: Seen) -> t.List[str]:
-    there: t.Dict[str, t.Set[str]] = {}
+def _published(condition: Condition, seen: Seen) -> list[str]:
+    there: dict[str, set[str]] = {}
     for item in _slices(condition, seen):
         names = {device["name"] for device in item["spec"].get("devices") or ()}
         there.setdefault(item["spec"]["nodeName"], set()).update(names)
@@ -296,7 +296,7 @@ def _published(condition: Condition, seen: Seen) -> t.List[str]:
     ]
 
 
-def _no_claims(condition: Condition, seen: Seen) -> t.List[str]:
+def _no_claims(condition: Condition, seen: Seen) -> list[str]:
     found = []
     for claim in seen["claims"]:
         results = (((claim.get("status") or {}).get("allocation") or {}).get("devices") or {}).get("results") or ()
@@ -309,7 +309,7 @@ def _no_claims(condition: Condition, seen: Seen) -> t.List[str]:
     return found
 
 
-_UNMET: t.Dict[str, t.Callable[[Condition, Seen], t.List[str]]] = {
+_UNMET: dict[str, t.Callable[[Condition, Seen], list[str]]] = {
     "allocatable": _allocatable,
     "no_claims": _no_claims,
     "no_pods": _no_pods,

@@ -35,7 +35,7 @@ class _Place(t.NamedTuple):
 
     group: str
     fabric: t.Optional[str]
-    rails: t.Tuple[str, ...]
+    rails: tuple[str, ...]
     clique: str
 
 
@@ -57,7 +57,7 @@ def _fabric(facts: Json, wanted: t.Sequence[Port]) -> t.Optional[str]:
     return " ".join(sorted(prefixes)) or None
 
 
-def _places(name: str, plan: Group, site: Site, nodes: t.Optional[NodeView]) -> t.Dict[str, _Place]:
+def _places(name: str, plan: Group, site: Site, nodes: t.Optional[NodeView]) -> dict[str, _Place]:
     found = {}
     for host in sorted({host for each in plan["classes"] for host in each["hosts"]}):
         labels = (nodes or {}).get(site["node_names"].get(host, host), {}).get("labels") or {}
@@ -77,7 +77,7 @@ def _hypernode(name: str, tier: int, sort: str, members: t.Iterable[str]) -> Jso
     }
 
 
-def _names(place: _Place, one_leaf: bool) -> t.Tuple[str, str, str]:
+def _names(place: _Place, one_leaf: bool) -> tuple[str, str, str]:
     """Names of the HyperNodes of a place, from the lowest tier. They stay while the place stays what it is."""
     slug = policy_name(group_value(place.group))
     own = f"{slug}-{_hash(place.fabric)}" if place.fabric else slug
@@ -85,12 +85,12 @@ def _names(place: _Place, one_leaf: bool) -> t.Tuple[str, str, str]:
     return f"rdma-{leaf}", f"rdma-{own}", f"rdma-fabric-{_hash(place.fabric) if place.fabric else slug}"
 
 
-def hypernodes(site: Site, nodes: t.Optional[NodeView]) -> t.Tuple[t.List[Json], t.List[str]]:
+def hypernodes(site: Site, nodes: t.Optional[NodeView]) -> tuple[list[Json], list[str]]:
     """(HyperNodes of all planned hosts, the lowest tier first; warnings).
 
     A host without a fabric of its own name is in one with its group alone: to call two fabrics one would put a job on both.
     """
-    members: t.Tuple[t.Dict[str, t.Set[str]], ...] = ({}, {}, {})
+    members: tuple[dict[str, set[str]], ...] = ({}, {}, {})
     unnamed = set()
     for name, plan in sorted(site["plan"]["groups"].items()):
         places = _places(name, plan, site, nodes)

@@ -77,7 +77,7 @@ _OWNED = {
 # --- nodes ------------------------------------------------------------------------------------------------------------
 
 
-def _hosts(wish: Json, site: Site) -> t.Tuple[t.List[str], t.List[str], t.List[str]]:
+def _hosts(wish: Json, site: Site) -> tuple[list[str], list[str], list[str]]:
     """(hosts that store, other hosts of the inventory, problems)."""
     problems = [unknown_group(_VARIABLE, name, site) for name in wish["groups"] or [] if name not in site["groups"]]
     groups = site["groups"] if wish["groups"] is None else [name for name in wish["groups"] if name in site["groups"]]
@@ -90,16 +90,16 @@ def _hosts(wish: Json, site: Site) -> t.Tuple[t.List[str], t.List[str], t.List[s
     return storing, using, problems
 
 
-def _distributions(site: Site, hosts: t.Iterable[str]) -> t.Dict[str, t.List[str]]:
-    found: t.Dict[str, t.List[str]] = {}
+def _distributions(site: Site, hosts: t.Iterable[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
     for host in hosts:
         runtime = site["facts"].get(host, {}).get("runtime") or {}
         found.setdefault(str(runtime.get("distribution") or "none"), []).append(host)
     return found
 
 
-def _kubelet(distributions: t.Mapping[str, t.List[str]]) -> t.Tuple[str, t.List[str]]:
-    roots: t.Dict[str, t.List[str]] = {}
+def _kubelet(distributions: t.Mapping[str, list[str]]) -> tuple[str, list[str]]:
+    roots: dict[str, list[str]] = {}
     for distribution, hosts in distributions.items():
         roots.setdefault(kubelet_root(distribution), []).extend(hosts)
     if len(roots) > 1:
@@ -132,7 +132,7 @@ def _spdk(release: Version, values: t.Mapping[str, t.Any]) -> Spdk:
     return Spdk(mib, cpus or (2 if release.line >= _TWO_CPUS else 1))
 
 
-def _replicas(wish: Json, nodes: int) -> t.Tuple[int, t.List[str], t.List[str]]:
+def _replicas(wish: Json, nodes: int) -> tuple[int, list[str], list[str]]:
     """(replicas of a volume, problems, warnings)."""
     if wish["replicas"] is None:
         count = max(1, min(_REPLICAS, nodes))
@@ -202,7 +202,7 @@ def _values(release: Version, wish: Json, site: Site, replicas: int, kubelet: st
     return merged(values, wish["values"])
 
 
-def _images(release: Version, site: Site) -> t.Tuple[t.List[str], t.List[str]]:
+def _images(release: Version, site: Site) -> tuple[list[str], list[str]]:
     """(images, warnings)."""
     known, images = LONGHORN_IMAGES[release.line]
     own = f"v{release.text}"
@@ -276,7 +276,7 @@ def _add_nodes(found: Request, wish: Json, site: Site, release: Version, values:
         )
 
 
-def _checked(wish: Json) -> t.List[str]:
+def _checked(wish: Json) -> list[str]:
     found = owned(f"{_VARIABLE}.values", wish["values"], _OWNED)
     path = wish["data_path"]
     if wish["data_engine"] == "v1" and path.startswith("/dev/"):
@@ -368,7 +368,7 @@ def _add_chart(found: Request, wish: Json, site: Site, release: Version, values:
 
 def _summary(
     wish: Json, release: Version, there: t.Optional[Version], nodes: int, replicas: int, taints: str
-) -> t.List[t.Tuple[str, str]]:
+) -> list[tuple[str, str]]:
     what = f"{release.text} in {NAMESPACE}"
     if there and there != release:
         what = f"from {there.text} to {what}"

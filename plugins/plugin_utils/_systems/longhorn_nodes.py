@@ -34,7 +34,7 @@ class Spdk(t.NamedTuple):
 
 
 # (status: error|warning, check, message, remedy)
-_Row = t.Tuple[str, str, str, t.Optional[str]]
+_Row = tuple[str, str, str, t.Optional[str]]
 
 
 def group_of(site: Site, host: str) -> str:
@@ -126,9 +126,9 @@ def _rows(
         yield from _v2_rows(facts["kernel"], spdk)
 
 
-def _in_words(found: t.Mapping[t.Tuple[str, _Row], t.Sequence[str]]) -> t.List[str]:
+def _in_words(found: t.Mapping[tuple[str, _Row], t.Sequence[str]]) -> list[str]:
     """found: {(what hosts cannot, why): hosts}. All that the same hosts lack is told together, in the order in which it was found."""
-    told: t.Dict[t.Tuple[str, t.Tuple[str, ...]], t.List[str]] = {}
+    told: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for (head, (_status, check, message, remedy)), hosts in found.items():
         end = f"; {remedy}" if remedy else ""
         told.setdefault((head, tuple(hosts)), []).append(f"{message} (check {check}){end}")
@@ -140,15 +140,15 @@ def _in_words(found: t.Mapping[t.Tuple[str, _Row], t.Sequence[str]]) -> t.List[s
 
 def node_findings(
     site: Site, storing: t.Sequence[str], using: t.Sequence[str], path: str, spdk: t.Optional[Spdk]
-) -> t.Tuple[t.List[str], t.List[str]]:
+) -> tuple[list[str], list[str]]:
     """(problems, warnings): all that hosts lack, with all their names.
 
     storing: hosts whose disks hold volumes. using: the other ones, whose Pods may only use them. path: of the volumes; a device below
     /dev has no file system. spdk: None without the V2 data engine.
     """
     duplicates = duplicate_initiators(site["facts"])
-    problems: t.Dict[t.Tuple[str, _Row], t.List[str]] = {}
-    warnings: t.Dict[t.Tuple[str, _Row], t.List[str]] = {}
+    problems: dict[tuple[str, _Row], list[str]] = {}
+    warnings: dict[tuple[str, _Row], list[str]] = {}
     for host in sorted(storing):
         for row in _rows(site, host, duplicates, path, spdk):
             if row[0] == "error":

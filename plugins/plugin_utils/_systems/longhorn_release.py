@@ -25,7 +25,7 @@ _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 # --- tolerations ------------------------------------------------------------------------------------------------------
 
 
-def taint_toleration(tolerations: t.Iterable[t.Mapping[str, t.Any]]) -> t.Tuple[str, t.List[str]]:
+def taint_toleration(tolerations: t.Iterable[t.Mapping[str, t.Any]]) -> tuple[str, list[str]]:
     """(the setting taint-toleration, what cannot be said in it). Its form is ``key=value:effect;key:effect``; no key stands for all."""
     parts, problems = [], []
     for number, each in enumerate(tolerations):
@@ -56,7 +56,7 @@ def taint_toleration(tolerations: t.Iterable[t.Mapping[str, t.Any]]) -> t.Tuple[
 # --- releases ---------------------------------------------------------------------------------------------------------
 
 
-def wished_release(version: t.Any) -> t.Tuple[t.Optional[Version], t.List[str]]:
+def wished_release(version: t.Any) -> tuple[t.Optional[Version], list[str]]:
     lines = ", ".join("%d.%d" % line for line in LONGHORN_IMAGES)
     if version in (None, ""):
         return None, [f"{_VARIABLE}.version is not set: name a release, such as {LONGHORN} (lines: {lines})"]
@@ -73,7 +73,7 @@ def wished_release(version: t.Any) -> t.Tuple[t.Optional[Version], t.List[str]]:
 
 def upgrade_path(
     installed: t.Optional[t.Mapping[str, t.Any]], release: Version
-) -> t.Tuple[t.Optional[Version], t.List[str]]:
+) -> tuple[t.Optional[Version], list[str]]:
     """(the release that is there, None without one; why there is no way from it to the wished one). installed: {version, ...} of Helm."""
     if not installed:
         return None, []

@@ -16,13 +16,13 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import
 
 __all__ = ["longhorn_value_problems"]
 
-_Release = t.Tuple[int, int, int]
+_Release = tuple[int, int, int]
 # (first release that has it, last one); None: the first that is known here, or the newest.
-_Span = t.Tuple[t.Optional[_Release], t.Optional[_Release]]
+_Span = tuple[t.Optional[_Release], t.Optional[_Release]]
 _NEWEST = (1, 12, 1)
 
 # Sections of values.yaml whose keys are known, with the keys that 1.9.0 to 1.12.1 all have. What other sections take is not looked at.
-_KEYS: t.Dict[str, str] = {
+_KEYS: dict[str, str] = {
     "global": "cattle nodeSelector tolerations",
     "networkPolicies": "enabled type",
     "persistence": (
@@ -61,7 +61,7 @@ _KEYS: t.Dict[str, str] = {
 }
 _SECTIONS = "annotations enableGoCoverDir enablePSP extraObjects image ingress metrics namespaceOverride openshift privateRegistry service serviceAccount"
 # What came and what went, with its section.
-_CHANGED: t.Dict[_Span, str] = {
+_CHANGED: dict[_Span, str] = {
     (None, (1, 9, 0)): ("persistence.removeSnapshotsDuringFilesystemTrim"),
     (None, (1, 9, 2)): (
         "defaultSettings.v2DataEngineHugepageLimit defaultSettings.v2DataEngineGuaranteedInstanceManagerCPU "
@@ -116,7 +116,7 @@ _INSTEAD = {
 }
 
 
-def _spans() -> t.Dict[str, _Span]:
+def _spans() -> dict[str, _Span]:
     always: _Span = (None, None)
     spans = {f"{section}.{key}": always for section, keys in _KEYS.items() for key in keys.split()}
     return {**spans, **{path: span for span, paths in _CHANGED.items() for path in paths.split()}}
@@ -150,15 +150,15 @@ def _problem(where: str, path: str, release: Version, known: t.Collection[str]) 
 
 def longhorn_value_problems(
     where: str, release: Version, values: t.Mapping[t.Any, t.Any]
-) -> t.Tuple[t.List[str], t.List[str]]:
+) -> tuple[list[str], list[str]]:
     """(problems, warnings) of values that the chart of a release does not have.
 
     where: such as rdma_longhorn.values. Of a release that is newer than all that are known, an unknown value is a warning.
     """
     number = (*release.line, release.patch)
     sections = {path.partition(".")[0] for path in _SPANS} | set(_SECTIONS.split())
-    gone: t.List[str] = []
-    strange: t.List[str] = []
+    gone: list[str] = []
+    strange: list[str] = []
     for section, inner in values.items():
         if str(section) not in sections:
             hint = nearest(str(section), sections)

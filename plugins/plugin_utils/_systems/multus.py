@@ -50,7 +50,7 @@ def _network_definition() -> Json:
     return definition("k8s.cni.cncf.io", "v1", names, {"spec": schema_object([], config=TEXT)})
 
 
-def multus_objects(wish: t.Mapping[str, t.Any], site: Site, directories: CniDirectories) -> t.Tuple[t.List[Json], str]:
+def multus_objects(wish: t.Mapping[str, t.Any], site: Site, directories: CniDirectories) -> tuple[list[Json], str]:
     """(objects in their order, image) of Multus. wish: rdma_multus; crd: false where somebody else brings the definition."""
     namespace = str(wish.get("namespace") or "kube-system")
     image = image_of(MULTUS, wish, site)

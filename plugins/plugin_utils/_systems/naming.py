@@ -15,7 +15,7 @@ class Version(t.NamedTuple):
     """A release: its text, its line such as (1, 15), its last number."""
 
     text: str
-    line: t.Tuple[int, int]
+    line: tuple[int, int]
     patch: int
 
 

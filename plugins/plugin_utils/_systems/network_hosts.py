@@ -38,8 +38,8 @@ class Findings:
     """Sentences, each once, in the order in which they were found."""
 
     def __init__(self) -> None:
-        self._problems: t.Dict[str, None] = {}
-        self._warnings: t.Dict[str, None] = {}
+        self._problems: dict[str, None] = {}
+        self._warnings: dict[str, None] = {}
 
     def problem(self, text: str) -> None:
         self._problems[text] = None
@@ -48,11 +48,11 @@ class Findings:
         self._warnings[text] = None
 
     @property
-    def problems(self) -> t.List[str]:
+    def problems(self) -> list[str]:
         return list(self._problems)
 
     @property
-    def warnings(self) -> t.List[str]:
+    def warnings(self) -> list[str]:
         return list(self._warnings)
 
 
@@ -98,7 +98,7 @@ class Attachment(t.NamedTuple):
 
 
 # {rail, None without rails: {netdev: [hosts]}} of a class
-_Ways = t.Dict[t.Optional[int], t.Dict[str, t.List[str]]]
+_Ways = dict[t.Optional[int], dict[str, list[str]]]
 
 
 def some(names: t.Iterable[str]) -> str:
@@ -108,12 +108,12 @@ def some(names: t.Iterable[str]) -> str:
     return ", ".join(rows[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-def group_hosts(group: Group) -> t.List[str]:
+def group_hosts(group: Group) -> list[str]:
     """Hosts of the classes of a group, which are those whose Pods get its resource."""
     return sorted(host for entry in group["classes"] for host in entry["hosts"])
 
 
-def rails_of(group: Group) -> t.List[int]:
+def rails_of(group: Group) -> list[int]:
     """The numbers of the group's rails, in order; none where it is planned without."""
     return sorted(row["rail"] for row in group["resources"] if row["rail"] is not None)
 
@@ -122,7 +122,7 @@ def _ways(group: Group, entry: Class) -> _Ways:
     found: _Ways = {}
     with_rails = bool(rails_of(group))
     for host in entry["hosts"]:
-        places: t.Dict[t.Tuple[str, int], t.Optional[int]] = {
+        places: dict[tuple[str, int], t.Optional[int]] = {
             (match["device"], port): match.get("rail")
             for match in entry["matches"].get(host, [])
             for port in match["ports"]
@@ -141,7 +141,7 @@ def link_of(group: Group) -> str:
     return _LINKS.get(min(layers, default="Ethernet"), ETHERNET)
 
 
-def _netdevs(site: Site, host: str) -> t.Dict[str, t.Mapping[str, t.Any]]:
+def _netdevs(site: Site, host: str) -> dict[str, t.Mapping[str, t.Any]]:
     """What facts know of the netdevs of RDMA ports of a host, by name."""
     return {
         netdev["name"]: netdev
@@ -168,10 +168,10 @@ def _wished_master(network: Network, rail: t.Optional[int]) -> t.Optional[str]:
     return str(wish) if wish else None
 
 
-def attachments(network: Network, site: Site, found: Findings) -> t.List[Attachment]:
+def attachments(network: Network, site: Site, found: Findings) -> list[Attachment]:
     """The objects of a network, by rail and class; what cannot be goes to the findings."""
     group = site["plan"]["groups"][network.group]
-    rails: t.List[t.Optional[int]] = [None]
+    rails: list[t.Optional[int]] = [None]
     if network.rails:
         rails = list(rails_of(group))
         if not rails:
@@ -179,7 +179,7 @@ def attachments(network: Network, site: Site, found: Findings) -> t.List[Attachm
                 f"{network.words} has rails: true, and the group is planned without rails: set rdma_rails of the group, which numbers "
                 "them by the GPUs"
             )
-    rows: t.List[Attachment] = []
+    rows: list[Attachment] = []
     for rail in rails:
         name = network.name if rail is None else f"{network.name}-rail{rail}"
         if network.kind in _ON_A_NETDEV:
@@ -195,7 +195,7 @@ def _rail_of(group: Group, master: str) -> t.Optional[int]:
     return rails.pop() if len(rails) == 1 else None
 
 
-def _on_netdevs(network: Network, site: Site, name: str, rail: t.Optional[int], found: Findings) -> t.List[Attachment]:
+def _on_netdevs(network: Network, site: Site, name: str, rail: t.Optional[int], found: Findings) -> list[Attachment]:
     group = site["plan"]["groups"][network.group]
     link = link_of(group)
     wished = _wished_master(network, rail)
@@ -207,10 +207,10 @@ def _on_netdevs(network: Network, site: Site, name: str, rail: t.Optional[int], 
             f"{network.words}: master names no netdev for rail {rail}; add it, or leave master out to take the plan's"
         )
         return []
-    by_class: t.Dict[str, t.Dict[str, t.List[str]]] = {}
+    by_class: dict[str, dict[str, list[str]]] = {}
     for entry in group["classes"]:
         ways = _ways(group, entry)
-        own: t.Dict[str, t.List[str]] = {}
+        own: dict[str, list[str]] = {}
         for key, netdevs in ways.items():
             if rail is None or key == rail:
                 for netdev, hosts in netdevs.items():
@@ -239,7 +239,7 @@ def _on_netdevs(network: Network, site: Site, name: str, rail: t.Optional[int], 
     ]
 
 
-def _no_one_netdev(slug: str, own: t.Mapping[str, t.List[str]], where: str, rail: t.Optional[int], railed: bool) -> str:
+def _no_one_netdev(slug: str, own: t.Mapping[str, list[str]], where: str, rail: t.Optional[int], railed: bool) -> str:
     """Why a class has no netdev to hang a network on, and what to do."""
     if not own:
         return f"class {slug} has no netdev{where} that the plan knows: name one with master"
@@ -273,7 +273,7 @@ def host_objections(network: Network, rows: t.Sequence[Attachment], site: Site, 
                 _check_netdev(network, row, site, host, found)
 
 
-def _hosts_of(site: Site, group: str, slug: str) -> t.List[str]:
+def _hosts_of(site: Site, group: str, slug: str) -> list[str]:
     return [
         host
         for entry in site["plan"]["groups"][group]["classes"]
@@ -323,7 +323,7 @@ def _check_netdev(network: Network, row: Attachment, site: Site, host: str, foun
 
 def _check_netns(network: Network, site: Site, hosts: t.Sequence[str], found: Findings) -> None:
     """ib_core.netns_mode: the shared device plugin ends in exclusive mode, the RDMA CNI plugin in shared mode."""
-    modes: t.Dict[str, t.List[str]] = {}
+    modes: dict[str, list[str]] = {}
     for host in hosts:
         mode = ((site["facts"].get(host) or {}).get("kernel") or {}).get("rdma_netns")
         modes.setdefault(str(mode), []).append(host)
@@ -360,9 +360,9 @@ def _check_vfs(network: Network, site: Site, hosts: t.Sequence[str], found: Find
                 )
 
 
-def node_addresses(site: Site) -> t.List[t.Tuple[str, str]]:
+def node_addresses(site: Site) -> list[tuple[str, str]]:
     """[(address, where it was seen)]: what the GIDs of RDMA ports of all hosts tell, without link-local ones."""
-    found: t.Dict[str, str] = {}
+    found: dict[str, str] = {}
     for host in sorted(site["facts"]):
         for device in (site["facts"][host] or {}).get("devices") or ():
             for port in device["ports"]:

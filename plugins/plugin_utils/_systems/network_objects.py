@@ -41,7 +41,7 @@ class Places(t.NamedTuple):
     whereabouts: t.Optional[str]
 
 
-def _labels(network: Network) -> t.Dict[str, str]:
+def _labels(network: Network) -> dict[str, str]:
     return {GROUP_LABEL: group_value(network.group)}
 
 
@@ -100,14 +100,14 @@ def _local_range(pool: Pool, span: Span) -> Json:
     return {**found, **({} if pool.gateway is None else {"gateway": pool.text(pool.gateway)})}
 
 
-def _class_terms(group: Group) -> t.List[Json]:
+def _class_terms(group: Group) -> list[Json]:
     slugs = sorted(class_slug(entry["name"]) for entry in group["classes"])
     return [{"key": CLASS_LABEL, "operator": "In", "values": slugs}]
 
 
 def pool_objects(
     network: Network, rows: t.Sequence[Attachment], pools: t.Sequence[Pool], group: Group, block: int, places: Places
-) -> t.List[Json]:
+) -> list[Json]:
     """Objects of the pools of a rail, for IPAM that keeps them as objects. rows: what takes addresses of them; block: of nv-ipam."""
     if network.ipam_type == "nv_ipam":
         return [_nv_pool(network, pool, group, block, places) for pool in pools]
@@ -169,7 +169,7 @@ def _spider_pool(network: Network, rows: t.Sequence[Attachment], pool: Pool, gro
 
 def network_objects(
     network: Network, row: Attachment, pools: t.Sequence[Pool], resource: t.Optional[str], places: Places
-) -> t.List[Json]:
+) -> list[Json]:
     """The objects of one attachment. resource: with its prefix, what Pods ask for to get the device."""
     if network.kind == "spiderpool":
         return [_spider_config(network, row, pools, resource)]
@@ -207,9 +207,9 @@ def _plugin(network: Network, row: Attachment, ipam: Json) -> Json:
     return plugin
 
 
-def cni_plugins(network: Network, rows: t.Sequence[Attachment]) -> t.Set[str]:
+def cni_plugins(network: Network, rows: t.Sequence[Attachment]) -> set[str]:
     """Programs of /opt/cni/bin that the nodes need for a network, as far as its objects tell."""
-    found: t.Set[str] = set()
+    found: set[str] = set()
     for row in rows:
         if network.kind == "spiderpool":
             found |= {_spider_kind(network, row), "spiderpool", "coordinator"}
@@ -219,7 +219,7 @@ def cni_plugins(network: Network, rows: t.Sequence[Attachment]) -> t.Set[str]:
     return found | ({ipam} if ipam else set())
 
 
-def _chain(network: Network, row: Attachment, ipam: Json) -> t.List[Json]:
+def _chain(network: Network, row: Attachment, ipam: Json) -> list[Json]:
     plugins = [_plugin(network, row, ipam)]
     if network.wish.get("isolate_rdma"):
         plugins.append({"type": "rdma"})

@@ -36,7 +36,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_hosts
 __all__ = ["Pools", "block_size", "check_pools", "make_pools", "pods_per_node", "routes_of"]
 
 # Pools by rail, None without rails: one for each family.
-Pools = t.Dict[t.Optional[int], t.List[Pool]]
+Pools = dict[t.Optional[int], list[Pool]]
 
 # Types that hand out addresses of a range.
 _OF_A_RANGE = ("whereabouts", "nv_ipam", "spiderpool", "host_local")
@@ -45,7 +45,7 @@ _WHOSE = {"pods": "Pods", "services": "Services", "nodes": "nodes"}
 _SHOWN = 3
 
 
-def _texts(value: t.Any) -> t.List[str]:
+def _texts(value: t.Any) -> list[str]:
     if value is None:
         return []
     return [str(each) for each in value] if isinstance(value, (list, tuple)) else [str(value)]
@@ -67,7 +67,7 @@ def make_pools(network: Network, site: Site, found: Findings) -> Pools:
     if network.ipam_type not in (*_OF_A_RANGE, "static"):
         _refuse_leftovers(network, found)
         return {}
-    rails: t.List[t.Optional[int]] = [None]
+    rails: list[t.Optional[int]] = [None]
     if network.rails:
         rails = list(rails_of(site["plan"]["groups"][network.group]))
     exclusions = _exclusions(network, found)
@@ -96,14 +96,14 @@ def _refuse_leftovers(network: Network, found: Findings) -> None:
         )
 
 
-def _one_of_each_family(network: Network, ranges: t.List[Range], where: str, found: Findings) -> t.List[Range]:
+def _one_of_each_family(network: Network, ranges: list[Range], where: str, found: Findings) -> list[Range]:
     if len({given.version for given in ranges}) < len(ranges):
         found.problem(f"{network.words}: {where} has two ranges of one family; give one of IPv4, one of IPv6, or both")
         return []
     return sorted(ranges)
 
 
-def _parsed(network: Network, texts: t.Iterable[str], where: str, found: Findings) -> t.List[Range]:
+def _parsed(network: Network, texts: t.Iterable[str], where: str, found: Findings) -> list[Range]:
     ranges = []
     for text in texts:
         try:
@@ -117,7 +117,7 @@ def _parsed(network: Network, texts: t.Iterable[str], where: str, found: Finding
     return _one_of_each_family(network, ranges, where, found)
 
 
-def _ranges(network: Network, rail: t.Optional[int], found: Findings) -> t.List[Range]:
+def _ranges(network: Network, rail: t.Optional[int], found: Findings) -> list[Range]:
     """The ranges of a rail, or of the network: what its wish says, made whole."""
     ipam = network.ipam
     if ipam.get("ranges") is not None:
@@ -163,7 +163,7 @@ def _of_rail(network: Network, given: Range, rail: int, found: Findings) -> t.Op
         return None
 
 
-def _exclusions(network: Network, found: Findings) -> t.List[Span]:
+def _exclusions(network: Network, found: Findings) -> list[Span]:
     spans = []
     for text in _texts(network.ipam.get("exclude")):
         try:
@@ -204,7 +204,7 @@ def _check_gateways(network: Network, pools: Pools, found: Findings) -> None:
             found.problem(f"{network.words}: ipam.gateway: {wish} is of IPv{span.version}, and no range is")
 
 
-def routes_of(network: Network, pool: Pool) -> t.List[Json]:
+def routes_of(network: Network, pool: Pool) -> list[Json]:
     """[{dst, gw}] of the family of a pool, for what goes through its gateway."""
     if pool.gateway is None:
         return []
@@ -297,7 +297,7 @@ def _check_blocks(network: Network, pool: Pool, nodes: int, each: int, size: int
     whole = _hosts_of(pool)
     blocks, last = (whole.last - whole.first + 1) // size, -1
     usable = 0
-    short: t.Optional[t.Tuple[Span, int]] = None
+    short: t.Optional[tuple[Span, int]] = None
     for span in pool.spans:
         # a block that a span before has reached is counted
         for number in range(max(last + 1, (span.first - whole.first) // size), (span.last - whole.first) // size + 1):
@@ -330,7 +330,7 @@ def _hosts_of(pool: Pool) -> Span:
 
 
 def check_pools(
-    pools: t.Sequence[t.Tuple[Network, Pool]], cidrs: t.Mapping[str, t.Sequence[str]], site: Site, found: Findings
+    pools: t.Sequence[tuple[Network, Pool]], cidrs: t.Mapping[str, t.Sequence[str]], site: Site, found: Findings
 ) -> None:
     """All pools of all groups against each other, the CIDRs of the cluster (rdma_cluster_cidrs), and addresses that nodes have."""
     named = [(f"{network.words} (pool {pool.name}, {pool.network})", pool.spans) for network, pool in pools]
@@ -362,8 +362,8 @@ def _common(spans: t.Sequence[Span], other: Span) -> t.Optional[Span]:
     return None
 
 
-def _check_nodes(named: t.Sequence[t.Tuple[str, t.Sequence[Span]]], site: Site, found: Findings) -> None:
-    hits: t.Dict[str, t.List[str]] = {}
+def _check_nodes(named: t.Sequence[tuple[str, t.Sequence[Span]]], site: Site, found: Findings) -> None:
+    hits: dict[str, list[str]] = {}
     for address, where in node_addresses(site):
         try:
             span, _note = parse_network(address)

@@ -45,12 +45,12 @@ _MEMORY = {"requests": {"cpu": "20m", "memory": "64Mi"}, "limits": {"memory": "1
 class Functions(t.NamedTuple):
     """Who offers the functions of a network: resources by rail (None without rails), and the objects that are needed for it."""
 
-    resources: t.Dict[t.Optional[int], str]
-    objects: t.List[Json]
-    images: t.List[str]
+    resources: dict[t.Optional[int], str]
+    objects: list[Json]
+    images: list[str]
 
 
-def shared_resource(group: Group, rail: t.Optional[int]) -> t.List[str]:
+def shared_resource(group: Group, rail: t.Optional[int]) -> list[str]:
     """The resources of the shared device plugin that a Pod asks for: that of a rail, or all of the group."""
     return [row["resource"] for row in group["resources"] if rail is None or row["rail"] == rail]
 
@@ -93,9 +93,9 @@ def _given(network: Network, rows: t.Sequence[Attachment], group: Group, wished:
 
 def _planned(
     network: Network, rows: t.Sequence[Attachment], group: Group, suffix: str, found: Findings
-) -> t.Dict[t.Optional[int], str]:
+) -> dict[t.Optional[int], str]:
     """The resources of the plan's configuration of the SR-IOV device plugin, by rail; what speaks against it goes to the findings."""
-    resources: t.Dict[t.Optional[int], str] = {}
+    resources: dict[t.Optional[int], str] = {}
     for entry in group["classes"]:
         sriov = entry["sriov"]
         if not sriov["config"]:
@@ -145,7 +145,7 @@ def _alone(
     if network.kind == "sriov":
         _need_virtual_functions(network, group, found)
     resources = _planned(network, rows, group, _SUFFIX, found)
-    objects: t.List[Json] = []
+    objects: list[Json] = []
     image = mirrored(SRIOV_PLUGIN, site["registry"])
     for entry in group["classes"]:
         if entry["sriov"]["config"]:
@@ -182,7 +182,7 @@ def _kubelet(network: Network, entry: Class, site: Site, rollout: t.Mapping[str,
 
 def _plugin_objects(
     network: Network, entry: Class, site: Site, rollout: t.Mapping[str, t.Any], image: str, found: Findings
-) -> t.List[Json]:
+) -> list[Json]:
     """The ConfigMap and the DaemonSet of a class."""
     slug = class_slug(entry["name"])
     rows = (entry["sriov"]["config"] or {})["resourceList"]
@@ -254,9 +254,7 @@ def _of_policies(network: Network, rows: t.Sequence[Attachment], rollout: t.Mapp
     return Functions({row.rail: f"{prefix}/{_policy_resource(network, row.rail)}" for row in rows}, [], [])
 
 
-def policies(
-    network: Network, rows: t.Sequence[Attachment], site: Site, namespace: str, found: Findings
-) -> t.List[Json]:
+def policies(network: Network, rows: t.Sequence[Attachment], site: Site, namespace: str, found: Findings) -> list[Json]:
     """SriovNetworkNodePolicies: the operator makes the virtual functions of each class and rail, and offers them.
 
     By the addresses and names of the plan's physical functions on the nodes of the class. rootDevices and pfNames are lists of

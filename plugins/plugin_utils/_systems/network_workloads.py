@@ -27,9 +27,9 @@ def workload_pods(
     rows: t.Sequence[Attachment],
     pools: Pools,
     resources: t.Mapping[Attachment, t.Sequence[str]],
-) -> t.Dict[str, t.List[Json]]:
+) -> dict[str, list[Json]]:
     """{file name: Pods} of a network: one for each class that has a network of its own, and one with all rails."""
-    by_class: t.Dict[t.Optional[str], t.List[Attachment]] = {}
+    by_class: dict[t.Optional[str], list[Attachment]] = {}
     for row in rows:
         by_class.setdefault(row.slug, []).append(row)
     everywhere = by_class.pop(None, [])
@@ -45,7 +45,7 @@ def workload_pods(
     return {f"{network.group}-{network.name}.yaml": pods}
 
 
-def _by_rail(row: Attachment) -> t.Tuple[int, str]:
+def _by_rail(row: Attachment) -> tuple[int, str]:
     return row.rail or 0, row.name
 
 

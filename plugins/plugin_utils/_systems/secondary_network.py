@@ -81,14 +81,14 @@ class _Planned(t.NamedTuple):
     """A network with all that was found out about it."""
 
     network: Network
-    rows: t.List[Attachment]
+    rows: list[Attachment]
     pools: Pools
     functions: Functions
 
-    def pools_of(self, row: Attachment) -> t.List[Pool]:
+    def pools_of(self, row: Attachment) -> list[Pool]:
         return self.pools.get(row.rail) or []
 
-    def resources_of(self, row: Attachment, site: Site) -> t.List[str]:
+    def resources_of(self, row: Attachment, site: Site) -> list[str]:
         own = self.functions.resources.get(row.rail)
         return [own] if own else shared_resource(site["plan"]["groups"][self.network.group], row.serves)
 
@@ -128,7 +128,7 @@ def request(
 # --- what is asked for --------------------------------------------------------------------------------------------------
 
 
-def _networks(site: Site) -> t.List[Network]:
+def _networks(site: Site) -> list[Network]:
     rows = []
     for group in sorted(site["wishes"]):
         for each in site["wishes"][group].get("rdma_networks") or ():
@@ -169,9 +169,9 @@ def _plan(network: Network, site: Site, rollout: t.Mapping[str, t.Any], found: F
 
 def _check_names(planned: t.Sequence[_Planned], found: Findings) -> None:
     """No two networks make objects of one name."""
-    owners: t.Dict[t.Tuple[str, ...], Network] = {}
+    owners: dict[tuple[str, ...], Network] = {}
     for each in planned:
-        names: t.List[t.Tuple[str, ...]] = [("network", each.network.namespace, row.name) for row in each.rows]
+        names: list[tuple[str, ...]] = [("network", each.network.namespace, row.name) for row in each.rows]
         if each.network.wish.get("operator"):
             # of the cluster: the namespace does not tell them apart
             names += [("operator's network", row.name) for row in each.rows]
@@ -208,7 +208,7 @@ def _fill(
     directories: t.Mapping[str, CniDirectories],
     found: Findings,
 ) -> None:
-    objects: t.List[Json] = []
+    objects: list[Json] = []
     multus, whereabouts = section(wish, "multus"), section(wish, "whereabouts")
     if multus.get("install"):
         # the operator's chart has the definition among its own
@@ -230,7 +230,7 @@ def _fill(
         objects += _objects_of(each, wish, site, directories, found)
         resources = {row: each.resources_of(row, site) for row in each.rows}
         result["workloads"].update(workload_pods(each.network, each.rows, each.pools, resources))
-    once: t.Dict[t.Tuple[str, ...], Json] = {}
+    once: dict[tuple[str, ...], Json] = {}
     for item in objects:
         metadata = item["metadata"]
         once.setdefault((item["apiVersion"], item["kind"], str(metadata.get("namespace")), metadata["name"]), item)
@@ -245,14 +245,14 @@ def _objects_of(
     site: Site,
     directories: t.Mapping[str, CniDirectories],
     found: Findings,
-) -> t.List[Json]:
+) -> list[Json]:
     network = each.network
     group = site["plan"]["groups"][network.group]
     places = _places(wish, network, directories)
-    objects: t.List[Json] = []
+    objects: list[Json] = []
     if network.kind == "sriov" and network.wish.get("sriov") and not network.wish.get("resource"):
         objects += policies(network, each.rows, site, places.sriov_operator, found)
-    by_rail: t.Dict[t.Optional[int], t.List[Attachment]] = {}
+    by_rail: dict[t.Optional[int], list[Attachment]] = {}
     for row in each.rows:
         by_rail.setdefault(row.rail, []).append(row)
     for rail, rows in by_rail.items():
@@ -308,9 +308,9 @@ def _merged(base: t.Mapping[str, t.Any], over: t.Mapping[str, t.Any]) -> Json:
 # --- in words -------------------------------------------------------------------------------------------------------------
 
 
-def _summary(planned: t.Sequence[_Planned], wish: t.Mapping[str, t.Any], site: Site) -> t.List[t.Tuple[str, str]]:
+def _summary(planned: t.Sequence[_Planned], wish: t.Mapping[str, t.Any], site: Site) -> list[tuple[str, str]]:
     rows = []
-    programs: t.Set[str] = set()
+    programs: set[str] = set()
     for each in planned:
         network = each.network
         rows.append((f"network {network.name} ({network.group})", _network_words(each, site)))

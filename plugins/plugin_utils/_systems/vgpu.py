@@ -81,11 +81,11 @@ _MOST_DEVICES = 4 * 1024 * 1024 // 64
 # --- nodes ------------------------------------------------------------------------------------------------------------
 
 
-def _hosts_of(wish: t.Mapping[str, t.Any], site: Site) -> t.Dict[str, t.List[str]]:
+def _hosts_of(wish: t.Mapping[str, t.Any], site: Site) -> dict[str, list[str]]:
     return {str(group): sorted(site["groups"][group]) for group in wish["groups"] if group in site["groups"]}
 
 
-def _group_problems(wish: t.Mapping[str, t.Any], site: Site) -> t.List[str]:
+def _group_problems(wish: t.Mapping[str, t.Any], site: Site) -> list[str]:
     if not wish["groups"]:
         return ["rdma_vgpu.groups names no group: name those whose GPUs Pods may share"]
     known = ", ".join(sorted(site["groups"]))
@@ -103,7 +103,7 @@ def _group_problems(wish: t.Mapping[str, t.Any], site: Site) -> t.List[str]:
     return found
 
 
-def _gpu_problems(hosts: t.Sequence[str], site: Site) -> t.List[str]:
+def _gpu_problems(hosts: t.Sequence[str], site: Site) -> list[str]:
     without = [host for host in hosts if host in site["facts"] and not _gpus(site["facts"][host])]
     unseen = [host for host in hosts if host not in site["facts"]]
     found = []
@@ -116,14 +116,14 @@ def _gpu_problems(hosts: t.Sequence[str], site: Site) -> t.List[str]:
     return found
 
 
-def _gpus(facts: t.Mapping[str, t.Any]) -> t.List[Json]:
+def _gpus(facts: t.Mapping[str, t.Any]) -> list[Json]:
     return [gpu for gpu in facts.get("gpus") or () if gpu["vendor"] == "10de"]
 
 
-def _runtime_class(hosts: t.Sequence[str], site: Site) -> t.Tuple[t.Optional[str], t.List[str]]:
+def _runtime_class(hosts: t.Sequence[str], site: Site) -> tuple[t.Optional[str], list[str]]:
     """(RuntimeClass that the plugin needs on some nodes, what is wrong)."""
-    needs: t.List[str] = []
-    without: t.List[str] = []
+    needs: list[str] = []
+    without: list[str] = []
     for host in hosts:
         containerd = ((site["facts"].get(host) or {}).get("runtime") or {}).get("containerd")
         if containerd is None or containerd["default_handler"] == "nvidia":
@@ -138,10 +138,10 @@ def _runtime_class(hosts: t.Sequence[str], site: Site) -> t.Tuple[t.Optional[str
     return "nvidia" if needs else None, problems
 
 
-def _classes(wish: t.Mapping[str, t.Any], site: Site) -> t.Tuple[t.List[PluginClass], t.List[str]]:
+def _classes(wish: t.Mapping[str, t.Any], site: Site) -> tuple[list[PluginClass], list[str]]:
     """(classes of nodes, by the label that the rollout of the device plugin sets on them; what is wrong)."""
-    found: t.List[PluginClass] = []
-    problems: t.List[str] = []
+    found: list[PluginClass] = []
+    problems: list[str] = []
     for group in _hosts_of(wish, site):
         plan = site["plan"]["groups"].get(group)
         classes = plan["classes"] if plan else []
@@ -173,7 +173,7 @@ def _other_plugin(
     gpu_operator: t.Optional[t.Mapping[str, t.Any]],
     served: t.Optional[t.Mapping[str, t.Sequence[str]]],
     nodes: t.Optional[NodeView],
-) -> t.Tuple[t.List[str], t.List[str]]:
+) -> tuple[list[str], list[str]]:
     """(problems, warnings) on NVIDIA's device plugin, which would give the same GPUs away a second time."""
     wishes = [gpu_operator, *(own.get("rdma_gpu_operator") for own in site["wishes"].values())]
     wish = next((each for each in wishes if each), None)
@@ -193,10 +193,10 @@ def _other_plugin(
     return [], []
 
 
-def _memory_warnings(wish: t.Mapping[str, t.Any], hosts: t.Sequence[str], site: Site) -> t.List[str]:
+def _memory_warnings(wish: t.Mapping[str, t.Any], hosts: t.Sequence[str], site: Site) -> list[str]:
     """A list of devices that the kubelet does not take: vgpu-memory of the node is 0 then."""
     factor, found = int(wish["memory_factor"]), []
-    by_need: t.Dict[int, t.List[str]] = {}
+    by_need: dict[int, list[str]] = {}
     for host in hosts:
         gigabytes = sum(_MEMORY.get(generation(gpu["device"]) or "", 0) for gpu in _gpus(site["facts"].get(host) or {}))
         by_need.setdefault(-(-int(gigabytes * 1024 * float(wish["memory_scaling"])) // _MOST_DEVICES), []).append(host)
@@ -209,7 +209,7 @@ def _memory_warnings(wish: t.Mapping[str, t.Any], hosts: t.Sequence[str], site: 
     return found
 
 
-def _workload_warnings(wish: t.Mapping[str, t.Any], site: Site) -> t.List[str]:
+def _workload_warnings(wish: t.Mapping[str, t.Any], site: Site) -> list[str]:
     """What a share of a GPU cannot do, for groups that are there to do it."""
     found = []
     for group in _hosts_of(wish, site):
@@ -227,7 +227,7 @@ def _workload_warnings(wish: t.Mapping[str, t.Any], site: Site) -> t.List[str]:
     return found
 
 
-def _node_rows(wish: t.Mapping[str, t.Any], site: Site) -> t.Tuple[t.List[Json], t.List[str]]:
+def _node_rows(wish: t.Mapping[str, t.Any], site: Site) -> tuple[list[Json], list[str]]:
     """(rows of the plugin's config.json, what is wrong)."""
     known = {host for hosts in _hosts_of(wish, site).values() for host in hosts}
     rows, problems = [], []

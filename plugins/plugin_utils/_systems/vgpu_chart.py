@@ -17,7 +17,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import
 __all__ = ["chart_of", "known_release", "rolled_out", "upgrade_problems", "value_problems", "waits_of"]
 
 
-def known_release(version: t.Any) -> t.Tuple[t.Optional[Version], t.List[str]]:
+def known_release(version: t.Any) -> tuple[t.Optional[Version], list[str]]:
     release = parsed(version)
     if release is not None and release.line in VOLCANO_LINES:
         return release, []
@@ -28,7 +28,7 @@ def known_release(version: t.Any) -> t.Tuple[t.Optional[Version], t.List[str]]:
     ]
 
 
-def upgrade_problems(release: Version, wish: t.Mapping[str, t.Any], installed: t.Mapping[str, t.Any]) -> t.List[str]:
+def upgrade_problems(release: Version, wish: t.Mapping[str, t.Any], installed: t.Mapping[str, t.Any]) -> list[str]:
     others = [
         name
         for name, each in sorted(installed.items())
@@ -51,7 +51,7 @@ def upgrade_problems(release: Version, wish: t.Mapping[str, t.Any], installed: t
     return []
 
 
-def value_problems(values: t.Mapping[str, t.Any]) -> t.List[str]:
+def value_problems(values: t.Mapping[str, t.Any]) -> list[str]:
     """Values that would go round what this decides."""
     found = []
     for section, keys in (
@@ -98,7 +98,7 @@ def chart_of(release: Version, wish: t.Mapping[str, t.Any], site: Site, configur
     }
 
 
-def waits_of(chart: Chart) -> t.List[Wait]:
+def waits_of(chart: Chart) -> list[Wait]:
     """The Deployments that the chart has, but for those that the user's values leave out."""
     custom = chart["values"]["custom"]
     parts = (("controller", "controllers"), ("scheduler", "scheduler"), ("admission", "admission"))

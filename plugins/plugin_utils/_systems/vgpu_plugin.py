@@ -22,7 +22,7 @@ NAMESPACE = "kube-system"
 _NAME = "volcano-device-plugin"
 _DEVICES, _NODES = "volcano-vgpu-device-config", "volcano-vgpu-node-config"
 _LIBRARY = "/usr/local/vgpu"
-_TOLERATIONS: t.List[Json] = [
+_TOLERATIONS: list[Json] = [
     {"key": "CriticalAddonsOnly", "operator": "Exists"},
     {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
     {"key": "volcano.sh/gpu-memory", "operator": "Exists", "effect": "NoSchedule"},
@@ -73,7 +73,7 @@ def _config_map(name: str, key: str, value: t.Any) -> Json:
     }
 
 
-def _access() -> t.List[Json]:
+def _access() -> list[Json]:
     rules = [
         # the annotations by which plugin and scheduler shake hands, and the lock of a node
         {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch", "update", "patch"]},
@@ -96,7 +96,7 @@ def _access() -> t.List[Json]:
     ]
 
 
-def _containers(image: str, monitor: bool) -> t.List[Json]:
+def _containers(image: str, monitor: bool) -> list[Json]:
     node = {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
     all_gpus = [
         {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"},
@@ -139,11 +139,11 @@ def _containers(image: str, monitor: bool) -> t.List[Json]:
     return [plugin, watcher] if monitor else [plugin]
 
 
-def _volumes(kubelet_root: str, monitor: bool) -> t.List[Json]:
+def _volumes(kubelet_root: str, monitor: bool) -> list[Json]:
     def host(name: str, path: str, kind: str) -> Json:
         return {"name": name, "hostPath": {"path": path, "type": kind}}
 
-    found: t.List[Json] = [
+    found: list[Json] = [
         {"name": "node-config", "configMap": {"name": _NODES}},
         host("device-plugins", f"{kubelet_root}/device-plugins", "Directory"),
         host("library", _LIBRARY, "DirectoryOrCreate"),
@@ -194,7 +194,7 @@ def plugin_objects(
     wish: t.Mapping[str, t.Any],
     nodes: t.Sequence[Json],
     pull_secrets: t.Sequence[str],
-) -> t.List[Json]:
+) -> list[Json]:
     """Configuration, access and a DaemonSet for each class, in the order in which they are applied.
 
     wish: {split, memory_scaling, cores_scaling, memory_factor, monitor, tolerations}, all set. nodes: rows of config.json, each for the

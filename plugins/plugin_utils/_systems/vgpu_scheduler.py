@@ -42,12 +42,12 @@ _DEFAULT: Json = {
 _FORM = "expected a dictionary with actions and tiers, each tier with a list of plugins that have names, as volcano-scheduler.conf has"
 
 
-def _plugins(configuration: t.Any) -> t.Optional[t.List[Json]]:
+def _plugins(configuration: t.Any) -> t.Optional[list[Json]]:
     """The plugins of all tiers; None for what has another form."""
     tiers = configuration.get("tiers") if isinstance(configuration, dict) else None
     if not isinstance(tiers, list) or not tiers or not isinstance(configuration.get("actions"), str):
         return None
-    found: t.List[Json] = []
+    found: list[Json] = []
     for tier in tiers:
         rows = tier.get("plugins") if isinstance(tier, dict) else None
         if not isinstance(rows, list) or not all(
@@ -63,7 +63,7 @@ def _on(value: t.Any) -> bool:
     return str(value).lower() in ("true", "1", "t")
 
 
-def _argument_problems(arguments: t.Mapping[t.Any, t.Any]) -> t.List[str]:
+def _argument_problems(arguments: t.Mapping[t.Any, t.Any]) -> list[str]:
     found = [
         f"rdma_vgpu: {key} and {_ENABLE} exclude each other, and Volcano's scheduler would not start with both: take {key} out of the "
         f"arguments of {_PLUGIN}"
@@ -79,7 +79,7 @@ def _argument_problems(arguments: t.Mapping[t.Any, t.Any]) -> t.List[str]:
 
 def scheduler_configuration(
     base: t.Optional[t.Mapping[str, t.Any]], policy: str, arguments: t.Mapping[str, t.Any], topology: bool
-) -> t.Tuple[str, t.List[str]]:
+) -> tuple[str, list[str]]:
     """(text of the configuration, what is wrong with it).
 
     base: the user's own in place of Volcano's default. policy: binpack or spread. arguments: more of deviceshare, over those of base.

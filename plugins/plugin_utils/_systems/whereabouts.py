@@ -37,13 +37,13 @@ __all__ = ["whereabouts_file", "whereabouts_objects"]
 _WHEREABOUTS_GROUP = "whereabouts.cni.cncf.io"
 
 
-def _whereabouts_definitions() -> t.List[Json]:
+def _whereabouts_definitions() -> list[Json]:
     def names(kind: str) -> Json:
         return {"kind": kind, "listKind": kind + "List", "plural": kind.lower() + "s", "singular": kind.lower()}
 
     allocation = schema_object(["id", "podref"], id=TEXT, podref=TEXT, ifname=TEXT)
     slices = schema_object(["nodeName", "sliceRange"], nodeName=TEXT, sliceRange=TEXT)
-    kinds: t.Dict[str, Json] = {
+    kinds: dict[str, Json] = {
         "IPPool": {
             "spec": schema_object(
                 ["range", "allocations"],
@@ -73,9 +73,7 @@ _START = ". /install-cni.sh\n/token-watcher.sh &\nexec /ip-control-loop -log-lev
 _EVERY = ["create", "delete", "get", "list", "patch", "update", "watch"]
 
 
-def whereabouts_objects(
-    wish: t.Mapping[str, t.Any], site: Site, directories: CniDirectories
-) -> t.Tuple[t.List[Json], str]:
+def whereabouts_objects(wish: t.Mapping[str, t.Any], site: Site, directories: CniDirectories) -> tuple[list[Json], str]:
     """(objects in their order, image) of Whereabouts. wish: rdma_whereabouts."""
     namespace = str(wish.get("namespace") or "kube-system")
     image = image_of(WHEREABOUTS, wish, site)

@@ -194,10 +194,10 @@ def test_facts_that_would_be_variables() -> None:
 # --- what the documentation says ---------------------------------------------------------------------------------------
 
 
-def documented() -> t.Set[str]:
+def documented() -> set[str]:
     """Every ``variable`` and ``variable.key`` that a table of docs/variables.md has."""
     text = (ROOT / "docs" / "variables.md").read_text()
-    found: t.Set[str] = set()
+    found: set[str] = set()
     last, section = "", ""
     for line in text.splitlines():
         if line.startswith("#"):
@@ -219,7 +219,7 @@ def test_documentation_and_checks_know_the_same() -> None:
     assert {name.split(".")[0] for name in names} == set(VARIABLES)
     for variable in (*OF_A_GROUP, "rdma_rollout", "rdma_gpu_operator", "rdma_longhorn"):
         keys = {name.partition(".")[2] for name in names if name.startswith(variable + ".")}
-        said: t.Set[str] = set()
+        said: set[str] = set()
         engines = [{"engine": name} for name in ("daemonset", "network_operator", "dra")]
         for engine in engines if variable == "rdma_rollout" else ({},):
             (text,) = [each for each in problems(variable, {"?": 1, **engine}) if "has no key" in each] or [""]
@@ -230,7 +230,7 @@ def test_documentation_and_checks_know_the_same() -> None:
 
 def test_roles_take_what_is_checked() -> None:
     """A key that a role reads from a wish, and that nobody checks, would be refused as misspelt."""
-    read: t.Set[str] = set()
+    read: set[str] = set()
     for path in (ROOT / "roles").glob("*/defaults/main.yml"):
         for value in (yaml.safe_load(path.read_text()) or {}).values():
             read |= set(re.findall(r"\b(rdma_[a-z_]+(?:\.[a-z_]+)?)", str(value)))
@@ -241,7 +241,7 @@ def test_roles_take_what_is_checked() -> None:
 # --- secondary networks -----------------------------------------------------------------------------------------------
 
 
-def a_network(**more: t.Any) -> t.List[t.Dict[str, t.Any]]:
+def a_network(**more: t.Any) -> list[dict[str, t.Any]]:
     return [{"name": "fabric", "kind": "macvlan", **more}]
 
 
