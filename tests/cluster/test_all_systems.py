@@ -164,7 +164,8 @@ class Charted(t.NamedTuple):
 CHARTED = [
     Charted(
         "longhorn",
-        {"version": LONGHORN},
+        # recorded hosts were never prepared: on nodes that nobody discovers, it is for the user to know
+        {"version": LONGHORN, "groups": [], "nodes": ["v100-1", "v100-2"]},
         "",
         "longhorn-system",
         "longhorn",

@@ -75,7 +75,7 @@ def known_release(version: t.Any) -> tuple[t.Optional[Version], list[str]]:
     if release is not None and release.line in DRA_LINES:
         return release, []
     lines = ", ".join("%d.%d" % line for line in _ORDER)
-    why = "is no whole release" if release is None else "is of a line that is not known here"
+    why = "is not a complete release" if release is None else "is of a line that is not known here"
     return None, [
         f"{_VARIABLE}.version {version} {why}: choose a release of one of the lines {lines}, such as {DRA_DRIVER}"
     ]

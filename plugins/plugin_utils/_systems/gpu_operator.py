@@ -87,7 +87,7 @@ def _release(version: t.Any) -> tuple[t.Optional[Version], list[str]]:
     release = parsed(version)
     if release is None:
         return None, [
-            f"{_VARIABLE}.version {version!s:.40} is no whole release: name one, such as {GPU_OPERATOR} (lines: {lines})"
+            f"{_VARIABLE}.version {version!s:.40} is not a complete release: name one, such as {GPU_OPERATOR} (lines: {lines})"
         ]
     if release.line not in GPU_LINES:
         age = "too old" if release.line < min(GPU_LINES) else "not known here"

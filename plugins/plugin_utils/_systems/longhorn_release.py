@@ -63,7 +63,7 @@ def wished_release(version: t.Any) -> tuple[t.Optional[Version], list[str]]:
     release = parsed(version)
     if release is None:
         return None, [
-            f"{_VARIABLE}.version {version!s:.40} is no whole release: name one, such as {LONGHORN} (lines: {lines})"
+            f"{_VARIABLE}.version {version!s:.40} is not a complete release: name one, such as {LONGHORN} (lines: {lines})"
         ]
     if release.line not in LONGHORN_IMAGES:
         age = "too old" if release.line < min(LONGHORN_IMAGES) else "not known here"

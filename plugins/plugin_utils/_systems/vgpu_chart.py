@@ -22,7 +22,7 @@ def known_release(version: t.Any) -> tuple[t.Optional[Version], list[str]]:
     if release is not None and release.line in VOLCANO_LINES:
         return release, []
     lines = ", ".join("%d.%d" % line for line in VOLCANO_LINES)
-    why = "is no whole release" if release is None else "is of a line that is not known here"
+    why = "is not a complete release" if release is None else "is of a line that is not known here"
     return None, [
         f"rdma_vgpu.version {version} {why}: choose a release of Volcano of one of the lines {lines}, such as {VOLCANO}"
     ]

@@ -114,10 +114,10 @@ def test_every_line_has_a_request(line: str) -> None:
     [
         ("1.8.2", "is too old: choose a release of one of the lines 1.9, 1.10, 1.11, 1.12"),
         ("1.13.0", "is not known here"),
-        ("1.12", "is no whole release"),
-        ("1.12.1-rc1", "is no whole release"),
+        ("1.12", "is not a complete release"),
+        ("1.12.1-rc1", "is not a complete release"),
         ("", "is not set"),
-        (112, "is no whole release"),
+        (112, "is not a complete release"),
     ],
 )
 def test_a_release_that_is_not_known_is_refused(version: t.Any, said: str) -> None:
