@@ -91,18 +91,18 @@ def test_work_goes_and_the_device_plugin_stays(small: Site) -> None:
 
 
 def test_a_node_goes_back_to_work(small: Site) -> None:
-    drained(small, then=["uncordon"], __ofed_healthy=False)
+    drained(small)
     assert small.node("v100-1")["spec"]["unschedulable"] is True
     assert away(small) == "was-in-work"
     # by the run after one that was killed, too
-    drained(small, then=["uncordon"], __ofed_healthy=True)
+    drained(small, then=["uncordon"])
     assert "unschedulable" not in small.node("v100-1")["spec"]
     assert away(small) is None
 
 
 def test_a_node_that_somebody_else_has_cordoned_stays_so(small: Site) -> None:
     small.kube.merge("/api/v1/nodes/v100-1", "cordon", {"spec": {"unschedulable": True}}, dry_run=False)
-    drained(small, then=["uncordon"], __ofed_healthy=True)
+    drained(small, then=["uncordon"])
     assert small.node("v100-1")["spec"]["unschedulable"] is True
     assert away(small) is None
 

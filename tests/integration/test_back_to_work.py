@@ -74,11 +74,11 @@ CASES = {
 }
 
 
-HEALTHY = {"ansible.builtin.set_fact": {"__ofed_healthy": "{{ healthy }}"}, "when": "healthy is not none"}
+HEALTHY = {"ansible.builtin.set_fact": {"ofed_healthy": "{{ healthy }}"}, "when": "healthy is not none"}
 FAIL = {"ansible.builtin.fail": {"msg": "it does not work"}}
 UNCORDON = [
     {"ansible.builtin.fail": {"msg": "the cluster does not answer"}, "when": "dark"},
-    {"ansible.builtin.file": {"path": "{{ there }}/back", "state": "touch", "mode": "0644"}, "when": "__ofed_healthy"},
+    {"ansible.builtin.file": {"path": "{{ there }}/back", "state": "touch", "mode": "0644"}},
 ]
 
 
@@ -90,7 +90,7 @@ def changed(user: User, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (roles / "ofed" / "tasks" / "uncordon.yml").write_text(json.dumps(UNCORDON))
     drained = [
         {
-            "ansible.builtin.set_fact": {"__ofed_drained": True, f"__{role}_whole": "{{ whole }}"},
+            "ansible.builtin.set_fact": {"ofed_drained": True, f"{role}_whole": "{{ whole }}"},
             "when": "whole is not none",
         }
         for role in (*ROCE, *IMEX)

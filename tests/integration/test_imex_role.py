@@ -92,7 +92,7 @@ def node(user: User, tmp_path: Path) -> t.Iterator[Node]:
             (there / other.name).symlink_to(other)
     tasks = there / "fabric" / "rdma" / "roles" / "ofed" / "tasks"
     (tasks / "drain.yml").write_text(recorder(tmp_path, "out", "ofed_kubeconfig == '/nowhere'"))
-    (tasks / "uncordon.yml").write_text(recorder(tmp_path, "back", "__ofed_healthy"))
+    (tasks / "uncordon.yml").write_text(recorder(tmp_path, "back", "true"))
     env = user.env | {"ANSIBLE_COLLECTIONS_PATH": str(collections)}
     machine = Booted(tmp_path / "machine", user.home, tmp_path)
     # a GPU is all that this machine has to be given

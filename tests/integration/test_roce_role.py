@@ -37,7 +37,7 @@ def play(node: Node, wish: dict[str, t.Any], answer: dict[str, t.Any], cluster: 
     (node.directory / "answers.json").write_text(json.dumps(node.answers))
     tasks = node.collection / "roles" / "ofed" / "tasks"
     (tasks / "drain.yml").write_text(recorder(node.directory, "out", "ofed_kubeconfig == '/nowhere'"))
-    (tasks / "uncordon.yml").write_text(recorder(node.directory, "back", "__ofed_healthy"))
+    (tasks / "uncordon.yml").write_text(recorder(node.directory, "back", "true"))
     local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
     (node.directory / "hosts.json").write_text(json.dumps({"all": {"hosts": {"n1": local}}}))
     variables = {"roce_host_wish": {"persist": False, **wish}, "roce_host_want": {"link_layer": "Ethernet"}, **more}

@@ -710,6 +710,71 @@ def test_no_plugin_reads_a_private_variable() -> None:
     assert found == set()
 
 
+PRIVATE = re.compile(rf"\b__({'|'.join(sorted(ROLES, key=len, reverse=True))})_\w+")
+
+
+def private_names(directory: Path) -> dict[str, str]:
+    """Variables that are named as private to a role, each with that role, of all files of a directory that Ansible reads."""
+    return {
+        match[0]: match[1]
+        for path in directory.rglob("*")
+        if path.suffix in (".yml", ".j2")
+        for match in PRIVATE.finditer(path.read_text())
+    }
+
+
+# Some playbooks and roles share a name. What a playbook sets for what runs in it is the playbook's.
+SETS = r"^ *(?:register: )?(__\w+)(?::|$)"
+OF_PLAYBOOKS = {
+    name for path in (ROOT / "playbooks").rglob("*.yml") for name in re.findall(SETS, path.read_text(), re.M)
+}
+
+
+@pytest.mark.parametrize("directory", [*(f"roles/{role}" for role in ROLES), "playbooks", "molecule"])
+def test_nobody_names_a_private_variable_of_another_role(directory: str) -> None:
+    """What others may give to a role or read of it has a name without underscores, and its documentation."""
+    own = directory.removeprefix("roles/")
+    found = {name for name, role in private_names(ROOT / directory).items() if role != own}
+    assert found - OF_PLAYBOOKS == set()
+
+
+def test_no_variable_is_set_by_a_playbook_and_by_a_role() -> None:
+    files = (ROOT / "roles").glob("*/*/*.yml")
+    of_roles = {name for path in files for name in re.findall(SETS, path.read_text(), re.M)}
+    assert OF_PLAYBOOKS & of_roles == set()
+
+
+def included_roles(role: str) -> set[str]:
+    """Roles of the collection that a role includes or imports."""
+    words = ("ansible.builtin.include_role", "ansible.builtin.import_role")
+    names = {task[word]["name"] for task in tasks_of(role) for word in words if word in task}
+    assert all(name.removeprefix("fabric.rdma.") in ROLES for name in names), names
+    return {name.removeprefix("fabric.rdma.") for name in names}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_no_role_includes_itself_by_way_of_others(role: str) -> None:
+    ahead, seen = included_roles(role), set[str]()
+    while ahead:
+        one = ahead.pop()
+        seen.add(one)
+        ahead |= included_roles(one) - seen
+    assert role not in seen
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_what_another_includes_of_a_role_is_specified(role: str) -> None:
+    paths = [*(ROOT / "roles").glob("*/tasks/*.yml"), *(ROOT / "playbooks").rglob("*.yml")]
+    entries = {
+        task[word].get("tasks_from", "main")
+        for path in paths
+        for task in flat(yaml.safe_load(path.read_text()) or ())
+        for word in ("ansible.builtin.include_role", "ansible.builtin.import_role")
+        if word in task and task[word]["name"] == f"fabric.rdma.{role}"
+    }
+    assert entries <= set(load(f"roles/{role}/meta/argument_specs.yml")["argument_specs"])
+
+
 @pytest.mark.parametrize("role", ROLES)
 def test_a_role_says_what_it_does_in_a_check(role: str) -> None:
     """Every entry point that takes options does, and whether it shows differences and finds nothing to do the second time."""
