@@ -79,7 +79,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube, KubeError
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.rollout import Stale
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.stale import Stale
 
 
 def run(module: AnsibleModule) -> dict[str, t.Any]:

@@ -9,7 +9,7 @@ import difflib
 import re
 import typing as t
 
-__all__ = ["SHOWN", "nearest", "without_password"]
+__all__ = ["SHOWN", "nearest", "unknown_keys", "without_password"]
 
 SHOWN = 80
 # A node may have said the text: no part of it is looked at more often than so many times.
@@ -33,3 +33,15 @@ def nearest(name: t.Any, known: t.Collection[str]) -> str:
     # of names that are as near, and of what differs in capitals only
     found = [each for each in known if each.lower() == name.lower()] or found
     return f"; did you mean {found[0]}?" if found else ""
+
+
+def unknown_keys(where: str, given: t.Iterable[t.Any], known: t.Iterable[str], under: str = "") -> t.Optional[str]:
+    """A sentence on the keys that nobody reads, None when there is none. under: what else has to be so, such as `` with engine: x``."""
+    names = sorted(known)
+    unknown = sorted(str(key) for key in set(given) - set(names))
+    if not unknown:
+        return None
+    hints = [hint for hint in (nearest(key, names) for key in unknown) if hint]
+    words = [without_password(key) for key in unknown[:10]]
+    shown = ", ".join(key if len(key) <= SHOWN else key[:SHOWN] + "..." for key in words)
+    return f"{where} has no key {shown}{under}; it knows {', '.join(names)}{hints[0] if hints else ''}"

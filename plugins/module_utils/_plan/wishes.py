@@ -13,7 +13,7 @@ import difflib
 import re
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.words import nearest, without_password
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import nearest, unknown_keys, without_password
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.reasons import DRIVER_REASONS, REASONS, unknown_reasons
 
 __all__ = [
@@ -27,7 +27,6 @@ __all__ = [
     "misspelt",
     "problems",
     "rail_name",
-    "unknown_keys",
     "with_defaults",
 ]
 
@@ -63,18 +62,6 @@ def _shown(value: t.Any) -> str:
 
 def _wrong(where: str, value: t.Any, expected: str) -> list[str]:
     return [f"{where} is {_shown(value)}; expected {expected}"]
-
-
-def unknown_keys(where: str, given: t.Iterable[t.Any], known: t.Iterable[str]) -> t.Optional[str]:
-    """A sentence on the keys that nobody reads, None when there is none."""
-    names = sorted(known)
-    unknown = sorted(str(key) for key in set(given) - set(names))
-    if not unknown:
-        return None
-    hints = [hint for hint in (nearest(key, names) for key in unknown) if hint]
-    words = [without_password(key) for key in unknown[:10]]
-    shown = ", ".join(key if len(key) <= _SHOWN else key[:_SHOWN] + "..." for key in words)
-    return "{} has no key {}; it knows {}{}".format(where, shown, ", ".join(names), hints[0] if hints else "")
 
 
 # --- sorts of values -------------------------------------------------------------------------------------------------
@@ -478,10 +465,8 @@ def _rollout(where: str, value: t.Any) -> list[str]:
     beside = [key for key in others if key in value]
     known = {key: value[key] for key in value if key not in beside}
     found = _keys(**spec)(where, known)
-    if beside:
-        words = "%s has no key %s with engine: %s; it knows %s"
-        found.append(words % (where, ", ".join(sorted(beside)), engine, ", ".join(sorted(spec))))
-    return found
+    unknown = unknown_keys(where, beside, spec, f" with engine: {engine}")
+    return [*found, unknown] if unknown else found
 
 
 # --- systems of the cluster side -------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.transaction impo
     Transaction,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd import config as _containerd
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd import config_edit as _edit
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.limits import (
     Limit,
     limit_text,
@@ -34,12 +35,8 @@ from ansible_collections.fabric.rdma.plugins.module_utils._containerd.limits imp
     parse_unit_limit,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci import UNLIMITED, SpecError, load_spec
-from ansible_collections.fabric.rdma.plugins.module_utils._containerd.toml import (
-    TomlError,
-    parse,
-    remove_value,
-    set_value,
-)
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.toml import TomlError, parse
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.toml_edit import remove_value, set_value
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_daemon import (
     Daemon,
     Node,
@@ -335,7 +332,7 @@ class _Run:
         self, daemon: Daemon, read: t.Callable[[str], t.Optional[str]], new: t.Sequence[str] = ()
     ) -> list[_containerd.ConfigFile]:
         def glob(pattern: str) -> list[str]:
-            created = [path for path in new if _containerd.matches(path, pattern)]
+            created = [path for path in new if _edit.matches(path, pattern)]
             return sorted({*self._glob(pattern), *created}, key=os.fsencode)
 
         return _containerd.load(daemon.config_path, read, glob, daemon.generation)
@@ -351,7 +348,7 @@ class _Run:
         generated = daemon.distribution in _GENERATED
         if generated:
             files = _with_open_imports(files)
-        plan = _containerd.plan_edits(
+        plan = _edit.plan_edits(
             files, daemon.generation, wanted, dump, daemon.config_path, running or None, main_too=not generated
         )
         if plan.refusals:
@@ -397,7 +394,7 @@ class _Run:
     def _compare(before: str, after: str, wanted: t.Mapping[str, str]) -> None:
         """MemlockError unless two dumps differ in the wanted settings and in nothing else."""
         found = {}
-        for key, _old, new in _containerd.dump_difference(before, after):
+        for key, _old, new in _edit.dump_difference(before, after):
             if key.split(".")[0] == "imports":
                 continue
             handler = _handler_of(key)

@@ -22,10 +22,10 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
     SHARED_PLUGIN_IMAGE,
     SRIOV_PLUGIN_IMAGE,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import unknown_keys
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Class, Config, Plan
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import KUBELET_ROOT, KUBELET_ROOTS
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.reasons import DRIVER_REASONS, unknown_reasons
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import unknown_keys
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import (
     ManifestError,
     class_labels,

@@ -22,12 +22,14 @@ from ansible_collections.fabric.rdma.plugins.module_utils._containerd.config imp
     ConfigError,
     ConfigFile,
     Handler,
-    Plan,
     default_handler,
-    dump_difference,
     effective,
     load,
     nri,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.config_edit import (
+    Plan,
+    dump_difference,
     plan_edits,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.toml import parse

@@ -15,11 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.fabric.rdma.plugins.module_utils._containerd.toml import (
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.toml import TomlError, dotted, parse
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.toml_edit import (
     Refused,
-    TomlError,
-    dotted,
-    parse,
     remove_value,
     same,
     set_value,

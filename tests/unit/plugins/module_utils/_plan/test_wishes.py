@@ -14,14 +14,13 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.words import nearest
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import nearest, unknown_keys
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import (
     OF_A_GROUP,
     VARIABLES,
     foreign_facts,
     misspelt,
     problems,
-    unknown_keys,
     with_defaults,
 )
 
