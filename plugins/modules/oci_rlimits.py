@@ -67,6 +67,13 @@ options:
     description: Keep the old file beside the new one, under a name with the time.
     type: bool
     default: true
+notes:
+  - No role of the collection uses it. It is for whoever writes a base specification of their own (for a node image, or a runtime handler with
+    other limits), names it in C(base_runtime_spec), and restarts containerd.
+  - The role P(fabric.rdma.containerd_memlock#role) makes its specification itself, of what containerd has, and leaves a handler alone
+    whose specification has the limit already.
+seealso:
+  - module: fabric.rdma.containerd_memlock
 author:
   - fabric.rdma contributors (!UNKNOWN)
 """

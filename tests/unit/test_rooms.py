@@ -155,7 +155,7 @@ MOST_LINES = {
     "node_change": 450,
     "node_file": 300,
     "oci_rlimits": 550,
-    "perftest": 1150,
+    "perftest": 1400,
     "pod_traffic": 2750,
     "roce_host": 4550,
     "rollout": 4050,
@@ -213,6 +213,65 @@ def test_a_function_fits_on_a_screen() -> None:
     }
     assert {name for name, count in lines.items() if count > MOST_LINES_OF_A_FUNCTION} == set(LONGER)
     assert all(LONGER.values())
+
+
+# "file::function" -> why it writes a file itself. All others have _base/files.py write.
+WRITERS = {
+    "module_utils/_base/files.py::put": "it is the one writer",
+    "module_utils/_base/files.py::stage": "it is the one writer",
+    "module_utils/_prepare/memlock_apply.py::_lock": "the lock of a run has no content",
+    "module_utils/_prepare/roce_run.py::_write": "a file of the kernel takes one write, and cannot be replaced",
+    "module_utils/_verify/perftest_run.py::start_servers": "a process writes there what it says",
+}
+WRITING_CALLS = {
+    "os.link",
+    "os.rename",
+    "os.replace",
+    "os.truncate",
+    "shutil.copy",
+    "shutil.copy2",
+    "shutil.copyfile",
+    "shutil.move",
+}
+WRITING_FLAGS = {"O_APPEND", "O_CREAT", "O_RDWR", "O_WRONLY"}
+
+
+def writes(function: ast.FunctionDef) -> bool:
+    """Whether a function opens a file for writing, or gives one another name."""
+    flags = WRITING_FLAGS & {node.attr for node in ast.walk(function) if isinstance(node, ast.Attribute)}
+    for call in ast.walk(function):
+        if not isinstance(call, ast.Call):
+            continue
+        name = ast.unparse(call.func)
+        if name in WRITING_CALLS or name.endswith((".write_text", ".write_bytes")) or (name == "os.open" and flags):
+            return True
+        if name in ("open", "io.open", "os.fdopen"):
+            mode = [each.value for each in call.keywords if each.arg == "mode"] or call.args[1:2]
+            # what is not written there may be anything
+            if mode and not (isinstance(mode[0], ast.Constant) and not set("wax+") & set(str(mode[0].value))):
+                return True
+    return False
+
+
+def writers(path: Path) -> set[str]:
+    functions = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef))
+    return {function.name for function in functions if writes(function)}
+
+
+def test_one_file_writes_for_all(tmp_path: Path) -> None:
+    """It syncs, keeps owner and mode, follows links, and does not overwrite what somebody else wrote."""
+    paths = [*UTILS.rglob("*.py"), *(PLUGINS / "modules").glob("*.py")]
+    assert {f"{path.relative_to(PLUGINS)}::{name}" for path in paths for name in writers(path)} == set(WRITERS)
+    sample = tmp_path / "sample.py"
+    bodies = [
+        "open('x', 'w')",
+        "open('x')",
+        "os.replace('x', 'y')",
+        "os.open('x', os.O_RDONLY)",
+        "open('x', mode='r+')",
+    ]
+    sample.write_text("".join(f"def f{number}():\n    {body}\n" for number, body in enumerate(bodies)))
+    assert writers(sample) == {"f0", "f2", "f4"}
 
 
 def names_used(path: Path) -> set[tuple[str, str]]:

@@ -26,6 +26,7 @@ import time
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._base.files import read, replace
 
 __all__ = ["RunError", "default_address", "listening_ports", "run_clients", "start_servers", "stop_servers"]
 
@@ -294,10 +295,8 @@ def _served(
 
 
 def _save(run_dir: str, state: Json) -> None:
-    temporary = os.path.join(run_dir, _STATE + ".new")
-    with open(temporary, "w") as handle:
-        json.dump(state, handle)
-    os.replace(temporary, os.path.join(run_dir, _STATE))
+    path = os.path.join(run_dir, _STATE)
+    replace(path, json.dumps(state).encode("utf-8"), read(path), mode=0o600)
 
 
 def _wait_for_listeners(
