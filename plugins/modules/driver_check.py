@@ -106,82 +106,31 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_check import (
     DRIVER_NAMES,
-    build_problems,
-    driver_of,
-    failed_build,
-    initramfs_of,
-    initramfs_state,
-    log_problem,
-    parse_dkms_status,
+    check_driver,
+    with_log,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.kernel_log import measure_log
 
-Json = t.Dict[str, t.Any]
 
+def run(module: AnsibleModule) -> dict[str, t.Any]:
+    def has(program: str) -> bool:
+        return module.get_bin_path(program) is not None
 
-def output(module: AnsibleModule, *argv: str) -> t.Optional[str]:
-    """What a program prints, None when it is not there or fails."""
-    program = module.get_bin_path(argv[0])
-    if program is None:
-        return None
-    status, text, _dummy = module.run_command([program, *argv[1:]], environ_update={"LC_ALL": "C"})
-    return str(text) if status == 0 else None
+    def ask(name: str, *arguments: str) -> t.Optional[str]:
+        program = module.get_bin_path(name)
+        if program is None:
+            return None
+        status, text, _dummy = module.run_command([program, *arguments], environ_update={"LC_ALL": "C"})
+        return str(text) if status == 0 else None
 
-
-def line(path: str) -> t.Optional[str]:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as handle:
-            return handle.read().strip()
-    except OSError:
-        return None
-
-
-def look_at_driver(module: AnsibleModule, name: str, kernel: str) -> Json:
-    def told(field: str) -> str:
-        return output(module, "modinfo", "-k", kernel, "-F", field, name) or ""
-
-    return driver_of(kernel, told("filename"), told("srcversion"), line(f"/sys/module/{name}/srcversion"))
-
-
-def look_at_initramfs(module: AnsibleModule, name: str, kernel: str, driver: Json) -> Json:
-    found = initramfs_of(kernel, os.path.exists, lambda program: module.get_bin_path(program) is not None)
-    if found is None:
-        return initramfs_state(None, "", name, driver, older=False)
-    on_disk = f"/lib/modules/{kernel}/{driver['path']}"
-    older = os.path.exists(on_disk) and os.path.getmtime(found.path) < os.path.getmtime(on_disk)
-    return initramfs_state(found, output(module, *found.lister) or "", name, driver, older)
-
-
-def run(module: AnsibleModule) -> Json:
     params = module.params
     kernel = os.uname().release
-    builds = parse_dkms_status(output(module, "dkms", "status") or "")
-    problems, warnings = build_problems(builds, kernel, params["dkms_modules"])
-    driver = look_at_driver(module, params["driver"], kernel)
-    if driver["kind"] != "updates" and not problems:
-        problems.append(
-            f"{params['driver']} of the running kernel {kernel} is {driver['path'] or 'not there'}: the vendor's driver "
-            "was not built for it"
-        )
-    log = failed_build(sorted({(build.name, build.version) for build in builds})) if problems else None
-    if log:
-        problems.append(f"the build ended with: {log[1]} (log: {log[0]})")
-    result: Json = {
-        "kernel": kernel,
-        "dkms": [build._asdict() for build in builds],
-        "build_log": {"path": log[0], "errors": log[1]} if log else None,
-        "driver": driver,
-        "initramfs": look_at_initramfs(module, params["driver"], kernel, driver),
-        "warnings_found": warnings,
-    }
-    if params["log_window"] > 0:
-        growth = measure_log(params["log_window"])
-        result["log"] = {**growth._asdict(), "per_second": round(growth.records / growth.seconds, 1)}
-        loud = log_problem(growth.records, growth.seconds, growth.text, params["log_limit"])
-        problems += [loud] if loud else []
-    return {**result, "problems": problems}
+    result = check_driver(open_tree("/"), kernel, params["driver"], params["dkms_modules"], ask, has)
+    window = params["log_window"]
+    return with_log(result, measure_log(window), params["log_limit"]) if window > 0 else result
 
 
 def main() -> None:

@@ -111,29 +111,12 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import Fa
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_gate import (
     Asked,
+    free_space,
     gate,
     parse_overrides,
     verbs_users,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.networks import ssh_connection
-
-# What a build writes: sources, build directory, modules, initramfs. mlnxofedinstall unpacks to /tmp.
-PLACES = ("/usr", "/var", "/lib/modules", "/boot")
-BOOT_MIB = 300
-
-
-def free_mib(wanted: int, method: str) -> dict[str, tuple[int, int]]:
-    """MiB free and wanted by place, one place for each file system."""
-    found: dict[int, tuple[str, int, int]] = {}
-    for place in (*PLACES, "/tmp") if method == "mlnx_iso" else PLACES:
-        try:
-            device, space = os.stat(place).st_dev, os.statvfs(place)
-        except OSError:
-            continue
-        need = min(wanted, BOOT_MIB) if place == "/boot" else wanted
-        # the first place on a file system stands for it
-        found.setdefault(device, (place, space.f_bavail * space.f_frsize >> 20, need))
-    return {place: (free, need) for place, free, need in found.values()}
 
 
 def main() -> None:
@@ -162,7 +145,7 @@ def main() -> None:
                 activate=params["activate"],
                 drained=params["drained"],
                 ssh=ssh_connection(tree, os.getpid()) if live else None,
-                free_mib=free_mib(params["min_free_mib"], params["method"]) if live else {},
+                free_mib=free_space(tree, params["min_free_mib"], params["method"]),
                 holders=verbs_users(tree) if live and params["activate"] == "reload" else (),
             ),
         )

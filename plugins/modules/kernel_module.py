@@ -101,7 +101,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.files import bac
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.boot_modules import DIRECTORIES
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.kernel_log import parse_kmsg
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.modprobe import explain_modprobe
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.modprobe import load_failure
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.modules_load import due, with_modules
 
 HIDDEN = list(DIRECTORIES[1:])
@@ -145,12 +145,7 @@ def load(module: AnsibleModule, name: str) -> list[str]:
         if handle is not None:
             os.close(handle)
     if status != 0:
-        said = " ".join((error or output).split()).replace("modprobe: ", "", 1)
-        msg = f"{name} does not load on kernel {os.uname().release}: "
-        if name.replace("-", "_") != "nvidia_peermem":
-            module.fail_json(msg=msg + "; ".join([said, *log[-3:]]), log=log)
-        why = explain_modprobe(said, log)
-        module.fail_json(msg=f"{msg}{why['cause']}; {why['remedy']} (modprobe: {said})", log=log, **why)
+        module.fail_json(**load_failure(name, os.uname().release, error or output, log))
     return log
 
 

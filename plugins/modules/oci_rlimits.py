@@ -124,7 +124,6 @@ backup_file:
   sample: /etc/containerd/base-runtime-spec.json.1234.2026-11-21@05:30:00~
 """
 
-import os
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
@@ -133,11 +132,13 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import Fa
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import back_up, read, rehearse, replace
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci import (
     SpecError,
+    changes_in_words,
     differences,
     dump_spec,
     load_spec,
     parse_rlimits,
     plan,
+    start_from,
 )
 
 Json = t.Dict[str, t.Any]
@@ -161,38 +162,23 @@ def fresh_spec(module: AnsibleModule, ctr: str, needed: bool) -> t.Optional[Json
 
 
 def run(module: AnsibleModule) -> Json:
-    path, adopt = module.params["path"], module.params["adopt"]
+    path, adopt, ctr = (module.params[key] for key in ("path", "adopt", "ctr"))
     rlimits = parse_rlimits(module.params["rlimits"])
-    if not os.path.isabs(path):
-        raise SpecError(f"path '{path}' is not absolute; containerd reads no other")
     current = read(path)
-    adopted = read(adopt) if adopt and current is None else None
-    if adopt and current is None and adopted is None:
-        raise SpecError(f"adopt '{adopt}' is not there, and neither is '{path}'")
-    fresh = fresh_spec(module, module.params["ctr"], needed=current is None and adopted is None)
-    if current is not None:
-        source, base = "path", load_spec(current, path)
-    elif adopted is not None:
-        source, base = "adopt", load_spec(adopted, adopt)
-    elif fresh is not None:
-        source, base = "ctr", fresh
-    spec, changes = plan(base, rlimits)
+    start = start_from(path, current, adopt, read(adopt) if adopt and current is None else None)
+    fresh = fresh_spec(module, ctr, needed=start.base is None)
+    # where it is needed, it is there
+    spec, changes = plan(t.cast("Json", fresh if start.base is None else start.base), rlimits)
     changed = bool(changes) or current is None
     result: Json = {
         "changed": changed,
         "path": path,
-        "source": source,
+        "source": start.source,
         "rlimits": spec["process"].get("rlimits") or [],
         "drift": differences(spec, fresh) if fresh is not None else [],
     }
     if changed:
-        made = f"made from {adopt or module.params['ctr']}\n" if not changes else ""
-        result["diff"] = {
-            "before_header": path,
-            "after_header": path,
-            "before": "".join(f"{change.type}: {change.before}\n" for change in changes if change.before),
-            "after": made + "".join(f"{change.type}: {change.after}\n" for change in changes if change.after),
-        }
+        result["diff"] = changes_in_words(path, adopt or ctr, changes)
     if changed and module.check_mode:
         rehearse(path)
     elif changed:

@@ -33,6 +33,7 @@ __all__ = [
     "Entry",
     "MemoryTree",
     "Recorder",
+    "Space",
     "Tree",
     "TreeError",
     "dump_archive",
@@ -60,6 +61,13 @@ _MAX_CAPTURE_ENTRIES = 200_000
 
 # include/uapi/linux/limits.h, PATH_MAX
 _MAX_PATH = 4096
+
+
+class Space(t.NamedTuple):
+    """A file system: what tells it from others, and the MiB that are free in it."""
+
+    device: int
+    free_mib: int
 
 
 class TreeError(FabricError):
@@ -216,6 +224,16 @@ class Tree:
                 found = [base + "/" + part for base in found if self.exists(base + "/" + part)]
         return sorted(found, key=os.fsencode)
 
+    def modified(self, path: str) -> t.Optional[float]:
+        """When a file of a live node was changed last, in seconds since 1970, or None. A capture does not tell."""
+        del path
+        return None
+
+    def space(self, path: str) -> t.Optional[Space]:
+        """The file system of a live node that a directory is on, or None. A capture does not tell."""
+        del path
+        return None
+
     def answer(self, question: str, path: str) -> t.Optional[str]:
         """What a live node answers to one of the few questions that no file of it does, or None (module _live).
 
@@ -293,6 +311,23 @@ class DirectoryTree(Tree):
         if self._root and len(names) > _MAX_CAPTURE_ENTRIES:
             raise _too_large(self._root + path)
         return names
+
+    def modified(self, path: str) -> t.Optional[float]:
+        real = None if self._root else self.real(path)
+        try:
+            return None if real is None else os.stat(real).st_mtime
+        except OSError:
+            return None
+
+    def space(self, path: str) -> t.Optional[Space]:
+        real = None if self._root else self.real(path)
+        try:
+            if real is None:
+                return None
+            found = os.statvfs(real)
+            return Space(os.stat(real).st_dev, found.f_bavail * found.f_frsize >> 20)
+        except OSError:
+            return None
 
     def answer(self, question: str, path: str) -> t.Optional[str]:
         if self._root:

@@ -22,12 +22,14 @@ __all__ = [
     "Change",
     "Rlimit",
     "SpecError",
+    "changes_in_words",
     "differences",
     "dump_spec",
     "limit_words",
     "load_spec",
     "parse_rlimits",
     "plan",
+    "start_from",
 ]
 
 # RLIM_INFINITY of a 64-bit kernel. jq before 1.7 and everything else that keeps numbers as doubles turns it into another
@@ -191,6 +193,40 @@ def _unfaithful(document: t.Any) -> t.Iterator[tuple[str, str]]:
 
 def _kind(value: t.Any) -> str:
     return {list: "array", str: "string", bool: "boolean", type(None): "null"}.get(type(value), "number")
+
+
+class Start(t.NamedTuple):
+    """What a specification is made from: which of path, adopt and ctr, and the specification, None where ctr has to be asked."""
+
+    source: str
+    base: t.Optional[Json]
+
+
+def start_from(path: str, current: t.Optional[bytes], adopt: t.Optional[str], adopted: t.Optional[bytes]) -> Start:
+    """What the file at a path is made from: itself, else the one to adopt, else what ctr prints.
+
+    current, adopted: their content, None for no file. SpecError for what nobody can start from.
+    """
+    if not path.startswith("/"):
+        raise SpecError(f"path '{path}' is not absolute; containerd reads no other")
+    if current is not None:
+        return Start("path", load_spec(current, path))
+    if not adopt:
+        return Start("ctr", None)
+    if adopted is None:
+        raise SpecError(f"adopt '{adopt}' is not there, and neither is '{path}'")
+    return Start("adopt", load_spec(adopted, adopt))
+
+
+def changes_in_words(path: str, made_from: str, changes: t.Sequence[Change]) -> Json:
+    """The difference that a user sees: a line for each rlimit, and what a file without any is made from."""
+    made = "" if changes else f"made from {made_from}\n"
+    return {
+        "before_header": path,
+        "after_header": path,
+        "before": "".join(f"{change.type}: {change.before}\n" for change in changes if change.before),
+        "after": made + "".join(f"{change.type}: {change.after}\n" for change in changes if change.after),
+    }
 
 
 def dump_spec(spec: Json) -> bytes:

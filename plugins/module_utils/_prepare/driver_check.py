@@ -5,21 +5,24 @@
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 import typing as t
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.kernel_log import LogGrowth
 
 __all__ = [
     "DRIVER_NAMES",
     "Build",
     "build_problems",
+    "check_driver",
     "driver_of",
     "failed_build",
     "initramfs_of",
     "initramfs_state",
     "log_problem",
     "parse_dkms_status",
+    "with_log",
 ]
 
 # What the driver itself is called: in the vendor's Debian packages, and in their RPMs. The others (iser, srp, knem, xpmem) are extras.
@@ -28,6 +31,7 @@ _STATUS = re.compile(
     r"(?P<name>[^\s/,]+)(?:/|, )(?P<version>[^,:]+)(?:, (?P<kernel>[^,:]+), (?P<arch>[^,:]+))?: (?P<state>[a-z-]+)(?P<rest>.*)"
 )
 Json = t.Dict[str, t.Any]
+Ask = t.Callable[..., t.Optional[str]]
 _STATES = ("added", "built", "installed", "installed-weak", "broken")
 
 
@@ -110,20 +114,14 @@ def log_problem(records: int, seconds: float, text: str, limit: int) -> t.Option
     )
 
 
-def failed_build(names: t.Iterable[tuple[str, str]], base: str = "/var/lib/dkms") -> t.Optional[tuple[str, str]]:
+def failed_build(tree: Tree, names: t.Iterable[tuple[str, str]]) -> t.Optional[tuple[str, str]]:
     """(path, first and last line that say error) of the log of a build that did not end well; DKMS removes build/ after a good one."""
     for name, version in names:
-        path = f"{base}/{name}/{version}/build/make.log"
-        try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            with os.fdopen(descriptor, "rb") as handle:
-                status = os.fstat(descriptor)
-                if not stat.S_ISREG(status.st_mode):
-                    continue
-                handle.seek(max(0, status.st_size - 65536))
-                lines = handle.read().decode("utf-8", "replace").splitlines()
-        except OSError:
+        path = f"/var/lib/dkms/{name}/{version}/build/make.log"
+        data = tree.read(path)
+        if data is None:
             continue
+        lines = data[-65536:].decode("utf-8", "replace").splitlines()
         errors = [line.strip() for line in lines if re.search(r"\berror\b|\*\*\*", line, re.IGNORECASE)]
         # the first error is the cause, the last says where make gave up
         told = [*errors[:1], *errors[1:][-1:]] or lines[-1:]
@@ -176,3 +174,56 @@ def initramfs_state(
     if holds is not None and driver["path"] is not None:
         stale = holds.startswith("kernel/") != (driver["kind"] == "inbox") or older
     return {"path": found.path, "holds": holds, "stale": stale, "rebuild": found.rebuild}
+
+
+def _look_at_driver(tree: Tree, name: str, kernel: str, ask: Ask) -> Json:
+    def told(field: str) -> str:
+        return ask("modinfo", "-k", kernel, "-F", field, name) or ""
+
+    return driver_of(kernel, told("filename"), told("srcversion"), tree.text(f"/sys/module/{name}/srcversion"))
+
+
+def _look_at_initramfs(
+    tree: Tree, name: str, kernel: str, driver: Json, ask: Ask, has: t.Callable[[str], bool]
+) -> Json:
+    found = initramfs_of(kernel, tree.exists, has)
+    if found is None:
+        return initramfs_state(None, "", name, driver, older=False)
+    made, built = tree.modified(found.path), tree.modified(f"/lib/modules/{kernel}/{driver['path']}")
+    older = made is not None and built is not None and made < built
+    return initramfs_state(found, ask(*found.lister) or "", name, driver, older)
+
+
+def check_driver(
+    tree: Tree, kernel: str, name: str, dkms_modules: t.Sequence[str], ask: Ask, has: t.Callable[[str], bool]
+) -> Json:
+    """What the files and programs of a node say of a driver and its build, with what is wrong with them: {problems, ...}.
+
+    ask: what a program prints, None where it is not there or fails. has: whether a program is there.
+    """
+    builds = parse_dkms_status(ask("dkms", "status") or "")
+    problems, warnings = build_problems(builds, kernel, dkms_modules)
+    driver = _look_at_driver(tree, name, kernel, ask)
+    if driver["kind"] != "updates" and not problems:
+        problems.append(
+            f"{name} of the running kernel {kernel} is {driver['path'] or 'not there'}: the vendor's driver was not built for it"
+        )
+    log = failed_build(tree, sorted({(build.name, build.version) for build in builds})) if problems else None
+    if log:
+        problems.append(f"the build ended with: {log[1]} (log: {log[0]})")
+    return {
+        "kernel": kernel,
+        "dkms": [build._asdict() for build in builds],
+        "build_log": {"path": log[0], "errors": log[1]} if log else None,
+        "driver": driver,
+        "initramfs": _look_at_initramfs(tree, name, kernel, driver, ask, has),
+        "warnings_found": warnings,
+        "problems": problems,
+    }
+
+
+def with_log(result: t.Mapping[str, t.Any], growth: LogGrowth, limit: int) -> Json:
+    """What check_driver() found, and how the kernel's log grew meanwhile."""
+    loud = log_problem(growth.records, growth.seconds, growth.text, limit)
+    log = {**growth._asdict(), "per_second": round(growth.records / growth.seconds, 1)}
+    return {**result, "log": log, "problems": [*result["problems"], *([loud] if loud else [])]}

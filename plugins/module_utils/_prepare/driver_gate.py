@@ -26,7 +26,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._prepare.networks impo
     ssh_netdevs,
 )
 
-__all__ = ["Asked", "gate", "parse_overrides", "verbs_users"]
+__all__ = ["Asked", "free_space", "gate", "parse_overrides", "verbs_users"]
 
 # Drivers that a vendor stack replaces, as sysfs names them at a netdev (sub-functions: mlx5_core.sf).
 _DRIVERS = re.compile(r"mlx[45]_(core|en)\b")
@@ -59,6 +59,9 @@ _SYSTEM = re.compile(r"/(boot|etc|lib|lib64|opt|root|sbin|usr|var|var/lib|var/lo
 
 _BLACKLIST = "/etc/modprobe.d/blacklist-ofed-modules.conf"
 _CONTAINER = "/run/mellanox/drivers"
+# What a build writes: sources, build directory, modules, initramfs. mlnxofedinstall unpacks to /tmp.
+_PLACES = ("/usr", "/var", "/lib/modules", "/boot")
+_BOOT_MIB = 300
 
 
 class Asked(t.NamedTuple):
@@ -167,6 +170,21 @@ def _kubelet(tree: Tree) -> t.Optional[str]:
             if name in _KUBELETS:
                 return name
     return None
+
+
+def free_space(tree: Tree, wanted: int, method: str) -> dict[str, tuple[int, int]]:
+    """(MiB free, MiB wanted) by place, one place for each file system of a live node: {} for a capture, which does not tell.
+
+    wanted: what a change needs where it builds.
+    """
+    found: dict[int, tuple[str, int, int]] = {}
+    for place in (*_PLACES, "/tmp") if method == "mlnx_iso" else _PLACES:
+        space = tree.space(place)
+        if space is not None:
+            need = min(wanted, _BOOT_MIB) if place == "/boot" else wanted
+            # the first place on a file system stands for it
+            found.setdefault(space.device, (place, space.free_mib, need))
+    return {place: (free, need) for place, free, need in found.values()}
 
 
 def verbs_users(tree: Tree) -> list[str]:

@@ -11,7 +11,7 @@ import re
 import time
 import typing as t
 
-__all__ = ["measure_log", "parse_kmsg"]
+__all__ = ["LogGrowth", "measure_log", "parse_kmsg"]
 
 # A record: "priority,sequence,microseconds,flags[,...];text" (kernel Documentation/ABI/testing/dev-kmsg).
 _RECORD = re.compile(rb"\d+,(\d+),\d+,[^;]*;([^\n]*)")

@@ -10,7 +10,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.nvidia import SYMBOL
 
-__all__ = ["explain_modprobe"]
+__all__ = ["explain_modprobe", "load_failure"]
 
 
 class _Failure(t.NamedTuple):
@@ -115,3 +115,16 @@ def explain_modprobe(error_text: str, kernel_log_lines: t.Iterable[str] = ()) ->
                 return {"cause": failure.cause.format(**words), "remedy": failure.remedy}
     last = " ".join(error_text.split())[-200:] or "modprobe gave no reason"
     return {"cause": last, "remedy": "look at `dmesg` on the host"}
+
+
+def load_failure(name: str, kernel: str, said: str, log: t.Sequence[str]) -> dict[str, t.Any]:
+    """What a module says of a kernel module that does not load: {msg, log}, with {cause, remedy} for the one that is understood.
+
+    said: what modprobe printed. log: what the kernel logged meanwhile.
+    """
+    said = " ".join(said.split()).replace("modprobe: ", "", 1)
+    begin = f"{name} does not load on kernel {kernel}: "
+    if name.replace("-", "_") != "nvidia_peermem":
+        return {"msg": begin + "; ".join([said, *log[-3:]]), "log": list(log)}
+    why = explain_modprobe(said, log)
+    return {"msg": f"{begin}{why['cause']}; {why['remedy']} (modprobe: {said})", "log": list(log), **why}

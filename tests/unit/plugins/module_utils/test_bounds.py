@@ -17,7 +17,7 @@ import pytest
 from ansible_collections.fabric.rdma.plugins.module_utils._base import files as _files
 from ansible_collections.fabric.rdma.plugins.module_utils._base.remembered import RememberedError, recall
 from ansible_collections.fabric.rdma.plugins.module_utils._base.transaction import Transaction, TransactionError
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Entry, MemoryTree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Entry, MemoryTree, open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.cri import _object
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.runtime import _running
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_check import failed_build
@@ -69,9 +69,10 @@ def test_a_pipe_keeps_nobody_waiting(
 
 
 def test_a_pipe_in_the_place_of_a_log_is_no_log(tmp_path: Path) -> None:
-    (tmp_path / "n" / "1" / "build").mkdir(parents=True)
-    os.mkfifo(tmp_path / "n" / "1" / "build" / "make.log")
-    assert failed_build([("n", "1")], str(tmp_path)) is None
+    build = tmp_path / "var" / "lib" / "dkms" / "n" / "1" / "build"
+    build.mkdir(parents=True)
+    os.mkfifo(build / "make.log")
+    assert failed_build(open_tree(str(tmp_path)), [("n", "1")]) is None
 
 
 @pytest.mark.parametrize("name", ["plan.json", "facts.json"])

@@ -11,6 +11,7 @@ import io
 import lzma
 import os
 import re
+import shutil
 import signal
 import tarfile
 import tempfile
@@ -584,3 +585,18 @@ def test_a_list_of_proc_comes_in_short_pieces() -> None:
     whole = Path("/proc/kallsyms").read_bytes()
     assert len(whole) > 65536
     assert DirectoryTree("/").read("/proc/kallsyms") == whole
+
+
+def test_times_and_space_are_told_of_a_live_node_only(tmp_path: Path) -> None:
+    """An unpacked capture has the times of whoever unpacked it."""
+    (tmp_path / "x").write_text("")
+    os.utime(tmp_path / "x", (1, 2))
+    live = open_tree("/")
+    assert live.modified(str(tmp_path / "x")) == 2
+    space = live.space(str(tmp_path))
+    assert space is not None
+    assert space.device == tmp_path.stat().st_dev
+    assert 0 <= space.free_mib <= shutil.disk_usage(tmp_path).total >> 20
+    assert (live.modified("/nowhere/x"), live.space("/nowhere")) == (None, None)
+    for tree in (open_tree(str(tmp_path)), MemoryTree({"/x": Entry("f")})):
+        assert (tree.modified("/x"), tree.space("/")) == (None, None)

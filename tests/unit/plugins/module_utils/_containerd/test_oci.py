@@ -22,11 +22,13 @@ from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci import
     Change,
     Rlimit,
     SpecError,
+    changes_in_words,
     differences,
     dump_spec,
     load_spec,
     parse_rlimits,
     plan,
+    start_from,
 )
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils.containerd_node import programs
 
@@ -237,3 +239,25 @@ def test_what_ctr_really_prints(generation: str) -> None:
     assert [change.type for change in changes] == ["RLIMIT_MEMLOCK", "RLIMIT_NOFILE"]
     assert differences(new, fresh) == []
     assert plan(load_spec(dump_spec(new), "file"), [MEMLOCK])[1] == []
+
+
+def test_a_file_is_made_from_itself_else_from_what_is_adopted_else_from_what_ctr_prints() -> None:
+    own, other = spec(entry("MEMLOCK", 1)), spec(entry("MEMLOCK", 2))
+    path, adopt = "/etc/a.json", "/etc/b.json"
+    assert start_from(path, dump_spec(own), adopt, dump_spec(other)) == ("path", own)
+    assert start_from(path, dump_spec(own), adopt, None) == ("path", own)
+    assert start_from(path, None, adopt, dump_spec(other)) == ("adopt", other)
+    assert start_from(path, None, None, None) == ("ctr", None)
+    with pytest.raises(SpecError, match=f"^adopt '{adopt}' is not there, and neither is '{path}'"):
+        start_from(path, None, adopt, None)
+    with pytest.raises(SpecError, match=r"^path 'a[.]json' is not absolute"):
+        start_from("a.json", None, None, None)
+    with pytest.raises(SpecError, match=f"^{adopt}"):
+        start_from(path, None, adopt, b"")
+
+
+def test_the_difference_says_what_a_new_file_is_made_from() -> None:
+    change = Change("RLIMIT_MEMLOCK", None, "soft 1 hard 2")
+    shown = changes_in_words("/a", "ctr", [change])
+    assert (shown["before"], shown["after"]) == ("", "RLIMIT_MEMLOCK: soft 1 hard 2\n")
+    assert changes_in_words("/a", "ctr", [])["after"] == "made from ctr\n"

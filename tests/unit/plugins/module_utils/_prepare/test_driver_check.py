@@ -7,24 +7,28 @@ import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare import driver_check as _driver
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Entry, MemoryTree
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare import kernel_log as _log
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_check import (
     Build,
     Initramfs,
     build_problems,
+    check_driver,
     driver_of,
     failed_build,
     initramfs_of,
     initramfs_state,
     log_problem,
     parse_dkms_status,
+    with_log,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.kernel_log import measure_log, parse_kmsg
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.kernel_log import LogGrowth, measure_log, parse_kmsg
 
 KERNEL = "5.15.0-60-generic"
 NAME = "mlnx-ofed-kernel"
@@ -108,17 +112,16 @@ def test_build_problems(status: str, problems: list[str], warnings: list[str]) -
     assert build_problems(parse_dkms_status(status), KERNEL) == (problems, warnings)
 
 
-def test_the_log_of_a_build_that_failed(tmp_path: Path) -> None:
-    log = tmp_path / NAME / "1" / "build" / "make.log"
-    assert failed_build([(NAME, "1")], str(tmp_path)) is None
-    log.parent.mkdir(parents=True)
-    log.write_text("make\n" * 100000 + "x.c:1: error: no\nmake: *** [Makefile:7: all] Error 2\nend\n")
-    assert failed_build([("other", "1"), (NAME, "1")], str(tmp_path)) == (
-        str(log),
-        "x.c:1: error: no | make: *** [Makefile:7: all] Error 2",
-    )
-    log.write_text("killed\n")
-    assert failed_build([(NAME, "1")], str(tmp_path)) == (str(log), "killed")
+BUILD_LOG = f"/var/lib/dkms/{NAME}/1/build/make.log"
+
+
+def test_the_log_of_a_build_that_failed() -> None:
+    assert failed_build(MemoryTree({}), [(NAME, "1")]) is None
+    text = "make\n" * 100000 + "x.c:1: error: no\nmake: *** [Makefile:7: all] Error 2\nend\n"
+    tree = MemoryTree({BUILD_LOG: Entry("f", text.encode())})
+    told = "x.c:1: error: no | make: *** [Makefile:7: all] Error 2"
+    assert failed_build(tree, [("other", "1"), (NAME, "1")]) == (BUILD_LOG, told)
+    assert failed_build(MemoryTree({BUILD_LOG: Entry("f", b"killed\n")}), [(NAME, "1")]) == (BUILD_LOG, "killed")
 
 
 @pytest.mark.parametrize(
@@ -243,7 +246,7 @@ def test_measure_log(
             raise OSError(answer, os.strerror(answer))
         return answer
 
-    monkeypatch.setattr(_driver.os, "read", read)
+    monkeypatch.setattr(_log.os, "read", read)
     growth = measure_log(0.01, str(tmp_path / "kmsg"))
     assert (growth.records, growth.text) == (records, text)
     assert growth.seconds >= 0.01
@@ -278,3 +281,71 @@ def test_who_makes_the_initramfs(path: str, programs: set[str], rebuild: str | N
     assert (found and " ".join(found.rebuild)) == rebuild
     if found:
         assert found.lister[1] == found.path == path
+
+
+# -- all of it ---------------------------------------------------------------------------------------------------------
+
+IMAGE = f"/boot/initrd.img-{KERNEL}"
+BUILT = f"/lib/modules/{KERNEL}/updates/dkms/mlx5_core.ko"
+
+
+class Dated(MemoryTree):
+    """Files with a time. One that has none is not there."""
+
+    def __init__(self, times: dict[str, float], **texts: str) -> None:
+        entries = {path: Entry("f", b"") for path in times}
+        super().__init__(entries | {path: Entry("f", text.encode()) for path, text in texts.items()})
+        self.times = times
+
+    def modified(self, path: str) -> float | None:
+        return self.times.get(path)
+
+
+def checked(tree: MemoryTree, **answers: str) -> dict[str, Any]:
+    def ask(program: str, *_arguments: str) -> str | None:
+        return answers.get(program)
+
+    return check_driver(tree, KERNEL, "mlx5_core", [NAME], ask, {"lsinitramfs", "update-initramfs"}.__contains__)
+
+
+GOOD = {
+    "dkms": f"{NAME}/1, {KERNEL}, x86_64: installed",
+    "modinfo": BUILT,
+    "lsinitramfs": f"usr{BUILT}\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("image", "driver", "stale"), [(2.0, 1.0, False), (1.0, 2.0, True), (2.0, 2.0, False), (1.0, None, False)]
+)
+def test_an_initramfs_that_is_older_than_the_driver_is_stale(image: float, driver: float | None, stale: bool) -> None:
+    result = checked(Dated({IMAGE: image, **({} if driver is None else {BUILT: driver})}), **GOOD)
+    assert result["problems"] == []
+    assert result["initramfs"]["stale"] is stale
+
+
+def test_a_driver_that_was_not_built_is_a_problem_with_the_end_of_its_log() -> None:
+    built = {**GOOD, "dkms": f"{NAME}/1, {KERNEL}, x86_64: built"}
+    tree = Dated({}, **{BUILD_LOG: "x.c:1: error: no\n"})
+    assert checked(tree, **built)["problems"] == [
+        f"DKMS module {NAME}/1 is built for the running kernel {KERNEL}",
+        f"the build ended with: x.c:1: error: no (log: {BUILD_LOG})",
+    ]
+    # of one that went well, no log is looked for
+    assert checked(tree, **GOOD)["build_log"] is None
+    inbox = {**GOOD, "modinfo": f"/lib/modules/{KERNEL}/kernel/drivers/mlx5_core.ko"}
+    assert checked(Dated({}), **inbox)["problems"] == [
+        f"mlx5_core of the running kernel {KERNEL} is kernel/drivers/mlx5_core.ko: the vendor's driver was not built for it"
+    ]
+    assert "is not there: the vendor's driver" in checked(Dated({}))["problems"][0]
+
+
+def test_a_flood_in_the_log_is_one_problem_more() -> None:
+    found = {"problems": ["a"]}
+    quiet = with_log(found, LogGrowth(20, 2.0, "x", 20), 10)
+    assert quiet == {
+        "problems": ["a"],
+        "log": {"records": 20, "seconds": 2.0, "text": "x", "times": 20, "per_second": 10.0},
+    }
+    assert with_log(found, LogGrowth(21, 2.0, "x", 20), 10)["problems"][1:] == [log_problem(21, 2.0, "x", 10)]
+    assert found == {"problems": ["a"]}

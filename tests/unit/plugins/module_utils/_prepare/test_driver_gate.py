@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Entry, open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Entry, MemoryTree, Space, open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.reasons import REASONS
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_gate import (
     Asked,
+    free_space,
     gate,
     parse_overrides,
     verbs_users,
@@ -349,6 +350,29 @@ def test_a_full_disk() -> None:
         ("disk_space", "299 MiB are free under /boot, 300 are wanted"),
         ("disk_space", "100 MiB are free under /var, 3072 are wanted"),
     ]
+
+
+class Disks(MemoryTree):
+    """Places with the file systems that they are on."""
+
+    def __init__(self, disks: dict[str, Space]) -> None:
+        super().__init__({path: Entry("d") for path in disks})
+        self.disks = disks
+
+    def space(self, path: str) -> Space | None:
+        return self.disks.get(path)
+
+
+def test_a_file_system_is_asked_for_space_once() -> None:
+    root, boot = Space(1, 5000), Space(2, 299)
+    everywhere = Disks(dict.fromkeys(("/usr", "/var", "/lib/modules", "/tmp"), root) | {"/boot": boot})
+    assert free_space(everywhere, 3072, "doca") == {"/usr": (5000, 3072), "/boot": (299, 300)}
+    # where less is wanted than an initramfs takes
+    assert free_space(everywhere, 100, "doca")["/boot"] == (299, 100)
+    apart = Disks({"/usr": root, "/tmp": boot})
+    assert free_space(apart, 3072, "doca") == {"/usr": (5000, 3072)}
+    assert free_space(apart, 3072, "mlnx_iso") == {"/usr": (5000, 3072), "/tmp": (299, 3072)}
+    assert free_space(MemoryTree({"/usr": Entry("d")}), 3072, "doca") == {}
 
 
 def test_no_headers() -> None:
