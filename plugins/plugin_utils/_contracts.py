@@ -38,6 +38,7 @@ NEWER: dict[str, tuple[str, ...]] = {
     ),
     "evidence": (),
     "outcomes": (),
+    "state": (),
 }
 # As large as the cluster makes them; the texts tell of all devices of a host.
 _MOST_ITEMS = 50_000_000
@@ -45,7 +46,7 @@ _MOST_TEXT = 16 << 20
 
 
 def schema_of(sort: str) -> t.Any:
-    """The schema of facts, plan, evidence or outcomes."""
+    """The schema of facts, plan, evidence, outcomes or the state of a system."""
     path = Path(__file__).resolve().parents[2] / "docs" / f"{sort}.schema.json"
     return json.loads(path.read_text(encoding="utf-8"))
 
@@ -56,7 +57,7 @@ def _checker(sort: str) -> Checker:
 
 
 def contract_problems(sort: str, document: t.Any) -> list[str]:
-    """A few sentences on what a plan, evidence or outcomes have that their schema does not allow, with its place."""
+    """A few sentences on what a plan, evidence, outcomes or the state of a system have that their schema does not allow, with its place."""
     return _checker(sort).problems(document)
 
 

@@ -18,6 +18,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan import cluster, 
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare import waves
 from ansible_collections.fabric.rdma.plugins.module_utils._verify import pairs
 from ansible_collections.fabric.rdma.plugins.plugin_utils import _view
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems import files
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 Json = dict[str, Any]
@@ -25,7 +26,7 @@ Json = dict[str, Any]
 
 @functools.cache
 def validator(sort: str) -> jsonschema.Draft202012Validator:
-    """Of facts, plan, evidence or outcomes."""
+    """Of facts, plan, evidence, outcomes or the state of a system."""
     return jsonschema.Draft202012Validator(json.loads((DOCS / f"{sort}.schema.json").read_text("utf-8")))
 
 
@@ -38,7 +39,7 @@ def checked(sort: str, document: Any) -> Any:
 
 
 def load(path: Path) -> Any:
-    """What a run has written: facts.json, plan.json, outcomes.json or the evidence of a group. Every test reads them through here."""
+    """What a run has written: facts.json, plan.json, outcomes.json, evidence of a group, state.json of a system. Every test reads them here."""
     document = json.loads(path.read_text("utf-8"))
     if path.stem == "facts":
         return {host: checked("facts", facts) for host, facts in document.items()}
@@ -57,6 +58,11 @@ def _of_group(found: tuple[Json, Any]) -> None:
     a_plan(g=found[0])
 
 
+def _of_record(found: Json) -> None:
+    # what became of it is known to who writes it
+    checked("state", {**found, "state": "rendered"})
+
+
 def _of_evidence(found: Json) -> None:
     for evidence in found["groups"].values():
         checked("evidence", evidence)
@@ -67,6 +73,7 @@ _MAKERS: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
     (cluster, "plan_groups", _of_plan),
     (_view, "merged_plan", _of_plan),
     (pairs, "build_evidence", _of_evidence),
+    (files, "record_of", _of_record),
     (waves, "outcomes", functools.partial(checked, "outcomes")),
 )
 

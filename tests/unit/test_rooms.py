@@ -96,6 +96,12 @@ def test_every_part_of_plugin_utils_has_its_arrows() -> None:
     assert {path.parts[0].removesuffix(".py") for path in CONTROLLER_FILES} == set(MAY_IMPORT)
 
 
+def test_the_picture_has_every_room() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    assert [name for name in MAY_IMPORT if f"\n plugin_utils/{name} " not in text] == []
+    assert [name for name in ORDER if f"\n {name} " not in text] == []
+
+
 @pytest.mark.parametrize("path", CONTROLLER_FILES, ids=str)
 def test_no_arrow_of_plugin_utils_goes_back(path: Path) -> None:
     part = path.parts[0].removesuffix(".py")

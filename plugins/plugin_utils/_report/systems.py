@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import contract_problems
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import (
     MAX_MESSAGES,
     Json,
@@ -18,7 +19,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import (
 
 __all__ = ["system_views"]
 
-# What state.json says, and how it looks.
+# What state.json says, or that there is none yet, and how it looks.
 _STATES = {
     "refused": ("bad", "Refused"),
     "applied": ("ok", "Applied"),
@@ -55,7 +56,7 @@ def _read(files: t.Any) -> tuple[dict[str, Json], list[Json]]:
             record = as_map(json.loads(str(text)))
         except (ValueError, RecursionError):
             record = {}
-        if record.get("schema") == 1 and record.get("state") in _STATES and record.get("system"):
+        if not contract_problems("state", record):
             records[clean(record["system"], 60)] = record
         else:
             notes.append({"state": "warn", "text": clean(f"{told.get('path')} is not what a run has written")})

@@ -26,6 +26,8 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset imp
     rollout_scope,
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import NEWER, contract_problems
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Request, empty_request
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.files import record_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import (
     ViewError,
     earlier_classes,
@@ -68,8 +70,17 @@ def text(sort: str) -> str:
     documents: Json = {
         "evidence": {**evidence_of("g", *tests), "untested": [row]},
         "outcomes": {"schema": 1, "hosts": {"n1": one}},
+        "state": {**record_of(a_request()), "state": "applied"},
     }
     return json.dumps(documents[sort])
+
+
+def a_request() -> Request:
+    limits = {"resources": {"limits": {"nvidia.com/gpu": 1, "rdma/a": "2"}}}
+    metadata = {"name": "one", "annotations": {"k8s.v1.cni.cncf.io/networks": "a"}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [limits]}}
+    summary = [("networks", "a")]
+    return {**empty_request("x"), "summary": summary, "problems": ["p"], "warnings": ["w"], "workloads": {"one": [pod]}}
 
 
 def places(value: Any, way: Place = ()) -> Iterator[Place]:
@@ -79,7 +90,7 @@ def places(value: Any, way: Place = ()) -> Iterator[Place]:
         yield from places(item, (*way, key))
 
 
-SORTS = ("plan", "evidence", "outcomes")
+SORTS = ("plan", "evidence", "outcomes", "state")
 PLACES = {sort: list(places(json.loads(text(sort)))) for sort in SORTS}
 MISSING = object()
 ODD = [None, True, 0, -1, 1.5, 10**30, "", "x", [], {}, ["x"], [None], [{}], {"x": 1}, {"x": None}, MISSING]

@@ -83,7 +83,7 @@ def places(schema: Json, where: str) -> t.Iterator[tuple[str, Json]]:
         yield from places(each, where)
 
 
-@pytest.mark.parametrize("sort", ["plan", "evidence", "outcomes"])
+@pytest.mark.parametrize("sort", ["plan", "evidence", "outcomes", "state"])
 def test_every_key_is_described_and_no_other_is_allowed(sort: str) -> None:
     schema = validator(sort).schema
     validator(sort).check_schema(schema)
