@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._prepare import waves
 from ansible_collections.fabric.rdma.plugins.module_utils._verify import pairs
 from ansible_collections.fabric.rdma.plugins.plugin_utils import _view
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems import files
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Surroundings
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 Json = dict[str, Any]
@@ -101,6 +102,14 @@ def watch() -> None:
             assert not early, f"{early} imported {name} before it was watched"
             setattr(module, name, _watched(make, check))
 
+
+def plan_group(group: str, facts_by_host: Mapping[str, Json], wishes: Mapping[str, Any]) -> Any:
+    """The plan of one group alone."""
+    return groups.plan_one(group, facts_by_host, wishes)[0]
+
+
+# What systems are told of a cluster at which nobody has looked.
+NOTHING_KNOWN: Surroundings = {"installed": None, "served": None, "nodes": None, "wishes": {}}
 
 # --- small ones ------------------------------------------------------------------------------------------------------
 

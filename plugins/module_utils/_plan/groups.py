@@ -56,7 +56,6 @@ __all__ = [
     "PlanError",
     "configuration",
     "functions_of",
-    "plan_group",
     "plan_one",
     "pools_of",
     "some_of",
@@ -509,16 +508,6 @@ def pools_of(resource: Json, pattern: t.Optional[str], numbers: t.Iterable[int])
     }
 
 
-def plan_group(
-    group: str, facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], wishes: t.Mapping[str, t.Any]
-) -> Group:
-    """The plan of one group; raises PlanError with a counter-example when no configuration is exact.
-
-    facts_by_host: ansible_facts.rdma of every host of the group. wishes: {resource, want, strategy, rails} as the user wrote them.
-    """
-    return plan_one(group, facts_by_host, wishes)[0]
-
-
 def plan_one(
     group: str,
     facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]],
@@ -526,7 +515,11 @@ def plan_one(
     others: t.Collection[str] = (),
     earlier: t.Sequence[Class] = (),
 ) -> tuple[Group, dict[str, list[Function]]]:
-    """(plan, functions of every host, also of those on which nothing is wanted). others: names of all groups; earlier: classes."""
+    """(plan, functions of every host, also of those on which nothing is wanted); PlanError with a counter-example where none is exact.
+
+    facts_by_host: ansible_facts.rdma of every host of the group. wishes: {resource, want, strategy, rails} as the user wrote them.
+    others: names of all groups. earlier: classes.
+    """
     checked = validate_wishes(group, wishes)
     _check_facts(group, facts_by_host)
     planner = _Planner(group, facts_by_host, checked)

@@ -63,7 +63,6 @@ __all__ = [
     "last_lines",
     "leave_running",
     "ports_of",
-    "serve",
     "start_control_plane",
     "stop_control_plane",
     "tokens_of",

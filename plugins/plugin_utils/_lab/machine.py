@@ -30,7 +30,6 @@ __all__ = [
     "free_mib",
     "free_ports",
     "locked",
-    "missing_tools",
     "port_is_free",
     "read",
     "require_tools",
@@ -77,14 +76,14 @@ def search_path() -> str:
     return os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"])
 
 
-def missing_tools(names: t.Iterable[str]) -> list[str]:
+def _missing_tools(names: t.Iterable[str]) -> list[str]:
     """The Debian packages of those programs which are not there, sorted."""
     return sorted({TOOL_PACKAGES[name] for name in names if find_tool(name) is None})
 
 
 def require_tools(names: t.Iterable[str]) -> None:
     """Raises LabError with the line to type when a program is missing."""
-    packages = missing_tools(names)
+    packages = _missing_tools(names)
     if packages:
         sudo = "" if os.geteuid() == 0 else "sudo "
         raise LabError(

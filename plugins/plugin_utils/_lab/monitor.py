@@ -18,9 +18,9 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import La
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.nodes import NodePlan
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.state import LabDirectory
 
-__all__ = ["MONITOR_FILE", "cables_of", "listen", "plug"]
+__all__ = ["cables_of", "listen", "plug"]
 
-MONITOR_FILE = "monitor.sock"
+_MONITOR_FILE = "monitor.sock"
 _SECONDS = 30.0
 
 
@@ -34,7 +34,7 @@ def _short(directory: str) -> t.Iterator[str]:
     """A name of the socket in a directory that is short enough for an address, however long the directory's is."""
     descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        yield f"/proc/self/fd/{descriptor}/{MONITOR_FILE}"
+        yield f"/proc/self/fd/{descriptor}/{_MONITOR_FILE}"
     finally:
         os.close(descriptor)
 
@@ -42,7 +42,7 @@ def _short(directory: str) -> t.Iterator[str]:
 def listen(directory: str) -> socket.socket:
     """A socket in the directory of a node that QEMU answers on, once it has inherited it."""
     with contextlib.suppress(FileNotFoundError):
-        os.unlink(os.path.join(directory, MONITOR_FILE))
+        os.unlink(os.path.join(directory, _MONITOR_FILE))
     result = socket.socket(socket.AF_UNIX)
     with _short(directory) as path:
         result.bind(path)

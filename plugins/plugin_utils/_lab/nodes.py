@@ -17,12 +17,8 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import La
 
 __all__ = [
     "FABRIC_NETWORK",
-    "HCA",
     "MANAGEMENT_ADDRESS",
-    "MANAGEMENT_GATEWAY",
-    "MAX_NODES",
     "RESERVED_NAMES",
-    "HcaPlan",
     "NodePlan",
     "config_archive",
     "console_tail",
@@ -33,14 +29,14 @@ __all__ = [
 FABRIC_NETWORK = "198.51.100"
 
 # What QEMU's user-mode network calls itself and its one guest.
-MANAGEMENT_GATEWAY = "10.0.2.2"
+_MANAGEMENT_GATEWAY = "10.0.2.2"
 MANAGEMENT_ADDRESS = "10.0.2.15"
-MAX_NODES = 32
+_MAX_NODES = 32
 # Each has one card, or two for a bond. QEMU's machine has 31 slots, of which disks and others take some.
 MAX_HCAS = 7
 
 # The RDMA device of nodes that no other is wished for.
-HCA = "rxe0"
+_HCA = "rxe0"
 
 # What a lab's directory has beside the directories of its nodes, and what every node calls itself.
 RESERVED_NAMES = ("control-plane", "localhost", "lock")
@@ -81,7 +77,7 @@ class NodePlan:
     index: int
     memory_mib: int
     cpus: int
-    hcas: tuple[HcaPlan, ...] = (HcaPlan(HCA, 0, False, True, 1, 0, "eth1"),)
+    hcas: tuple[HcaPlan, ...] = (HcaPlan(_HCA, 0, False, True, 1, 0, "eth1"),)
 
     @property
     def address(self) -> str:
@@ -91,7 +87,7 @@ class NodePlan:
     def address_of(self, hca: HcaPlan) -> str:
         """Address of one of its RDMA devices, without prefix length."""
         network = FABRIC_NETWORK if hca.rail == 0 else f"{_RAILS}.{hca.rail}"
-        return f"{network}.{self.index + 1 + MAX_NODES * hca.turn}"
+        return f"{network}.{self.index + 1 + _MAX_NODES * hca.turn}"
 
     @property
     def cards(self) -> tuple[tuple[int, HcaPlan], ...]:
@@ -116,8 +112,8 @@ def plan_nodes(value: object, memory_mib: int, cpus: int) -> tuple[NodePlan, ...
             f"nodes is {value!r}: give a number of nodes, or a list of names or of dicts with name, memory_mib, cpus and hcas"
         )
     entries: t.Sequence[object] = [{"name": f"lab{n + 1}"} for n in range(value)] if isinstance(value, int) else value
-    if not 1 <= len(entries) <= MAX_NODES:
-        raise LabError(f"the lab has {len(entries)} nodes: give 1 to {MAX_NODES}")
+    if not 1 <= len(entries) <= _MAX_NODES:
+        raise LabError(f"the lab has {len(entries)} nodes: give 1 to {_MAX_NODES}")
     result: list[NodePlan] = []
     for position, entry in enumerate(entries):
         item: object = {"name": entry} if isinstance(entry, str) else entry
@@ -138,7 +134,7 @@ def plan_nodes(value: object, memory_mib: int, cpus: int) -> tuple[NodePlan, ...
                 position,
                 _number(item.get("memory_mib", memory_mib), where + ".memory_mib", 256, 65536),
                 _number(item.get("cpus", cpus), where + ".cpus", 1, 64),
-                _hcas(item.get("hcas", [HCA]), where + ".hcas"),
+                _hcas(item.get("hcas", [_HCA]), where + ".hcas"),
             )
         )
     return tuple(result)
@@ -217,7 +213,7 @@ def config_archive(
     settings = {
         "LAB_NAME": node.name,
         "LAB_MANAGEMENT_ADDRESS": management,
-        "LAB_GATEWAY": MANAGEMENT_GATEWAY,
+        "LAB_GATEWAY": _MANAGEMENT_GATEWAY,
         "LAB_FABRIC_ADDRESS": node.address + "/24",
         "LAB_KUBERNETES": "1" if more else "",
         "LAB_HCAS": "\n".join(_hca_line(node, hca) for hca in node.hcas),

@@ -18,23 +18,17 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import La
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.nodes import MANAGEMENT_ADDRESS, NodePlan, console_tail
 
 __all__ = [
-    "MACHINE",
-    "TCG_ARGUMENTS",
     "TCG_CPU",
-    "Cable",
-    "cluster_disk",
     "fabric_cables",
-    "fabric_cards",
     "fabric_netdevs",
     "is_our_process",
-    "kernel_arguments",
     "kvm_trouble",
     "qemu_command",
 ]
 
 # Measured with two emulated nodes on two cores: pc is ready some seconds before q35, one processor a node before two, and a processor
 # with four levels of page tables and without wide vectors ten seconds before one that has all that QEMU can emulate.
-MACHINE = "pc"
+_MACHINE = "pc"
 
 # A network card whose network device is directly below its PCI function, where device plugins look; that of virtio-net is one deeper.
 CARD = "e1000e"
@@ -42,7 +36,7 @@ TCG_CPU = "max,la57=off,-avx,-avx2,-erms,-smap,-smep,-pku,-xsave"
 
 # Without them, and with these arguments, a boot takes 26.5 s of processor time instead of 30.2 s. Under emulation "rep stos" and "rep movs"
 # go byte by byte, so that a page is cleared in a third of the time without them.
-TCG_ARGUMENTS = "clearcpuid=erms,rep_good init_on_alloc=0 hardened_usercopy=off randomize_kstack_offset=off psi=0 transparent_hugepage=never"
+_TCG_ARGUMENTS = "clearcpuid=erms,rep_good init_on_alloc=0 hardened_usercopy=off randomize_kstack_offset=off psi=0 transparent_hugepage=never"
 
 
 class Cable(t.NamedTuple):
@@ -88,7 +82,7 @@ def fabric_netdevs(node: NodePlan, cables: t.Sequence[Cable], descriptors: t.Seq
     return result
 
 
-def fabric_cards(node: NodePlan) -> list[str]:
+def _fabric_cards(node: NodePlan) -> list[str]:
     """QEMU's arguments for these cards. They are PCI functions with a driver of their own, as HCAs are."""
     return [
         word
@@ -102,7 +96,7 @@ def _quoted(path: str) -> str:
     return path.replace(",", ",,")
 
 
-def kernel_arguments(node: NodePlan, accel: str) -> str:
+def _kernel_arguments(node: NodePlan, accel: str) -> str:
     """The kernel command line of a node."""
     machine_id = hashlib.sha256(("fabric.rdma lab " + node.name).encode()).hexdigest()[:32]
     return " ".join(
@@ -113,12 +107,12 @@ def kernel_arguments(node: NodePlan, accel: str) -> str:
             "mitigations=off audit=0 selinux=0 apparmor=0 nowatchdog fsck.mode=skip",
             # A busy machine may have no time for the kernel's check of its timer, which ends in a panic.
             "no_timer_check random.trust_cpu=on loglevel=5 systemd.show_status=1",
-            *([] if accel == "kvm" else [TCG_ARGUMENTS]),
+            *([] if accel == "kvm" else [_TCG_ARGUMENTS]),
         ]
     )
 
 
-def cluster_disk(path: str) -> list[str]:
+def _cluster_disk(path: str) -> list[str]:
     """QEMU's arguments for a disk that nodes share: the third."""
     return [
         *("-drive", f"file={_quoted(path)},if=none,id=cluster,format=raw,readonly=on,file.locking=off"),
@@ -155,28 +149,28 @@ def qemu_command(
     return [
         "qemu-system-x86_64",
         *("-name", node.name),
-        *("-machine", MACHINE),
+        *("-machine", _MACHINE),
         *("-accel", accelerator),
         *("-cpu", cpu),
         *("-smp", str(node.cpus)),
         *("-m", str(node.memory_mib)),
         *("-nodefaults", "-no-user-config", "-vga", "none", "-display", "none", "-monitor", "none"),
         *("-chardev", f"file,id=console,path={path('console.log')}", "-serial", "chardev:console"),
-        *("-kernel", image.kernel, "-initrd", image.initrd, "-append", kernel_arguments(node, accel)),
+        *("-kernel", image.kernel, "-initrd", image.initrd, "-append", _kernel_arguments(node, accel)),
         # cache=unsafe: a node's disk may be lost with the machine's power, and syncs are what package installation waits for.
         # werror=report: where the controller's disk is full, QEMU would stop the node without a word; this way the node complains.
         *("-drive", f"file={path('disk.qcow2')},if=none,id=root,format=qcow2,cache=unsafe,werror=report"),
         *("-device", "virtio-blk-pci,drive=root"),
         *("-drive", f"file={path('config.tar')},if=none,id=config,format=raw,readonly=on"),
         *("-device", "virtio-blk-pci,drive=config"),
-        *(cluster_disk(disk) if disk else ()),
+        *(_cluster_disk(disk) if disk else ()),
         *(
             "-netdev",
             f"user,id=management,restrict=on,hostfwd=tcp:127.0.0.1:{port}-{MANAGEMENT_ADDRESS}:22{forwarding}",
         ),
         *("-device", f"virtio-net-pci,netdev=management,mac={node.mac(0)},romfile="),
         *fabric,
-        *fabric_cards(node),
+        *_fabric_cards(node),
         *("-chardev", f"socket,id=monitor,fd={monitor},server=on,wait=off", "-mon", "chardev=monitor,mode=control"),
         *("-device", "virtio-rng-pci"),
         *("-daemonize", "-pidfile", os.path.join(directory, "qemu.pid")),
@@ -203,7 +197,7 @@ def kvm_trouble(image: Image, seconds: float = 10) -> str | None:
         find_tool("qemu-system-x86_64") or "qemu-system-x86_64",
         *(
             "-machine",
-            MACHINE,
+            _MACHINE,
             "-accel",
             "kvm",
             "-cpu",

@@ -22,13 +22,8 @@ __all__ = [
     "FILES",
     "FORMAT_VERSION",
     "HOOK_VARIABLE",
-    "MASKED_GENERATORS",
-    "MASKED_UNITS",
     "OFFLINE_PACKAGES",
     "PACKAGES",
-    "PATH_EXCLUDES",
-    "POD_PACKAGES",
-    "REPOSITORY",
     "ImageRecipe",
     "default_recipe",
     "packages_stanza_script",
@@ -98,7 +93,7 @@ OFFLINE_PACKAGES = [
 ]
 
 # Of these, what is in the image of containers; their libraries that are in every root file system are found.
-POD_PACKAGES = [
+_POD_PACKAGES = [
     "busybox-static",
     "ibverbs-providers",
     "ibverbs-utils",
@@ -112,7 +107,7 @@ POD_PACKAGES = [
 
 # Files that no node of the lab reads. Drivers of hardware that QEMU's machine does not have are more than half of the kernel package;
 # network and InfiniBand drivers stay, since "is this module available" is a question that roles ask.
-PATH_EXCLUDES = [
+_PATH_EXCLUDES = [
     "/usr/share/doc/*",
     "/usr/share/info/*",
     "/usr/share/locale/*",
@@ -141,7 +136,7 @@ PATH_EXCLUDES = [
 
 # Environment variable that carries the script of the last hook into mmdebstrap.
 HOOK_VARIABLE = "FABRIC_RDMA_LAB_HOOK"
-REPOSITORY = "/var/lib/fabric-rdma-lab/repository"
+_REPOSITORY = "/var/lib/fabric-rdma-lab/repository"
 
 # First thing on a node: its second disk is a bare tar archive with all that makes this node differ from the others.
 _SETUP = """\
@@ -292,7 +287,7 @@ FILES: dict[str, tuple[int, str]] = {
 }
 
 # Units that a lab node has no use for; each costs time at boot under emulation.
-MASKED_UNITS = [
+_MASKED_UNITS = [
     "apt-daily-upgrade.timer",
     "apt-daily.timer",
     "console-getty.service",
@@ -316,7 +311,7 @@ MASKED_UNITS = [
 
 # Programs that systemd runs at boot and at every daemon-reload, of which an installation has many. Each costs a third of a second under
 # emulation, and looks for what a lab node has not: partitions to find, encrypted disks, kernel arguments.
-MASKED_GENERATORS = [
+_MASKED_GENERATORS = [
     "systemd-bless-boot-generator",
     "systemd-cryptsetup-generator",
     "systemd-debug-generator",
@@ -439,10 +434,10 @@ class ImageRecipe:
     kernel_package: str
     packages: tuple[str, ...]
     offline_packages: tuple[str, ...]
-    pod_packages: tuple[str, ...] = tuple(POD_PACKAGES)
-    path_excludes: tuple[str, ...] = tuple(PATH_EXCLUDES)
-    masked_units: tuple[str, ...] = tuple(MASKED_UNITS)
-    masked_generators: tuple[str, ...] = tuple(MASKED_GENERATORS)
+    pod_packages: tuple[str, ...] = tuple(_POD_PACKAGES)
+    path_excludes: tuple[str, ...] = tuple(_PATH_EXCLUDES)
+    masked_units: tuple[str, ...] = tuple(_MASKED_UNITS)
+    masked_generators: tuple[str, ...] = tuple(_MASKED_GENERATORS)
     files: t.Mapping[str, tuple[int, str]] = field(default_factory=lambda: dict(FILES))
     hook: str = _HOOK
     disk_mib: int = 8192
@@ -462,7 +457,7 @@ class ImageRecipe:
             .replace("@OFFLINE@", " ".join(self.offline_packages))
             .replace("@POD@", " ".join(self.pod_packages))
             .replace("@STANZAS@", packages_stanza_script())
-            .replace("@REPOSITORY@", REPOSITORY)
+            .replace("@REPOSITORY@", _REPOSITORY)
         )
 
 

@@ -13,7 +13,7 @@ import selectors
 import socket
 import sys
 
-__all__ = ["main"]
+__all__: list[str] = []
 
 _BLOCK = 1 << 16
 

@@ -29,7 +29,6 @@ __all__ = [
     "LabDirectory",
     "LabResult",
     "LabSpec",
-    "NodeStatus",
     "lines_of",
 ]
 

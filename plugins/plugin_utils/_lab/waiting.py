@@ -14,13 +14,13 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import Al
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.nodes import console_tail
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.state import LabDirectory
 
-__all__ = ["READY_FILE", "READY_TEXT", "TROUBLE_TEXT", "Panicked", "Probe", "wait_until_ready"]
+__all__ = ["TROUBLE_TEXT", "Panicked", "wait_until_ready"]
 
 # What the image's setup script says on the console, and the file that it leaves.
-READY_TEXT = " is set up"
+_READY_TEXT = " is set up"
 # What it says where there is no point in waiting, and why.
 TROUBLE_TEXT = " is not set up: "
-READY_FILE = "/run/fabric-rdma-lab"
+_READY_FILE = "/run/fabric-rdma-lab"
 
 
 class Panicked(LabError):
@@ -88,7 +88,7 @@ class Probe:
             "-o",
             "ConnectTimeout=20",
         ]
-        self._command += [name, "cat", READY_FILE]
+        self._command += [name, "cat", _READY_FILE]
         self._process: subprocess.Popen[bytes] | None = None
         self._announced = False
         self.last = "the node is not set up yet"
@@ -97,7 +97,7 @@ class Probe:
         """Never blocks."""
         if not self._announced:
             # Every connection costs an emulated node a second of its processor: none before there is something to connect to.
-            self._announced = READY_TEXT in read(self._console)
+            self._announced = _READY_TEXT in read(self._console)
         elif self._process is None:
             self._process = subprocess.Popen(  # pylint: disable=consider-using-with
                 self._command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT

@@ -20,7 +20,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract impo
     Surroundings,
 )
 
-__all__ = ["SYSTEMS", "System", "request_of", "wished_systems"]
+__all__ = ["SYSTEMS", "request_of", "wished_systems"]
 
 
 class System(t.NamedTuple):

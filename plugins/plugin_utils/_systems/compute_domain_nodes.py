@@ -14,12 +14,12 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import named
 
-__all__ = ["CLIQUE_LABEL", "MNNVL_FLOOR", "Findings", "NodeView", "cliques_of", "node_findings"]
+__all__ = ["CLIQUE_LABEL", "NodeView", "cliques_of", "node_findings"]
 
 # GPU Feature Discovery sets it: <UUID of the NVLink cluster>.<number of the clique in it>.
 CLIQUE_LABEL = "nvidia.com/gpu.clique"
 # IMEXDaemonsWithDNSNamesMinDriverVersion of the kubelet plugin; its documentation asks it for every ComputeDomain.
-MNNVL_FLOOR = "570.158.01"
+_MNNVL_FLOOR = "570.158.01"
 # The DRA driver hands devices out by CDI, which containerd has since 1.7, and by itself since 2.0.
 _CDI_SINCE, _CDI_DEFAULT_SINCE = (1, 7), (2, 0)
 # kubeVersion of its charts, and what its documentation asks for since DRA is on by default.
@@ -47,8 +47,8 @@ def _driver_findings(nvidia: t.Mapping[str, t.Any]) -> list[str]:
     if not nvidia.get("driver"):
         return ["the NVIDIA driver is not loaded: install or start it, and discover the host again"]
     version = str(nvidia["driver"])
-    if _numbers(version) < _numbers(MNNVL_FLOOR):
-        return [f"its NVIDIA driver is {version}, and ComputeDomains need {MNNVL_FLOOR} or newer: upgrade it"]
+    if _numbers(version) < _numbers(_MNNVL_FLOOR):
+        return [f"its NVIDIA driver is {version}, and ComputeDomains need {_MNNVL_FLOOR} or newer: upgrade it"]
     return []
 
 

@@ -17,7 +17,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator impo
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.compute_domain_nodes import CLIQUE_LABEL
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json
 
-__all__ = ["MPI_GROUP", "MPI_VERSION", "Settings", "group_slug", "group_workloads", "nodes_of_domain"]
+__all__ = ["MPI_GROUP", "MPI_VERSION", "Settings", "group_slug", "group_workloads"]
 
 MPI_GROUP, MPI_VERSION = "kubeflow.org", "v2beta1"
 _DOMAIN_VERSION = "resource.nvidia.com/v1beta1"
@@ -53,7 +53,7 @@ def group_slug(group: str) -> str:
     return policy_name(group_value(group))
 
 
-def nodes_of_domain(settings: Settings) -> t.Optional[int]:
+def _nodes_of_domain(settings: Settings) -> t.Optional[int]:
     """spec.numNodes; None to leave it out.
 
     Where daemons find each other by name, 0 lets nodes come and go with the workload. Otherwise, and before there was that,
@@ -66,7 +66,7 @@ def nodes_of_domain(settings: Settings) -> t.Optional[int]:
 
 def _domain(name: str, settings: Settings) -> Json:
     spec: Json = {"channel": {"resourceClaimTemplate": {"name": f"{name}-channel"}}}
-    count = nodes_of_domain(settings)
+    count = _nodes_of_domain(settings)
     if count is not None:
         spec["numNodes"] = count
     metadata = {"name": name, "namespace": settings.namespace}

@@ -13,7 +13,7 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Plan
 
-__all__ = ["NOTHING_KNOWN", "Chart", "Json", "Request", "RequestError", "Site", "Surroundings", "Wait", "empty_request"]
+__all__ = ["Chart", "Json", "Request", "RequestError", "Site", "Surroundings", "Wait", "empty_request"]
 
 Json = dict[str, t.Any]
 
@@ -56,9 +56,6 @@ class Surroundings(t.TypedDict):
     nodes: t.Optional[dict[str, Json]]
     # wishes that count for the whole cluster, by variable
     wishes: Json
-
-
-NOTHING_KNOWN: Surroundings = {"installed": None, "served": None, "nodes": None, "wishes": {}}
 
 
 class Chart(t.TypedDict):

@@ -35,7 +35,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_objects i
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_select import Choice, choose, pools_by_pci
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dranet import device_name
 
-__all__ = ["Moved", "handover_classes", "moved_classes", "request"]
+__all__ = ["Moved", "handover_classes", "request"]
 
 _IMAGE, _VERSION = DRANET.rsplit(":v", 1)
 _LINE = _VERSION.rpartition(".")[0]
@@ -106,7 +106,7 @@ def _truth(value: t.Any, default: bool) -> bool:
     return default if value is None else str(value).lower() in ("true", "yes", "on", "1", "y", "t")
 
 
-def moved_classes(
+def _moved_classes(
     wish: t.Mapping[str, t.Any], site: Site, allow_unusable: bool = False
 ) -> tuple[list[_Scoped], list[str]]:
     """([(slug, group, class, nodes)] of the classes that DRANET is to serve, problems). The plugin serves the others.
@@ -223,7 +223,7 @@ def _made(
 ) -> tuple[Request, list[Moved]]:
     found = empty_request("dra")
     settings, problems = _settings(wish, site)
-    classes, more = moved_classes(wish, site, allow_unusable)
+    classes, more = _moved_classes(wish, site, allow_unusable)
     move_ib = settings["move_ib_interfaces"]
     checked, warnings = host_problems(wish, [entry for _slug, _group, entry, _nodes in classes], site["facts"], move_ib)
     chosen, inexact = choose([entry for _slug, _group, entry, _nodes in classes], site["facts"], move_ib)

@@ -18,8 +18,6 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.cel import FI
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dranet import DRIVER, PCIE_ROOT
 
 __all__ = [
-    "API",
-    "NAME",
     "Want",
     "claim_template",
     "common_objects",
@@ -31,9 +29,9 @@ __all__ = [
 
 Json = dict[str, t.Any]
 
-API = "resource.k8s.io/v1"
-NAME = DRANET_NAME
-_LABEL = {"app.kubernetes.io/name": NAME}
+_API = "resource.k8s.io/v1"
+_NAME = DRANET_NAME
+_LABEL = {"app.kubernetes.io/name": _NAME}
 
 
 class Want(t.NamedTuple):
@@ -71,20 +69,20 @@ def common_objects(namespace: str) -> list[Json]:
             "resourceNames": [DRIVER],
         },
     ]
-    cluster = {"name": NAME, "labels": dict(_LABEL)}
+    cluster = {"name": _NAME, "labels": dict(_LABEL)}
     return [
         {
             "apiVersion": "v1",
             "kind": "ServiceAccount",
-            "metadata": {"name": NAME, "namespace": namespace, "labels": dict(_LABEL)},
+            "metadata": {"name": _NAME, "namespace": namespace, "labels": dict(_LABEL)},
         },
         {"apiVersion": role + "/v1", "kind": "ClusterRole", "metadata": cluster, "rules": rules},
         {
             "apiVersion": role + "/v1",
             "kind": "ClusterRoleBinding",
             "metadata": copy.deepcopy(cluster),
-            "roleRef": {"apiGroup": role, "kind": "ClusterRole", "name": NAME},
-            "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": namespace}],
+            "roleRef": {"apiGroup": role, "kind": "ClusterRole", "name": _NAME},
+            "subjects": [{"kind": "ServiceAccount", "name": _NAME, "namespace": namespace}],
         },
     ]
 
@@ -129,13 +127,13 @@ def _pod(slug: str, kubelet: str, settings: t.Mapping[str, t.Any]) -> Json:
     volumes = _volumes(kubelet)
     pod: Json = {
         "hostNetwork": True,
-        "serviceAccountName": NAME,
+        "serviceAccountName": _NAME,
         "priorityClassName": settings["priority_class"],
         "nodeSelector": {DRA_LABEL: slug},
         "tolerations": settings["tolerations"],
         "containers": [
             {
-                "name": NAME,
+                "name": _NAME,
                 "image": settings["image"],
                 "imagePullPolicy": "IfNotPresent",
                 "args": _arguments(settings, kubelet),
@@ -164,7 +162,7 @@ def daemon_set(slug: str, group: str, kubelet: str, settings: t.Mapping[str, t.A
     return {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
-        "metadata": {"name": f"{NAME}-{slug}", "namespace": settings["namespace"], "labels": _labels(slug, group)},
+        "metadata": {"name": f"{_NAME}-{slug}", "namespace": settings["namespace"], "labels": _labels(slug, group)},
         "spec": {
             "selector": {"matchLabels": selector},
             "updateStrategy": {
@@ -192,7 +190,7 @@ def without_devices(item: Json) -> Json:
 def device_class(name: str, slug: str, group: str, text: str) -> Json:
     """What Pods ask for by name. text: the selector."""
     return {
-        "apiVersion": API,
+        "apiVersion": _API,
         "kind": "DeviceClass",
         "metadata": {"name": name, "labels": _labels(slug, group)},
         "spec": {"selectors": [{"cel": {"expression": text}}]},
@@ -223,7 +221,7 @@ def claim_template(name: str, namespace: t.Optional[str], slug: str, group: str,
     if namespace:
         metadata["namespace"] = namespace
     return {
-        "apiVersion": API,
+        "apiVersion": _API,
         "kind": "ResourceClaimTemplate",
         "metadata": metadata,
         "spec": {"spec": {"devices": devices}},

@@ -23,7 +23,6 @@ __all__ = [
     "PCIE_ROOT",
     "Attributes",
     "Published",
-    "attributes",
     "device_name",
     "pcie_root",
     "published",
@@ -271,17 +270,3 @@ def too_long(facts: Json) -> list[tuple[str, str]]:
             if len(name) > _LONGEST:
                 found.append((device["name"], name))
     return found
-
-
-def attributes(facts: Json, move_ib: bool = True) -> dict[str, Attributes]:
-    """{device of a ResourceSlice: its attributes, as far as facts tell them}, the likeliest where they do not decide it.
-
-    Not told: mac, alias, ipv4, ipv6, ebpf, pciSubsystem and what cloud providers add; uplinks are left out (pkg/inventory/db.go,
-    scan()). pciVendor and pciDevice are those of the database of DRANET 1.4.
-    """
-    left_out = uplinks(facts)
-    return {
-        each.name: each.views[0]
-        for each in published(facts, move_ib)
-        if each.pci and each.views[0].get("dra.net/ifName") not in left_out
-    }

@@ -37,10 +37,10 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.gpu_operator_
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.gpu_operator_toolkit import toolkit_env
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import Version, parsed
 
-__all__ = ["NAMESPACE", "RELEASE", "request"]
+__all__ = ["request"]
 
 _VARIABLE = "rdma_gpu_operator"
-NAMESPACE = RELEASE = "gpu-operator"
+_NAMESPACE = _RELEASE = "gpu-operator"
 _CDI_DEFAULT, _NRI = (25, 10), (26, 3)
 
 # What a wish stands for, by value of the chart.
@@ -97,7 +97,7 @@ def _release(version: t.Any) -> tuple[t.Optional[Version], list[str]]:
 
 def _from(installed: t.Mapping[str, Json], release: Version) -> tuple[t.Optional[Version], list[str], list[str]]:
     """(the release that is there, problems, warnings)."""
-    found = installed.get(RELEASE)
+    found = installed.get(_RELEASE)
     if not found:
         return None, [], []
     there = parsed(found.get("version"))
@@ -105,7 +105,7 @@ def _from(installed: t.Mapping[str, Json], release: Version) -> tuple[t.Optional
         return (
             None,
             [
-                f"Helm release {RELEASE} has version {found.get('version')!s:.40}, which is not a complete release: nobody can tell whether "
+                f"Helm release {_RELEASE} has version {found.get('version')!s:.40}, which is not a complete release: nobody can tell whether "
                 f"v{release.text} is newer; upgrade it by hand first"
             ],
             [],
@@ -265,8 +265,8 @@ def _add_chart(found: Request, wish: Json, site: Site, release: Version, values:
     chart, repository = chart_place(wish, "gpu-operator", CHARTS)
     found["charts"] = [
         {
-            "release": RELEASE,
-            "namespace": NAMESPACE,
+            "release": _RELEASE,
+            "namespace": _NAMESPACE,
             "chart": chart,
             "repository": repository,
             # of the chart, too, it has a v
@@ -283,7 +283,7 @@ def _add_chart(found: Request, wish: Json, site: Site, release: Version, values:
         "path": "status.state",
         "value": "ready",
     }
-    found["waits"] = [rolled_out("Deployment", NAMESPACE, "gpu-operator"), policy]
+    found["waits"] = [rolled_out("Deployment", _NAMESPACE, "gpu-operator"), policy]
     found["images"], careful = chart_images(release, wish, site, values)
     found["warnings"] += careful
 
@@ -296,7 +296,7 @@ def _summary(
     env: t.Mapping[str, str],
     wish: Json,
 ) -> list[tuple[str, str]]:
-    what = f"v{release.text} in {NAMESPACE}"
+    what = f"v{release.text} in {_NAMESPACE}"
     if there and there != release:
         what = f"from v{there.text} to {what}"
     own = len(hosts) - len(plan.brought)

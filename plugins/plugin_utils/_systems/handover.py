@@ -23,7 +23,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra import Mo
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_objects import without_devices
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dranet import DRIVER
 
-__all__ = ["Condition", "Seen", "Step", "handover", "unmet"]
+__all__ = ["Seen", "handover", "unmet"]
 
 
 class Condition(t.TypedDict, total=False):

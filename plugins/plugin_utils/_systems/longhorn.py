@@ -38,13 +38,13 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.longhorn_rele
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.longhorn_values import longhorn_value_problems
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import Version, mirrored, named
 
-__all__ = ["DISK_LABEL", "NAMESPACE", "request"]
+__all__ = ["request"]
 
 _VARIABLE = "rdma_longhorn"
 # Its manager works in no other namespace, and its uninstaller knows no other.
-NAMESPACE = "longhorn-system"
+_NAMESPACE = "longhorn-system"
 # types/types.go, NodeCreateDefaultDiskLabelKey; with the setting create-default-disk-labeled-nodes, only these get a disk.
-DISK_LABEL = "node.longhorn.io/create-default-disk"
+_DISK_LABEL = "node.longhorn.io/create-default-disk"
 # types/setting.go: of the setting default-replica-count where nobody set it.
 _REPLICAS = 3
 _SETTINGS_BY_ENGINE = (1, 10)
@@ -70,7 +70,7 @@ _OWNED = {
     "global.imageRegistry": "set the registry of the whole collection instead",
     "global.imagePullSecrets": "set the pull secrets of the whole collection instead",
     "privateRegistry": "set the registry and pull secrets of the whole collection instead (a password in values stays in the Helm release)",
-    "namespaceOverride": f"take it out: Longhorn works in {NAMESPACE} only",
+    "namespaceOverride": f"take it out: Longhorn works in {_NAMESPACE} only",
 }
 
 
@@ -257,7 +257,7 @@ def _add_nodes(found: Request, wish: Json, site: Site, release: Version, values:
     found["problems"] += [*problems, *wrong]
     found["warnings"] += careful
     nodes = sorted({site["node_names"].get(host, host) for host in storing} | set(wish["nodes"]))
-    found["node_labels"] = {node: {DISK_LABEL: "true"} for node in nodes}
+    found["node_labels"] = {node: {_DISK_LABEL: "true"} for node in nodes}
     unproved = sorted(set(wish["nodes"]) - {site["node_names"].get(host, host) for host in storing})
     if unproved:
         found["warnings"].append(
@@ -347,7 +347,7 @@ def _add_chart(found: Request, wish: Json, site: Site, release: Version, values:
     found["charts"] = [
         {
             "release": RELEASE,
-            "namespace": NAMESPACE,
+            "namespace": _NAMESPACE,
             "chart": chart,
             "repository": repository,
             "version": release.text,
@@ -360,7 +360,7 @@ def _add_chart(found: Request, wish: Json, site: Site, release: Version, values:
         ("Deployment", "longhorn-driver-deployer"),
         ("DaemonSet", "longhorn-csi-plugin"),
     )
-    found["waits"] = [rolled_out(kind, NAMESPACE, name) for kind, name in rows]
+    found["waits"] = [rolled_out(kind, _NAMESPACE, name) for kind, name in rows]
     found["images"], careful = _images(release, site)
     found["warnings"] += careful
     found["workloads"] = {"longhorn.yaml": [_claim(wish)]}
@@ -369,7 +369,7 @@ def _add_chart(found: Request, wish: Json, site: Site, release: Version, values:
 def _summary(
     wish: Json, release: Version, there: t.Optional[Version], nodes: int, replicas: int, taints: str
 ) -> list[tuple[str, str]]:
-    what = f"{release.text} in {NAMESPACE}"
+    what = f"{release.text} in {_NAMESPACE}"
     if there and there != release:
         what = f"from {there.text} to {what}"
     return [

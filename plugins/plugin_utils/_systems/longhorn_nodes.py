@@ -18,7 +18,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage impor
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import named
 
-__all__ = ["Spdk", "group_of", "node_findings"]
+__all__ = ["Spdk", "node_findings"]
 
 # Longhorn's documentation, V2 Data Engine, prerequisites: below 5.19, I/O errors of a volume may reboot the host.
 _V2_KERNEL, _V2_KERNEL_WISHED = (5, 19), (6, 7)
@@ -37,7 +37,7 @@ class Spdk(t.NamedTuple):
 _Row = tuple[str, str, str, t.Optional[str]]
 
 
-def group_of(site: Site, host: str) -> str:
+def _group_of(site: Site, host: str) -> str:
     return next((group for group, hosts in site["groups"].items() if host in hosts), "")
 
 
@@ -111,7 +111,7 @@ def _rows(
         what = "There are no facts of it" if facts is None else "Its facts do not tell of storage and kernel"
         yield "error", "facts", what, "discover it (discover.yml, without discover_gather_subset)"
         return
-    wish = dict(site["wishes"].get(group_of(site, host), {}).get("rdma_storage") or {})
+    wish = dict(site["wishes"].get(_group_of(site, host), {}).get("rdma_storage") or {})
     # Longhorn attaches its volumes over iSCSI, whatever else the hosts were prepared for
     wish.update(iscsi=True, path="" if path.startswith("/dev/") else path)
     try:

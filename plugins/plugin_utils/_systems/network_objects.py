@@ -21,9 +21,9 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract impo
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_hosts import INFINIBAND, Attachment, Network
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_pools import routes_of
 
-__all__ = ["NETWORK_VERSION", "Places", "cni_plugins", "ipam_config", "network_objects", "network_wait", "pool_objects"]
+__all__ = ["Places", "cni_plugins", "network_objects", "network_wait", "pool_objects"]
 
-NETWORK_VERSION = "k8s.cni.cncf.io/v1"
+_NETWORK_VERSION = "k8s.cni.cncf.io/v1"
 # What all CNI plugins named here read, old ones too.
 _CNI_VERSION = "0.3.1"
 _NV_IPAM = "nv-ipam.nvidia.com/v1alpha1"
@@ -67,7 +67,7 @@ def _whereabouts_range(pool: Pool) -> Json:
     return found
 
 
-def ipam_config(network: Network, pools: t.Sequence[Pool], places: Places) -> Json:
+def _ipam_config(network: Network, pools: t.Sequence[Pool], places: Places) -> Json:
     """The section ipam of a CNI configuration; {} for none. pools: one of each family at most, none of them empty."""
     kind = network.ipam_type
     routes = [route for pool in pools for route in routes_of(network, pool)]
@@ -173,7 +173,7 @@ def network_objects(
     """The objects of one attachment. resource: with its prefix, what Pods ask for to get the device."""
     if network.kind == "spiderpool":
         return [_spider_config(network, row, pools, resource)]
-    ipam = ipam_config(network, pools, places)
+    ipam = _ipam_config(network, pools, places)
     if network.wish.get("operator"):
         if network.kind == "sriov":
             return [_sriov_network(network, row, ipam, str(resource), places)]
@@ -233,7 +233,7 @@ def _definition(network: Network, row: Attachment, ipam: Json, resource: t.Optio
         # Multus tells the plugin which function the Pod was given of this resource
         metadata["annotations"] = {_RESOURCE: resource}
     return {
-        "apiVersion": NETWORK_VERSION,
+        "apiVersion": _NETWORK_VERSION,
         "kind": "NetworkAttachmentDefinition",
         "metadata": metadata,
         "spec": {"config": _text(config)},

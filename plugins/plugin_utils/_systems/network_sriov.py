@@ -30,10 +30,10 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_hosts
     some,
 )
 
-__all__ = ["OPERATOR_PREFIX", "Functions", "functions_of", "policies", "shared_resource"]
+__all__ = ["Functions", "functions_of", "policies", "shared_resource"]
 
 # What the Network Operator puts before the resource of a HostDeviceNetwork, and its SR-IOV operator before those of its policies.
-OPERATOR_PREFIX = "nvidia.com"
+_OPERATOR_PREFIX = "nvidia.com"
 # What the SR-IOV network operator puts before its resources where nobody says otherwise.
 _UPSTREAM_PREFIX = "openshift.io"
 _SUFFIX = "_hostdev"
@@ -117,10 +117,10 @@ def _planned(
                     resources[row.rail] = resource + suffix
     if network.wish.get("operator"):
         for resource in sorted(set(resources.values())):
-            if network.kind == "hostdevice" and not resource.startswith(OPERATOR_PREFIX + "/"):
+            if network.kind == "hostdevice" and not resource.startswith(_OPERATOR_PREFIX + "/"):
                 found.problem(
-                    f"{network.words}: a HostDeviceNetwork always asks for {OPERATOR_PREFIX}/{resource.rpartition('/')[2]}, and the group has "
-                    f"{resource}: set rdma_resource.prefix to {OPERATOR_PREFIX}, or leave operator out"
+                    f"{network.words}: a HostDeviceNetwork always asks for {_OPERATOR_PREFIX}/{resource.rpartition('/')[2]}, and the group has "
+                    f"{resource}: set rdma_resource.prefix to {_OPERATOR_PREFIX}, or leave operator out"
                 )
     return resources
 
@@ -250,7 +250,7 @@ def _policy_resource(network: Network, rail: t.Optional[int]) -> str:
 
 def _of_policies(network: Network, rows: t.Sequence[Attachment], rollout: t.Mapping[str, t.Any]) -> Functions:
     ours = rollout.get("engine") == "network_operator"
-    prefix = (network.wish["sriov"].get("prefix")) or (OPERATOR_PREFIX if ours else _UPSTREAM_PREFIX)
+    prefix = (network.wish["sriov"].get("prefix")) or (_OPERATOR_PREFIX if ours else _UPSTREAM_PREFIX)
     return Functions({row.rail: f"{prefix}/{_policy_resource(network, row.rail)}" for row in rows}, [], [])
 
 

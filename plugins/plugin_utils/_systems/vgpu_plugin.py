@@ -15,10 +15,10 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json
 
-__all__ = ["NAMESPACE", "PluginClass", "plugin_objects"]
+__all__ = ["PluginClass", "plugin_objects"]
 
 # Where the plugin, and Volcano's scheduler with it, look for the ConfigMap (LoadConfigFromCM(), InitDevicesConfig()).
-NAMESPACE = "kube-system"
+_NAMESPACE = "kube-system"
 _NAME = "volcano-device-plugin"
 _DEVICES, _NODES = "volcano-vgpu-device-config", "volcano-vgpu-node-config"
 _LIBRARY = "/usr/local/vgpu"
@@ -58,7 +58,7 @@ def _configuration(wish: t.Mapping[str, t.Any]) -> Json:
     }
 
 
-def _metadata(name: str, namespace: t.Optional[str] = NAMESPACE) -> Json:
+def _metadata(name: str, namespace: t.Optional[str] = _NAMESPACE) -> Json:
     found: Json = {"name": name, "labels": {"app.kubernetes.io/name": _NAME}}
     return {**found, "namespace": namespace} if namespace else found
 
@@ -91,7 +91,7 @@ def _access() -> list[Json]:
             "kind": "ClusterRoleBinding",
             "metadata": _metadata(_NAME, None),
             "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": _NAME},
-            "subjects": [{"kind": "ServiceAccount", "name": _NAME, "namespace": NAMESPACE}],
+            "subjects": [{"kind": "ServiceAccount", "name": _NAME, "namespace": _NAMESPACE}],
         },
     ]
 

@@ -20,9 +20,8 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.text import (
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.table import device_table
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import plan_group
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.table import plan_table
-from ansible_collections.fabric.rdma.tests.unit.contracts import a_group
+from ansible_collections.fabric.rdma.tests.unit.contracts import a_group, plan_group
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, Machine, facts_of
 
 NAMES = sorted(path.stem for path in CAPTURES.glob("*.capture"))

@@ -19,12 +19,13 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather, record
 from ansible_collections.fabric.rdma.plugins.module_utils._plan import solver
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.cluster import plan_groups
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import PlanError, plan_group, validate_wishes
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import PlanError, validate_wishes
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.ports import usable_ports
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.solver import SHARED, Function, classes_of
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.sriov import VERSIONS, sriov_config, sriov_functions
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.table import plan_table
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import plan_manifests
+from ansible_collections.fabric.rdma.tests.unit.contracts import plan_group
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, Machine, checked, facts_of
 
 Json = dict[str, Any]

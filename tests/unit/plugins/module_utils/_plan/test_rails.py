@@ -18,13 +18,14 @@ from hypothesis import strategies as st
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.cluster import plan_groups
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import PlanError, plan_group
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import PlanError
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.rails import (
     RailError,
     check_rails,
     group_rails,
     rail_host,
 )
+from ansible_collections.fabric.rdma.tests.unit.contracts import plan_group
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, checked
 
 Json = dict[str, Any]

@@ -9,7 +9,7 @@ from typing import Any
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import plan_group
+from ansible_collections.fabric.rdma.tests.unit.contracts import plan_group
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.samples import (
     CAPTURES,
     Page,

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import plan_group
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.summary import render_summary
+from ansible_collections.fabric.rdma.tests.unit.contracts import plan_group
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.samples import (
     Page,
     group_of,

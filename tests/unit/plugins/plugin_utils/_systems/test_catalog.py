@@ -16,7 +16,8 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog impor
     request_of,
     wished_systems,
 )
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import NOTHING_KNOWN, RequestError
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import RequestError
+from ansible_collections.fabric.rdma.tests.unit.contracts import NOTHING_KNOWN
 from ansible_collections.fabric.rdma.tests.unit.machines import ROOT
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._systems.captured import a_site
 

@@ -17,7 +17,8 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base import sources
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import problems as wish_problems
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import request_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.compute_domain import request
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import NOTHING_KNOWN, Request, Site
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Request, Site
+from ansible_collections.fabric.rdma.tests.unit.contracts import NOTHING_KNOWN
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._systems.captured import Json, a_site, insist
 
 GB200 = ["gb200-1", "gb200-2"]

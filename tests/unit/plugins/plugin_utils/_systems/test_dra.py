@@ -17,9 +17,10 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import D
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.cluster import plan_groups
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import problems as wish_problems
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import request_of, wished_systems
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import NOTHING_KNOWN, Site
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Site
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra import handover_classes, request
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_objects import without_devices
+from ansible_collections.fabric.rdma.tests.unit.contracts import NOTHING_KNOWN
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._plan.test_cluster import captured
 
 Json = dict[str, Any]

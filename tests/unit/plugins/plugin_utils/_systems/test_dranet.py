@@ -16,7 +16,6 @@ import yaml
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dranet import (
     PCIE_ROOT,
-    attributes,
     device_name,
     pcie_root,
     published,
@@ -31,6 +30,20 @@ Json = dict[str, Any]
 @functools.cache
 def captured(name: str) -> Json:
     return facts_of(open_tree(str(CAPTURES / f"{name}.capture")))
+
+
+def attributes(facts: Json, move_ib: bool = True) -> dict[str, Json]:
+    """{device of a ResourceSlice: its attributes, as far as facts tell them}, the likeliest where they do not decide it.
+
+    Not told: mac, alias, ipv4, ipv6, ebpf, pciSubsystem and what cloud providers add; uplinks are left out (pkg/inventory/db.go,
+    scan()). pciVendor and pciDevice are those of the database of DRANET 1.4.
+    """
+    left_out = uplinks(facts)
+    return {
+        each.name: each.views[0]
+        for each in published(facts, move_ib)
+        if each.pci and each.views[0].get("dra.net/ifName") not in left_out
+    }
 
 
 def of(machine: Machine, pci: str = "0000:3b:00.0", **more: Any) -> Json:
