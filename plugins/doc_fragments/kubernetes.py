@@ -25,3 +25,36 @@ options:
 requirements:
   - the Python package C(kubernetes) for the interpreter that runs the module
 """
+
+    # A module that does something else with it says so itself.
+    LEASE = r"""
+options:
+  lease:
+    description: The Lease that M(fabric.rdma.rollout_lease) or M(fabric.rdma.rollout) has returned. It is renewed while this module waits.
+    type: dict
+    suboptions:
+      namespace:
+        description: Where it is.
+        type: str
+        required: true
+      holder:
+        description: Who holds it.
+        type: str
+        required: true
+      duration:
+        description: Seconds after which it expires without a renewal.
+        type: int
+        default: 120
+"""
+
+    WAITS = r"""
+options:
+  timeout:
+    description: Seconds to wait. V(0) looks once.
+    type: int
+    default: 600
+  interval:
+    description: Seconds between two looks.
+    type: int
+    default: 3
+"""

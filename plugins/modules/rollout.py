@@ -33,6 +33,7 @@ description:
 extends_documentation_fragment:
   - fabric.rdma.attributes
   - fabric.rdma.kubernetes
+  - fabric.rdma.kubernetes.lease
 attributes:
   check_mode:
     support: full
@@ -100,21 +101,8 @@ options:
     description:
       - The Lease of this rollout that M(fabric.rdma.rollout_lease) has taken. Where it is in O(place), it is gone on with. Where it was
         taken while that namespace was not there yet, one in O(place) takes its place, and it stays with who has taken it.
+      - From here on, O(lease_duration) counts in place of its own C(duration).
       - One that is not ours any more, because somebody has broken it, is a failure.
-    type: dict
-    suboptions:
-      namespace:
-        description: Where it is.
-        type: str
-        required: true
-      holder:
-        description: Who holds it.
-        type: str
-        required: true
-      duration:
-        description: For how long it was taken. From here on, O(lease_duration) counts.
-        type: int
-        default: 120
   lease_duration:
     description: Seconds after which the Lease expires when it is not renewed.
     type: int

@@ -17,6 +17,8 @@ description:
 extends_documentation_fragment:
   - fabric.rdma.attributes.reads
   - fabric.rdma.kubernetes
+  - fabric.rdma.kubernetes.lease
+  - fabric.rdma.kubernetes.waits
 options:
   name:
     description: The class, as in the label C(rdma.fabric/class).
@@ -67,30 +69,6 @@ options:
     description: The same by node, for nodes that offer something else than O(resources).
     type: dict
     default: {}
-  lease:
-    description: The Lease that M(fabric.rdma.rollout) has returned. It is renewed while this module waits.
-    type: dict
-    suboptions:
-      namespace:
-        description: Where it is.
-        type: str
-        required: true
-      holder:
-        description: Who holds it.
-        type: str
-        required: true
-      duration:
-        description: Seconds after which it expires without a renewal.
-        type: int
-        default: 120
-  timeout:
-    description: Seconds to wait. V(0) looks once.
-    type: int
-    default: 600
-  interval:
-    description: Seconds between two looks.
-    type: int
-    default: 3
 seealso:
   - module: fabric.rdma.rollout
 author:
@@ -123,20 +101,16 @@ missing:
   sample: ["rdma/rdma_a100: allocatable is 0, not 63 on a100-2"]
 """
 
-import typing as t
-
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import LEASE_OPTIONS, Lease
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.rollout import wait_for_class
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.class_ready import wait_for_class
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.waiting import WAIT_OPTIONS, wait_or_fail
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            **CONNECTION_OPTIONS,
+            **WAIT_OPTIONS,
             "name": {"type": "str", "required": True},
             "namespace": {"type": "str"},
             "daemon_set": {"type": "str"},
@@ -156,38 +130,26 @@ def main() -> None:
             "nodes": {"type": "list", "elements": "str", "required": True},
             "resources": {"type": "dict", "required": True},
             "node_resources": {"type": "dict", "default": {}},
-            "lease": LEASE_OPTIONS,
-            "timeout": {"type": "int", "default": 600},
-            "interval": {"type": "int", "default": 3},
         },
         supports_check_mode=True,
         required_one_of=[("policy", "daemon_set")],
         required_together=[("daemon_set", "namespace")],
     )
-    entry, timeout = module.params, module.params["timeout"]
+    entry, policy = module.params, module.params["policy"]
     if not entry["nodes"]:
         module.fail_json(msg=f"class {entry['name']} has no nodes: there is nothing that could offer its resource")
-    try:
-        kube = Kube(entry["kubeconfig"], entry["context"])
-        for warning in kube.warnings:
-            module.warn(warning)
-        between = Lease(kube, **entry["lease"]).renew if entry["lease"] else lambda: None
-        missing, waited = wait_for_class(kube, entry, timeout, max(1, entry["interval"]), between=between)
-    except FabricError as exc:
-        module.fail_json(msg=str(exc))
-    result: dict[str, t.Any] = {"changed": False, "waited": round(waited, 1), "missing": missing}
-    if missing:
-        policy = entry["policy"]
-        what = (
-            f"describe {policy['kind'].lower()} {policy['name']}"
-            if policy
-            else f"-n {entry['namespace']} describe daemonset {entry['daemon_set']}"
-        )
-        module.fail_json(
-            msg=f"class {entry['name']} does not serve after {waited:.0f} s: {'; '.join(missing)}. `kubectl {what}` tells more.",
-            **result,
-        )
-    module.exit_json(**result)
+    what = (
+        f"describe {policy['kind'].lower()} {policy['name']}"
+        if policy
+        else f"-n {entry['namespace']} describe daemonset {entry['daemon_set']}"
+    )
+    wait_or_fail(
+        module,
+        lambda kube, patience, renew: wait_for_class(kube, entry, patience, renew),
+        lambda waited, missing: (
+            f"class {entry['name']} does not serve after {waited}: {missing}. `kubectl {what}` tells more."
+        ),
+    )
 
 
 if __name__ == "__main__":

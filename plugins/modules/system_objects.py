@@ -24,6 +24,7 @@ description:
 extends_documentation_fragment:
   - fabric.rdma.attributes
   - fabric.rdma.kubernetes
+  - fabric.rdma.kubernetes.lease
 attributes:
   check_mode:
     support: full
@@ -103,20 +104,6 @@ options:
     default: false
   lease:
     description: The Lease that M(fabric.rdma.rollout_lease) has taken. It is renewed before each change.
-    type: dict
-    suboptions:
-      namespace:
-        description: Where it is.
-        type: str
-        required: true
-      holder:
-        description: Who holds it.
-        type: str
-        required: true
-      duration:
-        description: For how long it is taken.
-        type: int
-        default: 120
 seealso:
   - module: fabric.rdma.system_ready
   - module: fabric.rdma.rollout_lease

@@ -16,6 +16,8 @@ description:
 extends_documentation_fragment:
   - fabric.rdma.attributes
   - fabric.rdma.kubernetes
+  - fabric.rdma.kubernetes.lease
+  - fabric.rdma.kubernetes.waits
 attributes:
   check_mode:
     support: full
@@ -60,30 +62,6 @@ options:
       value:
         description: What the field is to be.
         type: str
-  lease:
-    description: The Lease that M(fabric.rdma.rollout_lease) has taken. It is renewed meanwhile.
-    type: dict
-    suboptions:
-      namespace:
-        description: Where it is.
-        type: str
-        required: true
-      holder:
-        description: Who holds it.
-        type: str
-        required: true
-      duration:
-        description: For how long it is taken.
-        type: int
-        default: 120
-  timeout:
-    description: Seconds to wait.
-    type: int
-    default: 600
-  interval:
-    description: Seconds between two looks.
-    type: int
-    default: 3
 seealso:
   - module: fabric.rdma.system_objects
 author:
@@ -115,20 +93,16 @@ missing:
   sample: ["DaemonSet kube-system/kube-multus-ds: 1 of 2 Pods are ready"]
 """
 
-import typing as t
-
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import LEASE_OPTIONS, Lease
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.systems import wait_for_objects
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects_ready import wait_for_objects
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.waiting import WAIT_OPTIONS, wait_or_fail
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            **CONNECTION_OPTIONS,
+            **WAIT_OPTIONS,
             "system": {"type": "str", "required": True},
             "waits": {
                 "type": "list",
@@ -143,25 +117,15 @@ def main() -> None:
                     "value": {"type": "str"},
                 },
             },
-            "lease": LEASE_OPTIONS,
-            "timeout": {"type": "int", "default": 600},
-            "interval": {"type": "int", "default": 3},
         },
         supports_check_mode=True,
     )
     asked = module.params
-    try:
-        kube = Kube(asked["kubeconfig"], asked["context"])
-        for warning in kube.warnings:
-            module.warn(warning)
-        between = Lease(kube, **asked["lease"]).renew if asked["lease"] else lambda: None
-        missing, waited = wait_for_objects(kube, asked["waits"], asked["timeout"], max(1, asked["interval"]), between)
-    except FabricError as exc:
-        module.fail_json(msg=str(exc))
-    result: dict[str, t.Any] = {"changed": False, "waited": round(waited, 1), "missing": missing}
-    if missing:
-        module.fail_json(msg=f"{asked['system']} is not ready after {waited:.0f} s: {'; '.join(missing)}", **result)
-    module.exit_json(**result)
+    wait_or_fail(
+        module,
+        lambda kube, patience, renew: wait_for_objects(kube, asked["waits"], patience, renew),
+        lambda waited, missing: f"{asked['system']} is not ready after {waited}: {missing}",
+    )
 
 
 if __name__ == "__main__":

@@ -19,7 +19,9 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import
     POD_SECURITY,
     SYSTEM_LABEL,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.systems import SystemRollout, wait_for_objects
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects_ready import wait_for_objects
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.systems import SystemRollout
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.waiting import Patience
 
 if t.TYPE_CHECKING:
     from conftest import Site
@@ -486,19 +488,19 @@ def test_waiting_ends_with_what_is_missing(space: Kube) -> None:
         "path": "data.size",
         "value": "1",
     }
-    assert wait_for_objects(space, [there], 0, 1)[0] == []
+    assert wait_for_objects(space, [there], Patience(0, 1))[0] == []
     other = {**there, "value": "2"}
     gone = {"apiVersion": "apps/v1", "kind": "DaemonSet", "namespace": SPACE, "name": "d", "path": ""}
-    said, _waited = wait_for_objects(space, [other, gone], 0, 1)
+    said, _waited = wait_for_objects(space, [other, gone], Patience(0, 1))
     assert said == ["ConfigMap rdma/a: data.size is 1, not 2", "DaemonSet rdma/d does not exist"]
 
 
 def test_what_is_waited_for_may_be_of_a_kind_that_is_not_served_yet(space: Kube) -> None:
     wait = {"apiVersion": "test.example/v1", "kind": "Widget", "namespace": SPACE, "name": "w", "path": "spec.size"}
-    said, _waited = wait_for_objects(space, [{**wait, "value": "1"}], 0, 1)
+    said, _waited = wait_for_objects(space, [{**wait, "value": "1"}], Patience(0, 1))
     assert said == ["Widget rdma/w: the cluster does not serve Widget of test.example/v1"]
 
     def define(_seconds: float) -> None:
         roll_out(space, definition(), widget("w"))
 
-    assert wait_for_objects(space, [{**wait, "value": "1"}], 60, 1, sleep=define)[0] == []
+    assert wait_for_objects(space, [{**wait, "value": "1"}], Patience(60, 1, sleep=define))[0] == []

@@ -166,13 +166,13 @@ MOST_LINES = {
     "perftest": 1400,
     "pod_traffic": 2750,
     "roce_host": 4600,
-    "rollout": 4050,
-    "rollout_departures": 3850,
+    "rollout": 2200,
+    "rollout_departures": 2900,
     "rollout_lease": 1250,
-    "rollout_ready": 4050,
+    "rollout_ready": 2100,
     "stale_resources": 1150,
-    "system_objects": 2050,
-    "system_ready": 2050,
+    "system_objects": 2000,
+    "system_ready": 1750,
     "wave_gate": 0,
 }
 

@@ -1,19 +1,24 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What nodes and objects are marked with. Private. Pure."""
+"""What nodes and objects are marked with, and what the Network Operator calls its own. Private. Pure."""
 
 from __future__ import annotations
 
 __all__ = [
     "APP_NAME",
     "CLASS_LABEL",
+    "CLUSTER_POLICY",
     "DRANET_NAME",
     "DRA_LABEL",
+    "GROUPS_ANNOTATION",
     "GROUP_LABEL",
     "INVENTORY_LABEL",
     "MANAGED_BY",
     "POD_SECURITY",
+    "POLICY_VERSION",
+    "RDMA_SECTION",
+    "SRIOV_SECTION",
     "SYSTEM_LABEL",
     "TRAFFIC_LABEL",
 ]
@@ -36,3 +41,12 @@ DRANET_NAME = "dranet"
 POD_SECURITY = "pod-security.kubernetes.io/"
 # On Pods that measure: the run that made them, so that the next one finds what a killed one has left.
 TRAFFIC_LABEL = "rdma.fabric/traffic"
+
+# Policies of the Network Operator.
+POLICY_VERSION = "mellanox.com/v1alpha1"
+# The operator ignores a NicClusterPolicy of any other name (controllers/nicclusterpolicy_controller.go).
+CLUSTER_POLICY = "nic-cluster-policy"
+RDMA_SECTION = "rdmaSharedDevicePlugin"
+SRIOV_SECTION = "sriovDevicePlugin"
+# On the NicClusterPolicy: the groups that its configuration serves, as GROUP_LABEL has them.
+GROUPS_ANNOTATION = "rdma.fabric/groups"

@@ -37,14 +37,17 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset imp
     rollout_scope,
     scoped_classes,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL, INVENTORY_LABEL
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
+    CLASS_LABEL,
+    CLUSTER_POLICY,
+    GROUPS_ANNOTATION,
+    INVENTORY_LABEL,
+    POLICY_VERSION,
+    RDMA_SECTION,
+    SRIOV_SECTION,
+)
 
 __all__ = [
-    "CLUSTER_POLICY",
-    "GROUPS_ANNOTATION",
-    "POLICY_VERSION",
-    "RDMA_SECTION",
-    "SRIOV_SECTION",
     "check_settings",
     "driver_objections",
     "helm_values",
@@ -57,13 +60,6 @@ __all__ = [
 
 Json = t.Dict[str, t.Any]
 
-POLICY_VERSION = "mellanox.com/v1alpha1"
-# The operator ignores a NicClusterPolicy of any other name (controllers/nicclusterpolicy_controller.go).
-CLUSTER_POLICY = "nic-cluster-policy"
-RDMA_SECTION = "rdmaSharedDevicePlugin"
-SRIOV_SECTION = "sriovDevicePlugin"
-# On the NicClusterPolicy: the groups that its configuration serves, as GROUP_LABEL has them.
-GROUPS_ANNOTATION = "rdma.fabric/groups"
 
 # api/v1alpha1/validator: names of DaemonSets and labels are made from it
 _POLICY_NAME_LIMIT = 30

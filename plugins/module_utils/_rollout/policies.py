@@ -14,19 +14,19 @@ import json
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import (
-    FIELD_MANAGER,
-    applied_by_us,
-    describe,
-    some,
-)
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import (
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
+    CLASS_LABEL,
     CLUSTER_POLICY,
     GROUPS_ANNOTATION,
     POLICY_VERSION,
     RDMA_SECTION,
     SRIOV_SECTION,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import (
+    FIELD_MANAGER,
+    applied_by_us,
+    describe,
+    some,
 )
 
 __all__ = [

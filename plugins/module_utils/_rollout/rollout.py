@@ -6,49 +6,44 @@
 from __future__ import annotations
 
 import functools
-import time
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.changes import Changes, Json, Pair, Step, patiently
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError, Unreachable
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL, DRANET_NAME, MANAGED_BY
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
+    CLASS_LABEL,
+    DRANET_NAME,
+    MANAGED_BY,
+    POLICY_VERSION,
+)
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import (
     OWN_SELECTOR,
     applied_by_us,
     class_groups,
-    class_state,
     comparable,
     describe,
     label_changes,
     lost_labels,
     pod_security_labels,
-    pod_trouble,
     removals,
     some,
     stranger,
     strays_in_words,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import POLICY_VERSION
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.policies import (
     POLICY_KINDS,
-    STATE_LABEL,
     PolicyConflict,
     Retreat,
     cluster_classes,
     goes_first,
     in_its_way,
     named_cluster_policy,
-    node_labels_missing,
-    old_pods,
-    owned,
-    policy_state,
     retreat,
     side_effects,
-    state_name,
     webhook_will_agree,
 )
 
-__all__ = ["Rollout", "wait_for_class"]
+__all__ = ["Rollout"]
 
 # How often, and after how many seconds, a webhook is asked again that refuses for what has just gone.
 _WEBHOOK_TRIES, _WEBHOOK_PAUSE = 20, 0.5
@@ -278,101 +273,3 @@ class Rollout(Changes):
         steps += self._removal_steps(late, dry_run=False)
         patient = [(doing, functools.partial(self._patiently, step)) for doing, step in steps]
         self._perform(patient, before_each, already)
-
-
-# --- waiting ---------------------------------------------------------------------------------------------------------
-
-
-def _troubles(kube: Kube, entry: t.Mapping[str, t.Any], daemon_set: t.Optional[Json]) -> list[str]:
-    """What the scheduler, the kubelets and the controller say about Pods that are not ready, as far as it may be read."""
-    words: list[str] = []
-    if entry.get("policy"):
-        if daemon_set is None:
-            return words
-        entry = {
-            **entry,
-            "namespace": daemon_set["metadata"]["namespace"],
-            "daemon_set": daemon_set["metadata"]["name"],
-        }
-        selector = _selector(daemon_set)
-    else:
-        selector = f"{OWN_SELECTOR},app.kubernetes.io/instance={entry['name']}"
-    space = f"/api/v1/namespaces/{entry['namespace']}"
-    try:
-        pods = kube.list(space + "/pods", "list Pods", labelSelector=selector)
-        words += [trouble for trouble in map(pod_trouble, pods) if trouble][:3]
-        fields = f"involvedObject.kind=DaemonSet,involvedObject.name={entry['daemon_set']},type=Warning"
-        events = kube.list(space + "/events", "list events", fieldSelector=fields)
-        events.sort(key=lambda each: str(each.get("lastTimestamp") or each.get("eventTime") or ""))
-        words += [f"{each.get('reason')}: {each.get('message')}" for each in events[-1:]]
-    except KubeError as exc:
-        words.append(f"more cannot be told: {exc}")
-    return words
-
-
-def _selector(daemon_set: t.Mapping[str, t.Any]) -> str:
-    labels = daemon_set["spec"]["selector"]["matchLabels"]
-    return ",".join(f"{key}={labels[key]}" for key in sorted(labels))
-
-
-def _made_by_operator(
-    kube: Kube, policy: t.Mapping[str, t.Any], nodes: t.Mapping[str, Json], names: t.Sequence[str]
-) -> tuple[list[str], t.Optional[Json]]:
-    """(what the operator has not done yet, the DaemonSet that it made for a policy)."""
-    shown, section = f"{policy['kind']} {policy['name']}", policy["section"]
-    item = {"apiVersion": POLICY_VERSION, "kind": policy["kind"], "metadata": {"name": policy["name"]}}
-    found = kube.find(kube.path(item), "read " + shown)
-    selector = f"{STATE_LABEL}={state_name(section)}"
-    daemon_sets = kube.list("/apis/apps/v1/daemonsets", "list DaemonSets", labelSelector=selector)
-    daemon_set = owned(daemon_sets, found) if found else None
-    config_map = None
-    if daemon_set is not None:
-        space = daemon_set["metadata"]["namespace"]
-        volumes = daemon_set["spec"]["template"]["spec"].get("volumes") or []
-        mounted = next((each["configMap"]["name"] for each in volumes if each.get("configMap")), None)
-        if mounted:
-            path = f"/api/v1/namespaces/{space}/configmaps/{mounted}"
-            config_map = kube.find(path, f"read ConfigMap {space}/{mounted}")
-    reasons = policy_state(found, section, config_map, shown) + node_labels_missing(nodes, names)
-    if daemon_set is not None and config_map is not None:
-        path = f"/api/v1/namespaces/{daemon_set['metadata']['namespace']}/pods"
-        pods = kube.list(path, "list Pods", labelSelector=_selector(daemon_set))
-        restart = old_pods(daemon_set, config_map, pods)
-        reasons += [restart] if restart else []
-    return reasons, daemon_set
-
-
-def wait_for_class(
-    kube: Kube,
-    entry: t.Mapping[str, t.Any],
-    timeout: float,
-    interval: float,
-    clock: t.Callable[[], float] = time.monotonic,
-    sleep: t.Callable[[float], None] = time.sleep,
-    between: t.Callable[[], None] = lambda: None,
-) -> tuple[list[str], float]:
-    """(what is still not right, seconds waited). An API server that is away for a moment is waited for like everything else."""
-    start = clock()
-    daemon_set: t.Optional[Json] = None
-    while True:
-        try:
-            between()
-            selector = f"{CLASS_LABEL}={entry['name']}"
-            items = kube.list("/api/v1/nodes", "list nodes", labelSelector=selector)
-            nodes = {item["metadata"]["name"]: item for item in items}
-            if entry.get("policy"):
-                reasons, daemon_set = _made_by_operator(kube, entry["policy"], nodes, entry["nodes"])
-            else:
-                path = f"/apis/apps/v1/namespaces/{entry['namespace']}/daemonsets/{entry['daemon_set']}"
-                reasons, daemon_set = [], kube.find(path, f"read DaemonSet {entry['daemon_set']}")
-            reasons += class_state(daemon_set, nodes, entry)
-        except KubeError as exc:
-            if not isinstance(exc, Unreachable) and exc.code not in (429, 500, 502, 503, 504):
-                raise
-            reasons = [str(exc)]
-        waited = clock() - start
-        if not reasons:
-            return [], waited
-        if waited + interval > timeout:
-            return reasons + _troubles(kube, entry, daemon_set), waited
-        sleep(interval)

@@ -13,7 +13,6 @@ import functools
 import hashlib
 import json
 import re
-import time
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.changes import Changes, Json, Pair, Step, patiently
@@ -30,12 +29,11 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects impor
     comparable,
     describe,
     pod_security_labels,
-    pod_trouble,
     some,
     stranger,
 )
 
-__all__ = ["SystemRollout", "wait_for_objects"]
+__all__ = ["SystemRollout"]
 
 _CRD = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 # Seconds until a kind is served whose definition has just been applied.
@@ -438,87 +436,3 @@ class SystemRollout(Changes):
 
         self.kube.forget_kinds()
         patiently(step, passes, _SERVED_TRIES if pending else 0, _SERVED_PAUSE)
-
-
-# --- waiting ---------------------------------------------------------------------------------------------------------
-
-
-def _rolled_out(item: t.Mapping[str, t.Any]) -> list[str]:
-    """What a Deployment, DaemonSet or StatefulSet lacks, as kubectl rollout status judges it."""
-    status, spec = item.get("status") or {}, item.get("spec") or {}
-    if status.get("observedGeneration", 0) < item["metadata"].get("generation", 0):
-        return ["its controller has not seen the new version yet"]
-    if item["kind"] == "DaemonSet":
-        wanted, fields = status.get("desiredNumberScheduled", 0), ("updatedNumberScheduled", "numberAvailable")
-    else:
-        wanted, fields = spec.get("replicas", 1), ("updatedReplicas", "availableReplicas")
-    words = ("have the new version", "are ready")
-    return [
-        f"{status.get(field, 0)} of {wanted} Pods {word}"
-        for field, word in zip(fields, words)
-        if status.get(field, 0) != wanted
-    ]
-
-
-def _value_at(item: t.Any, path: str) -> t.Any:
-    for part in path.split("."):
-        item = item.get(part) if isinstance(item, t.Mapping) else None
-    return item
-
-
-def _lacking(kube: Kube, wait: t.Mapping[str, t.Any]) -> list[str]:
-    """What is not yet as it is to be of one object, in words."""
-    metadata = {"name": wait["name"], **({"namespace": wait["namespace"]} if wait.get("namespace") else {})}
-    item: Json = {"apiVersion": wait["apiVersion"], "kind": wait["kind"], "metadata": metadata}
-    shown = describe(item)
-    if item["kind"] not in kube.kinds(item["apiVersion"]):
-        # served a moment after its definition
-        kube.forget_kinds()
-        return [f"{shown}: the cluster does not serve {item['kind']} of {item['apiVersion']}"]
-    found = kube.find(kube.path(item), "read " + shown)
-    if found is None:
-        return [f"{shown} does not exist"]
-    found.update(apiVersion=item["apiVersion"], kind=item["kind"])
-    if wait.get("path"):
-        value = _value_at(found, str(wait["path"]))
-        return (
-            [] if str(value) == str(wait.get("value")) else [f"{shown}: {wait['path']} is {value}, not {wait['value']}"]
-        )
-    reasons = _rolled_out(found)
-    return [f"{shown}: {', '.join(reasons)}", *_pod_troubles(kube, found)] if reasons else []
-
-
-def _pod_troubles(kube: Kube, workload: Json) -> list[str]:
-    labels = ((workload.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
-    selector = ",".join(f"{key}={labels[key]}" for key in sorted(labels))
-    path = f"/api/v1/namespaces/{workload['metadata']['namespace']}/pods"
-    try:
-        pods = kube.list(path, "list Pods", labelSelector=selector)
-    except KubeError as exc:
-        return [f"more cannot be told: {exc}"]
-    return [trouble for trouble in map(pod_trouble, pods) if trouble][:3]
-
-
-def wait_for_objects(
-    kube: Kube,
-    waits: t.Sequence[t.Mapping[str, t.Any]],
-    timeout: float,
-    interval: float,
-    between: t.Callable[[], None] = lambda: None,
-    clock: t.Callable[[], float] = time.monotonic,
-    sleep: t.Callable[[float], None] = time.sleep,
-) -> tuple[list[str], float]:
-    """(what is still not right, seconds waited). An API server that is away for a moment is waited for like everything else."""
-    start = clock()
-    while True:
-        try:
-            between()
-            reasons = [words for wait in waits for words in _lacking(kube, wait)]
-        except KubeError as exc:
-            if not isinstance(exc, Unreachable) and exc.code not in (429, 500, 502, 503, 504):
-                raise
-            reasons = [str(exc)]
-        waited = clock() - start
-        if not reasons or waited + interval > timeout:
-            return reasons, waited
-        sleep(interval)
