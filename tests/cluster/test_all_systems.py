@@ -64,6 +64,9 @@ def changes(output: str) -> int:
 
 
 def networks(site: Site) -> dict[str, Json]:
+    site.kube.forget_kinds()
+    if "NetworkAttachmentDefinition" not in site.kube.kinds("k8s.cni.cncf.io/v1"):
+        return {}
     return {
         item["metadata"]["name"]: json.loads(item["spec"]["config"])["plugins"][0]
         for item in site.kube.list(NADS, "list", labelSelector=SYSTEM_LABEL)
@@ -201,7 +204,8 @@ def test_a_chart_comes_stays_changes_and_goes(site: Site, case: Charted) -> None
     charts = site.directory / "charts"
     charts.mkdir()
     chart(charts, case.chart, case.version)
-    site.rollout |= {"charts": str(charts), "helm": {"binary": control_plane.find_helm()}}
+    # nothing is waited for: what these charts bring runs nowhere
+    site.rollout |= {"charts": str(charts), "helm": {"binary": control_plane.find_helm()}, "timeout": 0}
     place = site.groups["ib-v100"]
     place[f"rdma_{case.system}"] = case.wish
     releases = f"/api/v1/namespaces/{case.namespace}/secrets"
