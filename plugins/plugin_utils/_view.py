@@ -83,6 +83,7 @@ NEWER = (
     "ofed.packages",
     "ofed.proof",
     "ofed.proof.installed",
+    "runtime.containerd.cni",
     "runtime.containerd.nri",
     "runtime.containerd.running.handlers",
 )

@@ -30,6 +30,7 @@ __all__ = [
     "ConfigFile",
     "Handler",
     "absolute_pattern",
+    "cni",
     "daemon_name",
     "default_handler",
     "deprecated_handlers",
@@ -242,7 +243,7 @@ def absolute_pattern(path: str, pattern: str) -> str:
 
 
 class _Layer(t.NamedTuple):
-    """One setting of CRI's table ``containerd`` in one file. plugin: the name under which the file has it."""
+    """One setting of a table of CRI's in one file. plugin: the name under which the file has it."""
 
     file: ConfigFile
     plugin: str
@@ -266,8 +267,8 @@ def table_of(file: ConfigFile, *names: str) -> t.Optional[Json]:
     return t.cast(Json, table)
 
 
-def layer_of(file: ConfigFile, plugin: str, key: str) -> t.Optional[_Layer]:
-    table = table_of(file, "plugins", plugin, "containerd")
+def layer_of(file: ConfigFile, plugin: str, key: str, name: str = "containerd") -> t.Optional[_Layer]:
+    table = table_of(file, "plugins", plugin, name)
     return _Layer(file, plugin, table[key]) if table is not None and key in table else None
 
 
@@ -283,31 +284,36 @@ def merged_version(files: t.Sequence[ConfigFile], generation: Generation) -> int
     return version
 
 
-def layers_of(files: t.Sequence[ConfigFile], generation: Generation, key: str) -> list[_Layer]:
-    """Where a setting of CRI's table ``containerd`` is made, as far as it counts, the last one having the last word."""
+def layers_of(
+    files: t.Sequence[ConfigFile], generation: Generation, key: str, name: str = "containerd"
+) -> list[_Layer]:
+    """Where a setting of a table of CRI's is made, as far as it counts, the last one having the last word."""
     version = merged_version(files, generation)
     if generation < (2, 0):
         # the last file with a table of the plugin has it alone (mergeConfig())
         plugin = V1 if version == 1 else V2
         for file in reversed(files):
             if table_of(file, "plugins", plugin) is not None:
-                found = layer_of(file, plugin, key)
+                found = layer_of(file, plugin, key, name)
                 return [found] if found else []
         return []
     if generation < (2, 3):
-        new = [layer for layer in (layer_of(file, V3, key) for file in files) if layer]
+        new = [layer for layer in (layer_of(file, V3, key, name) for file in files) if layer]
         if new or version >= 3:
             return new
         # not so in a file of version 1, where the table is called by its short name
         old = (
-            layer_of(file, V2, key) or (layer_of(file, V1, key) if own_version(file) < 2 else None) for file in files
+            layer_of(file, V2, key, name) or (layer_of(file, V1, key, name) if own_version(file) < 2 else None)
+            for file in files
         )
         return [layer for layer in old if layer]
     found_in = []
     for file in files:
         # each file is migrated before it is merged
         plugins = (V3, V2, V1) if own_version(file) < 2 else (V3, V2) if own_version(file) < 4 else (V3,)
-        found_in.append(next((layer for layer in (layer_of(file, plugin, key) for plugin in plugins) if layer), None))
+        found_in.append(
+            next((layer for layer in (layer_of(file, plugin, key, name) for plugin in plugins) if layer), None)
+        )
     return [layer for layer in found_in if layer]
 
 
@@ -364,6 +370,30 @@ def default_handler(files: t.Sequence[ConfigFile], generation: Generation) -> st
     for layer in layers_of(files, generation, "default_runtime_name"):
         name = layer.value if isinstance(layer.value, str) and layer.value else name
     return "default" if "default" in deprecated_handlers(files, generation) else name
+
+
+_CNI_CONFIG, _CNI_PROGRAMS = "/etc/cni/net.d", "/opt/cni/bin"
+
+
+def cni(files: t.Sequence[ConfigFile], generation: Generation) -> tuple[str, str]:
+    """(directory of CNI configurations, first directory of CNI plugins) after the next start of a daemon. files: what load() gave.
+
+    internal/cri/config/config.go; bin_dirs is of 2.1 and newer, where it goes before bin_dir.
+    """
+
+    def last(key: str, default: str) -> str:
+        found = default
+        for layer in layers_of(files, generation, key, "cni"):
+            value = (
+                layer.value[0] if key == "bin_dirs" and isinstance(layer.value, list) and layer.value else layer.value
+            )
+            if not isinstance(value, str) and value != []:
+                raise ConfigError(f"{layer.file.path}: {key} of CNI has a value of the wrong type: CRI would not start")
+            found = value or found
+        return found
+
+    programs = last("bin_dir", _CNI_PROGRAMS)
+    return last("conf_dir", _CNI_CONFIG), programs if generation < (2, 1) else last("bin_dirs", programs)
 
 
 _NRI = "io.containerd.nri.v1.nri"

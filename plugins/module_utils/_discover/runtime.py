@@ -19,6 +19,7 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Entry, Tree
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.config import (
     ConfigError,
+    cni,
     default_handler,
     effective,
     global_flag,
@@ -291,6 +292,7 @@ def _configured(tree: Tree, path: str, generation: t.Optional[tuple[int, int]], 
         "handlers": {},
         "default_handler": None,
         "nri": {"enabled": None, "socket": None},
+        "cni": {"config": None, "programs": None},
     }
     if generation is None:
         warnings.append("containerd's version is not known: its configuration is not read")
@@ -310,6 +312,7 @@ def _configured(tree: Tree, path: str, generation: t.Optional[tuple[int, int]], 
         }
         result["default_handler"] = default_handler(files, generation)
         result["nri"] = dict(zip(("enabled", "socket"), nri(files, generation)))
+        result["cni"] = dict(zip(("config", "programs"), cni(files, generation)))
     except ConfigError as exc:
         warnings.append(f"containerd would not start with its configuration: {exc}")
     return result
@@ -470,6 +473,12 @@ def _config_text(data: bytes) -> bytes:
         # tables are kept when they are empty: with containerd 1.x a later file's table takes the place of all of an earlier one's
         head = "plugins." + _quoted(name)
         lines.append(f"[{head}]")
+        places = plugin.get("cni")
+        if isinstance(places, dict):
+            lines += [f"[{head}.cni]", *_values(places, "bin_dir", "conf_dir")]
+            several = places.get("bin_dirs")
+            if isinstance(several, list) and all(isinstance(path, str) for path in several):
+                lines.append(f"bin_dirs = [{', '.join(map(_quoted, several))}]")
         table = plugin.get("containerd")
         if isinstance(table, dict):
             lines += [f"[{head}.containerd]", *_values(table, "default_runtime_name")]

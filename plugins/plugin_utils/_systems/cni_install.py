@@ -52,17 +52,17 @@ _OF_DISTRIBUTIONS = {
 
 
 def cni_directories(site: Site, wish: t.Mapping[str, t.Any]) -> tuple[CniDirectories, list[str]]:
-    """(directories as wished, else by distribution, what is wrong). One DaemonSet mounts one directory, so that all nodes have the same."""
+    """(directories as wished, else of the nodes, what is wrong). One DaemonSet mounts one directory, so that all nodes have the same."""
     by_place: dict[CniDirectories, list[str]] = {}
     for host, facts in sorted(site["facts"].items()):
-        distribution = str(((facts or {}).get("runtime") or {}).get("distribution"))
-        by_place.setdefault(_OF_DISTRIBUTIONS.get(distribution, USUAL), []).append(f"{host} ({distribution})")
+        place, distribution = _directories(facts or {})
+        by_place.setdefault(place, []).append(f"{host} ({distribution})")
     given = CniDirectories(str(wish.get("cni_conf_dir") or ""), str(wish.get("cni_bin_dir") or ""))
     first = next(iter(sorted(by_place)), USUAL) if by_place else USUAL
     if len(by_place) > 1 and not all(given):
-        places = "; ".join(f"{place.config} on {hosts[0]}" for place, hosts in sorted(by_place.items()))
+        places = "; ".join(f"{' and '.join(place)} on {hosts[0]}" for place, hosts in sorted(by_place.items()))
         return first, [
-            f"the nodes have their CNI configuration in different directories ({places}), and one DaemonSet mounts one: set cni_conf_dir and "
+            f"the nodes have CNI in different directories ({places}), and one DaemonSet mounts one: set cni_conf_dir and "
             "cni_bin_dir of rdma_multus and rdma_whereabouts, or install them by other means"
         ]
     return CniDirectories(given.config or first.config, given.programs or first.programs), []
@@ -111,6 +111,16 @@ def rollout_wait(item: Json) -> Wait:
         "path": "",
         "value": None,
     }
+
+
+def _directories(facts: t.Mapping[str, t.Any]) -> t.Tuple[CniDirectories, str]:
+    """(where CNI is on a node, its distribution). That of a distribution stays when it is updated, while its containerd is told another."""
+    runtime = facts.get("runtime") or {}
+    distribution = str(runtime.get("distribution"))
+    # Debian's containerd has its plugins in /usr/lib/cni
+    own = (runtime.get("containerd") or {}).get("cni") or {}
+    told = CniDirectories(own.get("config") or USUAL.config, own.get("programs") or USUAL.programs)
+    return _OF_DISTRIBUTIONS.get(distribution, told), distribution
 
 
 # --- objects -----------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._containerd.config imp
     ConfigError,
     ConfigFile,
     Handler,
+    cni,
     default_handler,
     effective,
     load,
@@ -195,6 +196,44 @@ _OTHER_SOCKET = "/run/other.sock"
 def test_whether_nri_is_on(files: Files, generation: tuple[int, int], found: tuple[bool, str | None]) -> None:
     enabled, socket = nri(loaded(files, generation), generation)
     assert (enabled, socket) == (found[0], found[1] or "/var/run/nri/nri.sock")
+
+
+_DEBIAN = "bin_dir = '/usr/lib/cni'\nconf_dir = '/etc/cni/net.d'\n"
+_USUAL = ("/etc/cni/net.d", "/opt/cni/bin")
+
+
+@pytest.mark.parametrize(
+    ("files", "generation", "found"),
+    [
+        ({}, (1, 6), _USUAL),
+        ({}, (2, 1), _USUAL),
+        ({"config.toml": f"version = 2\n[{V2}.cni]\n{_DEBIAN}"}, (1, 6), ("/etc/cni/net.d", "/usr/lib/cni")),
+        ({"config.toml": f"version = 2\n[{V2}.cni]\n{_DEBIAN}"}, (2, 0), ("/etc/cni/net.d", "/usr/lib/cni")),
+        ({"config.toml": f"version = 3\n[{V3}.cni]\nconf_dir = '/c'\n"}, (2, 0), ("/c", _USUAL[1])),
+        ({"config.toml": f"version = 3\n[{V3}.cni]\nbin_dirs = ['/a', '/b']\n"}, (2, 1), (_USUAL[0], "/a")),
+        # it is not known before
+        ({"config.toml": f"version = 3\n[{V3}.cni]\nbin_dirs = ['/a']\n"}, (2, 0), _USUAL),
+        ({"config.toml": f"version = 3\n[{V3}.cni]\nbin_dirs = []\nbin_dir = ''\n"}, (2, 2), _USUAL),
+        # before 2.0 a later table of the plugin takes the place of all of an earlier one
+        (
+            {
+                "config.toml": f'version = 2\nimports = ["b.toml"]\n[{V2}.cni]\n{_DEBIAN}',
+                "b.toml": f"version = 2\n[{V2}]\n",
+            },
+            (1, 7),
+            _USUAL,
+        ),
+    ],
+)
+def test_where_cni_is(files: Files, generation: tuple[int, int], found: tuple[str, str]) -> None:
+    assert cni(loaded(files, generation), generation) == found
+
+
+@pytest.mark.parametrize("line", ["bin_dir = 1\n", "conf_dir = ['/etc']\n", "bin_dirs = [1]\n"])
+def test_values_of_cni_with_which_cri_would_not_start(line: str) -> None:
+    files = loaded({"config.toml": f"version = 3\n[{V3}.cni]\n" + line}, (2, 1))
+    with pytest.raises(ConfigError, match="of CNI has a value of the wrong type: CRI would not start"):
+        cni(files, (2, 1))
 
 
 @pytest.mark.parametrize("line", ["disable = 1\n", "socket_path = true\n"])

@@ -128,6 +128,7 @@ def test_a_daemon() -> None:
         "handlers": {name: {**one, "file": "/etc/containerd/config.toml"} for name, one in handlers.items()},
         "default_handler": "nvidia",
         "nri": {"enabled": False, "socket": "/var/run/nri/nri.sock"},
+        "cni": {"config": "/etc/cni/net.d", "programs": "/opt/cni/bin"},
         "running": {"ready": True, "error": None, "default_handler": "nvidia", "handlers": handlers},
         "stale": False,
         "daemon_rlimits": {
@@ -276,6 +277,17 @@ def test_nri_is_as_the_files_switch_it_also_in_a_capture(lines: str, enabled: bo
     copy = Machine()
     copy.entries = dict(record(machine.tree()))
     assert containerd(copy)["nri"]["enabled"] is enabled
+
+
+@pytest.mark.parametrize("line", ['bin_dir = "/usr/lib/cni"', 'bin_dirs = ["/usr/lib/cni", "/opt/cni/bin"]'])
+def test_cni_is_where_the_files_say_also_in_a_capture(line: str) -> None:
+    """Debian's containerd has its plugins in a directory of its own."""
+    machine = daemon(said={**SAYS, "version": "2.1.4"})
+    machine.file("/etc/containerd/config.toml", f'version = 3\n[plugins."io.containerd.cri.v1.runtime".cni]\n{line}\n')
+    assert containerd(machine)["cni"] == {"config": "/etc/cni/net.d", "programs": "/usr/lib/cni"}
+    copy = Machine()
+    copy.entries = dict(record(machine.tree()))
+    assert containerd(copy)["cni"] == containerd(machine)["cni"]
 
 
 def test_a_plugin_that_is_switched_off_by_its_name_is_off_in_a_capture_too() -> None:

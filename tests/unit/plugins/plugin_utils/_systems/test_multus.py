@@ -168,13 +168,35 @@ def test_paths_are_those_of_the_distribution(distribution: str, config: str, pro
     assert f"--multus-kubeconfig-file-host={config}/multus.d/multus.kubeconfig" in pod["containers"][0]["args"]
 
 
+def test_paths_are_those_that_containerd_is_told() -> None:
+    """Debian's package brings a configuration with another directory of plugins; facts of earlier versions do not tell."""
+    site = a_site({"ib": IB})
+    told = {"config": "/etc/cni/net.d", "programs": "/usr/lib/cni"}
+    for facts in site["facts"].values():
+        facts["runtime"]["containerd"]["cni"] = told
+    pod = pod_of(one(made(site=site), "DaemonSet"))
+    assert [row["hostPath"]["path"] for row in pod["volumes"]] == ["/etc/cni/net.d", "/usr/lib/cni"]
+    # of another node
+    own = site["facts"]["ib-a100-2"]["runtime"]
+    del own["containerd"]["cni"]
+    _directories, (wrong,) = cni_directories(site, {})
+    assert "/etc/cni/net.d and /usr/lib/cni on ib-a100-1 (kubeadm)" in wrong
+    assert "/etc/cni/net.d and /opt/cni/bin on ib-a100-2 (kubeadm)" in wrong
+    own["containerd"] = None
+    assert len(cni_directories(site, {})[1]) == 1
+    # its own containerd is told a directory of the version
+    for facts in site["facts"].values():
+        facts["runtime"]["distribution"] = "k3s"
+    assert cni_directories(site, {})[0].programs == "/var/lib/rancher/k3s/data/cni"
+
+
 def test_nodes_of_two_distributions_are_refused_unless_paths_are_given() -> None:
     site = a_site({"ib": IB})
     site["facts"]["ib-a100-2"]["runtime"]["distribution"] = "k3s"
     _directories, wrong = cni_directories(site, {})
     assert len(wrong) == 1
-    assert "/etc/cni/net.d on ib-a100-1 (kubeadm)" in wrong[0]
-    assert "/var/lib/rancher/k3s/agent/etc/cni/net.d on ib-a100-2 (k3s)" in wrong[0]
+    assert "/etc/cni/net.d and /opt/cni/bin on ib-a100-1 (kubeadm)" in wrong[0]
+    assert "/var/lib/rancher/k3s/agent/etc/cni/net.d and /var/lib/rancher/k3s/data/cni on ib-a100-2 (k3s)" in wrong[0]
     given = {"cni_conf_dir": "/cni/conf", "cni_bin_dir": "/cni/bin"}
     assert cni_directories(site, given) == (("/cni/conf", "/cni/bin"), [])
 
