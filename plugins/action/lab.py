@@ -15,6 +15,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.cluster import SYSTEMS
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.lab import Lab
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import free_mib
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.nodes import plan_nodes
@@ -31,6 +32,7 @@ ARGUMENT_SPEC: dict[str, dict[str, t.Any]] = {
     "accel": {"type": "str", "choices": ["auto", "kvm", "tcg"], "default": "auto"},
     "boot_timeout": {"type": "int", "default": 600},
     "kubernetes": {"type": "bool", "default": False},
+    "systems": {"type": "list", "elements": "str", "choices": list(SYSTEMS), "default": []},
 }
 
 
@@ -73,6 +75,7 @@ def _act(lab: Lab, args: dict[str, t.Any], check: bool) -> LabResult:
         boot_timeout=args["boot_timeout"],
         engine=args["engine"],
         kubernetes=args["kubernetes"],
+        systems=tuple(sorted(set(args["systems"]))),
     )
     return lab.present(spec, check)
 

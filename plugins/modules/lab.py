@@ -97,6 +97,14 @@ options:
       - When what these programs contain is something else than what the lab runs, nodes and control plane are made anew.
     type: bool
     default: false
+  systems:
+    description:
+      - What of the collection's systems the cluster has the images of, beside the device plugin, for O(kubernetes).
+      - V(secondary_network) is Multus and Whereabouts. They are built from their sources, once (1 to 5 minutes on two cores).
+    type: list
+    elements: str
+    choices: [secondary_network]
+    default: []
 requirements:
   - Debian or Ubuntu on the controller, with qemu-system-x86, qemu-utils, mmdebstrap, e2fsprogs, openssh-client and, for users other than
     root, uidmap; for containers, systemd-container instead of QEMU

@@ -257,16 +257,18 @@ COLLECTIONS = {"community.general": ">=7.0.0", "kubernetes.core": ">=3.0.0"}
 LAB_SUITE = "bookworm"
 CONTAINERDS = {"1.6": "bookworm", "1.7": "trixie", "2": "sid"}
 
-# What go.mod of roles/lab/files/kubernetes, of roles/lab/files/device_plugin and of tests/judges asks for by itself:
+# What go.mod of each folder of roles/lab/files and of tests/judges asks for by itself:
 # `go get MODULE@VERSION && go mod tidy` there.
 GO = "1.26.0"
 GO_MODULES = {
     "github.com/Mellanox/k8s-rdma-shared-dev-plugin": DEVICE_PLUGIN.rpartition(":")[2],
     "github.com/jaypipes/ghw": "v0.16.0",
     "github.com/k8snetworkplumbingwg/sriov-network-device-plugin": "v0.0.0-20221127172732-a5a7395122e3",
+    "github.com/k8snetworkplumbingwg/whereabouts": WHEREABOUTS.rpartition(":")[2],
     "github.com/spf13/pflag": "v1.0.10",
     "github.com/vishvananda/netlink": "v1.3.0",
     "go.etcd.io/etcd/server/v3": "v3.6.8",
+    "gopkg.in/k8snetworkplumbingwg/multus-cni.v4": MULTUS.rpartition(":")[2],
     "k8s.io/component-base": "v0.36.3",
     "k8s.io/kubernetes": "v1.36.3",
     "sigs.k8s.io/kwok": "v0.8.0",

@@ -19,7 +19,12 @@ import time
 import typing as t
 from dataclasses import dataclass
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import DEVICE_PLUGIN, DIGESTS
+from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
+    DEVICE_PLUGIN,
+    DIGESTS,
+    MULTUS,
+    WHEREABOUTS,
+)
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.archives import ContainerImage, layer_of, write_images
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.control_plane import (
     CLIENT_CERTIFICATE,
@@ -33,6 +38,8 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.control_plane imp
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.egress import PORTS_FILE
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.golang import (
+    NETWORKS,
+    build_go_program,
     device_plugin_program,
     kubernetes_programs,
     places,
@@ -64,6 +71,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.state import CLUS
 
 __all__ = [
     "POD_IMAGE",
+    "SYSTEMS",
     "Kubernetes",
     "build_kubernetes",
     "cached_kubernetes",
@@ -80,6 +88,8 @@ __all__ = [
 
 # What tests run: a shell and perftest. It is the runtime's pause image, too.
 POD_IMAGE = "localhost/fabric-rdma-lab:1"
+# What nodes can have the images of beside those, by the roles that ask for them.
+SYSTEMS = ("secondary_network",)
 _PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet")
 
 
@@ -92,46 +102,87 @@ class Kubernetes:
     key: str = ""
 
 
-def build_kubernetes(cache_dir: str, image: Image, progress: Progress, alive: Alive) -> Kubernetes:
-    """Everything that a cluster runs, built where it is not in the cache. Takes 5 to 15 minutes on two cores then."""
+class _Content(t.NamedTuple):
+    """An image of the disk: its name, what it has beside the files of every container (path -> file), and what runs in it."""
+
+    name: str
+    files: t.Mapping[str, str]
+    command: tuple[str, ...]
+
+
+def build_kubernetes(
+    cache_dir: str, image: Image, progress: Progress, alive: Alive, systems: t.Collection[str] = ()
+) -> Kubernetes:
+    """Everything that a cluster runs, built where it is not in the cache. Takes 5 to 15 minutes on two cores then.
+
+    systems: of SYSTEMS.
+    """
     programs = kubernetes_programs(cache_dir, progress, alive, _PROGRAMS)
     plugin = device_plugin_program(cache_dir, progress, alive)
-    built = _made_of(cache_dir, programs, plugin, image)
+    if "secondary_network" in systems:
+        build_go_program(NETWORKS, cache_dir, progress, alive)
+    contents = _contents(cache_dir, plugin, systems)
+    built = _made_of(cache_dir, programs, contents, image)
     disk, kubelet = built.disk, programs["kubelet"]
     if not os.path.exists(disk):
         # in the end, and as the root file system from which it is made, with a layer for each image
-        mib = 1 + (2 * sum(map(os.path.getsize, (kubelet, plugin, image.pod, plugin, image.pod))) >> 20)
+        files = [file for content in contents for file in content.files.values()]
+        mib = 1 + (2 * sum(map(os.path.getsize, (kubelet, image.pod, image.pod, *files, *files))) >> 20)
         with room("the disk of the nodes", cache_dir, f"{mib} MiB"), locked(disk + ".lock", progress, alive, "disk"):
             if not os.path.exists(disk):
                 sweep(disk)
-                _make_disk(disk, kubelet, plugin, image)
+                _make_disk(disk, kubelet, contents, image)
     return built
 
 
-def cached_kubernetes(cache_dir: str, image: Image) -> Kubernetes | None:
+def cached_kubernetes(cache_dir: str, image: Image, systems: t.Collection[str] = ()) -> Kubernetes | None:
     """The same when all of it is built already."""
     there, plugin = places(cache_dir)
     programs = {name: there[name] for name in _PROGRAMS}
-    if not all(map(os.path.exists, (*programs.values(), plugin))):
+    contents = _contents(cache_dir, plugin, systems)
+    files = [file for content in contents for file in content.files.values()]
+    if not all(map(os.path.exists, (*programs.values(), *files))):
         return None
-    built = _made_of(cache_dir, programs, plugin, image)
+    built = _made_of(cache_dir, programs, contents, image)
     return built if os.path.exists(built.disk) else None
 
 
-def _made_of(cache_dir: str, programs: t.Mapping[str, str], plugin: str, image: Image) -> Kubernetes:
+def _contents(cache_dir: str, plugin: str, systems: t.Collection[str]) -> list[_Content]:
+    """The images of the disk. Programs are where their publishers' images have them."""
+    found = [
+        _Content(POD_IMAGE, {}, ("sleep", "1000000000")),
+        _Content(DEVICE_PLUGIN, {"bin/k8s-rdma-shared-dp": plugin}, ("/bin/k8s-rdma-shared-dp",)),
+    ]
+    if "secondary_network" in systems:
+        place = NETWORKS.place(cache_dir)
+        own = {name: os.path.join(place, name) for name in (*NETWORKS.packages, *NETWORKS.files)}
+        multus, entrypoint = own.pop("multus"), own.pop("thin_entrypoint")
+        files = {"thin_entrypoint": entrypoint, "usr/src/multus-cni/bin/multus": multus}
+        found += [
+            _Content(MULTUS, files, ("/thin_entrypoint",)),
+            # all that is left is Whereabouts'
+            _Content(WHEREABOUTS, own, ("/install-cni.sh",)),
+        ]
+    return found
+
+
+def _made_of(cache_dir: str, programs: t.Mapping[str, str], contents: t.Sequence[_Content], image: Image) -> Kubernetes:
     """What it is, or will be, when it is made of these programs. Names and times of files do not count: their content does."""
     digests: dict[str, str] = {}
 
-    def content(path: str) -> str:
+    def digest(path: str) -> str:
         # one program may have all the names
         path = os.path.realpath(path)
         if path not in digests:
             digests[path] = _digest(path)
         return digests[path]
 
-    on_disk = [content(path) for path in (programs["kubelet"], plugin, image.pod)]
-    disk = _hash([IMPORT_SCRIPT, POD_IMAGE, DEVICE_PLUGIN, DIGESTS, *on_disk])
-    key = _hash([disk, *(content(programs[name]) for name in _PROGRAMS)])
+    images = [
+        (content.name, content.command, {path: digest(file) for path, file in content.files.items()})
+        for content in contents
+    ]
+    disk = _hash([IMPORT_SCRIPT, DIGESTS, images, digest(programs["kubelet"]), digest(image.pod)])
+    key = _hash([disk, *(digest(programs[name]) for name in _PROGRAMS)])
     return Kubernetes(programs, os.path.join(cache_dir, f"kubernetes-disk-{disk}.ext4"), key)
 
 
@@ -152,7 +203,7 @@ def runs(directory: LabDirectory) -> bool:
     return control_plane_runs(_place(directory))
 
 
-def _make_disk(disk: str, kubelet: str, plugin: str, image: Image) -> None:
+def _make_disk(disk: str, kubelet: str, contents: t.Sequence[_Content], image: Image) -> None:
     """Writes the disk of the nodes, and renames it into place when it is complete."""
     place, name = os.path.split(disk)
     with tempfile.TemporaryDirectory(prefix=f"building-{name}-", dir=place) as building:
@@ -160,12 +211,13 @@ def _make_disk(disk: str, kubelet: str, plugin: str, image: Image) -> None:
         os.mkdir(root, 0o755)
         shutil.copy(kubelet, os.path.join(root, "kubelet"))
         os.chmod(os.path.join(root, "kubelet"), 0o755)
-        layer = os.path.join(building, "plugin.tar")
-        write(layer, layer_of({"bin/k8s-rdma-shared-dp": plugin}))
-        images = [
-            ContainerImage((POD_IMAGE,), (image.pod,), ("sleep", "1000000000")),
-            ContainerImage((DEVICE_PLUGIN,), (image.pod, layer), ("/bin/k8s-rdma-shared-dp",)),
-        ]
+        images = []
+        for number, content in enumerate(contents):
+            layers = [image.pod]
+            if content.files:
+                layers.append(os.path.join(building, f"{number}.tar"))
+                write(layers[-1], layer_of(content.files))
+            images.append(ContainerImage((content.name,), tuple(layers), content.command))
         write_images(os.path.join(root, "images.tar"), images)
         write(os.path.join(root, "import"), IMPORT_SCRIPT, 0o755)
         write(os.path.join(root, "names"), "".join(name + "\n" for each in images for name in each.names))

@@ -32,7 +32,11 @@ import urllib.request
 from types import MappingProxyType
 
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.egress import SOCKET_FILE
-from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.kubelet import kubeconfig
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.kubelet import (
+    API_ADDRESS,
+    SERVICES,
+    kubeconfig,
+)
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import (
     Alive,
     LabError,
@@ -103,6 +107,14 @@ def _pem(key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
 
 
+def _alternative(name: str) -> x509.GeneralName:
+    """An address or a name by which a certificate holds."""
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
 def _make_certificate(path: str, name: str, others: t.Sequence[str] = (), group: str = "") -> None:
     """A certificate for 127.0.0.1 and other names in path.crt, its key in path.key. It is its own authority; those that are there stay.
 
@@ -115,7 +127,7 @@ def _make_certificate(path: str, name: str, others: t.Sequence[str] = (), group:
     subject = x509.Name([*organization, x509.NameAttribute(x509.oid.NameOID.COMMON_NAME, name)])
     now = datetime.datetime.now(datetime.timezone.utc)
     uses = [x509.oid.ExtendedKeyUsageOID.SERVER_AUTH, x509.oid.ExtendedKeyUsageOID.CLIENT_AUTH]
-    names = [x509.IPAddress(ipaddress.ip_address("127.0.0.1")), *map(x509.DNSName, others)]
+    names = list(map(_alternative, ["127.0.0.1", *others]))
     certificate = (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -247,7 +259,7 @@ class ControlPlane(Parts):
         # Each of etcd and the API server has this one, and trusts no other: nobody else on this machine reads or writes there.
         _make_certificate(self.file("certificates/etcd"), "etcd")
         service = ["kubernetes", "kubernetes.default", "kubernetes.default.svc"]
-        _make_certificate(self.file("certificates/apiserver"), "kube-apiserver", ["localhost", *service])
+        _make_certificate(self.file("certificates/apiserver"), "kube-apiserver", ["localhost", API_ADDRESS, *service])
         if not os.path.exists(self.file("sa.key")):
             # what the tokens of service accounts are signed with
             write(self.file("sa.key"), _pem(rsa.generate_private_key(public_exponent=65537, key_size=2048)), 0o600)
@@ -297,7 +309,7 @@ class ControlPlane(Parts):
             f"--secure-port={self.port}",
             f"--tls-cert-file={self.certificate}",
             f"--tls-private-key-file={self.file('certificates/apiserver.key')}",
-            "--service-cluster-ip-range=10.0.0.0/24",
+            f"--service-cluster-ip-range={SERVICES}",
             "--service-account-issuer=https://127.0.0.1",
             f"--service-account-key-file={key}",
             f"--service-account-signing-key-file={key}",

@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The lab's programs that are written in Go: how they are built and cached. Private to the collection. Runs on the controller only.
 
-Kubernetes is one program with several names (roles/lab/files/kubernetes), the shared device plugin another one. A built program lives in
-the cache under a hash of all that goes into it. Both are static: nodes run what the controller has built.
+Kubernetes is one program with several names (roles/lab/files/kubernetes), the shared device plugin another one, and what a secondary
+network needs several (roles/lab/files/networks). What is built lives in the cache under a hash of all that goes into it. All of it is
+static: nodes run what the controller has built.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ __all__ = [
     "DEVICE_PLUGIN",
     "KUBERNETES",
     "KUBERNETES_PROGRAMS",
+    "NETWORKS",
     "GoProgram",
     "build_go_program",
     "device_plugin_program",
@@ -90,6 +92,10 @@ class GoProgram:
     # what to call it instead of building it
     remedy: str
     package: str = "."
+    # the packages of several programs by their names, in place of the one
+    packages: t.Mapping[str, str] = field(default_factory=dict)
+    # what else goes beside them: name -> (module, file in it)
+    files: t.Mapping[str, tuple[str, str]] = field(default_factory=dict)
     # Go variables that are set when it is linked
     stamps: t.Mapping[str, object] = field(default_factory=dict)
     # by which the program says what it is
@@ -103,7 +109,13 @@ class GoProgram:
         """Of `go build`, but for the place of the result."""
         flags = ["-s", "-w", *(f"-X {name}={value}" for name, value in self.stamps.items())]
         # no inlining and no debugging information: a third less to compile, and fast enough
-        return ["-trimpath", "-ldflags", " ".join(flags), "-gcflags=all=-l -dwarf=false", self.package]
+        return [
+            "-trimpath",
+            "-ldflags",
+            " ".join(flags),
+            "-gcflags=all=-l -dwarf=false",
+            *(self.packages.values() or [self.package]),
+        ]
 
     def key(self) -> str:
         """Changes with all that the program is made from."""
@@ -112,7 +124,8 @@ class GoProgram:
             if file in ("go.mod", "go.sum") or file.endswith(".go"):
                 with open(os.path.join(self.sources, file), "rb") as stream:
                     hashed.update(stream.read())
-        hashed.update("\0".join([*self.arguments(), *self.names]).encode())
+        more = [word for name, file in self.files.items() for word in (name, *file)]
+        hashed.update("\0".join([*self.arguments(), *self.names, *self.packages, *more]).encode())
         return hashed.hexdigest()[:12]
 
     def place(self, cache_dir: str) -> str:
@@ -145,6 +158,28 @@ DEVICE_PLUGIN = GoProgram(
     remedy="FABRIC_RDMA_DEVICE_PLUGIN names a ready program instead",
     package=f"{_PLUGIN}/cmd/k8s-rdma-shared-dp",
     stamps={"main.version": GO_MODULES[_PLUGIN]},
+)
+_MULTUS, _WHEREABOUTS = "gopkg.in/k8snetworkplumbingwg/multus-cni.v4", "github.com/k8snetworkplumbingwg/whereabouts"
+# By the names that their images give them.
+NETWORKS = GoProgram(
+    label="networks",
+    version=GO_MODULES[_MULTUS],
+    name="multus",
+    sources=os.path.join(ROLE_FILES, "networks"),
+    remedy="GO=/path/to/go names another Go",
+    packages={
+        "multus": f"{_MULTUS}/cmd/multus",
+        "thin_entrypoint": f"{_MULTUS}/cmd/thin_entrypoint",
+        "whereabouts": f"{_WHEREABOUTS}/cmd",
+        "ip-control-loop": f"{_WHEREABOUTS}/cmd/controlloop",
+        "ip-reconciler": f"{_WHEREABOUTS}/cmd/reconciler",
+    },
+    files={name: (_WHEREABOUTS, f"script/{name}") for name in ("install-cni.sh", "lib.sh", "token-watcher.sh")},
+    stamps={
+        f"{_MULTUS}/pkg/multus.version": GO_MODULES[_MULTUS],
+        f"{_WHEREABOUTS}/pkg/version.Version": GO_MODULES[_WHEREABOUTS],
+    },
+    mib=200,
 )
 
 
@@ -212,9 +247,11 @@ def build_go_program(program: GoProgram, cache_dir: str, progress: Progress, ali
 
 def _build_into(directory: str, program: GoProgram, go: str, progress: Progress, alive: Alive) -> None:
     """Builds a program in a directory of its own, which has nothing else then."""
-    target = os.path.join(directory, program.name)
     temporary = os.path.join(directory, "temporary")
-    os.mkdir(temporary)
+    built = os.path.join(temporary, "built")
+    os.makedirs(built)
+    # a file, or with several programs the directory that they go to
+    target = built if program.packages else os.path.join(built, program.name)
     command = ["nice", "-n", "19", go, "build", "-v", "-o", target, *program.arguments()]
     environment = {
         **os.environ,
@@ -236,11 +273,34 @@ def _build_into(directory: str, program: GoProgram, go: str, progress: Progress,
         said = "\n".join(tail) or "it said nothing"
         remedy = f"Go takes modules from where GOPROXY says; {program.remedy}"
         raise LabError(f"{program.label}: go build ended with {process.returncode}: {said}", remedy)
+    _gather(directory, built, program, lambda module: _directory(go, module, program.sources, environment))
+    size = sum(entry.stat().st_size for entry in os.scandir(directory) if entry.is_file(follow_symlinks=False))
     shutil.rmtree(temporary)
+    seconds = time.monotonic() - started
+    progress(f"{program.label}: built in {seconds:.0f} s: {size / 1e6:.0f} MB")
+
+
+def _gather(directory: str, built: str, program: GoProgram, module_at: t.Callable[[str], str]) -> None:
+    """Gives what was built, and what goes beside it, their names. module_at: the directory of a module."""
+    # Go names a program after the end of its package's path
+    for name, package in (program.packages or {program.name: program.name}).items():
+        os.rename(os.path.join(built, os.path.basename(package)), os.path.join(directory, name))
+    for name, (module, file) in program.files.items():
+        shutil.copyfile(os.path.join(module_at(module), file), os.path.join(directory, name))
     for name in program.names:
         os.symlink(program.name, os.path.join(directory, name))
-    seconds, size = time.monotonic() - started, os.path.getsize(target)
-    progress(f"{program.label}: built in {seconds:.0f} s: {size / 1e6:.0f} MB")
+
+
+def _directory(go: str, module: str, sources: str, environment: t.Mapping[str, str]) -> str:
+    """Where Go keeps a module of a program that was built."""
+    command = [go, "list", "-m", "-f", "{{.Dir}}", module]
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, timeout=PATIENCE, cwd=sources, env=environment
+    )
+    found = done.stdout.strip()
+    if done.returncode or not found:
+        raise LabError(f"go list does not say where {module} is: {done.stderr.strip()}")
+    return found
 
 
 def _guarded(

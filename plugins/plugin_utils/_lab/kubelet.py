@@ -20,13 +20,18 @@ __all__ = [
     "DISK_PATH",
     "IMPORT_SCRIPT",
     "KUBELET_PORT",
+    "SERVICES",
     "kubeconfig",
     "kubelet_files",
     "kubelet_user",
 ]
 
-# Where a node finds the API server: QEMU brings what is sent there to the controller.
-API_ADDRESS, API_PORT = "10.0.2.100", 6443
+# What the cluster gives to Services, of the network that QEMU makes for each node. The first is Kubernetes' own, where programs in Pods
+# find the API server: on a node of the lab QEMU brings what is sent there to the controller, and nobody has to translate it.
+SERVICES = "10.0.2.128/25"
+API_ADDRESS, API_PORT = "10.0.2.129", 443
+# What all nodes give to Pods that are not in their own network; the third number is that of the node.
+_PODS = "10.244.0.0/16"
 KUBELET_PORT = 10250
 
 # Where the disk with the kubelet and the images of containers is mounted.
@@ -61,6 +66,8 @@ RequiresMountsFor=%(disk)s
 
 [Service]
 ExecStartPre=/bin/sh %(disk)s/import
+# Pods reach the API server as their node does.
+ExecStartPre=/bin/sh -c 'iptables -t nat -C POSTROUTING %(masquerade)s || iptables -t nat -A POSTROUTING %(masquerade)s'
 ExecStart=%(disk)s/kubelet --config=/var/lib/kubelet/config.yaml --kubeconfig=/etc/kubernetes/kubelet.conf \\
     --hostname-override=%(name)s --node-ip=%(address)s
 Restart=always
@@ -84,7 +91,7 @@ def kubelet_files(node: NodePlan, server_pem: str, client_pem: str, token: str) 
     knows the node.
     """
     server = f"https://{API_ADDRESS}:{API_PORT}"
-    # the server knows nothing of the address by which nodes see it
+    # a server that was started by an earlier version does not know the address by which nodes see it
     config = kubeconfig(server, server_pem, kubelet_user(node)[0], token, "localhost")
     return {
         "etc/kubernetes/pki/apiserver-kubelet-client.crt": (0o644, client_pem),
@@ -94,7 +101,13 @@ def kubelet_files(node: NodePlan, server_pem: str, client_pem: str, token: str) 
         "etc/cni/net.d/10-lab.conflist": (0o644, json.dumps(_network(node), indent=1) + "\n"),
         "etc/systemd/system/kubelet.service": (
             0o644,
-            _UNIT % {"disk": DISK_PATH, "name": node.name, "address": node.address},
+            _UNIT
+            % {
+                "disk": DISK_PATH,
+                "name": node.name,
+                "address": node.address,
+                "masquerade": f"-s {_PODS} -o eth0 -j MASQUERADE",
+            },
         ),
     }
 

@@ -140,7 +140,7 @@ class Lab:
             built = None
             if spec.kubernetes:
                 with _timed(seconds, "kubernetes"):
-                    built = build_kubernetes(spec.cache_dir, image, self.progress, self._alive)
+                    built = build_kubernetes(spec.cache_dir, image, self.progress, self._alive, spec.systems)
             if self.place.fits(spec.key(image, built.key if built else "")):
                 changed = self._resume(spec, built)
                 return self._result(changed, before=before, seconds=seconds, notes=notes)
@@ -212,7 +212,7 @@ class Lab:
         """Whether there is nothing to do."""
         key = ""
         if spec.kubernetes:
-            built = cluster.cached_kubernetes(spec.cache_dir, image)
+            built = cluster.cached_kubernetes(spec.cache_dir, image, spec.systems)
             if built is None or not cluster.runs(self.place):
                 return False
             key = built.key

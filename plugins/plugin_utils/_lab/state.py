@@ -69,6 +69,8 @@ class LabSpec:
     boot_timeout: int = 600
     engine: str = "qemu"
     kubernetes: bool = False
+    # what a cluster has the images of (cluster.SYSTEMS)
+    systems: tuple[str, ...] = ()
 
     def key(self, image: Image, cluster: str = "") -> str:
         """Changes when running nodes do not fit the wish any more. Cables can be changed while they run.

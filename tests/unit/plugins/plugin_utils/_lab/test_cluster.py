@@ -5,18 +5,25 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
 import socket
 import subprocess
+import tarfile
 import typing as t
 from pathlib import Path
 
 import pytest
 
 from ansible_collections.fabric.rdma.molecule.shared.pace import limit
-from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import DEVICE_PLUGIN, DIGESTS
+from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
+    DEVICE_PLUGIN,
+    DIGESTS,
+    MULTUS,
+    WHEREABOUTS,
+)
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab import cluster
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.cluster import (
     Kubernetes,
@@ -27,7 +34,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.cluster import (
     tell_ports,
     wait_until_joined,
 )
-from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.golang import places
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.golang import NETWORKS, places
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.image import Image
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import LabError, find_tool, port_is_free
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.state import CLUSTER_DIRECTORY, LabDirectory
@@ -53,6 +60,11 @@ def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Image:
     return image
 
 
+def made_of(cache: Path, image: Image, *systems: str) -> Kubernetes:
+    programs, plugin = places(str(cache))
+    return cluster._made_of(str(cache), programs, cluster._contents(str(cache), plugin, systems), image)
+
+
 def read_disk(disk: str, *names: str) -> dict[str, str]:
     """Files of a disk, read by the file system's own tool."""
     program = find_tool("debugfs")
@@ -70,7 +82,7 @@ def test_the_disk_of_the_nodes(tmp_path: Path, given: Image) -> None:
     cache.mkdir()
     assert cached_kubernetes(str(cache), given) is None
     # what a build that was killed has left
-    name = os.path.basename(cluster._made_of(str(cache), *places(str(cache)), given).disk)
+    name = os.path.basename(made_of(cache, given).disk)
     (cache / f"building-{name}-x" / "root").mkdir(parents=True)
     built = build_kubernetes(str(cache), given, lambda _text: None, lambda: None)
     assert cached_kubernetes(str(cache), given) == built
@@ -93,7 +105,7 @@ def test_content_counts_and_nothing_else(tmp_path: Path, given: Image, monkeypat
     cache.mkdir()
 
     def made() -> tuple[str, str]:
-        found = cluster._made_of(str(cache), *places(str(cache)), given)
+        found = made_of(cache, given)
         return found.disk, found.key
 
     first = made()
@@ -119,6 +131,33 @@ def test_content_counts_and_nothing_else(tmp_path: Path, given: Image, monkeypat
     (tmp_path / "elsewhere" / "kubelet").unlink()
     (tmp_path / "elsewhere" / "k8s-rdma-shared-dp").unlink()
     assert cached_kubernetes(str(cache), given) is None
+
+
+def test_a_system_brings_its_images(tmp_path: Path, given: Image) -> None:
+    """With what nodes are given of it, the disk is another one, and changes with each file."""
+    cache = tmp_path / "cache"
+    place = Path(NETWORKS.place(str(cache)))
+    place.mkdir(parents=True)
+    assert cached_kubernetes(str(cache), given, cluster.SYSTEMS) is None
+    for name in (*NETWORKS.packages, *NETWORKS.files):
+        (place / name).write_text(name)
+    built = build_kubernetes(str(cache), given, lambda _text: None, lambda: None, cluster.SYSTEMS)
+    assert cached_kubernetes(str(cache), given, cluster.SYSTEMS) == built
+    assert made_of(cache, given).key != built.key
+    found = read_disk(built.disk, "names", "images.tar")
+    assert found["names"].splitlines() == [cluster.POD_IMAGE, DEVICE_PLUGIN, MULTUS, WHEREABOUTS]
+    inside: dict[str, list[str]] = {}
+    with tarfile.open(fileobj=io.BytesIO(found["images.tar"].encode())) as archive:
+        manifest = json.load(t.cast(t.IO[bytes], archive.extractfile("manifest.json")))
+        for each in manifest:
+            with tarfile.open(fileobj=archive.extractfile(each["Layers"][-1])) as layer:
+                inside[each["RepoTags"][0]] = layer.getnames()
+    # where the DaemonSets look for them
+    assert inside[MULTUS] == ["thin_entrypoint", "usr/src/multus-cni/bin/multus"]
+    scripts = {"install-cni.sh", "lib.sh", "token-watcher.sh"}
+    assert set(inside[WHEREABOUTS]) == {"whereabouts", "ip-control-loop", "ip-reconciler", *scripts}
+    (place / "lib.sh").write_text("another")
+    assert made_of(cache, given, *cluster.SYSTEMS).disk != built.disk
 
 
 class Plane:
@@ -188,7 +227,7 @@ def test_a_port_that_somebody_has_taken(tmp_path: Path, monkeypatch: pytest.Monk
 def test_the_way_to_the_api_server() -> None:
     """As a part of an option of QEMU, where a comma has to be doubled."""
     text = forwarding(40001)
-    assert text.startswith(",guestfwd=tcp:10.0.2.100:6443-cmd:")
+    assert text.startswith(",guestfwd=tcp:10.0.2.129:443-cmd:")
     assert text.endswith("relay.py 40001")
 
 

@@ -24,6 +24,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.golang import (
     DEVICE_PLUGIN,
     KUBERNETES,
     KUBERNETES_PROGRAMS,
+    NETWORKS,
     GoProgram,
     build_go_program,
     device_plugin_program,
@@ -94,7 +95,7 @@ def test_the_one_program_knows_all_its_names() -> None:
     assert sorted(usage.split("|")) == sorted(KUBERNETES_PROGRAMS)
 
 
-@pytest.mark.parametrize("one", [KUBERNETES, DEVICE_PLUGIN], ids=lambda one: one.label)
+@pytest.mark.parametrize("one", [KUBERNETES, DEVICE_PLUGIN, NETWORKS], ids=lambda one: one.label)
 def test_sources_are_there_and_ask_for_the_version(one: GoProgram) -> None:
     assert re.search(rf"\S+ {re.escape(one.version)}$", (Path(one.sources) / "go.mod").read_text(), re.M)
     assert (Path(one.sources) / "go.sum").exists()
@@ -114,8 +115,11 @@ def test_the_key_changes_with_how_it_is_built_and_with_nothing_else(program: GoP
     same = replace(program, remedy="another", minutes="an hour")
     others = [replace(program, stamps={"main.version": "v2"}), replace(program, names=("a",))]
     others.append(replace(program, package="./cmd"))
+    others.append(replace(program, packages={"one": "./cmd"}))
+    others.append(replace(program, packages={"two": "./cmd"}))
+    others.append(replace(program, files={"run.sh": ("example.com/said", "script.sh")}))
     assert same.key() == program.key()
-    assert len({one.key() for one in (program, *others)}) == 4
+    assert len({one.key() for one in (program, *others)}) == 7
 
 
 # --- what is there already -------------------------------------------------------------------------------------------
@@ -237,6 +241,27 @@ def test_a_program_is_built_once_and_runs_by_all_its_names(
     assert re.fullmatch(r"said: built in \d+ s: \d+ MB", told[-1])
     assert build_go_program(program, cache, pytest.fail, ignore) == str(path)
     assert sorted(os.listdir(cache)) == sorted([path.parent.name, f"{path.parent.name}.lock"])
+
+
+@pytest.mark.parts
+def test_several_programs_are_built_at_once(program: GoProgram, cache: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each under the name that it is wished for by, with files of the modules that they are made from beside them."""
+    lasting = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fabric.rdma"
+    monkeypatch.setenv("GO", find_go(str(lasting), ignore))
+    sources = Path(program.sources)
+    for name in ("cmd", "loop"):
+        (sources / name).mkdir()
+        (sources / name / "main.go").write_text(SOURCE)
+    (sources / "script.sh").write_text("true\n")
+    module = "example.com/said"
+    packages = {"one": f"{module}/cmd", "the-loop": f"{module}/loop"}
+    several = replace(program, name="one", names=(), packages=packages, files={"run.sh": (module, "script.sh")})
+    path = Path(build_go_program(several, cache, ignore, ignore))
+    assert sorted(each.name for each in path.parent.iterdir()) == ["one", "run.sh", "the-loop"]
+    for name in packages:
+        said = subprocess.run([path.parent / name], check=True, capture_output=True, text=True).stdout
+        assert said == f"{path.parent / name} v1"
+    assert (path.parent / "run.sh").read_text() == "true\n"
 
 
 def test_a_build_that_fails_says_why_and_leaves_nothing(
