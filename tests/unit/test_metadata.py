@@ -479,10 +479,16 @@ FORBIDDEN = {
 NOT_PROSE = (
     "LICENSE",
     "tests/captures/",
+    "roles/lab/files/containerd/go.mod",
+    "roles/lab/files/containerd/go.sum",
     "roles/lab/files/device_plugin/go.mod",
     "roles/lab/files/device_plugin/go.sum",
+    "roles/lab/files/dranet/go.mod",
+    "roles/lab/files/dranet/go.sum",
     "roles/lab/files/kubernetes/go.mod",
     "roles/lab/files/kubernetes/go.sum",
+    "roles/lab/files/networks/go.mod",
+    "roles/lab/files/networks/go.sum",
     "tests/judges/go.mod",
     "tests/judges/go.sum",
 )

@@ -34,6 +34,12 @@ _SPIDERPOOL = "spiderpool.spidernet.io/v2beta1"
 _SRIOV = "sriovnetwork.openshift.io/v1"
 _INJECT = "cni.spidernet.io/rdma-resource-inject"
 _RESOURCE = "k8s.v1.cni.cncf.io/resourceName"
+# A Pod in several networks answers for its addresses on each of them, as Linux does, if it is not told otherwise: what is sent on one rail
+# would reach the other end's address of another rail. The same as of a node with several rails (roce_host).
+_OWN_ADDRESSES = {
+    f"net.ipv4.conf.IFNAME.{key}": value
+    for key, value in (("arp_announce", "2"), ("arp_ignore", "1"), ("rp_filter", "2"))
+}
 
 
 class Places(t.NamedTuple):
@@ -223,7 +229,7 @@ def cni_plugins(network: Network, rows: t.Sequence[Attachment]) -> set[str]:
 
 
 def _chain(network: Network, row: Attachment, ipam: Json) -> list[Json]:
-    plugins = [_plugin(network, row, ipam)]
+    plugins = [_plugin(network, row, ipam), {"type": "tuning", "sysctl": dict(_OWN_ADDRESSES)}]
     if network.wish.get("isolate_rdma"):
         plugins.append({"type": "rdma"})
     return plugins

@@ -373,6 +373,22 @@ def test_exclusive_rdma_namespaces_and_the_shared_plugin_are_refused_together() 
     assert "rdma system set netns shared" in text
 
 
+@pytest.mark.parametrize(
+    "network",
+    [MACVLAN, HOSTDEV, SRIOV, {"name": "one", "kind": "macvlan", "master": "eth1"}],
+    ids=["macvlan", "hostdevice", "sriov", "one"],
+)
+def test_a_pod_answers_for_an_address_on_its_own_network_only(network: Json) -> None:
+    """Linux answers on each netdev for all addresses, if nothing is said: a rail would reach the other end's address of another one."""
+    for item in of_kind(roce(network), "NetworkAttachmentDefinition"):
+        (tuning,) = [plugin for plugin in config(item)["plugins"] if plugin["type"] == "tuning"]
+        assert tuning["sysctl"] == {
+            "net.ipv4.conf.IFNAME.arp_announce": "2",
+            "net.ipv4.conf.IFNAME.arp_ignore": "1",
+            "net.ipv4.conf.IFNAME.rp_filter": "2",
+        }
+
+
 def test_isolation_chains_the_rdma_plugin_where_namespaces_are_exclusive() -> None:
     wish = {**SRIOV, "isolate_rdma": True}
     site = a_site({"roce": networked(ROCE, wish)})
@@ -382,7 +398,7 @@ def test_isolation_chains_the_rdma_plugin_where_namespaces_are_exclusive() -> No
             device["sriov"]["total"] = 16
     found = sane(asked(BROUGHT, site))
     for item in of_kind(found, "NetworkAttachmentDefinition"):
-        assert [plugin["type"] for plugin in config(item)["plugins"]] == ["sriov", "rdma"]
+        assert [plugin["type"] for plugin in config(item)["plugins"]] == ["sriov", "tuning", "rdma"]
 
 
 def test_a_member_of_a_bond_or_bridge_is_refused() -> None:
