@@ -34,7 +34,7 @@ demo-cluster: .venv/.complete ## The same with two nodes that are a Kubernetes c
 	@tools/demo cluster
 
 .PHONY: test
-test: .venv/.complete ## Run what CI runs: lint, sanity, unit, bounds, integration, molecule (not: driver, kubernetes, cluster, judges)
+test: .venv/.complete ## Run what CI runs: lint, sanity, unit, bounds, integration, molecule (not: driver, kubernetes, cluster, networks, judges)
 	@tools/test lint+sanity unit bounds integration molecule
 
 .PHONY: check
@@ -91,6 +91,10 @@ control-plane: .venv/.complete ## Open a shell with KUBECONFIG for such a contro
 .PHONY: cluster
 cluster: .venv/.complete ## Run the scenario cluster: real kubelets, the real device plugin, Pods that move RDMA traffic (half an hour and more)
 	@SCENARIOS=cluster tools/molecule $(ARGS)
+
+.PHONY: networks
+networks: .venv/.complete ## Run the scenario networks: real Multus, macvlan and Whereabouts, Pods that reach each other on two rails (half an hour)
+	@SCENARIOS=networks tools/molecule $(ARGS)
 
 .PHONY: molecule
 molecule: .venv/.complete ## Run the scenarios with nodes (default, runtimes, waves) from create to destroy

@@ -35,12 +35,22 @@ CABLED = {"lab1": "mlx5_0", "lab2": "mlx5_1"}
 ADDRESS = plan_nodes(NAMES, 1024, 1)[0].address
 RESOURCE = "rdma/rdma_a100"
 PODS = "/api/v1/namespaces/default/pods"
+NETWORKS = "k8s.v1.cni.cncf.io/networks"
 
 
 class Pod:
-    """A Pod of the image of the lab on one of the nodes."""
+    """A Pod of the image of the lab on one of the nodes. networks: it is in that of the cluster and in these, and not in the node's."""
 
-    def __init__(self, site: Site, name: str, node: str, command: str, user: int, resource: str | None) -> None:
+    def __init__(
+        self,
+        site: Site,
+        name: str,
+        node: str,
+        command: str,
+        user: int,
+        resource: str | None,
+        networks: t.Sequence[str] | None = None,
+    ) -> None:
         self.site, self.name, self.path = site, name, f"{PODS}/{name}"
         resources = {"limits": {resource: 1}} if resource else {}
         container = {
@@ -57,13 +67,16 @@ class Pod:
             "containers": [container],
             "restartPolicy": "Never",
             # RoCE addresses are those of the node
-            "hostNetwork": True,
+            "hostNetwork": networks is None,
             "affinity": {"nodeAffinity": affinity},
             "tolerations": [{"operator": "Exists"}],
             "terminationGracePeriodSeconds": 0,
             "automountServiceAccountToken": False,
         }
-        body = {"metadata": {"name": name, "labels": {"test": "yes"}}, "spec": spec}
+        metadata: dict[str, t.Any] = {"name": name, "labels": {"test": "yes"}}
+        if networks:
+            metadata["annotations"] = {NETWORKS: ", ".join(networks)}
+        body = {"metadata": metadata, "spec": spec}
         site.kube.request("POST", PODS, f"make {name}", body=body)
 
     def status(self) -> dict[str, t.Any]:
@@ -82,6 +95,12 @@ class Pod:
         self.site.wait(f"{self.name} is {' or '.join(phases)}", there, lambda: json.dumps(self.status(), indent=1))
         assert phase in phases, f"{self.name} is {phase}: {self.log()}"
         return phase
+
+    def addresses(self) -> dict[str, str]:
+        """Network that was wished for -> address in it, as Multus says it."""
+        found = self.site.kube.find(self.path, "read") or {}
+        told = json.loads(found["metadata"]["annotations"]["k8s.v1.cni.cncf.io/network-status"])
+        return {entry["name"]: entry["ips"][0] for entry in told if not entry.get("default")}
 
     def log(self) -> str:
         """What it has printed."""
@@ -104,7 +123,8 @@ def _named(node: str) -> dict[str, t.Any]:
 class Site:
     """The cluster, and the playbooks."""
 
-    def __init__(self) -> None:
+    def __init__(self, inventory: Path = INVENTORY) -> None:
+        self.inventory = inventory
         self.kubeconfig = nodes.lab() / "control-plane" / "kubeconfig"
         self.kube = Kube(str(self.kubeconfig))
         self.core = kubernetes.client.CoreV1Api(kubernetes.config.new_client_from_config(str(self.kubeconfig)))
@@ -158,8 +178,16 @@ class Site:
         """What a Pod has printed."""
         return self.kube.text(f"{path}/log", "read the log")
 
-    def pod(self, name: str, node: str, command: str, user: int = 0, resource: str | None = RESOURCE) -> Pod:
-        made = Pod(self, name, node, command, user, resource)
+    def pod(
+        self,
+        name: str,
+        node: str,
+        command: str,
+        user: int = 0,
+        resource: str | None = RESOURCE,
+        networks: t.Sequence[str] | None = None,
+    ) -> Pod:
+        made = Pod(self, name, node, command, user, resource, networks)
         self.pods.append(made)
         return made
 
@@ -175,7 +203,7 @@ class Site:
         """What a playbook prints. It fails exactly when it is to."""
         start = time.monotonic()
         command = [BIN / "ansible-playbook", ROOT / "playbooks" / f"{playbook}.yml"]
-        command += ["-i", INVENTORY]
+        command += ["-i", self.inventory]
         command += ["-e", f"@{ROOT / 'molecule' / 'shared' / 'vars' / 'limits.yml'}"]
         wishes["rdma_output_dir"] = str(self.output)
         done = subprocess.run(
