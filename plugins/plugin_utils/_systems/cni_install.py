@@ -113,7 +113,7 @@ def rollout_wait(item: Json) -> Wait:
     }
 
 
-def _directories(facts: t.Mapping[str, t.Any]) -> t.Tuple[CniDirectories, str]:
+def _directories(facts: t.Mapping[str, t.Any]) -> tuple[CniDirectories, str]:
     """(where CNI is on a node, its distribution). That of a distribution stays when it is updated, while its containerd is told another."""
     runtime = facts.get("runtime") or {}
     distribution = str(runtime.get("distribution"))
