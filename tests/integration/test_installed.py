@@ -88,7 +88,7 @@ def test_discover_and_plan_replayed_nodes(user: User, tmp_path: Path) -> None:
         )
     hosts = replayed_hosts(user)
     assert hosts
-    facts_by_host = json.loads((tmp_path / "facts.json").read_text())
+    facts_by_host = load(tmp_path / "facts.json")
     assert sorted(facts_by_host) == hosts
     for host, facts in facts_by_host.items():
         assert facts["schema"] == 1

@@ -792,6 +792,30 @@ def test_a_role_says_what_it_does_in_a_check(role: str) -> None:
                 assert attribute["support"] == "full" or attribute["details"]
 
 
+def test_what_a_run_has_written_is_checked_when_a_test_reads_it() -> None:
+    """tests/unit/contracts.py, load(): a document that its schema does not allow is found, whatever the test looks at."""
+    reads = re.compile(r"""json\.loads?\([^\n]*["'/](?:facts|plan|outcomes)\.json["']""")
+    found = [
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for top in ("molecule", "tests")
+        for path in sorted((ROOT / top).rglob("*.py"))
+        if path != Path(__file__).resolve()
+        for line in path.read_text().splitlines()
+        if reads.search(line)
+    ]
+    # those are meant not to fit
+    hostile = 'written = json.loads((tmp_path / "output" / "facts.json").read_text())'
+    assert found == [f"tests/integration/test_untrusted_facts.py: {hostile}"]
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("roles/*/templates/**/*.j2")), ids=lambda path: path.name)
+def test_who_manages_a_file_is_said_in_a_comment(path: Path) -> None:
+    """ansible_managed may have several lines, of which Jinja would comment the first one only."""
+    uses = re.findall(r"{{([^}]*ansible_managed[^}]*)}}", path.read_text())
+    assert path.read_text().count("ansible_managed") == len(uses)
+    assert all(re.search(r"ansible_managed \| comment\b", use) for use in uses)
+
+
 def test_what_is_not_linted_has_a_reason() -> None:
     lines = [
         f"{path.relative_to(ROOT)}: {line.strip()}"

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import typing as t
@@ -30,7 +29,7 @@ def files_of(site: Site, node: str, hca: str) -> set[str]:
 
 
 def plan_of(site: Site) -> dict[str, t.Any]:
-    return dict(json.loads((site.output / "plan.json").read_text()))
+    return dict(load(site.output / "plan.json"))
 
 
 def planned(plan: dict[str, t.Any], group: str = "a100") -> dict[str, set[str]]:

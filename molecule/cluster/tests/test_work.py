@@ -8,7 +8,6 @@ The packages are a stand-in for the vendor's, which nobody may pass on; everythi
 
 from __future__ import annotations
 
-import json
 import subprocess
 import threading
 import time
@@ -18,6 +17,8 @@ import nodes
 import pace
 import pytest
 from pods import NAMES, POD_IMAGE, RESOURCE, ROOT, Site
+
+from ansible_collections.fabric.rdma.tests.unit.contracts import load
 
 STAND_IN = "/usr/local/sbin/fabric-rdma-test"
 LABELS = {"app": "training"}
@@ -119,7 +120,7 @@ def test_a_budget_that_allows_nothing(site: Site, driver: dict[str, t.Any]) -> N
         options = {"ignore_daemonsets": True, "delete_emptydir_data": True, "wait_timeout": 30, "wait_sleep": 2}
         site.run("prepare", fails=True, rdma_kubeconfig=str(site.kubeconfig), ofed_drain_options=options, **driver)
         assert work.at_work() == 2
-    outcomes = json.loads((site.output / "outcomes.json").read_text())["hosts"]
+    outcomes = load(site.output / "outcomes.json")["hosts"]
     (failed,) = [one for one in outcomes.values() if one["state"] == "failed"]
     assert failed["step"] == "ofed"
     assert "disruption budget" in failed["message"]
@@ -136,7 +137,7 @@ def test_work_is_taken_off_as_its_budget_allows(site: Site, driver: dict[str, t.
     with Work(site) as work:
         site.run("prepare", rdma_kubeconfig=str(site.kubeconfig), **driver)
         site.wait("both work again", lambda: work.at_work() == 2)
-    outcomes = json.loads((site.output / "outcomes.json").read_text())["hosts"]
+    outcomes = load(site.output / "outcomes.json")["hosts"]
     assert {name: outcomes[name]["state"] for name in NAMES} == dict.fromkeys(NAMES, "finished")
     # one after the other, and never both
     assert sorted(work.away) == NAMES
