@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.change import snapshot
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import foreign_facts
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.names import foreign_facts
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import GATHERED, foreign_in_words
 
 

@@ -12,13 +12,11 @@ from jinja2.exceptions import UndefinedError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import nearest
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.names import OF_A_RUN, foreign_facts, misspelt
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import (
     CLUSTER_WIDE,
     OF_A_GROUP,
-    OF_A_RUN,
     PLANNED,
-    foreign_facts,
-    misspelt,
     problems,
     with_defaults,
 )

@@ -17,8 +17,8 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.schema import Ch
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.cluster import PLAN_SCHEMA
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Class, Group, Plan
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import validate_wishes
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.names import foreign_facts
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.ports import usable_ports
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import foreign_facts
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.departures import (
     departures,
     refusal,

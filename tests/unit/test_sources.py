@@ -53,8 +53,8 @@ LITERALS: dict[str, tuple[str, set[str]]] = {
     "address of a chart": (r"https://(?:helm|charts)\.[\w.-]+[\w./-]*\w", {sources.CHARTS, sources.LONGHORN_CHARTS}),
     "release of the GPU Operator": (r'rdma_gpu_operator:\s*\{?\s*version: "?(v?\d+\.\d+\.\d+)', {sources.GPU_OPERATOR}),
     "release of Longhorn": (r'rdma_longhorn:\s*\{?\s*version: "?(\d+\.\d+\.\d+)', {sources.LONGHORN}),
-    "release of DRANET": (r"release, line \d+\.\d+: `(\d+\.\d+\.\d+)`", {sources.DRANET.rpartition(":v")[2]}),
-    "line of DRANET": (r"release, line (\d+\.\d+): ", {sources.DRANET.rpartition(":v")[2].rpartition(".")[0]}),
+    "release of DRANET": (r"`(\d+\.\d+\.\d+)` \| release of the line \d", {sources.DRANET.rpartition(":v")[2]}),
+    "line of DRANET": (r"release of the line (\d+\.\d+) ", {sources.DRANET.rpartition(":v")[2].rpartition(".")[0]}),
     "driver": (
         r"\bdoca\d+\.\d+\.\d+-\d\d\.\d\d-[\d.]+-\d+",
         {driver for line in sources.LINES.values() for driver in line.drivers.values()},

@@ -9,7 +9,6 @@ are shown but where they may hold a password.
 
 from __future__ import annotations
 
-import difflib
 import re
 import typing as t
 
@@ -20,11 +19,9 @@ __all__ = [
     "CLUSTER_WIDE",
     "MAX_LEVELS",
     "OF_A_GROUP",
-    "OF_A_RUN",
+    "ON_NODES",
     "PLANNED",
     "VARIABLES",
-    "foreign_facts",
-    "misspelt",
     "problems",
     "rail_name",
     "with_defaults",
@@ -823,139 +820,6 @@ CLUSTER_WIDE: dict[str, Check] = {
     "rdma_longhorn": _LONGHORN,
 }
 
-# Variables of roles that are read once for all hosts, too. Checked by the roles; here, that no host has a value of its own. Not among
-# them: verify_address and verify_first_port, discover_gather_subset and what discover waits for, report_generated (a time), and all of the
-# roles that change nodes.
-OF_A_RUN = (
-    "compute_domain_adopt",
-    "compute_domain_context",
-    "compute_domain_force",
-    "compute_domain_kubeconfig",
-    "compute_domain_method",
-    "compute_domain_output_dir",
-    "compute_domain_timeout",
-    "compute_domain_wish",
-    "device_plugin_allow_unusable",
-    "device_plugin_cdi",
-    "device_plugin_context",
-    "device_plugin_engine",
-    "device_plugin_force",
-    "device_plugin_image",
-    "device_plugin_image_digest",
-    "device_plugin_image_pull_secrets",
-    "device_plugin_kubeconfig",
-    "device_plugin_kubelet_root",
-    "device_plugin_max_unavailable",
-    "device_plugin_method",
-    "device_plugin_namespace",
-    "device_plugin_node_names",
-    "device_plugin_output_dir",
-    "device_plugin_pod_security",
-    "device_plugin_priority_class",
-    "device_plugin_resources",
-    "device_plugin_timeout",
-    "device_plugin_tolerations",
-    "discover_allow_unusable",
-    "discover_output_dir",
-    "dra_adopt",
-    "dra_context",
-    "dra_force",
-    "dra_kubeconfig",
-    "dra_method",
-    "dra_output_dir",
-    "dra_timeout",
-    "dra_wish",
-    "gpu_operator_adopt",
-    "gpu_operator_context",
-    "gpu_operator_force",
-    "gpu_operator_kubeconfig",
-    "gpu_operator_method",
-    "gpu_operator_output_dir",
-    "gpu_operator_timeout",
-    "gpu_operator_wish",
-    "longhorn_adopt",
-    "longhorn_context",
-    "longhorn_force",
-    "longhorn_kubeconfig",
-    "longhorn_method",
-    "longhorn_output_dir",
-    "longhorn_timeout",
-    "longhorn_wish",
-    "network_operator_allow_unusable",
-    "network_operator_cdi",
-    "network_operator_context",
-    "network_operator_force",
-    "network_operator_helm",
-    "network_operator_image_pull_secrets",
-    "network_operator_kubeconfig",
-    "network_operator_method",
-    "network_operator_namespace",
-    "network_operator_node_affinity",
-    "network_operator_node_names",
-    "network_operator_ofed_driver",
-    "network_operator_output_dir",
-    "network_operator_policy",
-    "network_operator_registry",
-    "network_operator_resources",
-    "network_operator_sriov",
-    "network_operator_timeout",
-    "network_operator_tolerations",
-    "network_operator_version",
-    "plan_allow_unusable",
-    "plan_insist",
-    "plan_output_dir",
-    "plan_remove",
-    "report_output_dir",
-    "report_title",
-    "secondary_network_adopt",
-    "secondary_network_cidrs",
-    "secondary_network_context",
-    "secondary_network_force",
-    "secondary_network_kubeconfig",
-    "secondary_network_method",
-    "secondary_network_multus",
-    "secondary_network_output_dir",
-    "secondary_network_rollout",
-    "secondary_network_spiderpool",
-    "secondary_network_timeout",
-    "secondary_network_whereabouts",
-    "verify_bandwidth_bytes",
-    "verify_hardware_max_us",
-    "verify_insist",
-    "verify_iterations",
-    "verify_latency_bytes",
-    "verify_level",
-    "verify_max_us",
-    "verify_min_gbps",
-    "verify_min_share",
-    "verify_output_dir",
-    "verify_pod_context",
-    "verify_pod_first_port",
-    "verify_pod_host_network",
-    "verify_pod_image",
-    "verify_pod_inventory",
-    "verify_pod_kubeconfig",
-    "verify_pod_namespace",
-    "verify_pod_node_names",
-    "verify_pod_settings",
-    "verify_pod_user",
-    "verify_qps",
-    "verify_software_iterations",
-    "verify_software_max_us",
-    "verify_software_min_gbps",
-    "verify_tests",
-    "verify_timeout",
-    "verify_topology",
-    "vgpu_adopt",
-    "vgpu_context",
-    "vgpu_force",
-    "vgpu_kubeconfig",
-    "vgpu_method",
-    "vgpu_output_dir",
-    "vgpu_timeout",
-    "vgpu_wish",
-)
-
 _OTHERS: dict[str, Check] = {
     "rdma_capture": _name,
     "rdma_capture_anonymize": _truth,
@@ -975,30 +839,19 @@ def problems(variable: str, value: t.Any) -> list[str]:
     return [] if value is None else VARIABLES[variable](variable, value)
 
 
-def misspelt(names: t.Iterable[str]) -> list[str]:
-    """A sentence for each variable that nobody reads, but that looks like one of ours.
-
-    One that is like none is the user's own. rdma_ with its letters in another order is taken for ours.
-    """
-    found = []
-    for name in sorted(set(map(str, names)) - set(VARIABLES)):
-        head, _sign, rest = name.partition("_")
-        if not rest or sorted(head.lower()) != ["a", "d", "m", "r"]:
-            continue
-        near = difflib.get_close_matches("rdma_" + rest.lower(), sorted(VARIABLES), 1, 0.8)
-        if near:
-            found.append(f"nobody reads the variable {name}; did you mean {near[0]}?")
-    return found
-
-
-_DEFAULTS: dict[str, Json] = {
+# The defaults that code on nodes reads, too. defaults.py has those of every variable.
+ON_NODES: Json = {
     "rdma_resource": {"name": None, "prefix": "rdma", "hca_max": 63},
     "rdma_want": {"link_layer": "InfiniBand", "state": "Active", "min_rate_gbps": 0, "kinds": ["pf"], "exclude": []},
+    "rdma_selector_strategy": "auto",
+    "rdma_rails": False,
+    "rdma_memlock": {"enabled": True, "method": "spec", "handlers": "all", "soft": "unlimited", "hard": "unlimited"},
+    "rdma_roce_host": {"persist": True},
 }
 
 
 def _filled(variable: str, given: t.Any) -> Json:
-    return {**_DEFAULTS[variable], **(given or {})}
+    return {**ON_NODES[variable], **(given or {})}
 
 
 def with_defaults(wishes: t.Mapping[str, t.Any]) -> tuple[Json, list[str]]:
@@ -1026,26 +879,7 @@ def with_defaults(wishes: t.Mapping[str, t.Any]) -> tuple[Json, list[str]]:
     checked = {
         "resource": resource,
         "want": _filled("rdma_want", wishes.get("want")),
-        "strategy": wishes.get("strategy") or "auto",
+        "strategy": wishes.get("strategy") or ON_NODES["rdma_selector_strategy"],
         "rails": pattern,
     }
     return checked, found
-
-
-# --- facts that would be variables -----------------------------------------------------------------------------------
-
-# Ansible makes variables of the facts of a node, and they go over those of the inventory and the defaults of roles.
-_OWN_NAMES = re.compile(
-    r"(?:ansible_)?(?:__)?(?:rdma|cluster_chart|cluster_objects|cluster_system|compute_domain|containerd_memlock"
-    r"|device_plugin|discover|dra|gpu_operator|lab|longhorn|network_operator|nvidia_imex"
-    r"|nvidia_peermem|ofed|plan|prepare|report|roce_host|secondary_network|site|storage_prereqs"
-    r"|systems|uninstall|verify|vgpu|wishes)_\w*"
-    r"|__(?:capture|cleanup|everyone)_\w*"
-    # Ansible's own that facts go over: a host that calls itself another, and what stands for a value that is not given
-    r"|inventory_(?:hostname|hostname_short|dir|file)|group_names|omit|role_name|role_path"
-)
-
-
-def foreign_facts(names: t.Iterable[t.Any]) -> list[str]:
-    """Those names of a host's facts that are variables of this collection: no module of ours makes a fact of such a name."""
-    return sorted(str(name) for name in names if _OWN_NAMES.fullmatch(str(name)))

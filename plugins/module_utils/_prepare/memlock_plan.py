@@ -34,7 +34,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci import
     parse_rlimits,
     plan,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import problems
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import ON_NODES, problems
 
 __all__ = [
     "MemlockError",
@@ -87,15 +87,15 @@ def parse_wish(wish: t.Mapping[str, t.Any]) -> Wish:
     wrong = problems("rdma_memlock", wish)
     if wrong:
         raise MemlockError("; ".join(wrong))
-    method, handlers = wish.get("method", "spec"), wish.get("handlers", "all")
+    given = {**ON_NODES["rdma_memlock"], **wish}
+    method, handlers = given["method"], given["handlers"]
     if handlers == "all" or handlers == ["all"]:
         handlers = None
-    elif method == "limit" and wish.get("enabled", True) is not False:
+    elif method == "limit" and given["enabled"] is not False:
         raise MemlockError(
             "rdma_memlock.method limit is for all runtime handlers", "take handlers out, or use method spec"
         )
-    soft, hard = wish.get("soft", "unlimited"), wish.get("hard", "unlimited")
-    (rlimit,) = parse_rlimits([{"type": "MEMLOCK", "soft": soft, "hard": hard}])
+    (rlimit,) = parse_rlimits([{"type": "MEMLOCK", "soft": given["soft"], "hard": given["hard"]}])
     return Wish(method, None if handlers is None else sorted(set(handlers)), rlimit)
 
 
@@ -287,7 +287,7 @@ def memlock_needs(facts: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any]) -> 
     """
     wanted = parse_wish(wish)
     result: Json = {"needed": False, "reasons": [], "method": wanted.method, "handlers": [], "containerd": False}
-    if not wish.get("enabled", True):
+    if not {**ON_NODES["rdma_memlock"], **wish}["enabled"]:
         return result
     runtime = facts.get("runtime") or {}
     containerd = runtime.get("containerd")

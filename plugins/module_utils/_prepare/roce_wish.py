@@ -10,8 +10,8 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.roce import PRIORITIES
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.ports import device_refusal
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import ON_NODES, with_defaults
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import problems as wish_problems
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import with_defaults
 
 __all__ = ["Wished", "chosen_devices", "chosen_ports", "pfc_list", "read_want", "read_wish"]
 
@@ -67,7 +67,7 @@ def read_wish(wish: t.Any) -> Wished:
         pfc=_priorities(given.get("pfc")),
         ecn=_priorities(given.get("ecn")),
         tos=_number(given.get("tos")) if dscp is None else dscp << 2 | _ECT,
-        persist=given.get("persist", True),
+        persist=given.get("persist", ON_NODES["rdma_roce_host"]["persist"]),
     )
 
 

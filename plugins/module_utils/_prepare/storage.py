@@ -15,12 +15,12 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.text import WIDTH, printable
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage import (
-    LONGHORN_PATH,
     STORAGE_MODULES,
     TARGET_MODEL,
     TARGET_VENDOR,
     value_at,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import problems
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.package_names import (
     names_of,
@@ -45,15 +45,12 @@ class _Finding(t.NamedTuple):
     fix: t.Optional[str] = None
 
 
-_WISHES: dict[str, t.Any] = {"iscsi": True, "nfs": True, "dm_crypt": False, "multipath": True, "path": LONGHORN_PATH}
-
-
 def _wish(wish: t.Optional[t.Mapping[str, t.Any]]) -> Json:
     given = dict(wish or {})
     wrong = problems("rdma_storage", given)
     if wrong:
         raise WishError("; ".join(wrong))
-    result = {**_WISHES, **given}
+    result = {**defaults_of("rdma_storage"), **given}
     return {**result, "path": result["path"] or ""}
 
 

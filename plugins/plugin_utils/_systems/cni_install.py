@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL, MANAGED_BY
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site, Wait
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import mirrored
 
 __all__ = [
-    "ANYWHERE",
     "CONFIG_INSIDE",
     "PROGRAMS_INSIDE",
     "TEXT",
@@ -32,7 +32,7 @@ __all__ = [
     "schema_object",
 ]
 
-ANYWHERE = [{"operator": "Exists"}]
+_INSTALLED = defaults_of("rdma_multus")
 CONFIG_INSIDE, PROGRAMS_INSIDE = "/host/etc/cni/net.d", "/host/opt/cni/bin"
 
 
@@ -177,16 +177,15 @@ def node_pod(
     pod: Json = {
         "hostNetwork": True,
         "serviceAccountName": account,
-        "priorityClassName": str(wish.get("priority_class") or "system-node-critical"),
+        "priorityClassName": str(wish.get("priority_class") or _INSTALLED["priority_class"]),
         "nodeSelector": {"kubernetes.io/os": "linux"},
-        "tolerations": wish.get("tolerations") or ANYWHERE,
+        "tolerations": wish.get("tolerations") or _INSTALLED["tolerations"],
         "terminationGracePeriodSeconds": 10,
         "containers": [
             {
                 "name": name,
                 "imagePullPolicy": "IfNotPresent",
-                "resources": wish.get("resources")
-                or {"requests": {"cpu": "20m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
+                "resources": wish.get("resources") or _INSTALLED["resources"],
                 "securityContext": {
                     "runAsUser": 0,
                     "allowPrivilegeEscalation": False,
@@ -218,7 +217,7 @@ def node_set(name: str, app: str, namespace: str, pod: Json, wish: t.Mapping[str
     selector = {"name": app}
     labels = {**selector, "app": app, "tier": "node", "app.kubernetes.io/managed-by": MANAGED_BY}
     metadata = {"name": name, "namespace": namespace, "labels": {"app": app, "tier": "node"}}
-    at_once = wish.get("max_unavailable", "10%")
+    at_once = wish.get("max_unavailable", _INSTALLED["max_unavailable"])
     number = int(at_once) if str(at_once).isdigit() else str(at_once)
     return daemon_set(metadata, selector, labels, {}, pod, number)
 

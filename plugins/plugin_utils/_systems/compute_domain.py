@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import DRA_DRIVER, NVBANDWIDTH
+from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import NVBANDWIDTH
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.compute_domain_chart import (
     DNS_NAMES,
     OLD_NAME,
@@ -45,19 +46,8 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import
 __all__ = ["request"]
 
 _VARIABLE = "rdma_compute_domain"
-# The driver's own, of which a cluster has one; the other keys are the group's.
-_OF_THE_DRIVER: Json = {
-    "version": DRA_DRIVER,
-    "release": OLD_NAME,
-    "namespace": OLD_NAME,
-    "driver_root": "auto",
-    "gpus": False,
-    "imex": "driver",
-    "feature_gates": {},
-    "api_version": "auto",
-    "values": {},
-}
-_OF_THE_GROUP: Json = {"cliques": "any", "host_imex": "keep", "mpi_operator": False, "workloads": {}}
+# The group's own keys; the others are the driver's, of which a cluster has one.
+_OF_THE_GROUP = ("cliques", "host_imex", "mpi_operator", "workloads")
 _HOST_IMEX_SINCE = (0, 5)
 Served = t.Optional[t.Mapping[str, t.Sequence[str]]]
 
@@ -65,7 +55,7 @@ Served = t.Optional[t.Mapping[str, t.Sequence[str]]]
 def _group_wishes(wish: t.Mapping[str, t.Any], site: Site) -> dict[str, Json]:
     """{group: its wish with all keys}, of the groups that have one. wish: keys that go over those of every group."""
     return {
-        group: {**_OF_THE_DRIVER, **_OF_THE_GROUP, **own[_VARIABLE], **wish}
+        group: {**defaults_of(_VARIABLE), **own[_VARIABLE], **wish}
         for group, own in sorted(site["wishes"].items())
         if own.get(_VARIABLE)
     }
@@ -74,7 +64,7 @@ def _group_wishes(wish: t.Mapping[str, t.Any], site: Site) -> dict[str, Json]:
 def _disagreements(wishes: t.Mapping[str, Json]) -> list[str]:
     """A sentence for each key of the driver in which two groups differ."""
     found, first = [], next(iter(wishes))
-    for key in _OF_THE_DRIVER:
+    for key in [each for each in defaults_of(_VARIABLE) if each not in _OF_THE_GROUP]:
         other = next((group for group in wishes if wishes[group][key] != wishes[first][key]), None)
         if other is not None:
             values = (
@@ -132,18 +122,18 @@ def _gpus_per_node(hosts: t.Sequence[str], site: Site) -> int:
 
 
 def _settings(group: str, wish: Json, release: Version, site: Site, api_version: t.Optional[str]) -> Settings:
-    own, hosts = wish["workloads"], site["groups"].get(group) or []
+    own, hosts = {**defaults_of(_VARIABLE, "workloads"), **wish["workloads"]}, site["groups"].get(group) or []
     want = site["wishes"][group].get("rdma_want") or {}
-    nccl = own.get("nccl_image")
+    nccl = own["nccl_image"]
     return Settings(
         group=group,
         line=release.line,
         dns_names=wish["feature_gates"].get(DNS_NAMES, True) is not False,
-        namespace=str(own.get("namespace") or "default"),
-        nodes=int(own.get("nodes") or min(2, max(1, len(hosts)))),
-        gpus_per_node=int(own.get("gpus") or _gpus_per_node(hosts, site)),
+        namespace=str(own["namespace"]),
+        nodes=int(own["nodes"] or min(2, max(1, len(hosts)))),
+        gpus_per_node=int(own["gpus"] or _gpus_per_node(hosts, site)),
         claims=(api_version or "v1") if wish["gpus"] else None,
-        nvbandwidth_image=str(own.get("nvbandwidth_image") or mirrored(NVBANDWIDTH, site["registry"])),
+        nvbandwidth_image=str(own["nvbandwidth_image"] or mirrored(NVBANDWIDTH, site["registry"])),
         nccl_image=None if nccl is None else str(nccl),
         ethernet=want.get("link_layer") == "Ethernet",
     )

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import DRANET
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Class
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import engine_defaults
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import kubelet_root
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import (
     ManifestError,
@@ -37,7 +37,8 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dranet import
 
 __all__ = ["Moved", "handover_classes", "request"]
 
-_IMAGE, _VERSION = DRANET.rsplit(":v", 1)
+_DRANET = engine_defaults("dra")["dranet"]
+_IMAGE, _VERSION = _DRANET["image"].rsplit(":v", 1)
 _LINE = _VERSION.rpartition(".")[0]
 _SYSTEM_NAMESPACE = "kube-system"
 
@@ -82,18 +83,18 @@ def _settings(wish: t.Mapping[str, t.Any], site: Site) -> tuple[Json, list[str]]
             f"rdma_rollout.dranet.image is {image}, which is not pinned: give it the tag of a release, or its digest, so that every "
             "node runs the same"
         )
-    share = str(own.get("max_unavailable") or 1)
+    share = str(own.get("max_unavailable") or _DRANET["max_unavailable"])
     settings: Json = {
         "namespace": str(own.get("namespace") or wish.get("namespace") or _SYSTEM_NAMESPACE),
         "image": f"{image}@{digest}" if digest and not at else image,
         "image_pull_secrets": list(wish.get("image_pull_secrets") or site["pull_secrets"]),
-        "priority_class": str(own.get("priority_class") or "system-node-critical"),
+        "priority_class": str(own.get("priority_class") or _DRANET["priority_class"]),
         "tolerations": list(wish["tolerations"]) if wish.get("tolerations") is not None else [{"operator": "Exists"}],
-        "resources": own.get("resources") or {"requests": {"cpu": "100m", "memory": "50Mi"}},
+        "resources": own.get("resources") or _DRANET["resources"],
         "max_unavailable": int(share) if share.isdigit() else share,
-        "port": int(own.get("port") or 9177),
-        "cloud_provider": str(own.get("cloud_provider") or "NONE"),
-        "move_ib_interfaces": _truth(own.get("move_ib_interfaces"), True),
+        "port": int(own.get("port") or _DRANET["port"]),
+        "cloud_provider": str(own.get("cloud_provider") or _DRANET["cloud_provider"]),
+        "move_ib_interfaces": _truth(own.get("move_ib_interfaces"), _DRANET["move_ib_interfaces"]),
     }
     try:
         check_places({"namespace": settings["namespace"], "node_names": site["node_names"]})
@@ -148,7 +149,7 @@ def _moved_classes(
 
 
 def _kubelet(slug: str, entry: Class, own: t.Mapping[str, t.Any], site: Site) -> tuple[str, list[str]]:
-    wanted = str(own.get("kubelet_root") or "auto")
+    wanted = str(own.get("kubelet_root") or _DRANET["kubelet_root"])
     if wanted != "auto":
         wrong = (
             []

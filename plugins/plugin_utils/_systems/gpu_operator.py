@@ -13,6 +13,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import CHARTS, GPU_LINES, GPU_OPERATOR
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import nearest
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.charts import (
     chart_place,
     owned,
@@ -157,7 +158,7 @@ def _checked(release: Version, wish: Json) -> list[str]:
         for each in _value_problems(release, wish["values"])
         if not any(each.partition(":")[0] == one.partition(":")[0] for one in found)
     ]
-    toolkit = wish["toolkit"].get("enabled", True)
+    toolkit = wish["toolkit"]["enabled"]
     if wish["nri"] and release.line < _NRI:
         found.append(
             f"{_VARIABLE}.nri came with GPU Operator 26.3, and version is v{release.text}: set nri: false, or a newer version"
@@ -183,35 +184,6 @@ def _rollout_problems(wish: Json, rollout: t.Mapping[str, t.Any]) -> list[str]:
 
 # --- the request ------------------------------------------------------------------------------------------------------
 
-_DRIVER: Json = {
-    "enabled": "auto",
-    "version": None,
-    "precompiled": False,
-    "auto_upgrade": False,
-    "max_parallel_upgrades": None,
-    "distributions": [],
-}
-_DEFAULTS: Json = {
-    "enabled": True,
-    "version": None,
-    "groups": None,
-    "kernel_module_type": "auto",
-    "rdma": "auto",
-    "use_host_mofed": "auto",
-    "gds": False,
-    "gdrcopy": False,
-    "cdi": None,
-    "nri": False,
-    "nfd": True,
-    "toolkit": {},
-    "device_plugin": True,
-    "mig_strategy": None,
-    "tolerations": [],
-    "values": {},
-    "chart": None,
-    "repository": None,
-}
-
 
 def request(
     wish: t.Any,
@@ -226,8 +198,9 @@ def request(
     problems nothing is to be done.
     """
     found = empty_request("gpu_operator")
-    given: Json = {**_DEFAULTS, **(wish or {})}
-    given["driver"] = {**_DRIVER, **(given.get("driver") or {})}
+    given: Json = {**defaults_of(_VARIABLE), **(wish or {})}
+    for part in ("driver", "toolkit"):
+        given[part] = {**defaults_of(_VARIABLE, part), **(given[part] or {})}
     if not given["enabled"]:
         found["summary"] = [("GPU Operator", "not asked for")]
         return found
@@ -248,7 +221,7 @@ def request(
     found["problems"] += plan.problems
     found["warnings"] += plan.warnings
     env: dict[str, str] = {}
-    if given["toolkit"].get("enabled", True):
+    if given["toolkit"]["enabled"]:
         env, wrong, careful = toolkit_env(release, given, site, [host.name for host in hosts], groups)
         found["problems"] += wrong
         found["warnings"] += careful
@@ -311,7 +284,7 @@ def _summary(
     if plan.rdma:
         way += ", OFED on the hosts" if plan.host_mofed else ", OFED in a container"
     # values of a user, such as the address of a proxy, may have passwords in them
-    given = set(map(str, wish["toolkit"].get("env") or {}))
+    given = set(map(str, wish["toolkit"]["env"] or {}))
     toolkit = (
         "NRI, no file of containerd is edited"
         if wish["nri"]
@@ -321,6 +294,6 @@ def _summary(
         ("GPU Operator", what),
         ("NVIDIA driver", f"{where}; {own} with one of their own" if own else where),
         ("GPUDirect RDMA", way),
-        ("container toolkit", toolkit or ("as it is by default" if wish["toolkit"].get("enabled", True) else "off")),
+        ("container toolkit", toolkit or ("as it is by default" if wish["toolkit"]["enabled"] else "off")),
         ("Node Feature Discovery", "brought by it" if wish["nfd"] else "brought by somebody else"),
     ]

@@ -112,7 +112,7 @@ def chart_values(release: Version, wish: Json, site: Site, plan: DriverPlan, env
     values: Json = {
         "nfd": {"enabled": wish["nfd"]},
         "driver": _driver_values(release, wish, plan),
-        "toolkit": {"enabled": wish["toolkit"].get("enabled", True)},
+        "toolkit": {"enabled": wish["toolkit"]["enabled"]},
         "devicePlugin": {"enabled": wish["device_plugin"]},
         "gds": {"enabled": wish["gds"]},
         "gdrcopy": {"enabled": wish["gdrcopy"]},

@@ -14,6 +14,7 @@ import posixpath
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_plan import parse_wish
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import Version, named
@@ -109,7 +110,7 @@ def _memlock_findings(site: Site, groups: t.Iterable[str], env: t.Mapping[str, s
     for group in sorted(groups):
         given = site["wishes"].get(group, {}).get("rdma_memlock") or {}
         try:
-            method, enabled = parse_wish(given).method, given.get("enabled", True)
+            method, enabled = parse_wish(given).method, {**defaults_of("rdma_memlock"), **given}["enabled"]
         except FabricError:
             # wishes.yml says so
             continue
@@ -127,7 +128,7 @@ def toolkit_env(
     """(variables of the toolkit's container, problems, warnings). hosts: those with GPUs; they have facts. One set of them is for all nodes."""
     own = {
         str(name): str(value).lower() if isinstance(value, bool) else str(value)
-        for name, value in (wish["toolkit"].get("env") or {}).items()
+        for name, value in (wish["toolkit"]["env"] or {}).items()
     }
     if wish["nri"]:
         found, problems, warnings = _nri(site, hosts)

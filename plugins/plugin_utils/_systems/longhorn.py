@@ -16,7 +16,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
     LONGHORN_CHARTS,
     LONGHORN_IMAGES,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage import LONGHORN_PATH
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import KUBELET_ROOT, kubelet_root
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.charts import (
     chart_place,
@@ -232,22 +232,6 @@ def _claim(wish: Json) -> Json:
 
 # --- the request ------------------------------------------------------------------------------------------------------
 
-_DEFAULTS: Json = {
-    "enabled": True,
-    "version": None,
-    "groups": None,
-    "nodes": [],
-    "replicas": None,
-    "default_class": True,
-    "data_path": LONGHORN_PATH,
-    "data_engine": "v1",
-    "tolerations": [],
-    "values": {},
-    "delete_volumes": False,
-    "chart": None,
-    "repository": None,
-}
-
 
 def _add_nodes(found: Request, wish: Json, site: Site, release: Version, values: Json) -> None:
     storing, using, problems = _hosts(wish, site)
@@ -298,7 +282,7 @@ def request(
     nobody has looked. All problems at once; with problems nothing is to be done.
     """
     found = empty_request("longhorn")
-    given = {**_DEFAULTS, **(wish or {})}
+    given = {**defaults_of(_VARIABLE), **(wish or {})}
     if not given["enabled"]:
         found["summary"] = [("Longhorn", "not asked for")]
         return found

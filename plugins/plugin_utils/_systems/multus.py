@@ -19,6 +19,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import MULTUS
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.cni_install import (
     CONFIG_INSIDE,
     PROGRAMS_INSIDE,
@@ -52,7 +53,7 @@ def _network_definition() -> Json:
 
 def multus_objects(wish: t.Mapping[str, t.Any], site: Site, directories: CniDirectories) -> tuple[list[Json], str]:
     """(objects in their order, image) of Multus. wish: rdma_multus; crd: false where somebody else brings the definition."""
-    namespace = str(wish.get("namespace") or "kube-system")
+    namespace = str(wish.get("namespace") or defaults_of("rdma_multus", "namespace"))
     image = image_of(MULTUS, wish, site)
     container: Json = {
         "image": image,
@@ -90,7 +91,7 @@ def multus_objects(wish: t.Mapping[str, t.Any], site: Site, directories: CniDire
     ]
     pod = node_pod("kube-multus", container, wish, site, directories, "multus")
     objects = [
-        *([_network_definition()] if wish.get("crd", True) else []),
+        *([_network_definition()] if wish.get("crd", defaults_of("rdma_multus", "crd")) else []),
         *account("multus", namespace, "multus", rules),
         node_set("kube-multus-ds", "multus", namespace, pod, wish),
     ]

@@ -13,6 +13,7 @@ import json
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Group
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import class_slug, group_value
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
     CLASS_LABEL,
@@ -194,7 +195,11 @@ def _plugin(network: Network, row: Attachment, ipam: Json) -> Json:
     """The first plugin of the CNI configuration of an attachment."""
     wish = network.wish
     if network.kind == "macvlan":
-        plugin: Json = {"type": "macvlan", "master": row.master, "mode": wish.get("mode") or "bridge"}
+        plugin: Json = {
+            "type": "macvlan",
+            "master": row.master,
+            "mode": wish.get("mode") or defaults_of("rdma_networks", "mode"),
+        }
         if wish.get("mtu"):
             plugin["mtu"] = int(wish["mtu"])
     elif network.kind == "ipoib":
@@ -263,7 +268,7 @@ def _operator_network(network: Network, row: Attachment, ipam: Json, resource: t
     else:
         spec["master"] = row.master
     if network.kind == "macvlan":
-        spec["mode"] = network.wish.get("mode") or "bridge"
+        spec["mode"] = network.wish.get("mode") or defaults_of("rdma_networks", "mode")
         if network.wish.get("mtu"):
             spec["mtu"] = int(network.wish["mtu"])
     return {

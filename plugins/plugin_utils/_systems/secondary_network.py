@@ -15,6 +15,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
     SPIDERPOOL_CHARTS,
     SPIDERPOOL_IMAGES,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.addresses import (
     Pool,
     check_netaddr,
@@ -134,7 +135,13 @@ def _networks(site: Site) -> list[Network]:
         for each in site["wishes"][group].get("rdma_networks") or ():
             own = {key: value for key, value in each.items() if value is not None}
             rows.append(
-                Network(group, str(own.get("name")), str(own.get("kind")), str(own.get("namespace") or "default"), own)
+                Network(
+                    group,
+                    str(own.get("name")),
+                    str(own.get("kind")),
+                    str(own.get("namespace") or defaults_of("rdma_networks", "namespace")),
+                    own,
+                )
             )
     return rows
 
@@ -279,7 +286,7 @@ def _add_spiderpool(
         values["global"]["imageRegistryOverride"] = site["registry"]
     chart: Chart = {
         "release": "spiderpool",
-        "namespace": str(spiderpool.get("namespace") or "spiderpool"),
+        "namespace": str(spiderpool.get("namespace") or defaults_of("rdma_spiderpool", "namespace")),
         "chart": "spiderpool",
         "repository": None if site["charts"] else SPIDERPOOL_CHARTS,
         "version": version,

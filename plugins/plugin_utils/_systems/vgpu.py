@@ -9,10 +9,10 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
     VGPU_PLUGIN,
-    VOLCANO,
     VOLCANO_IMAGES,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.nvidia import generation
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import kubelet_root
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import class_slug
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.compute_domain_nodes import NodeView
@@ -37,25 +37,6 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.vgpu_schedule
 
 __all__ = ["request"]
 
-_DEFAULTS: Json = {
-    "arguments": {},
-    "cores_scaling": 1,
-    "groups": [],
-    "hypernodes": False,
-    "memory_factor": 1,
-    "memory_scaling": 1,
-    "monitor": True,
-    "namespace": "volcano-system",
-    "nodes": {},
-    "policy": "binpack",
-    "release": "volcano",
-    "scheduler": None,
-    "split": 10,
-    "stop_device_plugin": False,
-    "tolerations": [],
-    "values": {},
-    "version": VOLCANO,
-}
 # The GPU Operator starts no device plugin of its own on a node with this label.
 _DEVICE_PLUGIN_LABEL = "nvidia.com/gpu.deploy.device-plugin"
 _OFF = (
@@ -318,7 +299,7 @@ def request(
     found = empty_request("vgpu")
     if not wish:
         return found
-    full = {**_DEFAULTS, **wish}
+    full = {**defaults_of("rdma_vgpu"), **wish}
     hosts = sorted({host for own in _hosts_of(full, site).values() for host in own})
     found["problems"] += [*_group_problems(full, site), *_gpu_problems(hosts, site)]
     _with_volcano(found, full, site, installed or {})

@@ -12,9 +12,9 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import WHEREABOUTS
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import MANAGED_BY
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.cni_install import (
-    ANYWHERE,
     CONFIG_INSIDE,
     PROGRAMS_INSIDE,
     TEXT,
@@ -75,7 +75,7 @@ _EVERY = ["create", "delete", "get", "list", "patch", "update", "watch"]
 
 def whereabouts_objects(wish: t.Mapping[str, t.Any], site: Site, directories: CniDirectories) -> tuple[list[Json], str]:
     """(objects in their order, image) of Whereabouts. wish: rdma_whereabouts."""
-    namespace = str(wish.get("namespace") or "kube-system")
+    namespace = str(wish.get("namespace") or defaults_of("rdma_whereabouts", "namespace"))
     image = image_of(WHEREABOUTS, wish, site)
     inside = "/host" + directories.config
     mounts = [
@@ -108,13 +108,13 @@ def whereabouts_objects(wish: t.Mapping[str, t.Any], site: Site, directories: Cn
     ]
     pod = node_pod("whereabouts", container, wish, site, directories, "whereabouts")
     objects = [
-        *(_whereabouts_definitions() if wish.get("crd", True) else []),
+        *(_whereabouts_definitions() if wish.get("crd", defaults_of("rdma_whereabouts", "crd")) else []),
         *account("whereabouts", namespace, "whereabouts-cni", rules),
         {
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {"name": "whereabouts-config", "namespace": namespace},
-            "data": {"cron-expression": str(wish.get("reconcile") or "30 4 * * *")},
+            "data": {"cron-expression": str(wish.get("reconcile") or defaults_of("rdma_whereabouts", "reconcile"))},
         },
         node_set("whereabouts", "whereabouts", namespace, pod, wish),
         _reconciler(namespace, image, wish, site),
@@ -129,7 +129,7 @@ def _reconciler(namespace: str, image: str, wish: t.Mapping[str, t.Any], site: S
     pod: Json = {
         "serviceAccountName": "whereabouts",
         "nodeSelector": {"kubernetes.io/os": "linux"},
-        "tolerations": wish.get("tolerations") or ANYWHERE,
+        "tolerations": wish.get("tolerations") or defaults_of("rdma_whereabouts", "tolerations"),
         "securityContext": {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [
             {

@@ -10,16 +10,12 @@ import typing as t
 from pathlib import Path
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import nearest, unknown_keys
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import (
-    OF_A_GROUP,
     VARIABLES,
-    foreign_facts,
-    misspelt,
     problems,
     with_defaults,
 )
@@ -166,77 +162,6 @@ def test_what_is_long_is_cut() -> None:
     assert len(str(unknown_keys("w", [str(number) for number in range(10**5)], ["a"]))) < 200
 
 
-def test_misspelt_variables() -> None:
-    assert misspelt([*VARIABLES, "rdma_own_helper", "other", "rdma", "ansible_user"]) == []
-    assert misspelt(["rdma_ressource", "rmda_want", "rdma_wants"]) == [
-        "nobody reads the variable rdma_ressource; did you mean rdma_resource?",
-        "nobody reads the variable rdma_wants; did you mean rdma_want?",
-        "nobody reads the variable rmda_want; did you mean rdma_want?",
-    ]
-
-
-def test_facts_that_would_be_variables() -> None:
-    names = ["rdma", "distribution", "os_family", "site", "default_ipv4", "lab", "virtualization_type"]
-    assert foreign_facts(names) == []
-    evil = ["rdma_rollout", "device_plugin_image", "__plan_fresh", "ansible_rdma_want", "ofed_repository"]
-    assert foreign_facts(names + evil) == sorted(evil)
-    prefixes = [path.name for path in (ROOT / "roles").iterdir() if path.is_dir()]
-    assert foreign_facts([f"{name}_x" for name in prefixes]) == sorted(f"{name}_x" for name in prefixes)
-    texts = [path.read_text() for top in ("playbooks", "roles") for path in (ROOT / top).rglob("*.yml")]
-    private = {name for text in texts for name in re.findall(r"\b__[a-z]\w+", text)}
-    assert len(private) > 100
-    assert foreign_facts(private) == sorted(private)
-    magic = ["group_names", "inventory_dir", "inventory_hostname", "omit", "role_path"]
-    assert foreign_facts(magic) == magic
-
-
-# --- what the documentation says ---------------------------------------------------------------------------------------
-
-
-def documented() -> set[str]:
-    """Every ``variable`` and ``variable.key`` that a table of docs/variables.md has."""
-    text = (ROOT / "docs" / "variables.md").read_text()
-    found: set[str] = set()
-    last, section = "", ""
-    for line in text.splitlines():
-        if line.startswith("#"):
-            section = line
-        cell = line.split("|")[1] if line.startswith("| `") else ""
-        for name in re.findall(r"`([\w.]+)`", cell):
-            if name.startswith("rdma_"):
-                last = name.split(".")[0]
-                found.add(name)
-            elif name.startswith("."):
-                found.add(last + name)
-            elif "rdma_rollout" in section:
-                found.add(f"rdma_rollout.{name}")
-    return found
-
-
-def test_documentation_and_checks_know_the_same() -> None:
-    names = documented()
-    assert {name.split(".")[0] for name in names} == set(VARIABLES)
-    for variable in (*OF_A_GROUP, "rdma_rollout", "rdma_gpu_operator", "rdma_longhorn"):
-        keys = {name.partition(".")[2] for name in names if name.startswith(variable + ".")}
-        said: set[str] = set()
-        engines = [{"engine": name} for name in ("daemonset", "network_operator", "dra")]
-        for engine in engines if variable == "rdma_rollout" else ({},):
-            (text,) = [each for each in problems(variable, {"?": 1, **engine}) if "has no key" in each] or [""]
-            said |= set(text.partition("it knows ")[2].split(", ")) - {""}
-        if "it knows" in text:
-            assert keys == said, variable
-
-
-def test_roles_take_what_is_checked() -> None:
-    """A key that a role reads from a wish, and that nobody checks, would be refused as misspelt."""
-    read: set[str] = set()
-    for path in (ROOT / "roles").glob("*/defaults/main.yml"):
-        for value in (yaml.safe_load(path.read_text()) or {}).values():
-            read |= set(re.findall(r"\b(rdma_[a-z_]+(?:\.[a-z_]+)?)", str(value)))
-    assert {name.split(".")[0] for name in read} <= set(VARIABLES)
-    assert {name for name in read if "." in name} <= documented()
-
-
 # --- secondary networks -----------------------------------------------------------------------------------------------
 
 
@@ -373,24 +298,3 @@ _ANY = st.recursive(
 )
 def test_anything_at_all_is_a_wish_or_told(variable: str, value: t.Any) -> None:
     assert all(text.startswith(variable) for text in problems(variable, value))
-
-
-def test_the_tables_of_networks_have_every_key() -> None:
-    text = (ROOT / "docs" / "variables.md").read_text()
-    section = text[text.index("### Secondary networks") : text.index("## For a host")]
-    networks, ipam = (
-        {name for row in re.findall(r"^\| (`.*?) \|", part, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)}
-        for part in re.split(r"^\| key of `ipam` ", section, flags=re.MULTILINE)
-    )
-    for where, keys, value in (
-        ("rdma_networks[0]", networks, a_network(zz=1)),
-        ("rdma_networks[0].ipam", ipam, a_network(ipam={"zz": 1})),
-    ):
-        (told,) = problems("rdma_networks", value)
-        known = re.fullmatch(re.escape(where) + r" has no key zz; it knows (.*)", told)
-        assert known is not None
-        assert set(known[1].split(", ")) <= keys
-    for variable in ("rdma_multus", "rdma_whereabouts"):
-        (told,) = problems(variable, {"zz": 1})
-        for key in told.partition("it knows ")[2].split(", "):
-            assert f"`{key}`" in section or f"`{key}: " in section, key

@@ -1,0 +1,276 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Checks, roles and documentation know the same keys, and the same default of each."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import (
+    DEFAULTS,
+    ENGINES,
+    Said,
+    defaults_of,
+    engine_defaults,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import ON_NODES, VARIABLES, problems
+
+ROOT = Path(__file__).resolve().parents[5]
+ROLES = sorted(path.parent.parent.name for path in (ROOT / "roles").glob("*/defaults/main.yml"))
+Json = dict[str, t.Any]
+
+# What a table of docs/variables.md is about, by the head of its first column, else by the heading above it.
+OF_A_COLUMN = {
+    "key of `dranet`": ("rdma_rollout.dranet",),
+    "key of `ipam`": ("rdma_networks.ipam",),
+    "key of `workloads`": ("rdma_compute_domain.workloads",),
+    "key of `rdma_multus`, `rdma_whereabouts`": ("rdma_multus", "rdma_whereabouts"),
+    "key of `rdma_spiderpool`": ("rdma_spiderpool",),
+    "key of `rdma_cluster_cidrs`": ("rdma_cluster_cidrs",),
+}
+OF_A_HEADING = {"### `rdma_rollout`": "rdma_rollout", "### Secondary networks": "rdma_networks"}
+# A whole that a row of its own stands for: what its keys are is below, or in the text of the row.
+WHOLES = ("rdma_rollout", "rdma_networks", "rdma_multus", "rdma_whereabouts", "rdma_spiderpool", "rdma_cluster_cidrs")
+
+
+def table() -> Json:
+    """Every default by its dotted name, as documentation has it: those of an engine among those of rdma_rollout."""
+    rollout: Json = dict(DEFAULTS["rdma_rollout"])
+    for keys in ENGINES.values():
+        rollout.update({key: default for key, default in keys.items() if key not in rollout})
+    found: Json = {}
+
+    def add(name: str, default: t.Any) -> None:
+        found[name] = default
+        for key, item in default.items() if isinstance(default, dict) else ():
+            add(f"{name}.{key}", item)
+
+    for variable, default in {**DEFAULTS, "rdma_rollout": rollout}.items():
+        add(variable, default)
+    return found
+
+
+TABLE = table()
+
+
+def rows() -> t.Iterator[tuple[list[str], str, str]]:
+    """(names, default, meaning) of each row of docs/variables.md whose table has a column of defaults."""
+    heading, head, last = "", [""], ""
+    for line in (ROOT / "docs" / "variables.md").read_text().splitlines():
+        if line.startswith("#"):
+            heading = line
+        if not line.startswith("|"):
+            head = [""]
+            continue
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if head == [""]:
+            head = cells
+        if len(head) < 3 or head[1] != "default" or not cells[0].startswith("`"):
+            continue
+        names = []
+        for name in re.findall(r"`([\w.]+)`", cells[0]):
+            parents = OF_A_COLUMN.get(head[0]) or (OF_A_HEADING.get(heading, ""),)
+            if name.startswith(("rdma_", "verify_")):
+                names.append(name)
+                last = name.partition(".")[0]
+            elif name.startswith("."):
+                names.append(last + name)
+            else:
+                assert parents != ("",), line
+                names += [f"{parent}.{name}" for parent in parents]
+        yield [name for name in names if not name.startswith("verify_")], cells[1], " | ".join(cells[2:])
+
+
+ROWS = [row for row in rows() if row[0]]
+
+
+def test_every_default_has_its_row() -> None:
+    """What lies deeper than two keys may stand in the text of the row above it."""
+    told = {name for names, _default, _meaning in ROWS for name in names}
+    # reconcile is in the table of both, and is of one
+    told.discard("rdma_multus.reconcile")
+    said = {name for name in TABLE if name.count(".") < 2 or name in told}
+    assert told <= set(TABLE)
+    # a variable whose keys have rows needs none
+    assert {
+        name
+        for name in said - told
+        if not (isinstance(TABLE[name], dict) and any(row.startswith(f"{name}.") for row in told))
+    } == set()
+
+
+def literal(cell: str) -> t.Any:
+    """The value between backticks, as an inventory would have it."""
+    match = re.fullmatch(r"`([^`]*)`", cell)
+    assert match, cell
+    return yaml.safe_load(match[1])
+
+
+@pytest.mark.parametrize(
+    ("names", "cell", "meaning"), ROWS, ids=lambda value: value[0] if isinstance(value, list) else ""
+)
+def test_the_column_of_defaults_has_them(names: list[str], cell: str, meaning: str) -> None:
+    names = [name for name in names if name in TABLE]
+    cells = cell.split(", ") if len({str(TABLE[name]) for name in names}) > 1 else [cell] * len(names)
+    for name, own in zip(names, cells, strict=True):
+        default = TABLE[name]
+        if isinstance(default, Said):
+            assert own == default.words, name
+        elif name == "rdma_networks":
+            assert literal(own) == []
+        elif isinstance(default, dict):
+            assert literal(own) == {}, name
+            if name not in WHOLES and f"{name}." not in " ".join(each for row in ROWS for each in row[0]):
+                in_the_text(name, meaning)
+        else:
+            assert literal(own) == default, name
+
+
+def in_the_text(name: str, meaning: str) -> None:
+    """Keys that have no row of their own: the text names them, and behind each its default, but for what is empty."""
+    for key, default in TABLE[name].items():
+        assert f"`{key}`" in meaning, (name, key)
+        if not isinstance(default, Said) and default not in ({}, []):
+            found = re.search(rf"`{key}` \(`([^`]*)`", meaning)
+            assert found, (name, key)
+            assert yaml.safe_load(found[1]) == default
+
+
+def checked(where: str, value: t.Callable[[Json], t.Any]) -> set[str]:
+    """Keys that the checks let pass at a place. value: of the variable, with the keys that are asked for at that place."""
+    (text,) = [each for each in problems(where.partition(".")[0], value({"zz": 1})) if "has no key zz" in each]
+    return set(re.search(r"it knows ([\w, ]+)", text)[1].split(", "))  # type: ignore[index]
+
+
+def test_checks_and_defaults_have_the_same_keys() -> None:
+    assert set(VARIABLES) == set(DEFAULTS)
+    flat = {variable for variable in VARIABLES if not isinstance(DEFAULTS[variable], dict)}
+    assert all("has no key" not in " ".join(problems(variable, {"zz": 1})) for variable in flat)
+    places: dict[str, t.Callable[[Json], t.Any]] = {
+        variable: (lambda keys: keys) for variable in set(VARIABLES) - flat - {"rdma_rollout", "rdma_networks"}
+    }
+    entry = {"name": "fabric", "kind": "macvlan"}
+    places["rdma_networks"] = lambda keys: [{**entry, **keys}]
+    places["rdma_networks.ipam"] = lambda keys: [{**entry, "ipam": keys}]
+    places["rdma_rollout.dranet"] = lambda keys: {"engine": "dra", "dranet": keys}
+    places["rdma_gpu_operator.driver"] = lambda keys: {"driver": keys}
+    places["rdma_gpu_operator.toolkit"] = lambda keys: {"toolkit": keys}
+    places["rdma_compute_domain.workloads"] = lambda keys: {"workloads": keys}
+    assert {name: set(TABLE[name]) for name in places} == {name: checked(name, value) for name, value in places.items()}
+    for engine in ENGINES:
+        found = checked("rdma_rollout", lambda keys, engine=engine: {"engine": engine, **keys})  # type: ignore[misc]
+        assert found == set(engine_defaults(engine))
+
+
+def test_a_default_is_a_wish_that_passes() -> None:
+    for variable, default in DEFAULTS.items():
+        value = defaults_of(variable)
+        if variable == "rdma_networks" or isinstance(default, Said) or variable == "rdma_rollout":
+            continue
+        if isinstance(value, dict):
+            value = {
+                key: {name: own for name, own in item.items() if own is not None} if isinstance(item, dict) else item
+                for key, item in value.items()
+                if item is not None and not isinstance(default[key], Said)
+            }
+        assert problems(variable, value) == [], variable
+    for engine in ENGINES:
+        given = {
+            key: value
+            for key, value in engine_defaults(engine).items()
+            if value is not None and key not in ("dranet", "pod_security")
+        }
+        assert problems("rdma_rollout", {**given, "engine": engine}) == []
+
+
+def test_what_code_on_nodes_reads_is_the_same() -> None:
+    for variable, default in ON_NODES.items():
+        keys = default if isinstance(default, dict) else {}
+        assert {key: defaults_of(variable, key) for key in keys} == keys
+        assert keys or defaults_of(variable) == default
+
+
+def test_nobody_changes_the_table() -> None:
+    defaults_of("rdma_want")["kinds"].append("vf")
+    assert defaults_of("rdma_want", "kinds") == ["pf"]
+
+
+READ = re.compile(r"\b(rdma_\w+)((?:\.\w+)?) *\| *default\(((?:[^()]|\([^()]*\))*)\)")
+# Roles that run one engine; another one's keys of rdma_rollout are not theirs.
+ENGINE_OF = {"device_plugin": "daemonset", "network_operator": "network_operator", "dra": "dra"}
+# What is looked up for the controller, and stands in the documentation in words.
+LOOKED_UP = "rdma_output_dir"
+
+
+def same(one: t.Any, other: t.Any) -> bool:
+    """Whether two defaults are the same for who reads them: nothing is an empty text, all handlers are [all]."""
+    if one in (None, "", [], {}) and other in (None, "", [], {}):
+        return True
+    return bool([one] == other or one == [other] or one == other)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_roles_have_the_same_defaults(role: str) -> None:
+    """The specification of a role has those of its defaults/main.yml: tests/unit/test_metadata.py."""
+    for value in (yaml.safe_load((ROOT / "roles" / role / "defaults" / "main.yml").read_text()) or {}).values():
+        for variable, key, text in READ.findall(str(value)):
+            if variable == LOOKED_UP:
+                assert text.endswith("~ '/rdma-output'")
+                continue
+            # a wish as a whole goes to code that reads the table
+            own = yaml.safe_load(text.removesuffix(", true"))
+            if not key and isinstance(DEFAULTS[variable], dict):
+                assert own == {}
+                continue
+            engine = ENGINE_OF.get(role, "daemonset")
+            default = (
+                engine_defaults(engine)[key[1:]]
+                if variable == "rdma_rollout"
+                else defaults_of(variable, *key[1:].split(".")[: bool(key)])
+            )
+            assert same(own, default), (variable, key, own, default)
+
+
+def test_playbooks_have_the_same_defaults() -> None:
+    read = 0
+    for path in (ROOT / "playbooks").rglob("*.yml"):
+        for variable, key, text in READ.findall(path.read_text()):
+            text = text.removesuffix(", true")
+            if (
+                variable not in DEFAULTS
+                or variable == LOOKED_UP
+                or not re.fullmatch(r"'[^']*'|[\w.]+|\[.*\]|\{\}", text)
+                or "omit" in text
+            ):
+                continue
+            own = yaml.safe_load(text)
+            if own in ("none", "see above", {}) or (path.name, variable + key) == (
+                "rollout.yml",
+                "rdma_rollout.method",
+            ):
+                # rollout.yml applies, which the documentation says
+                continue
+            default = (
+                engine_defaults("daemonset")[key[1:]]
+                if variable == "rdma_rollout"
+                else defaults_of(variable, *key[1:].split(".")[: bool(key)])
+            )
+            assert same(own, default), (path.name, variable, key)
+            read += 1
+    assert read > 20
+
+
+def test_roles_read_keys_that_there_are() -> None:
+    """A key that a role reads from a wish, and that nobody checks, would be refused as misspelt."""
+    read: set[str] = set()
+    for path in (ROOT / "roles").glob("*/defaults/main.yml"):
+        for value in (yaml.safe_load(path.read_text()) or {}).values():
+            read |= set(re.findall(r"\b(rdma_[a-z_]+(?:\.[a-z_]+)?)", str(value)))
+    assert len(read) > 40
+    assert read <= set(TABLE)
