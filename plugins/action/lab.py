@@ -96,5 +96,5 @@ def _report(found: LabResult) -> dict[str, t.Any]:
         "notes": found.notes,
         "seconds": {name: round(value, 1) for name, value in found.seconds.items()},
         "ssh_config": os.path.join(found.directory, "ssh_config") if found.nodes else None,
-        "diff": {"before": text(found.before if found.changed else found.after), "after": text(found.after)},
+        **({"diff": {"before": text(found.before), "after": text(found.after)}} if found.changed else {}),
     }

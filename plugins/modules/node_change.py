@@ -105,14 +105,27 @@ def begin(module: AnsibleModule, found: t.Optional[bytes]) -> Json:
     if wanted != found and not module.check_mode:
         make_directories(os.path.dirname(module.params["path"]))
         replace(module.params["path"], wanted, found)
-    return {"changed": wanted != found, "before": before}
+    return {"changed": wanted != found, "before": before, "diff": difference(module, found, wanted)}
 
 
 def end(module: AnsibleModule, found: t.Optional[bytes]) -> Json:
     if found is not None and not module.check_mode:
         unlink(module.params["path"])
         sync_directory(os.path.dirname(module.params["path"]))
-    return {"changed": found is not None}
+    return {"changed": found is not None, "diff": difference(module, found, None)}
+
+
+def told(mark: t.Optional[bytes]) -> str:
+    """A mark as the difference shows it: which roles change the node, since when is no news."""
+    change = open_change(mark)
+    if change is None:
+        return ""
+    return f"a change of this node is under way: {', '.join(change['roles']) or 'nobody knows by which role'}\n"
+
+
+def difference(module: AnsibleModule, found: t.Optional[bytes], wanted: t.Optional[bytes]) -> Json:
+    path = module.params["path"]
+    return {"before_header": path, "after_header": path, "before": told(found), "after": told(wanted)}
 
 
 def main() -> None:
@@ -135,11 +148,8 @@ def main() -> None:
         module.fail_json(msg=f"before: expected facts as fabric.rdma.ib_facts returns them, {exc!r} is not there")
     except OSError as exc:
         module.fail_json(msg=f"{exc.filename or path}: {exc.strerror}")
-    if result["changed"]:
-        header = {"before_header": path, "after_header": path}
-        words = "a change of this node is under way\n"
-        was, is_now = "" if found is None else words, words if begun else ""
-        result["diff"] = {**header, "before": was, "after": is_now}
+    if not result["changed"]:
+        del result["diff"]
     module.exit_json(interrupted=open_change(found), **result)
 
 

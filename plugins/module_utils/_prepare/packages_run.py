@@ -466,8 +466,13 @@ class Record:
         """What undo() would say if all went well."""
         now = self._manager.snapshot()
         plan = plan_undo(self._changes, now, *self._manager.needs())
-        texts = [f"{name} is out" for name in plan.remove] + ["{} is {}".format(*pair) for pair in plan.install]
-        return Outcome(texts + [f"{path} is back" for path in plan.files], plan.left + self._left(now), True)
+        packages = {name: version for name, version in now.packages.items() if name not in plan.remove}
+        packages.update(plan.install)
+        holds = [name for name in {*now.holds, *plan.holds} if plan.holds.get(name, name in now.holds)]
+        files = {**now.files, **plan.files}
+        there = {path: file for path, file in files.items() if file is not None}
+        restored, _left = undone(self._changes, Snapshot(packages, holds, there))
+        return Outcome(restored, plan.left + self._left(now), True)
 
     def undo(self) -> Outcome:
         """Puts back what the changes found, and forgets it.

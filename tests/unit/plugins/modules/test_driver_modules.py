@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES
 from ansible_collections.fabric.rdma.tests.unit.plugins.modules.examples import run_examples
+from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_matrix import content, differs, insist_on_return
 from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_modules import run
 
 A100 = str(CAPTURES / "ib-a100-1.capture")
@@ -134,11 +136,50 @@ def test_versions_that_cannot_be_put_back_are_named(packages: Path) -> None:
     assert run("driver_packages", **arguments)["no_way_back"] == unknown
 
 
-def test_the_examples_of_driver_packages_put_back(packages: Path) -> None:
-    prelude = (
+def remembered_in(packages: Path) -> str:
+    """What lets the module remember here."""
+    return (
         "import ansible_collections.fabric.rdma.plugins.module_utils._base.remembered as remembered\n"
         f"remembered.DRIVER_PACKAGES = {str(packages / 'remembered.json')!r}\n"
     )
+
+
+def test_what_others_held_is_put_back_as_predicted(packages: Path) -> None:
+    """Every step of a change: a check predicts and changes nothing, a second run has nothing to do, and the difference is shown."""
+    status = packages / "dpkg/status"
+
+    def call(state: str, check: bool = False) -> dict[str, Any]:
+        kept = content(packages)
+        result = run("driver_packages", check, remembered_in(packages), _ansible_diff=True, state=state, manager="apt")
+        assert not check or content(packages) == kept
+        insist_on_return("driver_packages", result)
+        # a check says in words what would be as before
+        assert bool(result.get("diff")) is result["changed"]
+        assert "prepared" in result.get("diff", {}) or differs(result.get("diff")) is result["changed"]
+        return result
+
+    assert call("opened", check=True)["found"] is False
+    assert call("opened")["found"] is False
+    # the change holds a package of the stack
+    status.write_text(status.read_text().replace("install ok", "hold ok", 1))
+    held = status.read_text()
+    call("closed")
+    predicted = call("restored", check=True)
+    assert (predicted["changed"], status.read_text()) == (True, held)
+    restored = call("restored")
+    assert (restored["changed"], restored["complete"], restored["left"]) == (True, True, [])
+    assert restored["restored"] == predicted["restored"] != []
+    assert "hold ok" not in status.read_text()
+    again = call("restored")
+    assert (again["changed"], again["restored"]) == (False, [])
+    assert call("opened")["found"] is False
+    assert [call("forgotten")["found"] for _time in range(2)] == [True, False]
+    refused = run("driver_packages", state="gone")
+    assert "value of state must be one of" in refused["msg"]
+
+
+def test_the_examples_of_driver_packages_put_back(packages: Path) -> None:
+    prelude = remembered_in(packages)
     opened, restored = run_examples("driver_packages", lambda module, given: run(module, prelude=prelude, **given))
     assert (opened["found"], restored["found"]) == (False, True)
     assert (restored["changed"], restored["restored"], restored["left"], restored["complete"]) == (False, [], [], True)

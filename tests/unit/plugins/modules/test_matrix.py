@@ -6,6 +6,7 @@ when something changes, bad input changes nothing, and examples give what RETURN
 
 from __future__ import annotations
 
+import ast
 import importlib
 import json
 import os
@@ -28,6 +29,7 @@ FACTS = gather(open_tree(str(CAPTURE)))
 SPEC = {"ociVersion": "1.2.0", "process": {"rlimits": []}}
 # a module that is loaded everywhere
 LOADED = "printk"
+BEFORE_IT = "kernel"
 IN_PLACE = (
     "import ansible_collections.fabric.rdma.plugins.module_utils._discover.boot_modules as boot_modules\n"
     "boot_modules.DIRECTORIES = ('DIRECTORY', 'DIRECTORY/run')\n"
@@ -64,7 +66,10 @@ NAME = "iqn.2016-04.com.open-iscsi:4f1c5a7d90e2"
 MARK = {"path": "@/change.json"}
 CASES = {
     "capture": Case(
-        (Step("create", {"root": str(CAPTURE), "dest": "@/a.capture"}, True),),
+        (
+            Step("create", {"root": str(CAPTURE), "dest": "@/a.capture"}, True),
+            Step("change", {"root": str(CAPTURE), "dest": "@/a.capture", "anonymize": True}, True),
+        ),
         ({"root": str(CAPTURE), "dest": "@/none/a.capture"}, "none"),
         lambda given: {**given, "root": str(CAPTURE), "dest": f"@/{Path(given['dest']).name}"},
         shows_differences=False,
@@ -105,13 +110,19 @@ CASES = {
         lambda given: {**given, **INITIATOR},
     ),
     "kernel_module": Case(
-        (Step("create", {"name": LOADED}, True),),
+        (
+            Step("not at boot", {"name": LOADED, "persistent": False}, False),
+            Step("create", {"name": LOADED}, True),
+            # somebody has another module in the file of that name: it stays
+            Step("change", {"name": LOADED, "after": [BEFORE_IT]}, True, {f"{LOADED}.conf": "# ours\nfuse\n"}),
+        ),
         ({"name": "../evil"}, "../evil"),
         lambda given: given,
     ),
     "node_change": Case(
         (
             Step("create", {**MARK, "state": "begun", "before": FACTS, "roles": ["ofed"]}, True),
+            Step("change", {**MARK, "state": "begun", "before": FACTS, "roles": ["ofed", "roce_host"]}, True),
             Step("absent", {**MARK, "state": "ended"}, True),
         ),
         ({**MARK, "state": "begun", "before": {"devices": "x"}, "roles": ["ofed"]}, "before"),
@@ -155,24 +166,26 @@ CASES = {
         },
     ),
 }
-# What needs more than a directory is put through the same elsewhere.
+# What needs more than a directory is put through the same by these tests.
 ELSEWHERE = {
-    "cluster_access": "tests/cluster/test_matrix.py",
-    "cluster_state": "tests/cluster/test_matrix.py",
-    "containerd_memlock": "molecule/runtimes/node.py",
-    "driver_packages": "tests/unit/plugins/modules/test_driver_modules.py",
-    "lab": "tests/integration/test_lab.py",
-    "perftest": "tests/unit/plugins/module_utils/_verify/test_perftest_run.py",
-    "pod_traffic": "tests/unit/plugins/modules/test_pod_traffic.py",
-    "rollout": "tests/cluster/test_matrix.py",
-    "rollout_departures": "tests/cluster/test_matrix.py",
-    "rollout_lease": "tests/cluster/test_matrix.py",
-    "rollout_ready": "tests/cluster/test_matrix.py",
-    "stale_resources": "tests/cluster/test_matrix.py",
-    "system_objects": "tests/cluster/test_matrix.py",
-    "system_ready": "tests/cluster/test_matrix.py",
-    "wave_gate": "tests/integration/test_wave_gate.py",
+    "cluster_access": "tests/cluster/test_matrix.py::test_of_what_is_beside_it",
+    "cluster_state": "tests/cluster/test_matrix.py::test_of_a_system",
+    "containerd_memlock": "tests/unit/plugins/module_utils/_prepare/test_memlock_apply.py::test_fresh_predicted_done_and_again",
+    "driver_packages": "tests/unit/plugins/modules/test_driver_modules.py::test_what_others_held_is_put_back_as_predicted",
+    "lab": "tests/unit/plugins/action/test_lab.py::test_a_lab_goes_as_predicted",
+    "perftest": "tests/unit/plugins/module_utils/_verify/test_perftest_run.py::test_module_server_and_client",
+    "pod_traffic": "tests/unit/plugins/modules/test_pod_traffic.py::test_a_check_asks_the_cluster_nothing",
+    "rollout": "tests/cluster/test_matrix.py::test_of_a_rollout",
+    "rollout_departures": "tests/cluster/test_matrix.py::test_of_a_rollout",
+    "rollout_lease": "tests/cluster/test_matrix.py::test_of_what_is_beside_it",
+    "rollout_ready": "tests/cluster/test_matrix.py::test_of_a_rollout",
+    "stale_resources": "tests/cluster/test_matrix.py::test_of_what_is_beside_it",
+    "system_objects": "tests/cluster/test_matrix.py::test_of_a_system",
+    "system_ready": "tests/cluster/test_matrix.py::test_of_a_system",
+    "wave_gate": "tests/integration/test_wave_gate.py::test_the_examples_begin_and_end",
 }
+# The one that runs the core of a module instead of it.
+BY_ITS_CORE = {"containerd_memlock": "lift"}
 # Where the examples of these run.
 EXAMPLES_ELSEWHERE = {
     **dict.fromkeys(ELSEWHERE, "tests/cluster/test_matrix.py"),
@@ -243,8 +256,25 @@ def test_every_module_is_somewhere() -> None:
     modules = {path.stem for path in (ROOT / "plugins" / "modules").glob("*.py")}
     assert set(CASES) | set(ELSEWHERE) == modules
     assert not set(CASES) & set(ELSEWHERE)
-    for module, path in ELSEWHERE.items():
-        assert re.search(rf"\b{module}\b", (ROOT / path).read_text()), path
+
+
+def names_in(path: Path, function: str, seen: frozenset[str] = frozenset()) -> set[str]:
+    """Names and texts of a function, and of the functions of its file that it calls."""
+    functions = {node.name: node for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)}
+    body = functions[function].body[ast.get_docstring(functions[function]) is not None :]
+    nodes = [node for statement in body for node in ast.walk(statement)]
+    found = {node.id for node in nodes if isinstance(node, ast.Name)}
+    found |= {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    for name in (found & set(functions)) - seen - {function}:
+        found |= names_in(path, name, seen | {function})
+    return found
+
+
+@pytest.mark.parametrize("module", ELSEWHERE)
+def test_a_module_is_run_where_it_is_said_to_be(module: str) -> None:
+    path, _colons, function = ELSEWHERE[module].partition("::")
+    assert function.startswith("test_")
+    assert BY_ITS_CORE.get(module, module) in names_in(ROOT / path, function)
 
 
 @pytest.mark.parametrize("module", EXAMPLES_ELSEWHERE)
