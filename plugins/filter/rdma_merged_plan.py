@@ -53,7 +53,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: The plan of all groups.
+  description: The plan of all groups, in the form of P(fabric.rdma.rdma_selectors#filter).
   type: dict
 """
 

@@ -86,6 +86,8 @@ _value:
   description:
     - By role, C(needed) (bool), C(reasons) (in words), and what the role has to do. The roles are in the order in which they
       have to run.
+    - For C(storage_prereqs), what P(fabric.rdma.rdma_storage#filter) returns, without the checks.
+    - For C(containerd_memlock), C(method), C(handlers) and C(containerd) (whether there is one).
     - For C(ofed), C(packages) (bool), C(modules) (to load and to persist), and with a driver of the vendor C(driver),
       C(activate) and C(pending). With O(os_family), C(names) with C(user_space), C(driver) (both lists) and C(headers) (of the
       running kernel; V(none) where nobody knows).

@@ -98,6 +98,8 @@ _value:
     - C(cluster) has the one C(config) for all groups with the C(selectors) by resource and the number of C(hosts) that it is
       exact on. Where there is none, C(errors) says why, and C(alternative) what to do. Nodes of which there are no facts are
       not known to it.
+    - C(warnings) are of all groups together. C(schema) is the version of the form.
+    - C(removed) and C(remove) are what P(fabric.rdma.rdma_merged_plan#filter) notes of hosts and groups that are taken out.
   type: dict
 """
 

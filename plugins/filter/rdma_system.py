@@ -52,7 +52,7 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - The keys C(charts), C(objects), C(waits), C(workloads), C(images), C(problems), C(warnings) and C(summary).
+    - The keys C(system), C(node_labels), C(charts), C(objects), C(waits), C(workloads), C(images), C(problems), C(warnings) and C(summary).
     - C(files) has the text and the mode of each file in which all of this is rendered, C(record) what the report shows.
   type: dict
 """
