@@ -9,7 +9,7 @@ name: rdma_prepared
 short_description: Show what preparing hosts changed, what was right, and what is left to do
 version_added: "0.1.0"
 description:
-  - Makes a table of at most 100 columns of what was done. Hosts with the same line share it.
+  - Makes rows of what was done, which P(fabric.rdma.rdma_table#filter) shows. Hosts with the same row share it.
   - What is left to people are reboots, Pods to recreate, and values to set in the chart of NVIDIA's GPU Operator.
 positional: hosts, before, after, memlock, check
 options:
@@ -35,7 +35,7 @@ options:
     type: str
     required: true
   check:
-    description: Whether nothing was changed. The table then says what would have been.
+    description: Whether nothing was changed. The rows then say what would have been.
     type: bool
     default: false
 author:
@@ -45,24 +45,30 @@ author:
 EXAMPLES = r"""
 - name: Show what was done
   ansible.builtin.debug:
-    msg: "{{ hostvars | fabric.rdma.rdma_prepared(ansible_play_hosts, 'before', 'after', 'memlock', ansible_check_mode) }}"
+    msg: "{{ rows | fabric.rdma.rdma_table }}"
+  vars:
+    rows: "{{ hostvars | fabric.rdma.rdma_prepared(ansible_play_hosts, 'before', 'after', 'memlock', ansible_check_mode) }}"
   run_once: true
 """
 
 RETURN = r"""
 _value:
-  description: The table, lines joined by newlines. Empty when there is nothing to show.
-  type: str
+  description: The hosts, what became of them, and the details, in each row. Empty when there is nothing to show.
+  type: list
+  elements: list
+  sample: [["node1, node2", changed, "ofed: ib_umad is not loaded"]]
 """
 
 import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.table import prepared_table
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.table import prepared_rows
 
 
-def rdma_prepared(hostvars: t.Any, hosts: t.Any, before: str, after: str, memlock: str, check: bool = False) -> str:
+def rdma_prepared(
+    hostvars: t.Any, hosts: t.Any, before: str, after: str, memlock: str, check: bool = False
+) -> list[list[str]]:
     if not isinstance(hostvars, t.Mapping):
         raise AnsibleFilterError(f"fabric.rdma.rdma_prepared expects hostvars, found {type(hostvars).__name__}")
     if isinstance(hosts, str) or not isinstance(hosts, t.Sequence):
@@ -77,7 +83,7 @@ def rdma_prepared(hostvars: t.Any, hosts: t.Any, before: str, after: str, memloc
                 "replayed": "rdma_capture" in variables,
                 "stale_containers": (variables.get(memlock) or {}).get("stale_containers") or [],
             }
-    return "\n".join(prepared_table(found, check))
+    return [list(row) for row in prepared_rows(found, check)]
 
 
 class FilterModule:

@@ -15,12 +15,12 @@ description:
     and the warnings and errors.
   - From checks of storage prerequisites by host, one line for each check that is not in order, with its remedy, and one for all those
     of a host that are.
-  - From the summary of a system, one line for each of its rows.
+  - From the summary of a system, and from what preparing hosts came to, one line for each row.
 options:
   _input:
     description:
       - Facts by host, one group of the plan of P(fabric.rdma.rdma_selectors#filter), what P(fabric.rdma.rdma_storage#filter) says, by
-        host, or C(summary) of what P(fabric.rdma.rdma_system#filter) gives.
+        host, C(summary) of what P(fabric.rdma.rdma_system#filter) gives, or what P(fabric.rdma.rdma_prepared#filter) gives.
     type: raw
     required: true
 author:
@@ -50,10 +50,17 @@ from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage impor
 from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import completed_group
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import sound_facts
 
+# Of the rows of a system, and of those of prepared hosts.
+_HEADS = (("WHAT", "IS ASKED FOR"), ("HOSTS", "WHAT", "DETAILS"))
+
 
 def rdma_table(value: t.Any) -> str:
-    if isinstance(value, (list, tuple)) and all(isinstance(row, (list, tuple)) and len(row) == 2 for row in value):
-        return "\n".join(table(("WHAT", "IS ASKED FOR"), value) if value else [])
+    if isinstance(value, (list, tuple)) and all(isinstance(row, (list, tuple)) for row in value):
+        for heads in _HEADS if value else ():
+            if all(len(row) == len(heads) for row in value):
+                return "\n".join(table(heads, value))
+        if not value:
+            return ""
     if not isinstance(value, t.Mapping):
         raise AnsibleFilterError(
             f"fabric.rdma.rdma_table expects facts or checks by host, or the plan of a group, found {type(value).__name__}"

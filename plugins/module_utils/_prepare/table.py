@@ -1,7 +1,7 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What preparing hosts came to, as a table for people. Private to the collection. Pure."""
+"""What preparing hosts came to, as rows of a table for people. Private to the collection. Pure."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.text import (
     printable,
     shared_domain,
     short,
-    table,
 )
 
-__all__ = ["open_ends", "prepared_table"]
+__all__ = ["open_ends", "prepared_rows"]
 
 Json = t.Mapping[str, t.Any]
 
@@ -79,8 +78,8 @@ def _rows(one: Json, check: bool) -> t.Iterator[tuple[str, str]]:
         yield "to do", text
 
 
-def prepared_table(hosts: t.Mapping[str, Json], check: bool = False) -> list[str]:
-    """Lines of at most 100 columns; hosts with the same line share it.
+def prepared_rows(hosts: t.Mapping[str, Json], check: bool = False) -> list[tuple[str, str, str]]:
+    """(hosts, what, details); hosts with the same share a row.
 
     hosts: by name, {before: host_needs() of before, after: of after or None for a host on which nothing ran, replayed: bool,
     stale_containers}. check: nothing was changed, and what is told is what would have been.
@@ -92,6 +91,4 @@ def prepared_table(hosts: t.Mapping[str, Json], check: bool = False) -> list[str
             rows.setdefault((what, printable(text)), []).append(short(host, domain))
     order = ("would change", "changed", "still missing", "to do", "not touched", "was right")
     lines = sorted(rows.items(), key=lambda row: order.index(row[0][0]))
-    if not lines:
-        return []
-    return table(("HOSTS", "WHAT", "DETAILS"), [(hosts_label(names), what, text) for (what, text), names in lines])
+    return [(hosts_label(names), what, text) for (what, text), names in lines]

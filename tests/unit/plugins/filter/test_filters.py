@@ -193,7 +193,9 @@ def test_from_facts_to_objects() -> None:
         "nvidia_imex",
     ]
     prepared = {"n": {"needed": needs, "rdma_capture": "x"}, "m": {}}
-    assert "not touched" in filter_named("rdma_prepared")(prepared, ["n", "m"], "needed", "left", "memlock")
+    rows = filter_named("rdma_prepared")(prepared, ["n", "m"], "needed", "left", "memlock")
+    assert "not touched" in {what for _hosts, what, _details in rows}
+    assert filter_named("rdma_table")(rows).startswith("HOSTS")
     hostvars = {"n": {"ansible_facts": {"rdma": FACTS}, "rdma_resource": {"name": "rdma_a100"}}}
     view = filter_named("rdma_view")(hostvars, {"ib-a100": ["n"]}, ["ib-a100"])
     assert filter_named("rdma_selectors")(view["facts"], view["groups"]) == plan

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.table import open_ends, prepared_table
+from ansible_collections.fabric.rdma.plugins.filter.rdma_table import rdma_table
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.table import open_ends, prepared_rows
 
 RIGHT: dict[str, Any] = {"needed": False, "reasons": []}
 DUE = {"needed": True, "reasons": ["ib_umad is not loaded", "ib_umad is not loaded at boot"]}
@@ -15,6 +16,11 @@ DUE = {"needed": True, "reasons": ["ib_umad is not loaded", "ib_umad is not load
 
 def host(before: dict[str, Any], after: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
     return {"before": before, "after": after, "replayed": False, "stale_containers": [], **more}
+
+
+def prepared_table(hosts: dict[str, Any], check: bool = False) -> list[str]:
+    found = prepared_rows(hosts, check)
+    return rdma_table(found).splitlines()
 
 
 def rows(hosts: dict[str, Any], check: bool = False) -> list[str]:
