@@ -61,7 +61,7 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage import duplicate_initiators
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.initiators import duplicate_initiators
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import seen_in_this_run
 
 

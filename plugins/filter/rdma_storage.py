@@ -75,10 +75,8 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage import (
-    storage_checks,
-    storage_needs,
-)
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage import storage_checks
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage_needs import storage_needs
 
 
 def rdma_storage(

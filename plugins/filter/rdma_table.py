@@ -46,7 +46,7 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.text import printable, table
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.table import device_table
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.table import plan_table
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage import storage_table
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage_table import storage_table
 from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import completed_group
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import sound_facts
 
@@ -56,11 +56,9 @@ _HEADS = (("WHAT", "IS ASKED FOR"), ("HOSTS", "WHAT", "DETAILS"))
 
 def rdma_table(value: t.Any) -> str:
     if isinstance(value, (list, tuple)) and all(isinstance(row, (list, tuple)) for row in value):
-        for heads in _HEADS if value else ():
-            if all(len(row) == len(heads) for row in value):
-                return "\n".join(table(heads, value))
-        if not value:
-            return ""
+        heads = next((each for each in _HEADS if all(len(row) == len(each) for row in value)), None)
+        if heads is not None:
+            return "\n".join(table(heads, value) if value else [])
     if not isinstance(value, t.Mapping):
         raise AnsibleFilterError(
             f"fabric.rdma.rdma_table expects facts or checks by host, or the plan of a group, found {type(value).__name__}"

@@ -10,7 +10,8 @@ import re
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Entry
-from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage import LONGHORN_PATH, anonymous
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage import LONGHORN_PATH
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage_excerpt import anonymous
 
 __all__ = ["anonymize"]
 

@@ -37,9 +37,9 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.runtime impo
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage import (
     SPDK_MODULES,
     STORAGE_MODULES,
-    excerpt,
     read_storage,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage_excerpt import excerpt
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.ways import (
     default_route_netdevs,
     mounts_over_rdma,

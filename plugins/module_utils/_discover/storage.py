@@ -38,7 +38,6 @@ The states of kernel modules are in ``kernel.modules``.
 from __future__ import annotations
 
 import gzip
-import itertools
 import re
 import typing as t
 import warnings as silence
@@ -50,12 +49,15 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.services imp
 
 __all__ = [
     "LONGHORN_PATH",
+    "NFS_SETTING",
+    "SOCKETS",
     "SPDK_MODULES",
     "STORAGE_MODULES",
     "TARGET_MODEL",
     "TARGET_VENDOR",
-    "anonymous",
-    "excerpt",
+    "Setting",
+    "mount_of",
+    "multipath_settings",
     "read_storage",
     "value_at",
 ]
@@ -70,7 +72,7 @@ SPDK_MODULES = ("nvme_tcp", "uio_pci_generic", "vfio_pci")
 _TOOLS = ("awk", "bash", "blkid", "curl", "findmnt", "grep", "lsblk")
 _PROGRAMS = ("cryptsetup", "dmsetup", "iscsiadm", "iscsid", "mount.nfs4", "multipathd", *_TOOLS)
 # Sockets in the abstract namespace as their units name them; the kernel shows '@' for the NUL byte.
-_SOCKETS = {
+SOCKETS = {
     "iscsid": "@ISCSIADM_ABSTRACT_NAMESPACE",
     "multipathd": "@/org/kernel/linux/storage/multipathd",
 }
@@ -92,7 +94,7 @@ _PSEUDO = re.compile(
 _VOLATILE = ("/dev/", "/proc/", "/run/", "/sys/", "/var/lib/containerd/", "/var/lib/docker/", "/var/lib/kubelet/")
 _VOLUME_DRIVERS = re.compile(r"/(pods|containers|plugins|snap)/")
 # Of nfsmount.conf(5): the head of a section, or a version.
-_NFS_SETTING = re.compile(r"\[\s*([^\s\]]+)|(?i:defaultvers|nfsvers|vers)\s*=\s*([0-9.]+)\s*(?:#|$)")
+NFS_SETTING = re.compile(r"\[\s*([^\s\]]+)|(?i:defaultvers|nfsvers|vers)\s*=\s*([0-9.]+)\s*(?:#|$)")
 
 
 def _family(tree: Tree) -> t.Optional[str]:
@@ -111,7 +113,7 @@ def _listens(tree: Tree, daemon: str) -> bool:
     for line in (tree.text("/proc/net/unix") or "").splitlines():
         fields = line.split()
         # Num RefCount Protocol Flags Type St Inode Path; older programs bind a name padded with NUL bytes
-        if len(fields) > 7 and fields[7].rstrip("@") == _SOCKETS[daemon]:
+        if len(fields) > 7 and fields[7].rstrip("@") == SOCKETS[daemon]:
             try:
                 if int(fields[3], 16) & _LISTENING:
                     return True
@@ -149,12 +151,12 @@ def _iscsi(tree: Tree, warnings: list[str], programs: t.Mapping[str, bool]) -> J
 
 
 # One setting of multipath.conf(5): the names of the sections that it is in, keyword, value.
-_Setting = t.Tuple[t.Tuple[str, ...], str, str]
+Setting = t.Tuple[t.Tuple[str, ...], str, str]
 
 
-def _multipath_settings(text: str) -> list[_Setting]:
+def multipath_settings(text: str) -> list[Setting]:
     """Settings of one file. A section without settings in it gives none; what is not a setting is passed over."""
-    found: list[_Setting] = []
+    found: list[Setting] = []
     sections: list[str] = []
     for line in text.splitlines():
         line = re.sub(r'^((?:[^"#!]|"[^"]*")*)[#!].*$', r"\1", line).strip()
@@ -192,7 +194,7 @@ def _matches(pattern: str, text: str) -> bool:
         return False
 
 
-def _listed(settings: t.Sequence[_Setting], section: str) -> tuple[bool, bool]:
+def _listed(settings: t.Sequence[Setting], section: str) -> tuple[bool, bool]:
     """(by name, by vendor and model): whether the lists of a section have Longhorn's disks in them."""
     nodes = [
         value
@@ -216,7 +218,7 @@ def _listed(settings: t.Sequence[_Setting], section: str) -> tuple[bool, bool]:
     return by_name, by_device
 
 
-def _leaves_alone(settings: t.Sequence[_Setting]) -> bool:
+def _leaves_alone(settings: t.Sequence[Setting]) -> bool:
     """libmultipath/blacklist.c, filter_path(): any list is enough; an exception counts against the list of its own kind."""
     blacklist, exceptions = _listed(settings, "blacklist"), _listed(settings, "blacklist_exceptions")
     return any(listed and not excepted for listed, excepted in zip(blacklist, exceptions))
@@ -242,7 +244,7 @@ def _maps(tree: Tree) -> list[Json]:
 
 def _multipathd(tree: Tree, programs: t.Mapping[str, bool]) -> Json:
     facts = _service(tree, "multipathd", programs["multipathd"])
-    settings = _multipath_settings(tree.text("/etc/multipath.conf") or "")
+    settings = multipath_settings(tree.text("/etc/multipath.conf") or "")
     # an option of old versions; newer ones know only the default
     directory = "/etc/multipath/conf.d"
     for where, key, value in settings:
@@ -250,7 +252,7 @@ def _multipathd(tree: Tree, programs: t.Mapping[str, bool]) -> Json:
             directory = value
     for name in tree.names(directory) if directory.startswith("/") else []:
         if name.endswith(".conf"):
-            settings += _multipath_settings(tree.text(f"{directory}/{name}") or "")
+            settings += multipath_settings(tree.text(f"{directory}/{name}") or "")
     return {
         "installed": facts["installed"],
         "service": facts["service"],
@@ -311,7 +313,7 @@ def _nfs_default(tree: Tree) -> t.Optional[str]:
         everywhere = False
         for line in (tree.text(path) or "").splitlines():
             line = line.strip()
-            setting = _NFS_SETTING.match(line)
+            setting = NFS_SETTING.match(line)
             if setting and setting.group(1):
                 everywhere = setting.group(1).lower() == "nfsmount_global_options"
             elif setting and everywhere:
@@ -325,7 +327,7 @@ class _Mount(t.NamedTuple):
     propagation: str
 
 
-def _mount_of(line: str) -> t.Optional[_Mount]:
+def mount_of(line: str) -> t.Optional[_Mount]:
     """A line of /proc/self/mountinfo (proc(5)), None when it is none or a mount that no directory of volumes can lie on."""
     before, dash, after = line.partition(" - ")
     fields, rest = before.split(" "), after.split(" ")
@@ -354,7 +356,7 @@ def _mounts(tree: Tree, path: str) -> tuple[dict[str, str], dict[str, str]]:
     kinds: dict[str, str] = {}
     propagation: dict[str, str] = {}
     for line in (tree.text("/proc/self/mountinfo") or "").splitlines():
-        mount = _mount_of(line)
+        mount = mount_of(line)
         if mount is not None:
             # a later mount on the same directory hides the earlier one
             kinds[mount.path], propagation[mount.path] = mount.kind, mount.propagation
@@ -393,86 +395,3 @@ def read_storage(tree: Tree, warnings: list[str]) -> Json:
         "filesystem_of": kinds,
         "mount_propagation": propagation,
     }
-
-
-def _multipath_text(settings: t.Iterable[_Setting]) -> list[str]:
-    """Lines that give these settings again."""
-    lines = []
-    for where, group in itertools.groupby(settings, lambda setting: setting[0]):
-        lines += [section.split()[0] + " {" for section in where]
-        lines += ['{} "{}"'.format(key, value.replace('"', '""')) for _where, key, value in group]
-        lines += ["}"] * len(where)
-    return lines
-
-
-def excerpt(path: str, data: bytes) -> bytes:
-    """What read_storage() makes its facts of, out of the content of one of the files that it reads; other files as they are.
-
-    For captures: of kernel configurations, mounts, sockets and the configurations of multipathd and NFS nothing else is recorded.
-    """
-    text = data.decode("utf-8", "surrogateescape")
-    lines = text.splitlines()
-    if path == "/proc/config.gz":
-        try:
-            lines = gzip.decompress(data).decode("utf-8", "replace").splitlines()
-        except Exception:
-            return b""
-        kept = [line for line in lines if "CONFIG_NFS_" in line]
-        return gzip.compress("".join(line + "\n" for line in kept).encode("utf-8"), 9, mtime=0)
-    if re.fullmatch(r"/boot/config-[^/]+|(/usr)?/lib/modules/[^/]+/config", path):
-        kept = [line for line in lines if "CONFIG_NFS_" in line]
-    elif re.fullmatch(r"/proc/[^/]+/mountinfo", path):
-        # neither sources nor options: they name servers and users
-        kept = []
-        for line in lines:
-            if _mount_of(line) is not None:
-                before, dash, after = line.partition(" - ")
-                kept.append(before + dash + after.split(" ")[0] + " none rw")
-    elif re.fullmatch(r"/proc/(.+/)?net/unix", path):
-        kept = [line for line in lines if line.rstrip("@").endswith(tuple(" " + name for name in _SOCKETS.values()))]
-    elif path == "/etc/multipath.conf" or ("/multipath/" in path and path.endswith(".conf")):
-        kept = _multipath_text(
-            (where, key, value)
-            for where, key, value in _multipath_settings(text)
-            if where and (where[0].startswith("blacklist") or key == "config_dir")
-        )
-    elif re.match(r"/etc/nfsmount\.conf(\.d/|$)", path):
-        # sections name servers and directories
-        kept = [
-            re.sub(r"^(\[\s*[^\s\]]+).*", r"\1 ]", line.strip()) for line in lines if _NFS_SETTING.match(line.strip())
-        ]
-    else:
-        return data
-    return "".join(line + "\n" for line in kept).encode("utf-8", "surrogateescape")
-
-
-def anonymous(path: str, text: str, alias: t.Callable[[str, str], int], kept: t.Collection[str]) -> t.Optional[str]:
-    """The text of a file of an excerpt() with names of disks, targets and directories replaced; None for other files.
-
-    alias gives the number of a thing of a sort. kept: directories under which mount points stay what they are.
-    """
-    if path == "/etc/iscsi/initiatorname.iscsi":
-        initiator = parse_initiator(text)
-        name = initiator.name and f"InitiatorName=iqn.2000-01.example:{alias('initiator', initiator.name.lower())}\n"
-        return (name or "") + ("GenerateName=yes\n" if initiator.generate else "")
-    if re.fullmatch(r"/sys/.*/iscsi_session/[^/]+/targetname", path):
-        return f"iqn.2000-01.example:target{alias('target', text.strip())}\n"
-    if re.fullmatch(r"/sys/.*/dm-\d+/dm/name", path):
-        return f"map{alias('map', text.strip())}\n"
-    if re.fullmatch(r"/sys/.*/dm-\d+/dm/uuid", path):
-        return text.strip().partition("-")[0] + "-\n"
-    if path == "/etc/multipath.conf" or ("/multipath/" in path and path.endswith(".conf")):
-        settings = [
-            (where, key, f"wwid{alias('wwid', value)}" if key == "wwid" and value not in ("*", ".*") else value)
-            for where, key, value in _multipath_settings(text)
-        ]
-        return "".join(line + "\n" for line in _multipath_text(settings))
-    if re.fullmatch(r"/proc/[^/]+/mountinfo", path):
-        lines = []
-        for line in text.splitlines():
-            fields = line.split(" ")
-            if len(fields) > 4 and not any((place + "/").startswith(fields[4].rstrip("/") + "/") for place in kept):
-                fields[3:5] = ["/", f"/mnt/{alias('mount', fields[4])}"]
-            lines.append(" ".join(fields) + "\n")
-        return "".join(lines)
-    return None

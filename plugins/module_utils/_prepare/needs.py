@@ -13,7 +13,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._prepare.imex import i
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_plan import memlock_needs
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.package_names import names_of_family
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.roce import roce_needs
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage import storage_needs
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage_needs import storage_needs
 
 __all__ = ["host_needs"]
 

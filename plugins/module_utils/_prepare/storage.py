@@ -1,7 +1,7 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What Longhorn, iSCSI and NFS volumes need of a node: checks, and what is to be done. Private to the collection. Pure.
+"""What Longhorn, iSCSI and NFS volumes need of a node: checks, each with its remedy. Private to the collection. Pure.
 
 Checks have the names, words and severities of ``longhornctl check preflight`` (longhorn/cli,
 pkg/local/preflight/checker.go) where it has such a check.
@@ -9,11 +9,9 @@ pkg/local/preflight/checker.go) where it has such a check.
 
 from __future__ import annotations
 
-import textwrap
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
-from ansible_collections.fabric.rdma.plugins.module_utils._base.text import WIDTH, printable
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage import (
     STORAGE_MODULES,
     TARGET_MODEL,
@@ -24,18 +22,16 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import problems
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.package_names import (
     names_of,
-    names_of_family,
 )
 
-__all__ = ["duplicate_initiators", "storage_checks", "storage_needs", "storage_table"]
+__all__ = ["Finding", "storage_checks", "storage_findings"]
 
 Json = t.Dict[str, t.Any]
 Facts = t.Mapping[str, t.Any]
-_PARTS = ("iscsi", "nfs", "dm_crypt")
 _FILE_SYSTEMS = ("ext4", "xfs")
 
 
-class _Finding(t.NamedTuple):
+class Finding(t.NamedTuple):
     """One check. fix: the part of storage_needs() that repairs it, None when nothing in this collection does."""
 
     check: str
@@ -54,23 +50,23 @@ def _wish(wish: t.Optional[t.Mapping[str, t.Any]]) -> Json:
     return {**result, "path": result["path"] or ""}
 
 
-def _check_iscsi(storage: Facts, duplicate: t.Optional[Facts], host: t.Optional[str]) -> t.Iterator[_Finding]:
+def _check_iscsi(storage: Facts, duplicate: t.Optional[Facts], host: t.Optional[str]) -> t.Iterator[Finding]:
     iscsi = storage["iscsi"]
     if not iscsi["installed"]:
         return
     if iscsi["masked"]:
-        yield _Finding(
+        yield Finding(
             "iscsid",
             "error",
             f"{' and '.join(iscsi['masked'])} is masked",
             f"`systemctl unmask {' '.join(iscsi['masked'])}` if iSCSI may be used on this host, else rdma_storage.iscsi: false",
         )
     elif iscsi["service"] == "running":
-        yield _Finding("iscsid", "ok", "Service iscsid is running")
+        yield Finding("iscsid", "ok", "Service iscsid is running")
     elif iscsi["service"] == "listening":
-        yield _Finding("iscsid", "ok", "Service iscsid is inactive, but it can still be activated by iscsid.socket")
+        yield Finding("iscsid", "ok", "Service iscsid is inactive, but it can still be activated by iscsid.socket")
     else:
-        yield _Finding(
+        yield Finding(
             "iscsid",
             "error",
             "Neither iscsid.service nor iscsid.socket is running",
@@ -78,7 +74,7 @@ def _check_iscsi(storage: Facts, duplicate: t.Optional[Facts], host: t.Optional[
             "service",
         )
     if not iscsi["enabled"] and not iscsi["masked"]:
-        yield _Finding(
+        yield Finding(
             "iscsid",
             "warning",
             "Neither iscsid.service nor iscsid.socket is started at boot",
@@ -88,11 +84,11 @@ def _check_iscsi(storage: Facts, duplicate: t.Optional[Facts], host: t.Optional[
     yield from _check_initiator(iscsi, duplicate, host)
 
 
-def _check_initiator(iscsi: Facts, duplicate: t.Optional[Facts], host: t.Optional[str]) -> t.Iterator[_Finding]:
+def _check_initiator(iscsi: Facts, duplicate: t.Optional[Facts], host: t.Optional[str]) -> t.Iterator[Finding]:
     name, sessions = iscsi["initiator_name"], [session["target"] or session["name"] for session in iscsi["sessions"]]
     problem = None
     if iscsi["initiator_file"] == "unreadable":
-        yield _Finding(
+        yield Finding(
             "initiator name",
             "warning",
             "/etc/iscsi/initiatorname.iscsi cannot be read",
@@ -109,14 +105,14 @@ def _check_initiator(iscsi: Facts, duplicate: t.Optional[Facts], host: t.Optiona
         others = [other for other in duplicate["hosts"] if other != host]
         problem = f"InitiatorName {name} is also that of {', '.join(others)}"
         if host == duplicate["keeper"]:
-            yield _Finding(
+            yield Finding(
                 "initiator name", "warning", problem, f"this host keeps it; {', '.join(others)} must get others"
             )
             return
     if problem is None:
-        yield _Finding("initiator name", "ok", f"InitiatorName is {name}")
+        yield Finding("initiator name", "ok", f"InitiatorName is {name}")
     elif sessions:
-        yield _Finding(
+        yield Finding(
             "initiator name",
             "error",
             problem,
@@ -124,7 +120,7 @@ def _check_initiator(iscsi: Facts, duplicate: t.Optional[Facts], host: t.Optiona
             "until `iscsiadm -m session` is empty, then run again",
         )
     else:
-        yield _Finding(
+        yield Finding(
             "initiator name", "error", problem, "give it a name of its own (`iscsi-iname`), restart iscsid", "initiator"
         )
 
@@ -133,17 +129,17 @@ def _is_longhorns(path: Facts) -> bool:
     return (path["vendor"], path["model"]) == (TARGET_VENDOR, TARGET_MODEL)
 
 
-def _check_multipath(storage: Facts, wish: Json) -> t.Iterator[_Finding]:
+def _check_multipath(storage: Facts, wish: Json) -> t.Iterator[Finding]:
     multipathd = storage["multipathd"]
     if multipathd["service"] == "running":
         message = "multipathd.service is running"
     elif multipathd["service"] == "listening":
         message = "multipathd.service is inactive, but it can still be activated by multipathd.socket"
     else:
-        yield _Finding("multipathd", "ok", "multipathd.service is not running")
+        yield Finding("multipathd", "ok", "multipathd.service is not running")
         return
     if multipathd["blacklists"]:
-        yield _Finding("multipathd", "ok", message + ", and leaves Longhorn's devices alone")
+        yield Finding("multipathd", "ok", message + ", and leaves Longhorn's devices alone")
         return
     # Longhorn gives a volume one path: several of the same make are somebody's multipath storage
     used = [
@@ -160,12 +156,12 @@ def _check_multipath(storage: Facts, wish: Json) -> t.Iterator[_Finding]:
     elif multipathd["config_dir"] is None:
         remedy = "/etc/multipath.conf switches drop-ins off (config_dir): add there " + remedy
     fixable = wish["multipath"] and not used and multipathd["config_dir"] is not None
-    yield _Finding(
+    yield Finding(
         "multipathd", "warning", message + ", and grabs Longhorn's devices", remedy, "multipath" if fixable else None
     )
 
 
-def _check_packages(storage: Facts, wish: Json) -> t.Iterator[_Finding]:
+def _check_packages(storage: Facts, wish: Json) -> t.Iterator[Finding]:
     programs = storage["programs"]
     names = names_of(storage["family"])
     there = {
@@ -178,11 +174,11 @@ def _check_packages(storage: Facts, wish: Json) -> t.Iterator[_Finding]:
             continue
         name = getattr(names, part)[0]
         if installed:
-            yield _Finding("packages", "ok", f"Package {name} is installed")
+            yield Finding("packages", "ok", f"Package {name} is installed")
         else:
-            yield _Finding("packages", "error", f"Package {name} is not installed", "install it", "packages " + part)
+            yield Finding("packages", "error", f"Package {name} is not installed", "install it", "packages " + part)
     for name in storage["tools_missing"]:
-        yield _Finding("programs", "error", f"Program {name} is not there", "install it", "packages tools " + name)
+        yield Finding("programs", "error", f"Program {name} is not there", "install it", "packages tools " + name)
 
 
 def _wanted_modules(wish: Json) -> list[str]:
@@ -190,16 +186,16 @@ def _wanted_modules(wish: Json) -> list[str]:
     return [name for name in STORAGE_MODULES if modules[name]]
 
 
-def _check_modules(facts: Facts, wish: Json) -> t.Iterator[_Finding]:
+def _check_modules(facts: Facts, wish: Json) -> t.Iterator[Finding]:
     for name in _wanted_modules(wish):
         # facts of earlier versions have it not
         state = facts["kernel"]["modules"].get(name)
         if state is None:
-            yield _Finding(
+            yield Finding(
                 "modules", "error", f"It is not known whether module {name} is loaded", "discover the host again"
             )
         elif not state["available"]:
-            yield _Finding(
+            yield Finding(
                 "modules",
                 "error",
                 f"Module {name} is not there for kernel {facts['kernel']['release']}",
@@ -207,9 +203,9 @@ def _check_modules(facts: Facts, wish: Json) -> t.Iterator[_Finding]:
                 "SUSE: kernel-default instead of kernel-default-base)",
             )
         elif not state["loaded"]:
-            yield _Finding("modules", "error", f"Module {name} is not loaded", f"`modprobe {name}`", "modules " + name)
+            yield Finding("modules", "error", f"Module {name} is not loaded", f"`modprobe {name}`", "modules " + name)
         elif not state["persisted"]:
-            yield _Finding(
+            yield Finding(
                 "modules",
                 "warning",
                 f"Module {name} is loaded, but not at boot",
@@ -217,23 +213,23 @@ def _check_modules(facts: Facts, wish: Json) -> t.Iterator[_Finding]:
                 "modules " + name,
             )
         else:
-            yield _Finding("modules", "ok", f"Module {name} is loaded")
+            yield Finding("modules", "ok", f"Module {name} is loaded")
 
 
-def _check_nfs(facts: Facts) -> t.Iterator[_Finding]:
+def _check_nfs(facts: Facts) -> t.Iterator[Finding]:
     nfs = facts["storage"]["nfs"]
     release = facts["kernel"]["release"]
     if nfs["versions"] is None:
-        yield _Finding(
+        yield Finding(
             "NFSv4",
             "warning",
             f"It is not known whether kernel {release} supports NFS4",
             f"longhornctl and this check read /boot/config-{release}; install it",
         )
     elif {"4.1", "4.2"} & set(nfs["versions"]):
-        yield _Finding("NFSv4", "ok", f"NFS4 is supported ({', '.join(nfs['versions'])})")
+        yield Finding("NFSv4", "ok", f"NFS4 is supported ({', '.join(nfs['versions'])})")
     else:
-        yield _Finding(
+        yield Finding(
             "NFSv4",
             "error",
             f"NFS4 is not supported: kernel {release} has {', '.join(nfs['versions']) or 'no version of it'}",
@@ -241,7 +237,7 @@ def _check_nfs(facts: Facts) -> t.Iterator[_Finding]:
         )
     default = nfs["default_version"]
     if default is not None and default.partition(".")[0] not in ("4", ""):
-        yield _Finding(
+        yield Finding(
             "NFS default version",
             "warning",
             f"NFS default version is {default} in /etc/nfsmount.conf",
@@ -249,16 +245,16 @@ def _check_nfs(facts: Facts) -> t.Iterator[_Finding]:
         )
 
 
-def _check_path(storage: Facts, path: str) -> t.Iterator[_Finding]:
+def _check_path(storage: Facts, path: str) -> t.Iterator[Finding]:
     kind = value_at(storage["filesystem_of"], path)
     if kind is None:
-        yield _Finding(
+        yield Finding(
             "file system", "warning", f"The file system of {path} is not known", "gather the facts on the node itself"
         )
     elif kind in _FILE_SYSTEMS:
-        yield _Finding("file system", "ok", f"{path} is on {kind}")
+        yield Finding("file system", "ok", f"{path} is on {kind}")
     else:
-        yield _Finding(
+        yield Finding(
             "file system",
             "error",
             f"{path} is on {kind}",
@@ -267,7 +263,7 @@ def _check_path(storage: Facts, path: str) -> t.Iterator[_Finding]:
     for where in ("/", path):
         mode = value_at(storage["mount_propagation"], where)
         if mode is not None and mode != "shared":
-            yield _Finding(
+            yield Finding(
                 "mount propagation",
                 "error",
                 f"The mount of {where} is {mode}: mounts made by Pods do not reach the host",
@@ -275,18 +271,18 @@ def _check_path(storage: Facts, path: str) -> t.Iterator[_Finding]:
             )
             return
     if value_at(storage["mount_propagation"], path) is not None:
-        yield _Finding("mount propagation", "ok", "Mount propagation is enabled")
+        yield Finding("mount propagation", "ok", "Mount propagation is enabled")
 
 
-def _findings(
+def storage_findings(
     facts: Facts,
     wish: t.Optional[t.Mapping[str, t.Any]],
     duplicates: t.Sequence[Facts],
     host: t.Optional[str],
-) -> list[_Finding]:
+) -> list[Finding]:
     wanted = _wish(wish)
     storage = facts["storage"]
-    found: list[_Finding] = []
+    found: list[Finding] = []
     if wanted["iscsi"]:
         # a name that it has no more was that of a clone
         now = str(storage["iscsi"]["initiator_name"] or "").lower()
@@ -316,115 +312,5 @@ def storage_checks(
     """
     return [
         {"check": found.check, "status": found.status, "message": found.message, "remedy": found.remedy}
-        for found in _findings(facts, wish, duplicates, host)
+        for found in storage_findings(facts, wish, duplicates, host)
     ]
-
-
-def storage_needs(
-    facts: Facts,
-    wish: t.Optional[t.Mapping[str, t.Any]] = None,
-    duplicates: t.Sequence[Facts] = (),
-    host: t.Optional[str] = None,
-    os_family: t.Any = None,
-) -> Json:
-    """What has to be done on a host; arguments as of storage_checks().
-
-    os_family: what Ansible calls the family of distributions, which decides what packages are called there; None: the facts do.
-
-    ``needed``, ``reasons`` (the messages of what has to be repaired, and of errors that only people can repair), ``blocked``
-    (those errors, with their remedies), ``packages`` (any at all), ``parts`` (of [iscsi, nfs, dm_crypt], those whose packages
-    are missing), ``tools`` (programs that are missing), ``install`` (the packages of both, by name), ``modules`` (to load and
-    persist), ``unit`` (None, or {name, start}: the unit to enable), ``initiator`` (None, or {taken}: a new name is due, none of
-    these), ``multipath`` (a drop-in is due).
-    """
-    findings = _findings(facts, wish, duplicates, host)
-    fixes = {found.fix for found in findings if found.fix}
-    blocked = [found for found in findings if found.status == "error" and found.fix is None]
-    iscsi = facts["storage"]["iscsi"]
-    unit = None
-    if "service" in fixes:
-        # a socket cannot be started beside its running service (systemd.socket(5))
-        sockets = [name for name in iscsi["enabled"] or iscsi["units"] if name.endswith(".socket")]
-        unit = {
-            "name": (sockets or iscsi["enabled"] or ["iscsid.service"])[0],
-            "start": iscsi["service"] not in ("running", "listening"),
-        }
-    modules = sorted(fix.split()[-1] for fix in fixes if fix.startswith("modules "))
-    parts = [part for part in _PARTS if "packages " + part in fixes]
-    tools = sorted(fix.split()[-1] for fix in fixes if fix.startswith("packages tools "))
-    names = names_of(facts["storage"]["family"]) if os_family is None else names_of_family(os_family)
-    install = [name for part in parts for name in getattr(names, part)]
-    # a program that only the node speaks of is not the name of a package
-    install += [names.tools[tool] for tool in tools if tool in names.tools]
-    return {
-        "needed": bool(fixes or blocked),
-        "reasons": [found.message for found in findings if found.fix or found in blocked],
-        "blocked": [f"{found.message}: {found.remedy}" for found in blocked],
-        "packages": bool(parts or tools),
-        "parts": parts,
-        "tools": tools,
-        "install": list(dict.fromkeys(install)),
-        "modules": modules,
-        "unit": unit,
-        "initiator": {"taken": sorted({str(entry["name"]) for entry in duplicates})} if "initiator" in fixes else None,
-        "multipath": "multipath" in fixes,
-    }
-
-
-def _mapping(value: t.Any) -> t.Mapping[str, t.Any]:
-    return value if isinstance(value, t.Mapping) else {}
-
-
-def duplicate_initiators(facts_by_host: t.Mapping[str, Facts]) -> list[Json]:
-    """Initiator names that several hosts have: [{name, hosts, keeper: host or None, regenerate: [host], refused: [host]}].
-
-    facts_by_host: ansible_facts.rdma by host; hosts without the subset storage are passed over. The keeper is the host with
-    open sessions, or without any the first by name: whatever order hosts are treated in, and in however many waves, the
-    answer is the same. With sessions on several hosts nobody is the keeper, and those are in refused: to take a name from under
-    a session is to lose its disk. Sorted by name.
-    """
-    hosts: dict[str, list[str]] = {}
-    sessions: dict[str, bool] = {}
-    for host in sorted(facts_by_host):
-        # a host whose facts make no sense is not prepared, and keeps no other from it
-        storage = _mapping(_mapping(facts_by_host[host]).get("storage"))
-        iscsi = _mapping(storage.get("iscsi"))
-        name = iscsi.get("initiator_name")
-        # names are compared without regard to case (RFC 3722)
-        if name and isinstance(name, str) and not iscsi.get("generate_name"):
-            hosts.setdefault(name.lower(), []).append(host)
-            sessions[host] = bool(iscsi.get("sessions"))
-    found = []
-    for name, sharing in sorted(hosts.items()):
-        if len(sharing) < 2:
-            continue
-        busy = [host for host in sharing if sessions[host]]
-        keeper = None if len(busy) > 1 else (busy or sharing)[0]
-        found.append(
-            {
-                "name": name,
-                "hosts": sharing,
-                "keeper": keeper,
-                "regenerate": [host for host in sharing if host != keeper and host not in busy],
-                "refused": busy if len(busy) > 1 else [],
-            }
-        )
-    return found
-
-
-def storage_table(results_by_host: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
-    """Lines of at most 100 columns: a host and how many of its checks are in order, below it those that are not, with remedies."""
-    lines: list[str] = []
-    for host in sorted(results_by_host):
-        checks = results_by_host[host]["checks"]
-        bad = [check for check in checks if check["status"] != "ok"]
-        head = f"{printable(host)}: {len(checks) - len(bad)} of {len(checks)} checks in order"
-        lines.append(head if len(head) <= WIDTH else "…" + head[1 - WIDTH :])
-        for check in sorted(bad, key=lambda check: str(check["status"])):
-            words = f"{check['message']} ({check['check']})"
-            if check["remedy"]:
-                words += f". Remedy: {check['remedy']}"
-            lines += textwrap.wrap(
-                printable(words), WIDTH, initial_indent="  %-8s " % check["status"], subsequent_indent=" " * 11
-            )
-    return lines

@@ -14,7 +14,8 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage import SPDK_MODULES
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage import duplicate_initiators, storage_checks
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.initiators import duplicate_initiators
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage import storage_checks
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import named
 
