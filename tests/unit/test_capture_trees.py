@@ -51,7 +51,7 @@ def test_the_trees_are_what_the_descriptions_build() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_facts(name: str) -> None:
+def test_a_capture_gives_the_recorded_facts(name: str) -> None:
     expected = json.loads((CAPTURES / f"{name}.expected.json").read_text(encoding="utf-8"))
     found = gather(open_tree(str(CAPTURES / f"{name}.capture")))
     assert list(differences(expected, found)) == []

@@ -109,7 +109,7 @@ def fields(name: str) -> Iterator[tuple[str, Any, Any]]:
         yield "auxiliary_rdma", False, entry["name"] in found
 
 
-def test_agreement(shared_captures: Path) -> None:
+def test_facts_of_recorded_nodes_agree_with_what_is_known(shared_captures: Path) -> None:
     """Prints how many fields agree, and those that do not."""
     assert len(NAMES) >= 15, shared_captures
     agree, total, differences = 0, 0, []

@@ -454,7 +454,7 @@ def pace_of(tmp_path: Path, **environment: str) -> float:
 @pytest.mark.parametrize(
     ("text", "factor"), [("40", 1), ("12.5", 1), ("100", 2.5), ("4000", 20), ("-1", None), ('"x"', None), ("", None)]
 )
-def test_pace(tmp_path: Path, text: str, factor: float | None) -> None:
+def test_the_pace_of_a_machine_follows_the_boot_of_its_lab(tmp_path: Path, text: str, factor: float | None) -> None:
     """By the boot of the lab; where that is not known, by a few processes."""
     (tmp_path / "state.json").write_text(f'{{"boot_seconds": {text}}}')
     found = pace_of(tmp_path, FABRIC_RDMA_LAB=str(tmp_path))

@@ -42,7 +42,9 @@ def test_known():
     ],
 )
 @pytest.mark.parametrize("whole", [False, True], ids=["tests", "file"])
-def test_skips(repo: Path, tmp_path: Path, ci: str, last: str, whole: bool) -> None:
+def test_a_skip_fails_in_continuous_integration_unless_it_may(
+    repo: Path, tmp_path: Path, ci: str, last: str, whole: bool
+) -> None:
     (tmp_path / "conftest.py").write_text((repo / "conftest.py").read_text())
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     text = 'import pytest\npytest.skip("not on this machine", allow_module_level=True)\n' if whole else TESTS

@@ -24,14 +24,14 @@ from ansible_collections.fabric.rdma.plugins.module_utils._prepare.package_names
     names_of,
 )
 
-__all__ = ["Finding", "storage_checks", "storage_findings"]
+__all__ = ["storage_checks", "storage_findings"]
 
 Json = t.Dict[str, t.Any]
 Facts = t.Mapping[str, t.Any]
 _FILE_SYSTEMS = ("ext4", "xfs")
 
 
-class Finding(t.NamedTuple):
+class _Finding(t.NamedTuple):
     """One check. fix: the part of storage_needs() that repairs it, None when nothing in this collection does."""
 
     check: str
@@ -50,23 +50,23 @@ def _wish(wish: t.Optional[t.Mapping[str, t.Any]]) -> Json:
     return {**result, "path": result["path"] or ""}
 
 
-def _check_iscsi(storage: Facts, duplicate: t.Optional[Facts], host: t.Optional[str]) -> t.Iterator[Finding]:
+def _check_iscsi(storage: Facts, duplicate: t.Optional[Facts], host: t.Optional[str]) -> t.Iterator[_Finding]:
     iscsi = storage["iscsi"]
     if not iscsi["installed"]:
         return
     if iscsi["masked"]:
-        yield Finding(
+        yield _Finding(
             "iscsid",
             "error",
             f"{' and '.join(iscsi['masked'])} is masked",
             f"`systemctl unmask {' '.join(iscsi['masked'])}` if iSCSI may be used on this host, else rdma_storage.iscsi: false",
         )
     elif iscsi["service"] == "running":
-        yield Finding("iscsid", "ok", "Service iscsid is running")
+        yield _Finding("iscsid", "ok", "Service iscsid is running")
     elif iscsi["service"] == "listening":
-        yield Finding("iscsid", "ok", "Service iscsid is inactive, but it can still be activated by iscsid.socket")
+        yield _Finding("iscsid", "ok", "Service iscsid is inactive, but it can still be activated by iscsid.socket")
     else:
-        yield Finding(
+        yield _Finding(
             "iscsid",
             "error",
             "Neither iscsid.service nor iscsid.socket is running",
@@ -74,7 +74,7 @@ def _check_iscsi(storage: Facts, duplicate: t.Optional[Facts], host: t.Optional[
             "service",
         )
     if not iscsi["enabled"] and not iscsi["masked"]:
-        yield Finding(
+        yield _Finding(
             "iscsid",
             "warning",
             "Neither iscsid.service nor iscsid.socket is started at boot",
@@ -84,11 +84,11 @@ def _check_iscsi(storage: Facts, duplicate: t.Optional[Facts], host: t.Optional[
     yield from _check_initiator(iscsi, duplicate, host)
 
 
-def _check_initiator(iscsi: Facts, duplicate: t.Optional[Facts], host: t.Optional[str]) -> t.Iterator[Finding]:
+def _check_initiator(iscsi: Facts, duplicate: t.Optional[Facts], host: t.Optional[str]) -> t.Iterator[_Finding]:
     name, sessions = iscsi["initiator_name"], [session["target"] or session["name"] for session in iscsi["sessions"]]
     problem = None
     if iscsi["initiator_file"] == "unreadable":
-        yield Finding(
+        yield _Finding(
             "initiator name",
             "warning",
             "/etc/iscsi/initiatorname.iscsi cannot be read",
@@ -105,14 +105,14 @@ def _check_initiator(iscsi: Facts, duplicate: t.Optional[Facts], host: t.Optiona
         others = [other for other in duplicate["hosts"] if other != host]
         problem = f"InitiatorName {name} is also that of {', '.join(others)}"
         if host == duplicate["keeper"]:
-            yield Finding(
+            yield _Finding(
                 "initiator name", "warning", problem, f"this host keeps it; {', '.join(others)} must get others"
             )
             return
     if problem is None:
-        yield Finding("initiator name", "ok", f"InitiatorName is {name}")
+        yield _Finding("initiator name", "ok", f"InitiatorName is {name}")
     elif sessions:
-        yield Finding(
+        yield _Finding(
             "initiator name",
             "error",
             problem,
@@ -120,7 +120,7 @@ def _check_initiator(iscsi: Facts, duplicate: t.Optional[Facts], host: t.Optiona
             "until `iscsiadm -m session` is empty, then run again",
         )
     else:
-        yield Finding(
+        yield _Finding(
             "initiator name", "error", problem, "give it a name of its own (`iscsi-iname`), restart iscsid", "initiator"
         )
 
@@ -129,17 +129,17 @@ def _is_longhorns(path: Facts) -> bool:
     return (path["vendor"], path["model"]) == (TARGET_VENDOR, TARGET_MODEL)
 
 
-def _check_multipath(storage: Facts, wish: Json) -> t.Iterator[Finding]:
+def _check_multipath(storage: Facts, wish: Json) -> t.Iterator[_Finding]:
     multipathd = storage["multipathd"]
     if multipathd["service"] == "running":
         message = "multipathd.service is running"
     elif multipathd["service"] == "listening":
         message = "multipathd.service is inactive, but it can still be activated by multipathd.socket"
     else:
-        yield Finding("multipathd", "ok", "multipathd.service is not running")
+        yield _Finding("multipathd", "ok", "multipathd.service is not running")
         return
     if multipathd["blacklists"]:
-        yield Finding("multipathd", "ok", message + ", and leaves Longhorn's devices alone")
+        yield _Finding("multipathd", "ok", message + ", and leaves Longhorn's devices alone")
         return
     # Longhorn gives a volume one path: several of the same make are somebody's multipath storage
     used = [
@@ -156,12 +156,12 @@ def _check_multipath(storage: Facts, wish: Json) -> t.Iterator[Finding]:
     elif multipathd["config_dir"] is None:
         remedy = "/etc/multipath.conf switches drop-ins off (config_dir): add there " + remedy
     fixable = wish["multipath"] and not used and multipathd["config_dir"] is not None
-    yield Finding(
+    yield _Finding(
         "multipathd", "warning", message + ", and grabs Longhorn's devices", remedy, "multipath" if fixable else None
     )
 
 
-def _check_packages(storage: Facts, wish: Json) -> t.Iterator[Finding]:
+def _check_packages(storage: Facts, wish: Json) -> t.Iterator[_Finding]:
     programs = storage["programs"]
     names = names_of(storage["family"])
     there = {
@@ -174,11 +174,11 @@ def _check_packages(storage: Facts, wish: Json) -> t.Iterator[Finding]:
             continue
         name = getattr(names, part)[0]
         if installed:
-            yield Finding("packages", "ok", f"Package {name} is installed")
+            yield _Finding("packages", "ok", f"Package {name} is installed")
         else:
-            yield Finding("packages", "error", f"Package {name} is not installed", "install it", "packages " + part)
+            yield _Finding("packages", "error", f"Package {name} is not installed", "install it", "packages " + part)
     for name in storage["tools_missing"]:
-        yield Finding("programs", "error", f"Program {name} is not there", "install it", "packages tools " + name)
+        yield _Finding("programs", "error", f"Program {name} is not there", "install it", "packages tools " + name)
 
 
 def _wanted_modules(wish: Json) -> list[str]:
@@ -186,16 +186,16 @@ def _wanted_modules(wish: Json) -> list[str]:
     return [name for name in STORAGE_MODULES if modules[name]]
 
 
-def _check_modules(facts: Facts, wish: Json) -> t.Iterator[Finding]:
+def _check_modules(facts: Facts, wish: Json) -> t.Iterator[_Finding]:
     for name in _wanted_modules(wish):
         # facts of earlier versions have it not
         state = facts["kernel"]["modules"].get(name)
         if state is None:
-            yield Finding(
+            yield _Finding(
                 "modules", "error", f"It is not known whether module {name} is loaded", "discover the host again"
             )
         elif not state["available"]:
-            yield Finding(
+            yield _Finding(
                 "modules",
                 "error",
                 f"Module {name} is not there for kernel {facts['kernel']['release']}",
@@ -203,9 +203,9 @@ def _check_modules(facts: Facts, wish: Json) -> t.Iterator[Finding]:
                 "SUSE: kernel-default instead of kernel-default-base)",
             )
         elif not state["loaded"]:
-            yield Finding("modules", "error", f"Module {name} is not loaded", f"`modprobe {name}`", "modules " + name)
+            yield _Finding("modules", "error", f"Module {name} is not loaded", f"`modprobe {name}`", "modules " + name)
         elif not state["persisted"]:
-            yield Finding(
+            yield _Finding(
                 "modules",
                 "warning",
                 f"Module {name} is loaded, but not at boot",
@@ -213,23 +213,23 @@ def _check_modules(facts: Facts, wish: Json) -> t.Iterator[Finding]:
                 "modules " + name,
             )
         else:
-            yield Finding("modules", "ok", f"Module {name} is loaded")
+            yield _Finding("modules", "ok", f"Module {name} is loaded")
 
 
-def _check_nfs(facts: Facts) -> t.Iterator[Finding]:
+def _check_nfs(facts: Facts) -> t.Iterator[_Finding]:
     nfs = facts["storage"]["nfs"]
     release = facts["kernel"]["release"]
     if nfs["versions"] is None:
-        yield Finding(
+        yield _Finding(
             "NFSv4",
             "warning",
             f"It is not known whether kernel {release} supports NFS4",
             f"longhornctl and this check read /boot/config-{release}; install it",
         )
     elif {"4.1", "4.2"} & set(nfs["versions"]):
-        yield Finding("NFSv4", "ok", f"NFS4 is supported ({', '.join(nfs['versions'])})")
+        yield _Finding("NFSv4", "ok", f"NFS4 is supported ({', '.join(nfs['versions'])})")
     else:
-        yield Finding(
+        yield _Finding(
             "NFSv4",
             "error",
             f"NFS4 is not supported: kernel {release} has {', '.join(nfs['versions']) or 'no version of it'}",
@@ -237,7 +237,7 @@ def _check_nfs(facts: Facts) -> t.Iterator[Finding]:
         )
     default = nfs["default_version"]
     if default is not None and default.partition(".")[0] not in ("4", ""):
-        yield Finding(
+        yield _Finding(
             "NFS default version",
             "warning",
             f"NFS default version is {default} in /etc/nfsmount.conf",
@@ -245,16 +245,16 @@ def _check_nfs(facts: Facts) -> t.Iterator[Finding]:
         )
 
 
-def _check_path(storage: Facts, path: str) -> t.Iterator[Finding]:
+def _check_path(storage: Facts, path: str) -> t.Iterator[_Finding]:
     kind = value_at(storage["filesystem_of"], path)
     if kind is None:
-        yield Finding(
+        yield _Finding(
             "file system", "warning", f"The file system of {path} is not known", "gather the facts on the node itself"
         )
     elif kind in _FILE_SYSTEMS:
-        yield Finding("file system", "ok", f"{path} is on {kind}")
+        yield _Finding("file system", "ok", f"{path} is on {kind}")
     else:
-        yield Finding(
+        yield _Finding(
             "file system",
             "error",
             f"{path} is on {kind}",
@@ -263,7 +263,7 @@ def _check_path(storage: Facts, path: str) -> t.Iterator[Finding]:
     for where in ("/", path):
         mode = value_at(storage["mount_propagation"], where)
         if mode is not None and mode != "shared":
-            yield Finding(
+            yield _Finding(
                 "mount propagation",
                 "error",
                 f"The mount of {where} is {mode}: mounts made by Pods do not reach the host",
@@ -271,7 +271,7 @@ def _check_path(storage: Facts, path: str) -> t.Iterator[Finding]:
             )
             return
     if value_at(storage["mount_propagation"], path) is not None:
-        yield Finding("mount propagation", "ok", "Mount propagation is enabled")
+        yield _Finding("mount propagation", "ok", "Mount propagation is enabled")
 
 
 def storage_findings(
@@ -279,10 +279,10 @@ def storage_findings(
     wish: t.Optional[t.Mapping[str, t.Any]],
     duplicates: t.Sequence[Facts],
     host: t.Optional[str],
-) -> list[Finding]:
+) -> list[_Finding]:
     wanted = _wish(wish)
     storage = facts["storage"]
-    found: list[Finding] = []
+    found: list[_Finding] = []
     if wanted["iscsi"]:
         # a name that it has no more was that of a clone
         now = str(storage["iscsi"]["initiator_name"] or "").lower()

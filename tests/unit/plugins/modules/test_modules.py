@@ -145,7 +145,7 @@ def test_a_capture_needs_its_directory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.capture", "a.tar.gz"])
-def test_capture(name: str, tmp_path: Path) -> None:
+def test_a_capture_is_written_as_predicted(name: str, tmp_path: Path) -> None:
     dest = tmp_path / name
     arguments: dict[str, Any] = {"root": str(CAPTURE), "dest": str(dest)}
     predicted = run("capture", check=True, **arguments)

@@ -441,7 +441,7 @@ def test_the_management_device_beside_an_hca() -> None:
         ("-4: ACTIVE", None),
     ],
 )
-def test_states(text: str, name: str | None) -> None:
+def test_a_state_of_a_port_has_its_name(text: str, name: str | None) -> None:
     machine = Machine()
     machine.port(machine.hca("mlx5_0", machine.function()), state=text)
     assert only(facts_of(machine))["ports"][0]["state"] == name
@@ -491,7 +491,7 @@ def test_phys_states(text: str, name: str | None) -> None:
         ("unknown", None),
     ],
 )
-def test_rates(text: str, rate: tuple[float, str | None, str | None] | None) -> None:
+def test_a_rate_is_split_into_speed_and_width(text: str, rate: tuple[float, str | None, str | None] | None) -> None:
     machine = Machine()
     machine.port(machine.hca("mlx5_0", machine.function()), rate=text)
     facts = facts_of(machine)

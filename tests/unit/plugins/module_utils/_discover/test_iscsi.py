@@ -46,7 +46,7 @@ def test_what_iscsid_reads(text: str, name: str | None, generate: bool) -> None:
 @pytest.mark.parametrize(
     "name", [NAME, NAME.upper(), "iqn.2016-04.com.open-iscsi", "eui.0123456789abcdef", "naa." + "0" * 32]
 )
-def test_names(name: str) -> None:
+def test_a_valid_name_is_taken_in_small_letters(name: str) -> None:
     assert check_name(name) == name.lower()
 
 

@@ -102,7 +102,7 @@ class StandIn:
         return {"conditions": conditions, "default_handler": "runc", "handlers": {"runc": {}}, "registry": "hunter2"}
 
 
-def test_cri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_runtime_is_asked_only_where_its_socket_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_live, "Cri", StandIn)
     ask = live_answers(no_program)
     path = str(tmp_path / "s")

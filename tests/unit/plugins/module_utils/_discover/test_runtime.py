@@ -255,7 +255,9 @@ def test_a_daemon_without_cri() -> None:
         ({"config.toml": "1"}, {}, True),
     ],
 )
-def test_stale(answers: dict[str, str], handlers: dict[str, Any] | None, stale: bool) -> None:
+def test_a_daemon_that_has_not_read_its_files_is_stale(
+    answers: dict[str, str], handlers: dict[str, Any] | None, stale: bool
+) -> None:
     machine = daemon(said=SAYS if handlers is None else {**SAYS, "handlers": handlers})
     for name, answer in answers.items():
         machine.file(f"/.answers/changed/812/etc/containerd/{name}", answer)
@@ -325,7 +327,7 @@ def test_one_that_is_installed_and_does_not_run() -> None:
     assert set(found["containerd"]["handlers"]) == {"runc", "nvidia"}
 
 
-def test_rights() -> None:
+def test_the_rights_of_the_daemon_are_facts() -> None:
     machine = daemon()
     machine.file("/proc/812/status", "CapEff:\t00000000a80425fb\n")
     machine.file("/proc/812/uid_map", "0 100000 65536\n")
@@ -427,7 +429,7 @@ def test_a_recording_replays_without_secrets_and_strangers(said: dict[str, Any] 
     assert files == ["/etc/containerd/link.toml", "/etc/containerd/conf.d/99-nvidia.toml"]
 
 
-def test_limits() -> None:
+def test_limits_are_those_of_init_and_of_the_user() -> None:
     machine = Machine()
     machine.file("/proc/1/limits", LIMITS)
     machine.file("/proc/self/limits", "Max locked memory  x y bytes\n")

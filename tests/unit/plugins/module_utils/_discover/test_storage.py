@@ -86,7 +86,7 @@ def test_a_node_in_order() -> None:
         ("ID=nixos\n", None),
     ],
 )
-def test_families(text: str, family: str | None) -> None:
+def test_the_family_follows_from_os_release(text: str, family: str | None) -> None:
     machine = Machine()
     machine.file("/etc/os-release", text)
     assert storage_of(machine)["family"] == family
@@ -215,7 +215,7 @@ def test_nfs_default_version(text: str, drop_in: str | None, version: str | None
         ('multipaths {\n multipath {\n  wwid "*"\n }\n}\n}\n}\ngarbage\n', False),
     ],
 )
-def test_blacklists(text: str, blacklists: bool) -> None:
+def test_a_blacklist_counts_where_it_has_longhorns_disks(text: str, blacklists: bool) -> None:
     machine = node()
     machine.file("/etc/multipath.conf", text)
     assert storage_of(machine)["multipathd"]["blacklists"] is blacklists
@@ -248,7 +248,7 @@ def test_multipath_maps() -> None:
     ]
 
 
-def test_mounts() -> None:
+def test_mounts_that_can_hold_volumes_are_facts() -> None:
     machine = node()
     machine.file(
         "/proc/self/mountinfo",

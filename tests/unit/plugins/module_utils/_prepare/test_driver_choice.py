@@ -93,7 +93,7 @@ MODULES = ("ib_umad", "ib_uverbs", "rdma_ucm", "ib_ipoib")
         ("ConnectX-3", "none", "", "fine"),
     ],
 )
-def test_table(model: str | None, method: str, version: str, verdict: str) -> None:
+def test_a_release_is_judged_by_each_card(model: str | None, method: str, version: str, verdict: str) -> None:
     plan = check_cards([("mlx5_0 at 0000:3b:00.0", model)], method, version)
     assert (len(plan.refusals), len(plan.warnings)) == {"fine": (0, 0), "refused": (1, 0), "unsure": (0, 1)}[verdict]
     for text in (*plan.refusals, *plan.warnings):

@@ -85,7 +85,7 @@ def found(machine: Machine, **asked: Any) -> list[tuple[str, str]]:
     return [(reason.name, reason.found) for reason in reasons]
 
 
-def test_nothing() -> None:
+def test_nothing_stands_in_the_way_of_a_ready_host() -> None:
     assert found(ready()) == []
     assert found(ready(), activate="reload", ssh="192.0.2.9 51000 192.0.2.1 22", free_mib={"/usr": (5000, 3072)}) == []
 
@@ -465,7 +465,7 @@ def test_the_captures() -> None:
             assert there == (expected and activate == "reload")
 
 
-def test_overrides() -> None:
+def test_only_reasons_that_there_are_can_be_overridden() -> None:
     assert parse_overrides(["disk_space", "ssh_path"]) == ["disk_space", "ssh_path"]
     with pytest.raises(
         WishError, match=r"^ofed_override has no reason all, ssh; there are unsupported_card, .*secure_boot$"

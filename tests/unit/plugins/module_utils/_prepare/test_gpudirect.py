@@ -60,7 +60,7 @@ EXPORT = f"alias symbol:{SYMBOL} ib_core\n"
         (None, None),
     ],
 )
-def test_generation(device: str | None, name: str | None) -> None:
+def test_a_gpu_has_its_generation(device: str | None, name: str | None) -> None:
     assert generation(device) == name
 
 
@@ -245,7 +245,7 @@ def test_an_ib_core_of_a_vendor_is_asked_about_even_when_the_one_on_disk_exports
         ({}, None),
     ],
 )
-def test_flavour(files: dict[str, str], flavour: str | None) -> None:
+def test_the_flavour_of_the_driver_is_read_from_its_files(files: dict[str, str], flavour: str | None) -> None:
     assert facts_of(node(driver="", files=files))["nvidia"]["flavour"] == flavour
 
 

@@ -52,7 +52,7 @@ def plan(handlers: dict[str, str | None], files: dict[str, Any], rlimit: Rlimit 
 # --- wishes -----------------------------------------------------------------------------------------------------------
 
 
-def test_wishes() -> None:
+def test_a_wish_is_filled_with_defaults() -> None:
     assert parse_wish({}) == ("spec", None, MEMLOCK)
     assert parse_wish({"enabled": True, "method": "limit", "handlers": ["all"]}) == ("limit", None, MEMLOCK)
     assert parse_wish({"handlers": ["runc", "nvidia", "runc"], "soft": 5, "hard": "7"}) == (
@@ -322,7 +322,7 @@ def test_a_node_that_has_it_needs_nothing() -> None:
         ),
     ],
 )
-def test_reasons(more: dict[str, Any], specs: Any, wish: dict[str, Any], reasons: list[str]) -> None:
+def test_a_need_tells_its_reasons(more: dict[str, Any], specs: Any, wish: dict[str, Any], reasons: list[str]) -> None:
     given_facts = facts(**more)
     if specs is not None:
         given_facts["runtime"]["specs"] = specs

@@ -82,7 +82,7 @@ def node(
         ),
     ],
 )
-def test_needs(facts: dict[str, Any], wishes: dict[str, Any], needs: dict[str, Any]) -> None:
+def test_a_host_needs_what_its_wish_lacks(facts: dict[str, Any], wishes: dict[str, Any], needs: dict[str, Any]) -> None:
     assert host_needs(facts, wishes) == {"ofed": {**NOTHING, **needs}}
 
 
@@ -248,7 +248,7 @@ def runtime(services: dict[str, bool], said: dict[str, Any] | None) -> dict[str,
         ({"runtime": {"services": {}, "containerd": None}}, {"runtime": {"services": {}, "containerd": None}}, []),
     ],
 )
-def test_worse(before: dict[str, Any], after: dict[str, Any], lost: list[str]) -> None:
+def test_what_was_lost_is_told(before: dict[str, Any], after: dict[str, Any], lost: list[str]) -> None:
     assert worse(before, after) == lost
 
 

@@ -173,7 +173,7 @@ def test_a_masked_unit_is_the_administrators_word() -> None:
     ]
 
 
-def test_multipathd() -> None:
+def test_a_running_multipathd_is_told_to_leave_longhorns_disks_alone() -> None:
     machine = node()
     machine.file("/usr/sbin/multipathd")
     assert storage_needs(facts_of(machine))["multipath"] is False

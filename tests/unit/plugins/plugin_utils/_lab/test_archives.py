@@ -20,7 +20,7 @@ def content_of(path: Path) -> dict[str, bytes]:
         return {member.name: t.cast(t.IO[bytes], archive.extractfile(member)).read() for member in archive}
 
 
-def test_archive(tmp_path: Path) -> None:
+def test_an_archive_has_all_that_its_manifest_names(tmp_path: Path) -> None:
     """Every name in the manifest is there, and every layer is what its image says that it is; what images share is there once."""
     program = tmp_path / "program"
     program.write_bytes(b"\x7fELF")

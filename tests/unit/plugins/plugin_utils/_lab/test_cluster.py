@@ -231,7 +231,7 @@ def test_the_way_to_the_api_server() -> None:
     assert text.endswith("relay.py 40001")
 
 
-def test_joining(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kubelets_that_join_are_told_to_the_control_plane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = LabDirectory(str(tmp_path))
     (tmp_path / CLUSTER_DIRECTORY).mkdir()
     directory.save({"format": 1, "kubernetes": {"ports": [1, 2, 3]}})

@@ -47,7 +47,7 @@ def test_control_groups(mounts: str, places: list[str]) -> None:
     assert container.cgroup_places(mounts) == places
 
 
-def test_command() -> None:
+def test_a_container_boots_on_the_bridge_of_its_lab() -> None:
     command = container.container_command(
         "lab1", "lab123456-1", "lab123456", "/c/root.ext4", "/l,x/a:b/lab1", ["/sys/fs/cgroup"]
     )

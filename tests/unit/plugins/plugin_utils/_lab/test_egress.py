@@ -53,7 +53,7 @@ def ask(directory: Path, address: str, data: bytes = b"") -> bytes:
         return answer
 
 
-def test_egress(proxy: Path) -> None:
+def test_only_kubelets_that_are_told_are_reached(proxy: Path) -> None:
     """The API server reaches the kubelets that it is told of, and nothing else on the controller."""
     with echo() as port:
         ports = {"198.51.100.1:10250": port, "198.51.100.2:10250": 1, "198.51.100.3:10250": "x"}

@@ -23,7 +23,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.recipe import FIL
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._lab.samples import KEY, recipe, source
 
 
-def test_command() -> None:
+def test_the_image_is_built_with_the_machines_own_sources() -> None:
     command = mmdebstrap_command(recipe(), [source("bookworm")], "unshare", "/c/overlay.tar", ['Acquire::Retries "3"'])
     assert command[:2] == ["mmdebstrap", "--mode=unshare"]
     assert '--aptopt=Acquire::Retries "3"' in command
@@ -58,7 +58,7 @@ def test_overlay_is_reproducible_and_owned_by_root() -> None:
         ("Get:1 http://m.example.com/debian bookworm/main amd64 x", None),
     ],
 )
-def test_stages(line: str, expected: str | None) -> None:
+def test_a_line_of_the_build_tells_its_stage(line: str, expected: str | None) -> None:
     assert stage_of(line) == expected
 
 

@@ -25,7 +25,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.recipe import FIL
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._lab.samples import NODES
 
 
-def test_files() -> None:
+def test_a_secret_is_in_one_file_of_the_kubelet() -> None:
     files = kubelet_files(NODES[1], "SERVER\n", "CLIENT\n", "secret")
     assert [name for name, (_mode, text) in files.items() if "secret" in text] == ["etc/kubernetes/kubelet.conf"]
     assert files["etc/kubernetes/kubelet.conf"][0] == 0o600
@@ -36,7 +36,7 @@ def test_files() -> None:
     assert "--hostname-override=lab2 --node-ip=198.51.100.2\n" in unit
 
 
-def test_kubeconfig() -> None:
+def test_a_kubeconfig_trusts_the_server_by_its_certificate() -> None:
     config = kubeconfig("https://127.0.0.1:6443", "PEM", "admin", "secret")
     (cluster,), (user,), (context,) = config["clusters"], config["users"], config["contexts"]
     assert cluster["cluster"]["server"] == "https://127.0.0.1:6443"
@@ -65,7 +65,7 @@ def test_the_disk_is_mounted_where_the_kubelet_is() -> None:
     assert f" /dev/vdc {DISK_PATH}\n" in FILES["usr/local/sbin/fabric-rdma-lab-setup"][1]
 
 
-def test_import(tmp_path: Path) -> None:
+def test_the_pause_image_has_the_name_that_the_runtime_wants(tmp_path: Path) -> None:
     """The pause image has the name that the runtime is configured for, in both forms of its configuration."""
     lines = ('    sandbox_image = "registry.k8s.io/pause:3.6"', "      sandbox = 'k8s.example/pause:3.10'")
     for number, line in enumerate(lines):

@@ -35,7 +35,7 @@ def test_a_node_may_differ() -> None:
     assert (node.address, node.mac(0), node.mac(1)) == ("198.51.100.1", "52:54:00:fa:00:01", "52:54:00:fa:01:01")
 
 
-def test_hcas() -> None:
+def test_an_hca_has_its_network_cable_and_bond() -> None:
     """Two cards of one network, of which one has its cable out, a bond, and a card of another network."""
     bond = {"name": "mlx5_bond_0", "bond": True}
     wishes = ["mlx5_0", {"name": "mlx5_1", "cable": "no"}, bond, {"name": "mlx5_2", "rail": "1"}]

@@ -57,7 +57,7 @@ def test_every_pair_of_cards_of_a_rail_is_joined(count: int, hcas: list[t.Any]) 
         _joined(nodes, rail)
 
 
-def test_netdevs() -> None:
+def test_every_pair_of_nodes_shares_a_cable() -> None:
     one, two, three = (plan_nodes(count, 1024, 1) for count in (1, 2, 3))
 
     def netdevs(nodes: tuple[NodePlan, ...], index: int, descriptors: list[int]) -> list[str]:

@@ -15,7 +15,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab import relay
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._lab.samples import MEGABYTE, echo
 
 
-def test_relay() -> None:
+def test_a_relay_passes_everything_both_ways() -> None:
     """Everything, both ways, in its order."""
     with echo() as port:
         command = [sys.executable, "-I", str(relay.__file__), str(port)]

@@ -63,7 +63,7 @@ Signed-By:
 """
 
 
-def test_deb822() -> None:
+def test_every_suite_of_a_stanza_is_a_source() -> None:
     components = ("main", "non-free-firmware")
     assert parse_deb822(DEB822) == [
         AptSource("http://mirror.example.com/debian", "bookworm", components, KEY),

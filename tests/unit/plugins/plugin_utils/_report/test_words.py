@@ -8,7 +8,7 @@ from __future__ import annotations
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import clean
 
 
-def test_clean() -> None:
+def test_a_text_of_a_node_is_harmless_and_short() -> None:
     assert clean("a\tb\r\nc") == "a b c"
     assert clean("\x1b[2J\udcff\u202e") == "\ufffd[2J\ufffd\ufffd"
     assert clean("x" * 50, 10) == "x" * 9 + "…"

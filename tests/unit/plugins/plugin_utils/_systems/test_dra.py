@@ -21,7 +21,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract impo
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra import handover_classes, request
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_objects import without_devices
 from ansible_collections.fabric.rdma.tests.unit.contracts import NOTHING_KNOWN
-from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._plan.test_cluster import captured
+from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._plan.plans import captured
 
 Json = dict[str, Any]
 SERVED = {"resource.k8s.io": ["v1", "v1beta2"], "apps": ["v1"]}

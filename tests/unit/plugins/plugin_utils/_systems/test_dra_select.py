@@ -21,7 +21,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dranet import
 from ansible_collections.fabric.rdma.tests.unit.cel import device, evaluate
 from ansible_collections.fabric.rdma.tests.unit.cel import published as as_published
 from ansible_collections.fabric.rdma.tests.unit.machines import Machine, checked, facts_of
-from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._plan.test_cluster import (
+from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._plan.plans import (
     CLUSTER,
     WANT,
     captured,
