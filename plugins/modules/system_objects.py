@@ -52,6 +52,13 @@ options:
     type: list
     elements: str
     default: []
+  opened:
+    description:
+      - Namespaces in which O(charts) have privileged Pods. They are remembered, too.
+      - Our labels of Pod Security are taken from them when their charts have gone, and nothing else of ours runs there.
+    type: list
+    elements: str
+    default: []
   labels:
     description:
       - Labels of nodes, by node.
@@ -174,9 +181,9 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
     if parameters["remember"]:
         if parameters["objects"]:
             module.fail_json(msg="remember is for charts alone; objects have to be empty")
-        rollout.remember(parameters["charts"])
+        rollout.remember(parameters["charts"], parameters["opened"])
     else:
-        rollout.look(*(parameters[key] for key in ("objects", "keep", "charts", "only", "labels", "known")))
+        rollout.look(*(parameters[key] for key in ("objects", "keep", "charts", "only", "labels", "known", "opened")))
     rollout.rehearse()
     result = {
         "changed": rollout.changed,
@@ -199,6 +206,7 @@ def main() -> None:
             "system": {"type": "str", "required": True},
             "objects": {"type": "list", "elements": "dict", "required": True},
             "charts": {"type": "list", "elements": "str", "default": []},
+            "opened": {"type": "list", "elements": "str", "default": []},
             "labels": {"type": "dict", "default": {}},
             "known": {"type": "list", "elements": "str"},
             "remember": {"type": "bool", "default": False},

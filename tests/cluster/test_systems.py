@@ -94,11 +94,12 @@ def looked(
     only: t.Any = None,
     labels: t.Any = None,
     known: t.Any = None,
+    opened: t.Sequence[str] = (),
     **options: t.Any,
 ) -> SystemRollout:
     kube.forget_kinds()
     rollout = SystemRollout(kube, "storage", SPACE, **options)
-    rollout.look(copy.deepcopy(list(objects)), keep, charts, only, labels, known)
+    rollout.look(copy.deepcopy(list(objects)), keep, charts, only, labels, known, opened)
     rollout.rehearse()
     return rollout
 
@@ -287,7 +288,7 @@ def test_labels_are_taken_off_also_when_a_run_is_killed_between_two_steps(space:
     assert "kind" not in site.node(first)["metadata"].get("labels", {})
 
 
-def opened(name: str) -> Json:
+def open_space(name: str) -> Json:
     labels = {POD_SECURITY + "enforce": "privileged"}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
 
@@ -298,7 +299,7 @@ def test_a_namespace_has_privileged_pods_only_as_long_as_it_needs_them(space: Ku
         assert found is not None
         return found["metadata"]["labels"].get(POD_SECURITY + "enforce")
 
-    roll_out(space, opened(SPACE), config("a"))
+    roll_out(space, open_space(SPACE), config("a"))
     assert may() == "privileged"
     # another system has its Pods there
     metadata = {"name": "other", "namespace": SPACE, "labels": {"app.kubernetes.io/managed-by": "fabric.rdma"}}
@@ -315,9 +316,39 @@ def test_a_namespace_has_privileged_pods_only_as_long_as_it_needs_them(space: Ku
     }
     assert may() is None
     assert looked(space, config("a")).changed is False
-    roll_out(space, opened(SPACE), config("a"))
+    roll_out(space, open_space(SPACE), config("a"))
     roll_out(space)
     assert may() is None
+
+
+def test_a_namespace_of_a_chart_is_closed_once_the_chart_has_gone(space: Kube) -> None:
+    """Also where the run that removed the chart was killed after that; not while its uninstaller may have to run, nor another system."""
+    chart = f"{SPACE}/database"
+    rollout = SystemRollout(space, "storage", SPACE)
+    rollout.remember([chart], [SPACE])
+    rollout.rehearse()
+    rollout.perform()
+    assert release(space, "database") == chart
+    space.apply(open_space(SPACE), dry_run=False)
+    roll_out(space, config("a"), charts=[chart], opened=[SPACE])
+    assert looked(space, config("a"), charts=[chart], opened=[SPACE]).changed is False
+
+    first = looked(space)
+    assert first.old_charts == [chart]
+    assert "Namespace rdma" not in first.actions()
+    first.perform()
+    secrets = f"/api/v1/namespaces/{SPACE}/secrets"
+    space.request("DELETE", f"{secrets}/sh.helm.release.v1.database.v1", "delete")
+    other = SystemRollout(space, "vgpu", SPACE)
+    other.remember([f"{SPACE}/other"], [SPACE])
+    other.rehearse()
+    other.perform()
+    assert "Namespace rdma" not in looked(space).actions()
+    space.request("DELETE", f"/api/v1/namespaces/{SPACE}/configmaps/fabric-rdma-vgpu", "delete")
+    assert roll_out(space) == {"ConfigMap fabric-rdma-storage": "removed", "Namespace rdma": "given up"}
+    found_now = space.find(f"/api/v1/namespaces/{SPACE}", "read")
+    assert found_now is not None
+    assert POD_SECURITY + "enforce" not in (found_now["metadata"].get("labels") or {})
 
 
 def test_a_node_that_is_to_be_labelled_and_is_not_there_is_named(space: Kube) -> None:

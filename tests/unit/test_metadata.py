@@ -290,6 +290,21 @@ def test_the_table_of_the_control_plane_lists_its_tests() -> None:
 # --- docs/faults.md ------------------------------------------------------------------------------------------------
 
 
+def test_faults_of_writers_name_every_writer() -> None:
+    """The heading names the modules with which each of its rows is tried: all that write on a node."""
+    (heading,) = re.findall(
+        r"^## Files that any module writes \((.*)\)$", (ROOT / "docs" / "faults.md").read_text(), re.M
+    )
+    source = (ROOT / "tests" / "unit" / "plugins" / "modules" / "test_writers.py").read_text()
+    table = source[source.index("WRITERS = {") : source.index("\n}\n")]
+    tried = set(re.findall(r'^            "([a-z_]+)",$', table, re.M)) & set(MODULES)
+    assert set(re.findall(r"`(\w+)`", heading)) == tried
+    through = re.compile(r"files import .*\b(replace|replace_all)\b|_base\.files import \([^)]*\breplace\b", re.S)
+    writes = {name for name in MODULES if through.search((ROOT / "plugins" / "modules" / f"{name}.py").read_text())}
+    # on the controller
+    assert writes - tried <= {"capture"}
+
+
 def tool(name: str) -> t.Any:
     """A program of tools/ as a module."""
     spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")

@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import functools
+import json
 import time
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError, Unreachable
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import MANAGED_BY, SYSTEM_LABEL
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import (
     applied_by_us,
     changed_by,
@@ -21,7 +23,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects impor
     stranger,
 )
 
-__all__ = ["Changes", "Json", "Pair", "Step", "patiently"]
+__all__ = ["RECORD", "RECORDS", "Changes", "Json", "Pair", "Step", "opened_by_systems", "patiently"]
 
 Json = t.Dict[str, t.Any]
 # What is being done, in words, and how.
@@ -29,6 +31,8 @@ Step = t.Tuple[str, t.Callable[[], t.Any]]
 # What changes, in words, before and after; None where it is not there.
 Pair = t.Tuple[str, t.Any, t.Any]
 
+# ConfigMaps that say what a system has: where they are, and how their names begin.
+RECORDS, RECORD = "kube-system", "fabric-rdma-"
 # Tries the objects of a namespace that does not exist yet: one that every cluster has.
 _STAND_IN = "default"
 
@@ -285,6 +289,34 @@ class Changes:
                 words = [f"{what}: {some(items)}." for what, items in parts if items]
                 text = f"{str(exc).rstrip('.')}. {' '.join(words)} Run again: what is done is not done twice."
                 raise KubeError(text, exc.code) from exc
+
+
+def opened_by_systems(kube: Kube, place: str = RECORDS, but: str = "") -> set[str]:
+    """Namespaces in which systems of any inventory have privileged Pods, as their records tell. but: the name of a record that does not count.
+
+    Whoever may not look there sees none: what it may not know of, it shares no namespace with on purpose.
+    """
+    path, selector = (
+        f"/api/v1/namespaces/{place}/configmaps",
+        f"app.kubernetes.io/managed-by={MANAGED_BY},{SYSTEM_LABEL}",
+    )
+    try:
+        records = kube.list(path, "list records of systems", labelSelector=selector)
+    except KubeError as exc:
+        if exc.code != 403:
+            raise
+        return set()
+    found: set[str] = set()
+    for record in records:
+        if record["metadata"]["name"] == but or not record["metadata"]["name"].startswith(RECORD):
+            continue
+        data = record.get("data") or {}
+        try:
+            found.update(map(str, json.loads(data.get("namespaces") or "[]")))
+        except (ValueError, TypeError, RecursionError):
+            # of a spoilt one, its own system tells
+            continue
+    return found
 
 
 def patiently(step: t.Callable[[], t.Any], passes: t.Callable[[KubeError], bool], tries: int, pause: float) -> None:

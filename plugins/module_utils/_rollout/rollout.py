@@ -8,7 +8,14 @@ from __future__ import annotations
 import functools
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.changes import Changes, Json, Pair, Step, patiently
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.changes import (
+    Changes,
+    Json,
+    Pair,
+    Step,
+    opened_by_systems,
+    patiently,
+)
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
     CLASS_LABEL,
@@ -171,7 +178,7 @@ class Rollout(Changes):
                 continue
             path = "/api/v1/namespaces/" + name
             found = self.kube.find(path, "read Namespace " + name)
-            if found is not None and pod_security_labels(found):
+            if found is not None and pod_security_labels(found) and name not in opened_by_systems(self.kube):
                 self._opened.append(found)
 
     def _own(self, objects: t.Sequence[Json]) -> list[Json]:

@@ -15,7 +15,15 @@ import json
 import re
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.changes import Changes, Json, Pair, Step, patiently
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.changes import (
+    RECORD,
+    Changes,
+    Json,
+    Pair,
+    Step,
+    opened_by_systems,
+    patiently,
+)
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError, Unreachable
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
     GROUP_LABEL,
@@ -116,11 +124,13 @@ class SystemRollout(Changes):
         only: t.Optional[t.Iterable[str]] = None,
         labels: t.Optional[t.Mapping[str, t.Mapping[str, str]]] = None,
         known: t.Optional[t.Collection[str]] = None,
+        opened: t.Sequence[str] = (),
     ) -> None:
         """objects: desired, without labels of ownership. keep: groups whose objects stay as they are.
 
         charts: namespace/release of those that are installed. labels: {node: {label: value}}. known: nodes whose labels may go, None for
-        all; the others are not in this run. Without objects and charts, the system is removed; with only, what of it is of these groups.
+        all; the others are not in this run. opened: namespaces that have privileged Pods for the charts. Without objects and charts, the
+        system is removed; with only, what of it is of these groups.
         """
         self._defined_here = {pair for item in objects for pair in _defined(item)}
         self._read_record()
@@ -130,16 +140,12 @@ class SystemRollout(Changes):
         ]
         marked = [self._marked(item) for item in objects]
         lines = [] if only is not None else self._look_at_nodes(labels or {}, known)
-        spaces = sorted(item["metadata"]["name"] for item in objects if _opens(item))
+        spaces = [*opened, *(item["metadata"]["name"] for item in objects if _opens(item))]
+        named = [*charts, *reversed(self.old_charts)]
         if objects or charts:
             # What is still there is not forgotten: whoever removes it may be killed before.
-            named = [*charts, *reversed(self.old_charts)]
-            now = self._new_record(
-                kinds, named, [*lines, *self._recorded("labels")], [*spaces, *self._recorded("namespaces")]
-            )
-            last = self._new_record(kinds, named, lines, spaces)
-            marked.insert(0, now)
-            self._last_record = last if last != now else None
+            known_spaces = [*spaces, *self._recorded("namespaces")]
+            marked.insert(0, self._new_record(kinds, named, [*lines, *self._recorded("labels")], known_spaces))
         self._objects = marked
         self._before = [self._found(item) for item in marked]
         self._look_for_strangers()
@@ -147,10 +153,13 @@ class SystemRollout(Changes):
         if only is not None:
             # they serve the other groups, too
             self.old_charts = []
-        else:
-            self._look_at_namespaces(spaces)
+            return
+        spaces += self._look_at_namespaces(spaces)
+        if objects or charts:
+            last = self._new_record(kinds, named, lines, spaces)
+            self._last_record = last if last != marked[0] else None
 
-    def remember(self, charts: t.Sequence[str]) -> None:
+    def remember(self, charts: t.Sequence[str], opened: t.Sequence[str] = ()) -> None:
         """In place of look(): only the record, before charts are installed. Whoever is killed then finds them again.
 
         KubeError for a release that is there and that no rollout of this inventory has installed.
@@ -165,8 +174,8 @@ class SystemRollout(Changes):
                 "upgrade and remove them, run once with rdma_rollout.adopt: true"
             )
         named = [*charts, *(name for name in recorded if name not in charts)]
-        known = (self._recorded(key) for key in ("labels", "namespaces"))
-        self._objects = [self._new_record(self._recorded_kinds(), named, *known)]
+        spaces = [*opened, *self._recorded("namespaces")]
+        self._objects = [self._new_record(self._recorded_kinds(), named, self._recorded("labels"), spaces)]
         self._before = [self._found(item) for item in self._objects]
         self._look_for_strangers()
 
@@ -182,7 +191,7 @@ class SystemRollout(Changes):
 
     def _record_name(self) -> str:
         """One for each inventory: two that share a cluster may have the same system, for groups of their own."""
-        name = "fabric-rdma-" + self.system.replace("_", "-")
+        name = RECORD + self.system.replace("_", "-")
         if self.inventory == "default":
             return name
         # as a label, the name of an inventory may have what that of an object may not
@@ -282,19 +291,24 @@ class SystemRollout(Changes):
             self._old_labels.setdefault(node, {})[key] = now[node].get(key)
         return ours
 
-    def _look_at_namespaces(self, asked: t.Collection[str]) -> None:
-        """Namespaces that we let have privileged Pods, and that need not any more. Not while something else of ours runs there."""
+    def _look_at_namespaces(self, asked: t.Collection[str]) -> list[str]:
+        """Namespaces that we let have privileged Pods, and that need not any more, are to be closed; those that still need it."""
         leaving = {describe(item) for item in self._gone}
-        for name in self._recorded("namespaces"):
-            found = None if name in asked else self.kube.find("/api/v1/namespaces/" + name, "read Namespace " + name)
+        busy = {chart.partition("/")[0] for chart in self.old_charts}
+        kept = []
+        for name in sorted(set(self._recorded("namespaces")) - set(asked)):
+            found = self.kube.find("/api/v1/namespaces/" + name, "read Namespace " + name)
             if found is None or not pod_security_labels(found):
                 continue
             path = f"/apis/apps/v1/namespaces/{name}/daemonsets"
-            running = self.kube.list(
-                path, "list DaemonSets of " + name, True, labelSelector=f"app.kubernetes.io/managed-by={MANAGED_BY}"
-            )
-            if {describe({**item, "kind": "DaemonSet"}) for item in running} <= leaving:
+            selector = f"app.kubernetes.io/managed-by={MANAGED_BY}"
+            running = self.kube.list(path, "list DaemonSets of " + name, True, labelSelector=selector)
+            ours = {describe({**item, "kind": "DaemonSet"}) for item in running} - leaving
+            if ours or name in busy | opened_by_systems(self.kube, self.place, self._record_name()):
+                kept.append(name)
+            else:
                 self._opened.append(found)
+        return kept
 
     def _node_steps(self, dry_run: bool) -> list[Step]:
         steps: list[Step] = []
