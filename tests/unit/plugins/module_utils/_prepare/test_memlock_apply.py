@@ -263,7 +263,7 @@ def test_no_containerd(start: Start, method: str) -> None:
 def test_an_edit_that_would_change_something_else(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = start()
     before = machine.files()
-    real = _memlock_run._containerd.plan_edits
+    real = _memlock_run._edit.plan_edits
 
     def more(*arguments: Any, **keywords: Any) -> Any:
         plan = real(*arguments, **keywords)
@@ -276,12 +276,12 @@ def test_an_edit_that_would_change_something_else(start: Start, monkeypatch: pyt
         plan = real(*arguments, **keywords)
         return plan._replace(edits={})
 
-    monkeypatch.setattr(_memlock_run._containerd, "plan_edits", more)
+    monkeypatch.setattr(_memlock_run._edit, "plan_edits", more)
     with pytest.raises(
         MemlockError, match=r"the edit would change .*SystemdCgroup, too, as containerd merges its files"
     ):
         run(machine)
-    monkeypatch.setattr(_memlock_run._containerd, "plan_edits", none)
+    monkeypatch.setattr(_memlock_run._edit, "plan_edits", none)
     with pytest.raises(MemlockError, match="no effect on the runtime handler nvidia, runc: another file"):
         run(machine)
     assert (machine.files(), machine.starts) == (before, 1)
