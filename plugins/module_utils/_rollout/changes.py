@@ -23,7 +23,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects impor
     stranger,
 )
 
-__all__ = ["RECORD", "RECORDS", "Changes", "Json", "Pair", "Step", "opened_by_systems", "patiently"]
+__all__ = ["RECORD", "Changes", "Json", "Pair", "Step", "opened_by_systems", "patiently"]
 
 Json = t.Dict[str, t.Any]
 # What is being done, in words, and how.
@@ -32,7 +32,7 @@ Step = t.Tuple[str, t.Callable[[], t.Any]]
 Pair = t.Tuple[str, t.Any, t.Any]
 
 # ConfigMaps that say what a system has: where they are, and how their names begin.
-RECORDS, RECORD = "kube-system", "fabric-rdma-"
+_RECORDS, RECORD = "kube-system", "fabric-rdma-"
 # Tries the objects of a namespace that does not exist yet: one that every cluster has.
 _STAND_IN = "default"
 
@@ -291,7 +291,7 @@ class Changes:
                 raise KubeError(text, exc.code) from exc
 
 
-def opened_by_systems(kube: Kube, place: str = RECORDS, but: str = "") -> set[str]:
+def opened_by_systems(kube: Kube, place: str = _RECORDS, but: str = "") -> set[str]:
     """Namespaces in which systems of any inventory have privileged Pods, as their records tell. but: the name of a record that does not count.
 
     Whoever may not look there sees none: what it may not know of, it shares no namespace with on purpose.
