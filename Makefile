@@ -54,7 +54,7 @@ format: .venv/.complete ## Format the Python code
 unit: .venv/.complete ## Run the unit tests, with real containerds, and over recorded nodes where ../shared/captures is there
 	@tools/apt-install --profile test
 	@[ -n "$${FABRIC_RDMA_CONTAINERDS:-}" ] || python tools/containerds.py > /dev/null
-	@python -m pytest -q -s -rs tests/unit/test_foreign_captures.py::test_agreement tests/unit/test_foreign_perftest.py
+	@python -m pytest -q -s -rs tests/unit/test_foreign_captures.py::test_facts_of_recorded_nodes_agree_with_what_is_known tests/unit/test_foreign_perftest.py
 	@python -m pytest -q -n auto --maxprocesses=4 tests/unit $(ARGS)
 
 .PHONY: quick

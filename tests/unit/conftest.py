@@ -30,7 +30,6 @@ PARTS = {
     "test_containerd_toolkit.py",
     "test_driver_check_dracut.py",
     "test_memlock_apply.py",
-    "test_memlock_daemon.py",
     "test_oci_rlimits.py",
     "test_writers.py",
 }

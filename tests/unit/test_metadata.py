@@ -287,6 +287,17 @@ def test_the_table_of_the_control_plane_lists_its_tests() -> None:
     assert sorted(listed) == sorted(path.name for path in ROOT.glob("tests/cluster/test_*.py"))
 
 
+def test_tests_that_are_named_for_a_run_are_there() -> None:
+    """A test that has another name now would end `make unit`, or run where it should not."""
+    for name, tests in re.findall(r"(tests/\S+\.py)((?:::\w+)*)", (ROOT / "Makefile").read_text()):
+        text = (ROOT / name).read_text()
+        assert [each for each in tests.split("::")[1:] if f"def {each}(" not in text] == [], name
+    unit = ROOT / "tests" / "unit"
+    parts = re.findall(r'^    "(test_\w+\.py)",$', (unit / "conftest.py").read_text(), re.M)
+    assert parts
+    assert [name for name in parts if not list(unit.rglob(name))] == []
+
+
 # --- docs/faults.md ------------------------------------------------------------------------------------------------
 
 
