@@ -81,7 +81,7 @@ kubernetes: .venv/.complete ## Run the scenario kubernetes: a real control plane
 	@SCENARIOS=kubernetes tools/molecule $(ARGS)
 
 .PHONY: judges
-judges: .venv/.complete ## Compare plans of random clusters with what the device plugins' own code offers (built once, 1 to 5 minutes)
+judges: .venv/.complete ## Compare plans with what the device plugins' own code offers, and with what a running one gives (built once, 1 to 5 minutes)
 	@python -m pytest -q -s -m judges tests/judges $(ARGS)
 
 .PHONY: control-plane

@@ -5,7 +5,7 @@
 
 The trees are read twice: by ib_facts, from whose facts the plan is made, and by the code of both plugins (tests/judges), each
 with the configuration that the plan has for it. What netlink tells on a node is taken from the tree; default routes are not
-there. The SR-IOV plugin is of a version between 3.5.1 and 3.6.0.
+there. The SR-IOV plugin is of a version between 3.5.1 and 3.6.0. Recorded nodes are also met by the shared plugin as it is, running.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import random
 import typing as t
 from collections import Counter
+from pathlib import Path
 
 import pytest
 import yaml
@@ -22,6 +23,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather, record
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.cluster import plan_groups
 from ansible_collections.fabric.rdma.tests.judges.judges import judges as running
+from ansible_collections.fabric.rdma.tests.judges.running import Node, gives
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, Machine, checked, facts_of
 
 Json = dict[str, t.Any]
@@ -180,30 +182,83 @@ RECORDED = {
 }
 
 
+class Group:
+    """Recorded nodes of one kind, and the plan for them."""
+
+    def __init__(self, name: str) -> None:
+        self.names, resource = RECORDED[name]
+        variables = yaml.safe_load((DEMO / f"{name}.yml").read_text())
+        assert variables["rdma_resource"]["name"] == resource
+        trees = {host: open_tree(str(CAPTURES / f"{host}.capture")) for host in self.names}
+        self.entries = {host: dict(record(tree)) for host, tree in trees.items()}
+        self.wish = {key.removeprefix("rdma_"): value for key, value in variables.items() if key != "rdma_capture"}
+        facts = {host: checked(gather(tree)) for host, tree in trees.items()}
+        self.classes = plan_groups(facts, {name: {"hosts": self.names, **self.wish}})["groups"][name]["classes"]
+
+    def hosts(self) -> t.Iterator[tuple[str, Json]]:
+        """Each with its class, which has a configuration."""
+        for own_class in self.classes:
+            assert own_class["config"], own_class["reason"]
+            for host in own_class["hosts"]:
+                yield host, own_class
+
+
+def planned(own_class: Json, host: str) -> dict[str, set[tuple[str, str]]]:
+    """Resource, without its prefix -> devices and their PCI addresses that the plan says."""
+    found: dict[str, set[tuple[str, str]]] = {pool["resource"].partition("/")[2]: set() for pool in own_class["pools"]}
+    for row in own_class["matches"][host]:
+        # rows of a class with one resource do not name it
+        found[row.get("resource", own_class["pools"][0]["resource"]).partition("/")[2]].add((row["device"], row["pci"]))
+    return found
+
+
 @pytest.mark.parametrize("group", RECORDED)
 def test_the_kinds_of_node_of_the_demo(group: str) -> None:
     """Whole nodes, with all the functions that such a machine has."""
-    names, resource = RECORDED[group]
-    variables = yaml.safe_load((DEMO / f"{group}.yml").read_text())
-    trees = {name: dict(record(open_tree(str(CAPTURES / f"{name}.capture")))) for name in names}
-    facts = {name: checked(gather(open_tree(str(CAPTURES / f"{name}.capture")))) for name in names}
-    assert variables["rdma_resource"]["name"] == resource
-    wish = {key.removeprefix("rdma_"): value for key, value in variables.items() if key != "rdma_capture"}
-    plan = plan_groups(facts, {group: {"hosts": names, **wish}})
+    recorded = Group(group)
     judged: dict[str, Json] = {}
     with running() as judges:
-        for own_class in plan["groups"][group]["classes"]:
-            assert own_class["config"], own_class["reason"]
-            for host in own_class["hosts"]:
-                judged[host] = judges.offers(judges.tree(trees[host]), own_class["config"])["shared"]
-                # every resource of the plan, what it offers once, and all together what the plan says
-                assert sorted(judged[host]) == sorted(pool["resource"].partition("/")[2] for pool in own_class["pools"])
-                offered = sorted(pci for pcis in judged[host].values() for pci in pcis)
-                assert offered == sorted(row["pci"] for row in own_class["matches"][host])
-                if "rails" in wish:
-                    assert {len(pcis) for pcis in judged[host].values()} == {1}
-    assert sorted(judged) == names
+        for host, own_class in recorded.hosts():
+            judged[host] = judges.offers(judges.tree(recorded.entries[host]), own_class["config"])["shared"]
+            # every resource of the plan, what it offers once, and all together what the plan says
+            assert sorted(judged[host]) == sorted(pool["resource"].partition("/")[2] for pool in own_class["pools"])
+            offered = sorted(pci for pcis in judged[host].values() for pci in pcis)
+            assert offered == sorted(row["pci"] for row in own_class["matches"][host])
+            if "rails" in recorded.wish:
+                assert {len(pcis) for pcis in judged[host].values()} == {1}
+    assert sorted(judged) == recorded.names
     print(f"\n{group}: " + "; ".join(f"{host}: {found}" for host, found in judged.items()))
+
+
+@pytest.mark.parametrize("group", RECORDED)
+def test_a_running_plugin_gives_what_was_planned(group: str, tmp_path: Path) -> None:
+    """Of each resource the files of its devices, all of them and no others, when a kubelet asks for one."""
+    recorded = Group(group)
+    asked = []
+    for host, own_class in recorded.hosts():
+        node = Node(recorded.entries[host], tmp_path / host)
+        devices = node.devices()
+        given = gives(node, own_class["config"])
+        wanted = planned(own_class, host)
+        assert sorted(given) == sorted(wanted)
+        for resource, own in wanted.items():
+            files = {file for file, device in devices.items() if device in own}
+            # uverbs and umad of each
+            assert len(files) == 2 * len(own) > 0
+            assert given[resource] == files | {"rdma_cm"}
+        print(f"\n{host}: " + "; ".join(f"{resource}: {sorted(files)}" for resource, files in given.items()), end="")
+        asked.append(host)
+    assert sorted(asked) == recorded.names
+
+
+@pytest.mark.parametrize(("link_type", "names"), [("infiniband", {"mlx5_0", "mlx5_1"}), ("ether", {"mlx5_bond_0"})])
+def test_the_type_of_a_link_counts(link_type: str, names: set[str], tmp_path: Path) -> None:
+    """A running plugin takes it from netlink, where the recorded node has it."""
+    node = Node(Group("ib-a100").entries["ib-a100-1"], tmp_path / "node")
+    devices = node.devices()
+    entry = {"resourceName": "any", "rdmaHcaMax": 1, "selectors": {"linkTypes": [link_type]}}
+    given = gives(node, {"configList": [entry]})["any"]
+    assert {devices[file][0] for file in given - {"rdma_cm"}} == names
 
 
 def test_the_plugins_offer_what_the_plan_says() -> None:
