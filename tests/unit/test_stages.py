@@ -1,0 +1,273 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The programs behind `make test` and `make molecule`: what they say of stages and scenarios that pass, fail, or prove nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+MAKEFILE = """\
+three:
+	@echo "3 passed, 1 skipped in 0.1s"
+two:
+	@echo "2 passed in 0.1s"
+nothing:
+	@echo "PLAY RECAP ok=7 skipped=2"
+skips:
+	@echo "4 skipped in 0.1s"
+fails:
+	@printf 'FAILED tests/test_it.py::test_that - assert 1 == 2\\n1 failed, 6 passed in 0.1s\\n'; exit 1
+crashes:
+	@printf 'fatal: [lab1]: FAILED! => it is gone\\n2 passed\\n'; exit 1
+waits:
+	@while [ ! -e quick-was-here ]; do sleep 0.1; done; echo "1 passed"
+quick:
+	@touch quick-was-here; echo "1 passed, in fact"
+slow:
+	@echo $$$$ > slow.pid; sleep 1000; echo "1 passed"
+slower:
+	@trap 'sleep 1; rm slower.pid; exit 1' TERM; echo $$$$ > slower.pid; sleep 1000 & wait
+"""
+
+
+@pytest.fixture
+def checkout(repo: Path, tmp_path: Path) -> Path:
+    """The programs, with stages and scenarios that only say something."""
+    for name in ("test", "molecule"):
+        (tmp_path / "tools").mkdir(exist_ok=True)
+        shutil.copy(repo / "tools" / name, tmp_path / "tools" / name)
+    (tmp_path / "Makefile").write_text(MAKEFILE)
+    return tmp_path
+
+
+def start(checkout: Path, program: str, *arguments: str, **variables: str) -> subprocess.Popen[str]:
+    environment = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "SCENARIOS")}
+    return subprocess.Popen(
+        [checkout / "tools" / program, *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**environment, **variables},
+    )
+
+
+def run(checkout: Path, program: str, *arguments: str, **variables: str) -> tuple[int, str]:
+    """Exit code and output."""
+    process = start(checkout, program, *arguments, **variables)
+    output, _ = process.communicate(timeout=60)
+    return process.returncode, output
+
+
+def table(output: str) -> dict[str, list[str]]:
+    """Stage -> result, passed, failed, skipped."""
+    rows = re.findall(r"^  (\S+) +(ok|FAILED) +(\d+) +(\d+) +(\d+) +\d+ s$", output, re.MULTILINE)
+    return {stage: row for stage, *row in rows}
+
+
+def test_stages_that_pass_are_counted(checkout: Path) -> None:
+    code, output = run(checkout, "test", "three", "two")
+    assert code == 0
+    assert table(output) == {"three": ["ok", "3", "0", "1"], "two": ["ok", "2", "0", "0"]}
+    assert output.splitlines()[-1] == "5 passed, 0 failed, 1 skipped"
+
+
+@pytest.mark.parametrize(("stage", "skipped"), [("nothing", "0"), ("skips", "4")])
+def test_a_stage_that_proves_nothing_has_failed(checkout: Path, stage: str, skipped: str) -> None:
+    code, output = run(checkout, "test", "two", stage)
+    assert code == 1
+    assert f"{stage}: error: not a single test ran" in output
+    assert table(output)[stage] == ["FAILED", "0", "1", skipped]
+    assert output.splitlines()[-1] == f"2 passed, 1 failed, {skipped} skipped"
+
+
+@pytest.mark.parametrize(
+    ("stage", "row", "named"),
+    [
+        ("fails", ["FAILED", "6", "1", "0"], "FAILED tests/test_it.py::test_that - assert 1 == 2"),
+        ("crashes", ["FAILED", "2", "1", "0"], "fatal: [lab1]: FAILED! => it is gone"),
+    ],
+)
+def test_the_first_stage_that_fails_is_the_last_and_says_what_failed(
+    checkout: Path, stage: str, row: list[str], named: str
+) -> None:
+    code, output = run(checkout, "test", "three", stage, "two")
+    assert code == 1
+    assert list(table(output)) == ["three", stage]
+    assert table(output)[stage] == row
+    end = output[output.index("result") :].splitlines()
+    assert named in end
+    assert f'Stopped at the stage "{stage}": its output is above; run it alone with: make {stage}' in end
+
+
+def test_stages_that_run_at_once_are_shown_one_after_the_other(checkout: Path) -> None:
+    """The first of them ends only after the second one."""
+    code, output = run(checkout, "test", "waits+quick", "two")
+    assert code == 0
+    assert list(table(output)) == ["waits", "quick", "two"]
+    assert re.findall(r"^(?:=== (\w+) ===|(1 passed, in fact))$", output, re.MULTILINE) == [
+        ("waits", ""),
+        ("quick", ""),
+        ("", "1 passed, in fact"),
+        ("two", ""),
+    ]
+
+
+def test_of_stages_that_run_at_once_each_may_fail(checkout: Path) -> None:
+    assert run(checkout, "test", "two+fails")[0] == 1
+    code, output = run(checkout, "test", "fails+two")
+    assert code == 1
+    assert list(table(output)) == ["fails"]
+
+
+def pids(checkout: Path, *names: str) -> list[int]:
+    """The processes that have told theirs in these files, when all have."""
+    end = time.monotonic() + 30
+    while not all((checkout / name).exists() and (checkout / name).read_text().endswith("\n") for name in names):
+        assert time.monotonic() < end, f"{names} did not start"
+        time.sleep(0.05)
+    return [int((checkout / name).read_text()) for name in names]
+
+
+def gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def ended(process: subprocess.Popen[str], others: list[int]) -> None:
+    """Waits for its end. Whatever it leaves goes with the test."""
+    try:
+        process.communicate(timeout=30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        for pid in others:
+            with contextlib.suppress(OSError):
+                os.killpg(os.getpgid(pid), signal.SIGKILL)
+        process.communicate()
+        raise
+
+
+@pytest.mark.parametrize("stages", ["slow+slower", "slower+slow"])
+@pytest.mark.parametrize(("signal_", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_stages_end_with_whoever_runs_them(checkout: Path, stages: str, signal_: signal.Signals, code: int) -> None:
+    """At once, and not before they have cleaned up: both the shown and the other one."""
+    process = start(checkout, "test", stages)
+    running = pids(checkout, "slow.pid", "slower.pid")
+    process.send_signal(signal_)
+    ended(process, running)
+    assert process.returncode == code
+    assert [pid for pid in running if not gone(pid)] == []
+    assert not (checkout / "slower.pid").exists()
+
+
+# --- scenarios -------------------------------------------------------------------------------------------------------
+
+MOLECULE = """\
+#!/bin/sh
+cd "$(dirname "$0")/../.."
+echo "$1 $3" >> calls
+[ "$1" = test ] || exit 0
+if [ "$3" = hangs ]; then echo $$ > hangs.pid; exec sleep 1000; fi
+cat "molecule/$3/says"
+exit "$(cat "molecule/$3/status")"
+"""
+INSTALL = '#!/bin/sh\necho "$2" >> "$(dirname "$0")/../installed"\n'
+# what a verifier says at the end
+VERIFIED = "============ %s in 4.20s ============\n"
+TASKS = """\
+TASK [Look] *********
+ok: [lab1]
+
+TASK [Change it] *********
+fatal: [lab1]: FAILED! => {"changed": false}
+    msg: it is gone
+
+PLAY RECAP *********
+lab1 : ok=1 changed=0 unreachable=0 failed=1
+"""
+
+
+def scenario(checkout: Path, name: str, says: str = VERIFIED % "1 passed", status: int = 0) -> None:
+    place = checkout / "molecule" / name
+    place.mkdir(parents=True)
+    (place / "molecule.yml").touch()
+    (place / "says").write_text(says)
+    (place / "status").write_text(str(status))
+    for path, text in ((".venv/bin/molecule", MOLECULE), ("tools/apt-install", INSTALL)):
+        program = checkout / path
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_text(text)
+        program.chmod(0o755)
+
+
+def test_scenarios_are_counted(checkout: Path) -> None:
+    scenario(checkout, "default", VERIFIED % "3 passed, 1 warning" + VERIFIED % "2 passed")
+    scenario(checkout, "waves")
+    code, output = run(checkout, "molecule")
+    assert code == 0
+    assert {"  default: ok, 5 passed", "  waves: ok, 1 passed"} < set(output.splitlines())
+    assert output.splitlines()[-1] == "molecule: 6 passed"
+
+
+def test_scenarios_that_have_targets_of_their_own_are_left_to_them(repo: Path, checkout: Path) -> None:
+    own = ["cluster", "driver", "kubernetes", "networks"]
+    assert {path.parent.name for path in repo.glob("molecule/*/molecule.yml")} > set(own)
+    for name in [*own, "default", "waves"]:
+        scenario(checkout, name)
+    assert run(checkout, "molecule")[0] == 0
+    assert sorted((checkout / "calls").read_text().split("\n")) == ["", "test default", "test waves"]
+
+
+@pytest.mark.parametrize(
+    ("says", "status", "line", "count"),
+    [
+        ("PLAY RECAP\n", 0, "it: FAILED: no verification ran, 0 passed", "0 passed, 1 failed"),
+        (VERIFIED % "2 failed, 1 passed", 1, "it: FAILED: 2 tests, 1 passed", "1 passed, 2 failed"),
+        (VERIFIED % "1 passed" + TASKS, 1, "it: FAILED, no test of it, 1 passed", "1 passed, 1 failed"),
+    ],
+    ids=["nothing", "tests", "tasks"],
+)
+def test_scenarios_that_fail(checkout: Path, says: str, status: int, line: str, count: str) -> None:
+    scenario(checkout, "it", says, status)
+    scenario(checkout, "other", VERIFIED % "1 passed")
+    code, output = run(checkout, "molecule", SCENARIOS="it")
+    assert code == 1
+    assert f"  {line}" in output.splitlines()
+    assert output.splitlines()[-1] == f"molecule: {count}"
+    # what failed where no test did, once more at the end
+    assert ("    TASK [Change it] " in output) is ("TASK" in says)
+
+
+@pytest.mark.parametrize(
+    ("scenarios", "profiles"),
+    [("kubernetes", ["kubernetes"]), ("driver", ["lab"]), ("default kubernetes", ["kubernetes", "lab"])],
+)
+def test_scenarios_get_the_packages_that_they_need(checkout: Path, scenarios: str, profiles: list[str]) -> None:
+    for name in scenarios.split():
+        scenario(checkout, name)
+    assert run(checkout, "molecule", SCENARIOS=scenarios)[0] == 0
+    assert (checkout / "installed").read_text().split() == profiles
+
+
+def test_scenarios_are_destroyed_when_they_are_stopped(checkout: Path) -> None:
+    scenario(checkout, "hangs")
+    scenario(checkout, "other")
+    process = start(checkout, "molecule", SCENARIOS="hangs other")
+    (running,) = pids(checkout, "hangs.pid")
+    process.terminate()
+    ended(process, [running])
+    assert process.returncode == 143
+    assert gone(running)
+    assert (checkout / "calls").read_text().splitlines()[-2:] == ["destroy hangs", "destroy other"]
