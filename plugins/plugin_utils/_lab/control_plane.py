@@ -351,7 +351,7 @@ class ControlPlane(Parts):
         self.start("kube-scheduler", self.programs["kube-scheduler"], *common)
         if self.kubelets:
             program = os.path.join(os.path.dirname(os.path.realpath(__file__)), "egress.py")
-            self.start("egress", sys.executable, "-I", program, "serve")
+            self.start("egress", sys.executable, "-I", program, "serve", self.directory)
 
     def ask(self, path: str, body: t.Mapping[str, t.Any] | None = None) -> tuple[int, str]:
         """Status and body of the API server's answer; 0 while nothing answers. body: an object to make."""

@@ -77,8 +77,9 @@ def _pass_on(source: socket.socket, target: socket.socket) -> None:
         target.shutdown(socket.SHUT_WR)
 
 
-def main() -> None:
-    """Serves in the working directory."""
+def main(directory: str) -> None:
+    """Serves in a directory, where its socket has a short name."""
+    os.chdir(directory)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(SOCKET_FILE)
     os.umask(0o077)
@@ -86,5 +87,5 @@ def main() -> None:
         server.serve_forever()
 
 
-if __name__ == "__main__" and sys.argv[1:] == ["serve"]:
-    main()
+if __name__ == "__main__" and sys.argv[1:2] == ["serve"]:
+    main(*sys.argv[2:])

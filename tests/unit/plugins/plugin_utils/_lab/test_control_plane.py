@@ -174,6 +174,8 @@ def test_the_way_to_kubelets_is_there_when_there_are_some(
     there.start_others()
     flags = [word for word in started["kube-apiserver"] if word.startswith("--egress-selector-config-file=")]
     assert bool(flags) is ("egress" in started) is bool(users)
+    # by which everything that runs is found, whatever has become of the control plane (molecule/cluster/destroy.yml)
+    assert [name for name, command in started.items() if not any(str(tmp_path) in word for word in command)] == []
 
 
 def test_keys_are_made_once_and_for_their_owner_alone(tmp_path: Path) -> None:

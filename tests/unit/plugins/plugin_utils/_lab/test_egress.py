@@ -25,8 +25,8 @@ from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._lab.sample
 @pytest.fixture
 def proxy(tmp_path: Path) -> t.Iterator[Path]:
     """The directory of one that runs."""
-    command = [sys.executable, "-I", str(egress.__file__), "serve"]
-    with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.DEVNULL) as process:
+    command = [sys.executable, "-I", str(egress.__file__), "serve", str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL) as process:
         end = time.monotonic() + limit(20)
         while not (tmp_path / SOCKET_FILE).exists():
             assert process.poll() is None
