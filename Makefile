@@ -37,6 +37,10 @@ demo-cluster: .venv/.complete ## The same with two nodes that are a Kubernetes c
 test: .venv/.complete ## Run what CI runs: lint, sanity, unit, bounds, integration, molecule (not: driver, kubernetes, cluster, networks, judges)
 	@tools/test lint+sanity unit bounds integration molecule
 
+.PHONY: everything
+everything: .venv/.complete ## Run that and all that it leaves out, with one table at the end (about three hours, builds not counted)
+	@tools/test lint+sanity unit bounds integration molecule kubernetes cluster networks judges driver
+
 .PHONY: check
 check: .venv/.complete ## Lint, check types, run the unit tests that need no real part of a node: the inner loop, under five minutes
 	@tools/test lint+quick

@@ -265,6 +265,10 @@ def test_make_test_says_what_it_runs() -> None:
     assert sorted(re.findall(r"\w+", said.partition(": ")[2])) == sorted(re.findall(r"\w+", recipe))
     # what is left out is a target, and runs tests
     assert set(re.findall(r"\w+", left_out)) <= set(TARGETS) - set(re.findall(r"\w+", recipe))
+    # make everything runs both
+    (everything,) = re.findall(r"^everything: .*\n\t@tools/test (.+)$", MAKEFILE, re.M)
+    assert everything.startswith(recipe + " ")
+    assert sorted(everything.removeprefix(recipe).split()) == sorted(re.findall(r"\w+", left_out))
 
 
 def test_make_molecule_says_what_it_runs() -> None:
