@@ -61,7 +61,8 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import group_value, inventory_value
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import inventory_value
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import group_value
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_checks import standing_problems
 
 

@@ -67,10 +67,7 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import (
-    label_scope,
-    rollout_request,
-)
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import label_scope, rollout_request
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import operator_request
 from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import completed
 

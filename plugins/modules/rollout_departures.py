@@ -77,11 +77,7 @@ strays:
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube, KubeError
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import (
-    group_value,
-    inventory_value,
-    node_scope,
-)
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import group_value, node_scope
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import strays_in_words
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.rollout import Rollout
 
@@ -100,7 +96,7 @@ def main() -> None:
     )
     given = module.params
     try:
-        rollout = Rollout(Kube(given["kubeconfig"], given["context"]), inventory=inventory_value(given))
+        rollout = Rollout(Kube(given["kubeconfig"], given["context"]), inventory=group_value(given["inventory"]))
         rollout.look([], {}, [group_value(name) for name in given["keep"]])
     except KubeError as exc:
         module.warn(f"It is not known which nodes earlier rollouts have labelled: {exc}. A rollout asks again.")

@@ -8,7 +8,8 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import OF_A_GROUP
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import group_value, inventory_value
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import inventory_value
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import group_value
 from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import completed
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import SYSTEMS, wished_systems
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site

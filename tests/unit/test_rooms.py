@@ -167,7 +167,7 @@ MOST_LINES = {
     "pod_traffic": 2750,
     "roce_host": 4400,
     "rollout": 2200,
-    "rollout_departures": 2950,
+    "rollout_departures": 2050,
     "rollout_lease": 1250,
     "rollout_ready": 2150,
     "stale_resources": 1150,

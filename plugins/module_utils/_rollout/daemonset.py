@@ -10,9 +10,9 @@ import json
 import re
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import DIGESTS
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Class, Plan
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import engine_defaults
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import KUBELET_ROOT, kubelet_root
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
     APP_NAME,
@@ -22,20 +22,23 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import
     MANAGED_BY,
     POD_SECURITY,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import (
+    NAME_LIMIT,
+    ManifestError,
+    class_slug,
+    group_value,
+    node_scope,
+)
 
 __all__ = [
-    "ManifestError",
     "check_places",
     "check_settings",
     "class_labels",
     "class_resources",
-    "class_slug",
-    "group_value",
     "inventory_value",
     "label_scope",
     "label_scripts",
     "namespace_object",
-    "node_scope",
     "plan_manifests",
     "rendered_classes",
     "rollout_request",
@@ -44,7 +47,6 @@ __all__ = [
 ]
 
 
-_NAME_LIMIT = 63
 # What a node may be called (k8s.io/apimachinery/pkg/util/validation, IsDNS1123Subdomain). Nothing in it means anything to a shell.
 _NODE_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*")
 _NODE_NAME_LIMIT = 253
@@ -53,37 +55,12 @@ _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
 
 Json = t.Dict[str, t.Any]
 
-
-class ManifestError(FabricError):
-    """A plan or setting that cannot become a valid object."""
-
-
-def class_slug(name: str) -> str:
-    """A class name as a DNS label (RFC 1123): Ansible groups may have underscores and capitals, objects and labels may not."""
-    slug = re.sub(r"[^a-z0-9-]+", "-", name.lower()).strip("-")
-    if not slug:
-        raise ManifestError(f"class '{name}' has no letter or digit to make an object name of")
-    # room for the prefix of the object's name
-    if len(slug) > _NAME_LIMIT - len("rdma-shared-dp-"):
-        slug = (
-            slug[: _NAME_LIMIT - len("rdma-shared-dp-") - 9].rstrip("-")
-            + "-"
-            + hashlib.sha256(name.encode()).hexdigest()[:8]
-        )
-    return slug
-
-
-def group_value(group: str) -> str:
-    """A group as the value of a label. Nothing is named after it, so that every group has one."""
-    try:
-        return class_slug(group)
-    except ManifestError:
-        return "group-" + hashlib.sha256(group.encode("utf-8", "surrogateescape")).hexdigest()[:8]
+_DEFAULTS = engine_defaults("daemonset")
 
 
 def inventory_value(settings: t.Mapping[str, t.Any]) -> str:
     """The name of the inventory (rdma_rollout.inventory) as the value of a label."""
-    return group_value(str(settings.get("inventory") or "default"))
+    return group_value(str(settings.get("inventory") or _DEFAULTS["inventory"]))
 
 
 def class_labels(slug: str, group: str, inventory: str) -> dict[str, str]:
@@ -132,8 +109,8 @@ def check_settings(wish: t.Mapping[str, t.Any]) -> None:
     """ManifestError for what no object can have of rdma_rollout, as far as that can be said without a plan."""
     # a digest alone is that of the default image
     if wish.get("image") or wish.get("image_digest"):
-        _image({"image": wish.get("image") or "default:1", "image_digest": wish.get("image_digest")})
-    root = str(wish.get("kubelet_root") or "auto")
+        _image({"image": wish.get("image") or _DEFAULTS["image"], "image_digest": wish.get("image_digest")})
+    root = str(wish.get("kubelet_root") or _DEFAULTS["kubelet_root"])
     if root != "auto" and not root.startswith("/"):
         raise ManifestError(f"rdma_rollout.kubelet_root is '{root}'; expected an absolute path, or auto")
     check_places(wish)
@@ -141,10 +118,10 @@ def check_settings(wish: t.Mapping[str, t.Any]) -> None:
 
 def check_places(wish: t.Mapping[str, t.Any]) -> None:
     """ManifestError for a namespace or a node that no cluster can have, or one node for two hosts, in rdma_rollout."""
-    namespace = str(wish.get("namespace") or "default")
-    if len(namespace) > _NAME_LIMIT or not _LABEL.fullmatch(namespace):
+    namespace = str(wish.get("namespace") or _DEFAULTS["namespace"])
+    if len(namespace) > NAME_LIMIT or not _LABEL.fullmatch(namespace):
         raise ManifestError(
-            f"rdma_rollout.namespace is '{namespace}'; expected at most {_NAME_LIMIT} small letters, digits and hyphens"
+            f"rdma_rollout.namespace is '{namespace}'; expected at most {NAME_LIMIT} small letters, digits and hyphens"
         )
     hosts: dict[str, str] = {}
     for host, name in sorted((wish.get("node_names") or {}).items(), key=str):
@@ -229,7 +206,9 @@ def _daemon_set(slug: str, group: str, entry: Class, config_text: str, settings:
             "selector": {"matchLabels": selector},
             "updateStrategy": {
                 "type": "RollingUpdate",
-                "rollingUpdate": {"maxUnavailable": _max_unavailable(settings.get("max_unavailable", 1))},
+                "rollingUpdate": {
+                    "maxUnavailable": _max_unavailable(settings.get("max_unavailable", _DEFAULTS["max_unavailable"]))
+                },
             },
             "template": {
                 "metadata": {
@@ -416,23 +395,6 @@ def label_scope(plan: Plan, settings: t.Mapping[str, t.Any], inventory: t.Mappin
     """
     hosts = {host for name in plan["groups"] for host in inventory.get(name, ())}
     return node_scope(hosts, plan.get("remove") or (), settings.get("node_names") or {}, plan.get("removed") or ())
-
-
-def node_scope(
-    hosts: t.Iterable[str], remove: t.Iterable[str], names: t.Mapping[str, str], removed: t.Iterable[str] = ()
-) -> dict[str, list[str]]:
-    """{known: nodes of hosts, remove: nodes and values of GROUP_LABEL}.
-
-    remove: hosts and groups that are taken out on purpose; removed: further hosts that are. names: nodes of hosts that are called
-    otherwise.
-    """
-    asked = {str(name) for name in remove}
-    return {
-        "known": sorted({str(names.get(host, host)) for host in hosts}),
-        "remove": sorted(
-            {str(names.get(host, host)) for host in {*asked, *removed}} | {group_value(name) for name in asked}
-        ),
-    }
 
 
 def label_scripts(plan: Plan) -> dict[str, str]:

@@ -15,7 +15,6 @@ import re
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
-    DRIVER_IMAGE,
     LINES,
     OPERATOR,
     OPERATOR_IMAGES,
@@ -24,13 +23,12 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import unknown_keys
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Class, Config, Plan
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of, engine_defaults
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import KUBELET_ROOT, KUBELET_ROOTS
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.reasons import DRIVER_REASONS, unknown_reasons
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import (
-    ManifestError,
     class_labels,
     class_resources,
-    group_value,
     inventory_value,
     namespace_object,
     rendered_classes,
@@ -46,6 +44,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import
     RDMA_SECTION,
     SRIOV_SECTION,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import ManifestError, group_value
 
 __all__ = [
     "check_settings",
@@ -60,6 +59,8 @@ __all__ = [
 
 Json = t.Dict[str, t.Any]
 
+_DEFAULTS = engine_defaults("network_operator")
+_HELM, _DRIVER = _DEFAULTS["helm"], _DEFAULTS["ofed_driver"]
 
 # api/v1alpha1/validator: names of DaemonSets and labels are made from it
 _POLICY_NAME_LIMIT = 30
@@ -252,8 +253,8 @@ def _upgrade_policy(given: t.Any) -> Json:
     """As the user says, and careful where nothing is said: no upgrade by itself, one node at a time, no Pod killed with its data."""
     where = "rdma_rollout.ofed_driver.upgrade_policy"
     wish = _known(where, given or {}, [*_UPGRADE_KEYS, "drain", "wait_for_completion"])
-    policy: Json = {"autoUpgrade": False, "maxParallelUpgrades": 1, "safeLoad": False}
-    policy.update({_UPGRADE_KEYS[key]: wish[key] for key in _UPGRADE_KEYS if key in wish})
+    careful = _DRIVER["upgrade_policy"]
+    policy: Json = {field: wish.get(key, careful[key]) for key, field in _UPGRADE_KEYS.items()}
     for key in ("autoUpgrade", "safeLoad"):
         if not isinstance(policy[key], bool):
             raise ManifestError(f"{where}: {key} is {policy[key]!r}; expected true or false")
@@ -266,13 +267,8 @@ def _upgrade_policy(given: t.Any) -> Json:
         raise ManifestError(
             f"{where}: safe_load needs auto_upgrade: true, with which the operator cordons and drains nodes by itself"
         )
-    policy["drain"] = {
-        "enable": True,
-        "force": False,
-        "deleteEmptyDir": False,
-        "timeoutSeconds": 300,
-        **_renamed(where + ".drain", wish.get("drain") or {}, _DRAIN_KEYS),
-    }
+    drain = {**careful["drain"], **_known(where + ".drain", wish.get("drain") or {}, _DRAIN_KEYS)}
+    policy["drain"] = {field: drain[key] for key, field in _DRAIN_KEYS.items() if drain[key] is not None}
     if wish.get("wait_for_completion"):
         policy["waitForCompletion"] = _renamed(
             where + ".wait_for_completion", wish["wait_for_completion"], _COMPLETION_KEYS
@@ -312,7 +308,7 @@ def _driver(release: Release, settings: t.Mapping[str, t.Any], wish: t.Mapping[s
             f"{release.text} is tested with: take it from its release notes (such as {LINES[known.line].drivers[known.patch]})"
         )
     body: Json = {
-        "image": str(wish.get("image") or DRIVER_IMAGE),
+        "image": str(wish.get("image") or _DRIVER["image"]),
         "repository": str(wish.get("repository") or settings.get("registry") or OPERATOR_IMAGES),
         "version": str(version),
         "upgradePolicy": _upgrade_policy(wish.get("upgrade_policy")),
@@ -367,7 +363,7 @@ def driver_objections(
             if flavour in ("mlnx_ofed", "doca"):
                 name = "MLNX_OFED" if flavour == "mlnx_ofed" else "DOCA-OFED"
                 found.append(("installed_stack", f"host {host} has {name} installed"))
-            method = str(methods.get(host) or "inbox")
+            method = str(methods.get(host) or defaults_of("rdma_ofed", "method"))
             if method != "none":
                 found.append(("host_driver", f"rdma_ofed.method of host {host} (group {group}) is {method}"))
     return [
@@ -416,7 +412,7 @@ def check_settings(wish: t.Mapping[str, t.Any], groups: t.Mapping[str, t.Collect
     settings = {**wish, "version": wish.get("operator_version")}
     release = operator_release(settings["version"])
     helm_values(settings)
-    kind = policy_kind(release, str(wish.get("policy") or "auto"))
+    kind = policy_kind(release, str(wish.get("policy") or _DEFAULTS["policy"]))
     if _sriov_groups(groups, settings) and kind == "NicClusterPolicy":
         raise ManifestError(f"rdma_rollout.sriov needs NicNodePolicies. {_alternatives(release)}")
     driver = _driver_wish(settings)
@@ -524,7 +520,7 @@ def _cluster_spec(plan: Plan, config: Config, release: Release, settings: t.Mapp
         **_common(settings),
         RDMA_SECTION: _plugin(release, settings, RDMA_SECTION, config, lean),
     }
-    if settings.get("node_affinity", True):
+    if settings.get("node_affinity", _DEFAULTS["node_affinity"]):
         # no other node gets it: the configuration is proved on those of the plan only
         values = sorted(slug for slug, _group, _entry, _path in rows)
         term = {"matchExpressions": [{"key": CLASS_LABEL, "operator": "In", "values": values}]}
@@ -610,7 +606,7 @@ def operator_manifests(plan: Plan, settings: t.Mapping[str, t.Any]) -> dict[str,
     """
     release = operator_release(settings.get("version"))
     _checked_registry(settings)
-    if policy_kind(release, str(settings.get("policy") or "auto")) == "NicNodePolicy":
+    if policy_kind(release, str(settings.get("policy") or _DEFAULTS["policy"])) == "NicNodePolicy":
         return _node_policies(plan, release, settings)
     _whole_or_refused(plan, release)
     return _cluster_policy(plan, release, settings)
@@ -661,7 +657,11 @@ def operator_request(
                     "kind": "NicNodePolicy" if own else "NicClusterPolicy",
                     "name": policy_name(slug) if own else CLUSTER_POLICY,
                     "section": section,
-                    "nodes": len(nodes) if own else everywhere if settings.get("node_affinity", True) else None,
+                    "nodes": len(nodes)
+                    if own
+                    else everywhere
+                    if settings.get("node_affinity", _DEFAULTS["node_affinity"])
+                    else None,
                 },
                 "nodes": nodes,
                 "resources": resources,
@@ -676,7 +676,7 @@ def operator_request(
         "classes": classes,
         "keep": keep,
         "inventory": inventory_value(settings),
-        "place": settings.get("namespace") or "default",
+        "place": settings.get("namespace") or _DEFAULTS["namespace"],
         "namespace": namespace_object(settings) if settings.get("namespace") else None,
     }
 
@@ -771,8 +771,8 @@ def helm_values(settings: t.Mapping[str, t.Any]) -> Json:
     _checked_registry(settings)
     helm = settings.get("helm") or {}
     values: Json = {
-        "nfd": {"enabled": bool(helm.get("nfd", True)), "deployNodeFeatureRules": True},
-        "upgradeCRDs": bool(helm.get("upgrade_crds", True)),
+        "nfd": {"enabled": bool(helm.get("nfd", _HELM["nfd"])), "deployNodeFeatureRules": True},
+        "upgradeCRDs": bool(helm.get("upgrade_crds", _HELM["upgrade_crds"])),
     }
     registry, secrets = settings.get("registry"), list(settings.get("image_pull_secrets") or [])
     discovery: Json = {}

@@ -11,8 +11,8 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Group
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import class_slug, group_value
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import class_slug, group_value
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import policy_name
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.compute_domain_nodes import CLIQUE_LABEL
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json

@@ -12,12 +12,12 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import engine_defaults
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import kubelet_root
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import (
-    ManifestError,
     check_places,
     namespace_object,
     scoped_classes,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import DRA_LABEL
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import ManifestError
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import (
     Json,
     Request,

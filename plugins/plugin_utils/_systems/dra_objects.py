@@ -12,8 +12,8 @@ from __future__ import annotations
 import copy
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import group_value
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import DRA_LABEL, DRANET_NAME, GROUP_LABEL
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import group_value
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.cel import FILTER, NOTHING
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dranet import DRIVER, PCIE_ROOT
 

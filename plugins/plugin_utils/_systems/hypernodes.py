@@ -18,7 +18,7 @@ import hashlib
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Group, Port
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import group_value
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import group_value
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import policy_name
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.compute_domain_nodes import CLIQUE_LABEL, NodeView
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site

@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Class, Group
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import class_slug
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import class_slug
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site
 
 __all__ = [

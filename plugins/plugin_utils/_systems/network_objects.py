@@ -14,12 +14,12 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Group
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import class_slug, group_value
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
     CLASS_LABEL,
     GROUP_LABEL,
     POLICY_VERSION,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import class_slug, group_value
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.addresses import Pool, Span, cut, span_networks
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Wait
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_hosts import INFINIBAND, Attachment, Network

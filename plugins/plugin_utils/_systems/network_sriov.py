@@ -16,8 +16,8 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import SRIOV_PLUGIN
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Class, Group
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import kubelet_root
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import class_slug, group_value
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL, GROUP_LABEL, MANAGED_BY
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import class_slug, group_value
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.cni_install import daemon_set
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import mirrored

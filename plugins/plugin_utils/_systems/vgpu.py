@@ -14,7 +14,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.nvidia import generation
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import kubelet_root
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import class_slug
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import class_slug
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.compute_domain_nodes import NodeView
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import (
     Json,

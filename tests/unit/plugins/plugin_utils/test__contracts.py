@@ -21,10 +21,7 @@ from ansible_collections.fabric.rdma.plugins.filter.rdma_report import rdma_repo
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.cluster import plan_groups
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.table import plan_table
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import (
-    label_scope,
-    rollout_scope,
-)
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import label_scope, rollout_scope
 from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import NEWER, contract_problems
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Request, empty_request
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.files import record_of

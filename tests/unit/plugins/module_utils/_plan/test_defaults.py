@@ -44,6 +44,8 @@ def table() -> Json:
     rollout: Json = dict(DEFAULTS["rdma_rollout"])
     for keys in ENGINES.values():
         rollout.update({key: default for key, default in keys.items() if key not in rollout})
+    # of every engine, and more with one of them
+    rollout["helm"] = {**rollout["helm"], **ENGINES["network_operator"]["helm"]}
     found: Json = {}
 
     def add(name: str, default: t.Any) -> None:
@@ -113,9 +115,9 @@ def literal(cell: str) -> t.Any:
 
 
 @pytest.mark.parametrize(
-    ("names", "cell", "meaning"), ROWS, ids=lambda value: value[0] if isinstance(value, list) else ""
+    ("names", "cell"), [row[:2] for row in ROWS], ids=lambda value: value[0] if isinstance(value, list) else ""
 )
-def test_the_column_of_defaults_has_them(names: list[str], cell: str, meaning: str) -> None:
+def test_the_column_of_defaults_has_them(names: list[str], cell: str) -> None:
     names = [name for name in names if name in TABLE]
     cells = cell.split(", ") if len({str(TABLE[name]) for name in names}) > 1 else [cell] * len(names)
     for name, own in zip(names, cells, strict=True):
@@ -127,7 +129,7 @@ def test_the_column_of_defaults_has_them(names: list[str], cell: str, meaning: s
         elif isinstance(default, dict):
             assert literal(own) == {}, name
             if name not in WHOLES and f"{name}." not in " ".join(each for row in ROWS for each in row[0]):
-                in_the_text(name, meaning)
+                in_the_text(name, " ".join(text for others, _default, text in ROWS if name in others))
         else:
             assert literal(own) == default, name
 
@@ -136,7 +138,7 @@ def in_the_text(name: str, meaning: str) -> None:
     """Keys that have no row of their own: the text names them, and behind each its default, but for what is empty."""
     for key, default in TABLE[name].items():
         assert f"`{key}`" in meaning, (name, key)
-        if not isinstance(default, Said) and default not in ({}, []):
+        if not isinstance(default, (Said, dict)) and default != []:
             found = re.search(rf"`{key}` \(`([^`]*)`", meaning)
             assert found, (name, key)
             assert yaml.safe_load(found[1]) == default
@@ -168,25 +170,22 @@ def test_checks_and_defaults_have_the_same_keys() -> None:
         assert found == set(engine_defaults(engine))
 
 
+def written(default: t.Any) -> t.Any:
+    """A default as an inventory could have it: without what only words tell."""
+    if not isinstance(default, dict):
+        return default
+    return {key: written(item) for key, item in default.items() if not isinstance(item, Said)}
+
+
 def test_a_default_is_a_wish_that_passes() -> None:
     for variable, default in DEFAULTS.items():
-        value = defaults_of(variable)
-        if variable == "rdma_networks" or isinstance(default, Said) or variable == "rdma_rollout":
-            continue
-        if isinstance(value, dict):
-            value = {
-                key: {name: own for name, own in item.items() if own is not None} if isinstance(item, dict) else item
-                for key, item in value.items()
-                if item is not None and not isinstance(default[key], Said)
-            }
-        assert problems(variable, value) == [], variable
+        # a network has no defaults of what it needs
+        if variable != "rdma_networks" and not isinstance(default, Said):
+            assert problems(variable, written(default)) == [], variable
     for engine in ENGINES:
-        given = {
-            key: value
-            for key, value in engine_defaults(engine).items()
-            if value is not None and key not in ("dranet", "pod_security")
-        }
-        assert problems("rdma_rollout", {**given, "engine": engine}) == []
+        assert (
+            problems("rdma_rollout", written({**DEFAULTS["rdma_rollout"], **ENGINES[engine], "engine": engine})) == []
+        )
 
 
 def test_what_code_on_nodes_reads_is_the_same() -> None:
@@ -225,16 +224,58 @@ def test_roles_have_the_same_defaults(role: str) -> None:
                 continue
             # a wish as a whole goes to code that reads the table
             own = yaml.safe_load(text.removesuffix(", true"))
-            if not key and isinstance(DEFAULTS[variable], dict):
-                assert own == {}
-                continue
             engine = ENGINE_OF.get(role, "daemonset")
             default = (
                 engine_defaults(engine)[key[1:]]
-                if variable == "rdma_rollout"
+                if variable == "rdma_rollout" and key
                 else defaults_of(variable, *key[1:].split(".")[: bool(key)])
             )
+            if isinstance(default, dict) and own == {}:
+                # its keys: below
+                continue
             assert same(own, default), (variable, key, own, default)
+
+
+def options_below(options: Json, default: Json, where: str) -> t.Iterator[tuple[str, t.Any, t.Any]]:
+    """(name, default of the specification, default of the table) of each key that both have, however deep."""
+    assert set(options) == set(default), where
+    for key, own in default.items():
+        if isinstance(own, dict) and "options" in options[key]:
+            yield from options_below(options[key]["options"], own, f"{where}.{key}")
+        else:
+            yield f"{where}.{key}", options[key].get("default"), own
+
+
+def test_keys_in_specifications_of_roles_have_the_same_defaults() -> None:
+    told = 0
+    for role in ROLES:
+        entry = yaml.safe_load((ROOT / "roles" / role / "meta" / "argument_specs.yml").read_text())["argument_specs"]
+        for name, value in (
+            yaml.safe_load((ROOT / "roles" / role / "defaults" / "main.yml").read_text()) or {}
+        ).items():
+            options = entry["main"]["options"].get(name, {}).get("options")
+            (variable, key, _text), *more = READ.findall(str(value)) or [("", "", "")]
+            if not options or not variable:
+                continue
+            assert not more
+            engine = ENGINE_OF.get(role, "daemonset")
+            table = (
+                {**DEFAULTS["rdma_rollout"], **ENGINES[engine]} if variable == "rdma_rollout" else DEFAULTS[variable]
+            )
+            for where, own, default in options_below(options, table[key[1:]] if key else table, variable + key):
+                # what depends on something else is in words there
+                assert isinstance(default, Said) or same(own, default), where
+                told += 1
+    assert told > 20
+
+
+def test_modules_have_the_same_default_of_the_inventory() -> None:
+    """They run without the table."""
+    told = [
+        re.findall(r'"inventory": \{[^}]*"default": "(\w+)"', path.read_text())
+        for path in sorted((ROOT / "plugins" / "modules").glob("*.py"))
+    ]
+    assert {default for each in told for default in each} == {defaults_of("rdma_rollout", "inventory")}
 
 
 def test_playbooks_have_the_same_defaults() -> None:

@@ -14,14 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import (
-    ManifestError,
-    class_slug,
     label_scope,
     label_scripts,
     plan_manifests,
     rollout_request,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL, INVENTORY_LABEL
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import ManifestError
 from ansible_collections.fabric.rdma.tests.unit.contracts import a_class, a_config, a_group, a_plan
 
 DEFAULTS = Path(__file__).resolve().parents[5] / "roles" / "device_plugin" / "defaults" / "main.yml"
@@ -42,28 +41,6 @@ def entry(name: str, **selectors: list[str]) -> dict[str, Any]:
 
 def plan(**groups: list[dict[str, Any]]) -> dict[str, Any]:
     return a_plan(**{name: a_group(*classes) for name, classes in groups.items()})
-
-
-@given(st.text(min_size=1, max_size=120))
-def test_a_slug_is_a_label_with_room_for_a_prefix(name: str) -> None:
-    try:
-        slug = class_slug(name)
-    except ManifestError:
-        assert not re.search("[a-z0-9]", name.lower())
-        return
-    assert LABEL.fullmatch(slug)
-    assert len("rdma-shared-dp-" + slug) <= 63
-
-
-@pytest.mark.parametrize(
-    ("name", "slug"), [("ib-a100", "ib-a100"), ("IB_A100", "ib-a100"), ("_a..b_", "a-b"), ("é1", "1")]
-)
-def test_slugs(name: str, slug: str) -> None:
-    assert class_slug(name) == slug
-
-
-def test_long_names_stay_apart() -> None:
-    assert class_slug("a" * 100) != class_slug("a" * 101)
 
 
 def test_the_objects_of_a_class_belong_together() -> None:

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import LINES
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import ManifestError
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import ManifestError
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import (
     driver_objections,
     helm_values,
