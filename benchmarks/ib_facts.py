@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / ".collections"))
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import load_listing, open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import load_listing, open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import SUBSETS, gather
 
 CAPTURE = ROOT / "tests" / "captures" / "roce-rails-1.capture"

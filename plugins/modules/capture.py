@@ -2,7 +2,6 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-
 from __future__ import annotations
 
 DOCUMENTATION = r"""
@@ -83,16 +82,13 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import read, rehearse, replace
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import (
-    dump_archive,
-    dump_listing,
-    open_tree,
-)
+from ansible_collections.fabric.rdma.plugins.module_utils._base.recorder import dump_archive, dump_listing
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.anonymize import anonymize
-from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import record
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.live import live_answers
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.record import record
 
 
 def read_or_none(path: str) -> t.Optional[bytes]:

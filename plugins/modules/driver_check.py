@@ -2,7 +2,6 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-
 from __future__ import annotations
 
 DOCUMENTATION = r"""
@@ -106,7 +105,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import DirectoryTree
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_check import (
     DRIVER_NAMES,
     check_driver,
@@ -128,7 +127,7 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
 
     params = module.params
     kernel = os.uname().release
-    result = check_driver(open_tree("/"), kernel, params["driver"], params["dkms_modules"], ask, has)
+    result = check_driver(DirectoryTree("/"), kernel, params["driver"], params["dkms_modules"], ask, has)
     window = params["log_window"]
     return with_log(result, measure_log(window), params["log_limit"]) if window > 0 else result
 

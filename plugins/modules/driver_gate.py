@@ -2,7 +2,6 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-
 from __future__ import annotations
 
 DOCUMENTATION = r"""
@@ -107,8 +106,8 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_gate import (
     Asked,
     free_space,

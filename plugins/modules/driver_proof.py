@@ -2,7 +2,6 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-
 from __future__ import annotations
 
 DOCUMENTATION = r"""
@@ -76,14 +75,10 @@ import json
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.change import active_ports
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._base.remembered import (
-    DRIVER_PROOF,
-    forget,
-    recall,
-    remember,
-)
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_choice import active_ports
+from ansible_collections.fabric.rdma.plugins.module_utils._base.places import DRIVER_PROOF
+from ansible_collections.fabric.rdma.plugins.module_utils._base.remembered import forget, recall, remember
 
 
 def main() -> None:

@@ -2,7 +2,6 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-
 from __future__ import annotations
 
 DOCUMENTATION = r"""
@@ -97,7 +96,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import back_up, make_directories, read, replace
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import DirectoryTree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.iscsi import (
     INITIATOR_FILE,
     SESSIONS,
@@ -124,7 +123,7 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
         return result
     name = wanted or new_name(prefix, [*taken, previous or ""], lambda: secrets.token_hex(6))
     shown = wanted or (prefix if module.check_mode else name)
-    insist_on_no_session(open_sessions(open_tree("/"), module.params["sessions"]), path, reason)
+    insist_on_no_session(open_sessions(DirectoryTree("/"), module.params["sessions"]), path, reason)
     result.update(
         changed=True,
         name=shown,

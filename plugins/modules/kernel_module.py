@@ -2,7 +2,6 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-
 from __future__ import annotations
 
 DOCUMENTATION = r"""
@@ -98,7 +97,7 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import back_up, make_directories, read, replace
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import DirectoryTree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.boot_modules import DIRECTORIES
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.kernel_log import parse_kmsg
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.modprobe import load_failure
@@ -187,7 +186,7 @@ def main() -> None:
     for word in [name, *after]:
         if not NAME.fullmatch(word):
             module.fail_json(msg=f"'{word}' is not the name of a kernel module")
-    wanted = due(open_tree("/"), name, module.params["persistent"])
+    wanted = due(DirectoryTree("/"), name, module.params["persistent"])
     log: list[str] = []
     if wanted.load and not module.check_mode:
         log = load(module, name)

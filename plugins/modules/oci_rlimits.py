@@ -2,7 +2,6 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-
 from __future__ import annotations
 
 DOCUMENTATION = r"""
@@ -130,12 +129,11 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import back_up, read, rehearse, replace
-from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci import (
-    SpecError,
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci import SpecError, load_spec
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci_edit import (
     changes_in_words,
     differences,
     dump_spec,
-    load_spec,
     parse_rlimits,
     plan,
     start_from,

@@ -20,10 +20,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import (
     problems,
     with_defaults,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_choice import (
-    check_pairs,
-    check_wish,
-)
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_choice import check_pairs, check_wish
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_plan import parse_wish
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout import daemonset as _manifests
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout import operator as _operator

@@ -14,7 +14,7 @@ import sys
 import typing as t
 from pathlib import Path
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
 
 if t.TYPE_CHECKING:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_choice import active_ports
+from ansible_collections.fabric.rdma.plugins.module_utils._base.change import active_ports
 from ansible_collections.fabric.rdma.tests.integration.stand_ins import BUILT, INBOX, RESTORED, WISH
 
 if t.TYPE_CHECKING:

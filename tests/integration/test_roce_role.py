@@ -14,7 +14,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
 from ansible_collections.fabric.rdma.tests.integration.stand_ins import CAPTURES
 from ansible_collections.fabric.rdma.tests.integration.test_imex_role import recorder

@@ -19,8 +19,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
-from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather, record
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.record import record
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.cluster import plan_groups
 from ansible_collections.fabric.rdma.tests.judges.judges import judges as running
 from ansible_collections.fabric.rdma.tests.judges.running import Node, gives

@@ -14,7 +14,8 @@ from typing import Any
 
 import jsonschema
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Entry, MemoryTree, Tree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import Entry, MemoryTree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import SUBSETS, gather
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import dump_listing, load_listing, open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import load_listing, open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.recorder import dump_listing
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
 
 CAPTURES = Path(__file__).resolve().parents[1] / "captures"

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import MemoryTree, open_tree
-from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import record
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import MemoryTree, open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.models import parse_rate
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.record import record
 from ansible_collections.fabric.rdma.tests.unit.machines import ROOT, facts_of
 
 SHARED = ROOT.parent / "shared" / "captures"

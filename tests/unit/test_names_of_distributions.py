@@ -14,8 +14,8 @@ import yaml
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.filter.rdma_storage import rdma_storage
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import MemoryTree
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import MemoryTree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage import read_storage
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.reasons import REASONS
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.package_names import (

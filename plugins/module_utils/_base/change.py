@@ -12,7 +12,17 @@ from __future__ import annotations
 import json
 import typing as t
 
-__all__ = ["PATH", "address_of", "dump_mark", "load_mark", "lost_ports", "open_change", "snapshot", "worse"]
+__all__ = [
+    "PATH",
+    "active_ports",
+    "address_of",
+    "dump_mark",
+    "load_mark",
+    "lost_ports",
+    "open_change",
+    "snapshot",
+    "worse",
+]
 
 Json = t.Dict[str, t.Any]
 
@@ -177,3 +187,13 @@ def lost_ports(before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any]) -> l
         elif there[1] != "Active":
             lost.append(f"{name} ({key[0]}) port {key[1]} was Active and is {there[1]} (phys state {there[2]})")
     return lost
+
+
+def active_ports(facts: t.Mapping[str, t.Any]) -> list[Json]:
+    """The devices of facts with those of their ports that are Active, in the form that lost_ports() takes."""
+    devices = []
+    for device in facts.get("devices", []):
+        ports = [{"number": port["number"], "state": "Active"} for port in device["ports"] if port["state"] == "Active"]
+        if ports:
+            devices.append({"name": device["name"], "pci": address_of(device), "ports": ports})
+    return devices

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import os
 import re
 import stat
@@ -24,7 +23,6 @@ import typing as t
 
 __all__ = [
     "back_up",
-    "digest",
     "make_directories",
     "named",
     "put",
@@ -43,11 +41,6 @@ _ACL = "system.posix_acl_access"
 _MOST = 16 << 20
 # A file that is not whole yet, with the process that writes it.
 _UNFINISHED = re.compile(r"[.]fabric-rdma-([0-9]+)[.]tmp")
-
-
-def digest(data: t.Optional[bytes]) -> t.Optional[str]:
-    """What tells one content of a file from another; None for no file."""
-    return None if data is None else hashlib.sha256(data).hexdigest()
 
 
 @contextlib.contextmanager

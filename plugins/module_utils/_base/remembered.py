@@ -17,21 +17,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.files import (
     sync_directory,
 )
 
-__all__ = ["DRIVER_PACKAGES", "DRIVER_PROOF", "IMEX_SERVICE", "ROCE", "RememberedError", "forget", "recall", "remember"]
-
-_STATE = "/var/lib/fabric.rdma"
-
-# The proof of a driver that works from the next boot on.
-DRIVER_PROOF = _STATE + "/driver-proof.json"
-
-# What a change of the driver did to packages, holds and pins, until the driver is proved.
-DRIVER_PACKAGES = _STATE + "/driver-packages.json"
-
-# Link types of cards that work from the next boot on.
-ROCE = _STATE + "/roce.json"
-
-# What nvidia-imex.service was before it was masked. Written by the role nvidia_imex: {enabled, running}.
-IMEX_SERVICE = _STATE + "/nvidia-imex.json"
+__all__ = ["RememberedError", "forget", "recall", "remember"]
 
 _VERSION = 1
 

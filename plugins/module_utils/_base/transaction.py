@@ -17,15 +17,9 @@ import os
 import time
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.digest import digest
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._base.files import (
-    digest,
-    put,
-    read,
-    stage,
-    sync_directory,
-    unlink,
-)
+from ansible_collections.fabric.rdma.plugins.module_utils._base.files import put, read, stage, sync_directory, unlink
 
 __all__ = ["Overtaken", "Transaction", "TransactionError"]
 

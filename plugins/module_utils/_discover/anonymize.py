@@ -9,7 +9,7 @@ import posixpath
 import re
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Entry
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import Entry
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage import LONGHORN_PATH
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage_excerpt import anonymous
 

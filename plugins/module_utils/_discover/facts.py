@@ -12,8 +12,8 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.change import PATH as CHANGE
 from ansible_collections.fabric.rdma.plugins.module_utils._base.change import open_change
-from ansible_collections.fabric.rdma.plugins.module_utils._base.remembered import DRIVER_PACKAGES, DRIVER_PROOF
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Entry, Recorder, Tree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.places import DRIVER_PACKAGES, DRIVER_PROOF
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.boot_modules import persisted
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.devices import (
     PCI_FUNCTION,
@@ -33,20 +33,19 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.imex import 
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.nvidia import read_nvidia
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.programs import program_path
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.roce import read_roce
-from ansible_collections.fabric.rdma.plugins.module_utils._discover.runtime import read_limits, read_runtime, settled
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.runtime import read_limits, read_runtime
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage import (
     SPDK_MODULES,
     STORAGE_MODULES,
     read_storage,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage_excerpt import excerpt
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.ways import (
     default_route_netdevs,
     mounts_over_rdma,
     stack_of,
 )
 
-__all__ = ["MODULES", "SUBSETS", "gather", "record"]
+__all__ = ["MODULES", "SUBSETS", "gather"]
 
 # Renaming or removing a fact bumps it (docs/facts.schema.json).
 _SCHEMA = 1
@@ -285,32 +284,6 @@ def _management(tree: Tree, devices: list[Facts]) -> Facts:
             driver = tree.link_name(f"/sys/class/net/{lower}/device/driver")
             backed = backed or lower in rdma or driver in _RDMA_DRIVERS
     return {"default_route_netdevs": routes, "rdma_backed": backed, "mounts_over_rdma": mounts_over_rdma(tree)}
-
-
-def record(tree: Tree) -> dict[str, Entry]:
-    """The smallest capture with the same facts: what gather() looks at, and nothing else.
-
-    Of the kernel's module lists only the lines of MODULES are kept: the rest is hundreds of kilobytes that no fact is made of.
-    Of other large files and of those that may hold secrets, too, only the lines that facts are made of are kept.
-    """
-    recorder = Recorder(tree)
-    gather(recorder)
-    entries = settled(recorder.entries)
-    for path, entry in entries.items():
-        if entry.kind == "f":
-            data = excerpt(path, entry.data)
-            if data != entry.data:
-                entries[path] = Entry("f", data)
-        if entry.kind == "f" and re.search(r"/modules/[^/]+/modules\.(dep|builtin)$", path):
-            lines = entry.data.split(b"\n")
-            entries[path] = Entry("f", b"".join(line + b"\n" for line in lines if _own_name(line) in MODULES))
-    return entries
-
-
-def _own_name(line: bytes) -> str:
-    """Name of the module that a line of modules.dep or modules.builtin is about."""
-    name = line.partition(b":")[0].rpartition(b"/")[2].partition(b".ko")[0]
-    return name.decode("utf-8", "replace").replace("-", "_")
 
 
 def _valid_unicode(value: t.Any) -> t.Any:

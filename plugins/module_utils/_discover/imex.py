@@ -9,7 +9,7 @@ import json
 import re
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.remembered import IMEX_SERVICE
+from ansible_collections.fabric.rdma.plugins.module_utils._base.places import IMEX_SERVICE
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.services import runs, units_of
 

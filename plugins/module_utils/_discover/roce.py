@@ -14,8 +14,8 @@ import json
 import re
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.files import digest
-from ansible_collections.fabric.rdma.plugins.module_utils._base.remembered import ROCE
+from ansible_collections.fabric.rdma.plugins.module_utils._base.digest import digest
+from ansible_collections.fabric.rdma.plugins.module_utils._base.places import ROCE
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.devices import Facts, number
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.programs import program_path

@@ -16,7 +16,7 @@ import posixpath
 import re
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Entry, Tree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.config import (
     ConfigError,
     cni,
@@ -30,7 +30,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci import
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.toml import TomlError, parse
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.services import CGROUPS, UNIT_DIRECTORIES
 
-__all__ = ["read_limits", "read_runtime", "settled"]
+__all__ = ["COMMANDS", "read_limits", "read_runtime"]
 
 Json = t.Dict[str, t.Any]
 
@@ -62,7 +62,7 @@ _SERVICES = (
     ("rke2-server", "rke2", False),
     ("snap.microk8s.daemon-kubelite", "kubelite", False),
 )
-_COMMANDS = {"containerd", *(command for _unit, command, _always in _SERVICES)}
+COMMANDS = {"containerd", *(command for _unit, command, _always in _SERVICES)}
 
 # The slices that distributions use for services (EKS: runtime, Kubespray and Talos: podruntime).
 _SLICES = ("system.slice", "runtime.slice", "podruntime.slice")
@@ -498,21 +498,3 @@ def _spec_text(data: bytes) -> bytes:
         return data
     process = {"rlimits": spec["process"].get("rlimits") or []}
     return json.dumps({"ociVersion": spec["ociVersion"], "process": process}).encode("utf-8")
-
-
-def settled(entries: t.Mapping[str, Entry]) -> dict[str, Entry]:
-    """Entries of a recording without processes that no fact tells of: shims and the like come and go with Pods."""
-    strangers = {
-        path.split("/")[2]
-        for path, entry in entries.items()
-        if re.fullmatch(r"/proc/\d+/comm", path) and _decoded(entry.data).strip() not in _COMMANDS
-    }
-    result: dict[str, Entry] = {}
-    for path, entry in entries.items():
-        if re.match(r"/proc/\d+(/|$)", path) and path.split("/")[2] in strangers:
-            continue
-        if path.endswith("/cgroup.procs"):
-            pids = [pid for pid in _decoded(entry.data).split() if pid not in strangers]
-            entry = Entry("f", "".join(pid + "\n" for pid in pids).encode("ascii", "replace"))
-        result[path] = entry
-    return result

@@ -19,7 +19,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.models import model_name
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.ways import netdevs_below
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.reasons import REASONS, unknown_reasons
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_choice import check_cards
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_cards import check_cards
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.networks import (
     address_of_text,
     route_netdev,

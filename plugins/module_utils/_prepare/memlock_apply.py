@@ -20,8 +20,9 @@ import re
 import tempfile
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.digest import digest
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._base.files import digest, named
+from ansible_collections.fabric.rdma.plugins.module_utils._base.files import named
 from ansible_collections.fabric.rdma.plugins.module_utils._base.transaction import (
     Overtaken,
     Transaction,

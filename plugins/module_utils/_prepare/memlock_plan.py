@@ -22,15 +22,17 @@ from ansible_collections.fabric.rdma.plugins.module_utils._containerd.limits imp
     limit_value,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci import (
-    RLIMITS,
     UNLIMITED,
-    Change,
-    Rlimit,
     SpecError,
-    differences,
-    dump_spec,
     limit_words,
     load_spec,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci_edit import (
+    RLIMITS,
+    Change,
+    Rlimit,
+    differences,
+    dump_spec,
     parse_rlimits,
     plan,
 )

@@ -14,12 +14,8 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import read, replace, sync_directory, unlink
-from ansible_collections.fabric.rdma.plugins.module_utils._base.remembered import (
-    DRIVER_PACKAGES,
-    forget,
-    recall,
-    remember,
-)
+from ansible_collections.fabric.rdma.plugins.module_utils._base.places import DRIVER_PACKAGES
+from ansible_collections.fabric.rdma.plugins.module_utils._base.remembered import forget, recall, remember
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import without_password
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.dpkg import is_stack_package
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.packages import (

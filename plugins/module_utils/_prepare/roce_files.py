@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.files import digest
+from ansible_collections.fabric.rdma.plugins.module_utils._base.digest import digest
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.roce import (
     MODPROBE,
     PRIORITIES,

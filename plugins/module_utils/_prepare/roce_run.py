@@ -11,19 +11,19 @@ import os
 import time
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base import remembered
+from ansible_collections.fabric.rdma.plugins.module_utils._base import places, remembered
 from ansible_collections.fabric.rdma.plugins.module_utils._base.change import lost_ports
+from ansible_collections.fabric.rdma.plugins.module_utils._base.digest import digest
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import (
     back_up,
-    digest,
     make_directories,
     read,
     replace,
     sync_directory,
     unlink,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree, open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import DirectoryTree, Tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.devices import read_devices
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.roce import RULES, UNITS, qos_answer, read_roce
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.ways import mounts_over_rdma, stack_of
@@ -91,7 +91,7 @@ class Host:
     def _tree(self) -> Tree:
         qos = qos_answer(self._run)
         ask = (lambda question, path: qos(path.lstrip("/"))) if self._live else None
-        return open_tree(self._root or "/", ask)
+        return DirectoryTree(self._root or "/", ask)
 
     def facts(self) -> Json:
         """The subsets of ansible_facts.rdma that decide: devices, management (mounts alone) and roce."""
@@ -263,7 +263,7 @@ class Host:
 
     def _remember(self, noted: t.Mapping[str, str]) -> None:
         boot = self._tree().text("/proc/sys/kernel/random/boot_id")
-        remembered.remember(remembered.ROCE, {"boot_id": boot, "link_types": dict(noted)})
+        remembered.remember(places.ROCE, {"boot_id": boot, "link_types": dict(noted)})
 
     def _prove(self, before: Json) -> None:
         """That every port is Active that was, and every value what was written."""

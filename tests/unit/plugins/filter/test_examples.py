@@ -17,7 +17,7 @@ import yaml
 from ansible import template
 from ansible.parsing.dataloader import DataLoader
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, ROOT
 

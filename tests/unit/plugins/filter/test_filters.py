@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, ROOT, facts_of
 
 FACTS = facts_of(open_tree(str(CAPTURES / "ib-a100-1.capture")))

@@ -14,7 +14,7 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.fabric.rdma.plugins.filter.rdma_initiator_duplicates import rdma_initiator_duplicates
 from ansible_collections.fabric.rdma.plugins.filter.rdma_storage import rdma_storage
 from ansible_collections.fabric.rdma.plugins.filter.rdma_table import rdma_table
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import MemoryTree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import MemoryTree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage import read_storage
 
 MODULE = {"loaded": True, "builtin": False, "available": True, "persisted": True}

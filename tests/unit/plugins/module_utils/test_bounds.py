@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base import files as _files
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import Entry, MemoryTree, open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._base.remembered import RememberedError, recall
 from ansible_collections.fabric.rdma.plugins.module_utils._base.transaction import Transaction, TransactionError
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Entry, MemoryTree, open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.cri import _object
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.runtime import _running
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_check import failed_build

@@ -139,8 +139,8 @@ def test_versions_that_cannot_be_put_back_are_named(packages: Path) -> None:
 def remembered_in(packages: Path) -> str:
     """What lets the module remember here."""
     return (
-        "import ansible_collections.fabric.rdma.plugins.module_utils._base.remembered as remembered\n"
-        f"remembered.DRIVER_PACKAGES = {str(packages / 'remembered.json')!r}\n"
+        "import ansible_collections.fabric.rdma.plugins.module_utils._base.places as places\n"
+        f"places.DRIVER_PACKAGES = {str(packages / 'remembered.json')!r}\n"
     )
 
 

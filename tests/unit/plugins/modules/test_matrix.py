@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, ROOT
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._prepare.roce_node import lay, rails
@@ -33,8 +33,8 @@ BEFORE_IT = "kernel"
 IN_PLACE = (
     "import ansible_collections.fabric.rdma.plugins.module_utils._discover.boot_modules as boot_modules\n"
     "boot_modules.DIRECTORIES = ('DIRECTORY', 'DIRECTORY/run')\n"
-    "import ansible_collections.fabric.rdma.plugins.module_utils._base.remembered as remembered\n"
-    "remembered.DRIVER_PROOF = 'DIRECTORY/driver-proof.json'\n"
+    "import ansible_collections.fabric.rdma.plugins.module_utils._base.places as places\n"
+    "places.DRIVER_PROOF = 'DIRECTORY/driver-proof.json'\n"
 )
 
 

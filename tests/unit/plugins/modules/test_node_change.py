@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._base.change import load_mark, open_change, snapshot, worse
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, Machine, facts_of
 from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_modules import run

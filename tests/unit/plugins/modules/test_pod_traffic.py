@@ -21,7 +21,7 @@ from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.plugins.filter.rdma_pairs import rdma_pairs
 from ansible_collections.fabric.rdma.plugins.filter.rdma_selectors import rdma_selectors
 from ansible_collections.fabric.rdma.plugins.filter.rdma_view import rdma_view
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, ROOT
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.test_pods import a_log, a_pair, recorded

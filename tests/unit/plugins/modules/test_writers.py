@@ -117,8 +117,8 @@ WRITERS = {
             "driver_proof",
             "driver-proof.json",
             json.dumps({"version": 1, "devices": []}),
-            "import ansible_collections.fabric.rdma.plugins.module_utils._base.remembered as remembered\n"
-            "remembered.DRIVER_PROOF = 'DIRECTORY/driver-proof.json'\n",
+            "import ansible_collections.fabric.rdma.plugins.module_utils._base.places as places\n"
+            "places.DRIVER_PROOF = 'DIRECTORY/driver-proof.json'\n",
             lambda path: {"method": "doca", "version": "2.9.1", "facts": {"devices": []}},
             backs_up=False,
         ),

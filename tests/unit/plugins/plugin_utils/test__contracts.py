@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.plugins.filter.rdma_report import rdma_report
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.cluster import plan_groups
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.table import plan_table
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import label_scope, rollout_scope

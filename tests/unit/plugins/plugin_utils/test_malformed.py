@@ -22,9 +22,9 @@ from ansible.plugins.filter import core, mathstuff
 from ansible.plugins.test import core as tests
 from jinja2.nativetypes import NativeEnvironment
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._base.change import worse
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.table import device_table
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.rails import group_rails, rail_host
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.needs import host_needs

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base import transaction as _transaction
-from ansible_collections.fabric.rdma.plugins.module_utils._base.files import digest
+from ansible_collections.fabric.rdma.plugins.module_utils._base.digest import digest
 from ansible_collections.fabric.rdma.plugins.module_utils._base.transaction import (
     Overtaken,
     Transaction,

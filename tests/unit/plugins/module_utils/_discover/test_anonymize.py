@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Entry, MemoryTree, dump_listing, open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import Entry, MemoryTree, open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.recorder import dump_listing
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.anonymize import anonymize
-from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import record
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.record import record
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, Machine, facts_of, ipoib, mapped
 
 NAMES = sorted(path.stem for path in CAPTURES.glob("*.capture"))

@@ -1,7 +1,6 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-
 from __future__ import annotations
 
 from typing import Any
@@ -10,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Entry, MemoryTree
-from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import record
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import Entry, MemoryTree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.models import parse_rate
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.record import record
 from ansible_collections.fabric.rdma.tests.unit.machines import GUID, NO_GID, Machine, facts_of, ipoib, mapped, only
 
 LINK_LOCAL = "fe80:0000:0000:0000:" + GUID

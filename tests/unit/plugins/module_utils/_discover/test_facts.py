@@ -1,7 +1,6 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-
 from __future__ import annotations
 
 import json
@@ -10,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Entry, MemoryTree, open_tree
-from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import MODULES, SUBSETS, record
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import Entry, MemoryTree, open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import MODULES, SUBSETS
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.record import record
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, Machine, checked, facts_of
 
 RELEASE = "6.8.0-64-generic"

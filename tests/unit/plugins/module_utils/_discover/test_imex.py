@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.remembered import IMEX_SERVICE
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Entry
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import Entry
+from ansible_collections.fabric.rdma.plugins.module_utils._base.places import IMEX_SERVICE
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.imex import read_imex
 from ansible_collections.fabric.rdma.tests.unit.machines import Machine, facts_of
 

@@ -18,8 +18,10 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import MemoryTree
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import ANSWERS, DirectoryTree, MemoryTree, Recorder
+from ansible_collections.fabric.rdma.plugins.module_utils._base.recorder import Recorder
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import ANSWERS, DirectoryTree
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.cri import Cri
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.grpc import GrpcError
 from ansible_collections.fabric.rdma.plugins.module_utils._discover import live as _live

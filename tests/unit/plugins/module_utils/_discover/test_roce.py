@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.files import digest
-from ansible_collections.fabric.rdma.plugins.module_utils._base.remembered import ROCE
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import ANSWERS, MemoryTree
-from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import record
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import MemoryTree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.digest import digest
+from ansible_collections.fabric.rdma.plugins.module_utils._base.places import ROCE
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import ANSWERS
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.live import live_answers
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.record import record
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.roce import (
     MODPROBE,
     SYSCTL,

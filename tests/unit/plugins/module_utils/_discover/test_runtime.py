@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Entry, MemoryTree, dump_listing
-from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import record
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import Entry, MemoryTree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.recorder import dump_listing
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.record import record
 from ansible_collections.fabric.rdma.tests.unit.machines import Machine, facts_of
 
 SECRET = "hunter2"

@@ -9,7 +9,7 @@ import gzip
 
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import MemoryTree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import MemoryTree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage import read_storage, value_at
 from ansible_collections.fabric.rdma.tests.unit.machines import Machine
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._discover.storage_node import (

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import gzip
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Entry, MemoryTree, Recorder
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import Entry, MemoryTree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.recorder import Recorder
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.anonymize import anonymize
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage import read_storage
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage_excerpt import excerpt

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._base.text import (
     WIDTH,
     hosts_label,
@@ -18,7 +19,6 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.text import (
     short,
     table,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.table import device_table
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.table import plan_table
 from ansible_collections.fabric.rdma.tests.unit.contracts import a_group, plan_group

@@ -12,7 +12,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.cluster import plan_groups
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import validate_wishes
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.ports import usable_ports

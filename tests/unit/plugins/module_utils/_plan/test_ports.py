@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import assume, given
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
-from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import record
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.record import record
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import PlanError
 from ansible_collections.fabric.rdma.tests.unit.contracts import plan_group
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, Machine, facts_of

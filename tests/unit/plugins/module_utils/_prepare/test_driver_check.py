@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Entry, MemoryTree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import Entry, MemoryTree
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare import kernel_log as _log
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_check import (
     Build,

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import Entry, MemoryTree, open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Entry, MemoryTree, Space, open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Space
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.reasons import REASONS
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_gate import (
     Asked,

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import MemoryTree
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import MemoryTree
-from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import record
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.nvidia import SYMBOL, generation
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.record import record
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.gpudirect import (
     decide,
     gpudirect_needs,

@@ -20,7 +20,8 @@ from ansible_collections.fabric.rdma.plugins.module_utils._containerd.limits imp
     parse_limits,
     parse_unit_limit,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci import UNLIMITED, Rlimit
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci import UNLIMITED
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci_edit import Rlimit
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_plan import (
     MemlockError,
     drop_in,

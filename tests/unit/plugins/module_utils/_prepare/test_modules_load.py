@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Entry, MemoryTree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import Entry, MemoryTree
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.modules_load import Due, due, with_modules
 
 

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.change import lost_ports, snapshot, worse
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.change import active_ports, lost_ports, snapshot, worse
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError, WishError
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_choice import active_ports
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.needs import host_needs
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, Machine, facts_of
 

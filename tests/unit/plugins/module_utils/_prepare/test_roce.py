@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import problems
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.needs import host_needs
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.roce import (

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.fabric.rdma.molecule.shared.pace import limit
-from ansible_collections.fabric.rdma.plugins.module_utils._base.files import digest
+from ansible_collections.fabric.rdma.plugins.module_utils._base.digest import digest
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.roce import MODPROBE, RULES, SYSCTL
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.roce_files import changed_files, wanted_files
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.roce_wish import chosen_ports, read_want, read_wish

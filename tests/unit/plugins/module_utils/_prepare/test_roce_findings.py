@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.roce_findings import roce_findings
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, facts_of
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._prepare.roce_node import (

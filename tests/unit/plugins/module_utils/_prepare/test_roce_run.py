@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base import remembered
+from ansible_collections.fabric.rdma.plugins.module_utils._base import places
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.roce_run import Host, RoceError
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._prepare.roce_node import (
     ETHERNET,
@@ -70,7 +70,7 @@ class Node:
 @pytest.fixture(autouse=True)
 def remembers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "var/lib/fabric.rdma/roce.json"
-    monkeypatch.setattr(remembered, "ROCE", str(path))
+    monkeypatch.setattr(places, "ROCE", str(path))
     return path
 
 

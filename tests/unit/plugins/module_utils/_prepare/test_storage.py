@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import Entry, MemoryTree
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Entry, MemoryTree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage import read_storage
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage_excerpt import excerpt
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage import storage_checks

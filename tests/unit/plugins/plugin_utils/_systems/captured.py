@@ -12,7 +12,7 @@ import typing as t
 import jsonschema
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.cluster import plan_groups
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Site
 from ansible_collections.fabric.rdma.tests.cluster import definitions

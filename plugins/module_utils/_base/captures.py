@@ -1,0 +1,217 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Captures as trees: read in memory, never unpacked, whatever a stranger put in them. Private to the collection."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+import os
+import stat
+import tarfile
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import (
+    MAX_CAPTURE_BYTES,
+    MAX_CAPTURE_ENTRIES,
+    DirectoryTree,
+    Tree,
+    TreeError,
+    too_large,
+)
+
+__all__ = ["CAPTURE_HEADER", "Entry", "MemoryTree", "load_archive", "load_listing", "open_tree"]
+
+# First line of the text form of a capture.
+CAPTURE_HEADER = "# fabric.rdma capture 1"
+
+# include/uapi/linux/limits.h, PATH_MAX
+_MAX_PATH = 4096
+
+
+class Entry(t.NamedTuple):
+    """One object of a capture: kind is ``f`` (data), ``l`` (target) or ``d``."""
+
+    kind: str
+    data: bytes = b""
+    target: str = ""
+
+
+class MemoryTree(Tree):
+    """A capture that was read into memory; parents of its entries are implied.
+
+    TreeError, with the source, where that makes more than a capture may have.
+    """
+
+    def __init__(self, entries: t.Mapping[str, Entry], source: str = "capture") -> None:
+        super().__init__()
+        self._entries: dict[str, Entry] = {"/": Entry("d")}
+        self._names: dict[str, list[str]] = {"/": []}
+        for path, entry in entries.items():
+            self._add("/" + path.strip("/"), entry)
+            if len(self._entries) > MAX_CAPTURE_ENTRIES:
+                raise too_large(source)
+
+    def _add(self, path: str, entry: Entry) -> None:
+        while path != "/":
+            known = self._entries.get(path)
+            if known is not None and (known.kind != "d" or entry.kind == "d"):
+                return
+            self._entries[path] = entry
+            if entry.kind == "d":
+                self._names.setdefault(path, [])
+            if known is not None:
+                return
+            parent, _dummy, name = path.rpartition("/")
+            parent = parent or "/"
+            self._names.setdefault(parent, []).append(name)
+            path, entry = parent, Entry("d")
+
+    def _kind(self, path: str) -> str:
+        entry = self._entries.get(path)
+        return "" if entry is None else entry.kind
+
+    def _target(self, path: str) -> str:
+        return self._entries.get(path, Entry("d")).target
+
+    def _data(self, path: str) -> t.Optional[bytes]:
+        entry = self._entries.get(path)
+        return entry.data if entry is not None and entry.kind == "f" else None
+
+    def _children(self, path: str) -> list[str]:
+        return list(self._names.get(path, []))
+
+
+def load_listing(text: str, source: str) -> dict[str, Entry]:
+    """Entries by path from the text form; raises TreeError naming the source and line."""
+    # more lines than a capture has are not taken apart
+    lines = text.split("\n", 2 * MAX_CAPTURE_ENTRIES)
+    if lines[0].rstrip() != CAPTURE_HEADER:
+        raise TreeError(f"{source}: not a capture: the first line is not '{CAPTURE_HEADER}'")
+    entries: dict[str, Entry] = {}
+    for number, line in enumerate(lines[1:], 2):
+        if not line or line.startswith("#"):
+            continue
+        kind, _dummy, rest = line.partition(" ")
+        name, _dummy, value = rest.partition(" ")
+        path = "/" + name.replace("%0A", "\n").replace("%20", " ").replace("%25", "%")
+        odd = {"", ".", ".."} & set(path[1:].split("/"))
+        if kind not in ("d", "f", "l") or odd or (kind == "l" and not value):
+            raise TreeError(
+                f"{source}, line {number}: expected 'd PATH', 'f PATH JSON' or 'l PATH TARGET', found '{line!s:.60}'"
+            )
+        if len(path) > _MAX_PATH:
+            raise TreeError(
+                f"{source}, line {number}: a path of {len(path)} characters; no system has one of more than {_MAX_PATH}"
+            )
+        if len(entries) >= MAX_CAPTURE_ENTRIES or number > 2 * MAX_CAPTURE_ENTRIES:
+            raise too_large(source)
+        if kind == "f":
+            try:
+                content = json.loads(value)
+                entries[path] = Entry("f", content.encode("utf-8", "surrogateescape"))
+            except (ValueError, AttributeError, RecursionError) as exc:
+                reason = "it is nested too deeply" if isinstance(exc, RecursionError) else str(exc)
+                raise TreeError(
+                    f"{source}, line {number}: the content of {name} is not a JSON string: {reason}"
+                ) from exc
+        else:
+            entries[path] = Entry(kind, target=value.replace("%0A", "\n").replace("%25", "%") if kind == "l" else "")
+    return entries
+
+
+def _uncompressed(blob: bytes, source: str) -> bytes:
+    """The plain tar archive. Not left to tarfile, which holds extended headers in memory, however much they unpack to."""
+    for magic, name in ((b"\x1f\x8b", "gzip"), (b"BZh", "bz2"), (b"\xfd7zXZ\0", "lzma")):
+        if blob.startswith(magic):
+            # a minimal Python may lack one of them
+            with importlib.import_module(name).open(io.BytesIO(blob)) as stream:
+                blob = stream.read(MAX_CAPTURE_BYTES + 1)
+            break
+    if len(blob) > MAX_CAPTURE_BYTES:
+        raise too_large(source)
+    return blob
+
+
+class _Member(tarfile.TarInfo):
+    """The next member after one of negative size is the one before it: older versions of tarfile read them for ever."""
+
+    @classmethod
+    def frombuf(cls, buf: t.Any, encoding: str, errors: str) -> "_Member":
+        found = super().frombuf(buf, encoding, errors)
+        if found.size < 0:
+            raise tarfile.ReadError(f"member '{found.name!s:.60}' has a negative size")
+        return found
+
+
+def load_archive(blob: bytes, source: str) -> dict[str, Entry]:
+    """Entries by path from a tar archive (plain or compressed), read in memory: nothing is unpacked anywhere.
+
+    Members with ``..`` in their name, hard links and devices are refused; numbers, sizes and lengths are bounded, so that a
+    hostile archive costs a clear error, and neither the memory of the host nor its time.
+    """
+    entries: dict[str, Entry] = {}
+    total = 0
+    try:
+        with tarfile.open(fileobj=io.BytesIO(_uncompressed(blob, source)), mode="r:", tarinfo=_Member) as archive:
+            for count, member in enumerate(archive):
+                # an extended header may say another size than its member
+                if member.size < 0:
+                    raise TreeError(f"{source}: member '{member.name!s:.60}' has a negative size")
+                # a sparse member is larger than what it takes up in the archive
+                total += member.size
+                if count >= MAX_CAPTURE_ENTRIES or total > MAX_CAPTURE_BYTES:
+                    raise too_large(source)
+                parts = [part for part in member.name.split("/") if part not in ("", ".")]
+                if not parts:
+                    continue
+                if ".." in parts:
+                    raise TreeError(f"{source}: member '{member.name}' leads out of the archive")
+                if len(member.name) > _MAX_PATH:
+                    raise TreeError(
+                        f"{source}: a member's name has {len(member.name)} characters; no system has a path of more "
+                        f"than {_MAX_PATH}"
+                    )
+                path = "/" + "/".join(parts)
+                if member.isdir():
+                    entries[path] = Entry("d")
+                elif member.issym():
+                    entries[path] = Entry("l", target=member.linkname)
+                elif member.isreg():
+                    handle = archive.extractfile(member)
+                    entries[path] = Entry("f", handle.read() if handle else b"")
+                else:
+                    raise TreeError(f"{source}: member '{member.name}' is neither file, directory nor symbolic link")
+    except TreeError:
+        raise
+    # zlib.error, LZMAError, ValueError, UnicodeError, ...: a damaged archive fails anywhere in the libraries
+    except Exception as exc:
+        raise TreeError(f"{source}: not a readable tar archive: {' '.join(str(exc).split())}") from exc
+    return entries
+
+
+def open_tree(root: str, ask: t.Optional[t.Callable[[str, str], t.Optional[str]]] = None) -> Tree:
+    """The tree of a root: a directory, a capture listing or a tar archive. TreeError when it is none of these.
+
+    ask: what answers on a live node to what no file of it does (DirectoryTree).
+    """
+    if os.path.isdir(root):
+        return DirectoryTree(root, ask)
+    try:
+        # a pipe would make us wait for ever
+        handle = os.open(root, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with os.fdopen(handle, "rb") as stream:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise TreeError(f"root '{root}' is neither a directory nor a capture file")
+            blob = stream.read(MAX_CAPTURE_BYTES + 1)
+    except OSError as exc:
+        raise TreeError(
+            f"root '{root}' cannot be read: {exc.strerror} (expected a directory or a capture file)"
+        ) from exc
+    if len(blob) > MAX_CAPTURE_BYTES:
+        raise TreeError(f"root '{root}' is larger than {MAX_CAPTURE_BYTES >> 20} MiB: this is not a capture")
+    if blob.startswith(CAPTURE_HEADER.encode()):
+        return MemoryTree(load_listing(blob.decode("utf-8", "surrogateescape"), root), root)
+    return MemoryTree(load_archive(blob, root), root)

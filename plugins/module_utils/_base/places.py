@@ -1,0 +1,22 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where a node keeps what a later run has to know of it. Private to the collection."""
+
+from __future__ import annotations
+
+__all__ = ["DRIVER_PACKAGES", "DRIVER_PROOF", "IMEX_SERVICE", "ROCE"]
+
+_STATE = "/var/lib/fabric.rdma"
+
+# The proof of a driver that works from the next boot on.
+DRIVER_PROOF = _STATE + "/driver-proof.json"
+
+# What a change of the driver did to packages, holds and pins, until the driver is proved.
+DRIVER_PACKAGES = _STATE + "/driver-packages.json"
+
+# Link types of cards that work from the next boot on.
+ROCE = _STATE + "/roce.json"
+
+# What nvidia-imex.service was before it was masked. Written by the role nvidia_imex: {enabled, running}.
+IMEX_SERVICE = _STATE + "/nvidia-imex.json"
