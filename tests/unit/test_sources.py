@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base import sources
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import in_dots
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import operator_release
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.sources import AptSource, choose_sources
 
@@ -37,8 +38,8 @@ PLACES += ("tests/cluster", "tests/judges")
 # Tests name other releases of the operator for being others; the one of the example they import, as is tested below.
 OTHERS = ("tests/cluster/test_operator.py",)
 
-_LINES = ["%d.%d" % line for line in sources.LINES]
-_DRA_LINES = ["%d.%d" % line for line in sources.DRA_LINES]
+_LINES = list(map(in_dots, sources.LINES))
+_DRA_LINES = list(map(in_dots, sources.DRA_LINES))
 _REPOSITORIES = {row[0] for line in sources.LINES.values() for row in (line.shared, line.sriov) if row}
 _EXAMPLE = operator_release(sources.OPERATOR)
 _TAG = sources.DEVICE_PLUGIN.rpartition(":")[2]
@@ -67,7 +68,7 @@ LITERALS: dict[str, tuple[str, set[str]]] = {
     "release of Volcano": (r"rdma_vgpu\.version` \| `([^`]+)`", {sources.VOLCANO}),
     "lines of Volcano": (
         r"Volcano, of the lines (\d+\.\d+ to \d+\.\d+)",
-        {"%d.%d to %d.%d" % (*sources.VOLCANO_LINES[0], *sources.VOLCANO_LINES[-1])},
+        {f"{in_dots(sources.VOLCANO_LINES[0])} to {in_dots(sources.VOLCANO_LINES[-1])}"},
     ),
     "lines of the DRA driver": (
         r"lines (25\.3, [\d., ]+ and 0\.\d+)",

@@ -81,7 +81,8 @@ def hosts_label(hosts: t.Collection[str], width: int = 40) -> str:
         if len(", ".join([*shown, piece])) > width:
             break
         shown.append(piece)
-    return "%s%s (%d hosts)" % (", ".join(shown), ", ..." if len(shown) < len(pieces) else "", len(names))
+    more = ", ..." if len(shown) < len(pieces) else ""
+    return f"{', '.join(shown)}{more} ({len(names)} hosts)"
 
 
 def alike(texts: t.Iterable[t.Any], hosts: t.Collection[str]) -> list[tuple[str, list[str]]]:

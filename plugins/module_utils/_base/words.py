@@ -1,7 +1,7 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Words for people: the nearest right one, and none that is secret. Private to the collection. Pure."""
+"""Words for people: the nearest right one, releases, and none that is secret. Private to the collection. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import difflib
 import re
 import typing as t
 
-__all__ = ["SHOWN", "nearest", "unknown_keys", "without_password"]
+__all__ = ["SHOWN", "in_dots", "nearest", "unknown_keys", "without_password"]
 
 SHOWN = 80
 # A node may have said the text: no part of it is looked at more often than so many times.
@@ -23,6 +23,11 @@ def without_password(text: str) -> str:
     the colon is not a port then.
     """
     return _PASSWORD.sub("://", text)
+
+
+def in_dots(release: t.Iterable[t.Any]) -> str:
+    """A release or a line of them, such as (26, 4), as people write it."""
+    return ".".join(map(str, release))
 
 
 def nearest(name: t.Any, known: t.Collection[str]) -> str:

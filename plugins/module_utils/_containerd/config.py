@@ -109,7 +109,7 @@ def newest_version(generation: Generation) -> int:
 
 
 def daemon_name(generation: Generation) -> str:
-    return "containerd %d.%d" % generation
+    return f"containerd {generation[0]}.{generation[1]}"
 
 
 # --- loading ------------------------------------------------------------------------------------------------------------

@@ -71,7 +71,7 @@ def load_spec(data: bytes, source: str) -> Json:
         raise SpecError(f"{source}: process.rlimits is a JSON {_kind(entries)}; expected a list")
     for entry in entries or []:
         if not isinstance(entry, dict) or not isinstance(entry.get("type"), str):
-            raise SpecError("%s: process.rlimits has an entry without type: %.80r" % (source, entry))
+            raise SpecError(f"{source}: process.rlimits has an entry without type: {entry!r:.80}")
         for key in ("soft", "hard"):
             # containerd says "cannot unmarshal number" of -1 and of 1.8446744073709552e19
             value = entry.get(key)

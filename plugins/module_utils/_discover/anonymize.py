@@ -84,10 +84,8 @@ def _mounts(text: str, aliases: _Aliases) -> str:
         if fields[2] in ("nfs", "nfs4"):
             fields[0] = f"server{aliases.index('server', fields[0].partition(':')[0])}:/export"
         elif fields[2] == "lustre":
-            fields[0] = "server%d@%s" % (
-                aliases.index("server", fields[0]),
-                "o2ib:/fs" if "@o2ib" in fields[0] else "tcp:/fs",
-            )
+            network = "o2ib" if "@o2ib" in fields[0] else "tcp"
+            fields[0] = f"server{aliases.index('server', fields[0])}@{network}:/fs"
         fields[1] = f"/mnt/{aliases.index('mount', fields[1])}"
         options = [option for option in fields[3].split(",") if option.startswith(("proto=", "vers=", "rw", "ro"))]
         kept.append(" ".join([*fields[:3], ",".join(options), "0", "0"]))

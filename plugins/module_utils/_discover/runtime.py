@@ -375,7 +375,7 @@ def _containerd(tree: Tree, pid: t.Optional[str], unit: str, warnings: list[str]
     uid_map = ((tree.text(f"/proc/{pid}/uid_map") or "") if pid else "").split()
     facts: Json = {
         "version": version,
-        "generation": None if generation is None else "%d.%d" % generation,
+        "generation": None if generation is None else ".".join(map(str, generation)),
         "pid": int(pid) if pid else None,
         "unit": unit,
         "binary": binary,

@@ -83,10 +83,10 @@ def _names(hosts: t.Any) -> list[str]:
 def _cached_in_words(hosts: t.Mapping[str, t.Optional[str]]) -> list[str]:
     if not hosts:
         return []
+    some = ", ".join(sorted(hosts)[:3]) + (", ..." if len(hosts) > 3 else "")
     return [
-        "the facts of %d hosts (%s%s) are from a fact cache or an earlier step, not discovered by this run: "
-        "the plan is as old as they are (%s); run discover to renew them"
-        % (len(hosts), ", ".join(sorted(hosts)[:3]), ", ..." if len(hosts) > 3 else "", age_in_words(hosts.values()))
+        f"the facts of {len(hosts)} hosts ({some}) are from a fact cache or an earlier step, not discovered by this run: "
+        f"the plan is as old as they are ({age_in_words(hosts.values())}); run discover to renew them"
     ]
 
 

@@ -319,14 +319,9 @@ def _missing_rails(host: str, own: _Host, facts: t.Mapping[str, t.Any]) -> list[
             reasons = [
                 f"{row['device']}: {row['reason']}" for row in own.refused if names[row["device"]] in rail.functions
             ]
+            why = "; ".join(reasons) or "no HCA that the group wants is under its PCIe switch"
             found.append(
-                "host %s has nothing on rail %d, which is that of GPU %s (%s)"
-                % (
-                    host,
-                    rail.number,
-                    ", ".join(rail.gpu_addresses),
-                    "; ".join(reasons) or "no HCA that the group wants is under its PCIe switch",
-                )
+                f"host {host} has nothing on rail {rail.number}, which is that of GPU {', '.join(rail.gpu_addresses)} ({why})"
             )
     return found
 
@@ -486,7 +481,7 @@ def _trespass(
                         function.pci,
                         f"belongs to {function.pool} there"
                         if function.pool
-                        else "is not wanted there%s" % (f" ({function.why})" if function.why else ""),
+                        else "is not wanted there" + (f" ({function.why})" if function.why else ""),
                     )
     return None
 

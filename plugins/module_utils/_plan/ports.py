@@ -49,7 +49,7 @@ def device_refusal(device: t.Mapping[str, t.Any], want: Json) -> t.Optional[str]
         return "management-only device (SMI): it carries no data"
     if kind not in want["kinds"]:
         words = {
-            "vf": "virtual function%s" % (" of " + device["sriov"]["pf"] if device["sriov"]["pf"] else ""),
+            "vf": "virtual function" + (f" of {device['sriov']['pf']}" if device["sriov"]["pf"] else ""),
             "sf": "sub-function",
             "pf": "physical function",
             "software": f"software device ({device['driver'] or 'unknown driver'})",

@@ -191,14 +191,12 @@ class _Together(t.NamedTuple):
     gpus: dict[Place, str]
     functions: dict[Place, str]
 
-    def words(self, cards: t.Sequence[int], own: t.Sequence[int]) -> tuple[int, str, int, str]:
-        """(how many GPUs, their addresses, how many functions, theirs), of indexes."""
-        return (
-            len(cards),
-            ", ".join(self.gpus[self.tree.gpus[index]] for index in cards),
-            len(own),
-            ", ".join(self.functions[self.tree.functions[index]] for index in own),
-        )
+    def gpus_in_words(self, indexes: t.Sequence[int]) -> str:
+        return f"{len(indexes)} GPUs ({', '.join(self.gpus[self.tree.gpus[index]] for index in indexes)})"
+
+    def functions_in_words(self, indexes: t.Sequence[int], noun: str = " HCAs") -> str:
+        names = ", ".join(self.functions[self.tree.functions[index]] for index in indexes)
+        return f"{len(indexes)}{noun} ({names})"
 
 
 _WHAT_TO_DO = (
@@ -227,8 +225,8 @@ def _family(trees: list[_Tree], together: _Together) -> _Family:
             pairs += [([gpu], own[at * step : (at + 1) * step]) for at, gpu in enumerate(cards)]
         else:
             raise RailError(
-                "%s: %d GPUs (%s) and %d HCAs (%s) are under one PCIe switch, which makes no rails"
-                % (together.hosts, *together.words(cards, own)),
+                f"{together.hosts}: {together.gpus_in_words(cards)} and {together.functions_in_words(own)} are under one PCIe switch, "
+                "which makes no rails",
                 _WHAT_TO_DO,
             )
     pairs.sort()
@@ -236,8 +234,8 @@ def _family(trees: list[_Tree], together: _Together) -> _Family:
         # nothing that comes before can be shifted by it
         if any(own and gpus > cards for gpus, own in pairs):
             raise RailError(
-                "%s: %d GPUs (%s) are under a PCIe switch without an HCA, and how many rails they have cannot be known"
-                % (together.hosts, *together.words(cards, [])[:2]),
+                f"{together.hosts}: {together.gpus_in_words(cards)} are under a PCIe switch without an HCA, and how many rails they "
+                "have cannot be known",
                 "put the host into a group with one that has them all",
             )
     numbered = [(cards, [together.tree.functions[index] for index in own]) for cards, own in pairs]
@@ -255,10 +253,10 @@ def _check_alike(together: _Together, switches: t.Sequence[tuple[list[int], list
             most[len(cards)] = (cards, own)
     for cards, own in switches:
         if len(cards) > 1 and own and len(own) < len(most[len(cards)][1]):
+            full, all_own = most[len(cards)]
             raise RailError(
-                "%s: %d GPUs (%s) have %d HCAs (%s) under their PCIe switch, but %d GPUs (%s) have %d (%s), so which rail has "
-                "none cannot be known"
-                % (together.hosts, *together.words(*most[len(cards)]), *together.words(cards, own)),
+                f"{together.hosts}: {together.gpus_in_words(full)} have {together.functions_in_words(all_own)} under their PCIe switch, "
+                f"but {together.gpus_in_words(cards)} have {together.functions_in_words(own, '')}, so which rail has none cannot be known",
                 _WHAT_TO_DO,
             )
 

@@ -215,16 +215,15 @@ def _secure_boot(tree: Tree) -> t.Optional[str]:
         key = tree.read(path)
         if key and key in enrolled:
             return None
-    return "Secure Boot is on, and %s" % (
-        f"the key {keys[0]} is not enrolled" if keys else "there is no key to sign modules with"
-    )
+    why = f"the key {keys[0]} is not enrolled" if keys else "there is no key to sign modules with"
+    return f"Secure Boot is on, and {why}"
 
 
 def _driver_container(tree: Tree) -> t.Optional[str]:
     if tree.exists(_CONTAINER + "/.driver-ready"):
         return f"{_CONTAINER}/.driver-ready: a driver container runs the driver of this node"
     for line in (tree.text("/proc/self/mounts") or "").splitlines():
-        if (f" {_CONTAINER} ") in line:
+        if f" {_CONTAINER} " in line:
             return f"{_CONTAINER} is mounted: a driver container runs the driver of this node"
     if tree.exists(_BLACKLIST):
         return (

@@ -208,7 +208,7 @@ def decide(facts: Facts, wish: str = "auto") -> Json:
         why.append("rdma_gpudirect is none")
         return result
     if not host.gpus or not host.hcas:
-        why.append("the host has no %s" % ("NVIDIA GPU" if not host.gpus else "HCA that could reach its GPUs"))
+        why.append("the host has no " + ("HCA that could reach its GPUs" if host.gpus else "NVIDIA GPU"))
         return result
     problems = {"dmabuf": _dmabuf_problems(host), "peermem": _peermem_problems(host)}
     if host.operator:

@@ -579,8 +579,8 @@ class _Run:
         for name, path in sorted(specs.items()):
             now = (running.get(name) or {}).get("base_runtime_spec")
             if now != path:
-                reason = "containerd runs the handler %s with %s instead of %s"
-                return True, reason % (name, now or "no base_runtime_spec", path), None
+                instead = f"{now or 'no base_runtime_spec'} instead of {path}"
+                return True, f"containerd runs the handler {name} with {instead}", None
         memlock = daemon.limits.get("memlock")
         if limits and not reaches(memlock, self.wish.rlimit):
             return True, f"containerd may still lock only {limit_text(memlock)} after the restart", None

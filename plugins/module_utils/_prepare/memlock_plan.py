@@ -135,7 +135,7 @@ def _ours(directory: str, foreign: t.Optional[str]) -> str:
     stem = os.path.splitext(os.path.basename(foreign))[0]
     if os.path.dirname(foreign) != directory:
         # two directories may hold files of one name
-        stem += "-%08x" % (zlib.crc32(foreign.encode("utf-8", "surrogateescape")) & 0xFFFFFFFF)
+        stem += f"-{zlib.crc32(foreign.encode('utf-8', 'surrogateescape')) & 0xFFFFFFFF:08x}"
     return os.path.join(directory, _ADOPTED_NAME % stem)
 
 

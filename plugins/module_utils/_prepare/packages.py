@@ -198,7 +198,7 @@ def of_the_driver(
         if name in reached or is_stack_package(name):
             holds[name] = pair
         else:
-            others.setdefault(name, "somebody else %s it meanwhile" % ("holds" if pair[1] else "released"))
+            others.setdefault(name, f"somebody else {'holds' if pair[1] else 'released'} it meanwhile")
     files: dict[str, list[t.Any]] = {}
     for path, pair in changes.get("files", {}).items():
         if (

@@ -96,9 +96,8 @@ def _check_initiator(iscsi: Facts, duplicate: t.Optional[Facts], host: t.Optiona
         )
         return
     if name is None:
-        problem = "/etc/iscsi/initiatorname.iscsi %s" % (
-            "is missing" if iscsi["initiator_file"] == "missing" else "has no InitiatorName"
-        )
+        what = "is missing" if iscsi["initiator_file"] == "missing" else "has no InitiatorName"
+        problem = f"/etc/iscsi/initiatorname.iscsi {what}"
     elif iscsi["generate_name"]:
         problem = "/etc/iscsi/initiatorname.iscsi orders a new name at every start (GenerateName=yes)"
     elif duplicate is not None:

@@ -26,6 +26,6 @@ def storage_table(results_by_host: t.Mapping[str, t.Mapping[str, t.Any]]) -> lis
             if check["remedy"]:
                 words += f". Remedy: {check['remedy']}"
             lines += textwrap.wrap(
-                printable(words), WIDTH, initial_indent="  %-8s " % check["status"], subsequent_indent=" " * 11
+                printable(words), WIDTH, initial_indent=f"  {check['status']:<8} ", subsequent_indent=" " * 11
             )
     return lines

@@ -217,7 +217,8 @@ def outcome_lines(document: t.Mapping[str, t.Any]) -> list[str]:
             task = f" at '{one['task']}'" if one.get("task") else ""
             # short enough for what to do about it to be read, too
             message = str(one.get("message") or "").rstrip(".")
-            said = ": %s" % (message if len(message) <= _MAX_SAID else message[:_MAX_SAID] + " ...") if message else ""
+            shown = message if len(message) <= _MAX_SAID else message[:_MAX_SAID] + " ..."
+            said = f": {shown}" if shown else ""
             word = {"failed": "failed", "worse": "is worse than before", "lost": "was lost"}.get(
                 state, "is unreachable"
             )

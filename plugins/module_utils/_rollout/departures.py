@@ -123,16 +123,12 @@ def refusal(missing: t.Mapping[str, t.Optional[str]], still: t.Sequence[str], sl
     """Why a run must not plan, with what to do; empty when it may."""
     sentences = [sliced[0].upper() + sliced[1:] + "."] if sliced else []
     if missing:
-        names = sorted(missing)
+        names = ", ".join(sorted(missing)[:_NAMED]) + (", ..." if len(missing) > _NAMED else "")
+        perhaps = "" if sliced else " (this one may be a copy that lacks them, or a slice of it)"
         sentences.append(
-            "%d hosts that earlier runs know are not in the RDMA groups of this inventory: %s. Their resource would go. Run with the whole "
-            "inventory%s, or say that they are to go: rdma_rollout.remove: [%s] (hosts or groups)."
-            % (
-                len(missing),
-                "; ".join(_by_group(missing)),
-                "" if sliced else " (this one may be a copy that lacks them, or a slice of it)",
-                ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else ""),
-            )
+            f"{len(missing)} hosts that earlier runs know are not in the RDMA groups of this inventory: {'; '.join(_by_group(missing))}. "
+            f"Their resource would go. Run with the whole inventory{perhaps}, or say that they are to go: "
+            f"rdma_rollout.remove: [{names}] (hosts or groups)."
         )
     if still:
         sentences.append(

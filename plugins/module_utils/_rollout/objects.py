@@ -313,8 +313,8 @@ def class_state(
     reasons = []
     desired = status.get("desiredNumberScheduled", 0)
     if desired < count or (desired > count and not others):
-        words = "the class has %d" if not policy or policy["kind"] != "NicClusterPolicy" else "the plan has %d"
-        reasons.append(("the DaemonSet wants to run on %d nodes, " + words) % (desired, count))
+        whole = "plan" if policy and policy["kind"] == "NicClusterPolicy" else "class"
+        reasons.append(f"the DaemonSet wants to run on {desired} nodes, the {whole} has {count}")
     for field, words in (("updatedNumberScheduled", "have the new version"), ("numberAvailable", "are ready")):
         if status.get(field, 0) != desired:
             reasons.append(f"{status.get(field, 0)} of {desired} Pods {words}")

@@ -21,7 +21,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
     SHARED_PLUGIN_IMAGE,
     SRIOV_PLUGIN_IMAGE,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._base.words import unknown_keys
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import in_dots, unknown_keys
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Class, Config, Plan
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of, engine_defaults
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import KUBELET_ROOT, KUBELET_ROOTS
@@ -82,7 +82,7 @@ class Release(t.NamedTuple):
 
 def operator_release(version: t.Any) -> Release:
     """The release that the user names; ManifestError when it is none, or one that is not known here."""
-    known = ", ".join("%d.%d" % line for line in LINES)
+    known = ", ".join(map(in_dots, LINES))
     text = str(version if version is not None else "").strip()
     if not text:
         raise ManifestError(
@@ -100,7 +100,7 @@ def operator_release(version: t.Any) -> Release:
             "Network Operator {} is {}; known are the lines {}. Choose a release of one of them, or engine: daemonset, which "
             "needs no operator".format(text, "too old" if line < min(LINES) else "not known here", known)
         )
-    return Release("%d.%d.%s" % (*line, match.group(3)), line, int(match.group(3)))
+    return Release(".".join(match.groups()), line, int(match.group(3)))
 
 
 def policy_kind(release: Release, wish: str) -> str:
@@ -110,8 +110,8 @@ def policy_kind(release: Release, wish: str) -> str:
     able = release.line >= _NODE_POLICY_SINCE
     if wish == "node" and not able:
         raise ManifestError(
-            "Network Operator %s has no NicNodePolicy, which came with %d.%d: use policy: cluster, or a newer operator"
-            % (release.text, *_NODE_POLICY_SINCE)
+            f"Network Operator {release.text} has no NicNodePolicy, which came with {in_dots(_NODE_POLICY_SINCE)}: use policy: cluster, "
+            "or a newer operator"
         )
     return "NicNodePolicy" if able and wish != "cluster" else "NicClusterPolicy"
 
@@ -506,8 +506,8 @@ def _alternatives(release: Release) -> str:
     if release.line >= _NODE_POLICY_SINCE:
         return "policy: node makes a NicNodePolicy for each class, which is exact; so is engine: daemonset"
     return (
-        "Network Operator %d.%d or later has a NicNodePolicy for each class, which is exact; so is engine: daemonset, which needs "
-        "no operator" % _NODE_POLICY_SINCE
+        f"Network Operator {in_dots(_NODE_POLICY_SINCE)} or later has a NicNodePolicy for each class, which is exact; so is "
+        "engine: daemonset, which needs no operator"
     )
 
 
@@ -552,13 +552,11 @@ def _cluster_policy(plan: Plan, release: Release, settings: t.Mapping[str, t.Any
     if not rows:
         return {}
     if _sriov_groups(plan["groups"], settings):
+        able = release.line >= _NODE_POLICY_SINCE
+        since = in_dots(_NODE_POLICY_SINCE)
         raise ManifestError(
-            "rdma_rollout.sriov: one configuration of the SR-IOV device plugin for the whole cluster is not planned; %s"
-            % (
-                "use policy: node"
-                if release.line >= _NODE_POLICY_SINCE
-                else "it needs NicNodePolicies, which Network Operator %d.%d brought" % _NODE_POLICY_SINCE
-            )
+            "rdma_rollout.sriov: one configuration of the SR-IOV device plugin for the whole cluster is not planned; "
+            + ("use policy: node" if able else f"it needs NicNodePolicies, which came with Network Operator {since}")
         )
     cluster = plan["cluster"]
     if not cluster["config"]:

@@ -35,7 +35,7 @@ if sys.stdin.buffer.read() != b"alive":
             try:
                 with open(pidfile) as stream:
                     pid = int(stream.read())
-                with open("/proc/%d/cmdline" % pid) as stream:
+                with open(f"/proc/{pid}/cmdline") as stream:
                     if word in stream.read().split("\\0"):
                         os.kill(pid, signal.SIGKILL)
             except (OSError, ValueError):

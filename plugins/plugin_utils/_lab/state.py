@@ -142,10 +142,10 @@ class LabDirectory:
         except ValueError as exc:
             raise LabError(f"{STATE_FILE} is damaged ({exc}): remove the directory {self.path} by hand") from exc
         if not isinstance(state, dict) or state.get("format") != STATE_FORMAT:
+            found = state.get("format") if isinstance(state, dict) else None
             raise LabError(
-                "%s/%s was written by another version of the lab (format %r, this one writes %d): remove the lab with that version, or the "
-                "directory by hand"
-                % (self.path, STATE_FILE, state.get("format") if isinstance(state, dict) else None, STATE_FORMAT)
+                f"{self.path}/{STATE_FILE} was written by another version of the lab (format {found!r}, this one writes {STATE_FORMAT}): "
+                "remove the lab with that version, or the directory by hand"
             )
         return state
 

@@ -96,4 +96,4 @@ def hosts_in_words(names: t.Iterable[str]) -> Json:
 
 
 def plural(count: int, noun: str) -> str:
-    return "%d %s" % (count, noun if count == 1 else noun + "s")
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -12,7 +12,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import DRA_DRIVER, DRA_LINES
-from ansible_collections.fabric.rdma.plugins.module_utils._base.words import nearest
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import in_dots, nearest
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import KUBELET_ROOT, kubelet_root
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Chart, Json, Site, Wait
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import Version, mirrored, named, parsed
@@ -74,7 +74,7 @@ def known_release(version: t.Any) -> tuple[t.Optional[Version], list[str]]:
     release = parsed(version)
     if release is not None and release.line in DRA_LINES:
         return release, []
-    lines = ", ".join("%d.%d" % line for line in _ORDER)
+    lines = ", ".join(map(in_dots, _ORDER))
     why = "is not a complete release" if release is None else "is of a line that is not known here"
     return None, [
         f"{_VARIABLE}.version {version} {why}: choose a release of one of the lines {lines}, such as {DRA_DRIVER}"

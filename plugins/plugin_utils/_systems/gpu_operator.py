@@ -12,7 +12,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import CHARTS, GPU_LINES, GPU_OPERATOR
-from ansible_collections.fabric.rdma.plugins.module_utils._base.words import nearest
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import in_dots, nearest
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.charts import (
     chart_place,
@@ -82,7 +82,7 @@ _GONE = {"operator.defaultRuntime": (25, 3), "cdi.default": (25, 10), "operator.
 
 
 def _release(version: t.Any) -> tuple[t.Optional[Version], list[str]]:
-    lines = ", ".join("%d.%d" % line for line in GPU_LINES)
+    lines = ", ".join(map(in_dots, GPU_LINES))
     if version in (None, ""):
         return None, [f"{_VARIABLE}.version is not set: name a release, such as {GPU_OPERATOR} (lines: {lines})"]
     release = parsed(version)
@@ -135,7 +135,7 @@ def _value_problems(release: Version, values: t.Mapping[t.Any, t.Any]) -> list[s
     known = {*_SECTIONS.split(), *(name for name, line in _SINCE.items() if release.line >= line)}
     for name, value in values.items():
         if str(name) in _SINCE and release.line < _SINCE[str(name)]:
-            found.append(f"{where}.{name}: came with GPU Operator %d.%d; take it out" % _SINCE[str(name)])
+            found.append(f"{where}.{name}: came with GPU Operator {in_dots(_SINCE[str(name)])}; take it out")
         elif str(name) not in known and str(name) not in _GONE:
             found.append(
                 f"{where}.{name}: the chart of GPU Operator v{release.text} has no such value, and would ignore it{nearest(str(name), known)}"
@@ -145,7 +145,7 @@ def _value_problems(release: Version, values: t.Mapping[t.Any, t.Any]) -> list[s
     for path, line in _GONE.items():
         if value_at(values, path) is not None and release.line >= line:
             found.append(
-                f"{where}.{path}: the chart no longer has it since %d.%d, and would ignore it; take it out" % line
+                f"{where}.{path}: the chart no longer has it since {in_dots(line)}, and would ignore it; take it out"
             )
     return found
 

@@ -12,6 +12,7 @@ import re
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import LONGHORN, LONGHORN_IMAGES
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import in_dots
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import Version, parsed
 
 __all__ = ["RELEASE", "taint_toleration", "upgrade_path", "upgrade_warnings", "wished_release"]
@@ -57,7 +58,7 @@ def taint_toleration(tolerations: t.Iterable[t.Mapping[str, t.Any]]) -> tuple[st
 
 
 def wished_release(version: t.Any) -> tuple[t.Optional[Version], list[str]]:
-    lines = ", ".join("%d.%d" % line for line in LONGHORN_IMAGES)
+    lines = ", ".join(map(in_dots, LONGHORN_IMAGES))
     if version in (None, ""):
         return None, [f"{_VARIABLE}.version is not set: name a release, such as {LONGHORN} (lines: {lines})"]
     release = parsed(version)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.words import nearest
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import in_dots, nearest
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import Version
 
 __all__ = ["longhorn_value_problems"]
@@ -125,10 +125,6 @@ def _spans() -> dict[str, _Span]:
 _SPANS = _spans()
 
 
-def _in_words(release: _Release) -> str:
-    return "%d.%d.%d" % release
-
-
 def _problem(where: str, path: str, release: Version, known: t.Collection[str]) -> t.Optional[str]:
     """What is wrong with a value, None when the chart has it."""
     number = (*release.line, release.patch)
@@ -142,9 +138,9 @@ def _problem(where: str, path: str, release: Version, known: t.Collection[str]) 
         hint = nearest(path, [each for each in known if each.startswith(section + ".")])
         return f"{where}.{path}: the chart of Longhorn {release.text} has no such value, and would ignore it{hint}"
     if first and number < first:
-        return f"{where}.{path}: came with Longhorn {_in_words(first)}, and the chart of {release.text} would ignore it; take it out"
+        return f"{where}.{path}: came with Longhorn {in_dots(first)}, and the chart of {release.text} would ignore it; take it out"
     if last and number > last:
-        return f"{where}.{path}: Longhorn {_in_words(last)} was the last with it, and the chart of {release.text} would ignore it{instead}"
+        return f"{where}.{path}: Longhorn {in_dots(last)} was the last with it, and the chart of {release.text} would ignore it{instead}"
     return None
 
 

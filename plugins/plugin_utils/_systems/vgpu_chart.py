@@ -11,6 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import VOLCANO, VOLCANO_CHARTS, VOLCANO_LINES
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import in_dots
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Chart, Json, Site, Wait
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import Version, parsed
 
@@ -21,7 +22,7 @@ def known_release(version: t.Any) -> tuple[t.Optional[Version], list[str]]:
     release = parsed(version)
     if release is not None and release.line in VOLCANO_LINES:
         return release, []
-    lines = ", ".join("%d.%d" % line for line in VOLCANO_LINES)
+    lines = ", ".join(map(in_dots, VOLCANO_LINES))
     why = "is not a complete release" if release is None else "is of a line that is not known here"
     return None, [
         f"rdma_vgpu.version {version} {why}: choose a release of Volcano of one of the lines {lines}, such as {VOLCANO}"

@@ -48,7 +48,8 @@ class Writer:
 
     def value(self, value: Any) -> str:
         if isinstance(value, dict):
-            return "{ %s }" % ", ".join(f"{self.key(name)} = {self.value(item)}" for name, item in value.items())
+            pairs = (f"{self.key(name)} = {self.value(item)}" for name, item in value.items())
+            return f"{{ {', '.join(pairs)} }}"
         if isinstance(value, bool):
             return str(value).lower()
         if isinstance(value, str):
@@ -61,7 +62,8 @@ class Writer:
             return self.one_of(f'"{text}"', f'"""{text}"""', f'"""{self.newline}{text}\\{self.newline}  """')
         if isinstance(value, list):
             between = self.one_of("", " ", f' # , ] "{self.newline}  ')
-            return "[%s%s]" % (between, "".join(f"{self.value(item)},{between}" for item in value))
+            items = "".join(f"{self.value(item)},{between}" for item in value)
+            return f"[{between}{items}]"
         return value.isoformat() if isinstance(value, datetime.date) else repr(value)
 
     def noise(self) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.words import without_password
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import in_dots, without_password
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout import client as _kube
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import (
     Kube,
@@ -127,4 +127,6 @@ def test_a_package_that_is_not_tested_is_told() -> None:
         _kube._version_warning(text) is None for text in ("24.1.0", "24.2.0", "37.0.2", "38.0.0", "", "snapshot")
     ] == [*(False, True, True, False, False, False)]
     (wanted,) = re.findall(r"^kubernetes(.*)$", (ROOT / "requirements.txt").read_text(), re.MULTILINE)
-    assert wanted == ">=%d.%d.0,<%d" % (*_kube._OLDEST, *_kube._BEYOND), "what the module says is what is installed"
+    assert wanted == f">={in_dots(_kube._OLDEST)}.0,<{in_dots(_kube._BEYOND)}", (
+        "what the module says is what is installed"
+    )

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import LINES
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import in_dots
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import ManifestError
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import (
@@ -25,7 +26,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator impo
 )
 from ansible_collections.fabric.rdma.tests.unit.contracts import a_class, a_group, a_plan
 
-VERSIONS = ["%d.%d.0" % line for line in LINES]
+VERSIONS = [f"{in_dots(line)}.0" for line in LINES]
 NEW = ["26.4.0", "26.7.0"]
 OLD = [version for version in VERSIONS if version not in NEW]
 # releases whose images are still elsewhere

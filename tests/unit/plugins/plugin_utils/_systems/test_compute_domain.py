@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base import sources
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import in_dots
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import problems as wish_problems
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import request_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.compute_domain import request
@@ -120,7 +121,7 @@ def test_a_version_that_is_not_known_is_refused(version: t.Any) -> None:
 def test_going_back_is_refused_whatever_the_numbers_say(pair: tuple[t.Any, t.Any]) -> None:
     (old, old_patch), (new, new_patch) = pair
     order = list(sources.DRA_LINES)
-    found = asked(gb200(version="%d.%d.%d" % (*new, new_patch)), installed=there("%d.%d.%d" % (*old, old_patch)))
+    found = asked(gb200(version=in_dots((*new, new_patch))), installed=there(in_dots((*old, old_patch))))
     back = (order.index(new), new_patch) < (order.index(old), old_patch)
     assert [("older" in problem, "0.4 follows 25.12" in problem) for problem in found["problems"]] == [
         (True, True)

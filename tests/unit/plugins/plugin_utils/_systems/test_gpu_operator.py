@@ -13,13 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import CHARTS, GPU_LINES, GPU_OPERATOR
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import in_dots
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import problems as wish_problems
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Request, Site
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.gpu_operator import request
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._systems.captured import Json, a_site, insist
 
 A100, V100, GB200 = ["ib-a100-1", "ib-a100-2"], ["ib-v100-1", "ib-v100-2"], ["gb200-1", "gb200-2"]
-LINES = {"%d.%d" % line: row.release for line, row in GPU_LINES.items()}
+LINES = {in_dots(line): row.release for line, row in GPU_LINES.items()}
 OFED_CONTAINER = {"engine": "network_operator", "ofed_driver": {"version": "x"}, "helm": {"nfd": False}}
 
 

@@ -19,6 +19,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
     LONGHORN_CHARTS,
     LONGHORN_IMAGES,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import in_dots
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import problems as wish_problems
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Request, Site
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.longhorn import request
@@ -26,7 +27,7 @@ from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._systems.ca
 
 A100 = ["ib-a100-1", "ib-a100-2", "ib-a100-3"]
 V100 = ["ib-v100-1", "ib-v100-2"]
-LINES = ["%d.%d" % line for line in LONGHORN_IMAGES]
+LINES = list(map(in_dots, LONGHORN_IMAGES))
 READY = {"loaded": True, "builtin": False, "available": True, "persisted": True}
 
 

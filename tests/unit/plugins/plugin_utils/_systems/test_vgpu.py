@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base import sources
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import in_dots
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import problems as wish_problems
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import request_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Request, Site
@@ -171,8 +172,8 @@ def test_a_version_that_is_not_known_is_refused(version: str) -> None:
 
 @given(old=st.sampled_from(sources.VOLCANO_LINES), new=st.sampled_from(sources.VOLCANO_LINES), patch=st.integers(0, 2))
 def test_volcano_does_not_go_back(old: tuple[int, int], new: tuple[int, int], patch: int) -> None:
-    there = {"volcano": {"chart": "volcano", "version": "%d.%d.1" % old, "namespace": "volcano-system"}}
-    found = asked(SITE, {"version": "%d.%d.%d" % (*new, patch)}, installed=there)
+    there = {"volcano": {"chart": "volcano", "version": in_dots((*old, 1)), "namespace": "volcano-system"}}
+    found = asked(SITE, {"version": in_dots((*new, patch))}, installed=there)
     assert bool(found["problems"]) is ((new, patch) < (old, 1))
 
 
