@@ -235,7 +235,7 @@ ROWS = [(name, generation) for name, (_files, found) in MERGES.items() for gener
 
 
 @pytest.mark.parametrize(("name", "generation"), ROWS)
-def test_merging(name: str, generation: tuple[int, int]) -> None:
+def test_files_are_merged_as_each_generation_does(name: str, generation: tuple[int, int]) -> None:
     files, wanted = MERGES[name]
     if wanted[generation] is None:
         with pytest.raises(ConfigError):

@@ -51,7 +51,7 @@ def after(files: Files, plan: Plan) -> Files:
 
 
 @pytest.mark.parametrize(("name", "generation"), EDITS)
-def test_edits(name: str, generation: tuple[int, int]) -> None:
+def test_an_edit_reaches_every_handler_once_and_can_be_taken_back(name: str, generation: tuple[int, int]) -> None:
     files = CONFIGS[name]
     try:
         before = effective(loaded(files, generation), generation)
@@ -252,7 +252,9 @@ INLINE = f"version = 2\n[{V2}.containerd.runtimes]\nrunc = {{ runtime_type = 'x'
         ),
     ],
 )
-def test_refusals(files: Files, generation: tuple[int, int], specs: dict[str, str | None], message: str) -> None:
+def test_a_refusal_says_what_to_do_by_hand(
+    files: Files, generation: tuple[int, int], specs: dict[str, str | None], message: str
+) -> None:
     plan = plan_edits(loaded(files, generation), generation, specs)
     assert (plan.edits, plan.creates) == ({}, {})
     assert [refusal[: len(message)] for refusal in plan.refusals[:1]] == [message]
@@ -271,7 +273,9 @@ def test_a_handler_that_is_lost_already_is_no_reason_to_refuse() -> None:
 
 
 @given(texts, st.lists(texts, max_size=2), st.sampled_from(ALL), st.sampled_from(["runc", "nvidia", "kata"]))
-def test_random_files(root: str, others: list[str], generation: tuple[int, int], name: str) -> None:
+def test_one_file_is_edited_for_one_handler(
+    root: str, others: list[str], generation: tuple[int, int], name: str
+) -> None:
     files = {"config.toml": 'imports = ["/etc/containerd/d/*.toml"]\n' + root}
     files.update({f"d/{number}.toml": text for number, text in enumerate(others)})
     try:

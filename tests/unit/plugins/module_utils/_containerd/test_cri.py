@@ -38,7 +38,7 @@ def info(key: str, value: Any) -> tuple[int, Any]:
     return (2, [(1, key), (2, json.dumps(value))])
 
 
-def test_status(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_status_has_conditions_and_handlers_without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     config = {
         "registry": {"configs": {"r": {"auth": {"password": "never"}}}},
         "containerd": {
@@ -69,7 +69,7 @@ def test_status(monkeypatch: pytest.MonkeyPatch) -> None:
         assert Cri("/s").status()["handlers"] == {}
 
 
-def test_containers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_running_containers_come_with_pod_and_process(monkeypatch: pytest.MonkeyPatch) -> None:
     pods = [
         (1, [(1, "p1"), (2, [(1, "trainer-0"), (2, "u1"), (3, "jobs")]), (7, "nvidia")]),
         (1, [(1, "p0"), (2, [(1, "agent"), (2, "u0"), (3, "default")]), (3, 1)]),
@@ -119,7 +119,7 @@ def test_containers(monkeypatch: pytest.MonkeyPatch) -> None:
         cri.containers()
 
 
-def test_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_that_is_none_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     answer(
         monkeypatch,
         {"Status": GrpcError(12, "/s: unknown service runtime.v1.RuntimeService"), "Version": b"\x0a\x05"},

@@ -148,7 +148,9 @@ def test_spellings_of_no_limit(value: Any) -> None:
         (spec(env=["A"]), spec(), ["process.env"]),
     ],
 )
-def test_drift(mine: dict[str, Any], fresh: dict[str, Any], places: list[str]) -> None:
+def test_what_differs_from_a_fresh_specification_is_named(
+    mine: dict[str, Any], fresh: dict[str, Any], places: list[str]
+) -> None:
     assert differences(mine, fresh) == places
 
 

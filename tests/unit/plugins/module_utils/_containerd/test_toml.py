@@ -128,7 +128,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("text", "line", "reason"), BAD, ids=[str(number) for number in range(len(BAD))])
-def test_bad_text(text: str, line: int, reason: str) -> None:
+def test_bad_text_is_refused_with_line_and_reason(text: str, line: int, reason: str) -> None:
     with pytest.raises(TomlError) as caught:
         parse(text)
     assert (caught.value.line, caught.value.reason) == (line, reason)
@@ -205,7 +205,7 @@ def test_damaged_text_is_read_as_tomllib_reads_it(damage: list[tuple[int, int, s
 
 
 @given(documents())
-def test_random_documents(document: tuple[dict[str, Any], str]) -> None:
+def test_a_document_is_read_as_tomllib_reads_it(document: tuple[dict[str, Any], str]) -> None:
     tree, text = document
     assert same(parse(text), tree)
     assert same(tomllib.loads(text), tree)

@@ -51,7 +51,7 @@ values = st.sampled_from(["/etc/containerd/base.json", 'a "b" \\ \n', "", True, 
 
 
 @given(documents(), st.data())
-def test_random_edits(document: tuple[dict[str, Any], str], data: st.DataObject) -> None:
+def test_an_edit_changes_one_value_and_its_line(document: tuple[dict[str, Any], str], data: st.DataObject) -> None:
     tree, text = document
     path = data.draw(st.sampled_from(paths_of(tree)))
     value = data.draw(values)
@@ -118,7 +118,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("before", "after"), CASES.values(), ids=CASES)
-def test_cases(before: str, after: str) -> None:
+def test_a_value_is_set_where_its_table_is(before: str, after: str) -> None:
     assert set_value(before, ["a", "b"], "new") == after
     assert set_value(after, ["a", "b"], "new") == after
 
@@ -156,7 +156,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("text", "message"), REFUSED.items(), ids=REFUSED)
-def test_refused(text: str, message: str) -> None:
+def test_what_cannot_be_edited_safely_is_refused_with_its_line(text: str, message: str) -> None:
     for edit in (lambda: set_value(text, ["a", "b"], "new"), lambda: remove_value(text, ["a", "b"])):
         with pytest.raises(Refused) as caught:
             edit()
@@ -188,7 +188,7 @@ def test_a_value_that_is_there_is_not_rewritten() -> None:
         ("", ""),
     ],
 )
-def test_removing(before: str, after: str) -> None:
+def test_a_removal_takes_one_line(before: str, after: str) -> None:
     assert remove_value(before, ["a", "b"]) == after
 
 

@@ -93,7 +93,7 @@ def test_what_is_to_go_must_be_out_of_the_inventory() -> None:
     )
 
 
-def test_words() -> None:
+def test_a_refusal_names_who_is_missing_and_how_to_let_them_go() -> None:
     assert refusal({}, [], None) == ""
     whole = refusal({"b1": "b", "b2": "b"}, [], None)
     assert "2 hosts that earlier runs know are not in the RDMA groups of this inventory: b1, b2 of group b." in whole

@@ -160,7 +160,7 @@ def test_a_class_serves_when_all_of_it_does(found: Any, nodes: Any, reasons: lis
 
 
 @pytest.mark.parametrize(("text", "number"), [("63", 63), (0, 0), (None, 0), ("1k", 1000), ("2M", 2000000), ("1.5", 0)])
-def test_counts(text: Any, number: int) -> None:
+def test_a_quantity_is_read_as_kubernetes_writes_it(text: Any, number: int) -> None:
     assert quantity(text) == number
 
 

@@ -109,7 +109,7 @@ def test_a_release_may_have_its_v() -> None:
     assert operator_release("v26.4.1") == operator_release("26.4.1") == ("26.4.1", (26, 4), 1)
 
 
-def test_which_policy() -> None:
+def test_nodes_get_policies_of_their_own_where_the_release_has_them() -> None:
     for version in VERSIONS:
         release = operator_release(version)
         able = version in NEW
@@ -184,7 +184,7 @@ def test_an_apostrophe_does_not_end_the_configuration() -> None:
     assert json.loads(text)["configList"][0]["selectors"] == {"ifNames": ["o'ib"]}
 
 
-def test_a_mirror() -> None:
+def test_a_mirror_and_its_secrets_are_said_where_the_release_reads_them() -> None:
     settings = {"registry": "mirror.example:5000/nv", "image_pull_secrets": ["pull"], "policy": "cluster"}
     old = only(operator_manifests(PLAN, {"version": "26.1.0", **settings}))["spec"]
     assert "global" not in old

@@ -128,7 +128,7 @@ def test_nobody_measures_against_itself(topology: str) -> None:
     assert schedule([], topology) == schedule(["one"], topology) == []
 
 
-def test_two_hosts() -> None:
+def test_two_hosts_are_one_pair_and_a_ring_in_both_directions() -> None:
     assert pairs_of(plan({"lab1": node(), "lab2": node()})) == [[("lab1", "lab2")]]
     assert pairs_of(plan({"lab1": node(), "lab2": node()}, topology="ring")) == [[("lab1", "lab2")], [("lab2", "lab1")]]
 
@@ -220,7 +220,7 @@ def test_what_cannot_be_measured_is_named() -> None:
     ]
 
 
-def test_jobs() -> None:
+def test_each_host_knows_its_role_and_peer_in_each_round() -> None:
     facts = {name: node() for name in ("n1", "n2", "n3")}
     jobs = plan(facts, tests=["ib_write_bw"])["jobs"]
     assert [job and (job["role"], job["peer"]) for job in jobs["n1"]] == [("client", "n2"), ("server", "n3")]
@@ -387,7 +387,7 @@ def test_server_that_did_not_start(lab: dict[str, t.Any]) -> None:
         assert one[0].endswith("ib_write_bw is not installed. Remedy: install the package perftest")
 
 
-def test_lost_hosts(lab: dict[str, t.Any]) -> None:
+def test_a_host_that_is_lost_is_named(lab: dict[str, t.Any]) -> None:
     assert "lab2 could not be reached" in sentences(lab, client={"skipped": True}, server={"unreachable": True})[0]
     assert "lab2 could not be reached" in build_evidence(lab, {"lab1": results()["lab1"], "lab2": []})["failures"][0]
     gone = build_evidence(lab, {"lab2": results(server={"results": []})["lab2"]})["failures"]
@@ -396,7 +396,7 @@ def test_lost_hosts(lab: dict[str, t.Any]) -> None:
     assert "lab1 could not start its side: no Python" in failed[0]
 
 
-def test_timed_out(lab: dict[str, t.Any]) -> None:
+def test_a_test_that_does_not_end_says_its_limit(lab: dict[str, t.Any]) -> None:
     client = {
         "results": [{"output": "", "status": -9, "timed_out": True, "timeout": 60, "problem": {"cause": "x"}}] * 2
     }
@@ -415,7 +415,7 @@ def test_defects_fail_and_loneliness_does_not() -> None:
     ]
 
 
-def test_table_fits(lab: dict[str, t.Any]) -> None:
+def test_the_table_of_evidence_fits_on_a_screen(lab: dict[str, t.Any]) -> None:
     client = {"results": [ran("bandwidth-mb-client"), {"output": "", "status": 1}]}
     evidence = build_evidence(lab, results(client, {"results": []}))["groups"]["g"]
     evidence["untested"] = [{"host": "x" * 60, "device": "mlx5_0", "port": 1, "reason": "y" * 90, "defect": True}]

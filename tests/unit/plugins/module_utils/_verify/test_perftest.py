@@ -88,11 +88,11 @@ def test_wrong_values_are_named(values: dict[str, object], message: str) -> None
 
 
 @pytest.mark.parametrize("address", ["::1", "2001:db8::7", "fe80::1%eth0", "node1.example.com", "192.0.2.1"])
-def test_addresses(address: str) -> None:
+def test_an_address_comes_last(address: str) -> None:
     assert command_line("ib_write_bw", "rxe0", address=address)[-1] == address
 
 
-def test_kinds() -> None:
+def test_a_program_measures_bandwidth_or_latency() -> None:
     assert [kind_of(program) for program in PROGRAMS] == ["bandwidth", "latency"] * 3
 
 
@@ -120,7 +120,7 @@ def test_bandwidth_in_mebibytes(side: str) -> None:
 
 
 @pytest.mark.parametrize("side", ["client", "server"])
-def test_latency(side: str) -> None:
+def test_latency_is_read_of_both_sides(side: str) -> None:
     report = parse(recorded(f"latency-{side}"))
     assert (report.test, report.kind, report.units) == ("ib_write_lat", "latency", ("usec",))
     (row,) = report.latency
@@ -132,7 +132,7 @@ def test_latency(side: str) -> None:
     assert row.p999 == row.maximum
 
 
-def test_units() -> None:
+def test_every_unit_becomes_gbps() -> None:
     assert gbps(100.0, "Gb/sec") == 100.0
     # a ConnectX-6 at 200 Gb/s
     assert gbps(23317.65, "MB/sec") == gbps(23317.65, "MiB/sec") == pytest.approx(195.6, abs=0.05)
@@ -322,7 +322,7 @@ RECORDED_ERRORS = [
 
 
 @pytest.mark.parametrize(("name", "side", "cause", "remedy"), RECORDED_ERRORS)
-def test_recorded_errors(name: str, side: str, cause: str, remedy: str) -> None:
+def test_a_recorded_error_is_explained_with_side_and_remedy(name: str, side: str, cause: str, remedy: str) -> None:
     server = RECORDED / f"{name}-server.txt"
     problem = explain(recorded(f"{name}-client"), server.read_text() if server.exists() else "", 1)
     assert problem.side == side
@@ -410,7 +410,7 @@ def test_endings_without_words() -> None:
     assert explain("").cause == "perftest gave no numbers"
 
 
-def test_timeouts() -> None:
+def test_a_timeout_tells_how_far_both_sides_came() -> None:
     assert timed_out(60, "").cause.startswith("the test did not end within 60 s, the two sides did not even exchange")
     assert timed_out(60, " remote address: LID 0000").cause.endswith("though the two sides had found each other")
     assert "memlock" in timed_out(60, "", recorded("memlock-client")).cause
@@ -419,7 +419,7 @@ def test_timeouts() -> None:
 # --- verdicts ------------------------------------------------------------------------------------------------------
 
 
-def test_verdicts() -> None:
+def test_a_verdict_compares_with_the_bound_in_words() -> None:
     assert judge_bandwidth(0.17, 0.01).message == "0.17 Gb/s >= 0.01 Gb/s"
     assert judge_bandwidth(0.17, 0.17).verdict == "pass"
     verdict = judge_bandwidth(51.2, 80.0, "80 % of the port's 100 Gb/s")

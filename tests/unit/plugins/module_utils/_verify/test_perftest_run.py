@@ -119,7 +119,7 @@ def test_servers_listen_when_they_are_returned() -> None:
     assert stop_servers(found["run_dir"]) == {"changed": False, "stopped": 0, "results": []}
 
 
-def test_a_measurement() -> None:
+def test_both_sides_say_what_was_measured_and_nothing_runs_on() -> None:
     found = serve("one")
     port = found["results"][0]["tcp_port"]
     (client,) = run_clients([["ib_write_bw", "-d", "one", "-p", str(port), "127.0.0.1"]], int(limit(20)))
@@ -185,7 +185,7 @@ def test_client_that_hangs_is_ended() -> None:
     assert time.monotonic() - begin < limit(10)
 
 
-def test_missing_program() -> None:
+def test_a_missing_program_is_the_cause() -> None:
     (client,) = run_clients([["ib_never_bw", "-d", "one"]], 5)
     assert client["problem"]["cause"] == "ib_never_bw is not installed"
     found = start_servers([("ib_never_bw", lambda port: ["ib_never_bw"])], first_port(), 5, 5)

@@ -391,7 +391,7 @@ def test_a_program_that_is_not_in_the_image(tmp_path: Path) -> None:
 # --- what it printed -------------------------------------------------------------------------------------------------
 
 
-def test_a_log() -> None:
+def test_a_log_tells_user_limit_devices_and_runs() -> None:
     output = recorded("bandwidth-gbits-two-qps-client")
     found = parse_log("a line of the image\n" + a_log((0, output), (1, "")))
     assert found["user"] == 1000

@@ -58,7 +58,7 @@ def causes(answer: Json, side: str = "client") -> list[str]:
     return [result["problem"]["cause"] if result["problem"] else "" for result in answer[side]["results"]]
 
 
-def test_a_pair() -> None:
+def test_a_pair_runs_in_two_pods_that_are_gone_afterwards() -> None:
     cluster = PodCluster(healthy, good)
     ((answer,),) = measured(cluster, a_pair())
     assert [pod["metadata"]["name"] for pod in cluster.made] == [
