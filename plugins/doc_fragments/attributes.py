@@ -44,3 +44,20 @@ attributes:
     details:
       - This module does not change anything.
 """
+
+    # The attributes of a module that supports all of them. What it has to say of one it adds to it.
+    FULL = r"""
+options: {}
+attributes:
+  check_mode:
+    description: Can run in C(check_mode) and return changed status prediction without modifying target.
+    support: full
+  diff_mode:
+    description: Will return details on what has changed (or possibly needs changing in C(check_mode)), when in diff mode.
+    support: full
+  idempotent:
+    description:
+      - When run twice in a row outside check mode, with the same arguments, the second invocation indicates no change.
+      - This assumes that the system controlled/queried by the module has not changed in a relevant way.
+    support: full
+"""

@@ -16,17 +16,8 @@ description:
   - Where E(K8S_AUTH_HOST) names the API server, and no O(kubeconfig) does, it is not asked.
   - The modules of this collection that change a cluster warn of the same by themselves. This one is for those of C(kubernetes.core).
 extends_documentation_fragment:
-  - fabric.rdma.attributes
+  - fabric.rdma.attributes.reads
   - fabric.rdma.kubernetes
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: none
-    details:
-      - It changes nothing.
-  idempotent:
-    support: full
 seealso:
   - module: kubernetes.core.k8s_cluster_info
 author:

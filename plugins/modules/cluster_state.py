@@ -13,17 +13,8 @@ description:
   - Asks the API server which versions of which API groups it serves, and which labels and kubelets its nodes have, in a few requests,
     whatever the size of the cluster.
 extends_documentation_fragment:
-  - fabric.rdma.attributes
+  - fabric.rdma.attributes.reads
   - fabric.rdma.kubernetes
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: none
-    details:
-      - Nothing is changed.
-  idempotent:
-    support: full
 options: {}
 seealso:
   - plugin: fabric.rdma.rdma_system

@@ -22,18 +22,14 @@ description:
   - A run that is killed halfway is undone by the next one, which then does the whole.
   - Never deletes a Pod. Says which containers still have the old limit.
 extends_documentation_fragment:
-  - fabric.rdma.attributes
+  - fabric.rdma.attributes.full
 attributes:
   check_mode:
-    support: full
     details:
       - Everything but the writing and the restart is done, the proof by containerd included.
   diff_mode:
-    support: full
     details:
       - Shows the lines of the configuration and the rlimits that change, and no others.
-  idempotent:
-    support: full
 options:
   method:
     description:

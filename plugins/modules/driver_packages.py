@@ -17,16 +17,11 @@ description:
   - What is remembered lies in C(/var/lib/fabric.rdma) until it is undone or forgotten, so that a later run can undo it, too.
   - Knows apt, dnf and zypper. With dnf, holds are the file of C(versionlock), with zypper its locks.
 extends_documentation_fragment:
-  - fabric.rdma.attributes
+  - fabric.rdma.attributes.full
 attributes:
   check_mode:
-    support: full
     details:
       - Nothing is remembered or forgotten then.
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
 options:
   state:
     description:

@@ -14,14 +14,7 @@ description:
     C(/var/lib/fabric.rdma/driver-proof.json).
   - M(fabric.rdma.ib_facts) tells of it in C(ofed.proof), and whether the node has booted since.
 extends_documentation_fragment:
-  - fabric.rdma.attributes
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
+  - fabric.rdma.attributes.full
 options:
   state:
     description: V(due) remembers, V(done) forgets.

@@ -14,16 +14,11 @@ description:
   - Refuses to change the name while an iSCSI session is open, because iscsid could not restore that session under another name.
   - Restarts nothing. iscsid reads the file when it starts.
 extends_documentation_fragment:
-  - fabric.rdma.attributes
+  - fabric.rdma.attributes.full
 attributes:
   check_mode:
-    support: full
     details:
       - A name that would be made is not known before. The diff and RV(name) then show its prefix only.
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
 options:
   name:
     description:

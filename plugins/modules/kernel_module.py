@@ -14,16 +14,11 @@ description:
   - Explains the failures of C(nvidia_peermem) by cause, with what to do.
   - Never unloads a module. Nothing is written for boot when the module does not load now.
 extends_documentation_fragment:
-  - fabric.rdma.attributes
+  - fabric.rdma.attributes.full
 attributes:
   check_mode:
-    support: full
     details:
       - Whether the module would load is not tried.
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
 options:
   name:
     description: The module. Dashes and underscores are the same.

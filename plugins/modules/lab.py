@@ -26,14 +26,7 @@ description:
     it, such as the user space for RDMA, iSCSI and NFS, DKMS with a compiler, and the headers of the kernel.
   - Tells its progress on standard error while it runs.
 extends_documentation_fragment:
-  - fabric.rdma.attributes
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
+  - fabric.rdma.attributes.full
 options:
   state:
     description:

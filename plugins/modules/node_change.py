@@ -15,14 +15,7 @@ description:
     the node was lost. The state before that change is returned then, so that the node is compared with what it was at first.
   - M(fabric.rdma.ib_facts) tells of such a file in the key C(change).
 extends_documentation_fragment:
-  - fabric.rdma.attributes
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
+  - fabric.rdma.attributes.full
 options:
   state:
     description: Whether a change begins, or has come to its end.

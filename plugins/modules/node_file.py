@@ -16,14 +16,7 @@ description:
   - What somebody else writes to the file while this module runs is not overwritten; the module fails.
   - Directories that are missing are made, with the mode V(0755).
 extends_documentation_fragment:
-  - fabric.rdma.attributes
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
+  - fabric.rdma.attributes.full
 options:
   path:
     description: The file.

@@ -17,16 +17,11 @@ description:
     would lose the limit that it has today.
   - Restarts nothing. containerd reads the file once, when it starts.
 extends_documentation_fragment:
-  - fabric.rdma.attributes
+  - fabric.rdma.attributes.full
 attributes:
-  check_mode:
-    support: full
   diff_mode:
-    support: full
     details:
       - Shows the rlimits that change, one line each.
-  idempotent:
-    support: full
 options:
   path:
     description: The specification to make or edit, as an absolute path. Its directory must exist.

@@ -22,16 +22,11 @@ description:
   - Refuses an MTU for a network device with the default route, with the connection to the host, or of a bond's member, and a link type for a
     card with these, before anything is changed.
 extends_documentation_fragment:
-  - fabric.rdma.attributes
+  - fabric.rdma.attributes.full
 attributes:
   check_mode:
-    support: full
     details:
       - What programs would say to a change is not tried.
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
 options:
   wish:
     description:

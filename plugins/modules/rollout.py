@@ -31,18 +31,13 @@ description:
     is. A Lease that is not renewed, because its holder was killed, expires.
   - Does not wait. M(fabric.rdma.rollout_ready) does.
 extends_documentation_fragment:
-  - fabric.rdma.attributes
+  - fabric.rdma.attributes.full
   - fabric.rdma.kubernetes
   - fabric.rdma.kubernetes.lease
 attributes:
   check_mode:
-    support: full
     details:
       - The API server is asked all the same, and a refusal is a failure.
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
 options:
   objects:
     description: Objects to apply, in this order. P(fabric.rdma.rdma_rollout#filter) makes them.

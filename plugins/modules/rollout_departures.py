@@ -16,17 +16,8 @@ description:
   - M(fabric.rdma.rollout) insists on the same before it changes the cluster. This module asks before the nodes are prepared.
   - Where the cluster cannot be asked, warns. C(rollout) asks again.
 extends_documentation_fragment:
-  - fabric.rdma.attributes
+  - fabric.rdma.attributes.reads
   - fabric.rdma.kubernetes
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: none
-    details:
-      - Changes nothing.
-  idempotent:
-    support: full
 options:
   hosts:
     description: Hosts of the RDMA groups that the run plans.

@@ -19,17 +19,12 @@ description:
   - Looks again after O(verify) seconds, because a plugin that runs without any device advertises 0 of its resource, which looks
     the same.
 extends_documentation_fragment:
-  - fabric.rdma.attributes
+  - fabric.rdma.attributes.full
   - fabric.rdma.kubernetes
 attributes:
   check_mode:
-    support: full
     details:
       - The API server is asked whether it would allow the change.
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
 options:
   resources:
     description: Names with their prefix, such as V(rdma/hca_shared_devices_a).

@@ -22,19 +22,14 @@ description:
     stays.
   - The ConfigMap C(fabric-rdma-SYSTEM) in O(place) keeps in mind which kinds of objects the system has had.
 extends_documentation_fragment:
-  - fabric.rdma.attributes
+  - fabric.rdma.attributes.full
   - fabric.rdma.kubernetes
   - fabric.rdma.kubernetes.lease
 attributes:
   check_mode:
-    support: full
     details:
       - The API server is asked all the same, and a refusal is a failure.
       - Objects whose definition would only come with this run cannot be rehearsed. A warning names them.
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
 options:
   system:
     description: The name of the system.

@@ -14,21 +14,10 @@ description:
     other objects have a value.
   - When the time is up, says of each what is missing, with the words of the scheduler and the kubelets about Pods that are not ready.
 extends_documentation_fragment:
-  - fabric.rdma.attributes
+  - fabric.rdma.attributes.reads
   - fabric.rdma.kubernetes
   - fabric.rdma.kubernetes.lease
   - fabric.rdma.kubernetes.waits
-attributes:
-  check_mode:
-    support: full
-    details:
-      - Nothing is changed; in check mode, it waits all the same.
-  diff_mode:
-    support: none
-    details:
-      - Nothing is changed.
-  idempotent:
-    support: full
 options:
   system:
     description: The name of the system, for messages.
