@@ -14,7 +14,7 @@ description:
 positional: drivers, claims, nodes, rollout, groups
 options:
   _input:
-    description: Objects of DRANET as they are to be, as P(fabric.rdma.rdma_system#filter) makes them. Empty where it is removed.
+    description: Objects of DRANET as they should be, as P(fabric.rdma.rdma_system#filter) makes them. Empty where it is removed.
     type: list
     elements: dict
     required: true

@@ -67,7 +67,7 @@ def rdma_roce_findings(hostvars: t.Any, groups: t.Any, names: t.Any) -> list[str
                 wishes.setdefault(key, plain(own.get(variable)))
         compared[name] = {"hosts": hosts, **wishes}
     try:
-        # a host whose facts cannot be used is told of by the plan
+        # the plan names a host whose facts cannot be used
         return roce_findings(compared, sound_facts(facts)[0])
     except FabricError as exc:
         raise AnsibleFilterError(str(exc)) from exc

@@ -10,7 +10,7 @@ short_description: Tell in which order hosts are changed, and which at the same 
 version_added: "0.1.0"
 description:
   - Divides hosts into waves, and waves into turns, so that at no time more hosts are away (drained, restarting) than allowed.
-  - A host whose last change never came to its end comes first.
+  - A host whose last change never finished comes first.
 positional: serial, limit, total, away, interrupted
 options:
   _input:
@@ -37,7 +37,7 @@ options:
     elements: str
     default: []
   interrupted:
-    description: Those of the hosts whose last change never came to its end.
+    description: Those of the hosts whose last change never finished.
     type: list
     elements: str
     default: []

@@ -35,7 +35,7 @@ options:
     type: dict
   installed:
     description:
-      - Whether the installation has come to its end, and what was built is right. V(false) is to be remembered before it begins, so
+      - Whether the installation has finished, and what was built is right. V(false) is to be remembered before it begins, so
         that what a run leaves that is killed in it is installed again, and proved.
     type: bool
     default: true

@@ -30,7 +30,7 @@ options:
       - V(kernel) gives C(kernel) and C(ofed).
       - V(limits) gives C(limits).
       - V(management) gives C(management).
-      - V(roce) gives C(roce). Priorities with PFC, and trust on newer drivers, are told where C(mlnx_qos) is.
+      - V(roce) gives C(roce). Priorities with PFC, and trust on newer drivers, take C(mlnx_qos) on the node.
       - V(runtime) gives C(runtime). Most of it takes root.
       - V(storage) gives C(storage).
     type: list
@@ -153,7 +153,7 @@ ansible_facts:
             rdma_netns: shared
             modules: {ib_umad: {available: true, builtin: false, loaded: true, persisted: true}}
         change:
-          description: A change of the node that never came to its end (the controller was killed, the node was lost), and its roles.
+          description: A change of the node that never finished (the controller was killed, the node was lost), and its roles.
           returned: subset kernel, when there is one
           type: dict
           sample: {since: "2026-01-31T12:00:00Z", roles: [ofed]}

@@ -87,7 +87,7 @@ options:
       - Whether the nodes are a Kubernetes cluster. RV(kubeconfig) leads to it. Needs virtual machines.
       - Programs in the directory that E(KUBEBUILDER_ASSETS) names, and the device plugin that E(FABRIC_RDMA_DEVICE_PLUGIN) names, are taken
         instead of being built. Without a Go on the controller that is new enough, one is got as a Python package.
-      - When what these programs contain is something else than what the lab runs, nodes and control plane are made anew.
+      - When what these programs contain is something else than what the lab runs, nodes and control plane are recreated.
     type: bool
     default: false
   systems:

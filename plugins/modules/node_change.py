@@ -18,7 +18,7 @@ extends_documentation_fragment:
   - fabric.rdma.attributes.full
 options:
   state:
-    description: Whether a change begins, or has come to its end.
+    description: Whether a change begins, or has finished.
     type: str
     choices: [begun, ended]
     required: true

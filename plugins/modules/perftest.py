@@ -16,7 +16,7 @@ description:
     The kernel ends them after O(deadline), also when nobody comes back to stop them.
   - Figures that cannot be (infinite, not a number, zero, negative) are what a busy machine prints. They are measured once more, for which
     a second server waits for each test.
-  - What cannot be measured is a result as well. It is told in the C(problem) of a result, with a cause and a remedy. The module
+  - What cannot be measured is a result as well. The C(problem) of a result has its cause and a remedy. The module
     fails only for arguments that make no sense.
 extends_documentation_fragment:
   - fabric.rdma.attributes

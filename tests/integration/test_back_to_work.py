@@ -148,7 +148,7 @@ def test_back_to_work(name: str, changed: Path) -> None:
     assert outcome["state"] == ("failed" if failed else "finished")
     if case.fails:
         assert outcome["message"].startswith("it does not work")
-    half = f"An earlier change of it, begun {SINCE}, never came to its end" in outcome.get("message", "")
+    half = f"An earlier change of it, begun {SINCE}, never finished" in outcome.get("message", "")
     assert half is (case.earlier and case.fails == "ofed")
     if failed and case.dark:
         assert outcome["message"].endswith("which the next run does: the cluster does not answer")

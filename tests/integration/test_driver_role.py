@@ -135,7 +135,7 @@ def test_headers_are_a_part_of_the_change(node: Node) -> None:
 @pytest.mark.parametrize("found", [False, True])
 @pytest.mark.parametrize("package", ["bash", "there-is-no-such-package"])
 def test_headers_go_where_there_is_no_change_after_all(node: Node, package: str, *, found: bool) -> None:
-    """Nothing is remembered that was not before: it would be taken for a change that never came to its end."""
+    """Nothing is remembered that was not before: it would be taken for a change that never finished."""
     node.answers["driver_gate"] = NO_HEADERS
     node.answers["driver_packages opened"] = [{"found": found}]
     said = node.play(INSTALLS, __ofed_header_package=package)

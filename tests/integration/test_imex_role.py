@@ -172,7 +172,7 @@ def test_what_cannot_be_put_back_is_told_and_stays_out_of_work(node: Node) -> No
     node.install(OWN, more)
     said = node.play("mask", rdma_kubeconfig="/nowhere")
     assert (
-        'What it was before could not be put back in full, at "back | Have it start at boot, and run, as before": '
+        'What it was before could not be put back in full, at "back | Let it start at boot and run, as before": '
         in said
     )
     assert node.moves() == ["out"]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Waves in plays of a user's own: a role changes no node after one that came to no good end, however Ansible counts failures.
+"""Waves in plays of a user's own: a role changes no node after one that ended badly, however Ansible counts failures.
 
 What Ansible does without the gate is tested as well: where it once stops by itself, the gate is not needed there any more.
 """

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
+import re
 from pathlib import Path
 
 import pytest
@@ -183,6 +184,16 @@ MOST_LINES = {
 def test_a_module_brings_what_it_needs(path: Path) -> None:
     lines = sum(len((UTILS / each).read_text(encoding="utf-8").splitlines()) for each in shipped(path))
     assert lines <= MOST_LINES[path.stem]
+
+
+def test_a_module_that_brings_much_says_why() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    told: dict[str, int] = {}
+    for names, most in re.findall(r"^\| (`[a-z_`, ]+`) \| ([0-9],[0-9]{3}) \| \w", text, re.MULTILINE):
+        bounds = {name: MOST_LINES[name] for name in re.findall(r"\w+", names)}
+        assert max(bounds.values()) == int(most.replace(",", ""))
+        told |= bounds
+    assert set(told) == {name for name, most in MOST_LINES.items() if most > 2000}
 
 
 @pytest.mark.parametrize("utils", ["module_utils", "plugin_utils"])

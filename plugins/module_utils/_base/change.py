@@ -1,7 +1,7 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a node remembers of a change until it has come to its end, and whether it is worse after it. Private. Pure.
+"""What a node remembers of a change until it has finished, and whether it is worse after it. Private. Pure.
 
 The state before a change lies in the memory of the controller, and is gone when that is killed. A copy on the node outlives
 it: the next run begins with this node, and compares it with what it was before the change that never ended.

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The errors that users are told. All others are mistakes of the code, and nobody catches them. Private to the collection. Pure."""
+"""The errors that users see. All others are mistakes of the code, and nothing catches them. Private to the collection. Pure."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def plan_edits(
     looked into before 2.0 only: a runtime that no file defines has to be written down whole there, and it tells with what;
     else that is what the sources of 1.6 and 1.7 say. root_path: the main file, for when there is none yet.
     running: names of the handlers that the daemon has now, when they are known: a restart must not lose one because of what
-    stands in the files already. main_too: the main file may be written, which nobody makes anew at each start. ConfigError as effective().
+    stands in the files already. main_too: the main file may be written, which nothing rewrites at each start. ConfigError as effective().
 
     Before 2.0 always in place, in the file that has CRI's table last, since a drop-in would replace all of that; and in the main file's
     own table, too, which does not count then, but is what nvidia-ctk makes that file of, again and again. From 2.0 on in
@@ -263,7 +263,7 @@ def _in_main(
 ) -> dict[str, str]:
     """The texts with a handler's spec in the main file, too, where before 2.0 a later file takes the place of its table.
 
-    ``nvidia-ctk runtime configure`` writes its drop-in anew out of the main file, whenever the toolkit of the GPU Operator starts
+    ``nvidia-ctk runtime configure`` rewrites its drop-in from the main file, whenever the toolkit of the GPU Operator starts
     (pkg/config/engine/containerd of nvidia-container-toolkit, getBaseDropInConfigTree()): what only the drop-in has is lost then.
     The texts as they are, where the main file does not define the handler, or it would do anything else.
     """

@@ -251,7 +251,7 @@ def _driver_needs(facts: t.Mapping[str, t.Any], wish: Json, infiniband: bool) ->
     # what a run that was killed has not done (an initramfs, a proof) shows nowhere else
     cut = bool(proof and not proof.get("installed", True))
     if proof and cut:
-        reasons.append(f"the installation of {_release_of(proof)} never came to its end")
+        reasons.append(f"the installation of {_release_of(proof)} never finished")
         proof = None
     pending = None if driver or half or cut else _driver_pending(facts)
     if proof and not proof["booted"]:

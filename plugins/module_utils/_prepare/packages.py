@@ -188,7 +188,7 @@ def of_the_driver(
             others[name] = "it came beside the driver, which does not need it"
         elif name not in sure and old is not None and new is not None:
             # a security update, as likely as not
-            others[name] = f"it was there before, as {old}, and who brought another version cannot be told"
+            others[name] = f"it was there before, as {old}, and nobody knows who brought another version"
         elif name not in sure and old is None and nobodys is not None and bare_name(name) not in nobodys:
             others[name] = "somebody asked for it by name"
         else:

@@ -340,7 +340,7 @@ def _noted(errors: list[str]) -> t.Iterator[None]:
 
 
 def _done(errors: list[str], action: t.Callable[..., None], *arguments: t.Any) -> bool:
-    """Whether an action came to its end."""
+    """Whether an action finished."""
     before = len(errors)
     with _noted(errors):
         action(*arguments)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The files that bring RoCE settings back after a boot, and when a driver makes a device anew. Private to the collection. Pure.
+"""The files that bring RoCE settings back after a boot, and when a driver recreates a device. Private to the collection. Pure.
 
 Values in sysfs, PFC, trust and ToS live in the driver and go with its netdev: a unit for each RDMA device sets them, which a udev
 rule starts whenever the device appears, once its netdev is there. systemd-tmpfiles writes the files of sysfs, so that no shell reads

@@ -83,7 +83,7 @@ def plan_turns(
     hosts: those on which something is to be done, in the order of the inventory. serial: the sizes of the waves, numbers or
     percentages of these hosts, the last one repeated; a level is the entry of it that a wave comes from. limit: how many of `away`
     (hosts that are drained or restarted) may be out of work at the same time, a number or a percentage of `total` hosts: a wave with
-    more of them takes several turns. Those of `interrupted`, whose last change never came to its end, come first, so that a run
+    more of them takes several turns. Those of `interrupted`, whose last change never finished, come first, so that a run
     that was killed begins where it was.
 
     Turns of one level may be taken in any order, those of a lower level come first. WishError for wishes that make no sense.

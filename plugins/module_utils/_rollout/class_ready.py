@@ -54,7 +54,7 @@ def _troubles(kube: Kube, entry: t.Mapping[str, t.Any], daemon_set: t.Optional[J
         events.sort(key=lambda each: str(each.get("lastTimestamp") or each.get("eventTime") or ""))
         words += [f"{each.get('reason')}: {each.get('message')}" for each in events[-1:]]
     except KubeError as exc:
-        words.append(f"more cannot be told: {exc}")
+        words.append(f"nothing more is known: {exc}")
     return words
 
 

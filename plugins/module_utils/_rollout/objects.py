@@ -196,7 +196,7 @@ def removals(
             )
         elif GROUP_LABEL not in labels:
             warnings.append(
-                f"{describe(item)} has lost its label {GROUP_LABEL}: it cannot be told whose it is, and is left alone"
+                f"{describe(item)} has lost its label {GROUP_LABEL}: nobody knows whose it is, so it is left alone"
             )
         elif INVENTORY_LABEL not in labels and not adopt:
             warnings.append(

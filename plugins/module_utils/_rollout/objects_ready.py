@@ -70,7 +70,7 @@ def _pod_troubles(kube: Kube, workload: Json) -> list[str]:
     try:
         pods = kube.list(path, "list Pods", labelSelector=selector)
     except KubeError as exc:
-        return [f"more cannot be told: {exc}"]
+        return [f"nothing more is known: {exc}"]
     return [trouble for trouble in map(pod_trouble, pods) if trouble][:3]
 
 

@@ -288,7 +288,7 @@ def _choose_ports(kept: t.Sequence[int], nodes_run: bool) -> Ports:
     if nodes_run and kept and kept[-1] in taken:
         raise LabError(
             f"another program listens on port {kept[-1]} of 127.0.0.1, on which running nodes look for their API server",
-            "End it, or make the lab anew: lab_state=absent, then lab_state=present",
+            "End it, or recreate the lab: lab_state=absent, then lab_state=present",
         )
     fresh = [port for port in free_ports(6) if port not in kept]
     etcd, peer, server = (fresh.pop() if port is None or port in taken else port for port in (*kept, *[None] * 3)[:3])

@@ -136,7 +136,7 @@ def kept(root: Path) -> set[tuple[str, bytes]]:
 
 
 def kills(prepared: Callable[[int], Callable[[], object]]) -> Iterator[int]:
-    """Work that is killed before its first change of the file system, before its second one, and so on, until it comes to its end."""
+    """Work that is killed before its first change of the file system, before its second one, and so on, until it finishes."""
     for number in itertools.count(1):
         work = prepared(number)
         try:

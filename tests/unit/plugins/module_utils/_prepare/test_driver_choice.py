@@ -272,7 +272,7 @@ def test_needs_of_a_proof(stack: dict[str, Any], booted: bool, activate: str, ex
 def test_an_installation_that_was_killed_is_done_again(
     activate: str, method: str | None, booted: bool, what: str
 ) -> None:
-    """dpkg comes to its end alone; an initramfs and a proof that are missing show nowhere else."""
+    """dpkg finishes on its own; an initramfs and a proof that are missing show nowhere else."""
     facts = node(**DOCA_OFED)
     release = None if method is None else "2.9.1"
     proof = {"method": method, "release": release, "installed": False, "booted": booted, "devices": []}
@@ -280,7 +280,7 @@ def test_an_installation_that_was_killed_is_done_again(
     needs = ofed_needs(checked(facts), {**DOCA, "activate": activate}, "InfiniBand")
     expected = {"driver": True, "activate": False, "prove": False, "pending": None}
     assert {key: needs[key] for key in expected} == expected
-    assert needs["reasons"] == [f"the installation of {what} never came to its end"]
+    assert needs["reasons"] == [f"the installation of {what} never finished"]
 
 
 def test_the_ports_that_a_proof_asks_for() -> None:

@@ -535,7 +535,7 @@ def test_what_the_driver_needs_and_others_upgrade_meanwhile_is_not_taken_back(tm
     outcome = Record(small, path).undo()
     assert outcome == (
         ["clusterkit is 1", "doca-ofed is out"],
-        ["other 2 stays, since it was there before, as 1, and who brought another version cannot be told"],
+        ["other 2 stays, since it was there before, as 1, and nobody knows who brought another version"],
         True,
     )
     assert small.packages == {"clusterkit": "1", "other": "2"}

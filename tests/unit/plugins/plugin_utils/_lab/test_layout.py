@@ -39,7 +39,7 @@ def test_what_a_node_has_written_is_kept_while_the_wish_is_the_same(tmp_path: Pa
     assert json.loads(Path(directory.file("state.json")).read_text())["spec"] != state["spec"]
 
 
-def test_nodes_and_control_plane_are_made_anew_for_other_programs(tmp_path: Path) -> None:
+def test_nodes_and_control_plane_are_recreated_for_other_programs(tmp_path: Path) -> None:
     """What a node has imported, and what the API server has kept, are of the programs of before."""
     directory = LabDirectory(str(tmp_path / "lab"))
     wish = spec(Path(directory.path), kubernetes=True)
