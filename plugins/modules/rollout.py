@@ -155,6 +155,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import Fa
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube, KubeError
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import (
     DURATION,
+    FIRST_PLACE,
     LEASE_OPTIONS,
     Lease,
     new_holder,
@@ -201,7 +202,7 @@ class Job:
         made = rollout.make_namespace(self.parameters["place"])
         if not made:
             # nothing of ours is in it, nor will be: one that is always there does as well
-            self.lease = Lease(self.kube, "default", self.lease.holder, self.lease.duration)
+            self.lease = Lease(self.kube, FIRST_PLACE, self.lease.holder, self.lease.duration)
         self.lease.take()
         # what was looked at without the Lease is looked at once more; what is told is what there was at first
         return {**self._held(made), **first}

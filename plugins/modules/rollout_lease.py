@@ -44,8 +44,8 @@ options:
     default: 120
   state:
     description:
-      - V(held) takes the Lease, in the namespace C(default) where O(namespace) is not there yet. Somebody else's is a failure that says
-        who rolls out, and since when.
+      - V(held) takes the Lease, in the namespace C(default) where O(namespace) is not there yet. Somebody else's, in any of the two, is a
+        failure that says who rolls out, and since when.
       - V(released) deletes the Lease if O(holder) holds it.
       - V(broken) deletes it whoever holds it. A rollout that still runs stops before its next change.
     type: str
@@ -103,7 +103,12 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import DURATION, Lease, new_holder
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import (
+    DURATION,
+    FIRST_PLACE,
+    Lease,
+    new_holder,
+)
 
 
 def hold(lease: Lease, module: AnsibleModule) -> dict[str, t.Any]:
@@ -113,7 +118,7 @@ def hold(lease: Lease, module: AnsibleModule) -> dict[str, t.Any]:
             module.warn(other)
         return {"changed": other is None}
     if not lease.take():
-        lease = Lease(lease.kube, "default", lease.holder, lease.duration)
+        lease = Lease(lease.kube, FIRST_PLACE, lease.holder, lease.duration)
         lease.take()
     held = {"namespace": lease.namespace, "holder": lease.holder, "duration": lease.duration}
     return {"changed": True, "lease": held}

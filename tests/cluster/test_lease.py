@@ -149,6 +149,22 @@ def test_it_is_held_before_there_is_a_place(site: Site) -> None:
         assert lease_module(site, namespace=place, holder=held["holder"])["changed"] is False
 
 
+def test_who_began_before_there_was_a_place_still_rolls_out(site: Site) -> None:
+    """And makes the namespace: whoever comes then would find no Lease there."""
+    held = lease_module(site, state="held")["lease"]
+    assert held["namespace"] == "default"
+    site.kube.request("POST", "/api/v1/namespaces", "make", body={"metadata": {"name": "rdma"}})
+    words = f"Lease default/fabric-rdma-rollout is held by {held['holder']}, taken"
+    assert words in lease_module(site, state="held")["msg"]
+    with module(site.kubeconfig, request("g")) as process:
+        assert words in json.loads(process.communicate()[0])["msg"]
+    # nothing of those who were refused is left
+    assert Lease(site.kube, "rdma", "").release(whoever=True) is None
+    assert lease_module(site, namespace="default", holder=held["holder"])["changed"] is True
+    with module(site.kubeconfig, request("g")) as process:
+        assert not json.loads(process.communicate()[0]).get("failed")
+
+
 def test_it_is_held_while_nodes_are_waited_for_and_released_after_a_failure(small: Site, kubelets: Kubelets) -> None:
     small.rollout["timeout"] = int(limit(40))
     kubelets.breaks("v100-2")

@@ -18,11 +18,13 @@ import uuid
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import MANAGED_BY
 
-__all__ = ["DURATION", "LEASE_OPTIONS", "Lease", "expires_in", "new_holder", "under_way"]
+__all__ = ["DURATION", "FIRST_PLACE", "LEASE_OPTIONS", "Lease", "expires_in", "new_holder", "under_way"]
 
 Json = t.Dict[str, t.Any]
 
 _LEASE_NAME = "fabric-rdma-rollout"
+# Where it is taken when its own namespace is not there yet.
+FIRST_PLACE = "default"
 # Seconds after which a Lease that nobody renews is free. A request may take half of them (_kube.TIMEOUT).
 DURATION = 120
 # argument_spec of modules that go on with a Lease that another one has taken
@@ -139,7 +141,20 @@ class Lease:
         }
 
     def take(self) -> bool:
-        """Take it, or go on with it. False where its namespace is not there. KubeError while somebody else holds it."""
+        """Take it, or go on with it. False where its namespace is not there. KubeError while somebody else holds it.
+
+        Who has begun before there was a namespace, and has made it meanwhile, holds the one in FIRST_PLACE.
+        """
+        taken = self._take()
+        other = (
+            Lease(self.kube, FIRST_PLACE, self.holder).other_for_a_check() if self.namespace != FIRST_PLACE else None
+        )
+        if taken and other:
+            self.release()
+            raise KubeError("Nothing was changed. " + other, 409)
+        return taken
+
+    def _take(self) -> bool:
         for left in range(_TRIES, -1, -1):
             found = self._find()
             now = self.kube.now()
