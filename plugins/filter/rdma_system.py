@@ -26,7 +26,9 @@ options:
     type: dict
     required: true
   state:
-    description: What M(fabric.rdma.cluster_state) has returned. Empty when nobody has looked at the cluster.
+    description:
+      - What M(fabric.rdma.cluster_state) has returned. Empty when nobody has looked at the cluster.
+      - Of the system C(dra), also C(drivers), DaemonSets of the device plugin and of DRANET, and C(claims), all ResourceClaims.
     type: dict
     default: {}
   releases:
@@ -74,6 +76,8 @@ def _around(state: t.Mapping[str, t.Any], releases: t.Any, wishes: t.Any) -> Sur
         "served": state.get("served"),
         "nodes": state.get("nodes"),
         "wishes": dict(wishes or {}),
+        "drivers": state.get("drivers"),
+        "claims": state.get("claims"),
     }
     if releases is not None:
         installed = {}

@@ -15,7 +15,12 @@ description:
 extends_documentation_fragment:
   - fabric.rdma.attributes.reads
   - fabric.rdma.kubernetes
-options: {}
+options:
+  inventory:
+    description:
+      - The name of an inventory, as in the label C(rdma.fabric/inventory). Its systems are told, too.
+      - Where they cannot be looked at, that is a warning.
+    type: str
 seealso:
   - plugin: fabric.rdma.rdma_system
     plugin_type: filter
@@ -27,6 +32,7 @@ EXAMPLES = r"""
 - name: Look at the cluster
   fabric.rdma.cluster_state:
     kubeconfig: /etc/kubernetes/admin.conf
+    inventory: default
   delegate_to: localhost
   run_once: true
 """
@@ -42,21 +48,50 @@ nodes:
   returned: success
   type: dict
   sample: {gpu-1: {labels: {nvidia.com/gpu.present: "true"}, kubelet: v1.34.2}}
+systems:
+  description: Names of the systems that rollouts of O(inventory) have brought. V(null) where they could not be looked at.
+  returned: when O(inventory) is given
+  type: list
+  elements: str
+  sample: [longhorn, secondary_network]
 """
+
+import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube, KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
+    INVENTORY_LABEL,
+    MANAGED_BY,
+    SYSTEM_LABEL,
+)
+
+
+def systems(module: AnsibleModule, kube: Kube) -> t.Optional[list[str]]:
+    """Those that have a record. Nobody needs the right to read it for a rollout without systems."""
+    selector = (
+        f"app.kubernetes.io/managed-by={MANAGED_BY},{SYSTEM_LABEL},{INVENTORY_LABEL}={module.params['inventory']}"
+    )
+    path = "/api/v1/namespaces/kube-system/configmaps"
+    try:
+        records = kube.list(path, "list records of systems", metadata_only=True, labelSelector=selector)
+    except KubeError as exc:
+        module.warn(f"Which systems inventory '{module.params['inventory']}' has in the cluster is not known: {exc}")
+        return None
+    return sorted({item["metadata"]["labels"][SYSTEM_LABEL].replace("-", "_") for item in records})
 
 
 def main() -> None:
-    module = AnsibleModule(argument_spec=dict(CONNECTION_OPTIONS), supports_check_mode=True)
+    module = AnsibleModule(argument_spec={**CONNECTION_OPTIONS, "inventory": {"type": "str"}}, supports_check_mode=True)
     try:
         kube = Kube(module.params["kubeconfig"], module.params["context"])
         for warning in kube.warnings:
             module.warn(warning)
-        result = {"served": kube.served(), "nodes": kube.node_views()}
+        result: dict[str, t.Any] = {"served": kube.served(), "nodes": kube.node_views()}
+        if module.params["inventory"] is not None:
+            result["systems"] = systems(module, kube)
     except FabricError as exc:
         module.fail_json(msg=str(exc))
     module.exit_json(changed=False, **result)

@@ -11,15 +11,25 @@ from __future__ import annotations
 import json
 import re
 import tarfile
+import time
 import typing as t
 from pathlib import Path
 
 import pytest
 import yaml
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import GPU_OPERATOR, LONGHORN
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import POD_SECURITY, SYSTEM_LABEL
+from ansible_collections.fabric.rdma.molecule.shared.pace import limit
+from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
+    DRA_DRIVER,
+    DRA_LINES,
+    GPU_OPERATOR,
+    LONGHORN,
+    VOLCANO,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import DRA_LABEL, POD_SECURITY, SYSTEM_LABEL
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dranet import DRIVER
 from ansible_collections.fabric.rdma.tests.cluster import cluster as control_plane
+from ansible_collections.fabric.rdma.tests.cluster.kubelets import NODE_ANNOTATION
 
 if t.TYPE_CHECKING:
     from conftest import Site
@@ -153,15 +163,20 @@ class Charted(t.NamedTuple):
 
     system: str
     wish: Json
-    # for a group: its name
+    # whose hosts it is for
     group: str
     namespace: str
+    release: str
     chart: str
     version: str
     change: Json
-    # where the value comes to, and its values before and after
-    path: tuple[str, ...]
+    # where the value comes to, and its values before and after; text on the way is YAML
+    path: tuple[str | int, ...]
     values: tuple[t.Any, t.Any]
+    # what it brings beside the chart: DaemonSets, and labels of nodes
+    beside: tuple[int, Json] = (0, {})
+    # what its nodes have to have
+    labels: tuple[tuple[str, str], ...] = ()
 
 
 CHARTED = [
@@ -169,18 +184,21 @@ CHARTED = [
         "longhorn",
         # recorded hosts were never prepared: on nodes that nobody discovers, it is for the user to know
         {"version": LONGHORN, "groups": [], "nodes": ["v100-1", "v100-2"]},
-        "",
+        "ib-v100",
         "longhorn-system",
+        "longhorn",
         "longhorn",
         LONGHORN,
         {"default_class": False},
         ("persistence", "defaultClass"),
         (True, False),
+        (0, {"node.longhorn.io/create-default-disk": "true"}),
     ),
     Charted(
         "gpu_operator",
         {"version": GPU_OPERATOR.removeprefix("v")},
-        "",
+        "ib-v100",
+        "gpu-operator",
         "gpu-operator",
         "gpu-operator",
         GPU_OPERATOR,
@@ -188,50 +206,247 @@ CHARTED = [
         ("gdrcopy", "enabled"),
         (False, True),
     ),
+    Charted(
+        "compute_domain",
+        {"version": DRA_DRIVER},
+        "gb200",
+        "nvidia-dra-driver-gpu",
+        "nvidia-dra-driver-gpu",
+        DRA_LINES[0, 4].chart.rpartition("/")[2],
+        DRA_DRIVER,
+        {"feature_gates": {"CrashOnNVLinkFabricErrors": False}},
+        ("featureGates",),
+        (None, {"CrashOnNVLinkFabricErrors": False}),
+        labels=(("nvidia.com/gpu.clique", "7b968a6d-c8aa-45e1-9e07-e1e51be99c31.1"),),
+    ),
+    Charted(
+        "vgpu",
+        {"version": VOLCANO, "groups": ["ib-v100"], "stop_device_plugin": True},
+        "ib-v100",
+        "volcano-system",
+        "volcano",
+        "volcano",
+        VOLCANO,
+        {"policy": "spread"},
+        ("custom", "scheduler_config_override", "tiers", 1, "plugins", -1, "arguments", "deviceshare.SchedulePolicy"),
+        ("binpack", "spread"),
+        (1, {"nvidia.com/gpu.deploy.device-plugin": "false"}),
+    ),
 ]
 
 
-def at(values: t.Any, path: t.Sequence[str]) -> t.Any:
+def at(values: t.Any, path: t.Sequence[str | int]) -> t.Any:
     for part in path:
-        values = values[part]
+        values = yaml.safe_load(values) if isinstance(values, str) else values
+        values = values.get(part) if isinstance(part, str) else values[part]
     return values
+
+
+def beside(site: Site, case: Charted) -> tuple[int, Json]:
+    """What there is of a system beside its chart."""
+    selector = f"{SYSTEM_LABEL}={case.system.replace('_', '-')}"
+    sets = site.kube.list("/apis/apps/v1/daemonsets", "list", labelSelector=selector)
+    labels = [site.node(name)["metadata"]["labels"] for name in site.groups[case.group]["hosts"]]
+    return len(sets), {
+        key: value for key, value in case.beside[1].items() if all(own.get(key) == value for own in labels)
+    }
 
 
 @pytest.mark.parametrize("case", CHARTED, ids=[each.system for each in CHARTED])
 def test_a_chart_comes_stays_changes_and_goes(site: Site, case: Charted) -> None:
-    site.groups = {"ib-v100": dict(site.groups["ib-v100"])}
-    site.nodes(GPU_NODE)
+    site.groups = {case.group: dict(site.groups[case.group])}
+    site.nodes({**GPU_NODE, **dict(case.labels)})
     charts = site.directory / "charts"
     charts.mkdir()
     chart(charts, case.chart, case.version)
     # nothing is waited for: what these charts bring runs nowhere
     site.rollout |= {"charts": str(charts), "helm": {"binary": control_plane.find_helm()}, "timeout": 0}
-    place = site.groups["ib-v100"]
+    place = site.groups[case.group]
     place[f"rdma_{case.system}"] = case.wish
-    releases = f"/api/v1/namespaces/{case.namespace}/secrets"
+    releases, selector = f"/api/v1/namespaces/{case.namespace}/secrets", f"owner=helm,name={case.release}"
 
     site.run("rollout", "--check")
-    assert site.kube.list(releases, "list", labelSelector="owner=helm") == []
+    assert site.kube.list(releases, "list", labelSelector=selector) == []
+    assert beside(site, case) == (0, {})
     site.run("rollout")
     first = told(site, case.namespace, case.chart)
     assert at(first, case.path) == case.values[0]
+    assert beside(site, case) == case.beside
     assert changes(site.run("rollout")) == 0
-    assert len(site.kube.list(releases, "list", labelSelector="owner=helm")) == 1
+    assert len(site.kube.list(releases, "list", labelSelector=selector)) == 1
 
     place[f"rdma_{case.system}"] = {**case.wish, **case.change}
     site.run("rollout")
     assert at(told(site, case.namespace, case.chart), case.path) == case.values[1]
+    assert beside(site, case) == case.beside
 
     # a look changes nothing
     site.run("uninstall", "--check")
     assert told(site, case.namespace, case.chart)
+    assert beside(site, case) == case.beside
     site.run("uninstall", "-e", json.dumps({"rdma_uninstall_systems": [case.system]}))
     assert site.kube.find(f"/api/v1/namespaces/{case.namespace}/configmaps/told-{case.chart}", "read") is None
     assert site.kube.list(releases, "list", labelSelector="owner=helm") == []
+    assert beside(site, case) == (0, {})
     space = site.kube.find(f"/api/v1/namespaces/{case.namespace}", "read")
     assert space is not None
     assert not [key for key in space["metadata"].get("labels") or {} if key.startswith(POD_SECURITY)]
     # the device plugin is another system
     assert site.objects() != {}
-    site.run("uninstall")
-    assert changes(site.run("uninstall")) == 0
+    again = site.run("uninstall", "-e", json.dumps({"rdma_uninstall_systems": [case.system]}))
+    assert changes(again) == 0
+
+
+# --- claims in place of the device plugin ------------------------------------------------------------------------------
+
+RESOURCES = "/apis/resource.k8s.io/v1"
+LEASES = "/apis/coordination.k8s.io/v1/leases"
+
+
+def claims(site: Site) -> dict[str, list[str]]:
+    """What there is of DRANET: names by kind."""
+    paths = {
+        "DaemonSet": "/apis/apps/v1/daemonsets",
+        "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+        "DeviceClass": f"{RESOURCES}/deviceclasses",
+        "ResourceClaimTemplate": f"{RESOURCES}/resourceclaimtemplates",
+    }
+    found = {
+        kind: sorted(
+            "/".join(filter(None, (item["metadata"].get("namespace"), item["metadata"]["name"])))
+            for item in site.kube.list(path, "list", labelSelector=f"{SYSTEM_LABEL}=dra")
+        )
+        for kind, path in paths.items()
+    }
+    labels = {
+        name: site.node(name)["metadata"].get("labels") or {}
+        for group in site.groups.values()
+        for name in group["hosts"]
+    }
+    found["nodes"] = sorted(name for name, own in labels.items() if DRA_LABEL in own)
+    return {kind: names for kind, names in found.items() if names}
+
+
+def allocated(site: Site, node: str) -> None:
+    """A claim that has a device of a node, as the scheduler writes it."""
+    path = f"{RESOURCES}/namespaces/training/resourceclaims"
+    request = {"name": "rdma", "exactly": {"deviceClassName": "any"}}
+    body = {"metadata": {"name": "user"}, "spec": {"devices": {"requests": [request]}}}
+    site.kube.request("POST", path, "make", body=body)
+    row = {"driver": DRIVER, "pool": node, "device": "pci-0000-03-00-0", "request": "rdma"}
+    status = {"status": {"allocation": {"devices": {"results": [row]}}}}
+    site.kube.merge(f"{path}/user/status", "allocate", status, dry_run=False)
+
+
+def forget_claims(site: Site) -> None:
+    """What of DRANET is in no namespace of the test."""
+    rbac = "/apis/rbac.authorization.k8s.io/v1"
+    paths = (f"{rbac}/clusterroles", f"{rbac}/clusterrolebindings", f"{RESOURCES}/deviceclasses")
+    for path in (*paths, "/api/v1/namespaces/kube-system/configmaps"):
+        for item in site.kube.list(path, "list", labelSelector=f"{SYSTEM_LABEL}=dra"):
+            site.kube.request("DELETE", f"{path}/{item['metadata']['name']}", "delete")
+
+
+@pytest.fixture
+def claimed(site: Site) -> t.Iterator[Site]:
+    """A group that DRANET is to serve, and the namespace of those who use it."""
+    site.groups = {"gb200": dict(site.groups["gb200"])}
+    site.nodes(LINUX)
+    site.rollout |= {"engine": "dra", "claims": {"namespaces": ["training"]}}
+    for name in ("training", "inference"):
+        site.kube.request("POST", "/api/v1/namespaces", "make", body={"metadata": {"name": name}})
+    forget_claims(site)
+    yield site
+    forget_claims(site)
+
+
+def test_claims_come_stay_change_and_go(claimed: Site) -> None:
+    claimed.run("rollout", "--check")
+    assert claims(claimed) == {}
+
+    claimed.run("rollout")
+    slug, resource = "gb200-device-1021", "gb200-device-1021-rdma-gb200"
+    whole = {
+        "DaemonSet": [f"rdma/dranet-{slug}"],
+        "ClusterRole": ["dranet"],
+        "DeviceClass": [resource],
+        "ResourceClaimTemplate": [f"training/{resource}", f"training/{resource}-all"],
+        "nodes": ["gb200-1", "gb200-2"],
+    }
+    assert claims(claimed) == whole
+    # the device plugin serves nobody beside it
+    assert claimed.objects() == {}
+    (own,) = claimed.kube.list(f"{RESOURCES}/deviceclasses", "list", labelSelector=f"{SYSTEM_LABEL}=dra")
+    assert 'device.driver == "dra.net"' in own["spec"]["selectors"][0]["cel"]["expression"]
+    assert changes(claimed.run("rollout")) == 0
+
+    claimed.rollout["claims"] = {"namespaces": ["inference"]}
+    claimed.run("rollout")
+    moved = [f"inference/{resource}", f"inference/{resource}-all"]
+    assert claims(claimed) == {**whole, "ResourceClaimTemplate": moved}
+
+    alone = ("-e", json.dumps({"rdma_uninstall_systems": ["dra"]}))
+    claimed.run("uninstall", "--check", *alone)
+    assert claims(claimed) == {**whole, "ResourceClaimTemplate": moved}
+    # a claim has a device of a node: its Pod could not end without the driver
+    allocated(claimed, "gb200-1")
+    said = " ".join(claimed.run("uninstall", *alone, fails=True).split())
+    assert f"DRANET would go from class {slug}, and claims have devices of its nodes" in said
+    assert "training/user (node gb200-1)" in said
+    assert claims(claimed) == {**whole, "ResourceClaimTemplate": moved}
+    claimed.kube.request("DELETE", f"{RESOURCES}/namespaces/training/resourceclaims/user", "delete")
+    claimed.run("uninstall", *alone)
+    assert claims(claimed) == {}
+    assert changes(claimed.run("uninstall", *alone)) == 0
+
+
+def test_two_rollouts_of_a_system_at_once(claimed: Site) -> None:
+    """One takes the Lease and brings all of it; the other is told who has it, and changes nothing."""
+    # nobody plays the nodes: as long as they do not run its Pods, the first one waits
+    nodes = list(claimed.groups["gb200"]["hosts"])
+    for node in nodes:
+        claimed.kube.request("DELETE", f"/api/v1/nodes/{node}", "delete")
+        body = {"metadata": {"name": node, "labels": LINUX}}
+        claimed.kube.request("POST", "/api/v1/nodes", f"make {node}", body=body)
+    claimed.rollout["timeout"] = int(limit(300))
+    both = [claimed.start("rollout"), claimed.start("rollout")]
+    try:
+        end = time.monotonic() + limit(400)
+        while all(each.poll() is None for each in both):
+            assert time.monotonic() < end
+            time.sleep(0.5)
+        (second,) = [each for each in both if each.poll() is not None]
+        (first,) = [each for each in both if each is not second]
+        said = " ".join(second.communicate()[0].split())
+        assert second.returncode != 0
+        # the namespace of the Lease comes with the first one
+        words = (
+            r"Nothing was changed\. Another rollout is under way: Lease (default|rdma)/fabric-rdma-rollout is held by"
+        )
+        assert re.search(words, said), said
+        for node in nodes:
+            claimed.kubelets.annotate(node, NODE_ANNOTATION, "yes")
+        said = first.communicate()[0]
+        assert first.returncode == 0, said
+    finally:
+        for each in both:
+            each.kill()
+        for node in nodes:
+            claimed.kubelets.annotate(node, NODE_ANNOTATION, "yes")
+    assert sorted(claims(claimed)) == ["ClusterRole", "DaemonSet", "DeviceClass", "ResourceClaimTemplate", "nodes"]
+    assert [
+        item for item in claimed.kube.list(LEASES, "list") if item["metadata"]["name"] == "fabric-rdma-rollout"
+    ] == []
+
+
+# By system, the tests in which it is checked, comes, stays as it is, changes and goes: none of the catalogue is without.
+PROVED = {
+    "device_plugin": [
+        "test_all_groups.py::test_a_wish_of_one_group_touches_only_what_is_its_own",
+        "test_all_groups.py::test_what_is_gone_goes_and_what_is_not_ours_stays",
+        "test_uninstall.py::test_groups_go_one_after_the_other_and_others_stay",
+    ],
+    "dra": ["test_all_systems.py::test_claims_come_stay_change_and_go"],
+    "secondary_network": ["test_all_systems.py::test_networks_of_rails_come_change_and_go"],
+    **{each.system: ["test_all_systems.py::test_a_chart_comes_stays_changes_and_goes"] for each in CHARTED},
+}

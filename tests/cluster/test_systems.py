@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import os
+import subprocess
 import time
 import typing as t
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +25,8 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects_ready import wait_for_objects
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.systems import SystemRollout
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.waiting import Patience
+from ansible_collections.fabric.rdma.tests.cluster import cluster as control_plane
+from ansible_collections.fabric.rdma.tests.cluster.test_all_systems import chart as packed
 
 if t.TYPE_CHECKING:
     from conftest import Site
@@ -487,6 +492,59 @@ def test_a_release_of_somebody_else_is_not_adopted_without_a_word(space: Kube) -
     again.rehearse()
     assert again.changed is False
     assert looked(space).old_charts == [chart]
+
+
+def helm(directory: Path, site: Site, *words: str) -> None:
+    command = [control_plane.find_helm(), "--kubeconfig", str(site.kubeconfig), "--namespace", SPACE, *words]
+    environment = {**os.environ, "HELM_CACHE_HOME": str(directory), "HELM_CONFIG_HOME": str(directory)}
+    subprocess.run(command, check=True, env=environment, capture_output=True, timeout=limit(60))
+
+
+def remember(space: Kube, chart: str, adopt: bool = False) -> None:
+    rollout = SystemRollout(space, "storage", SPACE, adopt=adopt)
+    rollout.remember([chart])
+    rollout.rehearse()
+    rollout.perform()
+
+
+def test_a_release_that_somebody_else_has_put_in_the_place_of_ours_is_not_ours(
+    space: Kube, site: Site, tmp_path: Path
+) -> None:
+    """By a real Helm, which knows nothing of us."""
+    packed(tmp_path, "database", "1.0.0")
+    package, name = str(tmp_path / "database-1.0.0.tgz"), f"{SPACE}/database"
+    remember(space, name)
+    helm(tmp_path, site, "install", "database", package)
+    # a run that was killed here goes on
+    remember(space, name)
+    roll_out(space, config("a"), charts=[name])
+    # an upgrade by hand leaves it ours, also when Helm has forgotten how it began
+    helm(tmp_path, site, "upgrade", "database", package, "--set", "a=b", "--history-max", "1")
+    remember(space, name)
+    roll_out(space, config("a"), charts=[name])
+    assert looked(space, config("a"), charts=[name]).changed is False
+
+    helm(tmp_path, site, "uninstall", "database")
+    helm(tmp_path, site, "install", "database", package)
+    with pytest.raises(
+        KubeError, match=r"Nothing was changed\. Releases .*: rdma/database .*rdma_rollout\.adopt: true"
+    ):
+        remember(space, name)
+    leaving = looked(space)
+    assert leaving.old_charts == []
+    assert leaving.warnings == [
+        "release rdma/database is not the one that a rollout has installed: somebody else has put another in its place, and it is left alone"
+    ]
+
+    remember(space, name, adopt=True)
+    remember(space, name)
+    assert looked(space).old_charts == [name]
+    # ours that somebody has removed may come again
+    helm(tmp_path, site, "uninstall", "database")
+    remember(space, name)
+    helm(tmp_path, site, "install", "database", package)
+    roll_out(space, config("a"), charts=[name])
+    assert looked(space).old_charts == [name]
 
 
 def test_nodes_that_are_not_in_a_run_keep_their_labels(space: Kube, site: Site) -> None:

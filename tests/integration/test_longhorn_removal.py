@@ -22,6 +22,8 @@ pytestmark = pytest.mark.integration
 Json = dict[str, t.Any]
 LONGHORN = "/apis/longhorn.io/v1beta2"
 LEASES = "/apis/coordination.k8s.io/v1"
+SECRETS = "/api/v1/namespaces/longhorn-system/secrets"
+RELEASE = {"metadata": {"name": "sh.helm.release.v1.longhorn.v1", "uid": "1", "labels": {"owner": "helm"}}}
 LEASE = f"{LEASES}/namespaces/kube-system/leases/fabric-rdma-rollout"
 SETTING = f"{LONGHORN}/namespaces/longhorn-system/settings/deleting-confirmation-flag"
 # the Lease
@@ -45,11 +47,22 @@ def kinds(version: str, **plurals: str) -> Json:
 
 
 class Cluster(ThreadingHTTPServer):
-    """One with a Longhorn. Unless Helm has forgotten it, it does not tell of releases: whatever comes after the setting fails."""
+    """One with a Longhorn. It tells of its release once, and then fails to, or says that there is none: after releases, in this order."""
 
-    def __init__(self, ours: bool, volumes: int, forgotten: bool = False, held: bool = False) -> None:
+    def __init__(
+        self,
+        ours: bool,
+        volumes: int,
+        releases: tuple[list[Json] | None, ...] = ([RELEASE], None),
+        held: bool = False,
+        since: str = "",
+        stubborn: bool = False,
+    ) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.changes: list[str] = []
+        self.releases = list(releases)
+        # whether the setting can be written once only
+        self.stubborn = stubborn
         metadata = {"name": "deleting-confirmation-flag", "namespace": "longhorn-system", "resourceVersion": "1"}
         self.setting: Json = {
             "apiVersion": "longhorn.io/v1beta2",
@@ -69,7 +82,10 @@ class Cluster(ThreadingHTTPServer):
                 "resourceVersion": "1",
                 "uid": "1",
             },
-            "data": {"charts": '["longhorn-system/longhorn"]'},
+            "data": {
+                "charts": '["longhorn-system/longhorn"]',
+                "releases": json.dumps([f"longhorn-system/longhorn {since}"] if since else []),
+            },
         }
         renewed = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         spec = {"holderIdentity": "somebody", "renewTime": renewed, "leaseDurationSeconds": 600}
@@ -85,7 +101,6 @@ class Cluster(ThreadingHTTPServer):
             "/api/v1": kinds("v1", configmaps="ConfigMap"),
             LEASES: kinds("coordination.k8s.io/v1", leases="Lease"),
             LEASE: lease if held else None,
-            "/api/v1/namespaces/longhorn-system/secrets": {"metadata": {}, "items": []} if forgotten else None,
             LONGHORN: kinds("longhorn.io/v1beta2", volumes="Volume", settings="Setting"),
             f"{LONGHORN}/namespaces/longhorn-system/volumes": {
                 "apiVersion": "longhorn.io/v1beta2",
@@ -136,11 +151,20 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def do_GET(self) -> None:
-        self._send(self.server.answers.get(self.path.partition("?")[0]), 404)
+        path = self.path.partition("?")[0]
+        if path == SECRETS:
+            own = self.server.releases
+            items = own.pop(0) if len(own) > 1 else own[0]
+            self._send(None if items is None else {"metadata": {}, "items": items}, 404)
+        else:
+            self._send(self.server.answers.get(path), 404)
 
     def do_PATCH(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         assert self.path.partition("?")[0] == SETTING
+        if self.server.stubborn and self.server.changes:
+            self._send(None, 403)
+            return
         metadata = self.server.setting["metadata"]
         metadata["resourceVersion"] = str(int(metadata["resourceVersion"]) + 1)
         self.server.setting["value"] = body["value"]
@@ -208,11 +232,32 @@ def test_the_setting_is_put_back_when_the_removal_fails(user: User, tmp_path: Pa
     assert cluster.changes == ["true", "false", GIVEN_UP]
 
 
-def test_the_setting_is_put_back_when_helm_has_forgotten_the_release(user: User, tmp_path: Path) -> None:
-    """Nothing is uninstalled then, and what is there goes on to protect its volumes."""
-    with Cluster(ours=True, volumes=0, forgotten=True) as cluster:
+def test_the_setting_is_put_back_when_all_went_well(user: User, tmp_path: Path) -> None:
+    """Somebody has removed the release a moment before, and what is left goes on to protect its volumes."""
+    with Cluster(ours=True, volumes=0, releases=([RELEASE], [])) as cluster:
         remove(user, tmp_path, cluster, fails=False)
     assert cluster.changes == ["true", "fabric-rdma-longhorn", "false", GIVEN_UP]
+
+
+def test_a_setting_that_cannot_be_put_back_is_told(user: User, tmp_path: Path) -> None:
+    with Cluster(ours=True, volumes=0, stubborn=True) as cluster:
+        said = remove(user, tmp_path, cluster)
+    assert "cannot list releases" in said
+    assert (
+        "Longhorn's setting deleting-confirmation-flag may still be true, and lets its uninstaller delete all" in said
+    )
+    assert cluster.changes == ["true", GIVEN_UP]
+
+
+@pytest.mark.parametrize("releases", [[], [RELEASE]])
+def test_the_setting_is_not_touched_when_the_release_is_not_ours_any_more(
+    user: User, tmp_path: Path, releases: list[Json]
+) -> None:
+    """Helm has forgotten it, or somebody else has installed another in its place."""
+    with Cluster(ours=True, volumes=2, releases=(releases,), since="2026-01-01T00:00:00Z") as cluster:
+        said = remove(user, tmp_path, cluster, fails=False)
+    assert cluster.changes == ["fabric-rdma-longhorn", GIVEN_UP]
+    assert ("release longhorn-system/longhorn is not the one that a rollout has installed" in said) is bool(releases)
 
 
 def test_nothing_is_looked_at_while_somebody_else_rolls_out(user: User, tmp_path: Path) -> None:
@@ -230,7 +275,7 @@ def test_the_longhorn_of_somebody_else_is_not_touched(user: User, tmp_path: Path
 
 
 def test_groups_that_stay_keep_their_storage(user: User, tmp_path: Path) -> None:
-    with Cluster(ours=True, volumes=0, forgotten=True) as cluster:
+    with Cluster(ours=True, volumes=0, releases=([],)) as cluster:
         remove(
             user, tmp_path, cluster, fails=False, rdma_groups=["all", "ungrouped"], rdma_uninstall_groups=["ungrouped"]
         )

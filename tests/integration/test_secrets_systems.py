@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import SYSTEMS as CATALOGUE
 from ansible_collections.fabric.rdma.tests.integration.test_failures import replayed, write_inventory
 from ansible_collections.fabric.rdma.tests.integration.test_secrets import PASSWORD, SECRET, Empty, reached
 
@@ -61,7 +62,8 @@ OF_ALL: Json = {
     "rdma_whereabouts": {"install": True},
     "rdma_spiderpool": {"install": True, "values": {"global": {"token": SECRET}}},
 }
-SYSTEMS = ("gpu_operator", "compute_domain", "secondary_network", "vgpu", "longhorn")
+# all of the catalogue but for the device plugin, whose secrets test_secrets.py is about
+SYSTEMS = [system.name for system in CATALOGUE if system.name != "device_plugin"]
 CHARTED = {"gpu-operator", "nvidia-dra-driver-gpu", "spiderpool", "volcano", "longhorn"}
 KINDS = {
     "v1": "ConfigMap:configmaps Namespace:namespaces: Node:nodes: Secret:secrets Service:services ServiceAccount:serviceaccounts",
@@ -197,6 +199,9 @@ def ran(
         "kubeconfig": str(kubeconfig),
         "helm": {"binary": str(directory / "helm")},
         "image_pull_secrets": ["mirror"],
+        # the others' containerd has NRI off
+        "engine": "dra",
+        "classes": {"groups": ["gb200"]},
     }
     groups = {
         name: {host: {**own, **OF_GROUPS.get(name, {})} for host, own in replayed(*captures).items()}

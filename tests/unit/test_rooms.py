@@ -174,7 +174,7 @@ MOST_LINES = {
     "rollout_lease": 1250,
     "rollout_ready": 2150,
     "stale_resources": 1150,
-    "system_objects": 2050,
+    "system_objects": 2080,
     "system_ready": 1750,
     "wave_gate": 0,
 }

@@ -9,11 +9,13 @@ and a system can be removed without the wishes that made it.
 
 from __future__ import annotations
 
+import base64
 import functools
 import hashlib
 import json
 import re
 import typing as t
+import zlib
 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.changes import (
     RECORD,
@@ -46,6 +48,8 @@ __all__ = ["SystemRollout"]
 _CRD = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 # Seconds until a kind is served whose definition has just been applied.
 _SERVED_TRIES, _SERVED_PAUSE = 120, 0.5
+# Bytes of a release, unpacked: a Secret has 1 MiB at most, of which a file of the size of a disk may be made.
+_MOST_OF_A_RELEASE = 64 * 1024 * 1024
 # What goes after what it serves; any other kind, such as a custom one, goes before all of these.
 _LAST = (
     "Service",
@@ -75,6 +79,18 @@ def _opens(item: t.Mapping[str, t.Any]) -> bool:
     """Whether an object is a namespace that is to have privileged Pods."""
     labels = item["metadata"].get("labels") or {}
     return item["kind"] == "Namespace" and any(key.startswith(POD_SECURITY) for key in labels)
+
+
+def _installed(item: t.Mapping[str, t.Any]) -> str:
+    """When the release was installed that a Secret of Helm is a revision of: every upgrade keeps that. "" for what Helm has not written."""
+    try:
+        # pkg/storage/driver/util.go, encodeRelease(), and once more base64 as any Secret
+        packed = base64.b64decode(base64.b64decode(item["data"]["release"]))
+        text = zlib.decompressobj(16 + zlib.MAX_WBITS).decompress(packed, _MOST_OF_A_RELEASE)
+        moment = str(json.loads(text)["info"]["first_deployed"])
+    except (KeyError, TypeError, ValueError, RecursionError, zlib.error):
+        return ""
+    return moment if re.fullmatch(r"[0-9TZ:.+-]{1,64}", moment) else ""
 
 
 def _kind_of(item: t.Mapping[str, t.Any]) -> tuple[str, str]:
@@ -110,6 +126,8 @@ class SystemRollout(Changes):
         self.labels: dict[str, dict[str, t.Optional[str]]] = {}
         self._old_labels: dict[str, dict[str, t.Optional[str]]] = {}
         self._record: t.Optional[Json] = None
+        # by namespace/release, as _release() gives it
+        self._releases: dict[str, t.Optional[str]] = {}
         # the record as it is once all is done, where until then it has more in mind
         self._last_record: t.Optional[Json] = None
         self._defined_here: set[tuple[str, str]] = set()
@@ -135,8 +153,16 @@ class SystemRollout(Changes):
         self._defined_here = {pair for item in objects for pair in _defined(item)}
         self._read_record()
         kinds = self._recorded_kinds() | {_kind_of(item) for item in objects}
-        self.old_charts = [
-            name for name in reversed(self._recorded("charts")) if name not in charts and self._installed(name)
+        leaving = [
+            name
+            for name in reversed(self._recorded("charts"))
+            if name not in charts and self._release(name) is not None
+        ]
+        self.old_charts = [name for name in leaving if self._is_ours(name)]
+        self.warnings += [
+            f"release {name} is not the one that a rollout has installed: somebody else has put another in its place, and it is left alone"
+            for name in leaving
+            if name not in self.old_charts
         ]
         marked = [self._marked(item) for item in objects]
         lines = [] if only is not None else self._look_at_nodes(labels or {}, known)
@@ -145,7 +171,10 @@ class SystemRollout(Changes):
         if objects or charts:
             # What is still there is not forgotten: whoever removes it may be killed before.
             known_spaces = [*spaces, *self._recorded("namespaces")]
-            marked.insert(0, self._new_record(kinds, named, [*lines, *self._recorded("labels")], known_spaces))
+            identities = self._identities(charts, named)
+            marked.insert(
+                0, self._new_record(kinds, named, identities, [*lines, *self._recorded("labels")], known_spaces)
+            )
         self._objects = marked
         self._before = [self._found(item) for item in marked]
         self._look_for_strangers()
@@ -156,17 +185,22 @@ class SystemRollout(Changes):
             return
         spaces += self._look_at_namespaces(spaces)
         if objects or charts:
-            last = self._new_record(kinds, named, lines, spaces)
+            last = self._new_record(kinds, named, identities, lines, spaces)
             self._last_record = last if last != marked[0] else None
 
     def remember(self, charts: t.Sequence[str], opened: t.Sequence[str] = ()) -> None:
         """In place of look(): only the record, before charts are installed. Whoever is killed then finds them again.
 
-        KubeError for a release that is there and that no rollout of this inventory has installed.
+        KubeError for a release that is there and that no rollout of this inventory has installed, or that somebody else has put in the
+        place of one.
         """
         self._read_record()
         recorded = self._recorded("charts")
-        foreign = [name for name in charts if name not in recorded and self._installed(name)]
+        foreign = [
+            name
+            for name in charts
+            if self._release(name) is not None and (name not in recorded or not self._is_ours(name))
+        ]
         if foreign and not self.adopt:
             raise KubeError(
                 f"Nothing was changed. Releases of these names are there already that no rollout of inventory '{self.inventory}' has "
@@ -175,7 +209,8 @@ class SystemRollout(Changes):
             )
         named = [*charts, *(name for name in recorded if name not in charts)]
         spaces = [*opened, *self._recorded("namespaces")]
-        self._objects = [self._new_record(self._recorded_kinds(), named, self._recorded("labels"), spaces)]
+        identities = self._identities(charts, named)
+        self._objects = [self._new_record(self._recorded_kinds(), named, identities, self._recorded("labels"), spaces)]
         self._before = [self._found(item) for item in self._objects]
         self._look_for_strangers()
 
@@ -183,11 +218,30 @@ class SystemRollout(Changes):
         path = f"/api/v1/namespaces/{self.place}/configmaps/{self._record_name()}"
         self._record = self.kube.find(path, "read the record")
 
-    def _installed(self, chart: str) -> bool:
-        """Whether a release is in the cluster: Helm keeps a Secret of each of its revisions (pkg/storage/driver/secrets.go)."""
-        namespace, _slash, release = chart.partition("/")
-        path, selector = f"/api/v1/namespaces/{namespace}/secrets", f"owner=helm,name={release}"
-        return bool(self.kube.list(path, f"list releases of {namespace}", metadata_only=True, labelSelector=selector))
+    def _release(self, chart: str) -> t.Optional[str]:
+        """When a release was installed, "" where nobody can tell; None where it is not in the cluster.
+
+        Helm keeps a Secret of each of its revisions (pkg/storage/driver/secrets.go).
+        """
+        if chart not in self._releases:
+            namespace, _slash, release = chart.partition("/")
+            path, selector = f"/api/v1/namespaces/{namespace}/secrets", f"owner=helm,name={release}"
+            found = self.kube.list(path, f"list releases of {namespace}", labelSelector=selector)
+            self._releases[chart] = max(map(_installed, found), default=None)
+        return self._releases[chart]
+
+    def _is_ours(self, chart: str) -> bool:
+        """Whether a recorded release is the one that a rollout has installed, whoever has upgraded it since.
+
+        A run that was killed while Helm worked has not recorded when that was.
+        """
+        known = dict(line.split(" ") for line in self._recorded("releases") if line.count(" ") == 1).get(chart)
+        return known is None or known == self._release(chart)
+
+    def _identities(self, charts: t.Collection[str], named: t.Collection[str]) -> list[str]:
+        """Lines of releases, each with when it was installed. charts: those that are ours from now on."""
+        now = [f"{name} {self._release(name)}" for name in charts if self._release(name)]
+        return now + [line for line in self._recorded("releases") if line.partition(" ")[0] in {*named} - {*charts}]
 
     def _record_name(self) -> str:
         """One for each inventory: two that share a cluster may have the same system, for groups of their own."""
@@ -219,13 +273,16 @@ class SystemRollout(Changes):
         self,
         kinds: t.Iterable[tuple[str, str]],
         charts: t.Sequence[str],
+        identities: t.Iterable[str],
         lines: t.Iterable[str],
         spaces: t.Iterable[str],
     ) -> Json:
-        """lines: of labels that we have set, as node, label and value: none of them has a space in it. spaces: namespaces that we have opened."""
+        """identities: of charts, each with the UID of a revision. lines: of labels that we have set, as node, label and value: none of them
+        has a space in it. spaces: namespaces that we have opened."""
         data = {
             "kinds": json.dumps(sorted(" ".join(pair) for pair in kinds)),
             "charts": json.dumps(list(charts)),
+            "releases": json.dumps(sorted(identities)),
             "labels": json.dumps(sorted(set(lines))),
             "namespaces": json.dumps(sorted(set(spaces))),
         }

@@ -40,7 +40,7 @@ class System(t.NamedTuple):
 _OF_GPUS = ("installed", "served", "nodes", "gpu_operator")
 SYSTEMS = (
     System("device_plugin", "rdma_rollout", False, ()),
-    System("dra", "rdma_rollout", False, ("device_plugin",), ("served",)),
+    System("dra", "rdma_rollout", False, ("device_plugin",), ("served", "nodes", "drivers", "claims")),
     # its driver is built against the OFED that the Network Operator may bring
     System("gpu_operator", "rdma_gpu_operator", False, ("device_plugin",), ("installed", "rollout")),
     System("compute_domain", "rdma_compute_domain", True, (), _OF_GPUS),

@@ -56,6 +56,9 @@ class Surroundings(t.TypedDict):
     nodes: t.Optional[dict[str, Json]]
     # wishes that count for the whole cluster, by variable
     wishes: Json
+    # DaemonSets of ours that serve functions to Pods, and all ResourceClaims
+    drivers: t.NotRequired[t.Optional[list[Json]]]
+    claims: t.NotRequired[t.Optional[list[Json]]]
 
 
 class Chart(t.TypedDict):

@@ -25,7 +25,11 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract impo
     Wait,
     empty_request,
 )
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_checks import host_problems, served_problems
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_checks import (
+    host_problems,
+    served_problems,
+    standing_problems,
+)
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_claims import claims_of, object_name
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_objects import (
     common_objects,
@@ -205,15 +209,23 @@ def request(
     site: Site,
     served: t.Optional[t.Mapping[str, t.Sequence[str]]] = None,
     allow_unusable: bool = False,
+    *,
+    nodes: t.Optional[t.Mapping[str, Json]] = None,
+    drivers: t.Optional[t.Sequence[Json]] = None,
+    claims: t.Optional[t.Sequence[Json]] = None,
 ) -> Request:
     """What the cluster is asked for. wish: rdma_rollout. served: API groups with the versions that the API server has of them.
 
     allow_unusable: rdma_allow_unusable; without it a group is refused of which a host has no usable port: what a request lacks is
-    removed, and a driver that is removed takes nothing back from Pods.
+    removed, and a driver that is removed takes nothing back from Pods. nodes, drivers, claims: as standing_problems() takes them, None
+    where no cluster was asked.
 
     Each DeviceClass matches exactly what the plan wants on each host of its class (dra_select.choose()).
     """
-    return _made(wish, site, served, allow_unusable)[0]
+    found = _made(wish, site, served, allow_unusable)[0]
+    if drivers is not None and not found["problems"]:
+        found["problems"] = standing_problems(found["objects"], drivers, claims or (), nodes or {}, site["inventory"])
+    return found
 
 
 def _made(

@@ -88,6 +88,7 @@ def test_a_file_has_the_filter_of_its_name(path: Any) -> None:
             ({"devices": 1}, {"devices": []}),
             "fabric.rdma.rdma_worse expects two results of ib_facts, found something else (TypeError)",
         ),
+        ("rdma_label_value", ([],), "fabric.rdma.rdma_label_value expects a name, found list"),
         ("rdma_prepared", ([], [], "b", "a", "m"), "fabric.rdma.rdma_prepared expects hostvars, found list"),
         (
             "rdma_prepared",

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import typing as t
 
 import pytest
@@ -17,6 +19,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog impor
     wished_systems,
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import RequestError
+from ansible_collections.fabric.rdma.tests.cluster.test_all_systems import PROVED
 from ansible_collections.fabric.rdma.tests.unit.contracts import NOTHING_KNOWN
 from ansible_collections.fabric.rdma.tests.unit.machines import ROOT
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._systems.captured import a_site
@@ -49,6 +52,23 @@ def test_every_system_is_a_role_that_the_playbooks_tell_what_to_do() -> None:
     for name in NAMES:
         specs = yaml.safe_load((ROOT / "roles" / name / "meta" / "argument_specs.yml").read_text())
         assert specs["argument_specs"]["main"]["options"][f"{name}_method"]["choices"] == ["render", "apply", "remove"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_system_comes_changes_and_goes_on_a_real_api_server(name: str) -> None:
+    """What the cases of a real control plane say of themselves is true, and no system is without one."""
+    assert set(PROVED) == set(NAMES)
+    sources = []
+    for each in PROVED[name]:
+        file, _colons, test = each.partition("::")
+        text = (ROOT / "tests" / "cluster" / file).read_text()
+        (function,) = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef) and node.name == test]
+        sources.append(ast.unparse(function))
+    whole = "\n".join(sources)
+    for step in (r"run\('rollout', '--check'\)", r"\(\w+\.run\('rollout'\)\) == 0", r"run\('uninstall'"):
+        assert re.search(step, whole), step
+    # once to bring it, once without a change, once with another wish
+    assert len(re.findall(r"run\('rollout'\)", whole)) >= 3
 
 
 def test_every_system_is_asked_for_by_a_wish_that_there_is() -> None:
