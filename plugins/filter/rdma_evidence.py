@@ -56,8 +56,9 @@ from ansible.errors import AnsibleFilterError
 from ansible.utils.unsafe_proxy import wrap_var
 
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.contract import Pairs
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.pairs import build_evidence, evidence_table
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.evidence import build_evidence
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods_evidence import pod_evidence
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.tables import evidence_table
 
 
 def _own(value: t.Any) -> t.Any:

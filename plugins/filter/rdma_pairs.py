@@ -26,9 +26,12 @@ options:
     required: true
   settings:
     description:
-      - How to measure. Any of C(tests), C(topology) (V(pairs), V(ring) or V(full)), C(iterations), C(software_iterations),
-        C(bandwidth_bytes), C(latency_bytes), C(qps), and the floors C(min_gbps), C(min_share), C(software_min_gbps), C(max_us),
-        C(hardware_max_us), C(software_max_us).
+      - How to measure. Any of C(tests), C(topology) (V(pairs), V(ring), V(full), V(sample) or V(canary)), C(partners) and C(seed) of a
+        sample, C(canaries), C(rails) (V(same) or V(all)), C(iterations), C(software_iterations), C(bandwidth_bytes), C(latency_bytes),
+        C(qps), C(all_sizes), C(bidirectional), C(gpudirect) (V(none), V(auto), V(peermem) or V(dmabuf)), and the floors C(min_gbps),
+        C(min_share), C(software_min_gbps), C(max_us), C(hardware_max_us), C(software_max_us). The wish C(rdma_verify) of a group
+        comes before C(min_gbps), C(min_share) and C(max_us).
+      - C(outliers) (V(name) or V(fail)), C(outlier_share), C(outlier_us) and C(software_outlier_share) say what is far from the median.
       - C(timeout), seconds that a client may take for one test, and C(forks), how many hosts run at a time, usually the variable
         C(ansible_forks), give the deadline of the servers.
     type: dict
@@ -69,8 +72,9 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import validate_wishes
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.ports import usable_ports
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.contract import Pairs
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.pairs import Settings, pair_groups, settings_from
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.pairs import pair_groups
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods_evidence import pair_pods
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.settings import Settings, settings_from
 
 
 def rdma_pairs(view: t.Any, hosts: t.Any, settings: t.Any = None, plan: t.Any = None) -> Pairs:
@@ -96,11 +100,12 @@ def rdma_pairs(view: t.Any, hosts: t.Any, settings: t.Any = None, plan: t.Any = 
         everyone = {**view["groups"], **view.get("unseen", {})}
         # Hosts that were lost before are missed in the result.
         expected = {host for group in everyone.values() for host in set(group["hosts"]) - set(group["replayed"])}
+        wishes = {name: view["groups"][name].get("verify") for name in groups}
         if plan is None:
-            planned = pair_groups(groups, view["facts"], wanted, checked)
+            planned = pair_groups(groups, view["facts"], wanted, checked, wishes)
         else:
             asked = {name: {"hosts": own, "resource": view["groups"][name]["resource"]} for name, own in groups.items()}
-            planned = pair_pods(asked, view["facts"], wanted, plan, checked)
+            planned = pair_pods(asked, view["facts"], wanted, plan, checked, wishes)
         return {**planned, "expected": sorted(expected)}
     except FabricError as exc:
         raise AnsibleFilterError(f"fabric.rdma.rdma_pairs: {exc}") from exc

@@ -50,7 +50,7 @@ options:
       test:
         description: Program to run.
         type: str
-        choices: [ib_write_bw, ib_write_lat, ib_read_bw, ib_read_lat, ib_send_bw, ib_send_lat]
+        choices: [ib_write_bw, ib_write_lat, ib_read_bw, ib_read_lat, ib_send_bw, ib_send_lat, ib_atomic_bw, ib_atomic_lat]
         required: true
       device:
         description: RDMA device of this host.
@@ -64,7 +64,9 @@ options:
         description: Index of the GID to use. Needed for RoCE, usually left out for InfiniBand.
         type: int
       message_bytes:
-        description: Size of a message. By default 65536 for bandwidth and 2 for latency. It must be the same on both sides.
+        description:
+          - Size of a message. By default 65536 for bandwidth and 2 for latency. It must be the same on both sides.
+          - Atomic operations are on 8 bytes, whatever is given.
         type: int
       iterations:
         description: Number of messages.
@@ -74,6 +76,21 @@ options:
         description: Number of queue pairs. Tests of latency have one.
         type: int
         default: 1
+      all_sizes:
+        description: Measure all sizes from 2 bytes to 8 MiB instead of one. Not for atomic operations.
+        type: bool
+        default: false
+      bidirectional:
+        description: Let both sides send at the same time, the bandwidth is the sum. Only for bandwidth.
+        type: bool
+        default: false
+      memory:
+        description:
+          - Where the messages are. V(cuda) is the memory of the first GPU by C(nvidia_peermem), V(cuda_dmabuf) the same by DMA-BUF.
+          - The last two need a perftest that was built with CUDA.
+        type: str
+        choices: [host, cuda, cuda_dmabuf]
+        default: host
       address:
         description: Address at which the server is reached to exchange connection data. Client only, it is preferred to that of O(servers).
         type: str
@@ -185,7 +202,8 @@ results:
       first of all servers, then of all spare ones.
     - V(client) gives C(command), C(status), C(seconds), C(timed_out), C(output), whether it was C(repeated), and what it says. That is C(mtu_bytes),
       C(message_bytes), C(iterations), C(bandwidth_gbps) with C(peak) and C(average), C(message_rate_mpps), or C(latency_us)
-      with C(min), C(max), C(typical), C(average), C(stdev), C(p99) and C(p999).
+      with C(min), C(max), C(typical), C(average), C(stdev), C(p99) and C(p999). With C(all_sizes) these are of the largest size, and
+      C(sizes) has for each one its C(bytes), and C(gbps) or C(us).
     - C(senseless) is null, or has the figures that cannot be, as printed. All others are null then.
     - C(problem) is null, or has a C(cause) and a C(remedy).
   returned: success
@@ -206,6 +224,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError, WishError
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import (
+    MEMORIES,
     PROGRAMS,
     command_line,
     explain,
@@ -230,6 +249,9 @@ TEST: Json = {
     "message_bytes": {"type": "int"},
     "iterations": {"type": "int", "default": 1000},
     "qps": {"type": "int", "default": 1},
+    "all_sizes": {"type": "bool", "default": False},
+    "bidirectional": {"type": "bool", "default": False},
+    "memory": {"type": "str", "choices": list(MEMORIES), "default": "host"},
     "address": {"type": "str"},
 }
 SERVER: Json = {
@@ -251,6 +273,9 @@ def command(test: Json, tcp_port: int, address: t.Optional[str] = None) -> list[
         message_bytes=test["message_bytes"],
         iterations=test["iterations"],
         qps=test["qps"],
+        all_sizes=test["all_sizes"],
+        bidirectional=test["bidirectional"],
+        memory=test["memory"],
         tcp_port=tcp_port,
         address=address,
     )

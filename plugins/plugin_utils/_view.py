@@ -59,6 +59,7 @@ _WISHES = {
     "want": "rdma_want",
     "strategy": "rdma_selector_strategy",
     "rails": "rdma_rails",
+    "verify": "rdma_verify",
 }
 # In the fact rdma: when the controller received it (plugins/action/ib_facts.py). Facts are compared and kept without it.
 GATHERED = "gathered"
@@ -251,7 +252,7 @@ def cluster_view(
     names: t.Sequence[str],
     run: t.Iterable[str] = (),
 ) -> dict[str, t.Any]:
-    """{groups: {name: {hosts, resource, want, strategy, rails, replayed}}, facts: {host: facts}, without_facts: [group], unseen, cached, malformed}.
+    """{groups: {name: {hosts, resource, want, strategy, rails, verify, replayed}}, facts: {host: facts}, without_facts: [group], unseen, cached, malformed}.
 
     A group of which no host has facts (a run with --limit, or all are unreachable) is not in groups, but in without_facts,
     and in unseen with what it would have in groups. cached has the hosts whose facts the role discover did not gather in this

@@ -16,7 +16,7 @@ import jsonschema
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan import cluster, groups
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare import waves
-from ansible_collections.fabric.rdma.plugins.module_utils._verify import pairs
+from ansible_collections.fabric.rdma.plugins.module_utils._verify import evidence
 from ansible_collections.fabric.rdma.plugins.plugin_utils import _view
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems import files
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Surroundings
@@ -65,15 +65,15 @@ def _of_record(found: Json) -> None:
 
 
 def _of_evidence(found: Json) -> None:
-    for evidence in found["groups"].values():
-        checked("evidence", evidence)
+    for each in found["groups"].values():
+        checked("evidence", each)
 
 
 _MAKERS: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
     (groups, "plan_one", _of_group),
     (cluster, "plan_groups", _of_plan),
     (_view, "merged_plan", _of_plan),
-    (pairs, "build_evidence", _of_evidence),
+    (evidence, "build_evidence", _of_evidence),
     (files, "record_of", _of_record),
     (waves, "outcomes", functools.partial(checked, "outcomes")),
 )
@@ -192,5 +192,5 @@ def a_test(client: str, server: str, average: float | None = 195.0, **given: Any
 
 def evidence_of(group: str, *tests: Json) -> Json:
     """Evidence of a group, of which all was measured."""
-    evidence: Json = checked("evidence", {"schema": 1, "group": group, "tests": list(tests), "untested": []})
-    return evidence
+    made: Json = checked("evidence", {"schema": 1, "group": group, "tests": list(tests), "untested": []})
+    return made

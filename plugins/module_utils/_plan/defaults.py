@@ -311,6 +311,7 @@ DEFAULTS: Json = {
         ),
         **ON_NODES["rdma_roce_host"],
     },
+    "rdma_verify": dict.fromkeys(("min_gbps", "min_share", "max_us"), _NONE),
     "rdma_kubeconfig": _NONE,
     "rdma_compute_domain": _COMPUTE_DOMAIN,
     "rdma_multus": {**_INSTALLED, "version": MULTUS.rpartition(":v")[2]},

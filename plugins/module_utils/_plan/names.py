@@ -130,6 +130,7 @@ OF_A_RUN = (
     "verify_pod_settings",
     "verify_pod_user",
     "verify_qps",
+    "verify_settings",
     "verify_software_iterations",
     "verify_software_max_us",
     "verify_software_min_gbps",

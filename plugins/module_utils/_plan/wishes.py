@@ -254,6 +254,18 @@ def _rate(where: str, value: t.Any) -> list[str]:
     return []
 
 
+def _share_of_rate(where: str, value: t.Any) -> list[str]:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+        return _wrong(where, value, "a share from 0 to 1")
+    return []
+
+
+def _microseconds(where: str, value: t.Any) -> list[str]:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
+        return _wrong(where, value, "a number of microseconds above 0")
+    return []
+
+
 def rail_name(pattern: str, name: str, rail: int) -> str:
     """The resource of one rail."""
     return pattern.replace("{name}", name).replace("{rail}", str(rail))
@@ -795,6 +807,9 @@ OF_A_GROUP: dict[str, Check] = {
     "rdma_gpudirect": _choice("auto", "peermem", "dmabuf", "none"),
     "rdma_storage": _keys(iscsi=_flag, nfs=_flag, dm_crypt=_flag, multipath=_flag, path=_optional(_storage_path)),
     "rdma_roce_host": _roce_host,
+    "rdma_verify": _keys(
+        min_gbps=_optional(_rate), min_share=_optional(_share_of_rate), max_us=_optional(_microseconds)
+    ),
     "rdma_kubeconfig": _text,
     "rdma_networks": _networks,
     "rdma_compute_domain": _COMPUTE_DOMAIN,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import Bandwidth, Latency, Side
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import Bandwidth, Latency, Side, Size
 
 __all__ = [
     "Endpoint",
@@ -19,10 +19,13 @@ __all__ = [
     "Given",
     "Job",
     "JobTest",
+    "Limits",
     "Measurement",
     "Memlock",
+    "Outlier",
     "Pair",
     "Pairs",
+    "Place",
     "PlannedTest",
     "Proof",
     "Untested",
@@ -66,10 +69,17 @@ class Given(t.TypedDict):
 class _OfLevel(t.TypedDict, total=False):
     level: t.Literal["hosts", "pods"]
     pods: Given
+    bidirectional: bool
+    memory: str
+    sizes: list[Size]
+    software: bool
 
 
 class Measurement(_OfLevel):
-    """level is in all that is written; files of earlier versions lack it. pods is there where it is pods."""
+    """level is in all that is written; files of earlier versions lack it. pods is there where it is pods.
+
+    bidirectional, software: where true; memory: where it is a GPU's; sizes: where more than one was measured.
+    """
 
     test: str
     client: Endpoint
@@ -102,8 +112,33 @@ class Found(t.TypedDict):
     untested: list[Untested]
 
 
-class Evidence(Found):
-    """The file of a group."""
+class Place(t.TypedDict):
+    host: str
+    device: str
+    port: int
+
+
+class Outlier(t.TypedDict):
+    """A port, or a pair of ports, that is far from the median of a group. unit: of figure and median; of: how many were compared."""
+
+    kind: t.Literal["port", "pair"]
+    level: t.Literal["hosts", "pods"]
+    test: str
+    ends: list[Place]
+    figure: float
+    median: float
+    unit: str
+    of: int
+    message: str
+    remedy: str
+
+
+class _OfEvidence(t.TypedDict, total=False):
+    outliers: list[Outlier]
+
+
+class Evidence(Found, _OfEvidence):
+    """The file of a group. Files of earlier versions lack outliers."""
 
     schema: int
     group: str
@@ -120,8 +155,27 @@ class Proof(t.TypedDict):
 # --- what is to be measured -------------------------------------------------------------------------------------------
 
 
-class PlannedTest(t.TypedDict):
-    """floor_reason: where its floor comes from, in words."""
+class Limits(t.TypedDict):
+    """From where on a figure is far from the median: a share of it, and microseconds. fail: it does not pass then."""
+
+    fail: bool
+    share: float
+    us: float
+    software_share: float
+
+
+class _OfTest(t.TypedDict, total=False):
+    all_sizes: bool
+    bidirectional: bool
+    memory: str
+
+
+class _Planned(_OfTest, total=False):
+    software: bool
+
+
+class PlannedTest(_Planned):
+    """floor_reason: where its floor comes from, in words. What is false, or the host's memory, is not there."""
 
     test: str
     client: Endpoint
@@ -153,7 +207,7 @@ class Pair(_OfPods):
     tests: list[PlannedTest]
 
 
-class JobTest(t.TypedDict):
+class JobTest(_OfTest):
     test: str
     device: str
     port: int
@@ -175,6 +229,7 @@ class Job(t.TypedDict):
 
 class _OfRun(t.TypedDict, total=False):
     expected: list[str]
+    limits: Limits
 
 
 class Pairs(_OfRun):

@@ -18,6 +18,8 @@ from dataclasses import dataclass, field, replace
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
 
 __all__ = [
+    "ATOMIC_BYTES",
+    "MEMORIES",
     "MOST_OUTPUT",
     "PROGRAMS",
     "Bandwidth",
@@ -26,11 +28,13 @@ __all__ = [
     "LatencyRow",
     "Report",
     "Side",
+    "Size",
     "command_line",
     "explain",
     "explain_senseless",
     "figure_of",
     "gbps",
+    "is_atomic",
     "judge_bandwidth",
     "judge_latency",
     "kind_of",
@@ -41,7 +45,24 @@ __all__ = [
 
 Side = t.Literal["client", "server"]
 
-PROGRAMS = ("ib_write_bw", "ib_write_lat", "ib_read_bw", "ib_read_lat", "ib_send_bw", "ib_send_lat")
+PROGRAMS = (
+    "ib_write_bw",
+    "ib_write_lat",
+    "ib_read_bw",
+    "ib_read_lat",
+    "ib_send_bw",
+    "ib_send_lat",
+    "ib_atomic_bw",
+    "ib_atomic_lat",
+)
+# An atomic operation is on 64 bits, and has no option for another size.
+ATOMIC_BYTES = 8
+# Where the memory of a test is, and the options that put it there. dmabuf: the kernel's own way for devices to share memory.
+MEMORIES: dict[str, tuple[str, ...]] = {
+    "host": (),
+    "cuda": ("--use_cuda=0",),
+    "cuda_dmabuf": ("--use_cuda=0", "--use_cuda_dmabuf"),
+}
 
 # "MB/sec" is printed by perftest up to 6.2x, "MiB/sec" later. Both divide by 0x100000 (perftest_parameters.c).
 _GBPS = {"Gb/sec": 1.0, "MB/sec": 8 * 0x100000 / 1e9, "MiB/sec": 8 * 0x100000 / 1e9}
@@ -102,7 +123,8 @@ Row = t.Union[BandwidthRow, LatencyRow]
 class Report:
     """What an output says. Outputs of both sides may be interleaved: rows of both are kept, other values are the first seen.
 
-    kind: bandwidth | latency | None; units: of the tables, as printed, in order; mtu_bytes: path MTU.
+    kind: bandwidth | latency | None; units: of the tables, as printed, in order; mtu_bytes: path MTU; bidirectional: bandwidths are
+    the sum of both directions.
     """
 
     test: t.Optional[str]
@@ -113,6 +135,7 @@ class Report:
     mtu_bytes: t.Optional[int]
     qps: t.Optional[int]
     gid_index: t.Optional[int]
+    bidirectional: bool
     rows: tuple[Row, ...]
 
     @property
@@ -143,8 +166,19 @@ class Latency(t.TypedDict):
     p999: t.Optional[float]
 
 
+class Size(t.TypedDict, total=False):
+    """What was measured with one size of message, of a table of many: one of both figures."""
+
+    bytes: int
+    gbps: float
+    us: float
+
+
 class Measured(t.TypedDict):
-    """The last row of an output: nulls where there is none, or where its figures cannot be (senseless: those, as printed)."""
+    """The last row of an output: nulls where there is none, or where its figures cannot be (senseless: those, as printed).
+
+    sizes: all rows of a table of many sizes (-a), each size once; None where there was one size.
+    """
 
     test: str
     senseless: t.Optional[str]
@@ -154,6 +188,7 @@ class Measured(t.TypedDict):
     bandwidth_gbps: t.Optional[Bandwidth]
     message_rate_mpps: t.Optional[float]
     latency_us: t.Optional[Latency]
+    sizes: t.Optional[list[Size]]
 
 
 @dataclass(frozen=True)
@@ -185,6 +220,11 @@ def kind_of(program: str) -> str:
     return "latency" if program.endswith("_lat") else "bandwidth"
 
 
+def is_atomic(program: str) -> bool:
+    """Whether a program measures operations on 64 bits, which are far from filling a link."""
+    return program.startswith("ib_atomic_")
+
+
 # --- command line -----------------------------------------------------------------------------------------------------
 
 
@@ -198,10 +238,14 @@ def command_line(
     qps: int = 1,
     tcp_port: int = 18515,
     address: t.Optional[str] = None,
+    all_sizes: bool = False,
+    bidirectional: bool = False,
+    memory: str = "host",
 ) -> list[str]:
     """Arguments for one side of a test: the server's without address, the client's with the server's address.
 
-    Only options that perftest has had since 4.5. WishError says what is wrong with a value.
+    all_sizes: a table of sizes from 2 bytes to 8 MiB; bidirectional: both sides send; memory: one of MEMORIES, the first GPU's for
+    the others than host. Only options that perftest has had since 4.5, but for those of GPUs. WishError says what is wrong with a value.
     """
     if program not in PROGRAMS:
         raise WishError(f"test {program!r} is unknown; there are {', '.join(PROGRAMS)}")
@@ -209,7 +253,14 @@ def command_line(
         raise WishError(f"device {device!r} is not a name of an RDMA device")
     if address is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.:%-]*|::[A-Fa-f0-9:.]*", address):
         raise WishError(f"address {address!r} is neither an IP address nor a host name")
-    size = message_bytes if message_bytes is not None else (2 if kind_of(program) == "latency" else 65536)
+    if memory not in MEMORIES:
+        raise WishError(f"memory {memory!r} is unknown; there are {', '.join(MEMORIES)}")
+    latency, atomic = kind_of(program) == "latency", is_atomic(program)
+    if all_sizes and atomic:
+        raise WishError(f"all_sizes is true; {program} has one size, {ATOMIC_BYTES} bytes")
+    if bidirectional and latency:
+        raise WishError(f"bidirectional is true; {program} measures one direction")
+    size = message_bytes if message_bytes is not None else (2 if latency else 65536)
     for name, value, low, high in (
         ("port", port, 1, 254),
         ("gid_index", 0 if gid_index is None else gid_index, 0, 255),
@@ -228,8 +279,7 @@ def command_line(
         device,
         "-i",
         str(port),
-        "-s",
-        str(size),
+        *([] if atomic else ["-a"] if all_sizes else ["-s", str(size)]),
         "-n",
         str(iterations),
         "-p",
@@ -237,10 +287,11 @@ def command_line(
     ]
     if gid_index is not None:
         command += ["-x", str(gid_index)]
-    if kind_of(program) == "bandwidth":
-        command += ["-q", str(qps), "--report_gbits"]
+    if not latency:
+        command += ["-q", str(qps), "--report_gbits", *(["-b"] if bidirectional else [])]
     elif qps != 1:
         raise WishError(f"qps is {qps}; {program} measures one queue pair")
+    command += MEMORIES[memory]
     return command if address is None else [*command, address]
 
 
@@ -250,7 +301,10 @@ def command_line(
 # from each of its characters would take hours for some MB. A table of all sizes is 3 kB, and its lines have 100 characters.
 MOST_OUTPUT = 64 * 1024
 _MOST_LINE = 500
-_TITLE = re.compile(r"^[ \t]*(\w+) (BW|Latency|Bidirectional BW) (?:\w+ )*Test\b", re.MULTILINE)
+# "RDMA_Write Bidirectional BW Test", "Atomic FETCH_AND_ADD BW Test", "Send BW Post List Test"
+_TITLE = re.compile(
+    r"^[ \t]*(\w+) (?:FETCH_AND_ADD |CMP_AND_SWAP )?(Bidirectional )?(BW|Latency) (?:[\w-]+ ){0,4}Test\b", re.MULTILINE
+)
 _PROGRAM = re.compile(r"\bib_(?:write|read|send|atomic)_(?:bw|lat)\b")
 _COLUMN = re.compile(r"#\w+|[A-Za-z_0-9.%]{1,30}(?: [A-Za-z0-9]{1,30})?\[[^]]{0,30}\]|tps average")
 _NUMBER = r"-?(?:\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|nan|inf)"
@@ -407,6 +461,7 @@ def parse(text: str) -> Report:
         mtu_bytes=_int(_first("Mtu", text)) or None,
         qps=_int(_first("Number of qps", text)),
         gid_index=_int(_first("GID index", text)),
+        bidirectional=any(found.group(2) for found in _TITLE.finditer(text)),
         rows=tuple(rows),
     )
 
@@ -415,7 +470,7 @@ def _test(text: str) -> tuple[t.Optional[str], t.Optional[str]]:
     """(program, kind) by the title of the output, else by the first program that the text names."""
     title = _TITLE.search(text)
     if title and title.group(1) in _VERBS:
-        kind = "latency" if title.group(2) == "Latency" else "bandwidth"
+        kind = "latency" if title.group(3) == "Latency" else "bandwidth"
         return "ib_{}_{}".format(_VERBS[title.group(1)], "lat" if kind == "latency" else "bw"), kind
     named = _PROGRAM.search(text)
     return (named.group(), kind_of(named.group())) if named else (None, None)
@@ -438,11 +493,13 @@ def measured(test: str, text: str) -> Measured:
         "bandwidth_gbps": None,
         "message_rate_mpps": None,
         "latency_us": None,
+        "sizes": None,
     }
     if rows:
         row = rows[-1]
+        values["sizes"] = _sizes(rows)
         if row.senseless:
-            return {**values, "senseless": row.senseless}
+            return {**values, "sizes": None, "senseless": row.senseless}
         values["message_bytes"], values["iterations"] = row.message_bytes, row.iterations
         if isinstance(row, BandwidthRow):
             peak = row.peak_gbps
@@ -464,6 +521,21 @@ def measured(test: str, text: str) -> Measured:
     return values
 
 
+def _sizes(rows: t.Sequence[Row]) -> t.Optional[list[Size]]:
+    """The sizes of a table of many, the last figure of each; None for one size. Figures that cannot be are left out."""
+    found: dict[int, Size] = {}
+    for row in rows:
+        if row.senseless:
+            continue
+        if isinstance(row, BandwidthRow):
+            found[row.message_bytes] = {"bytes": row.message_bytes, "gbps": round(row.average_gbps, 6)}
+        else:
+            typical = row.average if row.typical is None else row.typical
+            found[row.message_bytes] = {"bytes": row.message_bytes, "us": typical}
+    # perftest has 23 sizes; two outputs in one text have no more
+    return [found[size] for size in sorted(found)[:32]] if len(found) > 1 else None
+
+
 # --- what went wrong --------------------------------------------------------------------------------------------------
 
 _MEMLOCK = (
@@ -474,6 +546,21 @@ _LINK = "check link and counters of both ports, the MTU along the path, and for 
 
 # (pattern, cause, remedy), the most telling first: a program goes on after an error and prints what follows from it.
 _CAUSES: tuple[tuple[str, str, str], ...] = (
+    (
+        r"Unsupported memory type|(?:unrecognized|invalid) option[^\n]*use_cuda(?:_dmabuf)?",
+        "this perftest was built without the memory of GPUs ({0})",
+        "take a perftest that was built with CUDA (configure CUDA_H_PATH=...; for DMA-BUF 23.04 or newer with rdma-core 34 or newer)",
+    ),
+    (
+        r"DMA-?BUF is not supported on this GPU|[Dd]ma-?buf[^\n]{0,80}not supported",
+        "the GPU, or its driver, does not give its memory as DMA-BUF",
+        "take the open kernel modules of NVIDIA's driver (515 or newer, Turing or newer) and a kernel of 5.12 or newer, or nvidia_peermem",
+    ),
+    (
+        r"cuInit\(0\) returned \d+|no available device\(s\) that support CUDA|No CUDA devices? found|CUDA (?:error|failure)[^\n]{0,80}",
+        "no GPU can be used here ({0})",
+        "ask for a GPU in the Pod (nvidia.com/gpu), and check the driver with nvidia-smi",
+    ),
     (
         r"Couldn't allocate MR with error=(?!12\b)(?P<error>\d+)",
         "the device could not register the memory of the test (error {error})",

@@ -209,6 +209,9 @@ def _command(test: t.Mapping[str, t.Any], side: str, port: int, address: t.Optio
         message_bytes=int(test["message_bytes"]),
         iterations=int(test["iterations"]),
         qps=int(test["qps"]),
+        all_sizes=bool(test.get("all_sizes")),
+        bidirectional=bool(test.get("bidirectional")),
+        memory=str(test.get("memory") or "host"),
         tcp_port=port,
         address=address if side == "client" else None,
     )

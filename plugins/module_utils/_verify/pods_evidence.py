@@ -18,14 +18,12 @@ from ansible_collections.fabric.rdma.plugins.module_utils._verify.contract impor
     Pairs,
     Untested,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.pairs import (
-    Settings,
-    judged,
-    not_measured,
-    pair_groups,
-)
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.ends import not_measured
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.evidence import judged
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.pairs import pair_groups
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import Side
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import SIDES, limit_of
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.settings import Settings
 
 __all__ = ["pair_pods", "pod_evidence"]
 
@@ -57,6 +55,7 @@ def pair_pods(
     wanted: t.Mapping[str, t.Sequence[Port]],
     plan: t.Mapping[str, t.Any],
     settings: Settings,
+    wishes: t.Optional[t.Mapping[str, t.Any]] = None,
 ) -> Pairs:
     """As pair_groups(), of ports that Pods get; each pair has pods.
 
@@ -83,7 +82,7 @@ def pair_pods(
     reached = {
         host: [row for row in wanted.get(host, ()) if row["device"] in exposed[host]["devices"]] for host in exposed
     }
-    planned = pair_groups(members, facts, reached, settings)
+    planned = pair_groups(members, facts, reached, settings, wishes)
     for pairs in planned["rounds"]:
         for pair in pairs:
             pair["pods"] = {side: exposed[pair[side]] for side in SIDES}

@@ -9,6 +9,7 @@ import json
 import math
 import re
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -68,7 +69,7 @@ def test_command_line_of_infiniband_latency_has_neither_gid_nor_unit() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"program": "ib_atomic_bw"}, "test 'ib_atomic_bw' is unknown; there are " + ", ".join(PROGRAMS)),
+        ({"program": "ib_fly_bw"}, "test 'ib_fly_bw' is unknown; there are " + ", ".join(PROGRAMS)),
         ({"device": "--help"}, "device '--help' is not a name of an RDMA device"),
         ({"device": ""}, "device '' is not a name of an RDMA device"),
         ({"device": "a b"}, "device 'a b' is not a name of an RDMA device"),
@@ -79,6 +80,12 @@ def test_command_line_of_infiniband_latency_has_neither_gid_nor_unit() -> None:
         ({"iterations": 2}, "iterations is 2; allowed is 5 to 100000000"),
         ({"tcp_port": 65536}, "tcp_port is 65536; allowed is 1 to 65535"),
         ({"program": "ib_write_lat", "qps": 2}, "qps is 2; ib_write_lat measures one queue pair"),
+        (
+            {"program": "ib_read_lat", "bidirectional": True},
+            "bidirectional is true; ib_read_lat measures one direction",
+        ),
+        ({"program": "ib_atomic_bw", "all_sizes": True}, "all_sizes is true; ib_atomic_bw has one size, 8 bytes"),
+        ({"memory": "rocm"}, "memory 'rocm' is unknown; there are host, cuda, cuda_dmabuf"),
     ],
 )
 def test_wrong_values_are_named(values: dict[str, object], message: str) -> None:
@@ -87,13 +94,47 @@ def test_wrong_values_are_named(values: dict[str, object], message: str) -> None
         command_line(**arguments)  # type: ignore[arg-type]
 
 
+def test_command_line_of_what_one_size_does_not_show() -> None:
+    command = command_line("ib_send_bw", "mlx5_0", all_sizes=True, bidirectional=True, qps=4, memory="cuda_dmabuf")
+    assert command == [
+        *(
+            "ib_send_bw",
+            "-F",
+            "-d",
+            "mlx5_0",
+            "-i",
+            "1",
+            "-a",
+            "-n",
+            "1000",
+            "-p",
+            "18515",
+            "-q",
+            "4",
+            "--report_gbits",
+            "-b",
+        ),
+        *("--use_cuda=0", "--use_cuda_dmabuf"),
+    ]
+    assert command_line("ib_write_lat", "mlx5_0", memory="cuda", address="192.0.2.1")[-2:] == [
+        "--use_cuda=0",
+        "192.0.2.1",
+    ]
+
+
+def test_an_atomic_operation_has_no_size() -> None:
+    assert command_line("ib_atomic_bw", "mlx5_0", message_bytes=65536) == [
+        *("ib_atomic_bw", "-F", "-d", "mlx5_0", "-i", "1", "-n", "1000", "-p", "18515", "-q", "1", "--report_gbits"),
+    ]
+
+
 @pytest.mark.parametrize("address", ["::1", "2001:db8::7", "fe80::1%eth0", "node1.example.com", "192.0.2.1"])
 def test_an_address_comes_last(address: str) -> None:
     assert command_line("ib_write_bw", "rxe0", address=address)[-1] == address
 
 
 def test_a_program_measures_bandwidth_or_latency() -> None:
-    assert [kind_of(program) for program in PROGRAMS] == ["bandwidth", "latency"] * 3
+    assert [kind_of(program) for program in PROGRAMS] == ["bandwidth", "latency"] * 4
 
 
 # --- outputs -------------------------------------------------------------------------------------------------------
@@ -192,6 +233,82 @@ def test_title_beats_the_command_in_front_of_it() -> None:
     assert parse("                    Send Latency Test\n").test == "ib_send_lat"
     assert parse("$ ib_write_lat -a node1\n" + LATENCY).test == "ib_write_lat"
     assert parse("").test is None
+
+
+TITLES = [
+    ("RDMA_Write BW", "ib_write_bw", False),
+    ("RDMA_Write Bidirectional BW", "ib_write_bw", True),
+    ("RDMA_Read BW", "ib_read_bw", False),
+    ("RDMA_Read Latency", "ib_read_lat", False),
+    ("Send Bidirectional BW", "ib_send_bw", True),
+    ("Send BW Multicast", "ib_send_bw", False),
+    ("RDMA_Write BW Post List", "ib_write_bw", False),
+    ("RDMA_Write BW Dual-port", "ib_write_bw", False),
+    ("Atomic FETCH_AND_ADD BW", "ib_atomic_bw", False),
+    ("Atomic CMP_AND_SWAP Bidirectional BW", "ib_atomic_bw", True),
+    ("Atomic FETCH_AND_ADD Latency", "ib_atomic_lat", False),
+]
+
+
+@pytest.mark.parametrize(("title", "program", "both"), TITLES)
+def test_a_title_says_program_and_direction(title: str, program: str, both: bool) -> None:
+    report = parse(f"----\n                    {title} Test\n Dual-port       : OFF          Device : mlx5_0\n")
+    assert (report.test, report.kind, report.bidirectional) == (program, kind_of(program), both)
+
+
+ROW = " {:<7d}    {:<10d}       {:<7.2f}            {:<7.2f}\t\t     {:<7.6f}\n"
+
+
+@given(
+    st.lists(st.integers(1, 23), min_size=2, unique=True),
+    st.lists(st.booleans(), min_size=50, max_size=50),
+    st.randoms(),
+)
+def test_a_table_of_all_sizes_of_both_sides_in_one_stream(powers: list[int], sides: list[bool], random: Random) -> None:
+    """The server prints the largest size alone, or all; warnings and headers of both stand anywhere between."""
+    figures = {2**power: float(power) + 0.25 for power in powers}
+    client = [ROW.format(size, 5000, average + 0.5, average, 0.5) for size, average in sorted(figures.items())]
+    server = [client[-1]] if random.random() < 0.5 else list(client)
+    title = "                    RDMA_Write BW Test\n"
+    streams = [[title, GBITS, CPU, *client], [title, GBITS, *server, CPU]]
+    text = ""
+    for side in sides + [False] * 50 + [True] * 50:
+        text += streams[side].pop(0) if streams[side] else ""
+    found = measured("ib_write_bw", text)
+    assert found["sizes"] == [{"bytes": size, "gbps": figures[size]} for size in sorted(figures)]
+    assert found["message_bytes"] == max(figures)
+    assert parse(text).test == "ib_write_bw"
+
+
+def test_sizes_of_latency_are_in_microseconds() -> None:
+    rows = [
+        " 2 1000 0.87 4.70 0.89 0.90 0.08 0.95 4.70\n",
+        " 4 1000 0.87 4.70 inf 0.91 0.08 0.95 4.70\n",
+        " 8 1000 0.9 5 1.1 1.2 0.1 1 5\n",
+    ]
+    assert measured("ib_write_lat", LATENCY + "".join(rows))["sizes"] == [
+        {"bytes": 2, "us": 0.89},
+        {"bytes": 8, "us": 1.1},
+    ]
+    assert measured("ib_write_lat", LATENCY + rows[0])["sizes"] is None
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("Unsupported memory type\n", "built without the memory of GPUs"),
+        (
+            "ib_write_bw: unrecognized option '--use_cuda=0'\n Parser function exited with Error",
+            "built without the memory of GPUs",
+        ),
+        ("DMA-BUF is not supported on this GPU\n", "does not give its memory as DMA-BUF"),
+        ("cuInit(0) returned 100\n", "no GPU can be used here (cuInit(0) returned 100)"),
+    ],
+)
+def test_what_keeps_memory_of_a_gpu_away(text: str, cause: str) -> None:
+    problem = explain(text, "", 1)
+    assert cause in problem.cause
+    assert problem.remedy
 
 
 def test_measured_is_the_last_row() -> None:

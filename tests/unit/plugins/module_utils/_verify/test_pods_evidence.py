@@ -13,9 +13,9 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.filter.rdma_evidence import rdma_evidence
 from ansible_collections.fabric.rdma.plugins.filter.rdma_pairs import rdma_pairs
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.pairs import settings_from
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import checked, not_done, result_of
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods_evidence import pair_pods
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.settings import settings_from
 from ansible_collections.fabric.rdma.tests.unit.contracts import a_class, a_group, a_plan
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.test_pairs import node, wanted_of
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.test_pods import a_log, a_wish, recorded

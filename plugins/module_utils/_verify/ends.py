@@ -1,0 +1,218 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ports that can measure, which of two hosts' meet, and what they are to carry. Private to the collection. Pure."""
+
+from __future__ import annotations
+
+import itertools
+import typing as t
+from dataclasses import dataclass, replace
+
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Port
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.contract import Endpoint, Floor, Untested
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import is_atomic, kind_of
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.settings import Settings
+
+__all__ = ["End", "ends_of", "floor", "gpu_memory", "not_measured", "pcie_gbps", "rails_of", "sensible"]
+
+Json = t.Dict[str, t.Any]
+
+# Shorter messages do not fill a link, whatever its rate.
+_FILLS_BYTES = 4096
+# Of what is on a PCIe link, 16 bytes of header and 8 of framing go with each payload of 256 (PCI Express Base Specification, 2.2),
+# and acknowledgements and credits take a part: what an HCA gets through at best.
+_PCIE_SHARE = 0.9
+
+
+@dataclass(frozen=True)
+class End:
+    """One port of one host. fabric: what both ends of a pair must have in common; address: for the exchange, None: unknown.
+
+    rate_gbps: of the link, by its speed and width; pcie_gbps: what its place in the host carries at most, None: unknown; gpu: how its
+    memory is reached by the HCA (a name of perftest.MEMORIES), None: there is no GPU.
+    """
+
+    host: str
+    device: str
+    port: int
+    gid_index: t.Optional[int]
+    address: t.Optional[str]
+    rate_gbps: t.Optional[float]
+    software: bool
+    fabric: str
+    pcie_gbps: t.Optional[float] = None
+    gpu: t.Optional[str] = None
+
+    def facts(self) -> Endpoint:
+        return {
+            "host": self.host,
+            "device": self.device,
+            "port": self.port,
+            "gid_index": self.gid_index,
+            "address": self.address,
+        }
+
+
+def sensible(value: t.Any) -> t.Optional[float]:
+    """A number that can be a rate or a time, None for everything else that a node may say."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e12:
+        return None
+    return float(value)
+
+
+def not_measured(host: str, device: t.Optional[str], port: t.Optional[int], reason: str, defect: bool) -> Untested:
+    """A row of what was not measured."""
+    return {"host": host, "device": device, "port": port, "reason": reason, "defect": defect}
+
+
+# --- what a host has --------------------------------------------------------------------------------------------------
+
+
+def pcie_gbps(gts: t.Any, lanes: t.Any) -> t.Optional[float]:
+    """Gb/s of data that an HCA gets through a PCIe link of so many GT/s and lanes at best; None for what is none.
+
+    8b/10b coding up to 5 GT/s, 128b/130b up to 32 GT/s, and above that flits of 256 bytes with 242 of data.
+    """
+    speed, width = sensible(gts), sensible(lanes)
+    if speed is None or width is None or width > 32 or speed > 256:
+        return None
+    coding = 0.8 if speed <= 5 else 128 / 130 if speed <= 32 else 242 / 256
+    return round(speed * width * coding * _PCIE_SHARE, 1)
+
+
+def _place(device: Json) -> t.Optional[float]:
+    """What card and slot can do together, whatever they do now: a link that trained down is a defect, and lowers no floor."""
+    link = device.get("pcie")
+    if not isinstance(link, t.Mapping):
+        return None
+    found = pcie_gbps(link.get("max_speed_gts"), link.get("max_width"))
+    bridge = link.get("bridge")
+    above = pcie_gbps(bridge.get("max_speed_gts"), bridge.get("max_width")) if isinstance(bridge, t.Mapping) else None
+    return min((one for one in (found, above) if one), default=None)
+
+
+def gpu_memory(facts: Json, gpudirect: str) -> t.Optional[str]:
+    """Where in a GPU's memory a test of this host can be (a name of perftest.MEMORIES); None without GPU or wish."""
+    if gpudirect == "none" or not facts.get("gpus"):
+        return None
+    if gpudirect != "auto":
+        return "cuda" if gpudirect == "peermem" else "cuda_dmabuf"
+    module = ((facts.get("kernel") or {}).get("modules") or {}).get("nvidia_peermem") or {}
+    return "cuda" if module.get("loaded") else "cuda_dmabuf"
+
+
+def _end(host: str, facts: Json, wanted: Port, settings: Settings) -> t.Union[End, str]:
+    """The end for a wanted port, or why there is none."""
+    device = next(item for item in facts["devices"] if item["name"] == wanted["device"])
+    port = next(item for item in device["ports"] if item["number"] == wanted["port"])
+    gids = port.get("gids") or []
+    software = device["kind"] == "software"
+    gid_index = address = None
+    if port["state"] != "Active":
+        return f"the port is {port['state'] or 'in no known state'}, only Active ports carry traffic"
+    if wanted["link_layer"] == "Ethernet":
+        usable = [gid for gid in gids if gid["type"] == "RoCE v2" and gid["ipv4"]]
+        if not usable:
+            return f"the port has no RoCE v2 GID with an IPv4 address: give {wanted['netdev'] or 'its netdev'} one"
+        # A port can have several (VLANs); the untagged interface of the port itself is the fabric's.
+        own = [gid for gid in usable if gid["netdev"] == wanted["netdev"]]
+        chosen = min(own or usable, key=lambda gid: int(gid["index"]))
+        gid_index, address = int(chosen["index"]), str(chosen["ipv4"])
+        fabric = "RoCE"
+    else:
+        # Addressed by LID, so no GID index; GID 0 says the subnet (InfiniBand Architecture, 4.1.1).
+        first = next((gid["gid"] for gid in gids if gid["index"] == 0), None)
+        prefix = ":".join(str(first).split(":")[:4]) if first else ""
+        fabric = f"{wanted['link_layer']} {prefix}"
+    return End(
+        host,
+        str(wanted["device"]),
+        int(wanted["port"]),
+        gid_index,
+        address,
+        sensible(wanted["rate_gbps"]),
+        software,
+        fabric.strip(),
+        None if software else _place(device),
+        None if software else gpu_memory(facts, settings.gpudirect),
+    )
+
+
+def ends_of(
+    hosts: t.Sequence[str], facts: t.Mapping[str, Json], wanted: t.Mapping[str, t.Sequence[Port]], settings: Settings
+) -> tuple[dict[str, list[End]], list[Untested]]:
+    """Ends by host, and the wanted ports that cannot be measured."""
+    found: dict[str, list[End]] = {}
+    untested: list[Untested] = []
+    for host in hosts:
+        for row in wanted.get(host, []):
+            end = _end(host, facts[host], row, settings)
+            if isinstance(end, str):
+                untested.append(not_measured(host, str(row["device"]), row["port"], end, True))
+            else:
+                found.setdefault(host, []).append(end)
+    # Subnets are told apart only where every InfiniBand port says its own: an unknown one may be any.
+    ends = [end for own in found.values() for end in own]
+    if any(end.fabric == "InfiniBand" for end in ends):
+        found = {
+            host: [replace(end, fabric=end.fabric.partition(" ")[0]) for end in own] for host, own in found.items()
+        }
+    return found, untested
+
+
+def rails_of(client: t.Sequence[End], server: t.Sequence[End], rails: str = "same") -> list[tuple[End, End]]:
+    """Ports of two hosts in one fabric that meet. same: those of the same name first, the others in their order; all: each with each."""
+    if rails == "all":
+        return list(itertools.product(client, server))
+    by_name = {(end.device, end.port): end for end in server}
+    met = {end: by_name[(end.device, end.port)] for end in client if (end.device, end.port) in by_name}
+    taken = set(met.values())
+    free = [end for end in server if end not in taken]
+    met.update(zip([end for end in client if end not in met], free))
+    # A port without a counterpart is measured against the last one rather than not at all.
+    met.update({end: server[-1] for end in client if end not in met})
+    pairs = [(end, met[end]) for end in client]
+    reached = {peer for _end, peer in pairs}
+    return pairs + [(client[-1], end) for end in server if end not in reached]
+
+
+# --- what is enough ---------------------------------------------------------------------------------------------------
+
+
+def floor(
+    test: str, client: End, server: End, settings: Settings, message_bytes: t.Optional[int] = None
+) -> tuple[Floor, str]:
+    """The bound for a test between two ends, and where it comes from in words. message_bytes: None where it fills the link."""
+    software = client.software or server.software
+    if kind_of(test) == "latency":
+        if settings.max_us is not None:
+            return {"max_us": settings.max_us}, "as set for all devices"
+        if software:
+            return {"max_us": settings.software_max_us}, "as set for software devices"
+        return {"max_us": settings.hardware_max_us}, "as set for devices in hardware"
+    small = is_atomic(test) or (message_bytes is not None and message_bytes < _FILLS_BYTES)
+    if settings.min_gbps is not None and not small:
+        return {"min_gbps": settings.min_gbps}, "as set for all devices"
+    lowest: Floor = {"min_gbps": settings.software_min_gbps}
+    if software:
+        # Its rate is a constant of the driver and says nothing about the CPU that does the work.
+        return lowest, "as set for software devices"
+    if small:
+        return lowest, "messages this short do not fill a link"
+    return _share(client, server, settings) or (lowest, "the rate of the ports is unknown")
+
+
+def _share(client: End, server: End, settings: Settings) -> t.Optional[tuple[Floor, str]]:
+    """By the slowest of both links and both places in their hosts; None where no rate is known."""
+    rates = [rate for rate in (client.rate_gbps, server.rate_gbps) if rate]
+    if not rates:
+        return None
+    rate, both = min(rates), 2 if settings.bidirectional else 1
+    share, ways = settings.min_share, " in both directions" if settings.bidirectional else ""
+    places = [place for place in (client.pcie_gbps, server.pcie_gbps) if place]
+    if places and min(places) < rate:
+        where = f"{share * 100:g} % of the {min(places):g} Gb/s that PCIe carries at most, less than the port's {rate:g} Gb/s"
+        return {"min_gbps": round(share * min(places) * both, 6)}, where + ways
+    # Rounded: 0.9 * 200 shall not read 180.00000000000003.
+    return {"min_gbps": round(share * rate * both, 6)}, f"{share * 100:g} % of the port's {rate:g} Gb/s{ways}"

@@ -1,0 +1,132 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How to measure, and what is enough. Private to the collection. Pure."""
+
+from __future__ import annotations
+
+import math
+import typing as t
+from dataclasses import dataclass, fields, replace
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import PROGRAMS
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.rounds import TOPOLOGIES
+
+__all__ = ["Settings", "settings_from"]
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "topology": TOPOLOGIES,
+    "rails": ("same", "all"),
+    "gpudirect": ("none", "auto", "peermem", "dmabuf"),
+    "outliers": ("name", "fail"),
+}
+_LISTS = ("tests", "canaries")
+_TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
+# What rdma_verify, a wish of a group, may say in their place.
+_OF_A_GROUP = ("min_gbps", "min_share", "max_us")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to measure. Bounds: Gb/s and microseconds; min_gbps and max_us None: by the devices (see ends.floor()).
+
+    partners, seed: of the topology sample; canaries: hosts of the topology canary; rails: ports of two hosts that meet, those of the
+    same name or all; timeout: seconds a client may take for one test; forks: how many hosts the controller works on at a time.
+    outlier_share, outlier_us: how far from the median of its group a figure is named, in hardware; software_outlier_share without.
+    """
+
+    tests: tuple[str, ...] = ("ib_write_bw", "ib_write_lat")
+    topology: str = "pairs"
+    partners: int = 3
+    seed: int = 0
+    canaries: tuple[str, ...] = ()
+    rails: str = "same"
+    iterations: int = 5000
+    software_iterations: int = 100
+    bandwidth_bytes: int = 65536
+    latency_bytes: int = 2
+    qps: int = 1
+    all_sizes: bool = False
+    bidirectional: bool = False
+    gpudirect: str = "none"
+    min_gbps: t.Optional[float] = None
+    min_share: float = 0.9
+    software_min_gbps: float = 0.001
+    max_us: t.Optional[float] = None
+    hardware_max_us: float = 20.0
+    software_max_us: float = 1000000.0
+    outliers: str = "name"
+    outlier_share: float = 0.05
+    outlier_us: float = 1.0
+    software_outlier_share: float = 0.75
+    timeout: int = 60
+    forks: int = 5
+
+    def __post_init__(self) -> None:
+        unknown = [test for test in self.tests if test not in PROGRAMS]
+        if unknown:
+            raise WishError(f"test {unknown[0]} is unknown; there are {', '.join(PROGRAMS)}")
+        for key, choices in _CHOICES.items():
+            if getattr(self, key) not in choices:
+                raise WishError(f"{key} {getattr(self, key)!r} is unknown; there are {', '.join(choices)}")
+        for key in ("min_share", "outlier_share", "software_outlier_share"):
+            if not 0 <= getattr(self, key) <= 1:
+                raise WishError(f"{key} is {getattr(self, key):g}; allowed is 0 to 1")
+        for key in ("timeout", "forks", "partners"):
+            if getattr(self, key) < 1:
+                raise WishError(f"{key} is {getattr(self, key)}; allowed is 1 or more")
+
+    def of_group(self, wish: t.Any) -> Settings:
+        """With the bounds that a group wishes for (rdma_verify). WishError for what is none."""
+        if wish is None:
+            return self
+        if not isinstance(wish, t.Mapping):
+            raise WishError(f"rdma_verify is {wish!r}; expected a dictionary")
+        unknown = [str(key) for key in wish if key not in _OF_A_GROUP]
+        if unknown:
+            raise WishError(f"rdma_verify has the unknown key {unknown[0]}; there are {', '.join(_OF_A_GROUP)}")
+        own: t.Any = {key: _number(key, value) for key, value in wish.items() if value is not None}
+        return replace(self, **own)
+
+
+def _number(key: str, value: t.Any) -> float:
+    try:
+        # A bound without a default is a float, too.
+        number = float(value)
+        if math.isfinite(number) and not isinstance(value, bool):
+            return number
+    except (OverflowError, TypeError, ValueError):
+        pass
+    raise WishError(f"setting {key} is {value!r}, which is not a number")
+
+
+def _truth(key: str, value: t.Any) -> bool:
+    found = _TRUTHS.get(str(value).lower())
+    if found is None:
+        raise WishError(f"setting {key} is {value!r}; expected true or false")
+    return found
+
+
+def settings_from(given: t.Mapping[str, t.Any]) -> Settings:
+    """Settings from variables; None stands for the default. WishError names an unknown key or a value that makes no sense."""
+    defaults = Settings()
+    known = [each.name for each in fields(Settings)]
+    values: dict[str, t.Any] = {}
+    for key, value in given.items():
+        if key not in known:
+            raise WishError(f"setting {key} is unknown; there are {', '.join(known)}")
+        if value is None or (value == "" and key in ("min_gbps", "max_us")):
+            continue
+        if key in _LISTS:
+            if isinstance(value, str) or not isinstance(value, t.Iterable):
+                raise WishError(f"setting {key} is {value!r}, which is not a list")
+            values[key] = tuple(str(item) for item in value)
+        elif key in _CHOICES:
+            values[key] = str(value)
+        elif isinstance(getattr(defaults, key), bool):
+            values[key] = _truth(key, value)
+        else:
+            number = _number(key, value)
+            values[key] = int(number) if isinstance(getattr(defaults, key), int) else number
+    return Settings(**values)

@@ -1,0 +1,180 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ports that meet, and what they are to carry."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.ends import (
+    End,
+    floor,
+    gpu_memory,
+    pcie_gbps,
+    rails_of,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import judge_bandwidth
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.settings import Settings
+from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.test_pairs import node, plan
+
+
+def an_end(host: str = "a", device: str = "mlx5_0", rate: float | None = 200.0, **given: t.Any) -> End:
+    return End(host, device, 1, None, None, rate, given.pop("software", False), "InfiniBand", **given)
+
+
+@pytest.mark.parametrize(
+    ("rate", "average", "verdict"),
+    [
+        (100, 94.7, "pass"),
+        (200, 183.6, "pass"),
+        # 46 GB/s
+        (400, 46 * 8, "pass"),
+        (100, 89.9, "fail"),
+        # a PCIe link of x8 in place of x16, of generation 4
+        (200, 110.0, "fail"),
+        # one that trained down to generation 3
+        (400, 196.0, "fail"),
+    ],
+)
+def test_what_was_measured_where_all_is_well_passes(rate: float, average: float, verdict: str) -> None:
+    bound, why = floor("ib_write_bw", an_end(rate=rate), an_end("b", rate=rate), Settings(), 65536)
+    assert judge_bandwidth(average, bound["min_gbps"], why).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("gts", "lanes", "most"),
+    # generations 2 to 6; measured: 25 Gb/s (QDR in a slot of generation 2), 110 to 112 (x8), 197 (x16), 395 (x16)
+    [(5.0, 8, 28.8), (8.0, 16, 113.4), (16.0, 8, 113.4), (16.0, 16, 226.9), (32.0, 16, 453.7), (64.0, 16, 871.2)],
+)
+def test_what_pcie_carries(gts: float, lanes: int, most: float) -> None:
+    assert pcie_gbps(gts, lanes) == most
+
+
+@pytest.mark.parametrize("odd", [None, 0, -1, "16", True, float("nan"), 10**400, []])
+def test_what_is_no_link_carries_nothing_that_is_known(odd: t.Any) -> None:
+    assert pcie_gbps(odd, 16) is None
+    assert pcie_gbps(16.0, odd) is None
+
+
+def test_a_slot_that_can_do_no_more_lowers_the_floor_and_says_so() -> None:
+    bound, why = floor("ib_write_bw", an_end(pcie_gbps=113.4), an_end("b", pcie_gbps=226.9), Settings())
+    assert bound == {"min_gbps": 102.06}
+    assert why == "90 % of the 113.4 Gb/s that PCIe carries at most, less than the port's 200 Gb/s"
+
+
+def test_a_link_that_trained_down_lowers_no_floor() -> None:
+    """What it can do counts, and not what it does."""
+    facts = {name: node() for name in ("a", "b")}
+    down = {"speed_gts": 8.0, "width": 8, "max_speed_gts": 16.0, "max_width": 16, "bridge": None}
+    facts["a"]["devices"][0]["pcie"] = down
+    ((pair,),) = plan(facts)["rounds"]
+    assert pair["tests"][0]["floor"] == {"min_gbps": 180.0}
+    facts["a"]["devices"][0]["pcie"] = {**down, "bridge": {"max_speed_gts": 16.0, "max_width": 8}}
+    ((pair,),) = plan(facts)["rounds"]
+    assert pair["tests"][0]["floor"] == {"min_gbps": 102.06}
+
+
+def test_both_directions_are_twice_one() -> None:
+    both = Settings(bidirectional=True)
+    assert floor("ib_write_bw", an_end(), an_end("b"), both) == (
+        {"min_gbps": 360.0},
+        "90 % of the port's 200 Gb/s in both directions",
+    )
+
+
+@pytest.mark.parametrize(("test", "size"), [("ib_atomic_bw", 8), ("ib_write_bw", 64)])
+def test_short_messages_are_not_compared_with_a_link(test: str, size: int) -> None:
+    bound, why = floor(test, an_end(), an_end("b"), Settings(), size)
+    assert (bound, why) == ({"min_gbps": 0.001}, "messages this short do not fill a link")
+
+
+@given(st.floats(1, 800), st.floats(1, 800), st.one_of(st.none(), st.floats(1, 900)), st.floats(0, 1))
+def test_a_floor_is_never_more_than_what_is_there(one: float, other: float, place: float | None, share: float) -> None:
+    bound, why = floor(
+        "ib_read_bw", an_end(rate=one, pcie_gbps=place), an_end("b", rate=other), Settings(min_share=share)
+    )
+    assert bound["min_gbps"] <= min(one, other, place or one) + 1e-6
+    assert why
+
+
+def test_a_group_may_have_bounds_of_its_own() -> None:
+    facts = {name: node() for name in ("a", "b", "c", "d")}
+    groups = {"one": ["a", "b"], "two": ["c", "d"]}
+    rounds = plan(facts, groups, wishes={"one": {"min_share": 0.5, "max_us": 3}, "two": None})["rounds"]
+    floors = {pair["group"]: [test["floor"] for test in pair["tests"]] for pair in rounds[0]}
+    assert floors == {
+        "one": [{"min_gbps": 100.0}, {"max_us": 3.0}],
+        "two": [{"min_gbps": 180.0}, {"max_us": 20.0}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("wish", "message"),
+    [
+        ({"min_gps": 1}, "rdma_verify has the unknown key min_gps; there are min_gbps, min_share, max_us"),
+        ({"min_gbps": "many"}, "setting min_gbps is 'many', which is not a number"),
+        ({"min_share": 90}, "min_share is 90; allowed is 0 to 1"),
+        ([], r"rdma_verify is \[\]; expected a dictionary"),
+    ],
+)
+def test_bounds_that_make_no_sense_are_named(wish: t.Any, message: str) -> None:
+    with pytest.raises(WishError, match=message):
+        Settings().of_group(wish)
+
+
+# --- rails -----------------------------------------------------------------------------------------------------------
+
+DEVICES = st.lists(st.integers(0, 9), min_size=1, max_size=8, unique=True)
+
+
+@given(DEVICES, DEVICES, st.sampled_from(["same", "all"]))
+def test_every_port_meets_one_of_the_same_name_or_all(one: list[int], other: list[int], rails: str) -> None:
+    ends = [[an_end(host, f"mlx5_{number}") for number in own] for host, own in (("a", one), ("b", other))]
+    pairs = rails_of(*ends, rails)
+    assert len(set(pairs)) == len(pairs)
+    assert {client for client, _server in pairs} == set(ends[0])
+    assert {server for _client, server in pairs} == set(ends[1])
+    if rails == "all":
+        assert len(pairs) == len(one) * len(other)
+    else:
+        assert len(pairs) == max(len(one), len(other)) or set(one) != set(other)
+        both = {f"mlx5_{number}" for number in set(one) & set(other)}
+        assert {client.device for client, server in pairs if client.device == server.device} >= both
+
+
+# --- memory of GPUs --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("gpus", "loaded", "gpudirect", "memory"),
+    [
+        (True, True, "auto", "cuda"),
+        (True, False, "auto", "cuda_dmabuf"),
+        (True, False, "peermem", "cuda"),
+        (True, True, "dmabuf", "cuda_dmabuf"),
+        (True, True, "none", None),
+        (False, True, "auto", None),
+    ],
+)
+def test_how_the_memory_of_a_gpu_is_reached(gpus: bool, loaded: bool, gpudirect: str, memory: str | None) -> None:
+    facts = {"gpus": [{}] if gpus else [], "kernel": {"modules": {"nvidia_peermem": {"loaded": loaded}}}}
+    assert gpu_memory(facts, gpudirect) == memory
+
+
+def test_gpus_at_both_ends_are_worth_a_test_more() -> None:
+    facts = {name: {**node(), "gpus": [{}]} for name in ("a", "b")}
+    ((pair,),) = plan(facts, gpudirect="auto", tests=["ib_write_bw", "ib_atomic_bw"])["rounds"]
+    assert [(test["test"], test.get("memory")) for test in pair["tests"]] == [
+        ("ib_write_bw", None),
+        ("ib_write_bw", "cuda_dmabuf"),
+        ("ib_atomic_bw", None),
+    ]
+    facts["b"]["gpus"] = []
+    ((pair,),) = plan(facts, gpudirect="auto")["rounds"]
+    assert {test.get("memory") for test in pair["tests"]} == {None}

@@ -1,0 +1,132 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tables of nccl-tests, and what NCCL says beside them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.nccl_tests import parse_nccl
+
+HEADERS = {
+    "new": "size count type redop root time algbw busbw #wrong time algbw busbw #wrong",
+    "no root": "size count type redop time algbw busbw error time algbw busbw error",
+    "no redop": "size count type root time algbw busbw error time algbw busbw error",
+}
+MIDDLE = {"new": "float sum -1", "no root": "float sum", "no redop": "float 0"}
+LAUNCHERS = ["", "0: ", "[1,0]<stdout>:", "2026-01-02T03:04:05.123456789Z "]
+
+
+def a_table(*busbw: float, layout: str = "new", prefix: str = "", wrong: str = "0", more: str = "") -> str:
+    """One row for each, of 2^n bytes, out of place and in place."""
+    lines = ["# nThread 1 nGpus 1 minBytes 8 maxBytes 8589934592 step: 2(factor)", *more.splitlines()]
+    lines += [f"#  {HEADERS[layout]}", "#  (B) (elements) (us) (GB/s) (GB/s) (us) (GB/s) (GB/s)"]
+    for place, figure in enumerate(busbw):
+        half = f"{10.5 + place:.2f} {figure / 2:.2f} {figure:.2f} {wrong}"
+        lines.append(f"  {1 << place}  {1 << place}  {MIDDLE[layout]}  {half}  {half}")
+    lines += ["# Out of bounds values : 0 OK", f"# Avg bus bandwidth    : {sum(busbw) / max(1, len(busbw)):.4f}"]
+    return "\n".join(prefix + line for line in lines) + "\n"
+
+
+@given(
+    st.lists(st.floats(0, 900), min_size=1, max_size=40),
+    st.sampled_from(sorted(HEADERS)),
+    st.sampled_from(LAUNCHERS),
+    st.sampled_from(["0", "N/A", "5e-07"]),
+)
+def test_rows_survive_every_layout_and_launcher(busbw: list[float], layout: str, prefix: str, wrong: str) -> None:
+    report = parse_nccl(a_table(*busbw, layout=layout, prefix=prefix, wrong=wrong))
+    assert [row.size_bytes for row in report.rows] == [1 << place for place in range(len(busbw))]
+    assert [row.busbw for row in report.rows] == [float(f"{figure:.2f}") for figure in busbw]
+    assert {half.wrong for row in report.rows for half in (row.out_of_place, row.in_place) if half} == {
+        None if wrong == "N/A" else wrong
+    }
+    assert report.average_busbw == float(f"{sum(busbw) / len(busbw):.4f}")
+    assert report.best is not None
+    assert report.best.busbw == max(row.busbw for row in report.rows)
+    assert report.findings == ()
+
+
+@given(st.text(max_size=400))
+def test_any_text_is_read(text: str) -> None:
+    parse_nccl(text)
+    parse_nccl(a_table(1.0) + text)
+    parse_nccl(f"# {HEADERS['new']}\n{text}")
+
+
+@pytest.mark.parametrize("piece", [" ", "\n", "a", "0: ", "size count busbw ", "9 ", " via NET/", "segmentation fault"])
+def test_what_a_node_sends_stops_nobody(piece: str) -> None:
+    parse_nccl(piece * (4_000_000 // len(piece)))
+
+
+def test_a_figure_that_cannot_be_is_no_row() -> None:
+    assert parse_nccl(a_table(1.0).replace("1.00 0", "nan 0")).rows == ()
+    assert parse_nccl(a_table(1.0).replace("1.00 0", "-1.00 0")).rows == ()
+
+
+INFO = "n1:95:120 [0] NCCL INFO Channel 0{0}/0 : {0}[0] -> 8[0] [send] via {1}\n"
+
+
+def test_how_the_data_went() -> None:
+    ways = ["NET/IB/0/GDRDMA", "NET/IB/1/GDRDMA(8)", "P2P/CUMEM", "NET/IB/0/GDRDMA"]
+    more = "".join(INFO.format(place, way) for place, way in enumerate(ways))
+    report = parse_nccl(a_table(100.0, more=more, prefix="[1,3]<stdout>:"))
+    assert report.transports == ("NET/IB/0/GDRDMA", "NET/IB/1/GDRDMA", "P2P/CUMEM")
+    assert report.findings == ()
+
+
+def test_ranks_and_hosts() -> None:
+    lines = [f"#  Rank {rank:2} Group  0 Pid 1 on n{rank // 4} device {rank % 4} [0x01] NVIDIA" for rank in range(8)]
+    report = parse_nccl(a_table(1.0, more="NCCL version 2.26.6+cuda12.8\n" + "\n".join(lines)))
+    assert (report.ranks, report.hosts, report.version) == (8, ("n0", "n1"), "2.26.6+cuda12.8")
+
+
+TEXTS = [
+    (INFO.format(0, "NET/Socket/0"), "over TCP, not over RDMA"),
+    (INFO.format(0, "NET/IB/0"), "without GPUDirect"),
+    (
+        "n1:1:2 [0] misc/ibvwrap.cc:252 NCCL WARN Call to ibv_reg_mr_iova2 failed with error Cannot allocate memory",
+        "memlock",
+    ),
+    ("n1:1:2 [0] NCCL WARN Call to ibv_create_qp failed with error Cannot allocate memory errno 12", "too low"),
+    (
+        "n1:1:2 [0] NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out",
+        "cannot reach that of the other side",
+    ),
+    ("n1:1:2 [0] NCCL INFO NET/IB : No device found.", "NCCL found no HCA"),
+    ("n1:1:2 NCCL WARN NET/IB : Got completion from peer 10.0.0.1<4> with status=12 opcode=0", "(status 12;"),
+    ("NCCL WARN Error while creating shared memory segment /dev/shm/nccl-x (size 5)", "/dev/shm"),
+    ("[n1:1] segmentation fault in ncclProxyServiceUDS", "segmentation fault"),
+    ("n1:1:2 [0] NCCL WARN Cuda failure 'out of memory'", "CUDA failed: Cuda failure 'out of memory'"),
+    ("n1: Test NCCL failure all_reduce.cu:44 'unhandled system error'", "NCCL gave up (unhandled system error)"),
+    ("There are not enough slots available in the system", "fewer places than ranks"),
+    ("ssh: Could not resolve hostname nccl-worker-0: Name or service not known", "cannot reach a worker"),
+]
+
+
+@pytest.mark.parametrize(("text", "cause"), TEXTS)
+def test_what_went_wrong_is_a_finding_with_words(text: str, cause: str) -> None:
+    findings = parse_nccl(a_table(1.0, more=text)).findings
+    assert any(cause in finding.cause for finding in findings)
+    assert all(finding.remedy for finding in findings)
+    assert parse_nccl(a_table(1.0)).findings == ()
+
+
+def test_wrong_values_are_a_finding_and_no_figures_are_one() -> None:
+    (wrong,) = parse_nccl(a_table(1.0).replace("values : 0 OK", "values : 7 FAILED")).findings
+    assert wrong.cause == "the collective gave 7 wrong values"
+    (none,) = parse_nccl("").findings
+    assert none.cause == "nccl-tests printed no figures"
+
+
+def test_tcp_that_was_asked_for_is_no_finding() -> None:
+    asked = "n1:1:2 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1.\n"
+    assert parse_nccl(a_table(1.0, more=asked + INFO.format(0, "NET/Socket/0"))).findings == ()
+
+
+def test_braces_in_an_output_are_only_text() -> None:
+    (found, *_more) = parse_nccl(a_table(1.0, more="NCCL WARN Cuda failure {0.__class__}")).findings
+    assert "{0.__class__}" in found.cause
