@@ -10,6 +10,7 @@ module: pod_traffic
 short_description: Measure bandwidth and latency between Pods that ask for an RDMA resource
 version_added: "0.1.0"
 description:
+  - First a Pod on each of O(looks), for each of O(users), tells what it is given.
   - Makes two Pods for each pair of nodes, one for the server and one for the client of perftest. Each asks for the RDMA resource, has
     no privilege, and comes to its node by way of the scheduler.
   - Each Pod tells its user, its limit of locked memory and the files in C(/dev/infiniband), then one test after the other is measured.
@@ -56,10 +57,35 @@ options:
       - Without it, a client reaches the server at the address of its Pod.
     type: bool
     default: true
-  user:
-    description: Number of the user in the Pods. An ordinary one proves that locked memory needs no privilege.
-    type: int
-    default: 1000
+  looks:
+    description:
+      - Hosts on which a Pod for each of O(users) tells its limits, files and what the image lacks. The C(looks) of
+        P(fabric.rdma.rdma_pairs#filter).
+    type: list
+    elements: dict
+    default: []
+  users:
+    description: Numbers of users. Traffic is measured as the first. An ordinary one proves that locked memory needs no privilege.
+    type: list
+    elements: int
+    default: [1000, 0]
+  memory:
+    description:
+      - Limit of memory of each Pod, such as V(2Gi), for a namespace that insists on one. By default there is none.
+      - What is locked counts. A limit that is lower than what the tests of O(rounds) lock is refused.
+    type: str
+    default: ""
+  ipc_lock:
+    description: Whether Pods have the capability C(IPC_LOCK), with which root may lock memory beyond the limit.
+    type: bool
+    default: false
+  networks:
+    description:
+      - Secondary networks, each as C(namespace/name) of a NetworkAttachmentDefinition. The pairs of O(rounds) ping each other over each
+        of them in place of perftest.
+    type: list
+    elements: str
+    default: []
   node_names:
     description: Nodes of hosts that are called otherwise, node by host.
     type: dict
@@ -116,11 +142,33 @@ removed:
   type: list
   elements: str
   sample: []
+looks:
+  description:
+    - One for each host of O(looks) and each of O(users), with C(host), C(as_user), C(pod), C(user), C(memlock), C(ipc_lock) (whether it has
+      that capability), C(memory) (limit in bytes, or null), C(files), C(hcas) (the HCA of each file), C(lacks) (programs that the
+      image has not), and C(problem).
+  returned: success
+  type: list
+  elements: dict
+  sample: []
+memory_bytes:
+  description: The limit of memory that was asked for, null for none.
+  returned: success
+  type: int
+  sample: 2147483648
+pings:
+  description:
+    - One for each pair and each of O(networks), with C(client), C(server), C(network), C(address), C(sent), C(received), C(rtt_us) (null, or with
+      C(min), C(average) and C(max)) and C(problem).
+  returned: success
+  type: list
+  elements: dict
+  sample: []
 results:
   description:
     - One list for each round, with one item for each pair, which has the Pods C(client) and C(server). Empty in check mode.
-    - Each has C(pod) (its name), C(user), C(memlock) with C(soft) and C(hard) (C(unlimited), or KiB), C(files) of C(/dev/infiniband),
-      C(problem) (null, or with a C(cause) and a C(remedy)) and C(results), one for each test.
+    - Each has C(pod) (its name), C(user), C(memlock) with C(soft) and C(hard) (C(unlimited), or KiB), C(ipc_lock), C(memory), C(files) of
+      C(/dev/infiniband), C(hcas), C(lacks), C(problem) (null, or with a C(cause) and a C(remedy)) and C(results), one for each test.
     - A result of a test has C(output), C(status), C(timed_out), C(timeout), whether it was C(repeated), and C(problem).
   returned: success
   type: list
@@ -130,7 +178,11 @@ results:
           pod: fabric-rdma-verify-1f2e3d4c-0-client
           user: 1000
           memlock: {soft: unlimited, hard: unlimited}
+          ipc_lock: false
+          memory: null
           files: [issm0, rdma_cm, umad0, uverbs0]
+          hcas: {issm0: mlx5_0, umad0: mlx5_0, uverbs0: mlx5_0}
+          lacks: []
           problem: null
           results: [{output: "...", status: 0, timed_out: false, timeout: 120, repeated: false, problem: null}]
 """
@@ -148,7 +200,17 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import
     MANAGED_BY,
     TRAFFIC_LABEL,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import Wish, checked, in_words, not_done
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import PROGRAMS
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import (
+    Wish,
+    bytes_of,
+    checked,
+    checked_look,
+    first_user,
+    in_words,
+    insist_on_memory,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods_look import look_at, ping_rounds, unanswered
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods_run import (
     Api,
     clear,
@@ -173,7 +235,17 @@ def left(api: Api) -> str:
     return f"Pods of this run may be left, the next one removes them: {api.left}" if api.left else ""
 
 
-def measure(module: AnsibleModule, wish: Wish, owner: dict[str, str], rounds: list[list[Json]]) -> Json:
+def done(wish: Wish, api: Api, params: Json, rounds: list[list[Json]], looks: list[Json]) -> Json:
+    """What Pods say: first what they are given, then what they measure, or whom they reach."""
+    looked = look_at(api, wish, looks, params["users"], PROGRAMS) if looks else []
+    if wish.networks:
+        return {"looks": looked, "pings": ping_rounds(api, wish, rounds), "results": []}
+    return {"looks": looked, "pings": [], "results": measure_rounds(api, wish, rounds)}
+
+
+def measure(
+    module: AnsibleModule, wish: Wish, owner: dict[str, str], rounds: list[list[Json]], looks: list[Json]
+) -> Json:
     params = module.params
     try:
         kube = Kube(params["kubeconfig"], params["context"])
@@ -182,16 +254,16 @@ def measure(module: AnsibleModule, wish: Wish, owner: dict[str, str], rounds: li
         api = Api(kube, wish.namespace, owner, TRAFFIC_LABEL, wish.run)
         removed = remove_leftovers(api)
     except FabricError as exc:
-        return {"changed": False, "removed": [], "results": not_done(rounds, wish, str(exc))}
+        return {"changed": False, "removed": [], **unanswered(rounds, looks, params["users"], wish, str(exc))}
     try:
-        results = measure_rounds(api, wish, rounds)
+        outcome = done(wish, api, params, rounds, looks)
     except KeyboardInterrupt as exc:
         # once more: it may have come while they were removed
         clear(api)
         raise KeyboardInterrupt(f"{exc}; {left(api) or 'its Pods are removed'}") from exc
     if api.left:
         module.warn(left(api))
-    return {"changed": bool(removed), "removed": removed, "results": results}
+    return {"changed": bool(removed), "removed": removed, **outcome}
 
 
 def main() -> None:
@@ -202,7 +274,11 @@ def main() -> None:
             "image": {"type": "str", "required": True},
             "namespace": {"type": "str", "default": "default"},
             "host_network": {"type": "bool", "default": True},
-            "user": {"type": "int", "default": 1000},
+            "looks": {"type": "list", "elements": "dict", "default": []},
+            "users": {"type": "list", "elements": "int", "default": [1000, 0]},
+            "memory": {"type": "str", "default": ""},
+            "ipc_lock": {"type": "bool", "default": False},
+            "networks": {"type": "list", "elements": "str", "default": []},
             "node_names": {"type": "dict", "default": {}},
             "inventory": {"type": "str", "default": "default"},
             "timeout": {"type": "int", "default": 120},
@@ -212,21 +288,26 @@ def main() -> None:
     )
     params, run = module.params, uuid.uuid4().hex[:8]
     owner = {"app.kubernetes.io/managed-by": MANAGED_BY, INVENTORY_LABEL: params["inventory"]}
-    given = {key: params[key] for key in ("image", "namespace", "host_network", "user", "timeout", "first_port")}
+    given = {key: params[key] for key in ("image", "namespace", "host_network", "ipc_lock", "timeout", "first_port")}
     try:
-        wish = Wish(**given, labels={**owner, TRAFFIC_LABEL: run}, run=run)
+        given.update(memory=bytes_of(params["memory"]), networks=tuple(params["networks"]))
+        wish = Wish(**given, user=first_user(params["users"]), labels={**owner, TRAFFIC_LABEL: run}, run=run)
         rounds = [[checked(pair, params["node_names"]) for pair in pairs] for pairs in params["rounds"]]
+        looks = [checked_look(look, params["node_names"]) for look in params["looks"]]
+        insist_on_memory(wish, rounds)
     except FabricError as exc:
         module.fail_json(msg=str(exc))
+    same = {"image": wish.image, "memory_bytes": wish.memory}
     if module.check_mode:
-        module.exit_json(changed=False, msg=in_words(rounds), image=wish.image, removed=[], results=[])
+        none: Json = {"removed": [], "results": [], "looks": [], "pings": []}
+        module.exit_json(changed=False, msg=in_words(rounds, wish.networks), **same, **none)
     for number in SIGNALS:
         signal.signal(number, interrupted)
     try:
-        outcome = measure(module, wish, owner, rounds)
+        outcome = measure(module, wish, owner, rounds, looks)
     except KeyboardInterrupt as exc:
         module.fail_json(msg=str(exc))
-    module.exit_json(image=wish.image, **outcome)
+    module.exit_json(**same, **outcome)
 
 
 if __name__ == "__main__":

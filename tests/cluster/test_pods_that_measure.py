@@ -11,7 +11,15 @@ import typing as t
 import pytest
 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import TRAFFIC_LABEL
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import checked, pod_body, words_of
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import PROGRAMS
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.ping import peer_body, ping_body
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import (
+    CONTAINER,
+    checked,
+    look_words,
+    pod_body,
+    words_of,
+)
 from ansible_collections.fabric.rdma.tests.cluster.test_matrix import said
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.test_pods import LABELS, a_pair, a_wish
 from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_matrix import insist_on_return
@@ -32,6 +40,49 @@ def test_a_pod_is_what_the_api_server_knows(site: Site) -> None:
         query = [("dryRun", "All"), ("fieldValidation", "Strict")]
         made = site.kube.request("POST", PODS, "make", query, body=body)
         assert made["spec"]["containers"][0]["resources"]["limits"] == {"rdma/r": "1"}
+
+
+def test_pods_that_look_and_ping_are_what_the_api_server_knows(site: Site) -> None:
+    """With all that can be wished for: users, a capability, a limit of memory, networks."""
+    wish = a_wish(labels={**LABELS, TRAFFIC_LABEL: "abc"}, ipc_lock=True, memory=1 << 30, networks=("default/rail1",))
+    bodies = [pod_body(wish, f"look-{user}", "v100-1", ["rdma/r"], look_words(PROGRAMS), user) for user in (0, 1000)]
+    bodies += [
+        peer_body(wish, "peer", "v100-1", ["rdma/r"]),
+        ping_body(wish, "ping", "v100-1", ["rdma/r"], ["192.0.2.1"]),
+    ]
+    for body in bodies:
+        query = [("dryRun", "All"), ("fieldValidation", "Strict")]
+        made = site.kube.request("POST", PODS, "make", query, body=body)
+        assert made["spec"]["containers"][0]["resources"]["limits"] == {"rdma/r": "1", "memory": str(1 << 30)}
+
+
+def test_a_limit_that_a_namespace_puts_on_pods_is_seen(site: Site) -> None:
+    """As the API server's admission does it: nothing in what we asked for says so."""
+    ranges = "/api/v1/namespaces/default/limitranges"
+    limits = [{"type": "Container", "default": {"memory": "512Mi"}}]
+    body = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "small"}, "spec": {"limits": limits}}
+    site.kube.request("POST", ranges, "make", body=body)
+    try:
+        asked = pod_body(a_wish(labels={**LABELS, TRAFFIC_LABEL: "abc"}), "p", "v100-1", ["rdma/r"], look_words([]))
+        made = site.kube.request("POST", PODS, "make", [("dryRun", "All")], body=asked)
+    finally:
+        site.kube.request("DELETE", f"{ranges}/small", "delete")
+    (elsewhere,) = [each for each in made["spec"]["containers"] if each["name"] == CONTAINER]
+    assert "memory" not in asked["spec"]["containers"][0]["resources"]["limits"]
+    assert elsewhere["resources"]["limits"]["memory"] == "512Mi"
+
+
+def test_a_node_without_the_resource_is_told_of_its_look(site: Site) -> None:
+    """The real scheduler says so, and the rest is looked at."""
+    looks = [{"host": "nowhere", "resources": ["rdma/none"]}]
+    result = said(
+        site, "pod_traffic", {"rounds": [], "looks": looks, "image": "registry.example/perftest:1", "timeout": 2}
+    )
+    insist_on_return("pod_traffic", result)
+    assert [look["as_user"] for look in result["looks"]] == [1000, 0]
+    for look in result["looks"]:
+        assert "is Pending, without a place for 2 s" in look["problem"]["cause"]
+    assert site.kube.list("/api/v1/pods", "list", labelSelector=TRAFFIC_LABEL) == []
 
 
 def test_what_cannot_measure_is_told_and_no_pod_is_left(site: Site) -> None:

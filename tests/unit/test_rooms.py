@@ -167,7 +167,7 @@ MOST_LINES = {
     "node_file": 250,
     "oci_rlimits": 600,
     "perftest": 1500,
-    "pod_traffic": 2850,
+    "pod_traffic": 3450,
     "roce_host": 4150,
     "rollout": 2200,
     "rollout_departures": 2050,

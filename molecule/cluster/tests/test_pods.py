@@ -178,8 +178,17 @@ def test_traffic_between_pods(site: Site, user: int) -> None:
 
 def test_verify_measures_between_pods(site: Site) -> None:
     """What the playbook makes of it: traffic, limits and files of Pods in evidence and report, and no Pod is left."""
-    site.run("verify", verify_level="pods", verify_pod_image=POD_IMAGE, verify_pod_user=USER)
-    tests = load(site.output / "evidence" / "a100.json")["tests"]
+    site.run("verify", verify_level="pods", verify_pod_image=POD_IMAGE, verify_pod_users=[USER, 0])
+    evidence = load(site.output / "evidence" / "a100.json")
+    tests, looks = evidence["tests"], evidence["inspections"]
+    # as an ordinary user and as root, on every node
+    assert sorted((look["host"], look["user"]) for look in looks) == sorted((n, u) for n in NAMES for u in (USER, 0))
+    for look in looks:
+        assert look["verdict"] == "pass", look["message"]
+        assert (look["memlock"], look["ipc_lock"]) == ({"soft": "unlimited", "hard": "unlimited"}, False)
+        assert look["devices"] == [CABLED[look["host"]]]
+        assert set(look["files"]) == files_of(site, look["host"], CABLED[look["host"]])
+        assert look["memory_bytes"] is None
     assert {test["test"] for test in tests} == {"ib_write_bw", "ib_write_lat"}
     for test in tests:
         print(f"{test['test']} between Pods: {test['message']}")

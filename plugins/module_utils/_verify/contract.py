@@ -17,17 +17,21 @@ __all__ = [
     "Floor",
     "Found",
     "Given",
+    "Inspection",
     "Job",
     "JobTest",
     "Limits",
+    "Look",
     "Measurement",
     "Memlock",
     "Outlier",
     "Pair",
     "Pairs",
+    "Ping",
     "Place",
     "PlannedTest",
     "Proof",
+    "RoundTrip",
     "Untested",
 ]
 
@@ -105,8 +109,53 @@ class Untested(t.TypedDict):
     defect: bool
 
 
-class Found(t.TypedDict):
-    """What was measured in a group, and what was not."""
+class Inspection(t.TypedDict):
+    """What a Pod on a host was given as a user. None: it did not say. memory_bytes: limit of memory, None for none."""
+
+    host: str
+    user: int
+    memlock: Memlock
+    ipc_lock: t.Optional[bool]
+    memory_bytes: t.Optional[int]
+    files: list[str]
+    devices: list[str]
+    image: str
+    lacks: list[str]
+    verdict: t.Literal["pass", "fail", "error"]
+    message: str
+    remedy: t.Optional[str]
+
+
+class RoundTrip(t.TypedDict):
+    """Microseconds, there and back."""
+
+    min: float
+    average: float
+    max: float
+
+
+class Ping(t.TypedDict):
+    """Whether a Pod on a host reaches one on another over a secondary network."""
+
+    client: str
+    server: str
+    network: str
+    address: t.Optional[str]
+    sent: t.Optional[int]
+    received: t.Optional[int]
+    rtt_us: t.Optional[RoundTrip]
+    verdict: t.Literal["pass", "fail", "error"]
+    message: str
+    remedy: t.Optional[str]
+
+
+class _OfPodLevel(t.TypedDict, total=False):
+    inspections: list[Inspection]
+    pings: list[Ping]
+
+
+class Found(_OfPodLevel):
+    """What was measured in a group, and what was not. inspections, pings: where Pods measure."""
 
     tests: list[Measurement]
     untested: list[Untested]
@@ -188,10 +237,18 @@ class PlannedTest(_Planned):
 
 
 class Exposed(t.TypedDict):
-    """What a Pod on a host gets, by the plan, when it asks for one of each resource."""
+    """What a Pod on a host gets, by the plan, when it asks for one of each resource. whole: all devices, and not some of them."""
 
     resources: list[str]
     devices: list[str]
+    whole: bool
+
+
+class Look(Exposed):
+    """A host whose Pods are to be looked at."""
+
+    group: str
+    host: str
 
 
 class _OfPods(t.TypedDict, total=False):
@@ -229,13 +286,14 @@ class Job(t.TypedDict):
 
 class _OfRun(t.TypedDict, total=False):
     expected: list[str]
+    looks: list[Look]
     limits: Limits
 
 
 class Pairs(_OfRun):
     """Rounds of pairs without a common host, what cannot be measured by group, and the job of each host in each round.
 
-    expected: hosts that were to be measured, once the filter rdma_pairs has added them.
+    expected: hosts that were to be measured, once the filter rdma_pairs has added them. looks: where Pods measure.
     """
 
     rounds: list[list[Pair]]

@@ -12,10 +12,12 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.text import prin
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.contract import (
     Evidence,
     Found,
+    Inspection,
     Limits,
     Measurement,
     Pair,
     Pairs,
+    Ping,
     PlannedTest,
     Proof,
 )
@@ -162,6 +164,10 @@ def build_evidence(
         own = groups.setdefault(group, Evidence(schema=1, group=group, tests=[], untested=[]))
         own["tests"] += found["tests"]
         own["untested"] += [row for row in found["untested"] if row not in own["untested"]]
+        if "inspections" in found:
+            own["inspections"] = found["inspections"]
+        if "pings" in found:
+            own["pings"] = found["pings"]
     failures = []
     limits = plan.get("limits", _LIMITS)
     for group in sorted(groups):
@@ -181,11 +187,24 @@ def _failures(evidence: Evidence, limits: Limits) -> list[str]:
                     entry["verdict"], entry["remedy"] = "fail", each["remedy"]
                     entry["message"] += f"; {each['message']}"
     failures = [_sentence(group, entry) for entry in tests if entry["verdict"] != "pass"]
+    for look in evidence.get("inspections", []):
+        if look["verdict"] != "pass":
+            failures.append(_told(f"{group}: a Pod of user {look['user']} on {look['host']}", look))
+    for ping in evidence.get("pings", []):
+        if ping["verdict"] != "pass":
+            failures.append(
+                _told(f"{group}: ping from {ping['client']} to {ping['server']} in {ping['network']}", ping)
+            )
     return failures + [
         printable(f"{group}: {row['host']} {row['device']} port {row['port']} was not measured: {row['reason']}")
         for row in evidence["untested"]
         if row["defect"]
     ]
+
+
+def _told(what: str, row: t.Union[Inspection, Ping]) -> str:
+    remedy = f". Remedy: {row['remedy']}" if row["remedy"] else ""
+    return printable(f"{what}: {row['message']}{remedy}")
 
 
 def _absent(pair: Pair, ours: Json, theirs: Json, served: Json) -> t.Optional[Json]:

@@ -25,14 +25,22 @@ from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest impor
 
 __all__ = [
     "CONTAINER",
+    "GIVEN",
+    "LOOK",
     "SCRIPT",
     "SIDES",
     "START_SECONDS",
     "Wish",
     "budget",
+    "bytes_of",
     "checked",
+    "checked_look",
+    "first_user",
     "in_words",
+    "insist_on_memory",
     "limit_of",
+    "look_words",
+    "misplaced",
     "name_of",
     "not_done",
     "parse_log",
@@ -50,16 +58,22 @@ Json = t.Dict[str, t.Any]
 # At the beginning of a line that the script prints about itself.
 _MARK = "@fabric.rdma"
 SIDES: tuple[Side, ...] = ("client", "server")
+# A Pod that measures nothing, and only tells what it was given.
+LOOK = "look"
 # Of the one container that is ours. Others come into a Pod by way of admission.
 CONTAINER = "perftest"
 _MAX_FILES = 1000
+# What a Pod tells of what it was given.
+GIVEN = ("user", "memlock", "ipc_lock", "memory", "files", "hcas", "lacks")
+# include/uapi/linux/capability.h, and what cgroup v1 has where there is no limit (PAGE_COUNTER_MAX in bytes).
+_IPC_LOCK, _NO_LIMIT = 14, 1 << 60
 # Seconds beside the time limit: for an image to come to a node, and between two tests.
 START_SECONDS = 180
 _BETWEEN = 30
 # sh kills a perftest whose time is over: 128 + SIGKILL. And what it says of a program that is not there.
 _KILLED, _NOT_FOUND = 137, 127
 
-# POSIX sh with perftest, id, sleep and date. $1: server or client; $2: seconds for a test; each further one: a command line, words
+# POSIX sh with perftest, id, sleep and date. $1: server, client or look; $2: seconds for a test; each further one: a command line, words
 # parted by blanks. An unquoted variable is parted there, and nothing else in it has a meaning (set -f). What a program prints is told
 # line by line, each behind a mark of ours: it can say nothing in our name, and two programs can print at the same time.
 SCRIPT = r"""
@@ -68,10 +82,29 @@ shift 2
 say() { printf '@fabric.rdma %s\n' "$*"; }
 say user "$(id -u)"
 say memlock "$(ulimit -S -l)" "$(ulimit -H -l)"
+while read -r key value; do
+  [ "$key" != CapEff: ] || say caps "$value"
+done </proc/self/status
+memory=
+read -r memory </sys/fs/cgroup/memory.max || read -r memory </sys/fs/cgroup/memory/memory.limit_in_bytes || :
+say memory "$memory"
 for file in /dev/infiniband/*; do
-  [ ! -e "$file" ] || say file "${file##*/}"
+  hca=
+  [ ! -e "$file" ] || {
+    read -r hca <"/sys/class/infiniband_verbs/${file##*/}/ibdev" || read -r hca <"/sys/class/infiniband_mad/${file##*/}/ibdev" || :
+    say file "${file##*/}" "$hca"
+  }
+done 2>/dev/null
+for program in sleep date; do
+  command -v "$program" >/dev/null 2>&1 || say lacks "$program"
 done
 set -f
+if [ "$role" = look ]; then
+  for program in "$@"; do
+    command -v "$program" >/dev/null 2>&1 || say lacks "$program"
+  done
+  exit 0
+fi
 LC_ALL=C
 export LC_ALL
 # a pipe gets what perftest prints when it ends; what was killed has printed nothing then
@@ -136,12 +169,16 @@ _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*")
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 _RESOURCE = re.compile(_SUBDOMAIN.pattern + r"/[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+_NETWORK = re.compile(rf"{_LABEL.pattern}/{_SUBDOMAIN.pattern}")
 _IMAGE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._:/-]{0,480}[A-Za-z0-9])?(?:@sha256:[0-9a-f]{64})?")
 
 
 @dataclass(frozen=True)
 class Wish:
-    """How Pods are to be. timeout: seconds for one test; labels: of every Pod; run: of this one, a part of every name."""
+    """How Pods are to be. timeout: seconds for one test; labels: of every Pod; run: of this one, a part of every name.
+
+    memory: limit of memory in bytes, None for none; ipc_lock: with this capability; networks: secondary ones (namespace/name).
+    """
 
     image: str
     namespace: str
@@ -151,6 +188,9 @@ class Wish:
     first_port: int
     labels: t.Mapping[str, str]
     run: str
+    memory: t.Optional[int] = None
+    ipc_lock: bool = False
+    networks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not _IMAGE.fullmatch(self.image):
@@ -169,6 +209,51 @@ class Wish:
         ):
             if not low <= value <= high:
                 raise WishError(f"{name} is {value}; allowed is {low} to {high}")
+        for network in self.networks:
+            if not _NETWORK.fullmatch(network):
+                raise WishError(f"network {network!r} is not namespace/name", "Set verify_pod_networks")
+
+
+_UNITS = {
+    "": 1,
+    "k": 1000,
+    "Ki": 1 << 10,
+    "M": 10**6,
+    "Mi": 1 << 20,
+    "G": 10**9,
+    "Gi": 1 << 30,
+    "T": 10**12,
+    "Ti": 1 << 40,
+}
+# What a perftest takes beside the memory of its messages, and the sizes of a table of all.
+_PROGRAM_BYTES, _LARGEST_BYTES = 64 << 20, 8 << 20
+
+
+def bytes_of(quantity: str) -> t.Optional[int]:
+    """A quantity of memory as Kubernetes writes it; None for none. WishError for what is not one."""
+    if not quantity:
+        return None
+    found = re.fullmatch(r"(\d{1,15})(|k|M|G|T|Ki|Mi|Gi|Ti)", quantity)
+    if not found:
+        raise WishError(f"memory {quantity!r} is not a quantity such as 2Gi", "Set verify_pod_memory")
+    return int(found.group(1)) * _UNITS[found.group(2)]
+
+
+def needed_bytes(tests: t.Sequence[t.Mapping[str, t.Any]]) -> int:
+    """Memory that the server's Pod takes at most, whose programs wait all at once: both buffers of each queue pair count."""
+    sizes = (_LARGEST_BYTES if test.get("all_sizes") else int(test["message_bytes"]) for test in tests)
+    both = ((2 if test.get("bidirectional") else 1) * 2 * int(test["qps"]) for test in tests)
+    return sum(_PROGRAM_BYTES + size * count for size, count in zip(sizes, both))
+
+
+def insist_on_memory(wish: Wish, rounds: t.Sequence[t.Sequence[Json]]) -> None:
+    """WishError where Pods would get less memory than they register: the kernel would end them, and nobody would know why."""
+    most = max((needed_bytes(pair["tests"]) for pairs in rounds for pair in pairs), default=0)
+    if wish.memory is not None and wish.memory < most:
+        raise WishError(
+            f"memory is {wish.memory >> 20} MiB, and the tests of a Pod take up to {-(-most >> 20)} MiB, which count since they are locked",
+            "Raise verify_pod_memory, leave it empty for no limit, or measure fewer tests, queue pairs or bytes",
+        )
 
 
 # --- what a Pod is ----------------------------------------------------------------------------------------------------
@@ -187,15 +272,41 @@ def checked(pair: t.Any, node_names: t.Mapping[str, t.Any]) -> Json:
     except (AttributeError, KeyError, TypeError, ValueError) as exc:
         raise WishError(f"a pair is not one of fabric.rdma.rdma_pairs: {exc!r}") from exc
     for side in SIDES:
-        if not _SUBDOMAIN.fullmatch(own["nodes"][side]) or len(own["nodes"][side]) > 253:
-            raise WishError(
-                f"host {own[side]}: {own['nodes'][side]!r} cannot be the name of a node",
-                "Say in rdma_rollout.node_names how its node is called",
-            )
-        for name in own["resources"][side]:
-            if not _RESOURCE.fullmatch(name):
-                raise WishError(f"{name!r} cannot be the name of a resource")
+        _insist_on_names(own[side], own["nodes"][side], own["resources"][side])
     return own
+
+
+def checked_look(look: t.Any, node_names: t.Mapping[str, t.Any]) -> Json:
+    """A host as pair_pods() gives it to be looked at, with its node. WishError for what can be none."""
+    try:
+        host = str(look["host"])
+        own: Json = {"host": host, "node": str(node_names.get(host) or host)}
+        own["resources"] = [str(name) for name in look["resources"]]
+    except (AttributeError, KeyError, TypeError) as exc:
+        raise WishError(f"a host to look at is not one of fabric.rdma.rdma_pairs: {exc!r}") from exc
+    _insist_on_names(host, own["node"], own["resources"])
+    return own
+
+
+def _insist_on_names(host: str, node: str, resources: t.Sequence[str]) -> None:
+    if not _SUBDOMAIN.fullmatch(node) or len(node) > 253:
+        raise WishError(
+            f"host {host}: {node!r} cannot be the name of a node",
+            "Say in rdma_rollout.node_names how its node is called",
+        )
+    for name in resources:
+        if not _RESOURCE.fullmatch(name):
+            raise WishError(f"{name!r} cannot be the name of a resource")
+
+
+def first_user(users: t.Sequence[int]) -> int:
+    """The user that traffic is measured as. WishError names one that cannot be."""
+    for user in users:
+        if not 0 <= user < 1 << 31:
+            raise WishError(f"user is {user}; allowed is 0 to {(1 << 31) - 1}")
+    if not users:
+        raise WishError("there is no user to measure as", "Set verify_pod_users")
+    return users[0]
 
 
 def _command(test: t.Mapping[str, t.Any], side: str, port: int, address: t.Optional[str]) -> list[str]:
@@ -217,10 +328,11 @@ def _command(test: t.Mapping[str, t.Any], side: str, port: int, address: t.Optio
     )
 
 
-def in_words(rounds: t.Sequence[t.Sequence[Json]]) -> str:
+def in_words(rounds: t.Sequence[t.Sequence[Json]], networks: t.Sequence[str] = ()) -> str:
     """What would be measured."""
+    pings = [f"ping in {network}" for network in networks]
     pairs = [
-        f"{pair['client']} and {pair['server']} ({', '.join(dict.fromkeys(str(test['test']) for test in pair['tests']))})"
+        f"{pair['client']} and {pair['server']} ({', '.join(pings or dict.fromkeys(str(test['test']) for test in pair['tests']))})"
         for each in rounds
         for pair in each
     ]
@@ -239,6 +351,11 @@ def words_of(tests: t.Sequence[Json], side: str, wish: Wish, first_port: int, ad
     return [side, str(limit), *lines]
 
 
+def look_words(programs: t.Iterable[str]) -> list[str]:
+    """The arguments of the script of a Pod that only looks: the programs that are to be in its image."""
+    return [LOOK, "1", *sorted(set(programs))]
+
+
 def _of_server(wish: Wish, tests: int) -> int:
     # its client may take its time to start, and for all tests before
     return START_SECONDS + budget(wish, tests)
@@ -253,20 +370,42 @@ def name_of(wish: Wish, number: int, side: str) -> str:
     return f"fabric-rdma-verify-{wish.run}-{number}-{side}"
 
 
-def pod_body(wish: Wish, name: str, node: str, resources: t.Sequence[str], words: t.Sequence[str]) -> Json:
-    """A Pod on a node, by way of the scheduler, that asks for one of each resource and for no privilege; words: of words_of()."""
+def misplaced(pod: t.Mapping[str, t.Any], node: str) -> t.Optional[Json]:
+    """{cause, remedy} of a Pod that came to another node than meant, None where it is where it is to be, or nowhere yet."""
+    found = (pod.get("spec") or {}).get("nodeName")
+    if not found or found == node:
+        return None
+    name = str((pod.get("metadata") or {}).get("name"))
+    return {
+        "cause": f"the Pod {name} came to the node {found} in place of {node}, so what it measures says nothing of {node}",
+        "remedy": "see who places Pods there: an admission webhook or another scheduler has changed its affinity",
+    }
+
+
+def pod_body(
+    wish: Wish, name: str, node: str, resources: t.Sequence[str], words: t.Sequence[str], user: t.Optional[int] = None
+) -> Json:
+    """A Pod on a node, by way of the scheduler, that asks for one of each resource and for no privilege; words: of words_of().
+
+    user: another than that of the wish.
+    """
     tests = len(words) - 2
+    limits: Json = dict.fromkeys(resources, "1")
+    if wish.memory is not None:
+        limits["memory"] = str(wish.memory)
+    # users that are not root have no capability by it; the kernel gives it to programs of root alone
+    capabilities: Json = {"drop": ["ALL"], **({"add": ["IPC_LOCK"]} if wish.ipc_lock else {})}
     container = {
         "name": CONTAINER,
         "image": wish.image,
         "imagePullPolicy": "IfNotPresent",
         "command": ["sh", "-c", SCRIPT, "fabric-rdma", *words],
-        # no limit of memory: what is locked would count
-        "resources": {"limits": dict.fromkeys(resources, "1")},
+        # no limit of memory where none is wished for: what is locked counts
+        "resources": {"limits": limits},
         "securityContext": {
-            "runAsUser": wish.user,
+            "runAsUser": wish.user if user is None else user,
             "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
+            "capabilities": capabilities,
         },
     }
     named = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
@@ -382,13 +521,34 @@ def limit_of(word: str) -> t.Optional[str]:
     return word if re.fullmatch(r"unlimited|\d{1,20}", word) else None
 
 
-def parse_log(text: str) -> Json:
-    """{user, memlock: {soft, hard}, files, runs: {number: {status, output}}} of what the script printed. None: it was not.
+def _told(found: Json, what: str, words: t.Sequence[str]) -> None:
+    """What a line says of what the Pod was given."""
+    first = words[0] if words else ""
+    if what == "user" and re.fullmatch(r"\d{1,9}", first):
+        found["user"] = int(first)
+    elif what == "memlock" and len(words) == 2:
+        found["memlock"] = {"soft": limit_of(first), "hard": limit_of(words[1])}
+    elif what == "caps" and re.fullmatch(r"[0-9a-f]{1,16}", first):
+        found["ipc_lock"] = bool(int(first, 16) >> _IPC_LOCK & 1)
+    elif what == "memory" and re.fullmatch(r"\d{1,18}", first):
+        # cgroup v1 has a number without a limit, too: all pages that there can be
+        found["memory"] = int(first) if int(first) < _NO_LIMIT else None
+    elif what == "lacks" and re.fullmatch(r"[\w.+-]{1,64}", first) and len(found["lacks"]) < _MAX_FILES:
+        found["lacks"].append(first)
+    elif what == "file" and re.fullmatch(r"[\w.-]{1,64}", first) and len(found["files"]) < _MAX_FILES:
+        found["files"].append(first)
+        if len(words) == 2 and re.fullmatch(r"[\w.-]{1,64}", words[1]):
+            found["hcas"][first] = words[1]
 
-    memlock is as ulimit prints it: unlimited, or KiB. A run without an end has status None. What the script was given it tells before
-    the first test.
+
+def parse_log(text: str) -> Json:
+    """{user, memlock: {soft, hard}, ipc_lock, memory, files, hcas, lacks, runs: {number: {status, output}}} of what the script printed.
+
+    None: it was not. memlock is as ulimit prints it: unlimited, or KiB; memory: limit in bytes; hcas: of each file that is of one;
+    lacks: programs. A run without an end has status None. What the script was given it tells before the first test.
     """
-    found: Json = {"user": None, "memlock": {"soft": None, "hard": None}, "files": [], "runs": {}}
+    found: Json = {"user": None, "memlock": {"soft": None, "hard": None}, "ipc_lock": None, "memory": None}
+    found.update(files=[], hcas={}, lacks=[], runs={})
     runs: dict[int, Json] = found["runs"]
     for line in text.split("\n"):
         if not line.startswith(_MARK + " "):
@@ -402,14 +562,8 @@ def parse_log(text: str) -> Json:
         elif what == "end" and number in runs and len(words) == 2:
             status = int(words[1]) if re.fullmatch(r"\d{1,3}", words[1]) else None
             runs[number]["status"] = status
-        elif runs:
-            continue
-        elif what == "user" and number is not None:
-            found["user"] = number
-        elif what == "memlock" and len(words) == 2:
-            found["memlock"] = {"soft": limit_of(words[0]), "hard": limit_of(words[1])}
-        elif what == "file" and words and re.fullmatch(r"[\w.-]{1,64}", words[0]) and len(found["files"]) < _MAX_FILES:
-            found["files"].append(words[0])
+        elif not runs:
+            _told(found, what, [word for word in words if word])
     for run in runs.values():
         run["output"] = "\n".join(run["output"])[:MOST_OUTPUT]
     found["files"].sort()
@@ -451,7 +605,7 @@ def result_of(log: str, name: str, tests: t.Sequence[Json], wish: Wish, problem:
         )
     return {
         "pod": name,
-        **{key: said[key] for key in ("user", "memlock", "files")},
+        **{key: said[key] for key in GIVEN},
         "problem": problem,
         "results": results,
     }

@@ -20,6 +20,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import (
     START_SECONDS,
     Wish,
     budget,
+    misplaced,
     name_of,
     pod_body,
     problem_of,
@@ -207,6 +208,10 @@ class _Round:
             found = pods.get(name_of(self._wish, pair.number, side))
             if found is not None:
                 pair.pods[side] = found
+                elsewhere = misplaced(found, pair.nodes[side])
+                if elsewhere is not None:
+                    self._finish(pair, elsewhere, side)
+                    return
             elif side in pair.pods or (pair.stage in SIDES and side == pair.stage):
                 cause = (
                     f"the Pod {name_of(self._wish, pair.number, side)} on {pair.nodes[side]} was deleted by somebody"

@@ -21,7 +21,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "gpudirect": ("none", "auto", "peermem", "dmabuf"),
     "outliers": ("name", "fail"),
 }
-_LISTS = ("tests", "canaries")
+_LISTS = ("tests", "canaries", "pools")
 _TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
 # What rdma_verify, a wish of a group, may say in their place.
 _OF_A_GROUP = ("min_gbps", "min_share", "max_us")
@@ -32,7 +32,8 @@ class Settings:
     """How to measure. Bounds: Gb/s and microseconds; min_gbps and max_us None: by the devices (see ends.floor()).
 
     partners, seed: of the topology sample; canaries: hosts of the topology canary; rails: ports of two hosts that meet, those of the
-    same name or all; timeout: seconds a client may take for one test; forks: how many hosts the controller works on at a time.
+    same name or all; gpu_resource: what Pods ask for where they measure the memory of GPUs; pools: groups whose Pods get some of the
+    devices of their resource (SR-IOV), and not all; timeout: seconds a client may take for one test; forks: how many hosts the controller works on at a time.
     outlier_share, outlier_us: how far from the median of its group a figure is named, in hardware; software_outlier_share without.
     """
 
@@ -50,6 +51,8 @@ class Settings:
     all_sizes: bool = False
     bidirectional: bool = False
     gpudirect: str = "none"
+    gpu_resource: str = "nvidia.com/gpu"
+    pools: tuple[str, ...] = ()
     min_gbps: t.Optional[float] = None
     min_share: float = 0.9
     software_min_gbps: float = 0.001
@@ -122,7 +125,7 @@ def settings_from(given: t.Mapping[str, t.Any]) -> Settings:
             if isinstance(value, str) or not isinstance(value, t.Iterable):
                 raise WishError(f"setting {key} is {value!r}, which is not a list")
             values[key] = tuple(str(item) for item in value)
-        elif key in _CHOICES:
+        elif key in _CHOICES or key == "gpu_resource":
             values[key] = str(value)
         elif isinstance(getattr(defaults, key), bool):
             values[key] = _truth(key, value)

@@ -100,12 +100,48 @@ def evidence_table(evidence: Evidence) -> list[str]:
     if left:
         rows_left = [(hosts_label(names), what, reason) for (what, reason), names in left.items()]
         lines += ([""] if rows else []) + table(("NOT MEASURED", "PORT", "BECAUSE"), rows_left)
+    lines += _looked(evidence, domain)
     far = evidence.get("outliers", [])
     if far:
         lines += ["", *table(("FAR FROM THE OTHERS", "MEASURED"), [_far(each, domain) for each in far[:_MAX_FAILED]])]
         if len(far) > _MAX_FAILED:
             lines.append(f"and {len(far) - _MAX_FAILED} more, in the evidence")
     return lines or ["nothing was measured"]
+
+
+def _looked(evidence: Evidence, domain: str) -> list[str]:
+    """What Pods were given and whom they reach: those that are as planned share a line."""
+    lines: list[str] = []
+    looks, pings = evidence.get("inspections", []), evidence.get("pings", [])
+    if looks:
+        rows = [
+            (each["verdict"].upper(), f"{short(each['host'], domain)} as user {each['user']}", each["message"])
+            for each in looks
+            if each["verdict"] != "pass"
+        ][:_MAX_FAILED]
+        for user in sorted({each["user"] for each in looks}):
+            well = {short(each["host"], domain) for each in looks if each["user"] == user and each["verdict"] == "pass"}
+            if well:
+                rows.append(
+                    ("pass", f"{hosts_label(well)} as user {user}", "locked memory, files and image are as planned")
+                )
+        lines += ["", *table(("VERDICT", "POD ON", "WAS GIVEN"), rows)]
+    if pings:
+        rows = [
+            (
+                each["verdict"].upper(),
+                f"{each['network']}: {short(each['client'], domain)} to {short(each['server'], domain)}",
+                each["message"],
+            )
+            for each in pings
+            if each["verdict"] != "pass"
+        ][:_MAX_FAILED]
+        for network in sorted({each["network"] for each in pings}):
+            count = sum(each["network"] == network and each["verdict"] == "pass" for each in pings)
+            if count:
+                rows.append(("pass", network, f"{count} pairs reach each other"))
+        lines += ["", *table(("VERDICT", "NETWORK", "PING"), rows)]
+    return lines
 
 
 def _far(each: Outlier, domain: str) -> tuple[str, str]:

@@ -68,6 +68,37 @@ def test_a_measurement_leaves_no_pod(tmp_path: Path) -> None:
         assert not cluster.pods
 
 
+def test_pods_are_looked_at_and_ping(tmp_path: Path) -> None:
+    looks = [
+        {"group": "g", "host": host, "resources": ["rdma/r"], "devices": ["mlx5_0"], "whole": True}
+        for host in ("lab1", "lab2")
+    ]
+
+    def log(pod: Json) -> str:
+        return a_log(user=pod["spec"]["containers"][0]["securityContext"]["runAsUser"])
+
+    with Served(lambda pod, look: healthy(pod, look + 1), log) as cluster:
+        result = said(cluster.kubeconfig(tmp_path), rounds=[], looks=looks, users=[7, 0], node_names={"lab2": "n2"})
+        assert [(look["host"], look["as_user"], look["user"]) for look in result["looks"]] == [
+            ("lab1", 7, 7),
+            ("lab1", 0, 0),
+            ("lab2", 7, 7),
+            ("lab2", 0, 0),
+        ]
+        assert {look["problem"] for look in result["looks"]} == {None}
+        assert "n2" in str(cluster.made[2]["spec"]["affinity"])
+        assert not cluster.pods
+    check = said("/none", check=True, networks=["default/rail1"])
+    assert check["msg"] == "between Pods would be measured: lab1 and lab2 (ping in default/rail1)"
+
+
+def test_no_cluster_is_a_problem_of_every_look_and_ping(tmp_path: Path) -> None:
+    looks = [{"host": "lab1", "resources": ["rdma/r"]}]
+    result = said(str(tmp_path / "none"), looks=looks, networks=["default/rail1"])
+    assert ["does not exist" in row["problem"]["cause"] for row in (*result["looks"], *result["pings"])] == [True] * 3
+    assert result["results"] == []
+
+
 def test_a_cluster_that_does_not_answer_is_a_result(tmp_path: Path) -> None:
     with Served(healthy, good) as cluster:
         kubeconfig = cluster.kubeconfig(tmp_path)
@@ -91,7 +122,13 @@ def test_a_refusal_names_what_was_asked(tmp_path: Path) -> None:
         ({"image": "$(x)"}, "image '$(x)' is not a reference"),
         ({"rounds": [[{"client": "a"}]]}, "a pair is not one of fabric.rdma.rdma_pairs"),
         ({"inventory": "a,b"}, "cannot be the value of the label"),
-        ({"user": -1}, "user is -1; allowed is"),
+        ({"users": [1000, -1]}, "user is -1; allowed is"),
+        ({"users": []}, "there is no user to measure as"),
+        ({"memory": "lots"}, "memory 'lots' is not a quantity such as 2Gi"),
+        ({"memory": "100Mi"}, "memory is 100 MiB, and the tests of a Pod take up to 129 MiB"),
+        ({"networks": ["rail1"]}, "network 'rail1' is not namespace/name"),
+        ({"looks": [{"host": "a b", "resources": []}]}, "host a b: 'a b' cannot be the name of a node"),
+        ({"looks": [{}]}, "a host to look at is not one of"),
     ],
     ids=str,
 )

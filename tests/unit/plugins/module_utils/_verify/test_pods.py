@@ -26,8 +26,12 @@ from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import (
     CONTAINER,
     SCRIPT,
     Wish,
+    bytes_of,
     checked,
     in_words,
+    insist_on_memory,
+    look_words,
+    misplaced,
     parse_log,
     pod_body,
     problem_of,
@@ -512,3 +516,89 @@ def test_which_pod_in_which_phase_with_which_message(pod: Json, stage: str, caus
     assert problem["cause"].startswith("the Pod default/p on lab1 is ")
     assert cause in problem["cause"]
     assert remedy in problem["remedy"]
+
+
+# --- what a Pod is given ---------------------------------------------------------------------------------------------
+
+
+def test_a_pod_that_only_looks_tells_and_ends(tmp_path: Path) -> None:
+    """What its image lacks, too; it measures nothing."""
+    done = run(tmp_path, *look_words(["ib_write_bw", "ib_fly_bw", "ib_write_bw"]), ib_write_bw="touch ran")
+    found = parse_log(done.stdout)
+    assert done.returncode == 0
+    assert not (tmp_path / "ran").exists()
+    assert found["lacks"] == ["ib_fly_bw"]
+    assert found["runs"] == {}
+    effective = next(line.split()[1] for line in Path("/proc/self/status").read_text().splitlines() if "CapEff" in line)
+    assert found["ipc_lock"] == bool(int(effective, 16) >> 14 & 1)
+
+
+def test_what_is_told_of_a_pod() -> None:
+    lines = [
+        "user 0",
+        "memlock 64 8192",
+        "caps 0000000000004000",
+        "memory 536870912",
+        "file uverbs0 mlx5_0",
+        "file rdma_cm ",
+        "lacks ib_read_bw",
+        "lacks $(x)",
+    ]
+    found = parse_log("".join(f"@fabric.rdma {line}\n" for line in lines))
+    assert found == {
+        "user": 0,
+        "memlock": {"soft": "64", "hard": "8192"},
+        "ipc_lock": True,
+        "memory": 536870912,
+        "files": ["rdma_cm", "uverbs0"],
+        "hcas": {"uverbs0": "mlx5_0"},
+        "lacks": ["ib_read_bw"],
+        "runs": {},
+    }
+
+
+@pytest.mark.parametrize("line", ["memory max", "memory 9223372036854771712", "memory", "memory -1", "memory x"])
+def test_no_limit_of_memory(line: str) -> None:
+    assert parse_log(f"@fabric.rdma {line}\n")["memory"] is None
+
+
+@pytest.mark.parametrize("line", ["caps 00000000a80425fb", "caps 0"])
+def test_a_pod_without_the_capability(line: str) -> None:
+    assert parse_log(f"@fabric.rdma {line}\n")["ipc_lock"] is False
+
+
+def test_a_capability_and_a_limit_are_only_there_where_wished_for() -> None:
+    wish = a_wish(ipc_lock=True, memory=bytes_of("2Gi"))
+    (container,) = pod_body(wish, "p", "n", ["rdma/a"], look_words([]), 0)["spec"]["containers"]
+    assert container["resources"]["limits"] == {"rdma/a": "1", "memory": str(2 << 30)}
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["IPC_LOCK"]}
+    assert container["securityContext"]["runAsUser"] == 0
+
+
+@pytest.mark.parametrize(("text", "size"), [("", None), ("5", 5), ("2Gi", 2 << 30), ("3M", 3_000_000), ("1Ki", 1024)])
+def test_quantities_of_memory(text: str, size: int | None) -> None:
+    assert bytes_of(text) == size
+
+
+@given(st.integers(1, 64), st.sampled_from([65536, 8 << 20]), st.booleans(), st.booleans(), st.integers(1, 8))
+def test_a_limit_that_would_break_registration_is_refused(
+    qps: int, size: int, all_sizes: bool, both: bool, count: int
+) -> None:
+    """Never without a word: with less than the buffers of all tests, the kernel would end the Pod."""
+    test = {**a_pair("ib_write_bw")["tests"][0], "qps": qps, "message_bytes": size}
+    more = {**({"all_sizes": True} if all_sizes else {}), **({"bidirectional": True} if both else {})}
+    pair = {**a_pair(), "tests": [{**test, **more}] * count}
+    buffers = count * qps * (8 << 20 if all_sizes else size) * (4 if both else 2)
+    with pytest.raises(WishError, match="which count since they are locked"):
+        insist_on_memory(a_wish(memory=buffers), [[pair]])
+    insist_on_memory(a_wish(memory=buffers + count * (64 << 20)), [[pair]])
+    insist_on_memory(a_wish(), [[pair]])
+
+
+def test_a_pod_that_came_to_another_node() -> None:
+    pod = {"metadata": {"name": "p"}, "spec": {"nodeName": "n2"}}
+    problem = misplaced(pod, "n1")
+    assert problem is not None
+    assert problem["cause"].startswith("the Pod p came to the node n2 in place of n1")
+    assert misplaced(pod, "n2") is None
+    assert misplaced({"spec": {}}, "n1") is None

@@ -79,8 +79,8 @@ def test_only_what_pods_get_is_measured(lab: Json) -> None:
     (((pair),),) = lab["rounds"]
     assert {(test["client"]["device"], test["server"]["device"]) for test in pair["tests"]} == {("mlx5_0", "mlx5_1")}
     assert pair["pods"] == {
-        "client": {"resources": ["rdma/rdma_a100"], "devices": ["mlx5_0"]},
-        "server": {"resources": ["rdma/rdma_a100"], "devices": ["mlx5_1"]},
+        "client": {"resources": ["rdma/rdma_a100"], "devices": ["mlx5_0"], "whole": True},
+        "server": {"resources": ["rdma/rdma_a100"], "devices": ["mlx5_1"], "whole": True},
     }
     assert lab["untested"] == {"g": []}
 
@@ -232,3 +232,189 @@ def test_hosts_and_pods_are_in_one_document(lab: Json) -> None:
     ]
     with pytest.raises(AnsibleFilterError, match="expects pod_results as a dictionary, found list"):
         rdma_evidence(hosts, {}, lab, [])
+
+
+# --- what Pods are given ---------------------------------------------------------------------------------------------
+
+
+def a_look(host: str = "lab1", as_user: int = 1000, **given: t.Any) -> Json:
+    """What a Pod that only looks tells where all is well."""
+    device = {"lab1": "mlx5_0", "lab2": "mlx5_1"}[host]
+    files = dict.fromkeys(("issm0", "umad0", "uverbs0"), device)
+    row = {
+        "host": host,
+        "as_user": as_user,
+        "pod": "p",
+        "user": as_user,
+        "ipc_lock": False,
+        "memory": None,
+        "lacks": [],
+    }
+    row.update(memlock={"soft": "unlimited", "hard": "unlimited"}, files=["rdma_cm", *files], hcas=files, problem=None)
+    return {**row, **given}
+
+
+def looked(lab: Json, *looks: Json, **given: t.Any) -> Json:
+    """As the role registers it: what was looked at, and the one round."""
+    first = {"item": "look", "image": "i", "memory_bytes": None, "results": [], "looks": list(looks), "pings": []}
+    second = {"item": 0, "image": "i", "memory_bytes": None, **answer(lab, a_log(*BOTH), a_log())}
+    return judged(lab, {"results": [{**first, **given}, second]})
+
+
+EVERYWHERE = [a_look(host, user) for host in ("lab1", "lab2") for user in (1000, 0)]
+
+
+def test_every_host_is_to_be_looked_at(lab: Json) -> None:
+    assert [(look["group"], look["host"], look["devices"]) for look in lab["looks"]] == [
+        ("g", "lab1", ["mlx5_0"]),
+        ("g", "lab2", ["mlx5_1"]),
+    ]
+
+
+def test_what_is_as_planned_passes_and_shares_a_line(lab: Json) -> None:
+    found = looked(lab, *EVERYWHERE)
+    assert found["failures"] == []
+    looks = found["groups"]["g"]["inspections"]
+    assert [(look["host"], look["user"], look["verdict"]) for look in looks] == [
+        (host, user, "pass") for host in ("lab1", "lab2") for user in (1000, 0)
+    ]
+    assert [test["verdict"] for test in found["groups"]["g"]["tests"]] == ["pass", "pass"]
+    lines = found["tables"]["g"].splitlines()
+    assert sum("locked memory, files and image are as planned" in line for line in lines) == 2
+
+
+SICK = [
+    (
+        {"memlock": {"soft": "64", "hard": "64"}},
+        "may lock only so much memory: soft 64 KiB and hard 64 KiB",
+        "containerd_memlock",
+    ),
+    ({"memlock": {"soft": "8192", "hard": "unlimited"}}, "only so much memory: soft 8192 KiB", "containerd_memlock"),
+    ({"memory": 512 << 20}, "may use only 512 MiB of memory, which nobody asked for", "LimitRange"),
+    ({"lacks": ["ib_read_bw", "date"]}, "the image of a Pod on lab1 lacks ib_read_bw, date", "verify_pod_image"),
+    ({"files": []}, "has the files none in /dev/infiniband; planned is mlx5_0", "configuration of the device plugin"),
+    ({"hcas": {"uverbs0": "mlx5_7"}}, "and some are of mlx5_7", "configuration of the device plugin"),
+    (
+        {"hcas": {"uverbs0": "mlx5_0", "umad0": "mlx5_1"}},
+        "and some are of mlx5_1",
+        "configuration of the device plugin",
+    ),
+    ({"files": ["uverbs0"], "hcas": {"uverbs0": "mlx5_0"}}, "has no /dev/infiniband/rdma_cm", "rdma_ucm"),
+    ({"user": 0}, "it runs as user 0, and not as 1000", "admission webhook"),
+]
+
+
+@pytest.mark.parametrize(("given", "cause", "remedy"), SICK, ids=[row[1][:30] for row in SICK])
+def test_what_a_pod_is_not_given_fails_with_its_remedy(lab: Json, given: Json, cause: str, remedy: str) -> None:
+    found = looked(lab, a_look(**given), *EVERYWHERE[1:])
+    (failure,) = found["failures"]
+    assert failure.startswith("g: a Pod of user 1000 on lab1: ")
+    assert cause in failure
+    assert remedy in failure.partition("Remedy: ")[2]
+    assert found["groups"]["g"]["inspections"][0]["verdict"] == "fail"
+    assert "FAIL" in found["tables"]["g"]
+    assert all(len(line) <= 100 for line in found["tables"]["g"].splitlines())
+
+
+def test_a_limit_does_not_bind_who_has_the_capability(lab: Json) -> None:
+    limited = {"memlock": {"soft": "64", "hard": "64"}}
+    assert looked(lab, a_look(**limited, ipc_lock=True), *EVERYWHERE[1:])["failures"] == []
+
+
+def test_a_limit_of_memory_that_was_asked_for_is_no_surprise(lab: Json) -> None:
+    own = [{**look, "memory": 2 << 30} for look in EVERYWHERE]
+    assert looked(lab, *own, memory_bytes=2 << 30)["failures"] == []
+
+
+def test_a_pool_gives_one_of_its_devices() -> None:
+    plan = plan_of(lab1=["mlx5_0", "mlx5_1"], lab2=["mlx5_0", "mlx5_1"])
+    for pools, count in ((["g"], 0), ([], 2)):
+        lab = planned(plan, "lab1", "lab2", pools=pools)
+        given = {"results": [{"item": "look", "looks": [a_look("lab1"), a_look("lab2")]}]}
+        looks = judged(lab, given)["groups"]["g"]["inspections"]
+        assert [look["verdict"] for look in looks] == (["fail"] * count or ["pass"] * 2)
+        assert not count or "and none is of mlx5_1" in looks[0]["message"]
+
+
+def test_a_pod_that_did_not_start_is_an_error_of_its_host(lab: Json) -> None:
+    problem = {"cause": "the Pod default/p on lab1 is Pending: no place", "remedy": "see the node"}
+    silent = {"user": None, "memlock": {"soft": None, "hard": None}, "files": [], "hcas": {}}
+    found = looked(lab, a_look(problem=problem, **silent), *EVERYWHERE[1:])
+    assert found["groups"]["g"]["inspections"][0]["verdict"] == "error"
+    (failure,) = found["failures"]
+    assert (
+        failure == "g: a Pod of user 1000 on lab1: the Pod default/p on lab1 is Pending: no place. Remedy: see the node"
+    )
+    (said,) = looked(lab, a_look(**silent), *EVERYWHERE[1:])["failures"]
+    assert "it did not tell what it was given" in said
+
+
+def test_hosts_at_which_nobody_looked_are_named(lab: Json) -> None:
+    """The module failed for the looks, and measured all the same."""
+    found = looked(lab, looks=None, failed=True, msg="it is off")
+    assert [(row["host"], row["reason"]) for row in found["groups"]["g"]["untested"]] == [
+        ("lab1", "no Pod was looked at: it is off"),
+        ("lab2", "no Pod was looked at: it is off"),
+    ]
+    assert len(found["failures"]) == 2
+    assert [test["verdict"] for test in found["groups"]["g"]["tests"]] == ["pass", "pass"]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [None, 5, "x", [], {}, [[1]], {"host": "lab1"}, {"host": "lab1", "memlock": 5, "hcas": [], "as_user": "0"}],
+    ids=str,
+)
+def test_strange_looks_and_pings_are_no_traceback(lab: Json, odd: t.Any) -> None:
+    for rows in (odd, [odd]):
+        found = judged(lab, {"results": [{"item": "look", "looks": rows, "pings": rows}, {"item": 0}, odd]})
+        assert found["failures"]
+
+
+# --- pings -----------------------------------------------------------------------------------------------------------
+
+
+def a_ping(**given: t.Any) -> Json:
+    row = {
+        "client": "lab1",
+        "server": "lab2",
+        "network": "default/rail1",
+        "address": "198.51.100.4",
+        "sent": 5,
+        "received": 5,
+    }
+    return {**row, "rtt_us": {"min": 71.0, "average": 83.0, "max": 95.0}, "problem": None, **given}
+
+
+@pytest.mark.parametrize(
+    ("given", "verdict", "words"),
+    [
+        ({}, "pass", "5 of 5 came back"),
+        ({"received": 4}, "fail", "4 of 5 came back"),
+        ({"received": 0, "rtt_us": None}, "fail", "0 of 5 came back"),
+        ({"sent": None, "received": None, "rtt_us": None}, "error", "ping printed no figures"),
+        ({"problem": {"cause": "no address", "remedy": "see Multus"}}, "error", "no address"),
+        ({"sent": -1, "received": True}, "error", "ping printed no figures"),
+    ],
+)
+def test_a_ping_is_judged(lab: Json, given: Json, verdict: str, words: str) -> None:
+    found = looked(lab, *EVERYWHERE, pings=[a_ping(**given), a_ping(client="elsewhere")])
+    (ping,) = found["groups"]["g"]["pings"]
+    assert (ping["verdict"], ping["message"]) == (verdict, words)
+    assert len(found["failures"]) == (verdict != "pass")
+    assert "PING" in found["tables"]["g"]
+    assert bool(ping["remedy"]) == (verdict != "pass")
+
+
+# --- GPUs ------------------------------------------------------------------------------------------------------------
+
+
+def test_pods_ask_for_a_gpu_where_its_memory_is_measured() -> None:
+    facts = {host: {**node(ipv4=None), "gpus": [{}]} for host in ("lab1", "lab2")}
+    groups = {"g": {"hosts": ["lab1", "lab2"], "resource": "r"}}
+    plan = plan_of(lab1=["mlx5_0"], lab2=["mlx5_0"])
+    for gpudirect, resources in (("auto", ["rdma/rdma_a100", "nvidia.com/gpu"]), ("none", ["rdma/rdma_a100"])):
+        found = pair_pods(groups, facts, wanted_of(facts), plan, settings_from({"gpudirect": gpudirect}))
+        assert found["rounds"][0][0]["pods"]["client"]["resources"] == resources
+        # a Pod that only looks keeps no GPU from others
+        assert found["looks"][0]["resources"] == ["rdma/rdma_a100"]

@@ -290,3 +290,21 @@ def test_only_what_is_ours_is_removed() -> None:
         cluster.request("POST", "/pods", "make", body={"metadata": {"name": name, "labels": own}})
     assert remove_leftovers(api_of(cluster)) == ["left"]
     assert sorted(cluster.pods) == ["mine", "other-inventory", "plugin", "somebody"]
+
+
+@pytest.mark.parametrize("side", ["server", "client"])
+def test_a_pod_on_another_node_measures_nothing(side: str) -> None:
+    """Its traffic would be taken for that of the node that was meant."""
+
+    class Elsewhere(PodCluster):
+        def _seen(self, pod: Json) -> Json:
+            found = super()._seen(pod)
+            return {**found, "spec": {**found["spec"], "nodeName": "lab9"}} if side_of(pod) == side else found
+
+    cluster = Elsewhere(healthy, good)
+    ((answer,),) = measured(cluster, a_pair())
+    assert (
+        f"came to the node lab9 in place of {'lab2' if side == 'server' else 'lab1'}"
+        in answer[side]["problem"]["cause"]
+    )
+    assert not cluster.pods

@@ -1,0 +1,266 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One Pod on each node, for each user: what it was given, and whom it reaches in secondary networks. Private to the collection.
+
+All Pods of a batch are watched at once, by one list. One that does not do its part holds up no other.
+"""
+
+from __future__ import annotations
+
+import time
+import typing as t
+from dataclasses import dataclass, field
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.ping import (
+    addresses_of,
+    networks_problem,
+    parse_ping,
+    peer_body,
+    ping_body,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import (
+    GIVEN,
+    LOOK,
+    START_SECONDS,
+    Wish,
+    look_words,
+    misplaced,
+    name_of,
+    not_done,
+    parse_log,
+    pod_body,
+    problem_of,
+    stage_of,
+    succeeded,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods_run import Api, clear
+
+__all__ = ["look_at", "ping_rounds", "unanswered"]
+
+Json = t.Dict[str, t.Any]
+
+_POLL_SECONDS = 1.0
+_PATIENCE = 3
+# So many Pods at once: an API server and its kubelets have other work.
+_BATCH = 100
+
+
+@dataclass
+class _Task:
+    """A Pod on its way. wanted: of stage_of(); ready: what else it has to have, None for nothing."""
+
+    name: str
+    node: str
+    body: Json
+    wanted: str = "ended"
+    ready: t.Optional[t.Callable[[Json], bool]] = None
+    since: float = 0.0
+    done: bool = False
+    pod: Json = field(default_factory=dict)
+    problem: t.Optional[Json] = None
+    log: str = ""
+
+
+class _Watch:
+    """Makes Pods, and waits for each until it is as wanted, or never will be."""
+
+    def __init__(self, api: Api, wish: Wish) -> None:
+        self._api, self._wish = api, wish
+
+    def run(self, tasks: t.Sequence[_Task]) -> None:
+        for task in tasks:
+            task.since = time.monotonic()
+            try:
+                self._api.make(task.body)
+            except FabricError as exc:
+                self._finish(
+                    task,
+                    {
+                        "cause": str(exc),
+                        "remedy": "give the user of the kubeconfig the rights that the role verify_pod names",
+                    },
+                )
+        silent = 0
+        while not all(task.done for task in tasks):
+            time.sleep(_POLL_SECONDS)
+            try:
+                pods = self._api.of_this_run()
+                silent = 0
+            except FabricError as exc:
+                silent += 1
+                if getattr(exc, "code", 0) in (401, 403, 404) or silent >= _PATIENCE:
+                    for task in tasks:
+                        self._finish(task, {"cause": str(exc), "remedy": ""})
+                continue
+            for task in tasks:
+                if not task.done:
+                    self._step(task, pods.get(task.name))
+
+    def _step(self, task: _Task, pod: t.Optional[Json]) -> None:
+        if pod is None:
+            cause = f"the Pod {task.name} on {task.node} was deleted by somebody"
+            self._finish(task, {"cause": cause, "remedy": "run again, and no other run at the same time"})
+            return
+        task.pod = pod
+        stage, late = stage_of(pod), time.monotonic() - task.since
+        elsewhere = misplaced(pod, task.node)
+        if elsewhere is not None:
+            self._finish(task, elsewhere)
+        elif stage == task.wanted and (task.ready is None or task.ready(pod)):
+            well = task.wanted != "ended" or succeeded(pod)
+            self._finish(task, None if well else problem_of(pod, self._wish, task.name, task.node))
+        elif stage == "ended" or stage == "stuck":
+            self._finish(task, problem_of(pod, self._wish, task.name, task.node))
+        elif stage == "unschedulable" and late > self._wish.timeout:
+            words = f"without a place for {self._wish.timeout} s"
+            self._finish(task, problem_of(pod, self._wish, task.name, task.node, words))
+        elif late > self._wish.timeout + START_SECONDS:
+            without = stage == "running" and task.wanted == "running"
+            limit = self._wish.timeout + START_SECONDS
+            self._finish(
+                task,
+                networks_problem(task.name, self._wish.networks)
+                if without
+                else problem_of(pod, self._wish, task.name, task.node, f"not done within {limit} s"),
+            )
+
+    def _finish(self, task: _Task, problem: t.Optional[Json]) -> None:
+        if task.done:
+            return
+        task.done, task.problem = True, problem
+        if task.pod and stage_of(task.pod) == "ended":
+            try:
+                task.log = self._api.log(task.name)
+            except FabricError as exc:
+                task.problem = task.problem or {"cause": str(exc), "remedy": ""}
+
+    def remove(self, tasks: t.Iterable[_Task]) -> None:
+        for task in tasks:
+            try:
+                if task.pod:
+                    self._api.delete(task.pod)
+            except FabricError:
+                # once more at the end
+                continue
+
+
+def look_at(
+    api: Api, wish: Wish, looks: t.Sequence[Json], users: t.Sequence[int], programs: t.Collection[str]
+) -> list[Json]:
+    """What Pods on hosts are given, for each host and user: {host, as_user, pod, problem, and what GIVEN names}.
+
+    looks: of pods.checked_look(). None of the Pods is there afterwards.
+    """
+    words = look_words(programs)
+    asked = [(look, user) for look in looks for user in users]
+    found: list[Json] = []
+    watch = _Watch(api, wish)
+    try:
+        for start in range(0, len(asked), _BATCH):
+            tasks = []
+            for number, (look, user) in enumerate(asked[start : start + _BATCH], start):
+                name = name_of(wish, number, LOOK)
+                body = pod_body(wish, name, look["node"], look["resources"], words, user)
+                tasks.append(_Task(name, look["node"], body))
+            watch.run(tasks)
+            watch.remove(tasks)
+            for task, (look, user) in zip(tasks, asked[start:]):
+                said = parse_log(task.log)
+                given = {key: said[key] for key in GIVEN}
+                found.append(
+                    {"host": look["host"], "as_user": user, "pod": task.name, "problem": task.problem, **given}
+                )
+    finally:
+        clear(api)
+    return found
+
+
+def unanswered(
+    rounds: t.Sequence[t.Sequence[Json]], looks: t.Sequence[Json], users: t.Sequence[int], wish: Wish, why: str
+) -> Json:
+    """What there is where nothing could be asked of the cluster."""
+    problem = {"cause": why, "remedy": ""}
+    given = {key: parse_log("")[key] for key in GIVEN}
+    looked = [
+        {"host": look["host"], "as_user": user, "pod": "", "problem": problem, **given}
+        for look in looks
+        for user in users
+    ]
+    if not wish.networks:
+        return {"looks": looked, "pings": [], "results": not_done(rounds, wish, why)}
+    none = _Task("", "", {}, problem=problem)
+    pings = [row for pairs in rounds for pair in pairs for row in _answers(wish, pair, none, None)]
+    return {"looks": looked, "pings": pings, "results": []}
+
+
+def ping_rounds(api: Api, wish: Wish, rounds: t.Sequence[t.Sequence[Json]]) -> list[Json]:
+    """What Pods reach over the networks of the wish: {client, server, network, address, sent, received, rtt_us, problem} for each pair of
+    hosts and network. rounds: of pods.checked().
+
+    A Pod on each node has an address in each network; in each round, one more on each client pings those of its server.
+    """
+    peers: dict[str, _Task] = {}
+    found: list[Json] = []
+    watch = _Watch(api, wish)
+
+    def there(pod: Json) -> bool:
+        return addresses_of(pod, wish.networks) is not None
+
+    try:
+        for pair in (pair for pairs in rounds for pair in pairs):
+            node = pair["nodes"]["server"]
+            if node not in peers:
+                name = name_of(wish, len(peers), "peer")
+                body = peer_body(wish, name, node, pair["resources"]["server"])
+                peers[node] = _Task(name, node, body, "running", there)
+        watch.run(list(peers.values()))
+        number = 0
+        for pairs in rounds:
+            tasks: list[tuple[Json, t.Optional[_Task]]] = []
+            for pair in pairs:
+                tasks.append((pair, _pinging(wish, pair, peers[pair["nodes"]["server"]], number)))
+                number += 1
+            own = [task for _pair, task in tasks if task is not None]
+            watch.run(own)
+            watch.remove(own)
+            for pair, task in tasks:
+                found += _answers(wish, pair, peers[pair["nodes"]["server"]], task)
+    finally:
+        clear(api)
+    return found
+
+
+def _pinging(wish: Wish, pair: Json, peer: _Task, number: int) -> t.Optional[_Task]:
+    """The client of a pair, None where its server has no addresses."""
+    addresses = addresses_of(peer.pod, wish.networks)
+    if peer.problem is not None or addresses is None:
+        return None
+    name, node = name_of(wish, number, "ping"), pair["nodes"]["client"]
+    return _Task(name, node, ping_body(wish, name, node, pair["resources"]["client"], addresses))
+
+
+def _answers(wish: Wish, pair: Json, peer: _Task, task: t.Optional[_Task]) -> list[Json]:
+    addresses: t.Sequence[t.Optional[str]] = addresses_of(peer.pod, wish.networks) or [None] * len(wish.networks)
+    runs = parse_log(task.log)["runs"] if task else {}
+    problem = peer.problem if task is None else task.problem
+    rows = []
+    for number, (network, address) in enumerate(zip(wish.networks, addresses)):
+        run = runs.get(number) or {"status": None, "output": ""}
+        said = parse_ping(run["output"])
+        # a Pod in which one ping failed has failed; what it printed of the others counts
+        why = problem if said["sent"] is None else None
+        if why is None and said["sent"] is None:
+            why = {"cause": f"ping printed no figures: {run['output'][-200:]}", "remedy": "name an image with ping"}
+        rows.append(
+            {
+                "client": pair["client"],
+                "server": pair["server"],
+                "network": network,
+                "address": address,
+                **said,
+                "problem": why,
+            }
+        )
+    return rows
