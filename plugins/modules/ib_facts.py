@@ -27,6 +27,7 @@ options:
       - What to gather. Everything by default.
       - V(devices) gives C(devices).
       - V(gpus) gives C(gpus) and C(nvidia).
+      - V(health) gives C(health). Counters of the wire and cables are told to root, by drivers that know them.
       - V(kernel) gives C(kernel) and C(ofed).
       - V(limits) gives C(limits).
       - V(management) gives C(management).
@@ -35,7 +36,7 @@ options:
       - V(storage) gives C(storage).
     type: list
     elements: str
-    choices: [all, devices, gpus, kernel, limits, management, roce, runtime, storage]
+    choices: [all, devices, gpus, health, kernel, limits, management, roce, runtime, storage]
     default: [all]
   root:
     description:
@@ -119,6 +120,7 @@ ansible_facts:
               device: 101b
               model: ConnectX-6
               numa_node: 0
+              pcie: {speed_gts: 16.0, width: 16, max_speed_gts: 16.0, max_width: 16, bridge: null}
               ports:
                 - number: 1
                   link_layer: InfiniBand
@@ -143,6 +145,27 @@ ansible_facts:
             operator: false
             peer_memory: {loaded: false, installed: false}
             peermem_kernels: []
+        health:
+          description:
+            - Counters of ports and netdevs, temperatures in degrees Celsius, and the cables. A counter that the kernel does not show is
+              null, which is not 0.
+            - Not in C(facts.json), which is the same for the same hardware.
+          returned: subset health
+          type: dict
+          sample:
+            ports:
+              - device: mlx5_0
+                port: 1
+                counters: {symbol_error: 0, link_downed: 1, port_rcv_errors: 0, port_xmit_wait: null}
+                hw_counters: {out_of_sequence: 0, local_ack_timeout_err: 0, np_cnp_sent: null}
+            netdevs:
+              - netdev: enp11s0f0np0
+                device: mlx5_0
+                carrier_downs: 1
+                statistics: {rx_crc_errors: 0, rx_dropped: 0, rx_errors: 0, tx_dropped: 0, tx_errors: 0}
+                counters: {rx_prio3_pause: 17, rx_symbol_err_phy: 0}
+                cable: {vendor: Mellanox, part: MCP1600-C003, serial: MT1234VS01234, length_m: 3.0}
+            temperatures: [{device: mlx5_0, label: asic, celsius: 52.0, critical: 105.0}]
         kernel:
           description: Release, page size in bytes, RDMA network namespace mode and the state of the modules that matter.
           returned: subset kernel

@@ -63,6 +63,8 @@ _WISHES = {
 }
 # In the fact rdma: when the controller received it (plugins/action/ib_facts.py). Facts are compared and kept without it.
 GATHERED = "gathered"
+# What a file of facts does not keep.
+_OF_A_RUN = ("change", "health")
 # What the role discover leaves in the run that gathers (its README has both).
 _RESULTS = ("discover_gathered", "discover_replayed")
 
@@ -426,9 +428,10 @@ def merged_facts(seen: t.Mapping[str, t.Any], path: str, removed: t.Collection[s
         # what no file can hold keeps no other host from being written
         with contextlib.suppress(PlainError):
             own = _timeless(plain(facts))[0]
-            # a change that was still open when they were gathered: of this run, or for the next one to find on the node itself
+            # a change that was still open when they were gathered: of this run, or for the next one to find on the node itself;
+            # counters grow on nodes that stay what they are
             new[str(host)] = (
-                {key: part for key, part in own.items() if key != "change"} if isinstance(own, dict) else own
+                {key: part for key, part in own.items() if key not in _OF_A_RUN} if isinstance(own, dict) else own
             )
     return {**kept, **new}
 

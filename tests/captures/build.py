@@ -90,6 +90,7 @@ class Netdev:
     master: str | None = None
     ipv4: str | None = None
     phys_port: str | None = None
+    downs: int = 1
 
 
 @dataclass
@@ -103,6 +104,7 @@ class Port:
     gid_netdev: str | None = None  # whose addresses fill the GID table of an Ethernet port; None: the table is empty
     gid_mac: str = ""
     gid_ipv4: str | None = None
+    downs: int = 1  # how often the link was lost: once, when somebody rebooted the switch
 
 
 @dataclass
@@ -157,14 +159,21 @@ class Machine:
             tree.link(f"sys/bus/pci/drivers/{fn.driver}/{fn.pci}", path)
         tree.link(f"sys/bus/pci/devices/{fn.pci}", path)
 
-    def bridges(self, under: str, numa: int, ids: list[tuple[str, str]]) -> str:
-        """The bridges on a path `pci0000:5d/0000:5d:00.0/...`, one (vendor, device) each; returns the path."""
+    def bridges(
+        self, under: str, numa: int, ids: list[tuple[str, str]], link: tuple[str, int] | None = None
+    ) -> str:
+        """The bridges on a path `pci0000:5d/0000:5d:00.0/...`, one (vendor, device) each; returns the path. link: of the last one."""
         host, *addresses = under.split("/")
         for depth, (address, (vendor, device)) in enumerate(zip(addresses, ids, strict=True)):
-            self.function(
-                Function("/".join([host, *addresses[:depth]]), address, vendor, device, "060400", numa, "pcieport")
-            )
+            where = "/".join([host, *addresses[:depth]])
+            own = link if depth == len(addresses) - 1 else None
+            self.function(Function(where, address, vendor, device, "060400", numa, "pcieport", link=own))
         return under
+
+    def temperature(self, function: str, celsius: int) -> None:
+        """The sensor of the card itself (drivers/net/ethernet/mellanox/mlx5/core/hwmon.c)."""
+        path = f"{function}/hwmon/hwmon{self.hcas}"
+        self.tree.put(path, name="mlx5", temp1_input=celsius * 1000, temp1_label="asic", temp1_crit=105000)
 
     # -- netdevs -----------------------------------------------------------------------------------------------------
 
@@ -191,7 +200,9 @@ class Machine:
             phys_port_name=dev.phys_port,
             mode="datagram" if guid else None,
             pkey="0xffff" if guid else None,
+            carrier_down_count=dev.downs,
         )
+        self.tree.put(f"{path}/statistics", rx_crc_errors=0, rx_dropped=0, rx_errors=0, tx_dropped=0, tx_errors=0)
         self.tree.link(f"{path}/device", parent)
         self.tree.link(f"sys/class/net/{dev.name}", path)
         if dev.master:
@@ -263,6 +274,17 @@ class Machine:
                 tree.file(f"{base}/gid_attrs/types/{index}", kind + "\n")
             if owner:
                 tree.file(f"{base}/gid_attrs/ndevs/{index}", owner + "\n")
+        up = "ACTIVE" in port.state
+        quiet = dict.fromkeys(PORT_ERRORS, 0)
+        tree.put(
+            f"{base}/counters",
+            **{**quiet, "link_downed": 0 if port.layer == "Ethernet" else port.downs},
+            port_xmit_data=262144000 if up else 0,
+            port_rcv_data=262140000 if up else 0,
+            port_xmit_packets=256000 if up else 0,
+            port_rcv_packets=255990 if up else 0,
+        )
+        tree.put(f"{base}/hw_counters", **dict.fromkeys(MLX5_COUNTERS, 0), lifespan=10)
         verbs = f"{fn.path}/infiniband_verbs/uverbs{number}"
         tree.put(verbs, ibdev=hca.name, dev=f"231:{192 + number}", abi_version=1)
         tree.link(f"sys/class/infiniband_verbs/uverbs{number}", verbs)
@@ -498,6 +520,18 @@ runtime_type = 'io.containerd.runc.v2'
 base_runtime_spec = '/etc/containerd/fabric-rdma-base.json'
 """
 
+# drivers/infiniband/core/sysfs.c, and drivers/infiniband/hw/mlx5/counters.c of a ConnectX-5 without its counters of congestion
+PORT_ERRORS = (
+    *("VL15_dropped", "excessive_buffer_overrun_errors", "link_error_recovery", "local_link_integrity_errors"),
+    *("port_rcv_constraint_errors", "port_rcv_errors", "port_rcv_remote_physical_errors", "port_rcv_switch_relay_errors"),
+    *("port_xmit_constraint_errors", "port_xmit_discards", "port_xmit_wait", "symbol_error"),
+)
+MLX5_COUNTERS = (
+    *("duplicate_request", "implied_nak_seq_err", "local_ack_timeout_err", "out_of_buffer", "out_of_sequence"),
+    *("packet_seq_err", "req_cqe_error", "req_remote_access_errors", "resp_cqe_error", "resp_remote_access_errors"),
+    *("rnr_nak_retry_err", "np_cnp_sent", "np_ecn_marked_roce_packets", "rp_cnp_handled", "rp_cnp_ignored"),
+)
+
 PLX, SKYLAKE, ROME = ("10b5", "9797"), ("8086", "2030"), ("1022", "1483")
 GRACE, CX7_SWITCH, BF3_SWITCH = ("10de", "22b1"), ("15b3", "1979"), ("15b3", "197b")
 
@@ -524,7 +558,7 @@ def ib_v100(name: str, number: int, prepared: bool = True) -> Machine:
     switch = machine.bridges("pci0000:5a/0000:5a:00.0/0000:5b:00.0", 0, [SKYLAKE, PLX])
     near = machine.bridges(f"{switch}/0000:5c:04.0", 0, [SKYLAKE, PLX, PLX])
     gpu(machine, near, "0000:5d:00.0", "1db6", 0, gen3)
-    slot = machine.bridges(f"{switch}/0000:5c:08.0", 0, [SKYLAKE, PLX, PLX])
+    slot = machine.bridges(f"{switch}/0000:5c:08.0", 0, [SKYLAKE, PLX, PLX], gen3)
     mac = ("0c:42:a1:00:1e:10", "0c:42:a1:00:2b:60", "0c:42:a1:00:3c:70")[number - 1]
     for index in (0, 1):
         fn = Function(
@@ -568,7 +602,7 @@ def ib_a100(name: str, number: int, cabled: int) -> Machine:
         root = machine.bridges(f"pci0000:{domain}/0000:{domain}:01.1", numa, [ROME])
         gpu(machine, root, f"0000:{pci}:00.0", "20b2", numa, gen4)
     for index, (domain, pci, numa) in enumerate((("20", "21", 0), ("a0", "a1", 1))):
-        root = machine.bridges(f"pci0000:{domain}/0000:{domain}:01.1", numa, [ROME])
+        root = machine.bridges(f"pci0000:{domain}/0000:{domain}:01.1", numa, [ROME], gen4)
         fn = Function(
             root, f"0000:{pci}:00.0", "15b3", "101b", "020700", numa, "mlx5_core", ("15b3", "0007"),
             link=gen4, vfs=(8, 0),
@@ -579,7 +613,7 @@ def ib_a100(name: str, number: int, cabled: int) -> Machine:
         port = (
             Port(rate="200 Gb/sec (4X HDR)", lid=2 + number, sm_lid=1)
             if up
-            else Port("1: DOWN", "3: Disabled", "10 Gb/sec (4X SDR)", lid=0xFFFF)
+            else Port("1: DOWN", "3: Disabled", "10 Gb/sec (4X SDR)", lid=0xFFFF, downs=0)
         )
         mac = f"b8:ce:f6:{0x10 * number + index:02x}:44:8c"
         hca = Hca(f"mlx5_{index}", mac, port, "MT4123", "20.38.1900", "MT_0000000223", mac)
@@ -643,7 +677,7 @@ def gb200(name: str, number: int) -> Machine:
         bluefield = domain in ("0006", "0016")
         switch = BF3_SWITCH if bluefield else CX7_SWITCH
         root = machine.bridges(
-            f"pci{domain}:00/{domain}:00:00.0/{domain}:01:00.0/{domain}:02:00.0", numa, [GRACE, switch, switch]
+            f"pci{domain}:00/{domain}:00:00.0/{domain}:01:00.0/{domain}:02:00.0", numa, [GRACE, switch, switch], gen5
         )
         mac = f"5c:25:73:{0x20 * number + card:02x}:10:40"
         if not bluefield:
@@ -655,7 +689,8 @@ def gb200(name: str, number: int) -> Machine:
             port = Port(rate="400 Gb/sec (4X NDR)", lid=0x100 * number + card, sm_lid=1)
             hca = Hca(f"mlx5_{rdma}", mac, port, "MT4129", "28.44.2524", "NVD0000000046", mac)
             prefix = "" if domain == "0000" else f"P{int(domain, 16)}"
-            machine.hca(fn, hca, Netdev(f"ib{prefix}p3s0", "", up=False, mtu=2044))
+            machine.hca(fn, hca, Netdev(f"ib{prefix}p3s0", "", up=False, mtu=2044, downs=0))
+            machine.temperature(fn.path, 50 + card)
             rdma += 1
             continue
         for index in (0, 1):
@@ -731,7 +766,7 @@ def roce_rails(name: str, number: int) -> Machine:
     switch = machine.bridges("pci0000:00/0000:00:01.0/0000:09:00.0", -1, [("8086", "3420"), PLX])
     for rail in range(8):
         bus = 0x0B + rail
-        down = machine.bridges(f"{switch}/0000:0a:{8 + rail:02x}.0", -1, [("8086", "3420"), PLX, PLX])
+        down = machine.bridges(f"{switch}/0000:0a:{8 + rail:02x}.0", -1, [("8086", "3420"), PLX, PLX], ("8.0", 16))
         fn = Function(
             down, f"0000:{bus:02x}:00.0", "15b3", "1017", "020000", -1, "mlx5_core", ("15b3", "0020"), link=("8.0", 16)
         )
@@ -743,6 +778,11 @@ def roce_rails(name: str, number: int) -> Machine:
             gid_ipv4=f"198.51.100.{10 * number + 1 + rail}",
         )  # fmt: skip
         machine.hca(fn, Hca(f"mlx5_{rail}", mac, port, "MT4119", "16.35.4030", "MT_0000000012", mac), netdev)
+        told = {
+            "counters": {"rx_prio3_pause": 40 + rail, "tx_prio3_pause": 0, "rx_symbol_err_phy": 0},
+            "module": {"vendor": "Mellanox", "part": "MCP1600-C003", "serial": f"MT{number:02}{rail:02}", "length_m": 3.0},
+        }
+        machine.tree.file(f".answers/ethtool/{netdev.name}", json.dumps(told, sort_keys=True))
         gpu(machine, down, f"0000:{bus:02x}:01.0", "20b0", -1, ("16.0", 16))
         machine.tree.put(
             f"proc/sys/net/ipv4/conf/{netdev.name}", arp_announce=0, arp_filter=0, arp_ignore=0, rp_filter=2

@@ -163,6 +163,7 @@ MOST_LINES = {
     "iscsi_initiator": 800,
     "kernel_module": 1000,
     "lab": 0,
+    "link_counters": 1050,
     "node_change": 450,
     "node_file": 250,
     "oci_rlimits": 600,

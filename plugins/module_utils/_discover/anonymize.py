@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 import typing as t
@@ -114,8 +115,20 @@ def _routes6(text: str) -> str:
     return "".join(line + "\n" for line in kept)
 
 
+def _ethtool(text: str, aliases: _Aliases) -> str:
+    """The counters and the cable of a netdev, the cable with another serial number."""
+    try:
+        told = json.loads(text)
+        cable = told["module"]
+        if cable is not None:
+            told["module"] = {**cable, "serial": f"serial{aliases.index('serial', str(cable['serial']))}"}
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return "{}"
+    return json.dumps(told, sort_keys=True)
+
+
 def anonymize(entries: t.Mapping[str, Entry]) -> dict[str, Entry]:
-    """Entries with GUIDs, LIDs, MAC and IP addresses, iSCSI names, servers, mount points and host names replaced.
+    """Entries with GUIDs, LIDs, MAC and IP addresses, iSCSI names, servers, mount points, serial numbers and host names replaced.
 
     Relations survive: the functions of one card still share a system image GUID, an IPoIB address still ends in its port's
     GUID, two ports with one subnet manager still name the same LID. Names of netdevs, models, firmware and the kernel
@@ -150,6 +163,8 @@ def anonymize(entries: t.Mapping[str, Entry]) -> dict[str, Entry]:
                 text = f"0x{aliases.lid(int(line, 16)):x}\n"
             except ValueError:
                 text = "\n"
+        elif path.startswith("/.answers/ethtool/"):
+            text = _ethtool(text, aliases)
         elif name == "node_desc":
             # the kernel's tools write "HOSTNAME DEVICE" there; Soft-iWARP says what it is
             text = "Software iWARP stack\n" if line.startswith("Software iWARP") else f"host {path.split('/')[-2]}\n"

@@ -21,6 +21,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.models impor
     parse_rate,
     parse_state,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.pcie import read_pcie
 
 __all__ = ["PCI_FUNCTION", "Facts", "bridges_above", "function_of", "hex_id", "number", "read_devices"]
 
@@ -418,6 +419,7 @@ def _read_device(node: _Node, name: str) -> t.Optional[Facts]:
         "kind": kind,
         "pci": function.rpartition("/")[2] if function else None,
         "bridges": bridges_above(function),
+        "pcie": None if is_software else read_pcie(tree, function),
         "vendor": vendor,
         "device": device,
         "model": _model(tree, function, kind, vendor, device),

@@ -29,6 +29,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.dpkg import 
     is_stack_package,
     parse_dpkg_status,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.health import read_health
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.imex import read_imex
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.nvidia import read_nvidia
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.programs import program_path
@@ -298,7 +299,7 @@ def _valid_unicode(value: t.Any) -> t.Any:
 
 
 # Subsets that a caller may ask for.
-SUBSETS = ("devices", "gpus", "kernel", "limits", "management", "roce", "runtime", "storage")
+SUBSETS = ("devices", "gpus", "health", "kernel", "limits", "management", "roce", "runtime", "storage")
 
 
 def gather(tree: Tree, subsets: t.Iterable[str] = SUBSETS) -> Facts:
@@ -306,7 +307,8 @@ def gather(tree: Tree, subsets: t.Iterable[str] = SUBSETS) -> Facts:
 
     The subset kernel brings ``kernel``, ``ofed`` and, after a change that never ended, ``change``; gpus brings ``gpus`` and
     ``nvidia``, each other one the key of its name. Sorted, without time stamps of now: the same tree gives the same value, byte
-    for byte in JSON. Raises nothing for whatever a tree holds.
+    for byte in JSON. What changes on a node that nobody changes (counters, temperatures) is in ``health`` alone. Raises nothing
+    for whatever a tree holds.
     """
     wanted = set(subsets)
     warnings: list[str] = []
@@ -331,6 +333,8 @@ def gather(tree: Tree, subsets: t.Iterable[str] = SUBSETS) -> Facts:
         facts["nvidia"] = read_nvidia(tree, release, "nvidia_peermem" in files, vendor_stack, has_gpu)
         if facts["nvidia"] is not None:
             facts["nvidia"]["imex"] = read_imex(tree)
+    if "health" in wanted:
+        facts["health"] = read_health(tree)
     if "kernel" in wanted:
         facts["kernel"] = _kernel(tree, files, release)
         facts["ofed"] = _ofed(tree, files, warnings)

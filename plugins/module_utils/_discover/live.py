@@ -16,6 +16,7 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.cri import Cri
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.dpkg import is_stack_package
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.ethtool import ethtool_answer
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.roce import qos_answer
 
 __all__ = ["live_answers"]
@@ -107,6 +108,7 @@ def live_answers(run: Run) -> t.Callable[[str, str], t.Optional[str]]:
     questions = {
         "changed": _changed,
         "cri": _cri,
+        "ethtool": ethtool_answer,
         "packages": packages,
         "qos": qos_answer(run),
         "symbol": _symbol,

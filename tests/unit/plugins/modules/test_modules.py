@@ -77,6 +77,19 @@ def test_ib_facts_of_a_subset() -> None:
     assert set(result["ansible_facts"]["rdma"]) == {"schema", "gpus", "nvidia", "warnings"}
 
 
+def test_link_counters_are_those_of_the_facts() -> None:
+    capture = CAPTURES / "roce-rails-1.capture"
+    result = run("link_counters", root=str(capture))
+    health = gather(open_tree(str(capture)), ["health"])["health"]
+    reading = {"uptime_s": None, "boot_id": None, "ports": health["ports"], "netdevs": health["netdevs"]}
+    assert result == {"changed": False, "reading": reading}
+
+
+def test_link_counters_of_this_machine() -> None:
+    assert run("link_counters")["reading"]["uptime_s"] > 0
+    assert "neither a directory nor a capture" in run("link_counters", root="/dev/null")["msg"]
+
+
 def test_ib_facts_of_this_machine() -> None:
     checked(run("ib_facts")["ansible_facts"]["rdma"])
 

@@ -57,7 +57,10 @@ def shape(facts: dict[str, Any]) -> Any:
             return {name: walk(item, name) for name, item in value.items()}
         if isinstance(value, list):
             return [walk(item, key) for item in value]
-        if key in ("node_guid", "sys_image_guid", "gid", "ipv4", "lid", "sm_lid", "target", "source") and value:
+        if (
+            key in ("node_guid", "sys_image_guid", "gid", "ipv4", "lid", "sm_lid", "target", "source", "serial")
+            and value
+        ):
             return value if value in (0, 0xFFFF) else known.setdefault(f"{key}{value}", len(known))
         return value
 
@@ -122,6 +125,8 @@ def test_nothing_of_a_site_is_left_anywhere(process: str) -> None:
         f"{net}/ipv6_route",
         f"{none} 00 {none} 00 {site} 0 0 0 0 ib0\n{site} 80 {none} 00 {none} 0 0 0 0 ib0\n",
     )
+    cable = '{"vendor": "v", "part": "p", "serial": "secret17", "length_m": 3}'
+    machine.file("/.answers/ethtool/ib0", f'{{"counters": {{"rx_prio3_pause": 1}}, "module": {cable}}}')
     machine.file("/etc/modules-load.d/a.conf", "# node17, by someone\nib_umad # secret\n\n; secret\nib_ipoib\n")
     if process == "1234":
         machine.link("/proc/self", "/proc/1234")
@@ -133,6 +138,8 @@ def test_nothing_of_a_site_is_left_anywhere(process: str) -> None:
     assert after["management"]["default_route_netdevs"] == before["management"]["default_route_netdevs"] == ["ib0"]
     assert [row["via"] for row in after["management"]["mounts_over_rdma"]] == ["nfs-rdma", "lustre-o2ib"]
     assert after["kernel"] == before["kernel"]
+    assert before["health"]["netdevs"][0]["cable"]["serial"] == "secret17"
+    assert after["health"]["netdevs"][0]["cable"] == {"vendor": "v", "part": "p", "serial": "serial1", "length_m": 3.0}
 
 
 @given(st.data())

@@ -14,6 +14,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.models impor
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.record import record
 from ansible_collections.fabric.rdma.tests.unit.machines import GUID, NO_GID, Machine, facts_of, ipoib, mapped, only
 
+NO_LINK = dict.fromkeys(("speed_gts", "width", "max_speed_gts", "max_width"))
 LINK_LOCAL = "fe80:0000:0000:0000:" + GUID
 
 
@@ -66,6 +67,7 @@ def test_an_ordinary_function_whole() -> None:
                 "netdevs": [{**netdev, "master": None, "parent": None, "pkey": None}],
             }
         ],
+        "pcie": {**NO_LINK, "bridge": {"pci": "0000:3a:00.0", **NO_LINK}},
         "plugin": {"visible": True, "reason": None, "driver": "mlx5_core", "if_name": "eth0", "link_type": "ether"},
     }
 
