@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.links import HostLink
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import Bandwidth, Latency, Side, Size
 
 __all__ = [
@@ -183,11 +184,14 @@ class Outlier(t.TypedDict):
 
 
 class _OfEvidence(t.TypedDict, total=False):
+    """links: what has grown on the links of the hosts while traffic moved, where hosts measured."""
+
+    links: list[HostLink]
     outliers: list[Outlier]
 
 
 class Evidence(Found, _OfEvidence):
-    """The file of a group. Files of earlier versions lack outliers."""
+    """The file of a group. Files of earlier versions lack outliers and links."""
 
     schema: int
     group: str

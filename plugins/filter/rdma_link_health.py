@@ -1,0 +1,105 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: rdma_link_health
+short_description: Judge what has grown on the links while traffic moved
+version_added: "0.1.0"
+description:
+  - Adds to the evidence of P(fabric.rdma.rdma_evidence#filter) what the counters of each port and netdev say after the traffic,
+    compared with those from before.
+  - Symbol errors, lost links, receive errors, errors of the link's integrity and packets that were sent again must not grow under load.
+    Pauses, discards and congestion notifications are notes.
+  - A counter that is missing in one of both readings is not zero. Counters that wrapped, stopped at their highest value or began again are
+    known as such.
+positional: readings, groups
+options:
+  _input:
+    description: The evidence.
+    type: dict
+    required: true
+  readings:
+    description: For each host a list of two readings of M(fabric.rdma.link_counters), from before and after. A host without both is left out.
+    type: dict
+    required: true
+  groups:
+    description: Hosts by the groups of the evidence.
+    type: dict
+    required: true
+author:
+  - fabric.rdma contributors
+"""
+
+EXAMPLES = r"""
+- name: Show whose links are sick
+  ansible.builtin.debug:
+    msg: "{{ (evidence | fabric.rdma.rdma_link_health({inventory_hostname: [before.reading, after.reading]}, groups)).failures }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The evidence with C(links) in each of its C(groups), and more in C(tables) and C(failures).
+  type: dict
+"""
+
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+from ansible.utils.unsafe_proxy import wrap_var
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.links import (
+    HostLink,
+    compare_links,
+    failures_of_links,
+    links_table,
+)
+
+
+def _own(value: t.Any) -> t.Any:
+    """Dictionaries and lists of our own in place of those of the templating engine, which are passed on."""
+    if isinstance(value, t.Mapping):
+        return {str(key): _own(item) for key, item in value.items()}
+    return [_own(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _read(readings: t.Any) -> bool:
+    return isinstance(readings, (list, tuple)) and all(isinstance(each, t.Mapping) and each for each in readings)
+
+
+def _links(host: str, readings: t.Any) -> list[HostLink]:
+    pair = readings if isinstance(readings, (list, tuple)) and len(readings) == 2 else (None, None)
+    return [{"host": host, **row} for row in compare_links(*pair)]
+
+
+def rdma_link_health(evidence: t.Any, readings: t.Any, groups: t.Any) -> dict[str, t.Any]:
+    if not isinstance(evidence, t.Mapping) or not {"groups", "tables", "failures"} <= set(evidence):
+        raise AnsibleFilterError("fabric.rdma.rdma_link_health expects the value of fabric.rdma.rdma_evidence")
+    for name, value in (("readings", readings), ("groups", groups)):
+        if not isinstance(value, t.Mapping):
+            raise AnsibleFilterError(
+                f"fabric.rdma.rdma_link_health expects {name} as a dictionary, found {type(value).__name__}"
+            )
+    found = _own(evidence)
+    for name, group in found["groups"].items():
+        rows: list[HostLink] = []
+        unread: list[str] = []
+        for host in sorted((str(host) for host in groups.get(name) or ()), key=natural_key):
+            own = _links(host, readings.get(host))
+            found["failures"] += failures_of_links(host, own)
+            rows += own
+            # a host without an RDMA device has no links, and has been read
+            unread += [host] if not own and host in readings and not _read(readings[host]) else []
+        if rows or unread:
+            group["links"] = rows
+            found["tables"][name] = "\n".join([found["tables"][name], "", *links_table(rows, unread)])
+    # names of devices and netdevs are the nodes' own: older versions of ansible-core would template them
+    return t.cast("dict[str, t.Any]", wrap_var(found))
+
+
+class FilterModule:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
+        return {"rdma_link_health": rdma_link_health}
