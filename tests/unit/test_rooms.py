@@ -318,7 +318,6 @@ def all_names_used(*tops: str) -> frozenset[tuple[str, str]]:
 
 # "file::name" of what only tests use -> why it is there.
 FOR_OTHERS = {
-    "plugin_utils/_fabric/contract.py::FabricMap": "for who makes the map of the fabric, which is not there yet",
     "module_utils/_base/sources.py::COLLECTIONS": "all that is pulled is in one table; requirements.yml cannot read it",
     "module_utils/_verify/nccl_tests.py::parse_nccl": "for workloads of MPI, which come next",
     "module_utils/_verify/nvbandwidth.py::parse_nvbandwidth": "for workloads of MPI, which come next",

@@ -75,7 +75,7 @@ def _counters(handle: socket.socket, netdev: str) -> dict[str, int]:
     named, valued = names.tobytes(), values.tobytes()
     if struct.unpack_from("=II", valued)[1] != struct.unpack_from("=III", named)[2]:
         return {}
-    found = {}
+    found: dict[str, int] = {}
     for index in range(min(struct.unpack_from("=III", named)[2], room)):
         start = 12 + _STRING * index
         name = named[start : start + _STRING].partition(b"\0")[0].decode("ascii", "replace")

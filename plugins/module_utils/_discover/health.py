@@ -186,7 +186,7 @@ def _degrees(tree: Tree, path: str) -> t.Optional[float]:
 
 def _temperatures(tree: Tree, device: str) -> list[dict[str, t.Any]]:
     """What the sensors of the card's function say, and at what the card is in danger."""
-    found = []
+    found: list[dict[str, t.Any]] = []
     for path in tree.glob(f"/sys/class/infiniband/{device}/device/hwmon/hwmon*/temp*_input"):
         if len(found) == _MOST_TEMPERATURES or not _TEMPERATURE.fullmatch(path.rpartition("/")[2]):
             continue

@@ -14,7 +14,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.text import WIDTH, fold_text
 
-__all__ = ["Grown", "HostLink", "LinkHealth", "compare_links", "failures_of_links", "links_table"]
+__all__ = ["HostLink", "LinkHealth", "compare_links", "failures_of_links", "links_table"]
 
 Verdict = t.Literal["pass", "note", "fail"]
 
@@ -187,11 +187,15 @@ def _growth(before: _Counts, after: _Counts, again: bool) -> _Counts:
     return found
 
 
+def _uptime(value: t.Any) -> t.Optional[float]:
+    return float(value) if type(value) in (int, float) and 0 <= value < 1e12 else None
+
+
 def _seconds(before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any], booted: bool) -> t.Optional[float]:
-    first, last = before.get("uptime_s"), after.get("uptime_s")
-    if not all(type(each) in (int, float) and 0 <= each < 1e12 for each in (first, last)):
+    first, last = (_uptime(reading.get("uptime_s")) for reading in (before, after))
+    if first is None or last is None:
         return None
-    passed = float(t.cast(float, last)) - (0.0 if booted else float(t.cast(float, first)))
+    passed = last - (0.0 if booted else first)
     return round(passed, 2) if passed > 0 else None
 
 

@@ -124,9 +124,10 @@ def _possible(row: _Row) -> t.Optional[tuple[float, int]]:
     """What both the card and the slot can do."""
     pcie = row.device.get("pcie") or {}
     bridge = pcie.get("bridge") or {}
-    speeds = [each.get("max_speed_gts") for each in (pcie, bridge) if each.get("max_speed_gts")]
-    widths = [each.get("max_width") for each in (pcie, bridge) if each.get("max_width")]
-    return (min(speeds), min(widths)) if pcie.get("max_speed_gts") and pcie.get("max_width") else None
+    if not pcie.get("max_speed_gts") or not pcie.get("max_width"):
+        return None
+    speed, width = pcie["max_speed_gts"], pcie["max_width"]
+    return min(speed, bridge.get("max_speed_gts") or speed), min(width, bridge.get("max_width") or width)
 
 
 def _needed(row: _Row) -> float:
@@ -311,10 +312,10 @@ def _flapping(group: _Group) -> t.Iterator[Finding]:
                 evidence = f"{host} {link}: lost {count} times since its driver was loaded; usual in the group: {usual}"
                 told.setdefault(host, {}).setdefault(link.split(" ")[0], []).append(evidence)
     for host, devices in told.items():
-        for device, evidence in devices.items():
+        for device, lines in devices.items():
             cause = f"{host}: the link of {device} comes and goes"
             remedy = "clean or replace the cable and its transceivers, and look at the log of the switch's port"
-            yield _finding(group, "link-flapping", "warning", [host], cause, evidence, remedy)
+            yield _finding(group, "link-flapping", "warning", [host], cause, lines, remedy)
 
 
 def _pause_storms(group: _Group) -> t.Iterator[Finding]:

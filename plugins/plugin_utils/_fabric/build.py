@@ -1,0 +1,226 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The map of the fabric: which port of which host is plugged in where, out of facts, wishes and what programs of hosts say. Private. Pure."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import validate_wishes
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.ports import usable_ports
+from ansible_collections.fabric.rdma.plugins.plugin_utils._fabric.cables import cable_findings, subnet_findings
+from ansible_collections.fabric.rdma.plugins.plugin_utils._fabric.contract import (
+    FabricMap,
+    Place,
+    Switch,
+    Told,
+    Trunk,
+    Unit,
+    Unplaced,
+)
+from ansible_collections.fabric.rdma.plugins.plugin_utils._fabric.parse import (
+    Fabric,
+    Neighbour,
+    parse_ibnetdiscover,
+    parse_lldp,
+)
+from ansible_collections.fabric.rdma.plugins.plugin_utils._health.rules import sorted_findings
+
+__all__ = ["fabric_map"]
+
+Json = t.Mapping[str, t.Any]
+_SCHEMA = 1
+_IBNETDISCOVER, _LLDPCTL = "ibnetdiscover", "lldpctl"
+
+
+class _Known(t.NamedTuple):
+    """What all hosts have told. neighbours: by host; a host that told nothing is not there."""
+
+    fabric: Fabric
+    neighbours: dict[str, dict[str, Neighbour]]
+    sources: list[Told]
+    warnings: list[str]
+
+
+class _Wanted(t.NamedTuple):
+    """A wanted port of a host."""
+
+    host: str
+    group: str
+    rail: int
+    device: Json
+    port: Json
+
+
+def _heard(answers: t.Mapping[str, t.Any]) -> _Known:
+    """answers: by host what the module fabric_map returned, {programs: [{program, text, error}]}."""
+    known = _Known(Fabric({}, {}, {}), {}, [], [])
+    for host in sorted(answers, key=natural_key):
+        rows = answers[host].get("programs") if isinstance(answers[host], t.Mapping) else None
+        for row in rows if isinstance(rows, (list, tuple)) else ():
+            program, text = str(row.get("program")), row.get("text")
+            if not isinstance(text, str) or not text:
+                if row.get("error"):
+                    known.warnings.append(f"host {host}: {program}: {str(row['error'])[:200]}")
+                continue
+            told = False
+            if program == _LLDPCTL:
+                neighbours = parse_lldp(text)
+                known.neighbours.setdefault(host, {}).update(neighbours)
+                told = bool(neighbours)
+            elif program == _IBNETDISCOVER:
+                own = parse_ibnetdiscover(text)
+                # two ports in one subnet tell the same
+                known.fabric.switches.update(own.switches)
+                known.fabric.ends.update(own.ends)
+                known.fabric.trunks.update(own.trunks)
+                told = bool(own.switches)
+            if told and {"host": host, "program": program} not in known.sources:
+                known.sources.append({"host": host, "program": program})
+            elif not told:
+                known.warnings.append(f"host {host}: {program} told of no switch")
+    return known
+
+
+def _rails(plan: t.Optional[Json], group: str, host: str) -> dict[str, int]:
+    """The rail of each device of a host, where the plan has rails."""
+    entry = ((plan or {}).get("groups") or {}).get(group) or {}
+    rows = (entry.get("rails") or {}).get(host) or ()
+    return {device: row["rail"] for row in rows for device in row["devices"]}
+
+
+def _wanted(view: Json, plan: t.Optional[Json]) -> list[_Wanted]:
+    found = []
+    for group, entry in view["groups"].items():
+        # not the resource: a fabric can be looked at before its group has one
+        want = validate_wishes(group, {"resource": {"name": "any"}, "want": entry.get("want")})["want"]
+        for host in sorted(entry["hosts"], key=natural_key):
+            facts = view["facts"].get(host)
+            if not facts or not facts.get("devices"):
+                continue
+            devices = {device["name"]: device for device in facts["devices"]}
+            rails = _rails(plan, group, host)
+            for index, row in enumerate(usable_ports(facts, want)[0]):
+                device = devices[row["device"]]
+                port = next(port for port in device["ports"] if port["number"] == row["port"])
+                if device["kind"] != "software" or row["link_layer"] == "Ethernet":
+                    found.append(_Wanted(host, group, rails.get(row["device"], index), device, port))
+    return found
+
+
+def _gid(port: Json) -> t.Optional[str]:
+    return next((str(gid["gid"]) for gid in port["gids"] if gid["index"] == 0), None)
+
+
+def _place(row: _Wanted, netdev: t.Optional[str], leaf: str, leaf_port: str) -> Place:
+    gid = _gid(row.port) if row.port["link_layer"] == "InfiniBand" else None
+    return {
+        "host": row.host,
+        "group": row.group,
+        "device": row.device["name"],
+        "port": row.port["number"],
+        "netdev": netdev,
+        "link_layer": row.port["link_layer"],
+        "rail": row.rail,
+        "subnet": gid[:19] if gid else None,
+        "leaf": leaf,
+        "leaf_port": leaf_port,
+    }
+
+
+def _netdevs(row: _Wanted) -> list[str]:
+    """Those that have a cable: of a bond its members."""
+    lag = row.device["lag"]
+    if lag:
+        return [member["netdev"] for member in lag["members"]]
+    return [netdev["name"] for netdev in row.port["netdevs"]]
+
+
+def _found(row: _Wanted, known: _Known) -> tuple[list[Place], str]:
+    """(where a port is, why that is not known)."""
+    if row.port["link_layer"] == "InfiniBand":
+        guid = (_gid(row.port) or "")[20:].replace(":", "")
+        spot = known.fabric.ends.get(guid)
+        if spot:
+            return [_place(row, None, spot.switch, spot.port)], ""
+        if not known.fabric.switches:
+            return (
+                [],
+                "no host has told of an InfiniBand fabric: ibnetdiscover needs infiniband-diags, ib_umad and root on one host",
+            )
+        return [], "it is in none of the fabrics that ibnetdiscover has seen"
+    if row.host not in known.neighbours:
+        return [], "its host does not tell of neighbours: install and start lldpd, and let the switches speak LLDP"
+    told = known.neighbours[row.host]
+    places = [_place(row, name, told[name].id, told[name].port) for name in _netdevs(row) if name in told]
+    return (
+        places,
+        "no switch has announced itself on its cable (LLDP): the firmware of the card may keep LLDP to itself",
+    )
+
+
+def _switches(places: t.Sequence[Place], known: _Known) -> list[Switch]:
+    leaves = {place["leaf"]: place["link_layer"] for place in places}
+    names = {guid: ("InfiniBand", name or guid) for guid, name in known.fabric.switches.items()}
+    for told in known.neighbours.values():
+        for neighbour in told.values():
+            if neighbour.id in leaves:
+                names.setdefault(neighbour.id, ("Ethernet", neighbour.name))
+    for leaf, layer in leaves.items():
+        names.setdefault(leaf, (layer, leaf))
+    return [
+        {"id": key, "name": name, "link_layer": layer, "leaf": key in leaves}
+        for key, (layer, name) in sorted(names.items(), key=lambda item: (item[1][0], natural_key(item[1][1]), item[0]))
+    ]
+
+
+def _units(places: t.Sequence[Place]) -> list[Unit]:
+    """Hosts by the leaves that their ports are at."""
+    by_host: dict[str, set[str]] = {}
+    for place in places:
+        by_host.setdefault(place["host"], set()).add(place["leaf"])
+    units: dict[tuple[str, ...], list[str]] = {}
+    for host, leaves in by_host.items():
+        units.setdefault(tuple(sorted(leaves)), []).append(host)
+    return [
+        {"leaves": list(leaves), "hosts": sorted(hosts, key=natural_key)} for leaves, hosts in sorted(units.items())
+    ]
+
+
+def fabric_map(view: Json, plan: t.Optional[Json], answers: t.Mapping[str, t.Any]) -> FabricMap:
+    """The map of a view ({groups: {name: {hosts, want}}, facts}), with what is not as it should be.
+
+    plan: its rails count, where it has some. answers: by host what the module fabric_map returned; whatever is in there is a node's.
+    """
+    known = _heard(answers)
+    places: list[Place] = []
+    unplaced: list[Unplaced] = []
+    for row in _wanted(view, plan):
+        own, reason = _found(row, known)
+        places += own
+        if not own:
+            name, number = row.device["name"], row.port["number"]
+            unplaced.append({"host": row.host, "group": row.group, "device": name, "port": number, "reason": reason})
+    leaves: dict[str, list[str]] = {}
+    for place in places:
+        hosts = leaves.setdefault(place["leaf"], [])
+        if place["host"] not in hosts:
+            hosts.append(place["host"])
+    switches = _switches(places, known)
+    trunks: list[Trunk] = [{"a": a, "b": b, "count": count} for (a, b), count in sorted(known.fabric.trunks.items())]
+    names = {switch["id"]: switch["name"] for switch in switches}
+    findings = cable_findings(places, names) + subnet_findings(places, unplaced, bool(known.fabric.switches))
+    return {
+        "schema": _SCHEMA,
+        "places": places,
+        "switches": switches,
+        "trunks": trunks,
+        "leaves": {leaf: sorted(hosts, key=natural_key) for leaf, hosts in sorted(leaves.items())},
+        "units": _units(places),
+        "unplaced": unplaced,
+        "sources": known.sources,
+        "findings": sorted_findings(findings),
+        "warnings": known.warnings,
+    }

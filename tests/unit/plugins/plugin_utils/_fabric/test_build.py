@@ -1,0 +1,146 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.fabric.rdma.plugins.plugin_utils._fabric.build import fabric_map
+from ansible_collections.fabric.rdma.plugins.plugin_utils._fabric.contract import FabricMap
+from ansible_collections.fabric.rdma.tests.unit.contracts import checked
+from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._fabric.fabrics import (
+    Cables,
+    answers_of,
+    recorded,
+    switch,
+    view_of,
+)
+
+Json = dict[str, Any]
+
+
+def mapped(cables: Cables, ethernet: bool = False) -> FabricMap:
+    view = view_of(cables, ethernet)
+    found: FabricMap = checked("fabric", fabric_map(view, None, answers_of(view, cables, ethernet)))
+    return found
+
+
+@pytest.mark.parametrize("ethernet", [False, True])
+def test_each_port_is_where_its_cable_ends(ethernet: bool) -> None:
+    found = mapped({"n1": "AB", "n2": "AB", "n3": "CD"}, ethernet)
+    names = {switch["id"]: switch["name"] for switch in found["switches"]}
+    rows = [(place["host"], place["device"], place["rail"], names[place["leaf"]]) for place in found["places"]]
+    assert rows == [
+        ("n1", "mlx5_0", 0, "leaf-A"),
+        ("n1", "mlx5_1", 1, "leaf-B"),
+        ("n2", "mlx5_0", 0, "leaf-A"),
+        ("n2", "mlx5_1", 1, "leaf-B"),
+        ("n3", "mlx5_0", 0, "leaf-C"),
+        ("n3", "mlx5_1", 1, "leaf-D"),
+    ]
+    assert {names[leaf]: hosts for leaf, hosts in found["leaves"].items()} == {
+        "leaf-A": ["n1", "n2"],
+        "leaf-B": ["n1", "n2"],
+        "leaf-C": ["n3"],
+        "leaf-D": ["n3"],
+    }
+    units = [([names[leaf] for leaf in unit["leaves"]], unit["hosts"]) for unit in found["units"]]
+    assert units == [(["leaf-A", "leaf-B"], ["n1", "n2"]), (["leaf-C", "leaf-D"], ["n3"])]
+    assert (found["unplaced"], found["findings"], found["warnings"]) == ([], [], [])
+    told = [("n1", "ibnetdiscover")] if not ethernet else [(host, "lldpctl") for host in ("n1", "n2", "n3")]
+    assert [(row["host"], row["program"]) for row in found["sources"]] == told
+
+
+def test_spines_and_trunks() -> None:
+    found = mapped({"n1": "AB"})
+    assert [(row["name"], row["leaf"]) for row in found["switches"]] == [
+        ("leaf-A", True),
+        ("leaf-B", True),
+        ("spine", False),
+    ]
+    assert [(row["a"], row["b"], row["count"]) for row in found["trunks"]] == [
+        (switch("A"), "0400000000000000", 1),
+        (switch("B"), "0400000000000000", 1),
+    ]
+
+
+def test_both_cables_of_a_bond() -> None:
+    facts = copy.deepcopy(recorded("ib-a100-1"))
+    members = [member["netdev"] for member in facts["devices"][2]["lag"]["members"]]
+    view = {"groups": {"g": {"hosts": ["n1"], "want": {"link_layer": "Ethernet"}}}, "facts": {"n1": facts}}
+    row = {"chassis": {"l": {"id": {"value": "02"}}}, "port": {"id": {"value": "swp1"}}}
+    text = json.dumps({"lldp": {"interface": [{name: row} for name in (*members, "eno1")]}})
+    answers = {"n1": {"programs": [{"program": "lldpctl", "text": text, "error": None}]}}
+    found = checked("fabric", fabric_map(view, None, answers))
+    assert [(place["device"], place["netdev"]) for place in found["places"]] == [
+        ("mlx5_bond_0", name) for name in members
+    ]
+
+
+def test_the_rails_of_the_plan_count() -> None:
+    cables = {"n1": "AB"}
+    view = view_of(cables)
+    rows = [{"rail": 7 - index, "resource": "r", "gpus": [], "devices": [f"mlx5_{index}"]} for index in range(2)]
+    plan = {"groups": {"g": {"rails": {"n1": rows}}}}
+    found = fabric_map(view, plan, answers_of(view, cables))
+    assert [place["rail"] for place in found["places"]] == [7, 6]
+
+
+@pytest.mark.parametrize(
+    ("ethernet", "answers", "reason", "warnings"),
+    [
+        (False, {}, "no host has told of an InfiniBand fabric", []),
+        (
+            False,
+            {"n1": {"programs": [{"program": "ibnetdiscover", "text": "", "error": "no umad"}]}},
+            "no host has told",
+            ["host n1: ibnetdiscover: no umad"],
+        ),
+        (
+            False,
+            {"n1": {"programs": [{"program": "ibnetdiscover", "text": "nonsense", "error": None}]}},
+            "no host has told",
+            ["host n1: ibnetdiscover told of no switch"],
+        ),
+        (True, {}, "its host does not tell of neighbours: install and start lldpd", []),
+        (
+            True,
+            {"n1": {"programs": [{"program": "lldpctl", "text": '{"lldp": {}}', "error": None}]}},
+            "no switch has announced itself",
+            ["host n1: lldpctl told of no switch"],
+        ),
+    ],
+)
+def test_a_port_that_nobody_tells_of_says_why(ethernet: bool, answers: Json, reason: str, warnings: list[str]) -> None:
+    found = checked("fabric", fabric_map(view_of({"n1": "A"}, ethernet), None, answers))
+    assert found["places"] == []
+    assert [row["reason"].startswith(reason) for row in found["unplaced"]] == [True]
+    assert found["warnings"] == warnings
+
+
+@pytest.mark.parametrize(
+    "answers", [{"n1": None}, {"n1": {}}, {"n1": {"programs": 3}}, {"n1": {"programs": [{}]}}, {"n1": []}]
+)
+def test_answers_of_another_form_tell_nothing(answers: Json) -> None:
+    assert fabric_map(view_of({"n1": "A"}), None, answers)["sources"] == []
+
+
+@given(st.dictionaries(st.sampled_from(["n1", "n2", "n3", "n4"]), st.text("ABC-", min_size=3, max_size=3), min_size=1))
+def test_any_cables_are_found_again(cables: dict[str, str]) -> None:
+    for ethernet in (False, True):
+        found = mapped(cables, ethernet)
+        names = {row["id"]: row["name"] for row in found["switches"]}
+        there = {(row["host"], row["rail"], names[row["leaf"]]) for row in found["places"]}
+        assert there == {
+            (host, rail, f"leaf-{leaf}")
+            for host, leaves in cables.items()
+            for rail, leaf in enumerate(leaves)
+            if leaf != "-"
+        }
+        assert len(found["unplaced"]) == sum(leaves.count("-") for leaves in cables.values())
