@@ -57,6 +57,7 @@ format: .venv/.complete ## Format the Python code
 .PHONY: unit
 unit: .venv/.complete ## Run the unit tests, with real containerds, and over recorded nodes where ../shared/captures is there
 	@tools/apt-install --profile test
+	@tools/apt-install --profile browser
 	@[ -n "$${FABRIC_RDMA_CONTAINERDS:-}" ] || python tools/containerds.py > /dev/null
 	@python -m pytest -q -s -rs tests/unit/test_foreign_captures.py::test_facts_of_recorded_nodes_agree_with_what_is_known tests/unit/test_foreign_perftest.py
 	@python -m pytest -q -n auto --maxprocesses=4 tests/unit $(ARGS)
@@ -131,6 +132,11 @@ benchmark: .venv/.complete ## Measure ib_facts on a node with 8 HCAs, and the pl
 .PHONY: bounds
 bounds: .venv/.complete ## Measure the same on smaller clusters, against bounds that only a mistake of the algorithm breaks
 	@FABRIC_RDMA_BOUNDS=generous python -m pytest -q -rP -m benchmark benchmarks $(ARGS)
+
+.PHONY: screenshots
+screenshots: .venv/.complete ## Take pictures of reports on made-up clusters of 2, 72 and 1,000 nodes, light, dark, on a phone, printed (out/screenshots)
+	@tools/apt-install --profile browser
+	@python tools/screenshots.py $(ARGS)
 
 .PHONY: faults
 faults: .venv/.complete ## Show the faults of docs/faults.md with the number of runs of each

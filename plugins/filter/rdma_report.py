@@ -6,15 +6,19 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: rdma_report
-short_description: Show facts, plan and measurements as one self-contained HTML page, and in a few lines
+short_description: Show facts, plan and measurements as one self-contained HTML page, in a few lines, and as data
 version_added: "0.1.0"
 description:
-  - Makes one page without scripts and outside resources. It has a verdict, for each group its nodes with GPUs, RDMA ports and
-    their state, what the device plugin will select and what not and why, and what was measured between nodes.
+  - Makes one page without scripts and outside resources. It has a verdict, findings with their remedies, for each group what was
+    measured between its nodes and their Pods, its nodes with GPUs, RDMA ports and their state, what the device plugin will select
+    and what not and why, and the map of the fabric.
   - Nodes that would look the same share one drawing, so that the page stays usable with a thousand of them.
   - Says the same in a plain text of at most 100 columns, with a verdict, one line for each group, and the most important problems and
     notes. It contains no control characters, whatever the names in the facts are.
-  - All input is untrusted and escaped. The same input gives the same page.
+  - Gives the same evidence as JSON (C(docs/report.schema.json)), as Markdown for a ticket, and as metrics for the textfile collector of
+    Prometheus' node_exporter.
+  - Compares it with an earlier report, and says what is worse and better.
+  - All input is untrusted and escaped. The same input gives the same texts.
 positional: plan, evidence, groups
 options:
   _input:
@@ -83,6 +87,22 @@ options:
     type: list
     elements: str
     default: []
+  files:
+    description:
+      - C(fabric.json), C(doctor.json) and other files that have findings, as pairs like those of O(earlier). Each finding has C(id),
+        C(severity) (V(error), V(warning), V(note)), C(group), C(hosts), C(cause), C(evidence) and C(remedy).
+    type: list
+    elements: list
+    default: []
+  prepared:
+    description: What preparing the nodes changed, as P(fabric.rdma.rdma_prepared#filter) returns it.
+    type: list
+    elements: list
+    default: []
+  compare:
+    description: Path of the C(report.json) of an earlier report. A file that is not there, or is something else, is an error.
+    type: path
+    default: ""
 author:
   - fabric.rdma contributors
 """
@@ -98,19 +118,25 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: C(page), and C(summary), which ends with a newline.
+  description: The texts C(page) (HTML), C(summary), C(document) (JSON), C(ticket) (Markdown) and C(metrics); all but the first end with a newline.
   type: dict
 """
 
 import typing as t
 
 from ansible.errors import AnsibleFilterError
+from ansible.release import __version__ as ansible_version
 from ansible.utils.unsafe_proxy import wrap_var
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.document import completed_with, render_json
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.history import earlier_report
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.metrics import render_metrics
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.model import build
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.page import render_html
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.summary import render_summary
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.ticket import render_ticket
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.versions import collection_version
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import ReportError
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import loaded
 
@@ -129,6 +155,9 @@ def rdma_report(
     systems: t.Any = (),
     wished: t.Any = (),
     findings: t.Any = (),
+    files: t.Any = (),
+    prepared: t.Any = (),
+    compare: t.Any = "",
 ) -> dict[str, str]:
     try:
         model = build(
@@ -145,9 +174,20 @@ def rdma_report(
             systems,
             wished,
             findings,
+            files,
+            prepared,
+            {"collection": collection_version(), "ansible": ansible_version},
         )
+        model, document = completed_with(model, earlier_report(str(compare)) if compare else None)
+        texts = {
+            "page": render_html(model),
+            "summary": render_summary(model),
+            "document": render_json(document),
+            "ticket": render_ticket(model),
+            "metrics": render_metrics(document),
+        }
         # What nodes say is in it: never to be templated, wherever the text is kept.
-        return t.cast(dict[str, str], wrap_var({"page": render_html(model), "summary": render_summary(model)}))
+        return t.cast(dict[str, str], wrap_var(texts))
     except ReportError as exc:
         raise AnsibleFilterError(f"fabric.rdma.rdma_report: {exc}") from exc
     except FabricError as exc:

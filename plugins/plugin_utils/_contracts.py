@@ -38,6 +38,7 @@ NEWER: dict[str, tuple[str, ...]] = {
     ),
     "evidence": (),
     "outcomes": (),
+    "report": (),
     "state": (),
 }
 # As large as the cluster makes them; the texts tell of all devices of a host.
@@ -46,7 +47,7 @@ _MOST_TEXT = 16 << 20
 
 
 def schema_of(sort: str) -> t.Any:
-    """The schema of facts, plan, evidence, outcomes or the state of a system."""
+    """The schema of facts, plan, evidence, outcomes, a report or the state of a system."""
     path = Path(__file__).resolve().parents[2] / "docs" / f"{sort}.schema.json"
     return json.loads(path.read_text(encoding="utf-8"))
 

@@ -95,6 +95,7 @@ OF_A_RUN = (
     "plan_insist",
     "plan_output_dir",
     "plan_remove",
+    "report_compare",
     "report_output_dir",
     "report_title",
     "secondary_network_adopt",

@@ -27,9 +27,12 @@ __all__ = ["Shown", "of_earlier_runs", "of_this_run", "untested"]
 
 
 class Shown(Found, total=False):
-    """The evidence of a group as the page shows it. earlier: when it was measured, where that was not in this run."""
+    """The evidence of a group as the page shows it. earlier: when it was measured, where that was not in this run; outliers: as
+    docs/evidence.schema.json has them, where the group has any.
+    """
 
     earlier: str
+    outliers: list[Json]
 
 
 def of_this_run(documents: t.Any) -> dict[str, Shown]:
@@ -39,6 +42,7 @@ def of_this_run(documents: t.Any) -> dict[str, Shown]:
         merged = found.setdefault(str(document.get("group")), {"tests": [], "untested": []})
         merged["tests"] += t.cast(list[Measurement], as_maps(document.get("tests")))
         merged["untested"] += t.cast(list[Untested], as_maps(document.get("untested")))
+        merged.setdefault("outliers", []).extend(as_maps(document.get("outliers")))
     return found
 
 
@@ -93,7 +97,12 @@ def _of_hosts(document: Evidence, hosts: t.Collection[str]) -> tuple[Shown, int]
     tests = document["tests"]
     kept = [test for test in tests if {test["client"]["host"], test["server"]["host"]} <= set(hosts)]
     rows = [row for row in document["untested"] if row["host"] in hosts]
-    return {"tests": kept, "untested": rows}, len(tests) - len(kept)
+    far = [
+        each
+        for each in as_maps(t.cast(Json, document).get("outliers"))
+        if {str(end.get("host")) for end in as_maps(each.get("ends"))} <= set(hosts)
+    ]
+    return {"tests": kept, "untested": rows, "outliers": far}, len(tests) - len(kept)
 
 
 def _time(seconds: t.Any) -> str:

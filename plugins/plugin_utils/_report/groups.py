@@ -10,9 +10,11 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.evidence import Shown
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.links import links_view, port_rows
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.measurements import measured_views
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.nodes import Decisions, by_host, node_view
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.problems import problems_of, state_of
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.versions import version_views
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import (
     MAX_MESSAGES,
     NOTHING,
@@ -47,17 +49,21 @@ def group_view(
     plan: Json | None,
     evidence: Shown,
     expected: list[str],
-    findings: t.Sequence[str] = (),
+    findings: t.Sequence[Json] = (),
+    places: t.Mapping[tuple[str, str, str], str] | None = None,
 ) -> Json:
-    """All that the page and the summary show of a group. expected: hosts that were to be measured in this run; findings: sentences on
-    settings of its hosts.
+    """All that the page and the summary show of a group. expected: hosts that were to be measured in this run; findings: what else there
+    is to say of it, as problems are; places: names of leaves by host, device and port.
     """
     group = plan or {}
     index = by_host(group)
-    nodes = [(host, node_view(as_map(facts[host]), Decisions(group, index, host))) for host in hosts if host in facts]
-    measured = measured_views(evidence["tests"])
+    decided = {host: Decisions(group, index, host) for host in hosts if host in facts}
+    nodes = [(host, node_view(as_map(facts[host]), decided[host])) for host in decided]
+    measured = measured_views(evidence["tests"], evidence.get("outliers", ()))
     total, failed = (sum(item[key] for item in measured) for key in ("count", "failed"))
     problems = problems_of(plan, hosts, nodes, evidence, measured, expected, findings)
+    ports = {host: port_rows(host, as_map(facts[host]), decided[host], places or {}) for host in decided}
+    members = _members(hosts, dict(nodes), ports)
     return {
         "name": clean(name, 120),
         "anchor": anchor,
@@ -68,7 +74,11 @@ def group_view(
         **{key: sum(node[key] for _host, node in nodes) for key in ("gpus", "ports", "active", "selected")},
         **_selected(nodes),
         "problems": problems[:MAX_MESSAGES],
+        "all_problems": problems,
         "more_problems": max(0, len(problems) - MAX_MESSAGES),
+        "members": members,
+        "links": links_view(members),
+        "versions": version_views(facts, hosts),
         **_kinds(nodes),
         "left_out": _left_out(as_maps(group.get("exclusions"))),
         "classes": [_class(item) for item in as_maps(group.get("classes"))],
@@ -80,6 +90,19 @@ def group_view(
         "untested": sum(bool(row.get("defect")) for row in evidence["untested"]),
         "earlier": clean(evidence.get("earlier") or "", 40),
         **_measured_in_words(measured, total, failed),
+    }
+
+
+def _members(hosts: t.Sequence[str], nodes: t.Mapping[str, Json], ports: t.Mapping[str, list[Json]]) -> Json:
+    """The nodes as data, by name."""
+    return {
+        clean(host, 120): {
+            "reached": host in nodes,
+            "gpus": nodes[host]["gpus"] if host in nodes else 0,
+            "usable_ports": nodes[host]["usable"] if host in nodes else 0,
+            "ports": ports.get(host, []),
+        }
+        for host in hosts
     }
 
 

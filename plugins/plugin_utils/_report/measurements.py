@@ -9,20 +9,26 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.contract import Measurement
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.heatmap import heat_map, slowest_hosts
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.histogram import histogram
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.spread import quantile
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import (
     MOST,
     Json,
     as_list,
     as_map,
+    as_maps,
     clean,
     in_figures,
 )
 
 __all__ = ["measured_views"]
 
-# A matrix of more hosts than this is not readable; bars of more measurements than that neither.
+# A table of more hosts than this is not readable, and a picture takes its place; bars of more measurements than that neither.
 _MAX_MATRIX_HOSTS = 12
 _MAX_BARS = 32
+# Where a table tells of the slowest of many hosts, the bars are only those that matter most.
+_MAX_BARS_BESIDE = 8
 # Sorts of what Pods were given.
 _MAX_GIVEN = 4
 
@@ -33,6 +39,8 @@ _TITLES = {
     "ib_read_lat": "Read latency",
     "ib_send_bw": "Send bandwidth",
     "ib_send_lat": "Send latency",
+    "ib_atomic_bw": "Atomic bandwidth",
+    "ib_atomic_lat": "Atomic latency",
 }
 
 
@@ -57,44 +65,122 @@ def _figure(value: t.Any) -> float | None:
     return value if 0 < value < MOST else None
 
 
-def measured_views(tests: t.Sequence[Measurement]) -> list[Json]:
-    """All tests, by their kind: those between Pods before those between hosts, the known ones first."""
-    kinds: dict[tuple[bool, str, bool], list[Measurement]] = {}
+class _Kind(t.NamedTuple):
+    """What is shown together. hosts: between hosts, not Pods; variant: what differs from host memory in one direction, in words."""
+
+    hosts: bool
+    name: str
+    latency: bool
+    variant: str
+
+
+def _kind(test: Measurement) -> _Kind:
+    words = ["both directions"] if test.get("bidirectional") else []
+    memory = test.get("memory")
+    if memory:
+        words.append(
+            "GPU memory by " + {"cuda": "nvidia_peermem", "cuda_dmabuf": "DMA-BUF"}.get(str(memory), clean(memory, 40))
+        )
+    # what does not say it is of hosts, as in evidence of earlier versions
+    return _Kind(test.get("level") != "pods", clean(test.get("test"), 80), _is_latency(test), ", ".join(words))
+
+
+def measured_views(tests: t.Sequence[Measurement], outliers: t.Sequence[Json] = ()) -> list[Json]:
+    """All tests, by their kind: those between Pods before those between hosts, the known ones first. outliers: as the evidence has them."""
+    kinds: dict[_Kind, list[Measurement]] = {}
     for test in tests:
-        # what does not say it is of hosts, as in evidence of earlier versions
-        hosts = test.get("level") != "pods"
-        kinds.setdefault((hosts, clean(test.get("test"), 80), _is_latency(test)), []).append(test)
+        kinds.setdefault(_kind(test), []).append(test)
     known = list(_TITLES)
     order = sorted(
-        kinds, key=lambda kind: (kind[0], known.index(kind[1]) if kind[1] in known else len(known), kind[1:])
+        kinds, key=lambda kind: (kind.hosts, known.index(kind.name) if kind.name in known else len(known), kind[1:])
     )
-    return [_measured(kinds[kind], *kind[1:], "hosts" if kind[0] else "pods") for kind in order]
+    far = _far_ports(outliers)
+    return [_measured(kinds[kind], kind, far) for kind in order]
 
 
-def _measured(tests: list[Measurement], name: str, latency: bool, level: str) -> Json:
-    """Bars (and a matrix, where there are three hosts or more) of one kind of test. There is at least one."""
-    unit = _unit(latency)
-    rows = [_row(test, latency) for test in tests]
-    # failures first, then what is nearest to its limit
-    rows.sort(
-        key=lambda row: (row["state"] == "ok", -(row["value"] or 0) if latency else row["value"] or 0, row["client"])
-    )
-    _draw_bars(rows)
+def _far_ports(outliers: t.Sequence[Json]) -> dict[tuple[str, str, frozenset[tuple[str, str, str]]], str]:
+    """Medians of outliers in words, by level, test, and the port or both ports of the pair."""
     return {
-        "title": _TITLES.get(name, name) + (" between Pods" if level == "pods" else ""),
+        (
+            str(each.get("level")),
+            str(each.get("test")),
+            frozenset(_place(end) for end in as_maps(each.get("ends"))),
+        ): f"{in_figures(each.get('median'))} {'µs' if each.get('unit') == 'us' else 'Gb/s'}"
+        for each in outliers
+    }
+
+
+def _place(end: t.Any) -> tuple[str, str, str]:
+    end = as_map(end)
+    return str(end.get("host")), str(end.get("device")), str(end.get("port"))
+
+
+def _measured(
+    tests: list[Measurement], kind: _Kind, far: t.Mapping[tuple[str, str, frozenset[tuple[str, str, str]]], str]
+) -> Json:
+    """All that is shown of one kind of test: bars, and what shows many measurements at once. There is at least one."""
+    latency, name = kind.latency, kind.name
+    level, unit = "hosts" if kind.hosts else "pods", _unit(latency)
+    rows = [_row(test, latency) for test in tests]
+    for row in rows:
+        ends = [_place(row["test"].get(side)) for side in ("client", "server")]
+        medians = [far.get((level, name, frozenset(each))) for each in (ends, ends[:1], ends[1:])] if far else []
+        row["middle"] = next(filter(None, medians), "")
+        row["far"] = bool(row["middle"]) and row["value"] is not None
+    # failures first, then those far from the others, then what is nearest to its limit
+    rows.sort(
+        key=lambda row: (
+            row["state"] == "ok",
+            not row["far"],
+            -(row["value"] or 0) if latency else row["value"] or 0,
+            row["client"],
+            row["server"],
+        )
+    )
+    values = sorted(row["value"] for row in rows if row["value"] is not None)
+    heat = heat_map(rows, latency, unit, _MAX_MATRIX_HOSTS + 1)
+    many = len({host for row in rows for host in row["hosts"]}) > _MAX_MATRIX_HOSTS
+    bars = rows[: _MAX_BARS_BESIDE if many else _MAX_BARS]
+    _draw_bars(bars)
+    floors = {row["floor"] for row in rows}
+    return {
+        "name": name,
+        "title": _TITLES.get(name, name)
+        + (" between Pods" if level == "pods" else "")
+        + (f", {kind.variant}" if kind.variant else ""),
+        "variant": kind.variant,
         "level": level,
+        "latency": latency,
         "given": _given(tests) if level == "pods" else [],
         "better": "lower is better" if latency else "higher is better",
         "unit": unit,
-        "rows": rows[:_MAX_BARS],
-        "more": max(0, len(rows) - _MAX_BARS),
+        "all": rows,
+        "rows": bars,
+        "more": len(rows) - len(bars),
         "matrix": _matrix(rows),
+        "heat": heat,
+        "slowest": slowest_hosts(rows, latency, unit) if many else None,
+        "histogram": histogram(rows, floors.pop() if len(floors) == 1 else None, latency, unit),
+        "figures": _figures(values, [row["tail"] for row in rows if row["tail"] is not None], unit),
         "how": rows[0]["how"] if len({row["how"] for row in rows}) == 1 else "",
         "first_failure": next((_failure(name, level, row) for row in rows if row["state"] != "ok"), ""),
+        "failures": [row for row in rows if row["state"] != "ok"],
+        "outliers": [row for row in rows if row["far"]],
         "count": len(rows),
         "failed": sum(row["state"] != "ok" for row in rows),
-        "span": _span([row["value"] for row in rows if row["value"] is not None], unit),
+        "span": _span(values, unit),
     }
+
+
+def _figures(values: list[float], tails: list[float], unit: str) -> list[Json]:
+    """What many values come to, as terms and figures. values: in order."""
+    if len(values) < 3:
+        return []
+    named = (("least", 0.0), ("5 % below", 0.05), ("median", 0.5), ("95 % below", 0.95), ("most", 1.0))
+    shown = [{"term": term, "text": f"{in_figures(quantile(values, part))} {unit}"} for term, part in named]
+    if tails:
+        shown.append({"term": "worst 99th percentile", "text": f"{in_figures(max(tails))} {unit}"})
+    return shown
 
 
 def _unit(latency: bool) -> str:
@@ -115,11 +201,14 @@ def _row(test: Measurement, latency: bool) -> Json:
     if test.get("mtu_bytes"):
         how.append(f"MTU {in_figures(test['mtu_bytes'])} B")
     return {
+        "test": test,
         "client": _end(test.get("client")),
         "server": _end(test.get("server")),
         "hosts": (str(as_map(test.get("client")).get("host")), str(as_map(test.get("server")).get("host"))),
         "value": value,
         "text": f"{in_figures(value)} {unit}" if value is not None else "no result",
+        "tail": _figure(as_map(test.get("latency_us")).get("p99")) if latency else None,
+        "tail_text": f"{in_figures(_figure(as_map(test.get('latency_us')).get('p99')))} {unit}" if latency else "",
         "floor": floor,
         "limit": limit,
         "state": "ok" if verdict == "pass" else "bad",

@@ -16,6 +16,15 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import outcome_lines
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.evidence import Shown, of_earlier_runs, of_this_run
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.fabric_map import fabric_view, places_of
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.findings import (
+    SEVERITIES,
+    Found,
+    findings_of_files,
+    findings_of_outliers,
+    findings_of_traffic,
+    ordered_views,
+)
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.groups import group_view
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.systems import system_views
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.verdict import verdict_of
@@ -27,11 +36,13 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import (
     as_list,
     as_map,
     clean,
+    hosts_in_words,
 )
 
 __all__ = ["build"]
 
 _MAX_NODES = 50
+_MAX_CHANGES = 60
 
 
 def build(
@@ -48,6 +59,9 @@ def build(
     systems: t.Any = (),
     wished: t.Any = (),
     findings: t.Any = (),
+    files: t.Any = (),
+    prepared: t.Any = (),
+    versions: t.Any = None,
 ) -> Json:
     """The model that the page and the summary show: plain text and numbers, all of it passed through clean().
 
@@ -56,18 +70,30 @@ def build(
     expected: hosts that were to be measured in this run; outcomes: what became of the nodes that were prepared (schema 1);
     failures: sentences on steps of this run that failed as a whole, which come before everything else; systems: state.json of
     each system of the cluster side as such a pair, wished: names of those that are asked for; findings: sentences "group NAME:
-    ..." on RoCE settings. Raises ReportError when one of these documents has another shape. Missing parts are shown as missing.
+    ..." on RoCE settings; files: fabric.json and
+    what else has findings, as such pairs; prepared: rows of what was changed; versions: of the collection and of Ansible.
+    Raises ReportError when one of these documents has another shape. Missing parts are shown as missing.
     """
     _insist_on_documents(facts, plan, evidence, groups, outcomes)
     members = {str(name): sorted(map(str, as_list(hosts)), key=natural_key) for name, hosts in as_map(groups).items()}
     current = of_this_run(evidence)
     saved, left = of_earlier_runs(earlier, members, current)
-    views = _views(members, facts, plan, {**saved, **current}, expected, _by_group(members, findings))
+    found, documents, unread = findings_of_files(files)
+    fabric, looked_at = documents.get("fabric.json", ({}, ""))
+    shown_evidence = {**saved, **current}
+    for name in members:
+        found += findings_of_outliers(name, shown_evidence.get(name, {}))
+    found, loose = _with_groups(found, members)
+    items = _items(members, _by_group(members, findings), found)
+    views = _views(members, facts, plan, shown_evidence, expected, items, places_of(fabric))
+    for view in views:
+        found += findings_of_traffic(view["name"], view["measured"])
+    shown, more_shown, all_shown = ordered_views(found)
     others, refused = system_views(systems, wished)
     fallen, nodes = _fallen(outcomes)
     failed = [{"state": "bad", "text": clean(text)} for text in as_list(failures) if text]
     notes = [{"state": "warn", "text": clean(text)} for text in as_list(as_map(plan).get("warnings"))] + left
-    notes += refused
+    notes += [*refused, *unread]
     total = {
         key: sum(view[key] for view in views)
         for key in ("hosts", "gpus", "ports", "active", "selected", "measurements")
@@ -76,15 +102,65 @@ def build(
         "title": clean(title, 120),
         "generated": clean(generated, 60),
         "states": STATES,
-        "verdict": verdict_of(views, notes, fallen, bool(failed)),
+        "verdict": verdict_of(views, [*notes, *loose], fallen, bool(failed)),
         "failures": failed[:MAX_MESSAGES],
+        "findings": shown,
+        "more_findings": more_shown,
+        "all_findings": all_shown,
         "nodes": nodes[:_MAX_NODES],
         "more_nodes": max(0, len(nodes) - _MAX_NODES),
         "notes": notes[:MAX_MESSAGES],
         "total": total,
         "groups": views,
         "systems": others,
+        "fabric": fabric_view(fabric, looked_at),
+        "changes": _changes(prepared),
+        "versions": {key: clean(value, 40) for key, value in as_map(versions).items() if value},
+        "history": None,
     }
+
+
+def _with_groups(found: list[Found], members: t.Mapping[str, list[str]]) -> tuple[list[Found], list[Json]]:
+    """Findings, each with the group of its hosts where it names none; and those that belong to no group, as items."""
+    names = {clean(name, 120) for name in members}
+    group_of = {clean(host, 120): clean(name, 120) for name, hosts in members.items() for host in hosts}
+    loose = []
+    for each in found:
+        if each["group"] not in names:
+            groups = {group_of.get(host, "") for host in each["hosts"]}
+            each["group"] = groups.pop() if len(groups) == 1 else ""
+        if not each["group"]:
+            loose.append({"state": SEVERITIES[each["severity"]][0], "text": each["cause"]})
+    return found, loose
+
+
+def _items(members: t.Iterable[str], sentences: t.Mapping[str, list[str]], found: list[Found]) -> dict[str, list[Json]]:
+    """What there is to say of each group: settings of RoCE, and findings."""
+    items: dict[str, list[Json]] = {}
+    for name in members:
+        own = [{"state": "warn", "text": clean(f"RoCE: {text}"), "hosts": None} for text in sentences.get(name, [])]
+        for each in found:
+            if each["group"] == clean(name, 120):
+                hosts = hosts_in_words(each["hosts"]) if each["hosts"] else None
+                own.append({"state": SEVERITIES[each["severity"]][0], "text": each["cause"], "hosts": hosts})
+        items[name] = own
+    return items
+
+
+def _changes(prepared: t.Any) -> list[Json]:
+    """What preparing the nodes changed: rows of the nodes, what became of them, and details."""
+    looks = {"changed": "ok", "would change": "info", "still missing": "bad", "to do": "warn", "not touched": "info"}
+    rows = [as_list(row) for row in as_list(prepared)]
+    return [
+        {
+            "nodes": clean(row[0], 200),
+            "what": clean(row[1], 40),
+            "text": clean(row[2]),
+            "state": looks.get(str(row[1]), "info"),
+        }
+        for row in rows
+        if len(row) == 3 and row[1] != "was right"
+    ][:_MAX_CHANGES]
 
 
 def _insist_on_documents(facts: t.Any, plan: t.Any, evidence: t.Any, groups: t.Any, outcomes: t.Any) -> None:
@@ -118,9 +194,10 @@ def _views(
     plan: t.Any,
     evidence: dict[str, Shown],
     expected: t.Any,
-    findings: dict[str, list[str]],
+    items: dict[str, list[Json]],
+    places: dict[tuple[str, str, str], str],
 ) -> list[Json]:
-    """The groups, as the page shows them. members: their hosts; evidence and findings: by group."""
+    """The groups, as the page shows them. members: their hosts; evidence and items: by group; places: names of leaves by port."""
     known = {str(host): value for host, value in as_map(facts).items()}
     planned = as_map(as_map(plan).get("groups"))
     live = set(map(str, as_list(expected)))
@@ -136,7 +213,8 @@ def _views(
                 as_map(own) if isinstance(own, t.Mapping) else None,
                 evidence.get(name, Shown(tests=[], untested=[])),
                 [host for host in members[name] if host in live],
-                findings.get(name, []),
+                items.get(name, []),
+                places,
             )
         )
     return views

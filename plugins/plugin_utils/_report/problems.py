@@ -31,18 +31,18 @@ def problems_of(
     evidence: Shown,
     measured: list[Json],
     live: list[str],
-    findings: t.Sequence[str] = (),
+    findings: t.Sequence[Json] = (),
 ) -> list[Json]:
     """All that there is to say of a group, worst first.
 
-    nodes: those of its hosts that have facts; live: those to be measured; findings: what RoCE settings of its hosts lack.
+    nodes: those of its hosts that have facts; live: those to be measured; findings: items of others.
     """
     seen = {host for host, _node in nodes}
     items = [
         *_of_planning(plan, set(hosts)),
         *_of_nodes(nodes, [host for host in hosts if host not in seen]),
         *_of_plan(plan or {}, set(hosts)),
-        *({"state": "warn", "text": clean(f"RoCE: {text}"), "hosts": None} for text in findings),
+        *findings,
         *_of_measurements(evidence, measured, live),
     ]
     return sorted(items, key=lambda item: -WORSE[item["state"]])

@@ -20,6 +20,8 @@ def verdict_of(groups: list[Json], notes: list[Json], fallen: list[str], failed:
         return {"state": "warn", "text": "No RDMA group to report on", "detail": "Set rdma_groups in the inventory."}
     bad = [group for group in groups if group["state"] == "bad"]
     state, text = ("bad", _trouble(groups, bad)) if bad else _no_trouble(groups, notes)
+    if not bad and state == "bad":
+        text = f"A problem was found that is not of one group; {_inside(text)}"
     if fallen:
         nodes_fell = "1 node" if len(fallen) == 1 else f"{len(fallen)} nodes"
         which = ", ".join(fallen[:4]) + (" and others" if len(fallen) > 4 else "")
@@ -53,6 +55,8 @@ def _no_trouble(groups: list[Json], notes: list[Json]) -> tuple[str, str]:
     state = max((item["state"] for item in [*groups, *notes]), key=WORSE.__getitem__)
     unproved = [group for group in groups if not group["measurements"]]
     text = _readiness(groups, unproved)
+    if state == "bad":
+        return state, text
     if state == "warn":
         return state, text + ". Read the notes"
     return state if unproved else "ok", text

@@ -92,7 +92,7 @@ def as_maps(value: t.Any) -> list[Json]:
 def hosts_in_words(names: t.Iterable[str]) -> Json:
     ordered = [clean(name, 120) for name in sorted(names, key=natural_key)]
     inline = ordered if len(ordered) <= _MAX_INLINE_HOSTS + 1 else ordered[:_MAX_INLINE_HOSTS]
-    return {"count": len(ordered), "inline": ", ".join(inline), "rest": ordered[len(inline) :]}
+    return {"count": len(ordered), "inline": ", ".join(inline), "rest": ordered[len(inline) :], "names": ordered}
 
 
 def plural(count: int, noun: str) -> str:

@@ -10,13 +10,18 @@ from typing import Any
 
 import pytest
 from ansible.errors import AnsibleFilterError
+from ansible.release import __version__
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.plugins.filter.rdma_report import rdma_report
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.document import completed_with, render_json
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.metrics import render_metrics
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.model import build
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.page import render_html
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.summary import SUMMARY_WIDTH, render_summary
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.ticket import render_ticket
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.versions import collection_version
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import ReportError
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.samples import (
     JUNK,
@@ -82,10 +87,19 @@ def test_nothing_at_all_is_no_error() -> None:
     assert "2 hosts without facts" in Page(render_html(model)).words()
 
 
-def test_page_and_summary_are_made_of_one_model(sample: dict[str, Any]) -> None:
+def test_all_texts_are_made_of_one_model(sample: dict[str, Any]) -> None:
     arguments = [sample["facts"], sample["plan"], sample["evidence"], sample["groups"]]
-    model = build(*arguments)
-    assert rdma_report(*arguments) == {"page": render_html(model), "summary": render_summary(model)}
+    found = rdma_report(*arguments)
+    versions = {"collection": collection_version(), "ansible": __version__}
+    model, document = completed_with(build(*arguments, versions=versions), None)
+    assert found == {
+        "page": render_html(model),
+        "summary": render_summary(model),
+        "document": render_json(document),
+        "ticket": render_ticket(model),
+        "metrics": render_metrics(document),
+    }
+    assert all(text.endswith("\n") for text in found.values())
     with pytest.raises(
         AnsibleFilterError, match=r"fabric\.rdma\.rdma_report: facts: expected a dictionary, found list"
     ):

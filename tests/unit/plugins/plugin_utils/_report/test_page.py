@@ -14,8 +14,19 @@ from typing import Any
 import pytest
 
 from ansible_collections.fabric.rdma.molecule.shared.pace import limit
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.document import (
+    completed_with,
+    document_of,
+    render_json,
+)
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.metrics import render_metrics
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.model import build
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.page import render_html
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.summary import render_summary
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.ticket import render_ticket
+from ansible_collections.fabric.rdma.tests.unit.contracts import checked
+from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.clusters import a_cluster, a_history
+from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.exposition import read_metrics
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.samples import (
     Page,
     a100_plan,
@@ -60,6 +71,20 @@ def poison(value: Any) -> Any:
 HOSTILE = "</td><script>alert(1)</script>{{ 7 * 7 }}{% raw %}\" onload='x' javascript:x \x1b[31m\udcff\u202e&amp;"
 
 
+def harmless(page: str) -> Page:
+    """A page in which nothing but its own markup is."""
+    parsed = Page(page)
+    for tag, attributes in parsed.tags:
+        assert not [name for name in attributes if name.startswith("on")]
+        assert attributes.get("href", "#").startswith("#")
+        assert tag not in ("script", "iframe", "img", "object", "base", "form", "link")
+        assert not re.search(r"[^0-9a-z:.%-]", attributes.get("style") or "")
+        assert re.fullmatch(r"[Mhvlmz0-9 .-]*", attributes.get("d") or "")
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f\u202e\ud800-\udfff]", page)
+    page.encode("utf-8")
+    return parsed
+
+
 def test_hostile_text_changes_no_markup(sample: dict[str, Any]) -> None:
     hosts = {host: host + HOSTILE for host in sample["facts"]}
     bad = {
@@ -69,21 +94,40 @@ def test_hostile_text_changes_no_markup(sample: dict[str, Any]) -> None:
         "groups": {"g" + HOSTILE: list(hosts.values())},
     }
     page = page_of(bad, title=HOSTILE, generated=HOSTILE)
-    parsed = Page(page)
+    parsed = harmless(page)
     assert {tag for tag, _attributes in parsed.tags} <= {tag for tag, _attributes in Page(page_of(sample)).tags} | {
         "h3",
         "li",
+        "ol",
     }
     assert "{{ 7 * 7 }}" in parsed.text
     assert "49" not in re.sub(r"[0-9a-f.:]*49[0-9a-f.:]*", "", parsed.text)
-    for tag, attributes in parsed.tags:
-        assert not [name for name in attributes if name.startswith("on")]
-        assert attributes.get("href", "#").startswith("#")
-        assert tag not in ("script", "iframe", "img", "object", "base", "form", "link")
-        assert not re.search(r"[^0-9a-z:.%-]", attributes.get("style") or "")
-    assert not re.search("[\x00-\x09\x0b-\x1f\x7f\u202e\ud800-\udfff]", page)
-    page.encode("utf-8")
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f\u202e\ud800-\udfff]", summary_of(bad))
+
+
+def test_hostile_text_in_every_leaf_of_every_document_changes_nothing() -> None:
+    """All parts of a page are there: findings, history, pictures, links, fabric, versions."""
+    honest = a_cluster(40)
+    bad = {key: poison(value) for key, value in honest.items() if key not in ("facts", "groups", "files")}
+    bad["facts"] = {host + HOSTILE: poison(facts) for host, facts in honest["facts"].items()}
+    bad["groups"] = {name + HOSTILE: poison(hosts) for name, hosts in honest["groups"].items()}
+    bad["plan"]["groups"] = {name + HOSTILE: group for name, group in bad["plan"]["groups"].items()}
+    bad["files"] = [[told, json.dumps(poison(json.loads(text)))] for told, text in honest["files"]]
+    for group in bad["evidence"]:
+        for test, own in zip(group["tests"], honest["evidence"][0]["tests"], strict=True):
+            # words that are looked for
+            test.update({key: own[key] for key in ("level", "verdict")})
+    model = build(**bad, title=HOSTILE, generated=HOSTILE)
+    other = document_of(build(**{**bad, "evidence": [], "files": []}))
+    model, document = completed_with(model, other)
+    parsed = harmless(render_html(model))
+    ours = {tag for tag, _attributes in Page(render_html(a_history(honest)[0])).tags}
+    assert {tag for tag, _attributes in parsed.tags} <= ours
+    assert {"svg", "ol", "dl"} <= {tag for tag, _attributes in parsed.tags}
+    checked("report", json.loads(render_json(document)))
+    read_metrics(render_metrics(document))
+    for text in (render_summary(model), render_ticket(model), render_json(document), render_metrics(document)):
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f\u202e\ud800-\udfff]", text)
 
 
 def test_the_page_needs_nothing_from_outside(sample: dict[str, Any]) -> None:
@@ -134,6 +178,20 @@ def test_people_who_do_not_see_colours_or_use_a_mouse(sample: dict[str, Any]) ->
         for name in ("href", "aria-labelledby"):
             target = (attributes.get(name) or "").removeprefix("#")
             assert not target or target in ids
+
+
+def test_headings_are_in_order_and_every_table_and_picture_has_a_name() -> None:
+    for page in (render_html(a_history(a_cluster(30))[0]), render_html(a_history(a_cluster(3))[0])):
+        parsed = Page(page)
+        levels = [int(tag[1]) for tag, _attributes in parsed.tags if re.fullmatch("h[1-6]", tag)]
+        assert levels[0] == 1
+        assert all(after <= before + 1 for before, after in itertools.pairwise(levels)), levels
+        tables = [attributes for tag, attributes in parsed.tags if tag == "table"]
+        captions = [tag for tag, _attributes in parsed.tags if tag == "caption"]
+        assert len(tables) == len(captions) + len([each for each in tables if "aria-label" in each])
+        for tag, attributes in parsed.tags:
+            if tag == "svg":
+                assert attributes.get("aria-hidden") == "true" or attributes.get("aria-label"), attributes
 
 
 def test_time_appears_only_when_given(sample: dict[str, Any]) -> None:

@@ -1,0 +1,131 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Findings: from whatever file, with their group, merged, worst first; and what traffic says."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.model import build
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.page import render_html
+from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.samples import (
+    JUNK,
+    Page,
+    group_of,
+    measurement,
+    model_of,
+    saved,
+)
+
+Json = dict[str, Any]
+
+
+def a_finding(**given: Any) -> Json:
+    return {
+        "id": "pcie-narrow",
+        "severity": "error",
+        "group": "ib-a100",
+        "hosts": ["ib-a100-2"],
+        "cause": "the PCIe link is narrow",
+        "evidence": ["x8 of x16"],
+        "remedy": "reseat the card",
+        **given,
+    }
+
+
+def with_findings(sample: Json, *findings: Json) -> Json:
+    return model_of(sample, files=[saved({"findings": list(findings)}, "doctor.json")])
+
+
+def test_remedies_come_first_and_say_where_they_are_from(sample: Json) -> None:
+    page = render_html(with_findings(sample, a_finding()))
+    words = Page(page).words()
+    assert (
+        "What to do ✕ Error the PCIe link is narrow Remedy reseat the card Evidence x8 of x16 "
+        "Group ib-a100. 1 node: ib-a100-2. pcie-narrow (doctor.json, 2023-11-14 22:13 UTC)"
+    ) in words
+    assert words.index("What to do ✕") < words.index("Usable nodes")
+
+
+@pytest.mark.parametrize(("severity", "state"), [("error", "bad"), ("warning", "warn"), ("note", "ok")])
+def test_a_finding_changes_the_verdict_on_its_group(sample: Json, severity: str, state: str) -> None:
+    model = with_findings(sample, a_finding(severity=severity))
+    assert model["groups"][0]["state"] == state
+    assert model["verdict"]["state"] == state
+
+
+def test_a_finding_without_a_group_gets_that_of_its_hosts_or_is_for_all(sample: Json) -> None:
+    model = with_findings(sample, a_finding(group=""), a_finding(id="y", group="", hosts=[], cause="the switch is hot"))
+    assert {each["id"]: each["group"] for each in model["findings"]} == {"pcie-narrow": "ib-a100", "y": ""}
+    sample["groups"]["other"] = []
+    model = with_findings(sample, a_finding(group="", hosts=[], cause="the switch is hot"))
+    assert model["groups"][0]["state"] == "ok"
+    assert model["verdict"]["state"] == "bad"
+
+
+def test_a_problem_of_no_group_is_in_the_headline(sample: Json) -> None:
+    model = with_findings(sample, a_finding(group="", hosts=[]))
+    assert model["verdict"]["text"] == "A problem was found that is not of one group; group ib-a100 is ready"
+
+
+def test_the_same_finding_of_several_hosts_is_one_and_errors_come_first(sample: Json) -> None:
+    findings = [a_finding(hosts=[f"ib-a100-{number}"], evidence=[f"e{number}"]) for number in (3, 1, 2)]
+    model = with_findings(sample, a_finding(severity="note", id="n"), *findings, a_finding(severity="warning", id="w"))
+    assert [each["id"] for each in model["findings"]] == ["pcie-narrow", "w", "n"]
+    assert model["findings"][0]["names"] == ["ib-a100-1", "ib-a100-2", "ib-a100-3"]
+
+
+def test_traffic_that_fails_is_a_finding_with_its_remedy_and_the_host_that_all_have_in_common(sample: Json) -> None:
+    hosts = [f"h{number}" for number in range(8)]
+    sample["groups"] = {"ib-a100": hosts}
+    sample["evidence"][0]["tests"] = [measurement("h0", host, 10.0, "fail") for host in hosts[1:]]
+    [finding] = model_of(sample)["findings"]
+    assert finding["names"] == ["h0"]
+    assert (
+        finding["cause"] == "ib_write_bw is not within its limit in 7 of 7 measurements; h0 has a part in all of them"
+    )
+    assert finding["remedy"] == "look at the ports, cables and PCIe links of h0 first"
+    sample["evidence"][0]["tests"][0].update(
+        verdict="error", bandwidth_gbps=None, message="Couldn't allocate MR", remedy="lift it"
+    )
+    assert {each["remedy"] for each in model_of(sample)["findings"]} >= {"lift it"}
+
+
+def test_outliers_of_the_evidence_are_warnings_and_marked(sample: Json) -> None:
+    outlier = {
+        "kind": "pair",
+        "level": "hosts",
+        "test": "ib_write_bw",
+        "ends": [{"host": host, "device": "mlx5_1", "port": 1} for host in ("ib-a100-1", "ib-a100-3")],
+        "figure": 195.6,
+        "median": 390.0,
+        "unit": "Gb/s",
+        "of": 12,
+        "message": "far below the median of 390 Gb/s",
+        "remedy": "look at the cable",
+    }
+    sample["evidence"][0]["outliers"] = [outlier]
+    model = model_of(sample)
+    [finding] = model["findings"]
+    assert (finding["severity"], finding["remedy"]) == ("warning", "look at the cable")
+    assert [row["far"] for row in model["groups"][0]["measured"][0]["all"]] == [True, True]
+    assert "far from the median of 390 Gb/s" in Page(render_html(model)).words()
+    assert group_of(sample)["state"] == "warn"
+
+
+@pytest.mark.parametrize("text", ["{", "[" * 100_000])
+def test_a_file_that_cannot_be_read_is_a_note(sample: Json, text: str) -> None:
+    model = model_of(sample, files=[[{"path": "/out/doctor.json", "mtime": 0}, text]])
+    assert model["notes"][0]["text"].startswith("doctor.json is left out, it cannot be read: ")
+
+
+@given(JUNK)
+def test_junk_in_such_files_is_no_error(junk: Any) -> None:
+    for document in (junk, {"findings": junk}, {"findings": [a_finding(hosts=junk, evidence=junk, remedy=junk)]}):
+        files = [[{"path": "/out/doctor.json", "mtime": junk}, json.dumps(document, default=str)]]
+        Page(render_html(build({}, {}, [], {"g": ["a"]}, files=files)))

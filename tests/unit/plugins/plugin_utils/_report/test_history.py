@@ -1,0 +1,141 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is worse and better than in an earlier report."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.fabric.rdma.plugins.filter.rdma_report import rdma_report
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.document import document_of
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.history import compared
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.page import render_html
+from ansible_collections.fabric.rdma.tests.unit.contracts import checked
+from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.clusters import a_cluster, a_history
+from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.samples import Page, model_of
+
+Json = dict[str, Any]
+
+
+def texts(history: Json, way: str) -> list[str]:
+    return [row["text"] for row in history[way]]
+
+
+def both(sample: Json, change: Any) -> Json:
+    """What compared() says after a change of the document."""
+    before = document_of(model_of(sample))
+    after = copy.deepcopy(before)
+    change(after["groups"]["ib-a100"], after)
+    return compared(checked("report", before), checked("report", after))
+
+
+def test_nothing_differs_from_itself(sample: Json) -> None:
+    history = both(sample, lambda _group, _document: None)
+    assert (history["count_worse"], history["count_better"]) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "way", "said"),
+    [
+        ("state", "Down", "worse", "ib-a100: ib-a100-1: mlx5_1 port 1 was Active, and is Down"),
+        ("rate_gbps", 100.0, "worse", "ib-a100: ib-a100-1: mlx5_1 port 1 had 200 Gb/s, and has 100 Gb/s"),
+        ("rate_gbps", 400.0, "better", "ib-a100: ib-a100-1: mlx5_1 port 1 had 200 Gb/s, and has 400 Gb/s"),
+        ("pcie_part", 0.5, "worse", "ib-a100: ib-a100-1: mlx5_1 port 1 had 100 % of its PCIe bandwidth, and has 50 %"),
+    ],
+)
+def test_a_port_that_is_another_is_told(sample: Json, field: str, value: Any, way: str, said: str) -> None:
+    def change(group: Json, _document: Json) -> None:
+        port = next(port for port in group["nodes"]["ib-a100-1"]["ports"] if port["device"] == "mlx5_1")
+        port[field] = value
+
+    history = both(sample, change)
+    assert texts(history, way) == [said]
+    assert history[f"count_{'better' if way == 'worse' else 'worse'}"] == 0
+
+
+def test_errors_that_grew_are_told_and_a_counter_that_began_again_is_not(sample: Json) -> None:
+    before = document_of(model_of(sample))
+    after = copy.deepcopy(before)
+    for document, counts in ((before, (5, 900)), (after, (12, 1))):
+        for at, host in enumerate(("ib-a100-1", "ib-a100-2")):
+            document["groups"]["ib-a100"]["nodes"][host]["ports"][0]["errors"] = {"symbol_error": counts[at]}
+    assert texts(compared(before, after), "worse") == [
+        "ib-a100: ib-a100-1: mlx5_0 port 1 has counted 7 more symbol_error"
+    ]
+
+
+def test_measurements_are_compared_pair_by_pair_and_those_of_one_kind_are_one(sample: Json) -> None:
+    def slower(group: Json, _document: Json) -> None:
+        for test in group["measurements"]:
+            test["value"] *= 0.5
+
+    [row] = both(sample, slower)["worse"]
+    assert row["text"] == "ib-a100: ib_write_bw of 2 pairs are worse"
+    assert row["examples"][0] == "ib-a100-1 mlx5_1 → ib-a100-3 mlx5_1 was 196 Gb/s, and is 97.8 Gb/s"
+
+    def a_little(group: Json, _document: Json) -> None:
+        for test in group["measurements"]:
+            test["value"] *= 0.97
+
+    assert both(sample, a_little)["count_worse"] == 0
+
+    def fails(group: Json, _document: Json) -> None:
+        group["measurements"][0].update(verdict="error", value=None, message="Couldn't allocate MR")
+
+    assert texts(both(sample, fails), "worse") == [
+        "ib-a100: ib_write_bw of ib-a100-1 mlx5_1 → ib-a100-3 mlx5_1 fails now: was 196 Gb/s, and is without result: Couldn't allocate MR"
+    ]
+
+
+def test_groups_nodes_verdicts_and_findings_that_come_and_go_are_told(sample: Json) -> None:
+    finding = {"id": "x", "severity": "error", "group": "ib-a100", "hosts": ["a"], "cause": "it is slow"}
+
+    def change(group: Json, document: Json) -> None:
+        document["findings"].append({**finding, "evidence": [], "remedy": "", "source": ""})
+        del group["nodes"]["ib-a100-3"]
+        group["state"] = "bad"
+        document["groups"]["new"] = {**copy.deepcopy(group), "nodes": {}, "measurements": []}
+
+    history = both(sample, change)
+    assert texts(history, "worse") == [
+        "ib-a100: the verdict was “ready”, and is “a problem”",
+        "ib-a100: new: it is slow",
+        "ib-a100: ib-a100-3 is not in the group any more",
+    ]
+    assert history["groups"] == ["new: new"]
+
+
+def test_a_slow_node_stands_out_of_all_that_it_makes_slow() -> None:
+    model, document = a_history(a_cluster(30))
+    words = Page(render_html(model)).words()
+    assert "ib_write_bw between Pods of 59 pairs fail now; gpu-node-11 has a part in 58 of them" in words
+    assert "Since 2026-11-01 08:00 UTC" in words
+    assert document["history"]["worse"] == model["history"]["count_worse"]
+
+
+def test_what_it_is_compared_with_has_to_be_a_report(sample: Json, tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    arguments = [sample["facts"], sample["plan"], sample["evidence"], sample["groups"]]
+    for content, why in (
+        (None, "the earlier report to compare with, is not there; name the report.json"),
+        ("{", "cannot be read as an earlier report: Expecting property name"),
+        ("[" * 100_000, "cannot be read as an earlier report: it is nested too deeply"),
+        ('{"schema": 2}', "is no report to compare with: "),
+    ):
+        if content is not None:
+            path.write_text(content)
+        with pytest.raises(AnsibleFilterError) as failed:
+            rdma_report(*arguments, compare=str(path))
+        assert str(path) in str(failed.value)
+        assert why in str(failed.value)
+    path.write_text(rdma_report(*arguments)["document"])
+    found = rdma_report(*arguments, compare=str(path))
+    assert json.loads(found["document"])["history"] == {"with": "RDMA report", "worse": 0, "better": 0}
+    assert "Nothing is worse than it was." in Page(found["page"]).words()

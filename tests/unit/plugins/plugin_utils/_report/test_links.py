@@ -1,0 +1,82 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Health of links, the map of the fabric, and versions."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given
+
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.model import build
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.page import render_html
+from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.clusters import a_cluster
+from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.samples import JUNK, Page, model_of
+
+
+def test_links_that_are_ill_are_named_with_leaf_and_cable_worst_first() -> None:
+    model = build(**a_cluster(30))
+    links = model["groups"][0]["links"]
+    assert links["summary"].startswith("240 ports: ")
+    assert "1 with less PCIe bandwidth than the card can have" in links["summary"]
+    first = links["rows"][0]
+    assert (first["host"], first["port"]) == ("gpu-node-11", "mlx5_2 port 1")
+    assert first["pcie"] == "x8 at 32 GT/s, 50 % of what the card can"
+    assert first["where"] == "leaf-1-rail2, Mellanox MCP7Y00-N002 MT00010"
+    assert "symbol_error 21" in next(
+        row["errors"] for row in links["rows"] if row["host"] == "gpu-node-08" and "mlx5_3" in row["port"]
+    )
+
+
+def test_a_node_that_tells_nothing_of_its_links_has_no_table_of_them(sample: dict[str, Any]) -> None:
+    for facts in sample["facts"].values():
+        facts.pop("health", None)
+        for device in facts["devices"]:
+            device.pop("pcie", None)
+    assert model_of(sample)["groups"][0]["links"] is None
+
+
+@given(JUNK)
+def test_junk_in_the_health_of_a_node_or_in_the_map_is_no_error(junk: Any) -> None:
+    parts = a_cluster(2)
+    host = parts["groups"]["gpu-roce"][0]
+    for health in (junk, {"ports": junk, "netdevs": junk, "temperatures": junk}):
+        parts["facts"][host]["health"] = health
+        parts["facts"][host]["devices"][0]["pcie"] = junk
+        fabric = {
+            "places": [junk, {"host": junk, "leaf": junk, "rail": junk}],
+            "switches": junk,
+            "trunks": [junk],
+            "findings": junk,
+        }
+        parts["files"] = [[{"path": "/out/fabric.json", "mtime": 0}, json.dumps(fabric, default=str)]]
+        Page(render_html(build(**parts)))
+
+
+def test_nodes_are_shown_by_leaf_and_a_port_on_the_leaf_of_another_rail_is_named() -> None:
+    model = build(**a_cluster(40))
+    fabric = model["fabric"]
+    assert fabric["summary"] == "320 ports on 16 leaves"
+    assert [leaf["name"] for leaf in fabric["leaves"]][:2] == ["leaf-1-rail0", "leaf-1-rail1"]
+    first = fabric["leaves"][0]
+    assert first["meta"] == "32 ports, 32 nodes, rail 0"
+    assert first["strays"] == ["gpu-node-05 mlx5_1 port 1, rail 1, at port swp5"]
+    assert [chip["host"] for chip in first["chips"] if chip["bad"]] == ["gpu-node-05"]
+    words = Page(render_html(model)).words()
+    assert "2 ports are on a leaf of another rail" in words
+    assert "leaf-2-rail7 8 ports, 8 nodes, rail 7" in words
+
+
+def test_versions_that_differ_are_marked_with_their_nodes() -> None:
+    model = build(**a_cluster(60))
+    rows = {row["what"]: row for row in model["groups"][0]["versions"]}
+    assert not rows["kernel"]["differs"]
+    firmware = rows["firmware of ConnectX-5"]
+    assert firmware["differs"]
+    assert [(each["text"], each["hosts"]["count"]) for each in firmware["versions"]] == [
+        ("16.35.4030", 58),
+        ("28.39.1002", 2),
+    ]
+    assert firmware["versions"][1]["hosts"]["names"] == ["gpu-node-02", "gpu-node-52"]
