@@ -64,7 +64,7 @@ def fabric_view(fabric: Json, when: str) -> Json | None:
         for host in as_list(finding.get("hosts"))
     }
     up = _uplinks(fabric, names)
-    order = sorted(of_leaf, key=lambda leaf: (natural_key(names.get(leaf, leaf)), leaf))
+    order = sorted(of_leaf, key=lambda leaf: (natural_key(names.get(leaf) or leaf), leaf))
     leaves = [_leaf(names.get(leaf, leaf), of_leaf[leaf], suspects, up.get(leaf, [])) for leaf in order]
     unplaced = as_maps(fabric.get("unplaced"))
     reasons: dict[str, list[str]] = {}

@@ -31,7 +31,7 @@ def histogram(rows: t.Sequence[Json], limit: float | None, latency: bool, unit: 
     ordered = sorted(values)
     median = quantile(ordered, 0.5)
     least, most = bins[0].least, bins[-1].most
-    highest = max(each.count for each in bins)
+    highest = max(each.size for each in bins)
 
     def x(value: float) -> float:
         return round((value - least) / (most - least) * _WIDTH, 1)
@@ -42,14 +42,14 @@ def histogram(rows: t.Sequence[Json], limit: float | None, latency: bool, unit: 
     return {
         "width": _WIDTH,
         "height": _HEIGHT,
-        "bars": [_bar(each, x, highest, limit, far, latency) for each in bins if each.count],
+        "bars": [_bar(each, x, highest, limit, far, latency) for each in bins if each.size],
         "marks": sorted(marks, key=lambda mark: float(str(mark["x"]))),
         "least": f"{in_figures(least)} {unit}",
         "most": f"{in_figures(most)} {unit}",
-        "rows": [{"span": _span(each, unit), "count": each.count} for each in bins if each.count],
+        "rows": [{"span": _span(each, unit), "count": each.size} for each in bins if each.size],
         "spoken": (
             f"{len(values)} values from {in_figures(ordered[0])} to {in_figures(ordered[-1])} {unit}, "
-            f"median {in_figures(median)} {unit}, most of them {_span(max(bins, key=lambda each: each.count), unit)}"
+            f"median {in_figures(median)} {unit}, most of them {_span(max(bins, key=lambda each: each.size), unit)}"
         ),
     }
 
@@ -63,12 +63,12 @@ def _bar(
     latency: bool,
 ) -> Json:
     """One bar. One that is mostly of outliers looks like them. far: these, in order."""
-    height = round(max(2.0, each.count / highest * _HEIGHT), 1)
+    height = round(max(2.0, each.size / highest * _HEIGHT), 1)
     left, right = x(each.least), x(each.most)
     middle = (each.least + each.most) / 2
     beyond = limit is not None and (middle > limit if latency else middle < limit)
     of_far = bisect.bisect_right(far, each.most) - bisect.bisect_left(far, each.least)
-    look = "bad" if beyond else "far" if 2 * of_far > each.count else "ok"
+    look = "bad" if beyond else "far" if 2 * of_far > each.size else "ok"
     width = round(max(1.0, right - left - 1), 1)
     return {"x": left, "y": round(_HEIGHT - height, 1), "width": width, "height": height, "look": look}
 

@@ -138,7 +138,9 @@ def _items(members: t.Iterable[str], sentences: t.Mapping[str, list[str]], found
     """What there is to say of each group: settings of RoCE, and findings."""
     items: dict[str, list[Json]] = {}
     for name in members:
-        own = [{"state": "warn", "text": clean(f"RoCE: {text}"), "hosts": None} for text in sentences.get(name, [])]
+        own: list[Json] = [
+            {"state": "warn", "text": clean(f"RoCE: {text}"), "hosts": None} for text in sentences.get(name, [])
+        ]
         for each in found:
             if each["group"] == clean(name, 120):
                 hosts = hosts_in_words(each["hosts"]) if each["hosts"] else None

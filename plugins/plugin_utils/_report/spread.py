@@ -18,7 +18,7 @@ class Bin(t.NamedTuple):
 
     least: float
     most: float
-    count: int
+    size: int
 
 
 def quantile(ordered: t.Sequence[float], part: float) -> float:

@@ -29,7 +29,7 @@ def test_every_value_is_in_one_bin(values: list[float]) -> None:
     if len(set(values)) == 1:
         assert bins == []
     else:
-        assert sum(each.count for each in bins) == len(values)
+        assert sum(each.size for each in bins) == len(values)
         assert bins[0].least <= min(values) * (1 + 1e-9)
         assert bins[-1].most >= max(values) * (1 - 1e-9)
 
