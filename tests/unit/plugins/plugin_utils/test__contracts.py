@@ -23,6 +23,9 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.cluster import p
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.table import plan_table
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import label_scope, rollout_scope
 from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import NEWER, contract_problems
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.document import completed_with, document_of
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.history import compared
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.model import build
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Request, empty_request
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.files import record_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import (
@@ -68,8 +71,40 @@ def text(sort: str) -> str:
         "evidence": {**evidence_of("g", *tests), "untested": [row]},
         "outcomes": {"schema": 1, "hosts": {"n1": one}},
         "state": {**record_of(a_request()), "state": "applied"},
+        "report": a_report(),
     }
     return json.dumps(documents[sort])
+
+
+def a_report() -> Json:
+    """Of two groups, of which one has been measured, compared with itself."""
+    arguments: list[Any] = [
+        facts(),
+        plan_groups(facts(), WISHES),
+        [evidence_of("a100", a_test(*HOSTS["a100"][:2]))],
+        HOSTS,
+    ]
+    finding = {
+        "id": "x",
+        "severity": "error",
+        "group": "",
+        "hosts": ["h"],
+        "cause": "c",
+        "evidence": ["e"],
+        "remedy": "r",
+    }
+    saved = [{"path": "/o/doctor.json", "mtime": 0}, json.dumps({"findings": [finding]})]
+    outcomes = {"schema": 1, "hosts": {"n": {"state": "lost"}}}
+    model = build(
+        *arguments,
+        outcomes=outcomes,
+        failures=["f"],
+        files=[saved],
+        prepared=[["n", "changed", "d"]],
+        wished=["longhorn"],
+    )
+    report: Json = completed_with(model, document_of(model))[1]
+    return report
 
 
 def a_request() -> Request:
@@ -87,7 +122,7 @@ def places(value: Any, way: Place = ()) -> Iterator[Place]:
         yield from places(item, (*way, key))
 
 
-SORTS = ("plan", "evidence", "outcomes", "state")
+SORTS = ("plan", "evidence", "outcomes", "report", "state")
 PLACES = {sort: list(places(json.loads(text(sort)))) for sort in SORTS}
 MISSING = object()
 ODD = [None, True, 0, -1, 1.5, 10**30, "", "x", [], {}, ["x"], [None], [{}], {"x": 1}, {"x": None}, MISSING]
@@ -179,6 +214,15 @@ def test_a_plan_that_somebody_changed_is_used_or_is_an_error_with_its_path(
             (ViewError, AnsibleFilterError), match=f"^{re.escape(str(path))} .*{re.escape(problems[0])}.*move it away"
         ):
             use()
+
+
+@given(st.sampled_from(PLACES["report"]), st.sampled_from(ODD))
+def test_a_report_that_somebody_changed_is_compared_or_refused(place: Place, value: Any) -> None:
+    document = changed("report", place, value)
+    if not contract_problems("report", document):
+        sound = json.loads(text("report"))
+        compared(document, sound)
+        compared(sound, document)
 
 
 def test_what_is_kept_of_a_plan_of_an_earlier_version_is_shown_and_rolled_out(tmp_path: Path) -> None:
