@@ -16,6 +16,8 @@ description:
     all with names of their own.
   - Afterwards every port that was V(Active) has to be so again, and every value has to be what was written. If not, all of it is put
     back, and the module fails.
+  - What the settings were is kept in C(/var/lib/fabric.rdma/roce-change.json) until then. A run that is killed is taken up by the next one,
+    and where that fails, it puts back what was before both.
   - The link type of a card is set in its firmware and comes with a reboot, which is announced in RV(pending). The module never reboots.
   - Trust and PFC are set by C(mlnx_qos), the ToS of RDMA-CM by C(cma_roce_tos), both of mlnx-tools, the link type by C(mlxconfig) or
     C(mstconfig), the network namespace mode by C(rdma). A wish that needs a program that is not there is refused.
@@ -172,7 +174,7 @@ def main() -> None:
         if plan.problems:
             module.fail_json(msg=". ".join(plan.problems), problems=plan.problems)
         result: dict[str, t.Any] = {
-            "changed": bool(plan.steps or plan.files),
+            "changed": bool(plan.steps or plan.files or before["roce"]["unfinished"]),
             "before": before["roce"],
             "after": before["roce"],
             "pending": plan.pending,

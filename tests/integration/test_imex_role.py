@@ -32,6 +32,26 @@ ExecStart=/bin/sleep infinity
 [Install]
 WantedBy=multi-user.target
 """
+# In the place of systemctl: before or after it does one of its words, whoever has called it is killed, up to the play.
+KILLS = """#!/bin/sh
+die() {
+  rm /run/kill
+  pid=$$ all=
+  while [ "$pid" -gt 0 ]; do
+    all="$pid $all"
+    pid=$(sed -n 's/^PPid:[[:space:]]*//p' "/proc/$pid/status")
+  done
+  kill -9 $all
+}
+when= word=
+[ ! -e /run/kill ] || read -r when word < /run/kill
+case " $* " in *" $word "*) ;; *) when= ;; esac
+[ "$when" != before ] || die
+/usr/bin/systemctl.real "$@"
+status=$?
+[ "$when" != after ] || die
+exit $status
+"""
 # active, enabled, whether something is remembered
 RUNS, GIVEN = ("active", "enabled", False), ("inactive", "masked", True)
 
@@ -61,6 +81,21 @@ class Node(t.NamedTuple):
         words = ["-i", str(self.directory / "hosts.json"), *options, str(self.directory / "play.yml")]
         done = self.machine.run(program, *words, check=False, env=self.user.env)
         return " ".join((done.stdout + done.stderr).split())
+
+    def killed(self, wish: str, when: str, word: str) -> None:
+        """A run that is killed right before or after systemctl stops, disables, masks ... the service."""
+        if self.machine.run("test", "-e", "/usr/bin/systemctl.real", check=False).returncode:
+            self.machine.run("mv", "/usr/bin/systemctl", "/usr/bin/systemctl.real")
+            self.machine.write("/usr/bin/systemctl", KILLS)
+            self.machine.run("chmod", "755", "/usr/bin/systemctl")
+        self.machine.write("/run/kill", f"{when} {word}\n")
+        said = self.play(wish)
+        assert "PLAY RECAP" not in said, said
+        assert self.machine.run("test", "-e", "/run/kill", check=False).returncode == 1, said
+
+    def remembered(self) -> dict[str, t.Any]:
+        found: dict[str, t.Any] = json.loads(self.machine.run("cat", REMEMBERED).stdout)
+        return found
 
     def state(self) -> tuple[str, str, bool]:
         """What systemd says of the service: active, enabled, and whether we remember what it was."""
@@ -193,6 +228,48 @@ def test_a_service_that_does_not_come_back_stays_given_away(node: Node, start: s
     assert (node.state()[1:], node.state()[0] == "active") == (GIVEN[1:], False)
     assert json.loads(node.machine.run("cat", REMEMBERED).stdout) == {"enabled": True, "running": True, "version": 1}
     assert node.moves() == ["out", "back"]
+
+
+WAS = {"enabled": True, "running": True, "version": 1}
+
+
+def test_killed_at_each_step_of_giving_it_away_and_of_giving_it_back(node: Node) -> None:
+    """Each run goes on from what the killed one has left, and is killed a step later; what the service was stays known."""
+    node.install()
+    for word in ("disable", "stop", "mask"):
+        for when in ("before", "after"):
+            node.killed("mask", when, word)
+            assert node.remembered() == WAS
+    assert "failed=0" in node.play("mask")
+    assert node.state() == GIVEN
+    assert node.remembered() == WAS
+    for word in ("daemon-reload", "unmask", "enable", "start"):
+        for when in ("before", "after"):
+            node.killed("restore", when, word)
+            assert node.remembered() == WAS
+    assert "failed=0" in node.play("restore")
+    assert node.state() == RUNS
+    assert changed(node.play("restore")) == 0
+
+
+@pytest.mark.parametrize("word", ["stop", "disable"])
+def test_a_mask_that_fails_after_a_run_that_was_killed_is_undone_to_what_was_before_both(node: Node, word: str) -> None:
+    node.install(OWN)
+    node.killed("mask", "after", word)
+    said = node.play("mask")
+    assert 'nvidia-imex.service failed at "mask | Mask it": ' in said, said
+    assert "What it was before was put back." in said
+    assert node.state() == RUNS
+
+
+def test_giving_it_back_that_fails_after_a_run_that_was_killed_is_undone_to_what_was_before_both(node: Node) -> None:
+    node.install()
+    assert "failed=0" in node.play("mask")
+    node.killed("restore", "after", "unmask")
+    node.machine.write(UNIT, SERVICE.format(more="ExecStartPre=/bin/false"))
+    said = node.play("restore")
+    assert "What it was before was put back." in said, said
+    assert (node.state()[1:], node.remembered()) == (GIVEN[1:], WAS)
 
 
 def test_a_node_of_a_cluster_is_drained_or_left_alone(node: Node) -> None:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-__all__ = ["DRIVER_PACKAGES", "DRIVER_PROOF", "IMEX_SERVICE", "ROCE"]
+__all__ = ["DRIVER_PACKAGES", "DRIVER_PROOF", "IMEX_SERVICE", "ROCE", "ROCE_CHANGE"]
 
 _STATE = "/var/lib/fabric.rdma"
 
@@ -17,6 +17,9 @@ DRIVER_PACKAGES = _STATE + "/driver-packages.json"
 
 # Link types of cards that work from the next boot on.
 ROCE = _STATE + "/roce.json"
+
+# What RoCE settings were before a change, until it has come to its end.
+ROCE_CHANGE = _STATE + "/roce-change.json"
 
 # What nvidia-imex.service was before it was masked. Written by the role nvidia_imex: {enabled, running}.
 IMEX_SERVICE = _STATE + "/nvidia-imex.json"

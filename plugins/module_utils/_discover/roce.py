@@ -15,7 +15,7 @@ import re
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.digest import digest
-from ansible_collections.fabric.rdma.plugins.module_utils._base.places import ROCE
+from ansible_collections.fabric.rdma.plugins.module_utils._base.places import ROCE, ROCE_CHANGE
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.devices import Facts, number
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.programs import program_path
@@ -190,4 +190,5 @@ def read_roce(tree: Tree, devices: t.Sequence[Facts]) -> Facts:
         "programs": {name: program_path(tree, name) for name in _PROGRAMS},
         "files": {path: digest(tree.read(path)) for path in sorted(ours)},
         "pending": _pending(tree),
+        "unfinished": tree.exists(ROCE_CHANGE),
     }

@@ -12,16 +12,22 @@ __all__ = ["imex_needs"]
 Json = t.Dict[str, t.Any]
 
 
+def _now(imex: t.Mapping[str, t.Any]) -> Json:
+    state = {key: imex[key] for key in ("enabled", "masked", "remembered")}
+    return {**state, "running": imex["service"] == "running"}
+
+
 def imex_needs(facts: t.Mapping[str, t.Any], wish: t.Optional[t.Mapping[str, t.Any]]) -> Json:
-    """{needed, reasons, action, before, drain}: what the role nvidia_imex has to do on a host.
+    """{needed, reasons, action, before, was, drain}: what the role nvidia_imex has to do on a host.
 
     wish: rdma_compute_domain, whose host_imex is the consent: mask, restore or keep. action: mask, restore or None. before: what the
-    service was before it was masked, {enabled, running}; to be remembered with mask, to be brought back with restore. drain: whether
+    service was before it was masked, {enabled, running}; to be remembered with mask, to be brought back with restore. was: what a failure
+    puts back, {enabled, running, masked, remembered}: also where a run before this one was killed in the middle. drain: whether
     Pods lose the channels that they use: the daemon ends, or a second one takes the fabric.
     """
     imex = (facts.get("nvidia") or {}).get("imex")
     consent = str((wish or {}).get("host_imex") or "keep")
-    found: Json = {"needed": False, "reasons": [], "action": None, "before": None, "drain": False}
+    found: Json = {"needed": False, "reasons": [], "action": None, "before": None, "was": None, "drain": False}
     if imex is None or consent == "keep":
         return found
     runs = imex["service"] == "running"
@@ -38,9 +44,14 @@ def imex_needs(facts: t.Mapping[str, t.Any], wish: t.Optional[t.Mapping[str, t.A
         # what a first run has remembered is what it was before us
         before = imex["remembered"] or {"enabled": imex["enabled"], "running": runs}
         found.update(needed=True, reasons=reasons, action="mask", before=before, drain=runs)
+        found["was"] = _now(imex)
+        if imex["remembered"] is not None and not imex["masked"]:
+            found["was"] = {**before, "masked": False, "remembered": None}
     elif consent == "restore" and imex["remembered"] is not None:
         reasons = ["nvidia-imex.service was masked for the DRA driver"]
         before = imex["remembered"]
         drain = before["running"] is not runs
         found.update(needed=True, reasons=reasons, action="restore", before=before, drain=drain)
+        # unmasked and no more
+        found["was"] = {**_now(imex), "masked": imex["masked"] or not (runs or imex["enabled"])}
     return found

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import time
 import typing as t
@@ -36,6 +35,13 @@ from ansible_collections.fabric.rdma.plugins.module_utils._prepare.roce import (
     parse_firmware,
     parse_tos,
     plan_roce,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.roce_journal import (
+    Old,
+    content,
+    key_of,
+    load_journal,
+    made_journal,
 )
 
 __all__ = ["Host", "RoceError"]
@@ -82,8 +88,10 @@ class Host:
         self._backup = backup
         # the old files, by path
         self.backups: dict[str, str] = {}
-        # what a later step has to take back, the newest last
-        self._done: list[t.Callable[[], object]] = []
+        # what takes everything back, by what it is of, the oldest first; and of what that is due
+        self._journal: t.Optional[Json] = None
+        self._begun: set[str] = set()
+        self._copies: dict[str, str] = {}
         self._written: set[str] = set()
 
     # --- reading ---------------------------------------------------------------------------------------------------
@@ -149,25 +157,31 @@ class Host:
         with contextlib.suppress(FileExistsError, FileNotFoundError):
             os.mkdir(self._root + directory)
 
+    def _entries(self) -> Json:
+        entries: Json = self._journal["entries"] if self._journal else {}
+        return entries
+
+    def _begin(self, key: str) -> set[str]:
+        """What is due to be taken back from now on."""
+        new = {key} & set(self._entries()) - self._begun
+        self._begun |= new
+        return new
+
     def _take(self, step: Step) -> t.Optional[str]:
         """Takes a step. What is left to the next boot, in words, None when all of it is done."""
         if step.path is not None:
-            if step.old is not None:
-                path, old = step.path, step.old
-                self._done.append(lambda: self._write(path, old))
+            self._begin(key_of(step))
             self._write(step.path, step.value)
             return None
         if step.directory:
             self._make(step.directory)
-        if step.undo:
-            # also where it fails, since it may have done half of it
-            undo = step.undo
-            self._done.append(lambda: self._execute(undo))
+        # also where it fails, since it may have done half of it
+        new = self._begin(key_of(step))
         try:
             output = self._execute(step.command)
         except RoceError as exc:
             if step.later:
-                self._done.pop()
+                self._begun -= new
                 return f"{step.setting} {step.after} comes with the next boot, since it cannot be set now: {exc}"
             raise
         if step.directory:
@@ -185,9 +199,7 @@ class Host:
             raise RoceError(f"{path} was changed by somebody else since it was read, and was left alone; run again")
         if before == data:
             return
-        link = os.readlink(here) if data is None and os.path.islink(here) else None
         kept = back_up(here, before) if self._backup and before is not None and data is not None else None
-        undo = functools.partial(self._take_back, here, data, before, link, kept)
         try:
             if data is None:
                 unlink(here)
@@ -198,35 +210,41 @@ class Host:
         except BaseException:
             # it may have come as far as its last step
             if read(here) == data:
-                self._done.append(undo)
+                self._begin(path)
+                self._copies.update({path: kept} if kept else {})
             elif kept:
                 unlink(kept)
             raise
-        self._done.append(undo)
+        self._begin(path)
         self._written.add(path)
         if kept:
-            self.backups[path] = kept
+            self.backups[path] = self._copies[path] = kept
 
-    def _take_back(
-        self,
-        here: str,
-        data: t.Optional[bytes],
-        before: t.Optional[bytes],
-        link: t.Optional[str],
-        kept: t.Optional[str],
-    ) -> None:
-        """Undoes what `_put` did, unless somebody else has written there since."""
-        if read(here) != data:
-            raise RoceError(f"{here} was changed by somebody else just now, and stays as it is")
-        if link is not None:
-            os.symlink(link, here)
-        elif before is None:
-            unlink(here)
+    def _undo(self, entry: Json) -> None:
+        """Takes one change back, also one that a run which was killed may have made."""
+        if "path" in entry:
+            self._write(entry["path"], entry["value"])
+        elif "command" in entry:
+            self._execute(entry["command"])
         else:
-            replace(here, before, data)
-        sync_directory(os.path.dirname(here))
-        if kept:
-            unlink(kept)
+            self._take_back(entry)
+
+    def _take_back(self, entry: Json) -> None:
+        """Undoes what `_put` did, unless somebody else has written there since."""
+        here = self._root + entry["file"]
+        now, before = read(here), content(entry)
+        if now != before:
+            if digest(now) not in entry["ours"]:
+                raise RoceError(f"{here} was changed by somebody else just now, and stays as it is")
+            if before is None:
+                unlink(here)
+            elif entry["link"] is not None and not os.path.lexists(here):
+                os.symlink(entry["link"], here)
+            else:
+                replace(here, before, now)
+            sync_directory(os.path.dirname(here))
+        if entry["file"] in self._copies:
+            unlink(self._copies[entry["file"]])
 
     def _reload(self) -> None:
         """Has systemd and udev read what was written."""
@@ -242,17 +260,20 @@ class Host:
         """Does what the plan says: (facts afterwards, what is pending). before: the facts that the plan was made of.
 
         RoceError when a step fails, does not take, or costs a port its Active state; then all is as before, or the message names what is
-        not. Files for the next boot are written when the live host has proved well.
+        not. Files for the next boot are written when the live host has proved well. A change of an earlier run that never came to its end is
+        taken up: "before" is then what was before it.
         """
         try:
+            devices = self._open(before, plan)
             later = [said for said in map(self._take, plan.steps) if said]
-            if plan.steps:
-                self._prove(before)
+            if plan.steps or self._begun:
+                self._prove({"devices": devices})
             for path, data in plan.files.items():
                 self._put(path, data, before["roce"]["files"].get(path))
             self._reload()
             if plan.noted and self._live:
                 self._remember(plan.noted)
+            self._close()
             return self.facts(), [*plan.pending, *later]
         except (OSError, FabricError) as exc:
             said = f"{exc.filename}: {exc.strerror}" if isinstance(exc, OSError) else str(exc)
@@ -260,6 +281,30 @@ class Host:
             failed = RoceError(". ".join([said, *told]))
             failed.whole = not told[0].startswith(_NOT_WHOLE)
             raise failed from exc
+
+    def _open(self, before: Json, plan: Plan) -> list[Json]:
+        """Keeps what takes the change back on the disk, before anything is changed: the devices as they were then."""
+        path = self._root + places.ROCE_CHANGE
+        earlier = load_journal(remembered.recall(path), path)
+        files: dict[str, Old] = {}
+        for each, data in plan.files.items():
+            here = self._root + each
+            link = os.readlink(here) if data is None and os.path.islink(here) else None
+            files[each] = (read(here), link)
+        boot = self._tree().text("/proc/sys/kernel/random/boot_id")
+        journal = made_journal(before, plan, files, boot, earlier)
+        if plan.steps or plan.files:
+            remembered.remember(path, journal)
+        self._begun = set(earlier["entries"]) & set(journal["entries"]) if earlier else set()
+        self._written = {entry["file"] for entry in journal["entries"].values() if "file" in entry} & self._begun
+        self._journal = journal
+        devices: list[Json] = journal["devices"]
+        return devices
+
+    def _close(self) -> None:
+        """The change has come to its end. Where that cannot be noted, the next run finds everything done, and notes it."""
+        with contextlib.suppress(OSError):
+            remembered.forget(self._root + places.ROCE_CHANGE)
 
     def _remember(self, noted: t.Mapping[str, str]) -> None:
         boot = self._tree().text("/proc/sys/kernel/random/boot_id")
@@ -284,17 +329,21 @@ class Host:
 
     def _restore(self) -> list[str]:
         """Takes everything back, the newest first: what the message says of it."""
-        if not self._done:
+        if not self._begun:
+            # a journal of an earlier run that cannot be read, or of which nothing could be written, stays
+            if self._journal is not None:
+                self._close()
             return ["Nothing was changed"]
         failed = []
-        for undo in reversed(self._done):
+        for entry in [entry for key, entry in reversed(list(self._entries().items())) if key in self._begun]:
             try:
-                undo()
+                self._undo(entry)
             except (OSError, FabricError) as exc:
                 failed.append(f"{exc.filename}: {exc.strerror}" if isinstance(exc, OSError) else str(exc))
-        self._done.clear()
         with contextlib.suppress(OSError, FabricError):
             self._reload()
         if failed:
+            # what is known of it stays for the next run
             return [f"{_NOT_WHOLE}: {'; '.join(failed)}"]
+        self._close()
         return ["What it was before was put back"]

@@ -89,7 +89,9 @@ WRITERS = {
             "# theirs\noptions ib_core netns_mode=0\n",
             # what it keeps for the next boot of this machine: a mode that nobody knows is not set now
             "import ansible_collections.fabric.rdma.plugins.module_utils._discover.roce as roce\n"
+            "import ansible_collections.fabric.rdma.plugins.module_utils._base.remembered as remembered\n"
             "roce.MODPROBE = 'DIRECTORY/fabric-rdma-roce.conf'\n"
+            "roce.ROCE_CHANGE = remembered.ROCE_CHANGE = 'DIRECTORY/roce-change.json'\n"
             "import ansible_collections.fabric.rdma.plugins.module_utils._prepare.roce_run as roce_run\n"
             "roce_run.read_roce = lambda *words: {**roce.read_roce(*words), 'netns': {'mode': None, 'persisted': None}}\n",
             lambda path: {"wish": {"netns": "shared"}},
@@ -123,7 +125,8 @@ WRITERS = {
             backs_up=False,
         ),
         Writer(
-            # with it the roles write multipath's file, the service of IMEX that they remember, and the repository of a driver
+            # with it the roles write multipath's file, the service of IMEX that they remember, the repository, key and pin of a driver,
+            # the log of its build, and the unit that mounts its ISO
             "node_file",
             "theirs.conf",
             "theirs\n",

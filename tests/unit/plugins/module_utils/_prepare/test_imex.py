@@ -67,6 +67,32 @@ def test_pods_leave_where_the_daemon_stops_or_starts(state: dict[str, Any], cons
     assert imex_needs(facts(**state), {"host_imex": consent})["drain"] is drain
 
 
+def was(enabled: bool, running: bool, masked: bool, remembered: dict[str, bool] | None) -> dict[str, Any]:
+    return {"enabled": enabled, "running": running, "masked": masked, "remembered": remembered}
+
+
+@pytest.mark.parametrize(
+    ("state", "consent", "expected"),
+    [
+        ({"service": "running", "enabled": True}, "mask", was(True, True, False, None)),
+        ({"service": "running", "masked": True}, "mask", was(False, True, True, None)),
+        # killed after it was remembered, stopped, disabled
+        ({"service": "running", "enabled": True, "remembered": BEFORE}, "mask", was(True, True, False, None)),
+        ({"enabled": True, "remembered": BEFORE}, "mask", was(True, True, False, None)),
+        ({"remembered": BEFORE}, "mask", was(True, True, False, None)),
+        ({"masked": True, "remembered": BEFORE}, "restore", was(False, False, True, BEFORE)),
+        # killed after it was unmasked, started
+        ({"remembered": BEFORE}, "restore", was(False, False, True, BEFORE)),
+        ({"service": "running", "enabled": True, "remembered": BEFORE}, "restore", was(True, True, False, BEFORE)),
+        ({}, "keep", None),
+    ],
+)
+def test_a_failure_puts_back_what_was_before_a_run_that_was_killed_too(
+    state: dict[str, Any], consent: str, expected: dict[str, Any] | None
+) -> None:
+    assert imex_needs(facts(**state), {"host_imex": consent})["was"] == expected
+
+
 @pytest.mark.parametrize("known", [{}, {"nvidia": None}, {"nvidia": {}}, {"nvidia": {"imex": None}}])
 def test_a_host_that_tells_nothing_of_it_is_left_alone(known: dict[str, Any]) -> None:
     assert not imex_needs(known, {"host_imex": "mask"})["needed"]

@@ -401,6 +401,15 @@ def test_a_card_that_storage_may_need_keeps_its_link_type() -> None:
 # --- what facts alone tell ----------------------------------------------------------------------------------------------
 
 
+def test_what_a_killed_run_has_left_is_a_reason() -> None:
+    """Also where all is as wished: Pods may still be out of work for it."""
+    machine = rails()
+    machine.file("/var/lib/fabric.rdma/roce-change.json", "{}")
+    needs = roce_needs(facts_of_host(machine), {"mtu": 1500, "persist": False}, ETHERNET)
+    assert (needs["needed"], needs["drain"]) == (True, True)
+    assert needs["reasons"] == ["a change of RoCE settings has not come to its end"]
+
+
 def test_needs_of_a_host() -> None:
     needs = roce_needs(facts_of_host(rails()), {"mtu": 9000, "persist": False}, ETHERNET)
     assert needs == {

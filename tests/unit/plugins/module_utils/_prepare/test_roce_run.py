@@ -5,8 +5,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import pickle
+import signal
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +55,11 @@ class Node:
         facts = host.facts()
         plan = host.plan(facts)
         assert plan.problems == []
-        if not plan.steps and not plan.files and not plan.noted:
+        changes = bool(plan.steps or plan.files or facts["roce"]["unfinished"])
+        if not changes and not plan.noted:
             return False, plan.pending
         _after, pending = host.change(facts, plan)
-        return bool(plan.steps or plan.files), pending
+        return changes, pending
 
     def files(self) -> dict[str, str]:
         """Every file below the root."""
@@ -75,17 +81,21 @@ def remembers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
+def driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its file of the traffic class says in words of its own what was written."""
     write = os.write
 
-    def driver(handle: int, data: bytes) -> int:
-        """Its file of the traffic class says in words of its own what was written."""
+    def in_words(handle: int, data: bytes) -> int:
         if os.readlink(f"/proc/self/fd/{handle}").endswith("/traffic_class"):
             write(handle, b"" if data == b"-1\n" else b"Global tclass=" + data)
             return len(data)
         return write(handle, data)
 
-    monkeypatch.setattr(os, "write", driver)
+    monkeypatch.setattr(os, "write", in_words)
+
+
+@pytest.fixture
+def node(tmp_path: Path, driver: None) -> Node:
     made = Node(tmp_path, dict(ALL))
     for rail in range(2):
         made.programs(["/usr/bin/mlnx_qos", "-i", f"eth{rail}"])
@@ -360,3 +370,161 @@ def test_no_link_of_a_root_leads_out_of_it(tmp_path: Path) -> None:
     real.symlink_to("../" * 30 + "outside")
     node.run(live=False)
     assert (outside.read_text(), inside.read_text()) == ("1500\n", "9000\n")
+
+
+# --- a run that is killed ---------------------------------------------------------------------------------------------
+
+# Files for boot that change, one that comes and one that goes.
+FIRST: dict[str, Any] = {"mtu": 4200, "trust": "dscp", "multi_rail": True}
+SECOND: dict[str, Any] = {"mtu": 9000, "netns": "exclusive", "pfc": {"priorities": [3]}, "dscp": 26}
+JOURNAL = "var/lib/fabric.rdma/roce-change.json"
+LAST_STEP = "systemctl daemon-reload"
+
+
+def killed(node: Node, point: int) -> bool:
+    """Whether the run was killed before the change of this number, be it by Python or by a program; with what its programs know by then."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        count = itertools.count(1)
+
+        def die() -> None:
+            if next(count) == point:
+                os.write(writing, pickle.dumps((node.programs.qos, node.programs.tos)))
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        def hook(event: str, words: Any) -> None:
+            changes = event == "open" and (words[2] or 0) & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+            if changes or event in ("os.remove", "os.rename", "os.mkdir", "os.symlink"):
+                die()
+
+        programs = node.programs
+
+        def program(command: list[str]) -> tuple[int, str, str]:
+            die()
+            return programs(command)
+
+        sys.addaudithook(hook)
+        node.host = lambda *_words: Host(str(node.root), program, node.wish, ETHERNET, 0, True)  # type: ignore[method-assign]
+        try:
+            node.run()
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as stream:
+        known = stream.read()
+    _pid, status = os.waitpid(child, 0)
+    if known:
+        node.programs.qos, node.programs.tos = pickle.loads(known)
+    return os.WIFSIGNALED(status)
+
+
+def everything(node: Node) -> tuple[Any, ...]:
+    """What a host is set to, now and for boot; copies of old files do not count."""
+    files = {
+        path: text.strip() for path, text in node.files().items() if not path.endswith("~") and "rdma_cm" not in path
+    }
+    return files, dict(node.programs.qos), {device: tos for device, tos in node.programs.tos.items() if tos}
+
+
+def at_each_point(directory: Path, then: Callable[[Node, tuple[Any, ...]], None]) -> int:
+    """Has a run killed before each of its changes, each time on a host of its own; how often."""
+    for point in itertools.count(1):
+        node = Node(directory / str(point), dict(FIRST), count=1)
+        node.programs(["/usr/bin/mlnx_qos", "-i", "eth0"])
+        node.run()
+        before = everything(node)
+        node.wish = dict(SECOND)
+        if not killed(node, point):
+            return point - 1
+        then(node, before)
+    raise AssertionError
+
+
+@pytest.mark.parts
+@pytest.mark.usefixtures("driver")
+def test_killed_anywhere_the_next_run_completes_it(tmp_path: Path) -> None:
+    whole = Node(tmp_path / "whole", dict(FIRST), count=1)
+    whole.programs(["/usr/bin/mlnx_qos", "-i", "eth0"])
+    whole.run()
+    whole.wish = dict(SECOND)
+    whole.run()
+    expected = everything(whole)
+
+    def then(node: Node, _before: tuple[Any, ...]) -> None:
+        pending = node.run()[1]
+        assert pending == []
+        # of a file that was not whole yet, nothing is left
+        assert everything(node) == expected
+        assert not (node.root / JOURNAL).exists()
+        assert "systemctl daemon-reload" in node.programs.calls
+        node.programs.calls.clear()
+        assert node.run() == (False, [])
+        assert node.programs.calls == []
+
+    assert at_each_point(tmp_path, then) > 30
+
+
+@pytest.mark.parts
+@pytest.mark.usefixtures("driver")
+def test_killed_anywhere_and_the_next_run_fails_all_is_as_it_was_before_both(tmp_path: Path) -> None:
+    def then(node: Node, before: tuple[Any, ...]) -> None:
+        node.programs.broken.add(LAST_STEP)
+        with pytest.raises(RoceError, match="What it was before was put back") as caught:
+            node.run()
+        assert caught.value.whole
+        assert everything(node) == before
+        assert not (node.root / JOURNAL).exists()
+
+    assert at_each_point(tmp_path, then) > 30
+
+
+def test_a_port_that_a_killed_run_has_cost_is_missed(tmp_path: Path) -> None:
+    """Before the next run, it is down already."""
+    node = Node(tmp_path, {"mtu": 9000, "rp_filter": 2}, count=1)
+    # after the journal: its directories, the file, its name
+    points = itertools.count(1)
+    while killed(node, next(points)) and node.text("sys/class/net/eth0/mtu") == "1500\n":
+        pass
+    (tmp_path / "sys/class/infiniband/mlx5_0/ports/1/state").write_text("1: DOWN\n")
+    with pytest.raises(RoceError, match="port 1 was Active and is Down"):
+        node.run()
+    assert node.text("sys/class/net/eth0/mtu") == "1500\n"
+
+
+@pytest.mark.usefixtures("driver")
+def test_what_goes_with_a_boot_is_not_put_back_after_it(tmp_path: Path) -> None:
+    node = Node(tmp_path, {"mtu": 9000, "rp_filter": 2}, count=1)
+    points = itertools.count(1)
+    while killed(node, next(points)) and not list(tmp_path.glob("etc/sysctl.d/*.conf")):
+        pass
+    # the boot has brought an MTU of its own, and the file is there
+    (tmp_path / "proc/sys/kernel/random/boot_id").write_text("b2\n")
+    (tmp_path / "sys/class/net/eth0/mtu").write_text("1400\n")
+    node.programs.broken.add("reload")
+    with pytest.raises(RoceError, match="What it was before was put back"):
+        node.run()
+    assert node.text("sys/class/net/eth0/mtu") == "1400\n"
+    assert [path for path in node.files() if path.startswith(("etc/", JOURNAL))] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        '{"version": 2}',
+        '{"version": 1}',
+        '{"version": 1, "boot_id": "x", "devices": [], "entries": {"x": {}}}',
+    ],
+)
+def test_damaged_notes_of_a_killed_run_stop_the_next(tmp_path: Path, text: str) -> None:
+    node = Node(tmp_path, {"mtu": 9000}, count=1)
+    (tmp_path / JOURNAL).parent.mkdir(parents=True)
+    (tmp_path / JOURNAL).write_text(text)
+    before = node.files()
+    with pytest.raises(RoceError) as caught:
+        node.run()
+    assert str(tmp_path / JOURNAL) in str(caught.value)
+    assert str(caught.value).endswith("Nothing was changed")
+    assert node.files() == before
