@@ -10,8 +10,9 @@ module: node_file
 short_description: Write a file of a node as a whole or not at all
 version_added: "0.1.0"
 description:
-  - Writes a text to a file the way all modules of this collection do. The new file is on the disk before it takes the place of the old one,
-    and a full disk leaves the old one as it is.
+  - Writes a file the way all modules of this collection do. The new file is on the disk before it takes the place of the old one, and a full
+    disk leaves the old one as it is.
+  - What the file is to hold is given, copied from another file of the node, or downloaded by the node.
   - A symbolic link stays one, and the file that it leads to is replaced. Owner, mode, access list and label of an old file stay.
   - What somebody else writes to the file while this module runs is not overwritten; the module fails.
   - Directories that are missing are made, with the mode V(0755).
@@ -25,7 +26,26 @@ options:
   content:
     description: All of its text.
     type: str
-    required: true
+  content_base64:
+    description: All of its content in base64, as M(ansible.builtin.slurp) returns it. For what may be no text.
+    type: str
+  src:
+    description: Another file of the node, of at most 16 MiB, which is copied.
+    type: path
+  url:
+    description:
+      - An address (C(http) or C(https)) that is downloaded, at most 16 MiB. Needs O(checksum).
+      - Nothing is downloaded when the file has this checksum already.
+    type: str
+  url_username:
+    description: User name for O(url). An address with one in it would be shown.
+    type: str
+  url_password:
+    description: Password for O(url).
+    type: str
+  checksum:
+    description: Checksum that the content of O(url) must have, such as V(sha256:...). SHA-224, SHA-256, SHA-384 and SHA-512 are known.
+    type: str
   mode:
     description: The mode of a new file, as an octal number. An old one keeps its own, less what O(private=true) takes.
     type: str
@@ -52,6 +72,12 @@ EXAMPLES = r"""
               vendor "IET"
           }
       }
+
+- name: Write a key that is no text
+  fabric.rdma.node_file:
+    path: /etc/apt/keyrings/vendor.gpg
+    content_base64: mDMEZ0CbmxYJKwYBBAHaRw8BAQdA
+    backup: false
 """
 
 RETURN = r"""
@@ -67,13 +93,86 @@ backup_file:
   sample: /etc/multipath/conf.d/volumes.conf.1234.2026-11-21@05:30:00~
 """
 
+import base64
+import binascii
+import hashlib
 import os
 import re
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.urls import fetch_url
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.files import back_up, make_directories, read, replace
+from ansible_collections.fabric.rdma.plugins.module_utils._base.files import (
+    MOST,
+    back_up,
+    make_directories,
+    read,
+    replace,
+)
+
+# As of ansible-core, which shows no larger ones either.
+MOST_SHOWN = 104448
+# Where the content comes from.
+SOURCES = ("content", "content_base64", "src", "url")
+
+
+def expected(module: AnsibleModule) -> tuple[str, str]:
+    """The algorithm and the digest that are wished for."""
+    name, _colon, digest = module.params["checksum"].partition(":")
+    length = {"sha224": 56, "sha256": 64, "sha384": 96, "sha512": 128}.get(name)
+    if length is None or not re.fullmatch(f"[0-9a-fA-F]{{{length}}}", digest):
+        module.fail_json(
+            msg=f"checksum is '{name}:{digest}'; expected sha256: and 64 hexadecimal digits, or sha224, sha384, sha512"
+        )
+    return name, digest.lower()
+
+
+def download(module: AnsibleModule, before: t.Optional[bytes]) -> bytes:
+    """What is at the address; nothing is asked for when the file has it."""
+    url = module.params["url"]
+    name, digest = expected(module)
+    if not re.match("https?://", url):
+        module.fail_json(msg=f"url is '{url}'; expected an address with http or https")
+    if before is not None and hashlib.new(name, before).hexdigest() == digest:
+        return before
+    response, info = fetch_url(module, url, timeout=30)
+    if response is None or info["status"] != 200:
+        module.fail_json(msg=f"{url} cannot be downloaded: {info['msg']}")
+    data: bytes = response.read(MOST + 1)
+    if len(data) > MOST:
+        module.fail_json(msg=f"{url} is larger than {MOST >> 20} MiB")
+    found = hashlib.new(name, data).hexdigest()
+    if found != digest:
+        module.fail_json(msg=f"{url} has the checksum {name}:{found}, not {name}:{digest}; nothing was written")
+    return data
+
+
+def wanted(module: AnsibleModule, before: t.Optional[bytes]) -> bytes:
+    """What the file is to hold."""
+    params = module.params
+    if params["url"] is not None:
+        return download(module, before)
+    if params["src"] is not None:
+        data = read(params["src"])
+        if data is None:
+            module.fail_json(msg=f"{params['src']}: No such file or directory")
+        return data
+    if params["content_base64"] is not None:
+        try:
+            return base64.b64decode(params["content_base64"], validate=True)
+        except (binascii.Error, ValueError) as exc:
+            module.fail_json(msg=f"content_base64 cannot be decoded: {exc}")
+    return t.cast(str, params["content"]).encode("utf-8", "surrogateescape")
+
+
+def shown(data: t.Optional[bytes]) -> str:
+    """The content of a file in a difference."""
+    if data is None:
+        return ""
+    if len(data) > MOST_SHOWN or b"\0" in data:
+        return f"({len(data)} bytes, SHA-256 {hashlib.sha256(data).hexdigest()})\n"
+    return data.decode("utf-8", "replace")
 
 
 def write(module: AnsibleModule, path: str, data: bytes, before: t.Optional[bytes], mode: int) -> t.Optional[str]:
@@ -93,21 +192,31 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "path": {"type": "path", "required": True},
-            "content": {"type": "str", "required": True},
+            "content": {"type": "str"},
+            "content_base64": {"type": "str"},
+            "src": {"type": "path"},
+            "url": {"type": "str"},
+            "url_username": {"type": "str"},
+            "url_password": {"type": "str", "no_log": True},
+            "checksum": {"type": "str"},
             "mode": {"type": "str", "default": "0644"},
             "private": {"type": "bool", "default": False},
             "backup": {"type": "bool", "default": True},
         },
+        mutually_exclusive=[SOURCES],
+        required_one_of=[SOURCES],
+        required_by={"url": ["checksum"]},
         supports_check_mode=True,
     )
     params = module.params
-    path, data = params["path"], params["content"].encode("utf-8", "surrogateescape")
+    path = params["path"]
     if not re.fullmatch("0?[0-7]{3}", params["mode"]):
         module.fail_json(msg=f"mode is '{params['mode']}'; expected an octal number of three digits, such as 0644")
     mode = int(params["mode"], 8) & (0o700 if params["private"] else 0o777)
     result: dict[str, t.Any] = {"changed": False, "path": path}
     try:
         before = read(path)
+        data = wanted(module, before)
         open_to_others = params["private"] and before is not None and os.stat(path).st_mode & 0o077 != 0
         result["changed"] = before != data or open_to_others
         if result["changed"] and not module.check_mode:
@@ -115,9 +224,8 @@ def main() -> None:
             result.update({"backup_file": kept} if kept else {})
     except OSError as exc:
         module.fail_json(msg=f"{exc.filename or path}: {exc.strerror}")
-    if result["changed"]:
-        texts = [(text or b"").decode("utf-8", "replace") for text in (before, data)]
-        result["diff"] = {"before_header": path, "after_header": path, "before": texts[0], "after": texts[1]}
+    if before != data:
+        result["diff"] = {"before_header": path, "after_header": path, "before": shown(before), "after": shown(data)}
     module.exit_json(**result)
 
 

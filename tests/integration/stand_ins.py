@@ -45,7 +45,8 @@ print(json.dumps({"changed": False, **said[min(count, len(said)) - 1]}))
 """
 
 # A node whose Python is somebody else's. answers.json: {module: what it returns, "": what every other one does}; what is told as
-# {"real": facts} is done, and facts are added to what it returns. What the node is sent besides modules is kept in the file seen.
+# {"real": facts} is done, and facts are added to what it returns. What the node is sent besides modules is kept in the file seen, and
+# what modules are told to write.
 INTERPRETER = """#!@PYTHON@
 import json, os, pathlib, re, subprocess, sys
 
@@ -54,9 +55,12 @@ here = pathlib.Path(__file__).parent
 answers = json.loads((here / "answers.json").read_text())
 for directory in {pathlib.Path(word).parent for word in sys.argv if "AnsiballZ_" in word}:
     for path in directory.iterdir():
-        if path.is_file() and not path.name.startswith("AnsiballZ_"):
+        if path.is_file():
+            text = path.read_text()
+            if path.name.startswith("AnsiballZ_"):
+                text = " ".join(re.findall(r"content_base64\\W+([\\w+/=]+)", text))
             with open(here / "seen", "a") as seen:
-                seen.write(path.read_text() + "\\n")
+                seen.write(text + "\\n")
 answer = answers.get(module[1], answers.get("", {"real": {}})) if module else {"real": {}}
 if answer == {"real": {}}:
     os.execv(sys.executable, [sys.executable, *sys.argv[1:]])

@@ -271,8 +271,10 @@ def test_a_log_that_finds_room_afterwards_is_kept(node: Node) -> None:
     log.write_text("gcc: no space left\n")
     node.answers["driver_check"] = [{**BUILT, "build_log": {"path": str(log), "errors": "gcc"}, "problems": ["x"]}]
     kept = node.directory / "full"
+    # in the way until then
+    kept.write_text("")
     restore = node.collection / "roles" / "ofed" / "tasks" / "restore.yml"
-    room = {"ansible.builtin.file": {"path": str(kept), "state": "directory", "mode": "0755"}}
+    room = {"ansible.builtin.file": {"path": str(kept), "state": "absent"}}
     restore.write_text(restore.read_text() + "\n- " + json.dumps({"name": "Make room", **room}) + "\n")
     said = node.play(DOES_NOT_INSTALL, __ofed_kept_log=str(kept / "kept.log"))
     assert f"The log is kept in {kept / 'kept.log'}." in said

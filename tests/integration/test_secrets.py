@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.server
 import json
 import threading
@@ -17,6 +18,7 @@ import yaml
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import OPERATOR
 from ansible_collections.fabric.rdma.tests.integration.stand_ins import interpreter
 from ansible_collections.fabric.rdma.tests.integration.test_failures import replayed, write_inventory
+from ansible_collections.fabric.rdma.tests.unit.served import served
 
 if t.TYPE_CHECKING:
     from ansible_collections.fabric.rdma.tests.integration.stand_ins import Node
@@ -138,20 +140,21 @@ def written(node: Node, manager: str) -> Path:
     return top / name
 
 
-def ofed(
-    node: Node, manager: str, *options: str, user: User | None = None, key_real: bool = False, **wish: t.Any
-) -> str:
+# neither UTF-8 nor any other text
+KEY = bytes(range(256))
+CHECKSUM = f"sha256:{hashlib.sha256(KEY).hexdigest()}"
+
+
+def ofed(node: Node, manager: str, *options: str, user: User | None = None, **wish: t.Any) -> str:
     """What a run of the role says, with a package manager that fails and quotes the repository."""
     quotes = {"failed": True, "rc": 1, "msg": f"E: Failed to fetch {wish['repository']}/Packages"}
     facts = {"ansible_os_family": FAMILIES[manager], "ansible_pkg_mgr": manager, "ansible_distribution": "x"}
     setup = {"ansible_facts": facts}
     answers = {"": {"real": {}}, manager: quotes, "package": {}, "rpm_key": {}, "setup": setup}
-    if not key_real:
-        answers["get_url"] = {}
     (node.directory / "answers.json").write_text(json.dumps(node.answers))
     host = interpreter(node.directory / "node", answers)
     (node.directory / "hosts.json").write_text(json.dumps({"all": {"hosts": {"n1": host}}}))
-    wish = {"method": "doca", "version": "2.9.1", "key_checksum": "sha256:0", "activate": "none", **wish}
+    wish = {"method": "doca", "version": "2.9.1", "key_checksum": CHECKSUM, "activate": "none", **wish}
     # nothing of this machine is written
     logs = {f"__ofed_{name}_log": str(node.directory / f"{name}.log") for name in ("kept", "staged")}
     play = {
@@ -173,12 +176,16 @@ def test_the_password_of_a_repository(node: Node, whose: str, manager: str, requ
     core = request.getfixturevalue(whose)
     user = node.user._replace(bin=core.bin, env={**node.user.env, "PATH": core.env["PATH"]})
     source = written(node, manager)
-    wish: dict[str, t.Any] = {"repository": REPOSITORY, "key": f"https://admin:{PASSWORD}@repository.example/key.asc"}
-    checked = ofed(node, manager, "--check", "--diff", "-vvv", user=user, **wish)
-    assert not source.exists()
+    with served({"/key.gpg": KEY}, password=PASSWORD) as server:
+        address = server.address.replace("://", f"://admin:{PASSWORD}@")
+        wish: dict[str, t.Any] = {"repository": REPOSITORY, "key": f"{address}/key.gpg"}
+        checked = ofed(node, manager, "--check", "--diff", "-vvv", user=user, **wish)
+        assert not source.exists()
+        said = ofed(node, manager, "--diff", "-vvv", user=user, **wish)
+    keys = [path for path in (node.directory / "etc").rglob("*") if path.is_file() and "fabric-rdma-ofed" in path.name]
+    assert [path.read_bytes() for path in keys if path.parent.name in ("keyrings", "rpm-gpg")] == [KEY]
     assert PASSWORD not in checked
     assert "from https://repository.example/doca" in checked
-    said = ofed(node, manager, "--diff", "-vvv", user=user, **wish)
     assert f"admin:{PASSWORD}@repository.example/doca" in source.read_text()
     assert source.stat().st_mode & 0o777 == 0o600
     assert PASSWORD not in said
@@ -195,18 +202,23 @@ def test_the_password_of_a_key_that_is_not_there(node: Node, whose: str, request
         "repository": "https://repository.example/doca",
         "key": f"http://admin:{PASSWORD}@127.0.0.1:9/key.asc",
     }
-    said = ofed(node, "apt", "--diff", "-vvv", user=user, key_real=True, **wish)
+    said = ofed(node, "apt", "--diff", "-vvv", user=user, **wish)
     assert PASSWORD not in said
-    assert 'failed at "key | Fetch the key of the repository"' in said
+    assert 'failed at "key | Download the key of the repository"' in said
 
 
-def test_a_repository_without_a_password_is_shown(node: Node) -> None:
+@pytest.mark.parametrize("whose", ["user", "oldest_user"])
+def test_a_repository_without_a_password_is_shown(node: Node, whose: str, request: pytest.FixtureRequest) -> None:
+    """And its key, a file of the controller that lies beside the playbook, is on the node as it is."""
+    core = request.getfixturevalue(whose)
+    user = node.user._replace(bin=core.bin, env={**node.user.env, "PATH": core.env["PATH"]})
     source = written(node, "apt")
-    wish: dict[str, t.Any] = {
-        "repository": "https://repository.example/doca",
-        "key": "https://repository.example/key.asc",
-    }
-    said = ofed(node, "apt", "--diff", **wish)
+    (node.directory / "files").mkdir()
+    (node.directory / "files" / "key.gpg").write_bytes(KEY)
+    said = ofed(
+        node, "apt", "--diff", user=user, repository="https://repository.example/doca", key="key.gpg", key_checksum=""
+    )
+    assert (node.directory / "etc" / "apt" / "keyrings" / "fabric-rdma-ofed.gpg").read_bytes() == KEY
     assert source.stat().st_mode & 0o777 == 0o644
     assert "+URIs: https://repository.example/doca" in said
     assert 'failed at "apt | Install the release"' in said

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import sys
@@ -367,8 +368,8 @@ def test_a_role_does_nothing_for_a_node_that_makes_wishes(role_name: str, user: 
     [
         ("user", "driver_proof", "ofed_method"),
         ("oldest_user", "driver_proof", "ofed_method"),
-        ("user", "file", "ofed_key"),
-        ("user", "get_url", "ofed_key"),
+        ("user", "driver_packages", "ofed_key"),
+        ("user", "node_file", "ofed_key"),
         ("user", "ib_facts", "ofed_key"),
     ],
 )
@@ -402,12 +403,14 @@ def test_a_node_names_no_file_of_the_controller(
             "version": "2.9.1",
             "repository": "https://repository.example/doca",
             "key": "https://repository.example/key.asc",
-            "key_checksum": "sha256:0",
+            "key_checksum": "sha256:" + 64 * "0",
         },
     )
     assert not (tmp_path / "run").exists(), said
     seen = tmp_path / "bad" / "seen"
-    assert not seen.exists() or "hunter2" not in seen.read_text(), said
+    told = seen.read_text() if seen.exists() else ""
+    assert "hunter2" not in told, said
+    assert base64.b64encode(b"hunter2-of-the-controller").decode() not in told, said
     if module == "ib_facts":
         # of its answer nothing but the facts that it is for is taken
         assert "apt | Install the release" in said

@@ -722,6 +722,89 @@ def test_headers_are_installed_on_a_node_that_is_changed_only() -> None:
     assert places == sorted(places)
 
 
+SECTIONS = ("tasks", "pre_tasks", "post_tasks", "handlers", "block", "rescue", "always")
+# What runs on a node and is not this collection's: it looks, or leaves the writing to a program that has its own way (a package manager,
+# systemd). fabric.rdma.capture writes into the directory of tempfile.
+OF_ANSIBLE = {
+    *(
+        "add_host",
+        "assert",
+        "debug",
+        "fail",
+        "group_by",
+        "import_playbook",
+        "import_tasks",
+        "include_role",
+        "include_tasks",
+    ),
+    *(
+        "meta",
+        "set_fact",
+        "command",
+        "fetch",
+        "reboot",
+        "service_facts",
+        "setup",
+        "stat",
+        "tempfile",
+        "wait_for_connection",
+    ),
+    *("apt", "dnf", "package", "rpm_key", "service", "systemd_service"),
+}
+ON_NODES = {*(f"ansible.builtin.{name}" for name in OF_ANSIBLE), "community.general.modprobe"}
+
+
+def on_nodes(tasks: t.Iterable[dict[str, t.Any]], controller: bool = False) -> t.Iterator[tuple[str, str]]:
+    """The name and the module of every task that runs on a node: neither it nor a block or play around it is the controller's."""
+    for task in tasks:
+        here = controller or "localhost" in (task.get("delegate_to"), task.get("hosts"))
+        inner = [section for section in SECTIONS if section in task]
+        for section in inner:
+            yield from on_nodes(task[section] or (), here)
+        removes = "ansible.builtin.file" in task and task["ansible.builtin.file"].get("state") == "absent"
+        if not inner and not here and "hosts" not in task and not removes:
+            yield from ((task["name"], key) for key in task if "." in key)
+
+
+def other_writers(tasks: t.Iterable[dict[str, t.Any]]) -> list[str]:
+    """Tasks that write on a node, and not the way this collection does."""
+    return [
+        name for name, module in on_nodes(tasks) if module not in ON_NODES and not module.startswith("fabric.rdma.")
+    ]
+
+
+def test_one_writer_for_all_that_roles_write_on_a_node() -> None:
+    """fabric.rdma.node_file, or a module of its own, all over _base/files.py: whole or not at all, on the disk, and nobody else's."""
+    paths = [path for top in ("roles", "playbooks") for path in (ROOT / top).rglob("*.yml")]
+    tasks = {
+        path: yaml.safe_load(path.read_text()) for path in paths if {"tasks", "handlers", "playbooks"} & {*path.parts}
+    }
+    assert sum(len(list(on_nodes(found or ()))) for found in tasks.values()) > 300
+    assert {
+        path.relative_to(ROOT): names for path, found in tasks.items() if (names := other_writers(found or ()))
+    } == {}
+
+
+@pytest.mark.parametrize(
+    ("task", "found"),
+    [
+        ({"ansible.builtin.copy": {"dest": "/x"}}, True),
+        ({"ansible.builtin.copy": {"dest": "/x"}, "delegate_to": "localhost"}, False),
+        ({"ansible.builtin.copy": {"dest": "/x"}, "delegate_to": "{{ item }}"}, True),
+        ({"block": [{"name": "x", "ansible.builtin.template": {}}], "delegate_to": "localhost"}, False),
+        ({"block": [], "rescue": [{"name": "x", "ansible.builtin.lineinfile": {}}]}, True),
+        ({"hosts": "localhost", "tasks": [{"name": "x", "ansible.builtin.copy": {}}]}, False),
+        ({"hosts": "all", "handlers": [{"name": "x", "community.general.ini_file": {}}]}, True),
+        ({"ansible.builtin.file": {"path": "/x", "state": "absent"}}, False),
+        ({"ansible.builtin.file": {"path": "/x", "state": "directory"}}, True),
+        ({"ansible.builtin.get_url": {"url": "x"}}, True),
+        ({"fabric.rdma.node_file": {"path": "/x"}}, False),
+    ],
+)
+def test_another_writer_is_found(task: dict[str, t.Any], found: bool) -> None:
+    assert bool(other_writers([{"name": "x", **task}])) is found
+
+
 def test_modules_for_boot_have_one_writer() -> None:
     """community.general.modprobe with "persistent" rewrites a file of modules-load.d, whatever somebody else has in it."""
     loads = [task for role in ROLES for task in tasks_of(role) if "community.general.modprobe" in task]

@@ -22,6 +22,7 @@ import time
 import typing as t
 
 __all__ = [
+    "MOST",
     "back_up",
     "make_directories",
     "named",
@@ -38,7 +39,7 @@ __all__ = [
 _OF_CONTENT = ("security.ima", "security.evm")
 _ACL = "system.posix_acl_access"
 # No file that is read to be changed is nearly as large.
-_MOST = 16 << 20
+MOST = 16 << 20
 # A file that is not whole yet, with the process that writes it.
 _UNFINISHED = re.compile(r"[.]fabric-rdma-([0-9]+)[.]tmp")
 
@@ -54,7 +55,7 @@ def named(path: str, *aliases: str) -> t.Iterator[None]:
         raise OSError(exc.errno, exc.strerror, path) from exc
 
 
-def read(path: str, most: t.Optional[int] = _MOST) -> t.Optional[bytes]:
+def read(path: str, most: t.Optional[int] = MOST) -> t.Optional[bytes]:
     """Content of a file; None when there is none. OSError when it is not a regular file, cannot be read, or has more bytes than most."""
     try:
         # a pipe that nobody writes to must not hold us

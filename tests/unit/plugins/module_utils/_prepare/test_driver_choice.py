@@ -92,6 +92,11 @@ def test_a_software_device_is_no_card() -> None:
             "rdma_ofed.version is 2.9.1, but rdma_ofed.repository is of 3.2.0",
         ),
         ({**DOCA, "key": "https://x/key"}, "rdma_ofed.key is an address: give rdma_ofed.key_checksum"),
+        (
+            {**DOCA, "key": "https://x/key", "key_checksum": "sha256:00"},
+            "rdma_ofed.key_checksum is 'sha256:00'; expected sha256: and 64 hexadecimal digits",
+        ),
+        ({**DOCA, "key": "https://x/key", "key_checksum": "md5:" + 32 * "0"}, "rdma_ofed.key_checksum is 'md5:"),
         ({**ISO, "iso": "mlnx.iso"}, "rdma_ofed.iso is 'mlnx.iso'; expected an absolute path on the node"),
     ],
 )
@@ -107,7 +112,7 @@ def test_a_wish_that_makes_no_sense(wish: dict[str, Any], message: str) -> None:
         {"method": "none"},
         DOCA,
         ISO,
-        {**DOCA, "key": "https://x/key", "key_checksum": "sha256:00"},
+        {**DOCA, "key": "https://x/key", "key_checksum": "sha256:" + 64 * "0"},
         {**DOCA, "repository": "file:/srv/doca/"},
         # what the role hands over when nothing is set
         {"method": "inbox", "version": "", "repository": "", "key": "", "key_checksum": "", "iso": "", "packages": []},
