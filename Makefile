@@ -30,7 +30,7 @@ demo: .venv/.complete ## Boot two RDMA nodes, run site.yml on them, show what th
 	@tools/demo
 
 .PHONY: demo-cluster
-demo-cluster: .venv/.complete ## The same with two nodes that are a Kubernetes cluster, and the real device plugin (built once, 5 to 15 minutes)
+demo-cluster: .venv/.complete ## The same with three nodes that are a Kubernetes cluster, and the real device plugin (built once, 5 to 15 minutes)
 	@tools/demo cluster
 
 .PHONY: test

@@ -64,6 +64,11 @@ options:
     type: list
     elements: dict
     default: []
+  programs:
+    description: Programs that the image has to have, for O(looks).
+    type: list
+    elements: str
+    default: [ib_write_bw, ib_write_lat]
   users:
     description: Numbers of users. Traffic is measured as the first. An ordinary one proves that locked memory needs no privilege.
     type: list
@@ -200,7 +205,6 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import
     MANAGED_BY,
     TRAFFIC_LABEL,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import PROGRAMS
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import (
     Wish,
     bytes_of,
@@ -209,6 +213,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import (
     first_user,
     in_words,
     insist_on_memory,
+    look_words,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods_look import look_at, ping_rounds, unanswered
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods_run import (
@@ -237,7 +242,7 @@ def left(api: Api) -> str:
 
 def done(wish: Wish, api: Api, params: Json, rounds: list[list[Json]], looks: list[Json]) -> Json:
     """What Pods say: first what they are given, then what they measure, or whom they reach."""
-    looked = look_at(api, wish, looks, params["users"], PROGRAMS) if looks else []
+    looked = look_at(api, wish, looks, params["users"], params["programs"]) if looks else []
     if wish.networks:
         return {"looks": looked, "pings": ping_rounds(api, wish, rounds), "results": []}
     return {"looks": looked, "pings": [], "results": measure_rounds(api, wish, rounds)}
@@ -275,6 +280,7 @@ def main() -> None:
             "namespace": {"type": "str", "default": "default"},
             "host_network": {"type": "bool", "default": True},
             "looks": {"type": "list", "elements": "dict", "default": []},
+            "programs": {"type": "list", "elements": "str", "default": ["ib_write_bw", "ib_write_lat"]},
             "users": {"type": "list", "elements": "int", "default": [1000, 0]},
             "memory": {"type": "str", "default": ""},
             "ipc_lock": {"type": "bool", "default": False},
@@ -294,6 +300,7 @@ def main() -> None:
         wish = Wish(**given, user=first_user(params["users"]), labels={**owner, TRAFFIC_LABEL: run}, run=run)
         rounds = [[checked(pair, params["node_names"]) for pair in pairs] for pairs in params["rounds"]]
         looks = [checked_look(look, params["node_names"]) for look in params["looks"]]
+        look_words(params["programs"])
         insist_on_memory(wish, rounds)
     except FabricError as exc:
         module.fail_json(msg=str(exc))

@@ -28,9 +28,9 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.nodes import plan
 
 INVENTORY = ROOT / "inventories" / "cluster"
 BIN = Path(sys.executable).parent
-NAMES = ["lab1", "lab2"]
+NAMES = ["lab1", "lab2", "lab3"]
 # which of the two has its cable in
-CABLED = {"lab1": "mlx5_0", "lab2": "mlx5_1"}
+CABLED = {"lab1": "mlx5_0", "lab2": "mlx5_1", "lab3": "mlx5_0"}
 # of the first card of lab1
 ADDRESS = plan_nodes(NAMES, 1024, 1)[0].address
 RESOURCE = "rdma/rdma_a100"

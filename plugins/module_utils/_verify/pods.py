@@ -353,7 +353,11 @@ def words_of(tests: t.Sequence[Json], side: str, wish: Wish, first_port: int, ad
 
 def look_words(programs: t.Iterable[str]) -> list[str]:
     """The arguments of the script of a Pod that only looks: the programs that are to be in its image."""
-    return [LOOK, "1", *sorted(set(programs))]
+    names = sorted(set(programs))
+    for name in names:
+        if not re.fullmatch(r"[A-Za-z0-9][\w.+-]{0,63}", name):
+            raise WishError(f"{name!r} is not the name of a program")
+    return [LOOK, "1", *names]
 
 
 def _of_server(wish: Wish, tests: int) -> int:

@@ -123,6 +123,7 @@ def test_a_refusal_names_what_was_asked(tmp_path: Path) -> None:
         ({"rounds": [[{"client": "a"}]]}, "a pair is not one of fabric.rdma.rdma_pairs"),
         ({"inventory": "a,b"}, "cannot be the value of the label"),
         ({"users": [1000, -1]}, "user is -1; allowed is"),
+        ({"programs": ["$(x)"]}, "'$(x)' is not the name of a program"),
         ({"users": []}, "there is no user to measure as"),
         ({"memory": "lots"}, "memory 'lots' is not a quantity such as 2Gi"),
         ({"memory": "100Mi"}, "memory is 100 MiB, and the tests of a Pod take up to 129 MiB"),

@@ -1,0 +1,111 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What `verify` finds between Pods: all pairs, a link that is slow, a node whose Pods may lock only 64 KiB."""
+
+from __future__ import annotations
+
+import itertools
+import typing as t
+
+import pytest
+from pods import CABLED, NAMES, POD_IMAGE, PODS, Site
+
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import TRAFFIC_LABEL
+from ansible_collections.fabric.rdma.tests.unit.contracts import load
+
+USER = 1000
+SICK = NAMES[-1]
+DELAY = "150ms"
+SPEC = "$(find /etc/containerd -name 'fabric-rdma-base.json')"
+SMALL = 65536
+
+
+def measured(site: Site, fails: bool = False, **wishes: t.Any) -> tuple[dict[str, t.Any], str]:
+    """The evidence of a run between Pods, and what the run printed. No Pod is left."""
+    given = {"verify_level": "pods", "verify_pod_image": POD_IMAGE, "verify_topology": "full", **wishes}
+    output = site.run("verify", fails=fails, **given)
+    assert site.kube.list(PODS, "list", labelSelector=TRAFFIC_LABEL) == []
+    return dict(load(site.output / "evidence" / "a100.json")), output
+
+
+def test_every_two_nodes_measure_once_in_rounds(site: Site) -> None:
+    evidence, output = measured(site, verify_tests=["ib_write_bw", "ib_read_lat"])
+    pairs = {
+        test: [
+            frozenset(entry[side]["host"] for side in ("client", "server"))
+            for entry in evidence["tests"]
+            if entry["test"] == test
+        ]
+        for test in ("ib_write_bw", "ib_read_lat")
+    }
+    for test, found in pairs.items():
+        print(f"{test}: {[entry['message'] for entry in evidence['tests'] if entry['test'] == test]}")
+        assert sorted(map(sorted, found)) == sorted(map(list, itertools.combinations(NAMES, 2)))
+    assert {entry["verdict"] for entry in evidence["tests"]} == {"pass"}
+    # the progress that is shown meanwhile: a round is a perfect matching, or has one node that pauses
+    rounds = len(NAMES) - 1 + len(NAMES) % 2
+    for number in range(1, rounds + 1):
+        assert f"round {number} of {rounds}, " in output
+
+
+@pytest.fixture
+def slow_link(site: Site) -> t.Iterator[str]:
+    """The netdev below the card of the last node keeps all that it sends for a while."""
+    netdev = site.on(SICK, f"cat /sys/class/infiniband/{CABLED[SICK]}/ports/1/gid_attrs/ndevs/1").strip()
+    site.on(SICK, f"tc qdisc add dev {netdev} root netem delay {DELAY} limit 10000")
+    yield netdev
+    site.on(SICK, f"tc qdisc del dev {netdev} root")
+
+
+def test_a_slow_link_is_named_among_links_that_pass(site: Site, slow_link: str) -> None:
+    """Its port is bad with all that it met; every pair is within its bound, which says nothing in software."""
+    # an emulated node is 22 ms away from another one, and differs from itself by a third
+    settings = {"software_outlier_share": 0.5}
+    evidence, output = measured(site, verify_tests=["ib_write_lat"], verify_settings=settings)
+    print(f"{slow_link} of {SICK}: {[(entry['latency_us'] or {}).get('typical') for entry in evidence['tests']]}")
+    assert {entry["verdict"] for entry in evidence["tests"]} == {"pass"}
+    (far,) = evidence["outliers"]
+    print(far["message"])
+    assert (far["kind"], far["level"], far["unit"]) == ("port", "pods", "us")
+    assert far["ends"] == [{"host": SICK, "device": CABLED[SICK], "port": 1}]
+    assert far["figure"] > 2 * far["median"]
+    assert "FAR FROM THE OTHERS" in output
+
+
+@pytest.fixture
+def small_limit(site: Site) -> t.Iterator[None]:
+    """Containers of the last node start with 64 KiB, as they do where nobody has lifted the limit and the daemon's is low."""
+    change = (
+        "import json, sys; path, limit = sys.argv[1], int(sys.argv[2]); spec = json.load(open(path)); "
+        "rows = [row for row in spec['process']['rlimits'] if row['type'] == 'RLIMIT_MEMLOCK']; "
+        "[row.update(soft=limit, hard=limit) for row in rows]; open(path, 'w').write(json.dumps(spec)); print(len(rows))"
+    )
+    before = site.on(SICK, f"cp {SPEC} /run/base.json && echo kept")
+    assert before.strip() == "kept"
+    assert site.on(SICK, f'python3 -c "{change}" {SPEC} {SMALL} && systemctl restart containerd').strip() == "1"
+    yield
+    site.on(SICK, f"cp /run/base.json {SPEC} && systemctl restart containerd && rm /run/base.json")
+
+
+def test_a_node_whose_pods_may_lock_64_kib_is_diagnosed(site: Site, small_limit: None) -> None:
+    """With the remedy, for both users; the others are well, and what it cannot measure is an error with the cause."""
+    evidence, output = measured(site, fails=True, verify_tests=["ib_write_bw"])
+    looks = {(look["host"], look["user"]): look for look in evidence["inspections"]}
+    for (host, user), look in looks.items():
+        print(f"{host} as {user}: {look['message']}")
+        if host != SICK:
+            assert look["verdict"] == "pass"
+            continue
+        assert look["verdict"] == "fail"
+        assert look["memlock"] == {"soft": str(SMALL // 1024), "hard": str(SMALL // 1024)}
+        assert look["message"] == f"a Pod on {SICK} may lock only so much memory: soft 64 KiB and hard 64 KiB"
+        assert "containerd_memlock" in look["remedy"]
+    assert {user for host, user in looks if host == SICK} == {USER, 0}
+    for entry in evidence["tests"]:
+        hosts = {entry[side]["host"] for side in ("client", "server")}
+        assert (entry["verdict"] == "pass") is (SICK not in hosts)
+        if SICK in hosts:
+            assert "may lock only so much memory" in entry["message"]
+            assert "containerd_memlock" in entry["remedy"]
+    assert "containerd_memlock" in output
