@@ -35,7 +35,7 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import group_value
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import group_value
 
 
 def rdma_label_value(name: t.Any) -> str:

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.fabric.rdma.molecule.shared.pace import limit
+
 MAKEFILE = """\
 three:
 	@echo "3 passed, 1 skipped in 0.1s"
@@ -65,7 +67,7 @@ def start(checkout: Path, program: str, *arguments: str, **variables: str) -> su
 def run(checkout: Path, program: str, *arguments: str, **variables: str) -> tuple[int, str]:
     """Exit code and output."""
     process = start(checkout, program, *arguments, **variables)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=limit(60))
     return process.returncode, output
 
 
@@ -132,7 +134,7 @@ def test_of_stages_that_run_at_once_each_may_fail(checkout: Path) -> None:
 
 def pids(checkout: Path, *names: str) -> list[int]:
     """The processes that have told theirs in these files, when all have."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + limit(30)
     while not all((checkout / name).exists() and (checkout / name).read_text().endswith("\n") for name in names):
         assert time.monotonic() < end, f"{names} did not start"
         time.sleep(0.05)
@@ -149,7 +151,7 @@ def gone(pid: int) -> bool:
 def ended(process: subprocess.Popen[str], others: list[int]) -> None:
     """Waits for its end. Whatever it leaves goes with the test."""
     try:
-        process.communicate(timeout=30)
+        process.communicate(timeout=limit(30))
     except subprocess.TimeoutExpired:
         process.kill()
         for pid in others:

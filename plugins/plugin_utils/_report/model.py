@@ -94,10 +94,6 @@ def build(
     failed = [{"state": "bad", "text": clean(text)} for text in as_list(failures) if text]
     notes = [{"state": "warn", "text": clean(text)} for text in as_list(as_map(plan).get("warnings"))] + left
     notes += [*refused, *unread]
-    total = {
-        key: sum(view[key] for view in views)
-        for key in ("hosts", "gpus", "ports", "active", "selected", "measurements")
-    }
     return {
         "title": clean(title, 120),
         "generated": clean(generated, 60),
@@ -110,13 +106,21 @@ def build(
         "nodes": nodes[:_MAX_NODES],
         "more_nodes": max(0, len(nodes) - _MAX_NODES),
         "notes": notes[:MAX_MESSAGES],
-        "total": total,
+        "total": _total(views),
         "groups": views,
         "systems": others,
         "fabric": fabric_view(fabric, looked_at),
         "changes": _changes(prepared),
         "versions": {key: clean(value, 40) for key, value in as_map(versions).items() if value},
         "history": None,
+    }
+
+
+def _total(views: list[Json]) -> dict[str, int]:
+    """What the groups have together."""
+    return {
+        key: sum(view[key] for view in views)
+        for key in ("hosts", "gpus", "ports", "active", "selected", "measurements")
     }
 
 

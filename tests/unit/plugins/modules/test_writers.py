@@ -64,10 +64,10 @@ WRITERS = {
             "version = 2\n",
             # its transaction alone: the rest of it needs a containerd
             "import json, sys\n"
-            "from ansible_collections.fabric.rdma.plugins.module_utils._base import files, transaction as transactions\n"
+            "from ansible_collections.fabric.rdma.plugins.module_utils._base import digest, files, transaction as transactions\n"
             "transaction = transactions.Transaction('DIRECTORY/state', lambda name: None)\n"
             "try:\n"
-            "    planned = {'DIRECTORY/real': files.digest(files.read('DIRECTORY/config.toml'))}\n"
+            "    planned = {'DIRECTORY/real': digest.digest(files.read('DIRECTORY/config.toml'))}\n"
             "    transaction.begin([('DIRECTORY/config.toml', b'new')], {}, planned)\n"
             "    transaction.apply()\n"
             "    transaction.finish({})\n"
@@ -89,9 +89,9 @@ WRITERS = {
             "# theirs\noptions ib_core netns_mode=0\n",
             # what it keeps for the next boot of this machine: a mode that nobody knows is not set now
             "import ansible_collections.fabric.rdma.plugins.module_utils._discover.roce as roce\n"
-            "import ansible_collections.fabric.rdma.plugins.module_utils._base.remembered as remembered\n"
+            "import ansible_collections.fabric.rdma.plugins.module_utils._base.places as places\n"
             "roce.MODPROBE = 'DIRECTORY/fabric-rdma-roce.conf'\n"
-            "roce.ROCE_CHANGE = remembered.ROCE_CHANGE = 'DIRECTORY/roce-change.json'\n"
+            "roce.ROCE_CHANGE = places.ROCE_CHANGE = 'DIRECTORY/roce-change.json'\n"
             "import ansible_collections.fabric.rdma.plugins.module_utils._prepare.roce_run as roce_run\n"
             "roce_run.read_roce = lambda *words: {**roce.read_roce(*words), 'netns': {'mode': None, 'persisted': None}}\n",
             lambda path: {"wish": {"netns": "shared"}},

@@ -265,7 +265,8 @@ def params(**values: t.Any) -> dict[str, t.Any]:
 
 def one_test(**values: t.Any) -> dict[str, t.Any]:
     base = {"test": "ib_write_bw", "device": "one", "port": 1, "gid_index": None, "message_bytes": None}
-    return {**base, "iterations": 100, "qps": 1, "address": "127.0.0.1", **values}
+    plain = {"all_sizes": False, "bidirectional": False, "memory": "host"}
+    return {**base, **plain, "iterations": 100, "qps": 1, "address": "127.0.0.1", **values}
 
 
 def test_module_server_and_client() -> None:

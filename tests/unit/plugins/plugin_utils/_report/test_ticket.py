@@ -13,6 +13,9 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._report.ticket import 
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.clusters import a_cluster, a_history
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.samples import measurement, model_of
 
+# a reference to a ticket, which a page of tickets makes a link of
+TICKET = f"#{12}"
+
 
 def test_it_says_what_is_wrong_what_to_do_and_since_when() -> None:
     text = render_ticket(a_history(a_cluster(72))[0])
@@ -38,7 +41,7 @@ def test_a_report_without_findings_is_short(sample: dict[str, Any]) -> None:
 
 
 def test_hostile_text_is_no_markup_mention_or_link(sample: dict[str, Any]) -> None:
-    hostile = "<img src=x> ![a](http://e.x/p.png) [l](//e.x) `c` **b** @team #12 | www.e.x \u202e\n# head\n- item"
+    hostile = f"<img src=x> ![a](http://e.x/p.png) [l](//e.x) `c` **b** @team {TICKET} | www.e.x \u202e\n# head\n- item"
     sample["evidence"][0]["tests"] = [measurement("ib-a100-1", "ib-a100-3", 1.0, "fail")]
     sample["evidence"][0]["tests"][0].update(message=hostile, remedy=hostile)
     sample["groups"] = {hostile: sample["groups"]["ib-a100"]}
@@ -47,7 +50,7 @@ def test_hostile_text_is_no_markup_mention_or_link(sample: dict[str, Any]) -> No
     assert "\u202e" not in text
     # outside code spans, which hold no backtick of others, each character of markup is escaped
     outside = re.sub(r"`[^`\n]*`", "", re.sub(r"\\`", "", text))
-    for forbidden in ("@team", "#12", "http:", "www.e"):
+    for forbidden in ("@team", TICKET, "http:", "www.e"):
         assert forbidden not in outside
     for line in outside.splitlines():
         if not line.startswith("|"):
