@@ -126,11 +126,13 @@ lab-absent: .venv/.complete ## Stop the lab's nodes and delete their disks (the 
 	@tools/lab absent $(ARGS)
 
 .PHONY: benchmark
-benchmark: .venv/.complete ## Measure ib_facts on a node with 8 HCAs, and the plan of up to 10,000 nodes, against bounds
+benchmark: .venv/.complete ## Measure ib_facts on a node with 8 HCAs, and the plan and the report of up to 10,000 nodes, against bounds
+	@tools/apt-install --profile browser
 	@python -m pytest -q -rP -m benchmark benchmarks $(ARGS)
 
 .PHONY: bounds
 bounds: .venv/.complete ## Measure the same on smaller clusters, against bounds that only a mistake of the algorithm breaks
+	@tools/apt-install --profile browser
 	@FABRIC_RDMA_BOUNDS=generous python -m pytest -q -rP -m benchmark benchmarks $(ARGS)
 
 .PHONY: screenshots

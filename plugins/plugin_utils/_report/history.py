@@ -66,7 +66,8 @@ def compared(earlier: Json, now: Json) -> Json:
     for name, group in now["groups"].items():
         old = earlier["groups"].get(name)
         if old is not None:
-            changes += [*_of_state(name, old, group), *_of_nodes(name, old, group), *_of_measurements(name, old, group)]
+            changes += [*_of_state(name, old, group), *_of_nodes(name, old, group), *_of_errors(name, old, group)]
+            changes += _of_measurements(name, old, group)
     changes += _of_findings(earlier, now)
     ways: dict[str, list[_Change]] = {"worse": [], "better": []}
     for change in changes:
@@ -99,11 +100,11 @@ def _of_state(name: str, old: Json, new: Json) -> list[_Change]:
     if before == after:
         return []
     way = "worse" if WORSE[after] > WORSE[before] else "better"
-    return [_Change(way, 1000, f"{name}: the verdict was “{_STATES[before]}”, and is “{_STATES[after]}”")]
+    return [_Change(way, 1000, f'{name}: the verdict was "{_STATES[before]}", and is "{_STATES[after]}"')]
 
 
 def _of_nodes(name: str, old: Json, new: Json) -> t.Iterator[_Change]:
-    """Nodes that are gone or new, ports that are not what they were, errors that have grown."""
+    """Nodes that are gone or new, ports that are not what they were."""
     gone, come = (
         tuple(sorted(set(one["nodes"]) - set(two["nodes"]), key=natural_key)) for one, two in ((old, new), (new, old))
     )
@@ -151,12 +152,29 @@ def _of_node(old: Json, new: Json) -> t.Iterator[tuple[str, float, str]]:
             way = "worse" if (port["pcie_part"] or 1) < (own["pcie_part"] or 1) else "better"
             parts = [f"{100 * (each['pcie_part'] or 1):.0f} %" for each in (own, port)]
             yield way, 340, f"{where} had {parts[0]} of its PCIe bandwidth, and has {parts[1]}"
-        for counter, count in port["errors"].items():
-            # a counter below what it was has begun again
-            if counter in own["errors"] and count > own["errors"][counter]:
-                yield "worse", 200, f"{where} has counted {count - own['errors'][counter]} more {counter}"
     for key in before.keys() - after.keys():
         yield "worse", 450, f"{key[0]} port {key[1]} is gone"
+
+
+def _of_errors(name: str, old: Json, new: Json) -> t.Iterator[_Change]:
+    """Counters of errors that have grown, ports with the same one in one change. One below what it was has begun again."""
+    grown: dict[str, list[tuple[int, str]]] = {}
+    for host in new["nodes"]:
+        before = {(port["device"], port["port"]): port for port in old["nodes"].get(host, {"ports": []})["ports"]}
+        for port in new["nodes"][host]["ports"]:
+            own = before.get((port["device"], port["port"]), {"errors": {}})["errors"]
+            for counter, count in port["errors"].items():
+                if counter in own and count > own[counter]:
+                    where = f"{host} {port['device']} port {port['port']}"
+                    grown.setdefault(counter, []).append((count - own[counter], where))
+    for counter, ports in grown.items():
+        ports.sort(key=lambda each: (-each[0], natural_key(each[1])))
+        most, where = ports[0]
+        text = f"{name}: {where} has counted {most} more {counter}"
+        if len(ports) > 1:
+            text = f"{name}: {len(ports)} ports have counted more {counter}"
+        shown = tuple(f"{each}: {count} more" for count, each in ports[:_MAX_EXAMPLES])
+        yield _Change("worse", 200 + min(len(ports), 90), text, examples=shown if len(ports) > 1 else ())
 
 
 def _key(test: Json) -> tuple[t.Any, ...]:

@@ -179,7 +179,7 @@ def _fabric(hosts: list[str], devices: list[str], ill: bool) -> Json:
         for rail, device in enumerate(devices):
             # two cables of one node are exchanged
             plugged = {0: 1, 1: 0}.get(rail, rail) if ill and number == 4 else rail
-            leaf = f"02:00:{number // _LEAF:02x}:{plugged:02x}"
+            leaf = f"{number // _LEAF + 1}:{plugged}"
             place = {"host": host, "group": _GROUP, "device": device, "port": 1, "netdev": f"eth{rail}", "rail": rail}
             places.append(
                 {
@@ -206,7 +206,7 @@ def _fabric(hosts: list[str], devices: list[str], ill: bool) -> Json:
         "switches": [
             {
                 "id": leaf,
-                "name": "leaf-{}-rail{}".format(int(leaf[6:8], 16) + 1, int(leaf[9:], 16)),
+                "name": f"leaf-{leaf.replace(':', '-rail')}",
                 "link_layer": "Ethernet",
                 "leaf": True,
             }

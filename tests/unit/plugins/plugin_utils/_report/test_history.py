@@ -67,8 +67,12 @@ def test_errors_that_grew_are_told_and_a_counter_that_began_again_is_not(sample:
         for at, host in enumerate(("ib-a100-1", "ib-a100-2")):
             document["groups"]["ib-a100"]["nodes"][host]["ports"][0]["errors"] = {"symbol_error": counts[at]}
     assert texts(compared(before, after), "worse") == [
-        "ib-a100: ib-a100-1: mlx5_0 port 1 has counted 7 more symbol_error"
+        "ib-a100: ib-a100-1 mlx5_0 port 1 has counted 7 more symbol_error"
     ]
+    after["groups"]["ib-a100"]["nodes"]["ib-a100-2"]["ports"][0]["errors"] = {"symbol_error": 902}
+    [row] = compared(before, after)["worse"]
+    assert row["text"] == "ib-a100: 2 ports have counted more symbol_error"
+    assert row["examples"] == ["ib-a100-1 mlx5_0 port 1: 7 more", "ib-a100-2 mlx5_0 port 1: 2 more"]
 
 
 def test_measurements_are_compared_pair_by_pair_and_those_of_one_kind_are_one(sample: Json) -> None:
@@ -105,7 +109,7 @@ def test_groups_nodes_verdicts_and_findings_that_come_and_go_are_told(sample: Js
 
     history = both(sample, change)
     assert texts(history, "worse") == [
-        "ib-a100: the verdict was “ready”, and is “a problem”",
+        'ib-a100: the verdict was "ready", and is "a problem"',
         "ib-a100: new: it is slow",
         "ib-a100: ib-a100-3 is not in the group any more",
     ]
