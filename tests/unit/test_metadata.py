@@ -610,6 +610,7 @@ def test_variables_that_are_read_once_are_known() -> None:
         "device_plugin",
         "discover",
         "dra",
+        "fabric",
         "gpu_operator",
         "longhorn",
         "network_operator",

@@ -159,7 +159,12 @@ MOST_LINES = {
     "driver_gate": 5450,
     "driver_packages": 1300,
     "driver_proof": 550,
+<<<<<<< HEAD
     "ib_facts": 5650,
+=======
+    "fabric_map": 0,
+    "ib_facts": 5250,
+>>>>>>> 40dc369 (Write the map of the fabric with a playbook of its own)
     "iscsi_initiator": 800,
     "kernel_module": 1000,
     "lab": 0,

@@ -55,6 +55,8 @@ OF_A_RUN = (
     "dra_output_dir",
     "dra_timeout",
     "dra_wish",
+    "fabric_output_dir",
+    "fabric_timeout",
     "gpu_operator_adopt",
     "gpu_operator_context",
     "gpu_operator_force",

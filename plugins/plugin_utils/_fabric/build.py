@@ -28,11 +28,22 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._fabric.parse import (
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._health.rules import sorted_findings
 
-__all__ = ["fabric_map"]
+__all__ = ["Question", "asked_hosts", "fabric_map"]
 
 Json = t.Mapping[str, t.Any]
 _SCHEMA = 1
 _IBNETDISCOVER, _LLDPCTL = "ibnetdiscover", "lldpctl"
+
+
+# One would do; the other one is there in case that the first does not answer.
+_ASKED = 2
+
+
+class Question(t.TypedDict):
+    """What the module fabric_map is to do on a host."""
+
+    programs: list[str]
+    ports: list[dict[str, t.Any]]
 
 
 class _Known(t.NamedTuple):
@@ -108,6 +119,26 @@ def _wanted(view: Json, plan: t.Optional[Json]) -> list[_Wanted]:
                 if device["kind"] != "software" or row["link_layer"] == "Ethernet":
                     found.append(_Wanted(host, group, rails.get(row["device"], index), device, port))
     return found
+
+
+def asked_hosts(view: Json, present: t.Collection[str]) -> dict[str, Question]:
+    """Whom to ask: of each group two hosts for InfiniBand, from each of their ports, and every host for Ethernet."""
+    found: dict[str, Question] = {}
+    seen: dict[str, set[str]] = {}
+    replayed = {host for entry in view["groups"].values() for host in entry.get("replayed") or ()}
+    for row in _wanted(view, None):
+        if row.host not in present or row.host in replayed:
+            continue
+        own = found.setdefault(row.host, {"programs": [], "ports": []})
+        if row.port["link_layer"] == "Ethernet":
+            own["programs"] = sorted({*own["programs"], _LLDPCTL})
+            continue
+        of_group = seen.setdefault(row.group, set())
+        if row.host in of_group or len(of_group) < _ASKED:
+            of_group.add(row.host)
+            own["programs"] = sorted({*own["programs"], _IBNETDISCOVER})
+            own["ports"].append({"device": row.device["name"], "port": row.port["number"]})
+    return {host: question for host, question in found.items() if question["programs"]}
 
 
 def _gid(port: Json) -> t.Optional[str]:

@@ -95,6 +95,12 @@ CASES = {
         ({"state": "gone"}, "value of state must be one of"),
         lambda given: {**given, "facts": FACTS},
     ),
+    "fabric_map": Case(
+        (Step("look", {}, False),),
+        ({"programs": ["ibnetdiscover", "nmap"]}, "nmap"),
+        lambda given: given,
+        shows_differences=False,
+    ),
     "ib_facts": Case(
         (Step("look", {"root": str(CAPTURE)}, False),),
         ({"root": "/nonexistent/node17"}, "/nonexistent/node17"),
@@ -118,6 +124,12 @@ CASES = {
         ),
         ({"name": "../evil"}, "../evil"),
         lambda given: given,
+    ),
+    "link_counters": Case(
+        (Step("look", {"root": str(CAPTURE)}, False),),
+        ({"root": "/nonexistent/node17"}, "/nonexistent/node17"),
+        lambda given: {**given, "root": str(CAPTURE)},
+        shows_differences=False,
     ),
     "node_change": Case(
         (

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.fabric.rdma.plugins.plugin_utils._fabric.build import fabric_map
+from ansible_collections.fabric.rdma.plugins.plugin_utils._fabric.build import asked_hosts, fabric_map
 from ansible_collections.fabric.rdma.plugins.plugin_utils._fabric.contract import FabricMap
 from ansible_collections.fabric.rdma.tests.unit.contracts import checked
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._fabric.fabrics import (
@@ -55,6 +55,19 @@ def test_each_port_is_where_its_cable_ends(ethernet: bool) -> None:
     assert (found["unplaced"], found["findings"], found["warnings"]) == ([], [], [])
     told = [("n1", "ibnetdiscover")] if not ethernet else [(host, "lldpctl") for host in ("n1", "n2", "n3")]
     assert [(row["host"], row["program"]) for row in found["sources"]] == told
+
+
+def test_two_hosts_are_asked_for_infiniband_and_all_for_ethernet() -> None:
+    cables = {"n1": "AB", "n2": "AB", "n3": "AB"}
+    ports = [{"device": "mlx5_0", "port": 1}, {"device": "mlx5_1", "port": 1}]
+    one = {"programs": ["ibnetdiscover"], "ports": ports}
+    assert asked_hosts(view_of(cables), {"n2", "n3"}) == {"n2": one, "n3": one}
+    assert asked_hosts(view_of(cables), {"n1", "n2", "n3"}) == {"n1": one, "n2": one}
+    every = {host: {"programs": ["lldpctl"], "ports": []} for host in cables}
+    assert asked_hosts(view_of(cables, True), set(cables)) == every
+    view = view_of(cables)
+    view["groups"]["g"]["replayed"] = ["n1", "n2"]
+    assert asked_hosts(view, set(cables)) == {"n3": one}
 
 
 def test_spines_and_trunks() -> None:

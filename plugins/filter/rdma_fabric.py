@@ -1,0 +1,70 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: rdma_fabric
+short_description: Make the map of the fabric
+version_added: "0.1.0"
+description:
+  - Says at which leaf each wanted port of an HCA is, by what C(ibnetdiscover) (InfiniBand) and C(lldpctl) (Ethernet) told.
+  - Finds cables that are exchanged, rails that do not share a leaf with those of the other hosts, and ports in another subnet.
+positional: answers, plan
+options:
+  _input:
+    description: Groups and facts as P(fabric.rdma.rdma_view#filter) returns them.
+    type: dict
+    required: true
+  answers:
+    description: For each host that was asked what M(fabric.rdma.fabric_map) returned.
+    type: dict
+    required: true
+  plan:
+    description:
+      - The plan, as P(fabric.rdma.rdma_selectors#filter) returns it, or the path of the file that an earlier run has left. Its rails count.
+      - Without rails, a port's rail is its place among the wanted ports of its host.
+    type: raw
+author:
+  - fabric.rdma contributors
+"""
+
+EXAMPLES = r"""
+- name: Show which hosts are at which leaf
+  ansible.builtin.debug:
+    msg: "{{ (hostvars | fabric.rdma.rdma_view(groups, rdma_groups) | fabric.rdma.rdma_fabric(answers)).leaves }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The map, as the file C(docs/fabric.schema.json) of the collection describes it.
+  type: dict
+"""
+
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+from ansible.utils.unsafe_proxy import wrap_var
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.plugin_utils._fabric.build import fabric_map
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import loaded
+
+
+def rdma_fabric(view: t.Any, answers: t.Any, plan: t.Any = None) -> dict[str, t.Any]:
+    if not isinstance(view, t.Mapping) or not {"groups", "facts"} <= set(view):
+        raise AnsibleFilterError("fabric.rdma.rdma_fabric expects the value of fabric.rdma.rdma_view")
+    if not isinstance(answers, t.Mapping):
+        raise AnsibleFilterError(f"fabric.rdma.rdma_fabric expects answers by host, found {type(answers).__name__}")
+    try:
+        found = fabric_map(view, loaded(plan, "plan"), answers)
+    except FabricError as exc:
+        raise AnsibleFilterError(f"fabric.rdma.rdma_fabric: {exc}") from exc
+    # what switches call themselves is kept in a fact: older versions of ansible-core would template it
+    return t.cast("dict[str, t.Any]", wrap_var(found))
+
+
+class FilterModule:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
+        return {"rdma_fabric": rdma_fabric}

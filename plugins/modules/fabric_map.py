@@ -1,0 +1,143 @@
+#!/usr/bin/python
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: fabric_map
+short_description: Ask a host what it sees of the switches
+version_added: "0.1.0"
+description:
+  - Runs C(ibnetdiscover), which tells of a whole InfiniBand subnet and needs the rights to C(umad), and C(lldpctl -f json), which tells where
+    the Ethernet cables of this host end. Both only look.
+  - A program that is not there, fails or does not end is told of, and is no error.
+  - P(fabric.rdma.rdma_fabric#filter) makes the map of it.
+extends_documentation_fragment:
+  - fabric.rdma.attributes.reads
+options:
+  programs:
+    description: What to run.
+    type: list
+    elements: str
+    choices: [ibnetdiscover, lldpctl]
+    default: [ibnetdiscover, lldpctl]
+  ports:
+    description:
+      - Ports from which C(ibnetdiscover) looks, one after another. Each is in one subnet.
+      - Without any, it looks from the first Active port.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      device:
+        description: RDMA device.
+        type: str
+        required: true
+      port:
+        description: Number of the port.
+        type: int
+        default: 1
+  timeout:
+    description: Seconds for each run of a program.
+    type: int
+    default: 120
+author:
+  - fabric.rdma contributors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: Look at the fabric of an InfiniBand port, and at the Ethernet cables
+  fabric.rdma.fabric_map:
+    ports:
+      - {device: mlx5_0, port: 1}
+  register: seen
+"""
+
+RETURN = r"""
+programs:
+  description: One entry for each run.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    program:
+      description: Its name.
+      returned: success
+      type: str
+      sample: lldpctl
+    text:
+      description: What it printed, empty when it failed.
+      returned: success
+      type: str
+      sample: '{"lldp": {}}'
+    error:
+      description: Why there is nothing; null when there is.
+      returned: success
+      type: str
+      sample: lldpctl is not there
+"""
+
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+
+# A subnet of ten thousand hosts prints some 20 MB.
+_MOST_TEXT = 64 << 20
+_PACKAGES = {"ibnetdiscover": "infiniband-diags", "lldpctl": "lldpd"}
+
+
+def run(module: AnsibleModule, program: str, arguments: list[str]) -> dict[str, t.Any]:
+    """What one run of a program printed, or why it did not."""
+    path = module.get_bin_path(program)
+    if path is None:
+        return {"program": program, "text": "", "error": f"{program} is not there (package {_PACKAGES[program]})"}
+    # of coreutils: a program that waits for an answer that never comes is ended
+    timeout = module.get_bin_path("timeout")
+    command = [timeout, str(module.params["timeout"])] if timeout else []
+    status, output, error = module.run_command([*command, path, *arguments], environ_update={"LC_ALL": "C"}, cwd="/")
+    if status == 124 and timeout:
+        return {"program": program, "text": "", "error": f"it did not end in {module.params['timeout']} seconds"}
+    if status != 0 or len(output) > _MOST_TEXT:
+        why = " ".join((error or output).split())[:300] if status else "it printed more than any fabric has"
+        return {"program": program, "text": "", "error": why or f"it ended with status {status}"}
+    return {"program": program, "text": output, "error": None}
+
+
+def main() -> None:
+    ports = {"device": {"type": "str", "required": True}, "port": {"type": "int", "default": 1}}
+    module = AnsibleModule(
+        argument_spec={
+            "programs": {
+                "type": "list",
+                "elements": "str",
+                "choices": ["ibnetdiscover", "lldpctl"],
+                "default": ["ibnetdiscover", "lldpctl"],
+            },
+            "ports": {"type": "list", "elements": "dict", "options": ports, "default": []},
+            "timeout": {"type": "int", "default": 120},
+        },
+        supports_check_mode=True,
+    )
+    found: list[dict[str, t.Any]] = []
+    if "ibnetdiscover" in module.params["programs"]:
+        ways = [["-C", str(each["device"]), "-P", str(each["port"])] for each in module.params["ports"]] or [[]]
+        for arguments in ways:
+            told = run(module, "ibnetdiscover", arguments)
+            # ports of one subnet see the same
+            if told["text"] and any(_links(told["text"]) == _links(each["text"]) for each in found):
+                continue
+            found.append(told)
+    if "lldpctl" in module.params["programs"]:
+        found.append(run(module, "lldpctl", ["-f", "json"]))
+    module.exit_json(changed=False, programs=found)
+
+
+def _links(text: str) -> list[str]:
+    """What ibnetdiscover printed without its comments, which have the time and the port that it looked from, in any order."""
+    return sorted(line for line in text.splitlines() if line and not line.startswith("#"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.fabric.rdma.plugins.filter.rdma_fabric import rdma_fabric
+from ansible_collections.fabric.rdma.plugins.filter.rdma_fabric_asked import rdma_fabric_asked
+from ansible_collections.fabric.rdma.plugins.filter.rdma_fabric_table import rdma_fabric_table
+from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._fabric.fabrics import answers_of, view_of
+
+CABLES = {"n1": "AB", "n2": "AB"}
+
+
+def test_from_the_question_to_the_table(tmp_path: Path) -> None:
+    view = view_of(CABLES)
+    assert set(rdma_fabric_asked(view, ["n1", "n2"])) == {"n1", "n2"}
+    found = rdma_fabric(view, answers_of(view, CABLES), str(tmp_path / "plan.json"))
+    assert len(found["places"]) == 4
+    assert rdma_fabric_table(found)[1].startswith("leaf-A")
+
+
+def test_a_plan_that_cannot_be_read_is_an_error_with_its_path(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text("{")
+    with pytest.raises(AnsibleFilterError, match=r"plan\.json cannot be read as the plan of an earlier run"):
+        rdma_fabric(view_of(CABLES), {}, str(path))
+
+
+def test_what_is_none_of_it_is_refused() -> None:
+    view = view_of(CABLES)
+    for call in (
+        lambda: rdma_fabric({}, {}),
+        lambda: rdma_fabric(view, []),
+        lambda: rdma_fabric_asked({}, []),
+        lambda: rdma_fabric_asked(view, "n1"),
+        lambda: rdma_fabric_table({}),
+    ):
+        with pytest.raises(AnsibleFilterError, match="expects"):
+            call()
