@@ -118,7 +118,6 @@ OF_A_RUN = (
     "verify_iterations",
     "verify_latency_bytes",
     "verify_level",
-    "verify_links",
     "verify_max_us",
     "verify_min_gbps",
     "verify_min_share",
