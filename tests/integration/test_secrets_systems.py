@@ -122,7 +122,7 @@ class Serving(Empty):
             answer = {"kind": "APIResourceList", "groupVersion": version, "resources": resources}
             self._say(200, json.dumps(answer).encode())
         elif path.rpartition("/")[2] in plurals:
-            self._say(200, b'{"items": []}')
+            self._say(200, b'{"kind": "List", "apiVersion": "v1", "items": []}')
         else:
             super().do_GET()
 
