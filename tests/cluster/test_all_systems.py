@@ -411,7 +411,7 @@ def test_two_rollouts_of_a_system_at_once(claimed: Site) -> None:
     claimed.rollout["timeout"] = int(limit(300))
     both = [claimed.start("rollout"), claimed.start("rollout")]
     try:
-        end = time.monotonic() + limit(400)
+        end = time.monotonic() + limit(900)
         while all(each.poll() is None for each in both):
             assert time.monotonic() < end
             time.sleep(0.5)
