@@ -11,7 +11,7 @@ version_added: "0.1.0"
 description:
   - Puts what P(fabric.rdma.perftest#module) returned on the hosts together with the pairs that were planned, compares each figure
     with its floor, and names the cause of what could not be measured.
-positional: results, pod_pairs, pod_results
+positional: results, pod_pairs, pod_results, job_results
 options:
   _input:
     description: The pairs, as P(fabric.rdma.rdma_pairs#filter) returns them.
@@ -27,7 +27,14 @@ options:
     description: The pairs for Pods, as P(fabric.rdma.rdma_pairs#filter) returns them with O(fabric.rdma.rdma_pairs#filter:plan).
     type: dict
   pod_results:
-    description: What P(fabric.rdma.pod_traffic#module) returned for them. Without its C(results), every pair is an error with its C(msg).
+    description:
+      - What P(fabric.rdma.pod_traffic#module) returned for them. Without its C(results), every pair is an error with its C(msg).
+      - Or what a loop over V(look), the numbers of rounds and V(ping) has registered, each with the module's answer.
+    type: dict
+    default: {}
+  job_results:
+    description:
+      - What a loop over P(fabric.rdma.mpi_traffic#module) has registered, whose items have a C(group) and a C(file). Only with O(pod_pairs).
     type: dict
     default: {}
 author:
@@ -68,17 +75,23 @@ def _own(value: t.Any) -> t.Any:
     return [_own(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def rdma_evidence(pairs: t.Any, results: t.Any, pod_pairs: t.Any = None, pod_results: t.Any = None) -> dict[str, t.Any]:
+def rdma_evidence(
+    pairs: t.Any, results: t.Any, pod_pairs: t.Any = None, pod_results: t.Any = None, job_results: t.Any = None
+) -> dict[str, t.Any]:
     if not isinstance(pairs, t.Mapping) or "rounds" not in pairs:
         raise AnsibleFilterError("fabric.rdma.rdma_evidence expects the value of fabric.rdma.rdma_pairs")
     if not isinstance(results, t.Mapping):
         raise AnsibleFilterError(f"fabric.rdma.rdma_evidence expects results by host, found {type(results).__name__}")
-    for name, value in (("pod_pairs", pod_pairs), ("pod_results", pod_results)):
+    for name, value in (
+        ("pod_pairs", pod_pairs),
+        ("pod_results", pod_results),
+        ("job_results", job_results),
+    ):
         if value is not None and not isinstance(value, t.Mapping):
             raise AnsibleFilterError(
                 f"fabric.rdma.rdma_evidence expects {name} as a dictionary, found {type(value).__name__}"
             )
-    of_pods = pod_evidence(t.cast(Pairs, pod_pairs), pod_results or {}) if pod_pairs else None
+    of_pods = pod_evidence(t.cast(Pairs, pod_pairs), pod_results or {}, job_results) if pod_pairs else None
     evidence = build_evidence(t.cast(Pairs, pairs), results, of_pods)
     tables = {name: "\n".join(evidence_table(group)) for name, group in evidence["groups"].items()}
     # It is kept in a fact, and holds what programs on the nodes printed: older versions of ansible-core would template that.

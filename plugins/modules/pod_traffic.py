@@ -307,7 +307,9 @@ def main() -> None:
     same = {"image": wish.image, "memory_bytes": wish.memory}
     if module.check_mode:
         none: Json = {"removed": [], "results": [], "looks": [], "pings": []}
-        module.exit_json(changed=False, msg=in_words(rounds, wish.networks), **same, **none)
+        hosts = ", ".join(look["host"] for look in looks[:20]) + (" and others" if looks[20:] else "")
+        words = f"Pods on {hosts} would be looked at" if looks and not rounds else in_words(rounds, wish.networks)
+        module.exit_json(changed=False, msg=words, **same, **none)
     for number in SIGNALS:
         signal.signal(number, interrupted)
     try:

@@ -6,11 +6,18 @@ molecule/cluster."""
 
 from __future__ import annotations
 
+import time
 import typing as t
 
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import TRAFFIC_LABEL
+from ansible_collections.fabric.rdma.molecule.shared.pace import limit
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
+    INVENTORY_LABEL,
+    MANAGED_BY,
+    TRAFFIC_LABEL,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.jobs import checked_job
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import PROGRAMS
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.ping import peer_body, ping_body
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import (
@@ -20,7 +27,9 @@ from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import (
     pod_body,
     words_of,
 )
+from ansible_collections.fabric.rdma.tests.cluster import definitions
 from ansible_collections.fabric.rdma.tests.cluster.test_matrix import said
+from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.test_jobs import manifests
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.test_pods import LABELS, a_pair, a_wish
 from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_matrix import insist_on_return
 
@@ -83,6 +92,35 @@ def test_a_node_without_the_resource_is_told_of_its_look(site: Site) -> None:
     for look in result["looks"]:
         assert "is Pending, without a place for 2 s" in look["problem"]["cause"]
     assert site.kube.list("/api/v1/pods", "list", labelSelector=TRAFFIC_LABEL) == []
+
+
+def test_a_job_without_an_operator_ends_in_time_and_nothing_is_left(site: Site) -> None:
+    """The definition is the MPI Operator's own, and strict; nobody runs the job. What a killed run has left goes, another inventory's stays."""
+    if not definitions.FOLDER.is_dir():
+        pytest.skip(f"no definitions in {definitions.FOLDER}: no MPIJob was made {definitions.ELSEWHERE}")
+    for item in definitions.read("kubeflow.org_*.yaml").values():
+        site.kube.apply(item, dry_run=False)
+    jobs = "/apis/kubeflow.org/v2beta1/namespaces/default/mpijobs"
+    wait_until(lambda: site.kube.find(jobs, "look") is not None)
+    objects = manifests(namespace="default")["nccl-infiniband"]
+    for name, inventory in (("left", "default"), ("theirs", "b")):
+        labels = {"app.kubernetes.io/managed-by": MANAGED_BY, INVENTORY_LABEL: inventory, TRAFFIC_LABEL: "old"}
+        (body,) = checked_job(objects, labels, 5).objects
+        body["metadata"]["name"] = name
+        site.kube.request("POST", jobs, "make", [("fieldValidation", "Strict")], body=body)
+    result = said(site, "mpi_traffic", {"objects": objects, "timeout": 3})
+    insist_on_return("mpi_traffic", result)
+    assert result["removed"] == ["MPIJob left"]
+    assert result["collective"]["verdict"] == "error"
+    assert "MPIJob nccl-infiniband-gb200 has not ended within 3 s" in result["collective"]["message"]
+    assert [item["metadata"]["name"] for item in site.kube.list(jobs, "list")] == ["theirs"]
+
+
+def wait_until(there: t.Callable[[], bool]) -> None:
+    end = time.monotonic() + limit(30)
+    while not there():
+        assert time.monotonic() < end
+        time.sleep(0.2)
 
 
 def test_what_cannot_measure_is_told_and_no_pod_is_left(site: Site) -> None:

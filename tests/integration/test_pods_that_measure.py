@@ -40,10 +40,11 @@ PLAY = """
 
 
 def log(pod: dict[str, t.Any]) -> str:
-    """A client and a server of the tests that the Pod has for arguments."""
-    lines = pod["spec"]["containers"][0]["command"][6:]
+    """A client and a server of the tests that the Pod has for arguments, or one that only looks."""
+    (container,) = pod["spec"]["containers"]
+    lines = [line for line in container["command"][6:] if " -d " in line]
     names = ["latency-client" if "_lat" in line else "bandwidth-gbits-two-qps-client" for line in lines]
-    return a_log(*((0, recorded(name)) for name in names))
+    return a_log(*((0, recorded(name)) for name in names), user=container["securityContext"]["runAsUser"])
 
 
 def run(user: User, directory: Path, kubeconfig: str, *more: str, fails: bool) -> str:
@@ -71,14 +72,22 @@ def run(user: User, directory: Path, kubeconfig: str, *more: str, fails: bool) -
 def test_pods_that_measure(user: User, tmp_path: Path) -> None:
     with Served(healthy, log) as cluster:
         said = run(user, tmp_path, cluster.kubeconfig(tmp_path), "--check", fails=False)
+        assert "Pods on ib-a100-1, ib-a100-2 would be looked at" in said
         assert "between Pods would be measured: ib-a100-1 and ib-a100-2 (ib_write_bw, ib_write_lat)" in said
         assert not cluster.asked
-        run(user, tmp_path, cluster.kubeconfig(tmp_path), fails=False)
-        assert len(cluster.made) == 2
+        said = run(user, tmp_path, cluster.kubeconfig(tmp_path), fails=False)
+        # what is shown meanwhile
+        assert "(item=what Pods on 2 nodes are given)" in said
+        assert "(item=round 1 of 1, 1 pairs)" in said
+        # on each node as an ordinary user and as root, then the pair
+        assert len(cluster.made) == 2 * 2 + 2
         assert not cluster.pods
         limits = [pod["spec"]["containers"][0]["resources"]["limits"] for pod in cluster.made]
-    assert limits == [{"rdma/rdma_a100": "1"}] * 2
-    tests = load(tmp_path / "output" / "evidence" / "rdma.json")["tests"]
+    assert limits == [{"rdma/rdma_a100": "1"}] * 6
+    evidence = load(tmp_path / "output" / "evidence" / "rdma.json")
+    looks = [(look["host"], look["user"], look["verdict"]) for look in evidence["inspections"]]
+    assert sorted(looks) == [(host, user, "pass") for host in HOSTS for user in (0, 1000)]
+    tests = evidence["tests"]
     assert [(test["test"], test["level"], test["verdict"]) for test in tests] == [
         ("ib_write_bw", "pods", "pass"),
         ("ib_write_lat", "pods", "pass"),
@@ -88,7 +97,7 @@ def test_pods_that_measure(user: User, tmp_path: Path) -> None:
 
 def test_a_cluster_that_does_not_answer(user: User, tmp_path: Path) -> None:
     said = run(user, tmp_path, str(tmp_path / "none"), fails=True)
-    assert "Traffic: 2 not as wanted. rdma: ib_write_bw between Pods from ib-a100-1 mlx5_1 to ib-a100-2 mlx5_0" in said
+    assert "Traffic: 6 not as wanted. rdma: ib_write_bw between Pods from ib-a100-1 mlx5_1 to ib-a100-2 mlx5_0" in said
     assert "none does not exist" in said
     assert "none does not exist" in (tmp_path / "output" / "report.html").read_text()
 

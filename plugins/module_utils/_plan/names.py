@@ -128,6 +128,7 @@ OF_A_RUN = (
     "verify_pod_image",
     "verify_pod_inventory",
     "verify_pod_ipc_lock",
+    "verify_pod_jobs",
     "verify_pod_kubeconfig",
     "verify_pod_memory",
     "verify_pod_namespace",

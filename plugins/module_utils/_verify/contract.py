@@ -12,6 +12,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._verify.links import H
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import Bandwidth, Latency, Side, Size
 
 __all__ = [
+    "Collective",
     "Endpoint",
     "Evidence",
     "Exposed",
@@ -150,7 +151,27 @@ class Ping(t.TypedDict):
     remedy: t.Optional[str]
 
 
+class Collective(t.TypedDict):
+    """A job of nccl-tests or nvbandwidth. GB/s are 10^9 bytes. way: mnnvl, rdma or tcp, None for nvbandwidth."""
+
+    name: str
+    tool: t.Literal["nccl-tests", "nvbandwidth"]
+    way: t.Optional[str]
+    test: t.Optional[str]
+    ranks: t.Optional[int]
+    best_gbs: t.Optional[float]
+    average_gbs: t.Optional[float]
+    lowest_gbs: t.Optional[float]
+    size_bytes: t.Optional[int]
+    transports: list[str]
+    floor_gbs: t.Optional[float]
+    verdict: t.Literal["pass", "fail", "error"]
+    message: str
+    remedy: t.Optional[str]
+
+
 class _OfPodLevel(t.TypedDict, total=False):
+    collectives: list[Collective]
     inspections: list[Inspection]
     pings: list[Ping]
 

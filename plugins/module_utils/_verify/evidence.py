@@ -10,6 +10,7 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
 from ansible_collections.fabric.rdma.plugins.module_utils._base.text import printable
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.contract import (
+    Collective,
     Evidence,
     Found,
     Inspection,
@@ -168,6 +169,8 @@ def build_evidence(
             own["inspections"] = found["inspections"]
         if "pings" in found:
             own["pings"] = found["pings"]
+        if "collectives" in found:
+            own["collectives"] = found["collectives"]
     failures = []
     limits = plan.get("limits", _LIMITS)
     for group in sorted(groups):
@@ -195,6 +198,9 @@ def _failures(evidence: Evidence, limits: Limits) -> list[str]:
             failures.append(
                 _told(f"{group}: ping from {ping['client']} to {ping['server']} in {ping['network']}", ping)
             )
+    for job in evidence.get("collectives", []):
+        if job["verdict"] != "pass":
+            failures.append(_told(f"{group}: {job['tool']} ({job['name']})", job))
     return failures + [
         printable(f"{group}: {row['host']} {row['device']} port {row['port']} was not measured: {row['reason']}")
         for row in evidence["untested"]
@@ -202,7 +208,7 @@ def _failures(evidence: Evidence, limits: Limits) -> list[str]:
     ]
 
 
-def _told(what: str, row: t.Union[Inspection, Ping]) -> str:
+def _told(what: str, row: t.Union[Collective, Inspection, Ping]) -> str:
     remedy = f". Remedy: {row['remedy']}" if row["remedy"] else ""
     return printable(f"{what}: {row['message']}{remedy}")
 

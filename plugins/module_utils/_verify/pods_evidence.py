@@ -24,6 +24,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._verify.contract impor
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.ends import not_measured, sensible
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.evidence import judged
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.jobs import collective_of
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pairs import pair_groups
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import Side
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import SIDES, limit_of
@@ -287,10 +288,12 @@ def _answer(given: t.Mapping[str, t.Any], count: int) -> _Answer:
     )
 
 
-def pod_evidence(plan: Pairs, answer: t.Mapping[str, t.Any]) -> dict[str, Found]:
+def pod_evidence(
+    plan: Pairs, answer: t.Mapping[str, t.Any], jobs: t.Optional[t.Mapping[str, t.Any]] = None
+) -> dict[str, Found]:
     """By group; the measurements have level pods. plan: of pair_pods(); answer: what the module returned, or what a loop registered of it.
 
-    An answer without results (the module failed) is an error of every pair.
+    An answer without results (the module failed) is an error of every pair. jobs: what a loop over MPIJobs registered.
     """
     groups: dict[str, Found] = {name: {"tests": [], "untested": rows} for name, rows in plan["untested"].items()}
     given = _answer(answer, len(plan["rounds"]))
@@ -310,6 +313,11 @@ def pod_evidence(plan: Pairs, answer: t.Mapping[str, t.Any]) -> dict[str, Found]
         group = of_host.get(str(row.get("client")))
         if group is not None:
             groups[group].setdefault("pings", []).append(_ping(row))
+    for row in _maps((jobs or {}).get("results")):
+        item = row.get("item")
+        name = str(item.get("group")) if isinstance(item, t.Mapping) else ""
+        own: Found = groups.setdefault(name, {"tests": [], "untested": []})
+        own.setdefault("collectives", []).append(collective_of(row))
     return groups
 
 

@@ -100,7 +100,7 @@ def evidence_table(evidence: Evidence) -> list[str]:
     if left:
         rows_left = [(hosts_label(names), what, reason) for (what, reason), names in left.items()]
         lines += ([""] if rows else []) + table(("NOT MEASURED", "PORT", "BECAUSE"), rows_left)
-    lines += _looked(evidence, domain)
+    lines += _looked(evidence, domain) + _job_lines(evidence)
     far = evidence.get("outliers", [])
     if far:
         lines += ["", *table(("FAR FROM THE OTHERS", "MEASURED"), [_far(each, domain) for each in far[:_MAX_FAILED]])]
@@ -142,6 +142,21 @@ def _looked(evidence: Evidence, domain: str) -> list[str]:
                 rows.append(("pass", network, f"{count} pairs reach each other"))
         lines += ["", *table(("VERDICT", "NETWORK", "PING"), rows)]
     return lines
+
+
+def _job_lines(evidence: Evidence) -> list[str]:
+    """A row for each job of nccl-tests and nvbandwidth."""
+    jobs = evidence.get("collectives", [])
+    rows = [
+        (
+            each["verdict"] if each["verdict"] == "pass" else each["verdict"].upper(),
+            each["name"],
+            ", ".join(each["transports"][:4]) or each["way"] or "-",
+            each["message"],
+        )
+        for each in jobs
+    ]
+    return ["", *table(("VERDICT", "JOB", "OVER", "MEASURED"), rows)] if rows else []
 
 
 def _far(each: Outlier, domain: str) -> tuple[str, str]:

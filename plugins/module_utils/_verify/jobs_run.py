@@ -1,0 +1,125 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Making an MPIJob with what it needs, waiting for its end, reading its launcher, and removing all of it. Private to the collection."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.jobs import Job, path_of, state_of, why_of
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods_run import Client
+
+__all__ = ["remove_objects", "run_job"]
+
+Json = t.Dict[str, t.Any]
+
+_POLL_SECONDS = 2.0
+_GONE_SECONDS = 120
+_PATIENCE = 3
+_MOST_BYTES = 2 << 20
+_JOB, _ROLE = "training.kubeflow.org/job-name", "training.kubeflow.org/job-role"
+
+
+def _code(exc: FabricError) -> int:
+    return int(getattr(exc, "code", 0))
+
+
+def _doing(verb: str, item: t.Mapping[str, t.Any]) -> str:
+    return f"{verb} {item['kind']} {item['metadata']['namespace']}/{item['metadata']['name']}"
+
+
+def _found(client: Client, job: Job, selector: str) -> list[Json]:
+    """Objects of the kinds of a job with labels. A kind that the cluster does not know has none."""
+    found: list[Json] = []
+    for path, item in {path_of(item, name=False): item for item in job.objects}.items():
+        try:
+            rows = client.list(path, f"list {item['kind']}s in {job.namespace}", labelSelector=selector)
+        except FabricError as exc:
+            if _code(exc) != 404:
+                raise
+            continue
+        # items of a list do not say their kind
+        found += [{**row, "apiVersion": item["apiVersion"], "kind": item["kind"]} for row in rows]
+    return found
+
+
+def remove_objects(client: Client, job: Job, selector: str) -> list[str]:
+    """Deletes objects with these labels, the job first, and waits until they are gone. What there was; FabricError names what stays."""
+    end = time.monotonic() + _GONE_SECONDS
+    names: dict[str, None] = {}
+    while True:
+        there = _found(client, job, selector)
+        if not there:
+            return list(names)
+        for item in sorted(there, key=lambda item: item["kind"] != "MPIJob"):
+            names[f"{item['kind']} {item['metadata']['name']}"] = None
+            options = {"propagationPolicy": "Background", "preconditions": {"uid": item["metadata"]["uid"]}}
+            body = {"kind": "DeleteOptions", "apiVersion": "v1", **options}
+            try:
+                client.request("DELETE", path_of(item), _doing("delete", item), body=body)
+            except FabricError as exc:
+                if _code(exc) not in (404, 409):
+                    raise
+        if time.monotonic() > end:
+            raise FabricError(
+                f"{job.namespace}: {', '.join(names)} are still there {_GONE_SECONDS} s after they were deleted",
+                "See what keeps them (finalizers), and delete them",
+            )
+        time.sleep(_POLL_SECONDS)
+
+
+def _pods(client: Client, job: Job) -> list[Json]:
+    path = f"/api/v1/namespaces/{job.namespace}/pods"
+    return client.list(path, f"list Pods of MPIJob {job.name}", labelSelector=f"{_JOB}={job.name}")
+
+
+def _log(client: Client, job: Job, pods: t.Sequence[Json]) -> str:
+    """What the last launcher has printed, '' when there is none."""
+    launchers = [pod for pod in pods if (pod["metadata"].get("labels") or {}).get(_ROLE) == "launcher"]
+    if not launchers:
+        return ""
+    name = max(launchers, key=lambda pod: str(pod["metadata"].get("creationTimestamp")))["metadata"]["name"]
+    path = f"/api/v1/namespaces/{job.namespace}/pods/{name}/log"
+    return client.text(path, f"read the log of Pod {job.namespace}/{name}", limitBytes=str(_MOST_BYTES))
+
+
+def run_job(client: Client, job: Job, timeout: int) -> tuple[str, t.Optional[Json]]:
+    """(what its launcher printed, {cause, remedy} when it did not come to a good end). The caller removes what was made."""
+    try:
+        for item in job.objects:
+            client.request("POST", path_of(item, name=False), _doing("make", item), body=item)
+    except FabricError as exc:
+        remedy = {
+            404: "install the MPI Operator, and for ComputeDomains NVIDIA's DRA driver",
+            409: "somebody has one of this name: remove it, or rename it in the manifest",
+            403: "give the user of the kubeconfig the rights that the role verify_pod names",
+        }
+        return "", {"cause": str(exc), "remedy": remedy.get(_code(exc), "")}
+    (main,) = [item for item in job.objects if item["kind"] == "MPIJob"]
+    end, silent = time.monotonic() + timeout, 0
+    while True:
+        time.sleep(_POLL_SECONDS)
+        late = time.monotonic() > end
+        try:
+            state, words = state_of(client.request("GET", path_of(main), _doing("read", main)))
+            if state == "running" and not late:
+                silent = 0
+                continue
+            pods = _pods(client, job)
+            log = _log(client, job, pods)
+        except FabricError as exc:
+            silent += 1
+            if _code(exc) in (401, 403, 404) or silent >= _PATIENCE:
+                return "", {"cause": str(exc), "remedy": ""}
+            continue
+        if state == "succeeded":
+            return log, None
+        why = why_of(pods)
+        if state == "failed":
+            cause = f"MPIJob {job.name} has failed: {words or why or 'it says no reason'}"
+        else:
+            cause = f"MPIJob {job.name} has not ended within {timeout} s" + (f": {why}" if why else "")
+        return log, {"cause": cause, "remedy": "see its Pods, and the log of the MPI Operator"}

@@ -1,0 +1,185 @@
+#!/usr/bin/python
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: mpi_traffic
+short_description: Run nccl-tests or nvbandwidth as an MPIJob and judge what it prints
+version_added: "0.1.0"
+description:
+  - Makes the objects of a manifest (one MPIJob, and the ComputeDomains and ResourceClaimTemplates that it needs), waits for the end of the
+    job, reads the log of its launcher, and removes all of it.
+  - Judges the figures, whether NCCL took the way that the job is to take (multi-node NVLink, RDMA or TCP), and explains what went wrong.
+  - What cannot be measured is a result as well, also where the cluster cannot be reached. The module fails only for a manifest that makes
+    no sense.
+  - Objects are removed at the end, also after an error or when the module is ended by a signal. What a run has left that was killed
+    outright ends by itself, and the next run of this O(inventory) removes it.
+  - Needs the MPI Operator, and the rights to create, get, list and delete these objects, to list C(pods) and to get C(pods/log).
+extends_documentation_fragment:
+  - fabric.rdma.attributes
+  - fabric.rdma.kubernetes
+attributes:
+  check_mode:
+    support: full
+    details:
+      - Makes nothing in check mode and asks the cluster nothing, and says in RV(msg) what would be run.
+  diff_mode:
+    support: none
+    details:
+      - Nothing is changed but objects that come and go.
+  idempotent:
+    support: partial
+    details:
+      - Every run measures. It reports a change only when it has removed what a killed run had left.
+options:
+  objects:
+    description:
+      - The objects of the manifest. The launcher has to run C(nvbandwidth) or a program of nccl-tests.
+      - The role P(fabric.rdma.compute_domain#role) writes such manifests for its groups.
+    type: list
+    elements: dict
+    required: true
+  min_gbs:
+    description:
+      - Floor in GB/s (10^9 bytes), of the best bus bandwidth of nccl-tests, or of the slowest link of nvbandwidth.
+      - Without it only the way of the data is judged, and what went wrong.
+    type: float
+  inventory:
+    description: Name of the inventory, as in C(rdma_rollout). It is on every object.
+    type: str
+    default: default
+  timeout:
+    description: Seconds that the job may take, with the pull of its image.
+    type: int
+    default: 1800
+seealso:
+  - module: fabric.rdma.pod_traffic
+author:
+  - fabric.rdma contributors (!UNKNOWN)
+"""
+
+EXAMPLES = r"""
+- name: Prove multi-node NVLink
+  fabric.rdma.mpi_traffic:
+    objects: "{{ lookup('ansible.builtin.file', manifest) | from_yaml_all | list }}"
+    min_gbs: 700
+  vars:
+    manifest: rdma-output/systems/compute_domain/workloads/nccl-mnnvl-gb200.yaml
+  delegate_to: localhost
+  run_once: true
+  register: nvlink
+
+- name: Show the verdict
+  ansible.builtin.debug:
+    msg: "{{ nvlink.collective.verdict }}: {{ nvlink.collective.message }}"
+"""
+
+RETURN = r"""
+collective:
+  description:
+    - C(name), C(tool) (C(nccl-tests) or C(nvbandwidth)), C(way) (C(mnnvl), C(rdma), C(tcp) or null), C(test), C(ranks), C(best_gbs),
+      C(average_gbs) and C(lowest_gbs) in GB/s, C(size_bytes) of the best, C(transports) that NCCL used, C(floor_gbs), C(verdict)
+      (C(pass), C(fail) or C(error)), C(message) and C(remedy).
+  returned: success, not in check mode
+  type: dict
+  sample: {name: nccl-mnnvl-gb200, tool: nccl-tests, way: mnnvl, best_gbs: 846.82, verdict: pass, message: "846.8 GB/s >= 700 GB/s"}
+msg:
+  description: What would be run.
+  returned: in check mode
+  type: str
+  sample: "MPIJob default/nccl-mnnvl-gb200 (nccl-tests over mnnvl) would be run"
+removed:
+  description: Objects that an earlier run had left.
+  returned: success
+  type: list
+  elements: str
+  sample: []
+"""
+
+import signal
+import typing as t
+import uuid
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
+    INVENTORY_LABEL,
+    MANAGED_BY,
+    TRAFFIC_LABEL,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.jobs import Job, checked_job, judge_job
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.jobs_run import remove_objects, run_job
+
+SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+
+
+def interrupted(number: int, _frame: t.Any) -> None:
+    # once: what is done for it is not interrupted again, by none of them
+    for each in SIGNALS:
+        signal.signal(each, signal.SIG_IGN)
+    raise KeyboardInterrupt(f"ended by signal {number}")
+
+
+def run(module: AnsibleModule, job: Job, ours: str, run_id: str) -> dict[str, t.Any]:
+    params = module.params
+    removed: list[str] = []
+    log, problem = "", None
+    try:
+        kube = Kube(params["kubeconfig"], params["context"])
+        for warning in kube.warnings:
+            module.warn(warning)
+        removed = remove_objects(kube, job, f"{ours},{TRAFFIC_LABEL},{TRAFFIC_LABEL}!={run_id}")
+        try:
+            log, problem = run_job(kube, job, params["timeout"])
+        finally:
+            remove_objects(kube, job, f"{ours},{TRAFFIC_LABEL}={run_id}")
+    except FabricError as exc:
+        if log or problem:
+            module.warn(f"objects of this run may be left, the next one removes them: {exc}")
+        problem = problem or (None if log else {"cause": str(exc), "remedy": ""})
+    return {
+        "changed": bool(removed),
+        "removed": removed,
+        "collective": judge_job(job, log, problem, params["min_gbs"]),
+    }
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            **CONNECTION_OPTIONS,
+            "objects": {"type": "list", "elements": "dict", "required": True},
+            "min_gbs": {"type": "float"},
+            "inventory": {"type": "str", "default": "default"},
+            "timeout": {"type": "int", "default": 1800},
+        },
+        supports_check_mode=True,
+    )
+    params, run_id = module.params, uuid.uuid4().hex[:8]
+    owner = {"app.kubernetes.io/managed-by": MANAGED_BY, INVENTORY_LABEL: params["inventory"]}
+    try:
+        # who is not there any more to remove it does not keep it running
+        job = checked_job(params["objects"], {**owner, TRAFFIC_LABEL: run_id}, params["timeout"] + 300)
+    except FabricError as exc:
+        module.fail_json(msg=str(exc))
+    if module.check_mode:
+        over = f" over {job.way}" if job.way else ""
+        words = f"MPIJob {job.namespace}/{job.name} ({job.tool}{over}) would be run"
+        module.exit_json(changed=False, msg=words, removed=[])
+    for number in SIGNALS:
+        signal.signal(number, interrupted)
+    try:
+        ours = ",".join(f"{key}={value}" for key, value in sorted(owner.items()))
+        outcome = run(module, job, ours, run_id)
+    except KeyboardInterrupt as exc:
+        module.fail_json(msg=str(exc))
+    module.exit_json(**outcome)
+
+
+if __name__ == "__main__":
+    main()
