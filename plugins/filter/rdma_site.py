@@ -51,15 +51,19 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.plugin_utils._site import kept_groups, known_nodes, site_of
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import loaded
 
 
-def rdma_site(hostvars: t.Any, groups: t.Any, names: t.Any, plan: t.Any, rollout: t.Any = None) -> dict[str, t.Any]:
+def rdma_site(
+    hostvars: t.Any, groups: t.Any, names: t.Any, plan: t.Any, rollout: t.Any = None, fabric: t.Any = None
+) -> dict[str, t.Any]:
     if not all(isinstance(each, t.Mapping) for each in (hostvars, groups, plan, rollout or {})):
         raise AnsibleFilterError("fabric.rdma.rdma_site expects hostvars, groups, a plan and rdma_rollout")
     if isinstance(names, str) or not isinstance(names, t.Sequence):
         raise AnsibleFilterError(f"fabric.rdma.rdma_site expects a list of group names, found {names!r}")
     try:
-        site = site_of(hostvars, groups, [str(name) for name in names], plan, rollout or {})
+        drawn = loaded(fabric, "fabric")
+        site = site_of(hostvars, groups, [str(name) for name in names], plan, rollout or {}, drawn)
         return {**site, "keep": kept_groups(site, map(str, groups)), "known": known_nodes(site)}
     except FabricError as exc:
         raise AnsibleFilterError(str(exc)) from exc

@@ -37,6 +37,7 @@ NEWER: dict[str, tuple[str, ...]] = {
         "groups.classes.wishes",
     ),
     "evidence": (),
+    "fabric": (),
     "outcomes": (),
     "report": (),
     "state": (),

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import collections
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import OF_A_GROUP
@@ -54,14 +55,30 @@ def _of_all(
     return (hostvars[hosts[0]].get("rdma_cluster_cidrs") if hosts else None) or {}
 
 
+def _leaves(fabric: t.Mapping[str, t.Any]) -> dict[str, list[str]]:
+    """By host: the names of its leaves. Two switches of one name are told by their ids."""
+    names: dict[str, str] = {switch["id"]: switch["name"] for switch in fabric.get("switches") or ()}
+    count = collections.Counter(names.values())
+    found: dict[str, set[str]] = {}
+    for place in fabric.get("places") or ():
+        leaf = place["leaf"]
+        name = names.get(leaf, leaf)
+        found.setdefault(place["host"], set()).add(name if count[name] == 1 else leaf)
+    return {host: sorted(leaves) for host, leaves in sorted(found.items())}
+
+
 def site_of(
     hostvars: t.Mapping[str, t.Any],
     groups: t.Mapping[str, t.Sequence[str]],
     names: t.Sequence[str],
     plan: t.Mapping[str, t.Any],
     rollout: t.Mapping[str, t.Any],
+    fabric: t.Optional[t.Mapping[str, t.Any]] = None,
 ) -> Site:
-    """The site of an inventory. rollout: rdma_rollout. A host whose facts cannot be used is not among those that have facts."""
+    """The site of an inventory. rollout: rdma_rollout. A host whose facts cannot be used is not among those that have facts.
+
+    fabric: the map of the fabric that the playbook fabric has left, where it has.
+    """
     view = cluster_view(hostvars, groups, names)
     return {
         "inventory": inventory_value(rollout),
@@ -73,6 +90,7 @@ def site_of(
         "registry": str(rollout.get("registry") or "") or None,
         "pull_secrets": [str(name) for name in rollout.get("image_pull_secrets") or []],
         "charts": str(rollout.get("charts") or "") or None,
+        "leaves": _leaves(fabric or {}),
         "cidrs": {str(key): [str(each) for each in value] for key, value in _of_all(hostvars, groups, names).items()},
     }
 

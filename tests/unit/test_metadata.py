@@ -617,6 +617,7 @@ def test_variables_that_are_read_once_are_known() -> None:
         "plan",
         "report",
         "secondary_network",
+        "topology",
         "verify",
         "verify_pod",
         "vgpu",

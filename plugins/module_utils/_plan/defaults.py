@@ -285,6 +285,7 @@ DEFAULTS: Json = {
     "rdma_vgpu": _VGPU,
     "rdma_gpu_operator": _GPU_OPERATOR,
     "rdma_longhorn": _LONGHORN,
+    "rdma_topology": {"labels": False, "label": "topology.fabric.rdma/leaf"},
     **{variable: default for variable, default in ON_NODES.items() if not isinstance(default, dict)},
     "rdma_resource": {**ON_NODES["rdma_resource"], "name": _REQUIRED},
     "rdma_want": ON_NODES["rdma_want"],

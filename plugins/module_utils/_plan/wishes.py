@@ -586,6 +586,9 @@ def _matching(pattern: t.Pattern[str], expected: str) -> Check:
     )
 
 
+_LABEL_KEY = re.compile(r"(?:[a-z0-9][a-z0-9.-]{0,251}[a-z0-9]/)?[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+
+
 def _by_rail(each: Check, expected: str) -> Check:
     """A dictionary by the number of the rail."""
 
@@ -833,6 +836,9 @@ CLUSTER_WIDE: dict[str, Check] = {
     "rdma_vgpu": _VGPU,
     "rdma_gpu_operator": _GPU_OPERATOR,
     "rdma_longhorn": _LONGHORN,
+    "rdma_topology": _keys(
+        labels=_flag, label=_matching(_LABEL_KEY, "a key of a label, such as topology.fabric.rdma/leaf")
+    ),
 }
 
 _OTHERS: dict[str, Check] = {

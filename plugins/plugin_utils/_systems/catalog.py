@@ -48,6 +48,7 @@ SYSTEMS = (
     System("secondary_network", "rdma_networks", True, ("device_plugin",), ("served",)),
     # its Pods select nodes by the labels that the device plugin's rollout sets
     System("vgpu", "rdma_vgpu", False, ("device_plugin",), _OF_GPUS),
+    System("topology", "rdma_topology", False, ()),
     System("longhorn", "rdma_longhorn", False, (), ("installed", "nodes")),
 )
 

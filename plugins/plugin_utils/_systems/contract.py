@@ -22,7 +22,12 @@ class RequestError(FabricError):
     """A wish that no request can be made of."""
 
 
-class Site(t.TypedDict):
+class _OfFabric(t.TypedDict, total=False):
+    # by host: what the leaves are called that its ports are at, sorted; hosts that are not on the map of the fabric are missing
+    leaves: dict[str, list[str]]
+
+
+class Site(_OfFabric):
     """What a system may look at. Everything of it is plain data; facts are untrusted."""
 
     # rdma_rollout.inventory

@@ -5,11 +5,11 @@
 
 Follows topology.volcano.sh/v1alpha1. Three tiers, always: what is nearer has the lower number.
 
-1. hosts of a group with the same rails and, where nodes say it, in the same NVLink clique
+1. hosts of a group with the same rails at the same leaves and, where nodes say it, in the same NVLink clique
 2. hosts of a group in one fabric
 3. groups in one fabric
 
-The switches between them nobody tells: where one rail ends at several, give Volcano HyperNodes of your own.
+Leaves are known once the playbook fabric has drawn its map; without it, hosts are taken to be at the same ones.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ class _Place(t.NamedTuple):
     fabric: t.Optional[str]
     rails: tuple[str, ...]
     clique: str
+    leaves: tuple[str, ...]
 
 
 def _hash(*words: str) -> str:
@@ -63,7 +64,8 @@ def _places(name: str, plan: Group, site: Site, nodes: t.Optional[NodeView]) -> 
         labels = (nodes or {}).get(site["node_names"].get(host, host), {}).get("labels") or {}
         rails = tuple(f"{row['rail']} {row['resource']}" for row in plan["rails"].get(host) or ())
         fabric = _fabric(site["facts"].get(host) or {}, plan["wanted"].get(host) or ())
-        found[host] = _Place(name, fabric, rails, str(labels.get(CLIQUE_LABEL) or ""))
+        leaves = tuple(site.get("leaves", {}).get(host, ()))
+        found[host] = _Place(name, fabric, rails, str(labels.get(CLIQUE_LABEL) or ""), leaves)
     return found
 
 
@@ -81,7 +83,7 @@ def _names(place: _Place, one_leaf: bool) -> tuple[str, str, str]:
     """Names of the HyperNodes of a place, from the lowest tier. They stay while the place stays what it is."""
     slug = policy_name(group_value(place.group))
     own = f"{slug}-{_hash(place.fabric)}" if place.fabric else slug
-    leaf = f"{own}-leaf" if one_leaf else f"{own}-{_hash(*place.rails, place.clique)}"
+    leaf = f"{own}-leaf" if one_leaf else f"{own}-{_hash(*place.rails, place.clique, *place.leaves)}"
     return f"rdma-{leaf}", f"rdma-{own}", f"rdma-fabric-{_hash(place.fabric) if place.fabric else slug}"
 
 
@@ -95,7 +97,7 @@ def hypernodes(site: Site, nodes: t.Optional[NodeView]) -> tuple[list[Json], lis
     for name, plan in sorted(site["plan"]["groups"].items()):
         places = _places(name, plan, site, nodes)
         for host, place in places.items():
-            alike = {(each.rails, each.clique) for each in places.values() if each.fabric == place.fabric}
+            alike = {(each.rails, each.clique, each.leaves) for each in places.values() if each.fabric == place.fabric}
             leaf, group, fabric = _names(place, len(alike) == 1)
             for tier, (above, below) in enumerate(
                 ((leaf, site["node_names"].get(host, host)), (group, leaf), (fabric, group))

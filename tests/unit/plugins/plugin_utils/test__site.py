@@ -42,6 +42,16 @@ def test_a_site_has_what_the_inventory_says() -> None:
     assert (site["node_names"], site["charts"]) == ({"a": "n1"}, None)
 
 
+def test_hosts_have_the_names_of_their_leaves() -> None:
+    """Two switches of one name are told by their ids."""
+    names = {"s1": "leaf-1", "s2": "SwitchIB", "s3": "SwitchIB"}
+    switches = [{"id": key, "name": name, "link_layer": "InfiniBand", "leaf": True} for key, name in names.items()]
+    places = [{"host": host, "leaf": leaf} for host, leaf in (("n1", "s2"), ("n1", "s1"), ("n2", "s3"))]
+    site = site_of({}, {}, [], {"groups": {}}, {}, {"switches": switches, "places": places})
+    assert site["leaves"] == {"n1": ["leaf-1", "s2"], "n2": ["s3"]}
+    assert site_of({}, {}, [], {"groups": {}}, {})["leaves"] == {}
+
+
 def test_what_a_run_has_not_planned_stays() -> None:
     plan = a_plan(one=a_group(a_class("one")), two={**a_group(), "planned": False})
     site = rdma_site(hosts(), GROUPS, ["one", "two"], plan)

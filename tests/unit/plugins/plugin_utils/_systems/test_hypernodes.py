@@ -114,3 +114,14 @@ def test_nodes_have_the_names_of_the_cluster() -> None:
     site = site_of()
     site["node_names"]["ib-v100-1"] = "n1.example.com"
     assert {"n1.example.com", "ib-v100-2"} in leaves(hypernodes(site, None)[0])
+
+
+def test_hosts_at_other_leaves_are_apart_where_a_map_knows_them() -> None:
+    site = site_of()
+    without = leaves(hypernodes(site, None)[0])
+    assert set(RAILS) in without
+    site["leaves"] = {RAILS[0]: ["leaf-1"], RAILS[1]: ["leaf-2"]}
+    found, _warnings = hypernodes(site, None)
+    assert [own for own in leaves(found) if own & set(RAILS)] == [{RAILS[0]}, {RAILS[1]}]
+    # those that are not on the map stay as they were
+    assert [own for own in leaves(found) if not own & set(RAILS)] == [own for own in without if not own & set(RAILS)]
