@@ -26,13 +26,20 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import (
 __all__ = ["Shown", "of_earlier_runs", "of_this_run", "untested"]
 
 
+# What is there beside measurements, in evidence that is new enough.
+_OTHERS = ("outliers", "inspections", "pings", "links")
+
+
 class Shown(Found, total=False):
-    """The evidence of a group as the page shows it. earlier: when it was measured, where that was not in this run; outliers: as
-    docs/evidence.schema.json has them, where the group has any.
+    """The evidence of a group as the page shows it. earlier: when it was measured, where that was not in this run; the others:
+    as docs/evidence.schema.json has them, where the group has any.
     """
 
     earlier: str
     outliers: list[Json]
+    inspections: list[Json]
+    pings: list[Json]
+    links: list[Json]
 
 
 def of_this_run(documents: t.Any) -> dict[str, Shown]:
@@ -42,7 +49,8 @@ def of_this_run(documents: t.Any) -> dict[str, Shown]:
         merged = found.setdefault(str(document.get("group")), {"tests": [], "untested": []})
         merged["tests"] += t.cast(list[Measurement], as_maps(document.get("tests")))
         merged["untested"] += t.cast(list[Untested], as_maps(document.get("untested")))
-        merged.setdefault("outliers", []).extend(as_maps(document.get("outliers")))
+        for key in _OTHERS:
+            t.cast(Json, merged).setdefault(key, []).extend(as_maps(document.get(key)))
     return found
 
 
@@ -97,12 +105,17 @@ def _of_hosts(document: Evidence, hosts: t.Collection[str]) -> tuple[Shown, int]
     tests = document["tests"]
     kept = [test for test in tests if {test["client"]["host"], test["server"]["host"]} <= set(hosts)]
     rows = [row for row in document["untested"] if row["host"] in hosts]
-    far = [
-        each
-        for each in as_maps(t.cast(Json, document).get("outliers"))
-        if {str(end.get("host")) for end in as_maps(each.get("ends"))} <= set(hosts)
-    ]
-    return {"tests": kept, "untested": rows, "outliers": far}, len(tests) - len(kept)
+    shown: Shown = {"tests": kept, "untested": rows}
+    for key in _OTHERS:
+        items = as_maps(t.cast(Json, document).get(key))
+        t.cast(Json, shown)[key] = [each for each in items if _hosts_of(each) <= set(hosts)]
+    return shown, len(tests) - len(kept)
+
+
+def _hosts_of(item: Json) -> set[str]:
+    """The hosts that an outlier, an inspection, a ping or a link is of."""
+    ends = [str(end.get("host")) for end in as_maps(item.get("ends"))]
+    return {*ends, *(str(item[key]) for key in ("host", "client", "server") if key in item)}
 
 
 def _time(seconds: t.Any) -> str:

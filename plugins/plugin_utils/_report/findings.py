@@ -14,6 +14,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
+from ansible_collections.fabric.rdma.plugins.plugin_utils._health.rules import health_findings
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import (
     Json,
     as_list,
@@ -22,10 +23,13 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import (
     clean,
     hosts_in_words,
 )
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import sound_facts
 
 __all__ = [
     "SEVERITIES",
     "Found",
+    "findings_of_checks",
+    "findings_of_facts",
     "findings_of_files",
     "findings_of_outliers",
     "findings_of_traffic",
@@ -158,6 +162,55 @@ def _of_traffic(group: str, view: Json, rows: list[Json]) -> Found:
         "remedy": remedy,
         "source": "",
     }
+
+
+def findings_of_facts(facts: t.Mapping[str, Json], members: t.Mapping[str, t.Sequence[str]]) -> list[Found]:
+    """What the facts themselves say of cards and links; of hosts whose facts have another form, nothing."""
+    sound, _malformed = sound_facts(facts)
+    view = {"groups": {name: {"hosts": hosts} for name, hosts in members.items()}, "facts": sound}
+    return _findings_of_run(health_findings(view))
+
+
+def findings_of_checks(group: str, evidence: t.Mapping[str, t.Any]) -> list[Found]:
+    """What Pods were given that is not as planned, whom they do not reach, and links whose errors grew while traffic moved."""
+    source = f"evidence, {evidence['earlier']}" if evidence.get("earlier") else ""
+    found: dict[tuple[str, str, str], Found] = {}
+    for key in ("inspections", "pings", "links"):
+        for each in as_maps(evidence.get(key)):
+            if each.get("verdict") not in ("fail", "error"):
+                continue
+            hosts = [clean(each[end], 120) for end in ("host", "client", "server") if each.get(end)]
+            cause, remedy = clean(each.get("message") or f"{key} failed"), clean(each.get("remedy") or "")
+            one = found.setdefault(
+                (key, re.sub(r"[0-9.]+", "0", cause), remedy),
+                {
+                    "id": f"verify-{key}",
+                    "severity": "error",
+                    "group": clean(group, 120),
+                    "hosts": [],
+                    "cause": cause,
+                    "evidence": [],
+                    "remedy": remedy,
+                    "source": clean(source, 80),
+                },
+            )
+            one["hosts"] = list(dict.fromkeys([*one["hosts"], *hosts]))
+            if len(one["evidence"]) < _MAX_EVIDENCE:
+                one["evidence"].append(_checked(each, hosts))
+    return list(found.values())
+
+
+def _checked(each: Json, hosts: t.Sequence[str]) -> str:
+    """What was seen, in words: a Pod of a user, an address, counters that grew."""
+    told = [" → ".join(hosts)]
+    if each.get("device") or each.get("netdev"):
+        told.append(str(each.get("netdev") or f"{each.get('device')} port {each.get('port')}"))
+    if "user" in each:
+        told.append(f"as user {each['user']}")
+    if each.get("network"):
+        told.append(f"{each['network']}, {each.get('address')}, {each.get('received')} of {each.get('sent')} answers")
+    told += [f"{one.get('counter')} +{one.get('growth')}" for one in as_maps(each.get("grown"))[:4]]
+    return clean(", ".join(told))
 
 
 def findings_of_outliers(group: str, evidence: t.Mapping[str, t.Any]) -> list[Found]:

@@ -9,6 +9,7 @@ import json
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.checks import checks_view
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.evidence import Shown
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.links import links_view, port_rows
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.measurements import measured_views
@@ -78,6 +79,7 @@ def group_view(
         "more_problems": max(0, len(problems) - MAX_MESSAGES),
         "members": members,
         "links": links_view(members),
+        "checks": checks_view(evidence),
         "versions": version_views(facts, hosts),
         **_kinds(nodes),
         "left_out": _left_out(as_maps(group.get("exclusions"))),

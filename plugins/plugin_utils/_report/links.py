@@ -144,10 +144,10 @@ def links_view(members: t.Mapping[str, Json]) -> Json | None:
     told = [(host, port) for host, port in ports if port["errors"] or port["pcie_part"] is not None]
     if not told:
         return None
-    ill = [(host, port) for host, port in told if any(port["errors"].values()) or (port["pcie_part"] or 1) < 1]
-    ill.sort(key=lambda item: (item[1]["pcie_part"] or 1, -sum(item[1]["errors"].values()), natural_key(item[0])))
+    ill = [(host, port) for host, port in told if _errors(port) or (port["pcie_part"] or 1) < 1]
+    ill.sort(key=lambda item: (item[1]["pcie_part"] or 1, -sum(_errors(item[1]).values()), natural_key(item[0])))
     narrow = sum((port["pcie_part"] or 1) < 1 for _host, port in told)
-    counted = sum(any(port["errors"].values()) for _host, port in told)
+    counted = sum(bool(_errors(port)) for _host, port in told)
     hottest = max((port["temperature_celsius"] or 0 for _host, port in told), default=0)
     return {
         "summary": f"{plural(len(told), 'port')}: {counted or 'none'} with errors counted since the driver was loaded, "
@@ -156,6 +156,11 @@ def links_view(members: t.Mapping[str, Json]) -> Json | None:
         "rows": [_row(host, port) for host, port in ill[:_MAX_ROWS]],
         "more": max(0, len(ill) - _MAX_ROWS),
     }
+
+
+def _errors(port: Json) -> dict[str, int]:
+    """Counters that say that something is wrong. A link that has come up was down before."""
+    return {name: count for name, count in port["errors"].items() if count and name != "carrier_downs"}
 
 
 def _row(host: str, port: Json) -> Json:

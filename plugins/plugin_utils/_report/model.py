@@ -20,6 +20,8 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._report.fabric_map imp
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.findings import (
     SEVERITIES,
     Found,
+    findings_of_checks,
+    findings_of_facts,
     findings_of_files,
     findings_of_outliers,
     findings_of_traffic,
@@ -81,8 +83,10 @@ def build(
     found, documents, unread = findings_of_files(files)
     fabric, looked_at = documents.get("fabric.json", ({}, ""))
     shown_evidence = {**saved, **current}
+    found += findings_of_facts({str(host): one for host, one in as_map(facts).items()}, members)
     for name in members:
-        found += findings_of_outliers(name, shown_evidence.get(name, {}))
+        own = shown_evidence.get(name, {})
+        found += [*findings_of_outliers(name, own), *findings_of_checks(name, own)]
     found, loose = _with_groups(found, members)
     items = _items(members, _by_group(members, findings), found)
     views = _views(members, facts, plan, shown_evidence, expected, items, places_of(fabric))

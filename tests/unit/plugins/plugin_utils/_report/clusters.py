@@ -16,7 +16,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.cluster import plan_groups
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.document import completed_with, document_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.model import build
-from ansible_collections.fabric.rdma.tests.unit.contracts import a_test, evidence_of
+from ansible_collections.fabric.rdma.tests.unit.contracts import a_test
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.samples import CAPTURES, saved
 
 Json = dict[str, Any]
@@ -49,7 +49,8 @@ def a_cluster(nodes: int, ill: bool = True) -> Json:
                 port["rate_gbps"] = 400.0
                 if ill and number % 97 == 3 and index == 5:
                     port.update(state="Down", phys_state="Polling", rate_gbps=10.0)
-        facts[host]["health"] = _health(facts[host]["devices"], number if ill else 0)
+        if ill:
+            _ail(facts[host]["health"], number)
     wishes = {"rdma_resource": {"name": "roce"}, "rdma_want": {"link_layer": "Ethernet"}, "rdma_rails": True}
     group = {"hosts": hosts, "resource": wishes["rdma_resource"], "want": wishes["rdma_want"], "strategy": None}
     plan = plan_groups(facts, {_GROUP: {**group, "rails": True, "replayed": []}})
@@ -58,7 +59,14 @@ def a_cluster(nodes: int, ill: bool = True) -> Json:
         "facts": facts,
         "plan": plan,
         "evidence": [
-            {**evidence_of(_GROUP, *_tests(hosts, names, ill)), "outliers": _outliers(hosts, names) if ill else []}
+            {
+                "schema": 1,
+                "group": _GROUP,
+                "tests": _tests(hosts, names, ill),
+                "untested": [],
+                "outliers": _outliers(hosts, names) if ill else [],
+                **_checks(hosts, names, ill),
+            }
         ],
         "groups": {_GROUP: hosts},
         "files": [
@@ -70,36 +78,10 @@ def a_cluster(nodes: int, ill: bool = True) -> Json:
     }
 
 
-def _health(devices: list[Json], number: int) -> Json:
-    """Counters of every port; those of some nodes are not 0."""
-    counters = {"symbol_error": 0, "link_downed": 0, "port_rcv_errors": 0, "port_xmit_discards": 0}
+def _ail(health: Json, number: int) -> None:
+    """Counters of some nodes are not 0."""
     if number % 20 == 7:
-        counters |= {"symbol_error": 3 * number, "link_downed": number % 5}
-    netdevs = []
-    for device in devices:
-        cable = {"vendor": "Mellanox", "part": "MCP7Y00-N002", "serial": f"MT{number:05d}", "length_m": 2.0}
-        for netdev in device["netdevs"]:
-            own = {
-                "netdev": netdev,
-                "device": device["name"],
-                "carrier_downs": number % 3,
-                "statistics": {},
-                "counters": {},
-            }
-            netdevs.append({**own, "cable": cable})
-    ports = [
-        {
-            "device": device["name"],
-            "port": 1,
-            "counters": counters if at == 3 else dict.fromkeys(counters, 0),
-            "hw_counters": {},
-        }
-        for at, device in enumerate(devices)
-    ]
-    heat = [
-        {"device": device["name"], "label": None, "celsius": 55.0 + number % 9, "critical": 105.0} for device in devices
-    ]
-    return {"ports": ports, "netdevs": netdevs, "temperatures": heat}
+        health["ports"][3]["counters"].update(symbol_error=3 * number, link_downed=number % 5)
 
 
 def _pairs(hosts: list[str]) -> list[tuple[str, str]]:
@@ -152,6 +134,57 @@ def _latency(client: str, server: str, microseconds: float) -> Json:
     latency = {**figures, "p99": round(typical * 1.4, 2), "p999": typical * 3}
     sort = {"test": "ib_write_lat", "message_bytes": 8, "latency_us": latency, "floor": {"max_us": 10}}
     return a_test(client, server, None, **sort)
+
+
+def _checks(hosts: list[str], devices: list[str], ill: bool) -> Json:
+    """What Pods were given and reach, and what grew on links."""
+    inspection = {
+        "user": 1000,
+        "memlock": {"soft": "unlimited", "hard": "unlimited"},
+        "ipc_lock": True,
+        "memory_bytes": None,
+        "files": ["rdma_cm", "uverbs0"],
+        "devices": devices[:1],
+        "image": "registry.example.com/perftest:1",
+        "lacks": [],
+        "verdict": "pass",
+        "message": "",
+        "remedy": None,
+    }
+    low = {"memlock": {"soft": "64", "hard": "64"}, "verdict": "fail", "message": "it may lock 64 KiB"}
+    low["remedy"] = "lift the limit of containerd (rdma_memlock), and recreate the Pod"
+    ping = {
+        "network": "default/fabric",
+        "address": "192.0.2.7",
+        "sent": 3,
+        "received": 3,
+        "message": "",
+        "remedy": None,
+    }
+    times = {"min": 90.0, "average": 120.0, "max": 150.0}
+    grown = {
+        "counter": "rx_crc_errors",
+        "growth": 420,
+        "per_second": 21.0,
+        "verdict": "fail",
+        "meaning": "bits that flip",
+    }
+    link = {"device": devices[0], "port": 1, "netdev": None, "seconds": 20.0, "reset": None}
+    bad = {
+        "verdict": "fail",
+        "grown": [grown],
+        "message": "rx_crc_errors grew by 420",
+        "remedy": "clean or change the cable",
+    }
+    good = {"verdict": "pass", "grown": [], "message": "", "remedy": None}
+    return {
+        "inspections": [{**inspection, "host": host, **(low if ill and host == hosts[-1] else {})} for host in hosts],
+        "pings": [
+            {**ping, "client": one, "server": other, "rtt_us": times, "verdict": "pass"}
+            for one, other in itertools.pairwise(hosts)
+        ],
+        "links": [{**link, "host": host, **(bad if ill and host == hosts[0] else good)} for host in hosts],
+    }
 
 
 def _outliers(hosts: list[str], devices: list[str]) -> list[Json]:

@@ -12,6 +12,7 @@ from hypothesis import given
 
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.model import build
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.page import render_html
+from ansible_collections.fabric.rdma.tests.unit.contracts import checked
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.clusters import a_cluster
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.samples import JUNK, Page, model_of
 
@@ -24,10 +25,40 @@ def test_links_that_are_ill_are_named_with_leaf_and_cable_worst_first() -> None:
     first = links["rows"][0]
     assert (first["host"], first["port"]) == ("gpu-node-11", "mlx5_2 port 1")
     assert first["pcie"] == "x8 at 32 GT/s, 50 % of what the card can"
-    assert first["where"] == "leaf-1-rail2, Mellanox MCP7Y00-N002 MT00010"
+    assert first["where"].startswith("leaf-1-rail2, Mellanox MCP1600-C003 MT")
     assert "symbol_error 21" in next(
         row["errors"] for row in links["rows"] if row["host"] == "gpu-node-08" and "mlx5_3" in row["port"]
     )
+
+
+def test_what_pods_get_and_reach_and_links_under_load_are_told_and_failures_are_findings() -> None:
+    parts = a_cluster(12)
+    checked("evidence", parts["evidence"][0])
+    model = build(**parts)
+    rows = [(row["what"], row["state"], row["text"], row["hosts"]["count"]) for row in model["groups"][0]["checks"]]
+    given = "as user 1000; locked memory {}; IPC_LOCK; /dev/infiniband: rdma_cm, uverbs0"
+    assert rows == [
+        ("links while traffic moved", "bad", "rx_crc_errors grew", 1),
+        ("what a Pod gets", "bad", given.format("64 KiB") + "; it may lock 64 KiB", 1),
+        ("links while traffic moved", "ok", "nothing that must not grow grew", 11),
+        ("ping over default/fabric", "ok", "11 pairs of 11 reach each other, 120 µs there and back", 12),
+        ("what a Pod gets", "ok", given.format("unlimited"), 11),
+    ]
+    found = {each["id"]: each for each in model["findings"]}
+    assert found["verify-inspections"]["names"] == ["gpu-node-12"]
+    assert found["verify-inspections"]["remedy"].startswith("lift the limit of containerd")
+    assert found["verify-links"]["evidence"] == ["gpu-node-01, mlx5_0 port 1, rx_crc_errors +420"]
+    assert "What Pods get and reach" in Page(render_html(model)).words()
+
+
+def test_what_the_facts_say_of_cards_and_links_is_found_without_another_playbook() -> None:
+    parts = a_cluster(6)
+    parts["files"] = []
+    found = {each["id"]: each["names"] for each in build(**parts)["findings"]}
+    assert [hosts for rule, hosts in found.items() if rule.startswith("pcie-")] == [["gpu-node-3"]]
+    # facts of another form are no error, and nothing is found in them
+    parts["facts"]["gpu-node-3"]["devices"][0]["kind"] = 3
+    assert not [each for each in build(**parts)["findings"] if each["id"].startswith("pcie-")]
 
 
 def test_a_node_that_tells_nothing_of_its_links_has_no_table_of_them(sample: dict[str, Any]) -> None:

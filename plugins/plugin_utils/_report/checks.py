@@ -1,0 +1,98 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What was looked at beside bandwidth and latency: what Pods were given, whom they reach, what grew on links. Private to the collection.
+Pure."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.spread import quantile
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import (
+    Json,
+    as_list,
+    as_map,
+    as_maps,
+    clean,
+    hosts_in_words,
+    in_figures,
+    plural,
+)
+
+__all__ = ["checks_view"]
+
+_MAX_ROWS = 16
+_STATES = {"pass": "ok", "note": "warn"}
+_WORST = {"ok": 0, "warn": 1, "bad": 2}
+
+
+def checks_view(evidence: t.Mapping[str, t.Any]) -> list[Json]:
+    """Rows of a table: what was looked at, how it ended, on which hosts; those with the same share one. Worst first."""
+    rows: dict[tuple[str, str, str], list[str]] = {}
+    for each in as_maps(evidence.get("inspections")):
+        key = ("what a Pod gets", _given(each), _state(each))
+        rows.setdefault(key, []).append(str(each.get("host")))
+    for network, pings in _by(evidence.get("pings"), "network").items():
+        rows |= _pings(network, pings)
+    for each in as_maps(evidence.get("links")):
+        grown = [one for one in as_maps(each.get("grown")) if one.get("verdict") != "pass"]
+        words = (
+            ", ".join(sorted({str(one.get("counter")) for one in grown}, key=natural_key))
+            or "nothing that must not grow"
+        )
+        key = ("links while traffic moved", clean(f"{words} grew", 200), _state(each))
+        rows.setdefault(key, []).append(str(each.get("host")))
+    ordered = sorted(rows, key=lambda key: (-_WORST[key[2]], key))
+    return [
+        {"what": what, "text": text, "state": state, "hosts": hosts_in_words(set(rows[what, text, state]))}
+        for what, text, state in ordered[:_MAX_ROWS]
+    ]
+
+
+def _state(each: Json) -> str:
+    return _STATES.get(str(each.get("verdict")), "bad")
+
+
+def _by(items: t.Any, key: str) -> dict[str, list[Json]]:
+    found: dict[str, list[Json]] = {}
+    for each in as_maps(items):
+        found.setdefault(str(each.get(key)), []).append(each)
+    return found
+
+
+def _given(each: Json) -> str:
+    """What a Pod was given, in a few words."""
+    memlock = as_map(each.get("memlock"))
+    limits = dict.fromkeys(str(memlock.get(key)) for key in ("soft", "hard") if memlock.get(key) is not None)
+    told = [f"as user {each.get('user')}"]
+    if limits:
+        told.append("locked memory " + " to ".join(one if one == "unlimited" else f"{one} KiB" for one in limits))
+    if each.get("ipc_lock"):
+        told.append("IPC_LOCK")
+    told.append("/dev/infiniband: " + (", ".join(map(str, as_list(each.get("files")))) or "empty"))
+    if _state(each) != "ok" and each.get("message"):
+        told.append(str(each["message"]))
+    return clean("; ".join(told), 300)
+
+
+def _pings(network: str, pings: list[Json]) -> dict[tuple[str, str, str], list[str]]:
+    """Pods of a network: those that reach each other in one row, the others with why."""
+    rows: dict[tuple[str, str, str], list[str]] = {}
+    what = clean(f"ping over {network}", 120)
+    times = sorted(
+        float(one["average"])
+        for one in (as_map(each.get("rtt_us")) for each in pings)
+        if isinstance(one.get("average"), (int, float)) and not isinstance(one.get("average"), bool)
+    )
+    good = [each for each in pings if _state(each) == "ok"]
+    if good:
+        median = f", {in_figures(quantile(times, 0.5))} µs there and back" if times else ""
+        hosts = [str(each.get(end)) for each in good for end in ("client", "server")]
+        rows[what, f"{plural(len(good), 'pair')} of {len(pings)} reach each other{median}", "ok"] = hosts
+    for each in pings:
+        if _state(each) != "ok":
+            ends = [str(each.get(end)) for end in ("client", "server")]
+            rows.setdefault((what, clean(each.get("message") or "no answer", 300), "bad"), []).extend(ends)
+    return rows
