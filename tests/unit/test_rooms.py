@@ -165,7 +165,7 @@ MOST_LINES = {
     "kernel_module": 1000,
     "lab": 0,
     "link_counters": 1050,
-    "mpi_traffic": 3150,
+    "mpi_traffic": 4450,
     "node_change": 450,
     "node_file": 250,
     "oci_rlimits": 600,

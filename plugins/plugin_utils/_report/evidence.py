@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.contract import Evidence, Found, Measurement, Untested
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.contract import Evidence, Measurement, Untested
 from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import contract_problems
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import (
     Json,
@@ -30,7 +30,12 @@ __all__ = ["Shown", "of_earlier_runs", "of_this_run", "untested"]
 _OTHERS = ("outliers", "inspections", "pings", "links")
 
 
-class Shown(Found, total=False):
+class _Measured(t.TypedDict):
+    tests: list[Measurement]
+    untested: list[Untested]
+
+
+class Shown(_Measured, total=False):
     """The evidence of a group as the page shows it. earlier: when it was measured, where that was not in this run; the others:
     as docs/evidence.schema.json has them, where the group has any.
     """

@@ -85,7 +85,7 @@ def build(
     shown_evidence = {**saved, **current}
     found += findings_of_facts({str(host): one for host, one in as_map(facts).items()}, members)
     for name in members:
-        own = shown_evidence.get(name, {})
+        own: t.Mapping[str, t.Any] = shown_evidence.get(name, {})
         found += [*findings_of_outliers(name, own), *findings_of_checks(name, own)]
     found, loose = _with_groups(found, members)
     items = _items(members, _by_group(members, findings), found)

@@ -13,6 +13,7 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.fabric.rdma.plugins.filter.rdma_site import rdma_site
 from ansible_collections.fabric.rdma.plugins.filter.rdma_system import rdma_system
 from ansible_collections.fabric.rdma.plugins.filter.rdma_systems import rdma_systems
+from ansible_collections.fabric.rdma.plugins.plugin_utils._site import site_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import empty_request
 from ansible_collections.fabric.rdma.tests.unit.contracts import a_class, a_group, a_plan
 
@@ -108,7 +109,8 @@ def test_a_chart_is_read_as_name_and_version(
     release = {"status": {"name": "r", "namespace": "n", "chart": chart, "values": {"x": 1}}}
     rdma_system({}, "any", site, {"served": {"": ["v1"]}, "nodes": {}}, [release, {}, {"status": {}}])
     installed = {"r": {"chart": name, "version": version, "namespace": "n", "values": {"x": 1}}}
-    assert seen == [{"installed": installed, "served": {"": ["v1"]}, "nodes": {}, "wishes": {}}]
+    unasked = {"wishes": {}, "drivers": None, "claims": None}
+    assert seen == [{"installed": installed, "served": {"": ["v1"]}, "nodes": {}, **unasked}]
     rdma_system({}, "any", site)
     # nobody has looked
-    assert seen[1] == {"installed": None, "served": None, "nodes": None, "wishes": {}}
+    assert seen[1] == {"installed": None, "served": None, "nodes": None, **unasked}
