@@ -80,6 +80,8 @@ class Host:
         backup: bool = True,
     ) -> None:
         """live: whether programs belong to the host below the root; by default when that is /. backup: keep a file beside its new one."""
+        if not os.path.isdir(root):
+            raise RoceError(f"root '{root}' cannot be read: it is not a directory")
         self._root = os.path.realpath(root).rstrip("/")
         self._live = not self._root if live is None else live
         self._run = run

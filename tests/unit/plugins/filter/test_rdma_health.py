@@ -11,7 +11,7 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.filter.rdma_health import rdma_health
 from ansible_collections.fabric.rdma.plugins.filter.rdma_view import rdma_view
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, facts_of
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Entry, MemoryTree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import Entry, MemoryTree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import record
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.health import (
     COUNTERS,
