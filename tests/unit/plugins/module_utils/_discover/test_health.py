@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import Entry, MemoryTree
-from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import record
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.health import (
     COUNTERS,
     HW_COUNTERS,
@@ -19,6 +18,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.health impor
     read_counters,
     read_health,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.record import record
 from ansible_collections.fabric.rdma.tests.unit.machines import Machine, facts_of
 
 PORT = "/sys/class/infiniband/mlx5_0/ports/1"
