@@ -288,6 +288,8 @@ def test_playbooks_have_the_same_defaults() -> None:
                 or variable == LOOKED_UP
                 or not re.fullmatch(r"'[^']*'|[\w.]+|\[.*\]|\{\}", text)
                 or "omit" in text
+                # all that the run has, not a literal
+                or text.startswith("__")
             ):
                 continue
             own = yaml.safe_load(text)
