@@ -43,13 +43,17 @@ class Kubelets:
     def __init__(self, kube: Kube) -> None:
         self.kube = kube
 
-    def annotate(self, node: str, key: str, value: str) -> None:
+    def annotate(self, node: str, key: str, value: str | None) -> None:
         body = {"metadata": {"annotations": {key: value}}}
         self.kube.merge(f"/api/v1/nodes/{node}", "annotate", body, dry_run=False)
 
     def breaks(self, node: str) -> None:
         """No plugin starts on it."""
         self.annotate(node, kubelets_program.NODE_ANNOTATION, "broken")
+
+    def falls_silent(self, node: str) -> None:
+        """What a test reports of it stays."""
+        self.annotate(node, kubelets_program.NODE_ANNOTATION, "silent")
 
     def functions(self, node: str, count: int) -> None:
         """So many the SR-IOV plugin finds on it."""

@@ -5,7 +5,7 @@
 
 A node on which a Pod of a device plugin is ready offers the resources of its configuration. One whose Pod went lists them with an
 allocatable count of 0, and its capacity keeps the count, as a kubelet's does for five minutes. On a node whose annotation has the
-value "broken" no plugin starts. How many functions the SR-IOV plugin finds is said by another annotation.
+value "broken" no plugin starts, and of one with "silent" nothing is reported. How many functions the SR-IOV plugin finds is said by another annotation.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def report(kube: Kube) -> None:
     for node in kube.list("/api/v1/nodes", "list"):
         name, status = node["metadata"]["name"], node.get("status") or {}
         annotations = node["metadata"].get("annotations") or {}
-        if NODE_ANNOTATION not in annotations:
+        if annotations.get(NODE_ANNOTATION, "silent") == "silent":
             continue
         mine: dict[str, int] = {}
         for config in plugins.get(name, []) if annotations[NODE_ANNOTATION] != "broken" else []:

@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 import time
 import typing as t
+from pathlib import Path
 
 import pytest
 import yaml
@@ -29,6 +32,7 @@ def drained(site: Site, fails: bool = False, then: t.Collection[str] = (), **opt
         for name in ("drain", *then)
     ]
     play = {"hosts": "v100-1", "gather_facts": False, "connection": "local", "tasks": tasks}
+    play["vars"] = {"ansible_python_interpreter": sys.executable}
     path = site.directory / "drain"
     path.with_suffix(".yml").write_text(yaml.safe_dump([play]))
     return " ".join(site.run(str(path), fails=fails).split())
@@ -105,6 +109,83 @@ def test_a_node_that_somebody_else_has_cordoned_stays_so(small: Site) -> None:
     drained(small, then=["uncordon"])
     assert small.node("v100-1")["spec"]["unschedulable"] is True
     assert away(small) is None
+
+
+HAD = "rdma.fabric/had"
+
+
+def had(site: Site) -> str | None:
+    """What is kept of a node that is away."""
+    annotations: dict[str, str] = site.node("v100-1")["metadata"].get("annotations", {})
+    return annotations.get(HAD)
+
+
+def reported(site: Site) -> None:
+    """Whatever the cluster says of the node comes from the test."""
+    end = time.monotonic() + limit(60)
+    while ("Ready", "True") not in [
+        (condition["type"], condition["status"])
+        for condition in site.node("v100-1").get("status", {}).get("conditions", [])
+    ]:
+        assert time.monotonic() < end, "the node is not ready"
+        time.sleep(0.2)
+    site.kubelets.falls_silent("v100-1")
+
+
+def offer(site: Site, count: str) -> None:
+    """The node's plugin, and one of somebody else, whose count does not matter."""
+    counts = {"rdma/rdma_x": count, "example.com/none": "0", "example.com/gpu": "8", "x.kubernetes.io/y": "1"}
+    site.kubelets.patch("v100-1", {"capacity": counts, "allocatable": counts})
+
+
+def test_a_node_goes_back_once_it_offers_what_it_offered(small: Site) -> None:
+    reported(small)
+    offer(small, "63")
+    drained(small)
+    assert had(small) == "Ready,example.com/gpu,rdma/rdma_x"
+    # what a plugin that has not registered leaves, and a run after one that was killed
+    offer(small, "0")
+    output = drained(small, then=["uncordon"], fails=True, ofed_reboot_timeout=5)
+    assert (
+        "v100-1 stays out of work: before it was drained, the cluster said of it what it has not said again within 5 seconds: rdma/rdma_x."
+        in output
+    )
+    assert small.node("v100-1")["spec"]["unschedulable"] is True
+    assert (away(small), had(small)) == ("was-in-work", "Ready,example.com/gpu,rdma/rdma_x")
+    registers = threading.Timer(15, offer, (small, "1"))
+    registers.start()
+    drained(small, then=["uncordon"], ofed_reboot_timeout=int(limit(120)))
+    # it was waited for
+    assert not registers.is_alive()
+    assert "unschedulable" not in small.node("v100-1")["spec"]
+    assert (away(small), had(small)) == (None, None)
+
+
+def test_a_node_whose_resource_is_gone_for_good_goes_back_when_it_is_told_to(small: Site) -> None:
+    reported(small)
+    offer(small, "63")
+    drained(small)
+    offer(small, "0")
+    small.kubelets.annotate("v100-1", HAD, None)
+    drained(small, then=["uncordon"], ofed_reboot_timeout=5)
+    assert "unschedulable" not in small.node("v100-1")["spec"]
+    assert (away(small), had(small)) == (None, None)
+
+
+def test_a_node_that_stays_away_is_told_from_one_that_is_back(small: Site) -> None:
+    """By the start of the machine that its kubelet has reported: until it does, the cluster says what it said before the boot."""
+    reported(small)
+    now = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    small.kubelets.patch("v100-1", {"nodeInfo": {"bootID": now}})
+    drained(small)
+    assert (had(small) or "").startswith("BootID,Ready")
+    # the node of the test does not restart: it is the report that is of another start
+    small.kubelets.patch("v100-1", {"nodeInfo": {"bootID": "of an earlier start"}})
+    output = drained(small, then=["uncordon"], fails=True, ofed_reboot_timeout=5)
+    assert "within 5 seconds: BootID." in output
+    small.kubelets.patch("v100-1", {"nodeInfo": {"bootID": now}})
+    drained(small, then=["uncordon"], ofed_reboot_timeout=5)
+    assert (away(small), had(small)) == (None, None)
 
 
 def test_not_more_nodes_are_away_than_allowed(small: Site) -> None:

@@ -23,10 +23,33 @@ from ansible_collections.fabric.rdma.tests.unit.contracts import load
 STAND_IN = "/usr/local/sbin/fabric-rdma-test"
 LABELS = {"app": "training"}
 
+# The stand-in's module as one that the kernel loads, and is told to load at boot: no hardware of a node asks for it. The headers that it
+# is built with wait in the image, and are not installed, which would take minutes.
+MODULE = """\
+set -eu
+kernel=$(uname -r)
+for deb in /var/lib/fabric-rdma-lab/repository/linux-headers-*.deb /var/lib/fabric-rdma-lab/repository/linux-kbuild-*.deb; do
+  dpkg-deb --fsys-tarfile "$deb" | tar --extract --directory=/ --keep-directory-symlink ./usr
+done
+work=$(mktemp -d)
+echo 'obj-m := mlx5_core.o' > "$work/Kbuild"
+cat > "$work/mlx5_core.c" << 'END'
+#include <linux/module.h>
+MODULE_DESCRIPTION("stand-in for the vendor's driver");
+MODULE_LICENSE("GPL");
+MODULE_VERSION("24.10-2.9.1");
+END
+make --silent -C "/usr/src/linux-headers-$kernel" M="$work" modules
+cp "$work/mlx5_core.ko" "/lib/modules/$kernel/updates/dkms/mlx5_core.ko"
+depmod
+echo mlx5_core > /etc/modules-load.d/stand-in.conf
+rm -rf "$work" /usr/src/linux-headers-* /usr/src/linux-kbuild-* /usr/lib/linux-kbuild-*
+"""
 
-def send(node: str, data: bytes, command: str) -> bytes:
+
+def send(node: str, data: bytes, command: str, seconds: float = 300) -> bytes:
     done = subprocess.run(
-        nodes.command(node, command), input=data, capture_output=True, timeout=pace.limit(300), check=False
+        nodes.command(node, command), input=data, capture_output=True, timeout=pace.limit(seconds), check=False
     )
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout
@@ -81,6 +104,8 @@ class Work:
             self.kube.request("POST", path, "make", body={"metadata": {"name": "training"}, "spec": body})
         site.wait("all work", lambda: self.at_work() == len(NAMES))
         self.least, self.away = len(NAMES), list[str]()
+        # of nodes that are out: which start their kubelet has reported; of those that are back: that, and how much they offer
+        self.out, self.back = dict[str, str](), dict[str, tuple[str, int]]()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch)
 
@@ -92,9 +117,14 @@ class Work:
         while not self._ended.is_set():
             self.least = min(self.least, self.at_work())
             for item in self.kube.list("/api/v1/nodes", "list"):
-                name = item["metadata"]["name"]
-                if item["spec"].get("unschedulable") and name not in self.away[-1:]:
-                    self.away.append(name)
+                name, status = item["metadata"]["name"], item["status"]
+                start = status["nodeInfo"]["bootID"]
+                if item["spec"].get("unschedulable"):
+                    if name not in self.away[-1:]:
+                        self.away.append(name)
+                    self.out.setdefault(name, start)
+                elif name in self.out:
+                    self.back.setdefault(name, (start, int(status["allocatable"].get(RESOURCE, 0))))
             time.sleep(0.5)
 
     def __enter__(self) -> Work:
@@ -149,3 +179,41 @@ def test_work_is_taken_off_as_its_budget_allows(site: Site, driver: dict[str, t.
         assert site.allocatable(name) == 63
         # what belongs to the node stays there
         assert site.plugin_pod(name)["metadata"]["uid"] == before[name]
+
+
+def test_a_driver_that_comes_with_a_reboot(site: Site, driver: dict[str, t.Any]) -> None:
+    """It waits on the node since the run before. The node is drained, restarts with it, and goes back when it offers what it did.
+
+    Only lab2, where the kernel can load it.
+    """
+    assert "2.9.1" in site.on("lab2", "ofed_info")
+    assert "none" in site.on("lab2", "cat /sys/module/mlx5_core/version || echo none")
+    send("lab2", MODULE.encode(), "sh", 900)
+    before = nodes.boot_id("lab2")
+    wishes = {
+        **driver,
+        "rdma_ofed": {**driver["rdma_ofed"], "activate": "reboot"},
+        "rdma_hosts": "lab2",
+        # what comes with the boot takes its time, and the kernel's log tells of it
+        "discover_wait_timeout": int(pace.limit(300)),
+        "ofed_log_limit": 200,
+        # while the node is away, QEMU takes its connections all the same, and nothing answers on them
+        "ansible_ssh_timeout": int(pace.limit(20)),
+    }
+    with Work(site) as work:
+        site.run("prepare", rdma_kubeconfig=str(site.kubeconfig), **wishes)
+        site.wait("all work again", lambda: work.at_work() == len(NAMES), seconds=300)
+    assert load(site.output / "outcomes.json")["hosts"]["lab2"]["state"] == "finished"
+    now = nodes.boot_id("lab2")
+    assert before
+    assert now not in ("", before)
+    # it left before it restarted, and came back after its kubelet and the plugin had reported again
+    assert (work.away, work.out) == (["lab2"], {"lab2": before})
+    assert work.back == {"lab2": (now, 63)}
+    assert work.least == len(NAMES) - 1
+    assert "2.9.1" in site.on("lab2", "ofed_info")
+    assert site.on("lab2", "cat /sys/module/mlx5_core/version").strip() == "24.10-2.9.1"
+    assert site.allocatable("lab2") == 63
+    metadata = site.node("lab2")["metadata"]
+    assert "rdma.fabric/away" not in metadata["labels"]
+    assert "rdma.fabric/had" not in metadata["annotations"]
