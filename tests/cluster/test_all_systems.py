@@ -27,6 +27,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
     VOLCANO,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import DRA_LABEL, POD_SECURITY, SYSTEM_LABEL
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import FIRST_PLACE, Lease
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dranet import DRIVER
 from ansible_collections.fabric.rdma.tests.cluster import cluster as control_plane
 from ansible_collections.fabric.rdma.tests.cluster.kubelets import NODE_ANNOTATION
@@ -340,6 +341,8 @@ def allocated(site: Site, node: str) -> None:
 
 def forget_claims(site: Site) -> None:
     """What of DRANET is in no namespace of the test."""
+    # of a run that a test has killed
+    Lease(site.kube, FIRST_PLACE, "").release(whoever=True)
     rbac = "/apis/rbac.authorization.k8s.io/v1"
     paths = (f"{rbac}/clusterroles", f"{rbac}/clusterrolebindings", f"{RESOURCES}/deviceclasses")
     for path in (*paths, "/api/v1/namespaces/kube-system/configmaps"):
