@@ -34,7 +34,7 @@ demo-cluster: .venv/.complete ## The same with three nodes that are a Kubernetes
 	@tools/demo cluster
 
 .PHONY: test
-test: .venv/.complete ## Run what CI runs: lint, sanity, unit, bounds, integration, molecule (not: driver, kubernetes, cluster, networks, judges)
+test: .venv/.complete ## Run what CI runs: lint, sanity, unit, bounds, integration, molecule (not: recorded, driver, kubernetes, cluster, networks, judges)
 	@tools/test lint+sanity unit bounds integration molecule
 
 .PHONY: everything
@@ -55,24 +55,27 @@ format: .venv/.complete ## Format the Python code
 	@ruff format --no-cache .
 
 .PHONY: unit
-unit: .venv/.complete ## Run the unit tests, with real containerds, and over recorded nodes where ../shared/captures is there
+unit: .venv/.complete ## Run the unit tests, also on real containerds and dracut
 	@tools/apt-install --profile test
 	@tools/apt-install --profile browser
 	@[ -n "$${FABRIC_RDMA_CONTAINERDS:-}" ] || python tools/containerds.py > /dev/null
-	@python -m pytest -q -s -rs tests/unit/test_foreign_captures.py::test_facts_of_recorded_nodes_agree_with_what_is_known tests/unit/test_foreign_perftest.py
-	@python -m pytest -q -n auto --maxprocesses=4 tests/unit $(ARGS)
+	@python -m pytest -q -n auto --maxprocesses=4 -m "not captures" tests/unit $(ARGS)
+
+.PHONY: recorded
+recorded: .venv/.complete ## Run the unit tests over nodes and outputs that others have recorded, which have to lie in ../shared/captures
+	@python -m pytest -q -s -m captures tests/unit $(ARGS)
 
 .PHONY: quick
-quick: .venv/.complete ## Run the unit tests of make check: without real containerds, with fewer examples
+quick: .venv/.complete ## Run the unit tests of make check: without containerds, dracut and kills at each step, with fewer examples
 	@tools/apt-install --profile test
-	@FABRIC_RDMA_HYPOTHESIS=check python -m pytest -q -n auto --maxprocesses=4 -m "not parts" tests/unit $(ARGS)
+	@FABRIC_RDMA_HYPOTHESIS=check python -m pytest -q -n auto --maxprocesses=4 -m "not parts and not captures" tests/unit $(ARGS)
 
 .PHONY: sanity
 sanity: .venv/.complete ## Run ansible-test sanity, and check the code of the nodes with the other Pythons that are here
 	@tools/sanity
 
 .PHONY: integration
-integration: .venv/.complete ## Build the collection, install it elsewhere, run it there and under ansible-runner
+integration: .venv/.complete ## Build the collection, install it elsewhere, run its playbooks and roles there: captures, stand-ins, a booted systemd, a light node
 	@tools/apt-install --profile test
 	@tools/apt-install --profile lab
 	@python -m pytest -q -n 2 -m integration tests/integration $(ARGS)

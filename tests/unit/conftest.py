@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from ansible_collections.fabric.rdma.tests.cluster import definitions
 from ansible_collections.fabric.rdma.tests.unit.contracts import watch
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -53,8 +54,14 @@ def repo() -> Path:
 
 @pytest.fixture(scope="session")
 def shared_captures() -> Path:
-    """Directory of recorded nodes beside the checkout; skips the test where it is absent."""
+    """Directory of recorded nodes beside the checkout, for tests that are marked `captures`."""
     captures = ROOT.parent / "shared" / "captures"
-    if not captures.is_dir():
-        pytest.skip(f"no recorded nodes at {captures}")
+    assert captures.is_dir(), f"no recorded nodes at {captures}"
     return captures
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What the same tests look at on one machine and cannot on another."""
+    if not definitions.FOLDER.is_dir():
+        said = f"Not looked at: whether objects are as their projects define them. No {definitions.FOLDER} {definitions.ELSEWHERE}"
+        terminalreporter.write_line(said)

@@ -26,7 +26,7 @@ def test_mark():
     pass
 
 def test_data():
-    pytest.skip("no recorded nodes at /nowhere")
+    pytest.skip("no definitions in /nowhere")
 
 @pytest.mark.xfail(reason="known", strict=True)
 def test_known():

@@ -428,6 +428,7 @@ def test_needs_of_a_host() -> None:
         ({"trust": "dscp"}, True),
         ({"pfc": {"priorities": [3]}}, True),
         ({"netns": "exclusive"}, True),
+        ({"link_type": "IB"}, True),
         ({"mtu": 9000, "dscp": 26}, True),
         ({"ecn": {"priorities": [3]}}, False),
         ({"dscp": 26}, False),

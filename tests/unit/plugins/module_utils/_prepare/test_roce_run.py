@@ -9,6 +9,7 @@ import itertools
 import json
 import os
 import pickle
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -179,6 +180,17 @@ def test_a_step_that_fails_or_does_nothing_puts_all_back(node: Node, step: str, 
     assert all(own["trust"] == "pcp" for own in node.programs.qos.values())
 
 
+def test_settings_are_put_back_the_newest_first(node: Node) -> None:
+    node.programs.broken.add("-d mlx5_1 -p 1 -t 106")
+    with pytest.raises(RoceError):
+        node.run()
+    # programs and options without their values
+    calls = [re.sub(r"[= ][^= ]*$", "", call) for call in node.programs.calls]
+    done = [call for call in dict.fromkeys(calls) if calls.count(call) == 2]
+    assert len(done) >= 5
+    assert [call for call in calls if call in done] == [*done, *reversed(done)]
+
+
 @pytest.mark.parametrize("option", ["--trust=dscp", "--pfc", "-t 106"])
 def test_a_port_that_is_lost_puts_all_back(node: Node, option: str) -> None:
     node.programs.hurts = option
@@ -293,6 +305,13 @@ def test_what_cannot_be_put_back_is_told(node: Node) -> None:
     )
     assert caught.value.whole is False
     assert node.text("sys/class/net/eth0/mtu") == "1500\n"
+    # the next run knows what it was, and puts it back where it fails, too
+    assert node.host().facts()["roce"]["unfinished"] is True
+    node.programs.broken.remove("netns shared")
+    with pytest.raises(RoceError, match="What it was before was put back"):
+        node.run()
+    assert node.text("sys/module/ib_core/parameters/netns_mode") == "Y\n"
+    assert node.host().facts()["roce"]["unfinished"] is False
 
 
 def test_namespaces_that_are_in_use_wait_for_the_boot(node: Node) -> None:

@@ -61,8 +61,7 @@ def nic(**values: Any) -> Machine:
 def recorded(shared: Path, name: str) -> dict[str, Json]:
     """{device: {attribute: value}} of a recorded ResourceSlice."""
     path = shared / "tools-resourceslice" / name
-    if not path.is_file():
-        pytest.skip(f"no recorded outputs at {path}")
+    assert path.is_file(), f"no recorded outputs at {path}"
     document = yaml.safe_load(path.read_text())
     slices = document["items"] if document["kind"] == "List" else [document]
     return {
@@ -74,13 +73,13 @@ def recorded(shared: Path, name: str) -> dict[str, Json]:
 
 def facts_of_recorded(shared: Path, name: str, tmp_path: Path) -> Json:
     path = shared / name / "root.tar.gz"
-    if not path.is_file():
-        pytest.skip(f"no recorded nodes at {path}")
+    assert path.is_file(), f"no recorded nodes at {path}"
     with tarfile.open(path) as archive:
         archive.extractall(tmp_path, filter="data")
     return facts_of(open_tree(str(tmp_path)))
 
 
+@pytest.mark.captures
 @pytest.mark.parametrize(
     ("capture", "name", "count"),
     [
@@ -110,6 +109,7 @@ def test_what_dranet_published_of_a_recorded_node_is_what_is_said_of_it(
         }
 
 
+@pytest.mark.captures
 @pytest.mark.parametrize("name", ["gpu-aws-p4d.yaml", "gpu-oci-gb200.yaml"])
 def test_a_gpu_has_the_root_that_its_driver_publishes(shared_captures: Path, name: str) -> None:
     """The recorded ones are on the bus of the root, or below a bridge of it, which is at device 00."""
