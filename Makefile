@@ -34,7 +34,7 @@ demo-cluster: .venv/.complete ## The same with three nodes that are a Kubernetes
 	@tools/demo cluster
 
 .PHONY: test
-test: .venv/.complete ## Run what CI runs: lint, sanity, unit, bounds, integration, molecule (not: recorded, driver, kubernetes, cluster, networks, judges)
+test: .venv/.complete ## Run what CI runs: lint, sanity, unit, bounds, integration, molecule (not: driver, kubernetes, cluster, networks, judges)
 	@tools/test lint+sanity unit bounds integration molecule
 
 .PHONY: everything
