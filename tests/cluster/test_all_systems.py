@@ -442,6 +442,72 @@ def test_two_rollouts_of_a_system_at_once(claimed: Site) -> None:
     ] == []
 
 
+# --- labels that tell where nodes are plugged in ----------------------------------------------------------------------
+
+LEAF_LABEL = "topology.fabric.rdma/leaf"
+
+
+def draw(site: Site, **leaves: str) -> None:
+    """The map that the playbook fabric would leave: the leaf of each host, by its name with underscores."""
+    hosts = {name.replace("_", "-"): leaf for name, leaf in leaves.items()}
+    places = [
+        {
+            "host": host,
+            "group": "gb200",
+            "device": "mlx5_0",
+            "port": 1,
+            "netdev": None,
+            "link_layer": "InfiniBand",
+            "rail": 0,
+            "subnet": None,
+            "leaf": leaf,
+            "leaf_port": "1",
+        }
+        for host, leaf in hosts.items()
+    ]
+    switches = [
+        {"id": leaf, "name": leaf, "link_layer": "InfiniBand", "leaf": True} for leaf in sorted({*hosts.values()})
+    ]
+    nothing: Json = {name: [] for name in ("trunks", "units", "unplaced", "sources", "findings", "warnings")}
+    output = site.directory / "output"
+    output.mkdir(exist_ok=True)
+    found = {"schema": 1, "places": places, "switches": switches, "leaves": {}, **nothing}
+    (output / "fabric.json").write_text(json.dumps(found))
+
+
+def leaf_labels(site: Site) -> dict[str, str]:
+    nodes = {
+        item["metadata"]["name"]: item["metadata"].get("labels") or {}
+        for item in site.kube.list("/api/v1/nodes", "list")
+    }
+    return {name: labels[LEAF_LABEL] for name, labels in nodes.items() if LEAF_LABEL in labels}
+
+
+def test_labels_of_leaves_come_change_and_go(site: Site) -> None:
+    site.groups = {"gb200": {**site.groups["gb200"], "rdma_topology": {"labels": True}}}
+    site.nodes(LINUX)
+    said = " ".join(site.run("rollout", "--check", fails=True).split())
+    assert "no planned host is on the map of the fabric: run the playbook fabric first" in said
+    draw(site, gb200_1="leaf-1", gb200_2="leaf-1")
+    site.run("rollout", "--check")
+    assert leaf_labels(site) == {}
+
+    site.run("rollout")
+    assert leaf_labels(site) == {"gb200-1": "leaf-1", "gb200-2": "leaf-1"}
+    assert changes(site.run("rollout")) == 0
+
+    draw(site, gb200_1="leaf-1", gb200_2="leaf-2")
+    site.run("rollout")
+    assert leaf_labels(site) == {"gb200-1": "leaf-1", "gb200-2": "leaf-2"}
+
+    alone = ("-e", json.dumps({"rdma_uninstall_systems": ["topology"]}))
+    site.run("uninstall", "--check", *alone)
+    assert len(leaf_labels(site)) == 2
+    site.run("uninstall", *alone)
+    assert leaf_labels(site) == {}
+    assert changes(site.run("uninstall", *alone)) == 0
+
+
 # By system, the tests in which it is checked, comes, stays as it is, changes and goes: none of the catalogue is without.
 PROVED = {
     "device_plugin": [
@@ -451,5 +517,6 @@ PROVED = {
     ],
     "dra": ["test_all_systems.py::test_claims_come_stay_change_and_go"],
     "secondary_network": ["test_all_systems.py::test_networks_of_rails_come_change_and_go"],
+    "topology": ["test_all_systems.py::test_labels_of_leaves_come_change_and_go"],
     **{each.system: ["test_all_systems.py::test_a_chart_comes_stays_changes_and_goes"] for each in CHARTED},
 }
