@@ -72,43 +72,33 @@ def build(
     expected: hosts that were to be measured in this run; outcomes: what became of the nodes that were prepared (schema 1);
     failures: sentences on steps of this run that failed as a whole, which come before everything else; systems: state.json of
     each system of the cluster side as such a pair, wished: names of those that are asked for; findings: sentences "group NAME:
-    ..." on RoCE settings; files: fabric.json and
-    what else has findings, as such pairs; prepared: rows of what was changed; versions: of the collection and of Ansible.
-    Raises ReportError when one of these documents has another shape. Missing parts are shown as missing.
+    ..." on RoCE settings; files: fabric.json and what else has findings, as such pairs; prepared: rows of what was changed; versions:
+    of the collection and of Ansible. Raises ReportError when one of these documents has another shape. Missing parts are shown as missing.
     """
     _insist_on_documents(facts, plan, evidence, groups, outcomes)
     members = {str(name): sorted(map(str, as_list(hosts)), key=natural_key) for name, hosts in as_map(groups).items()}
     current = of_this_run(evidence)
     saved, left = of_earlier_runs(earlier, members, current)
+    known = {**saved, **current}
     found, documents, unread = findings_of_files(files)
     fabric, looked_at = documents.get("fabric.json", ({}, ""))
-    shown_evidence = {**saved, **current}
-    found += findings_of_facts({str(host): one for host, one in as_map(facts).items()}, members)
-    for name in members:
-        own: t.Mapping[str, t.Any] = shown_evidence.get(name, {})
-        found += [*findings_of_outliers(name, own), *findings_of_checks(name, own)]
-    found, loose = _with_groups(found, members)
+    found, loose = _with_groups([*found, *_found(facts, members, known)], members)
     items = _items(members, _by_group(members, findings), found)
-    views = _views(members, facts, plan, shown_evidence, expected, items, places_of(fabric))
-    for view in views:
-        found += findings_of_traffic(view["name"], view["measured"])
-    shown, more_shown, all_shown = ordered_views(found)
+    views = _views(members, facts, plan, known, expected, items, places_of(fabric))
+    found += [each for view in views for each in findings_of_traffic(view["name"], view["measured"])]
     others, refused = system_views(systems, wished)
     fallen, nodes = _fallen(outcomes)
     failed = [{"state": "bad", "text": clean(text)} for text in as_list(failures) if text]
-    notes = [{"state": "warn", "text": clean(text)} for text in as_list(as_map(plan).get("warnings"))] + left
-    notes += [*refused, *unread]
+    warnings = [{"state": "warn", "text": clean(text)} for text in as_list(as_map(plan).get("warnings"))]
+    notes = [*warnings, *left, *refused, *unread]
     return {
         "title": clean(title, 120),
         "generated": clean(generated, 60),
         "states": STATES,
         "verdict": verdict_of(views, [*notes, *loose], fallen, bool(failed)),
         "failures": failed[:MAX_MESSAGES],
-        "findings": shown,
-        "more_findings": more_shown,
-        "all_findings": all_shown,
-        "nodes": nodes[:_MAX_NODES],
-        "more_nodes": max(0, len(nodes) - _MAX_NODES),
+        **_shown(found),
+        **nodes,
         "notes": notes[:MAX_MESSAGES],
         "total": _total(views),
         "groups": views,
@@ -126,6 +116,20 @@ def _total(views: list[Json]) -> dict[str, int]:
         key: sum(view[key] for view in views)
         for key in ("hosts", "gpus", "ports", "active", "selected", "measurements")
     }
+
+
+def _found(facts: t.Any, members: t.Mapping[str, list[str]], evidence: t.Mapping[str, Shown]) -> list[Found]:
+    """What facts and evidence of the groups say is wrong, but for measurements."""
+    found = findings_of_facts({str(host): one for host, one in as_map(facts).items()}, members)
+    for name in members:
+        own = evidence.get(name, {})
+        found += [*findings_of_outliers(name, own), *findings_of_checks(name, own)]
+    return found
+
+
+def _shown(found: list[Found]) -> Json:
+    shown, more, everything = ordered_views(found)
+    return {"findings": shown, "more_findings": more, "all_findings": everything}
 
 
 def _with_groups(found: list[Found], members: t.Mapping[str, list[str]]) -> tuple[list[Found], list[Json]]:
@@ -230,7 +234,7 @@ def _views(
     return views
 
 
-def _fallen(outcomes: t.Any) -> tuple[list[str], list[Json]]:
+def _fallen(outcomes: t.Any) -> tuple[list[str], Json]:
     """Names of the nodes whose change did not come to a good end, and notes that say at which step and what to do."""
     hosts = {str(host): as_map(one) for host, one in as_map(as_map(outcomes).get("hosts")).items()}
     well = ("finished", "held")
@@ -239,4 +243,5 @@ def _fallen(outcomes: t.Any) -> tuple[list[str], list[Json]]:
     # the last line tells of those that were held back
     held = any(one.get("state") == "held" for one in hosts.values())
     notes = [{"state": "bad", "text": clean(line)} for line in (lines[:-1] if held else lines)]
-    return names, notes + ([{"state": "warn", "text": clean(lines[-1])}] if held else [])
+    notes += [{"state": "warn", "text": clean(lines[-1])}] if held else []
+    return names, {"nodes": notes[:_MAX_NODES], "more_nodes": max(0, len(notes) - _MAX_NODES)}
