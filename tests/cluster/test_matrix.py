@@ -115,6 +115,12 @@ def test_of_what_is_beside_it(site: Site) -> None:
     access = said(site, "cluster_access", {})
     assert (access["changed"], access["server"]) == (False, site.kube.server)
     insist_on_return("cluster_access", access)
+    for check in (True, False):
+        kept = state(site)
+        seen = said(site, "cluster_snapshot", {}, check)
+        assert (seen["changed"], sorted(seen["cluster"]["nodes"]), state(site)) == (False, ["v100-1", "v100-2"], kept)
+        insist_on_return("cluster_snapshot", seen)
+    assert "NAMESPACE/NAME" in said(site, "cluster_snapshot", {"pods": ["train-0"]})["msg"]
     lease = {"namespace": "default", "state": "held", "holder": "root@here/1"}
     changes(site, "rollout_lease", lease, shows=False, again=False)
     changes(site, "rollout_lease", {"namespace": "default", "state": "broken"}, shows=False)
@@ -184,6 +190,7 @@ def test_of_the_examples(site: Site) -> None:
         return said(site, name, given)
 
     run_examples("cluster_access", call)
+    run_examples("cluster_snapshot", call)
     (rolled_out,) = run_examples("rollout", call, **known)
     assert rolled_out["labels"] == nodes
     (ready,) = run_examples("rollout_ready", call)

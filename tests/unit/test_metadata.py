@@ -609,6 +609,7 @@ def test_variables_that_are_read_once_are_known() -> None:
         "compute_domain",
         "device_plugin",
         "discover",
+        "doctor",
         "dra",
         "fabric",
         "gpu_operator",

@@ -31,6 +31,7 @@ HOSTS = ["ib-a100-1", "ib-a100-2"]
 TRUSTED: t.Callable[[str], str] = getattr(template, "trust_as_template", lambda text: text)
 # Keys of a result that are names of the site (hosts, groups, files) or of a chart, and not of RETURN.
 KEYED_BY_NAMES = {
+    "rdma_bundle",
     "rdma_helm_values",
     "rdma_labels",
     "rdma_manifests",
@@ -96,6 +97,7 @@ def site() -> Json:
         "drivers": {"resources": []},
         "claims": {"resources": []},
         "state": {"nodes": {}},
+        "material": {"facts": {}},
     }
 
 

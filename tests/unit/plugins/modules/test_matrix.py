@@ -158,6 +158,12 @@ CASES = {
         ({**ROCE, "wish": {"mtu": 1}}, "rdma_roce_host.mtu is 1"),
         lambda given: {**given, **ROCE},
     ),
+    "node_logs": Case(
+        (Step("look", {"units": ["containerd"], "lines": 5}, False),),
+        ({"units": ["-k; reboot"]}, "-k; reboot"),
+        lambda given: {**given, "lines": 5},
+        shows_differences=False,
+    ),
     "oci_rlimits": Case(
         (
             Step("edit", {"path": "@/spec.json", "ctr": "/nowhere"}, True, {"spec.json": json.dumps(SPEC)}),
@@ -181,6 +187,7 @@ CASES = {
 # What needs more than a directory is put through the same by these tests.
 ELSEWHERE = {
     "cluster_access": "tests/cluster/test_matrix.py::test_of_what_is_beside_it",
+    "cluster_snapshot": "tests/cluster/test_matrix.py::test_of_what_is_beside_it",
     "cluster_state": "tests/cluster/test_matrix.py::test_of_a_system",
     "containerd_memlock": "tests/unit/plugins/module_utils/_prepare/test_memlock_apply.py::test_fresh_predicted_done_and_again",
     "driver_packages": "tests/unit/plugins/modules/test_driver_modules.py::test_what_others_held_is_put_back_as_predicted",

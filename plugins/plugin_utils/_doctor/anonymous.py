@@ -1,0 +1,128 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Texts without what identifies a site. Private to the collection. Pure.
+
+Equal things stay equal, and hosts keep their order, so that rules find the same. Kept are names of groups, resources, namespaces, Pods,
+devices and network devices, models, versions and images: these are what a diagnosis is about.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
+from ansible_collections.fabric.rdma.plugins.module_utils._base.text import shared_domain
+from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.contract import Material
+
+__all__ = ["Names"]
+
+# Each looks at a bounded number of characters from each place. What comes before decides.
+_PATTERNS = (
+    ("email", r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9.-]{1,255}\.[A-Za-z]{2,24}\b"),
+    ("iqn", r"\biqn\.\d{4}-\d{2}\.[A-Za-z0-9.-]{1,200}(?::[A-Za-z0-9._:-]{1,200})?"),
+    ("gid", r"\b(?:[0-9a-f]{4}:){7}[0-9a-f]{4}\b"),
+    ("mac", r"\b[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){5}(?:(?::[0-9A-Fa-f]{2}){14})?(?![0-9A-Fa-f:])"),
+    ("guid", r"(?<![0-9a-f])(?:[0-9a-f]{4}:){3}[0-9a-f]{4}(?![0-9a-f])|\b0x[0-9a-f]{16}\b"),
+    ("ipv6", r"(?<![\w:])(?:[0-9A-Fa-f]{1,4}:){1,7}:(?:[0-9A-Fa-f]{1,4}(?::[0-9A-Fa-f]{1,4}){0,6})?"),
+    ("ipv4", r"(?<![\w.-])\d{1,3}(?:\.\d{1,3}){3}(?![\w.-]*\d)"),
+    ("home", r"/home/[A-Za-z0-9._-]{1,64}"),
+    ("name", r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}"),
+)
+_ANY = re.compile("|".join(f"(?P<{sort}>{pattern})" for sort, pattern in _PATTERNS))
+_LOCAL = ("127.", "0.0.0.0", "255.")
+_LINK_LOCAL = "fe80:0000:0000:0000"
+
+
+class Names:
+    """Stand-ins for what identifies the site of some material."""
+
+    def __init__(self, material: Material) -> None:
+        self._known: dict[tuple[str, str], int] = {}
+        self._count: dict[str, int] = {}
+        nodes = set(material["cluster"].get("nodes") or {})
+        hosts = {
+            *material["facts"],
+            *material["node_names"],
+            *(host for group in material["groups"].values() for host in group),
+            *(host for group in (material["plan"].get("groups") or {}).values() for host in group.get("hosts") or ()),
+        }
+        every = {*nodes, *hosts, *material["node_names"].values()}
+        self._domain = shared_domain([name for name in every if "." in name])
+        self._hosts: dict[str, str] = {}
+        shorts: dict[str, str] = {}
+        for name in sorted(every - {"localhost"}, key=natural_key):
+            short = name.partition(".")[0] if not re.match(r"[\d.]+$", name) else name
+            alias = shorts.setdefault(short, f"host-{len(shorts) + 1:05d}")
+            # a name with a domain stays another one than that without
+            self._hosts[name] = alias if name == short else f"{alias}.example.com"
+            self._hosts.setdefault(short, alias)
+
+    def _index(self, sort: str, value: str) -> int:
+        key = (sort, value.lower())
+        if key not in self._known:
+            self._count[sort] = self._count.get(sort, 0) + 1
+            self._known[key] = self._count[sort]
+        return self._known[key]
+
+    def _guid(self, digits: str) -> str:
+        number = 0 if not digits.strip("0") else self._index("guid", digits)
+        return "0" * 16 if not number else f"020000000000{number:04x}"
+
+    def _gid(self, text: str) -> str:
+        if text.startswith("0000:0000:0000:0000:0000:ffff:"):
+            digits = text[-9:].replace(":", "")
+            ipv4 = ".".join(str(int(digits[at : at + 2], 16)) for at in (0, 2, 4, 6))
+            octets = [int(part) for part in self._ipv4(ipv4).split(".")]
+            return text[:30] + "{:02x}{:02x}:{:02x}{:02x}".format(*octets)
+        prefix, digits = text[:19], text[20:].replace(":", "")
+        if prefix != _LINK_LOCAL and prefix.strip("0:"):
+            number = self._index("prefix", prefix)
+            prefix = f"2001:0db8:{number >> 16 & 65535:04x}:{number & 65535:04x}"
+        guid = self._guid(digits)
+        return ":".join([prefix, *(guid[at : at + 4] for at in (0, 4, 8, 12))])
+
+    def _ipv4(self, text: str) -> str:
+        if text.startswith(_LOCAL) or any(int(part) > 255 for part in text.split(".")):
+            return text
+        number = self._index("ipv4", text)
+        return f"198.{18 + (number >> 16 & 1)}.{number >> 8 & 255}.{number & 255}"
+
+    def _name(self, text: str) -> str:
+        found = self._hosts.get(text) or self._hosts.get(text.rstrip(".-"))
+        if found is not None:
+            return found + text[len(text.rstrip(".-")) :]
+        if self._domain and text.endswith(self._domain):
+            return f"name-{self._index('name', text)}.example.com"
+        # a file may be called gpu-1_dmesg
+        return "_".join(self._hosts.get(part, part) for part in text.split("_"))
+
+    def _stand_in(self, match: re.Match[str]) -> str:
+        sort, text = str(match.lastgroup), match[0]
+        if sort == "name":
+            return self._name(text)
+        if sort == "ipv4":
+            # a host may be called by its address
+            return self._hosts.get(text) or self._ipv4(text)
+        if sort == "gid":
+            return self._gid(text)
+        if sort == "guid":
+            digits = self._guid(text.removeprefix("0x").replace(":", ""))
+            if text.startswith("0x"):
+                return "0x" + digits
+            return ":".join(digits[at : at + 4] for at in (0, 4, 8, 12))
+        number = self._index(sort, text)
+        if sort == "mac":
+            digits = f"0200{number:08x}" if len(text) == 17 else f"{0:024x}020000000000{number:04x}"
+            return ":".join(digits[at : at + 2] for at in range(0, len(digits), 2))
+        forms = {
+            "email": f"user{number}@example.com",
+            "iqn": f"iqn.2000-01.com.example:{number}",
+            "ipv6": f"2001:db8::{number:x}",
+            "home": f"/home/user{number}",
+        }
+        return forms[sort]
+
+    def text(self, text: str) -> str:
+        """A text without what identifies the site."""
+        return _ANY.sub(self._stand_in, text)

@@ -1,0 +1,329 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the doctor looks at, out of what a run has gathered or out of a directory that somebody sends. Private to the collection.
+
+Files of a directory are recognised by what is in them: facts, plans, snapshots of clusters and captures as this collection makes them,
+objects as kubectl prints them (JSON or YAML), and any other text as a log. All of it is untrusted: links are not followed, sizes are
+bounded, and YAML has neither aliases nor tags.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import posixpath
+import re
+import typing as t
+
+import yaml
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import (
+    CAPTURE_HEADER,
+    MemoryTree,
+    load_archive,
+    load_listing,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._base.files import read
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import TreeError
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.snapshot import (
+    KINDS,
+    empty_snapshot,
+    part_of,
+    reduced,
+    sorted_snapshot,
+)
+from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import completed, contract_problems
+from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.case import MOST_TEXT, name_of, quoted
+from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.contract import Json, Log, Material
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import sound_facts
+
+__all__ = ["CONTEXT", "DoctorError", "material_of", "read_directory"]
+
+# What a bundle says of itself: groups, names of nodes, and whose its logs are.
+CONTEXT = "context.json"
+_MOST_FILES = 10_000
+_MOST_BYTES = 256 << 20
+_DEEPEST = 12
+_ARCHIVE = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ")
+# What runs leave beside facts and plan, and the doctor does not read.
+_OF_A_RUN = ("evidence", "hosts", "findings", "system")
+
+
+class DoctorError(FabricError):
+    """A directory that nobody can diagnose."""
+
+
+def _text_map(value: t.Any) -> dict[str, t.Any]:
+    return {str(key): item for key, item in value.items()} if isinstance(value, t.Mapping) else {}
+
+
+def _logs(value: t.Any) -> list[Log]:
+    found: list[Log] = []
+    for each in value if isinstance(value, (list, tuple)) else ():
+        if isinstance(each, t.Mapping) and isinstance(each.get("text"), str):
+            host, pod = each.get("host"), each.get("pod")
+            found.append(
+                {
+                    "name": str(each.get("name") or "log"),
+                    "source": str(each.get("source") or "file"),
+                    "host": None if host is None else str(host),
+                    "pod": None if pod is None else str(pod),
+                    "text": str(each["text"])[-MOST_TEXT:],
+                }
+            )
+    return found
+
+
+def _unique_names(logs: list[Log]) -> list[Log]:
+    """Logs of different names: findings tell them apart by these."""
+    seen: dict[str, int] = {}
+    result: list[Log] = []
+    for log in sorted(logs, key=lambda log: (log["name"], log["host"] or "", log["text"])):
+        seen[log["name"]] = seen.get(log["name"], 0) + 1
+        number = seen[log["name"]]
+        result.append({**log, "name": log["name"] if number == 1 else f"{log['name']} ({number})"})
+    return result
+
+
+def _cluster(value: t.Any) -> Json:
+    """A snapshot, with its objects once more reduced to what is kept: it may come from anywhere."""
+    given = _text_map(value)
+    if not given:
+        return {}
+    snapshot = empty_snapshot()
+    for kind in ("ConfigMap", "DaemonSet", "Event", "Pod"):
+        items = given.get(KINDS[kind])
+        snapshot[KINDS[kind]] = [reduced(kind, item) for item in items if _is_object(kind, item)] if items else []
+    policies = given.get("policies") or []
+    snapshot["policies"] = [reduced(str(item["kind"]), item) for item in policies if _is_object("", item)]
+    nodes = _text_map(given.get("nodes"))
+    snapshot["nodes"] = {name: reduced("Node", item) for name, item in nodes.items() if _is_object("Node", item)}
+    return sorted_snapshot(snapshot)
+
+
+def _is_object(kind: str, item: t.Any) -> bool:
+    """Whether something has what rules take for granted of an object."""
+    if not isinstance(item, dict):
+        return False
+    if kind == "Event":
+        return isinstance(item.get("involvedObject"), dict)
+    named = isinstance(item.get("metadata"), dict) and isinstance(item["metadata"].get("name"), str)
+    return named and (bool(kind) or item.get("kind") in ("NicClusterPolicy", "NicNodePolicy"))
+
+
+def material_of(
+    facts: t.Any = None,
+    plan: t.Any = None,
+    cluster: t.Any = None,
+    logs: t.Any = None,
+    groups: t.Any = None,
+    node_names: t.Any = None,
+    unread: t.Any = None,
+) -> Material:
+    """What rules look at, whatever is given: what has not the form that it has to have is left out, and named in unread."""
+    sound, malformed = sound_facts(_text_map(facts))
+    missing = [str(each) for each in unread or ()] + list(malformed.values())
+    plan = plan if isinstance(plan, t.Mapping) and plan else {}
+    problems = contract_problems("plan", {"removed": {}, "remove": [], **plan}) if plan else []
+    if problems:
+        missing.append(f"the plan cannot be used: {'; '.join(problems)}")
+        plan = {}
+    return {
+        "facts": sound,
+        "plan": dict(completed(plan)) if plan else {},
+        "cluster": _cluster(cluster),
+        "logs": _unique_names(_logs(logs)),
+        "groups": {
+            name: sorted(map(str, hosts))
+            for name, hosts in _text_map(groups).items()
+            if isinstance(hosts, (list, tuple))
+        },
+        "node_names": {host: str(node) for host, node in _text_map(node_names).items()},
+        "unread": [quoted(each) for each in missing],
+    }
+
+
+# --- a directory ------------------------------------------------------------------------------------------------------
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """Without aliases, of which a few lines make more than fits into memory."""
+
+    def compose_node(self, parent: t.Any, index: t.Any) -> t.Any:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("it has aliases")
+        return super().compose_node(parent, index)
+
+
+class _Reader:
+    """Puts together what is in the files of a directory."""
+
+    def __init__(self) -> None:
+        self.facts: Json = {}
+        self.plan: Json = {}
+        self.cluster: Json = {}
+        self.context: Json = {}
+        self.texts: dict[str, str] = {}
+        self.unread: list[str] = []
+
+    def take(self, name: str, data: bytes) -> None:
+        """A file; name: its path in the directory, with slashes."""
+        if data.startswith(CAPTURE_HEADER.encode()) or data.startswith(_ARCHIVE):
+            self._capture(name, data)
+        elif b"\0" in data[:8192]:
+            self.unread.append(f"{name} is neither text nor a capture")
+        else:
+            text = data.decode("utf-8", "replace")
+            if not self._documents(name, text):
+                self.texts[name] = text
+
+    def _capture(self, name: str, data: bytes) -> None:
+        try:
+            listed = not data.startswith(_ARCHIVE)
+            text = data.decode("utf-8", "surrogateescape") if listed else ""
+            entries = load_listing(text, name) if listed else load_archive(data, name)
+            host = re.sub(r"(\.capture|\.tar\.\w+|\.tgz)+$", "", posixpath.basename(name))
+            self.facts[host] = gather(MemoryTree(entries, name))
+        except (TreeError, FabricError) as exc:
+            self.unread.append(f"{name}: {exc}")
+
+    def _documents(self, name: str, text: str) -> bool:
+        """Whether a file has documents that are known, which are taken."""
+        start = text.lstrip("\ufeff \t\r\n")[:4096]
+        try:
+            if start.startswith(("{", "[")):
+                found = [json.loads(text)]
+            elif re.match(r"(---\s*\n)?\s*(#[^\n]*\n\s*)*(apiVersion|kind|items):", start):
+                found = list(yaml.load_all(text, Loader=_PlainLoader))
+            else:
+                return False
+        except (ValueError, RecursionError, yaml.YAMLError):
+            # logs have lines of JSON, too
+            return False
+        known = [self._document(name, each) for each in found]
+        return all(known)
+
+    def _document(self, name: str, found: t.Any) -> bool:
+        if not isinstance(found, dict):
+            return found is None
+        if posixpath.basename(name) == CONTEXT and "logs" in found:
+            self.context = found
+        elif isinstance(found.get("items"), list) or found.get("kind") in KINDS:
+            self._objects(found)
+        elif "groups" in found and "schema" in found:
+            self.plan = found
+        elif "nodes" in found and "pods" in found:
+            self.cluster = found
+        elif "devices" in found and "schema" in found:
+            self.facts[_host_of_file(name)] = found
+        elif found and all(isinstance(each, dict) and "devices" in each for each in found.values()):
+            self.facts.update(found)
+        else:
+            # what else a run leaves tells the doctor nothing
+            return any(key in found for key in _OF_A_RUN)
+        return True
+
+    def _objects(self, found: Json) -> None:
+        """Objects as kubectl prints them."""
+        if not self.cluster:
+            self.cluster = empty_snapshot()
+        items = found.get("items") if isinstance(found.get("items"), list) else [found]
+        # a PodList does not say of each item what it is
+        of_list = str(found.get("kind") or "").removesuffix("List")
+        for item in items or ():
+            kind = str((item.get("kind") if isinstance(item, dict) else None) or of_list)
+            if kind not in KINDS or not _is_object("" if KINDS[kind] == "policies" else kind, {**item, "kind": kind}):
+                continue
+            own = reduced(kind, {**item, "kind": kind})
+            if kind == "Node":
+                self.cluster["nodes"][own["metadata"]["name"]] = own
+            elif kind != "DaemonSet" or part_of(own):
+                self.cluster[KINDS[kind]].append(own)
+
+    def material(self) -> Material:
+        rows = self.context.get("logs")
+        index = {str(row.get("file")): row for row in rows if isinstance(row, dict)} if isinstance(rows, list) else {}
+        cluster = _cluster(self.cluster)
+        hosts = {*map(str, self.facts), *(cluster.get("nodes") or ())}
+        pods = {name_of(pod): pod for pod in cluster.get("pods") or ()}
+        logs = [
+            {**index[name], "text": text} if name in index else _log_of_file(name, text, hosts, pods)
+            for name, text in self.texts.items()
+        ]
+        said = self.context.get("unread")
+        return material_of(
+            self.facts,
+            self.plan,
+            cluster,
+            logs,
+            self.context.get("groups"),
+            self.context.get("node_names"),
+            [*(said if isinstance(said, list) else ()), *self.unread],
+        )
+
+
+def _host_of_file(name: str) -> str:
+    """Of facts of one host: hosts/NAME.json, NAME/facts.json."""
+    directory, _dummy, base = name.rpartition("/")
+    stem = base.removesuffix(".json")
+    return posixpath.basename(directory) if stem in ("facts", "rdma") and directory else stem
+
+
+def _named_in(parts: t.Sequence[str], known: t.Iterable[str]) -> t.Optional[str]:
+    """The longest known name that a part of a path is, or begins with."""
+    fitting = [
+        name
+        for name in known
+        for part in parts
+        if part == name or (part.startswith(name) and not part[len(name)].isalnum())
+    ]
+    return max(fitting, key=len, default=None)
+
+
+def _log_of_file(name: str, text: str, hosts: t.Collection[str], pods: t.Mapping[str, Json]) -> Json:
+    """A log that nobody says anything of: whose it is, its path may tell."""
+    parts = name.split("/")
+    short = {key.rpartition("/")[2]: key for key in pods}
+    found = _named_in(parts, short)
+    pod = short.get(found) if found else None
+    node = (pods[pod].get("spec") or {}).get("nodeName") if pod else None
+    host = node or _named_in(parts, hosts)
+    return {"name": name, "source": "file", "host": host, "pod": pod, "text": text}
+
+
+def read_directory(path: str) -> Material:
+    """What is in the files below a directory. DoctorError for one that is not there, or has far too much."""
+    if not os.path.isdir(path):
+        raise DoctorError(
+            f"{path} is not a directory", "give doctor_directory the directory of a bundle, or of logs and captures"
+        )
+    reader = _Reader()
+    count = total = 0
+    for directory, names, files in os.walk(path):
+        names.sort()
+        if os.path.relpath(directory, path).count(os.sep) >= _DEEPEST:
+            names.clear()
+        for base in sorted(files):
+            full = os.path.join(directory, base)
+            name = os.path.relpath(full, path).replace(os.sep, "/")
+            if os.path.islink(full):
+                reader.unread.append(f"{name} is a link")
+                continue
+            count += 1
+            if count > _MOST_FILES:
+                raise DoctorError(
+                    f"{path} has more than {_MOST_FILES} files", "give it a directory with logs and captures only"
+                )
+            try:
+                data = read(full, _MOST_BYTES) or b""
+            except OSError as exc:
+                reader.unread.append(f"{name} cannot be read: {exc.strerror}")
+                continue
+            total += len(data)
+            if total > 4 * _MOST_BYTES:
+                raise DoctorError(f"{path} has more than {4 * _MOST_BYTES >> 20} MiB", "give it the ends of the logs")
+            reader.take(name, data)
+    return reader.material()

@@ -1,0 +1,270 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every rule finds its sample, and not the one beside it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.fabric.rdma.molecule.shared.pace import limit
+from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.directory import material_of
+from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.rules import (
+    FAMILIES,
+    RULES,
+    SEVERITIES,
+    diagnose,
+    document_of,
+)
+from ansible_collections.fabric.rdma.tests.unit.contracts import checked
+from ansible_collections.fabric.rdma.tests.unit.machines import ROOT
+from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._doctor import samples
+from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._doctor.samples import HOST, OTHER, material
+
+IDS = [rule.id for rule in RULES]
+
+
+def found(given: t.Any, rule: str) -> list[t.Any]:
+    return [finding for finding in diagnose(given) if finding["id"] == rule]
+
+
+def test_every_rule_has_both_samples() -> None:
+    assert sorted(samples.samples()) == sorted(IDS)
+    assert len(IDS) == len(set(IDS))
+
+
+@pytest.mark.parametrize("rule", IDS)
+def test_a_rule_finds_its_cause(rule: str) -> None:
+    findings = found(samples.samples()[rule][0], rule)
+    assert findings
+    for finding in findings:
+        assert finding["evidence"]
+        assert finding["cause"]
+        assert finding["remedy"]
+        assert finding["severity"] in SEVERITIES
+        assert set(finding["hosts"]) <= {HOST, OTHER}
+        assert all(len(line) < 700 and line.isprintable() for line in finding["evidence"])
+
+
+@pytest.mark.parametrize("rule", IDS)
+def test_a_rule_leaves_alone_what_it_is_not_about(rule: str) -> None:
+    assert found(samples.samples()[rule][1], rule) == []
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_a_rule_says_what_it_is(rule: t.Any) -> None:
+    assert set(rule.looks_at) <= {"facts", "plan", "cluster", "logs"}
+    assert rule.looks_at
+    assert rule.title[0].isupper() or rule.title.startswith(("nvidia", "ib_", "containerd", "iSCSI", "runc", "/dev"))
+    assert not rule.title.endswith(".")
+    assert not rule.cause.endswith(".")
+    # a command, a variable or a field
+    assert any(
+        mark in rule.remedy
+        for mark in (
+            "kubectl ",
+            "rdma_",
+            "ansible-playbook",
+            "`",
+            "NCCL_",
+            "systemctl",
+            ": {",
+            "dkms",
+            "-d ",
+            "ctr ",
+            "nvidia.com/",
+            "limits.",
+            "look at",
+            "medium: Memory",
+        )
+    )
+    earlier = IDS[: IDS.index(rule.id)]
+    assert set(rule.unless) <= set(earlier)
+
+
+def test_families_are_in_files_of_their_own() -> None:
+    assert [rule for rules in FAMILIES.values() for rule in rules] == list(RULES)
+
+
+def test_nothing_is_found_where_nothing_is() -> None:
+    assert diagnose(material()) == []
+    assert diagnose(samples.running(facts={HOST: samples.unlimited()})) == []
+
+
+def test_hosts_of_a_group_with_the_same_share_a_finding() -> None:
+    hosts = [f"gpu-{number}" for number in (10, 9, 2)]
+    facts = {host: samples.limited(8 << 20) for host in [*hosts, "other"]}
+    given = material(facts=facts, groups={"a": hosts, "b": ["other"]})
+    first, second = found(given, "memlock-8-mib")
+    assert (first["group"], first["hosts"]) == ("a", ["gpu-2", "gpu-9", "gpu-10"])
+    assert (second["group"], second["hosts"]) == ("b", ["other"])
+    assert len(first["evidence"]) == 3
+
+
+def of_many(given: t.Any) -> t.Any:
+    """The same material for three hosts."""
+    text = json.dumps(given)
+    every = [json.loads(text.replace(HOST, f"gpu-1{number}").replace("ds-1", f"ds-1{number}")) for number in range(3)]
+    facts = {host: own for each in every for host, own in each["facts"].items()}
+    cluster = dict(every[0]["cluster"])
+    for each in every[1:]:
+        for key, value in each["cluster"].items():
+            if key == "nodes":
+                cluster["nodes"] = {**cluster["nodes"], **value}
+            elif key in ("pods", "events"):
+                cluster[key] = [*cluster[key], *(item for item in value if item not in cluster[key])]
+    logs = [{**log, "name": f"{number}"} for number, each in enumerate(every) for log in each["logs"]]
+    return material_of(facts, given["plan"], cluster, logs)
+
+
+@pytest.mark.parametrize("rule", IDS)
+def test_a_cause_of_many_hosts_is_one_finding(rule: str) -> None:
+    given = samples.samples()[rule][0]
+    if HOST in json.dumps([given["facts"], given["cluster"]]):
+        (finding,) = found(of_many({**given, "plan": {}}), rule)
+        assert finding["hosts"] == [] or len(finding["hosts"]) >= 3
+
+
+def test_evidence_of_many_hosts_is_counted() -> None:
+    hosts = [f"gpu-{number}" for number in range(100)]
+    (finding,) = found(material(facts=dict.fromkeys(hosts, samples.limited(65536))), "memlock-64-kib")
+    assert len(finding["hosts"]) == 100
+    assert finding["evidence"][-1] == "and 92 more"
+
+
+def test_the_worst_comes_first_and_findings_of_others_are_sorted_among_them() -> None:
+    other = {
+        "id": "port-slow",
+        "severity": "error",
+        "group": "",
+        "hosts": [],
+        "cause": "c",
+        "evidence": [],
+        "remedy": "r",
+    }
+    given = samples.running(samples.a_job(limits={"memory": "1Gi"}), node=samples.a_node(unschedulable=True))
+    document = document_of(given, [other, {"id": "no finding"}, "x"])
+    checked("doctor", document)
+    assert [(each["severity"], each["id"]) for each in document["findings"]] == [
+        ("error", "port-slow"),
+        ("warning", "node-cordoned"),
+        ("note", "pod-memory-limit"),
+    ]
+    assert document["looked_at"] == {"hosts": 0, "nodes": 1, "pods": 2, "logs": 0}
+
+
+@pytest.mark.parametrize("number", range(2))
+@pytest.mark.parametrize("rule", IDS)
+def test_what_is_found_has_its_form_and_no_order_of_what_is_given_changes_it(rule: str, number: int) -> None:
+    given = samples.samples()[rule][number]
+    document = checked("doctor", document_of(given))
+    cluster = {key: value[::-1] if isinstance(value, list) else value for key, value in given["cluster"].items()}
+    turned = {**given, "logs": given["logs"][::-1], "cluster": cluster, "facts": dict(reversed(given["facts"].items()))}
+    assert document_of(turned) == document
+
+
+def test_a_failure_with_a_known_limit_is_told_once() -> None:
+    """64 KiB, and not also that memory could not be registered."""
+    given = samples.said("Max locked memory  65536  65536  bytes", "Couldn't allocate MR")
+    (finding,) = diagnose(given)
+    assert (finding["id"], finding["severity"], finding["hosts"]) == ("memlock-64-kib", "error", [HOST])
+    assert "rdma_memlock" in finding["remedy"]
+
+
+def test_the_remedy_names_what_is_known() -> None:
+    """The address of the GID, the ports of the plan, the DaemonSet to restart."""
+    remedies = {rule: found(samples.samples()[rule][0], rule)[0]["remedy"] for rule in IDS}
+    assert "NCCL_IB_GID_INDEX=" in remedies["qp-gid-index"]
+    assert remedies["nccl-wrong-hca"] == "NCCL_IB_HCA==mlx5_0:1"
+    assert remedies["configuration-newer"] == "kubectl -n rdma rollout restart daemonset ds"
+    assert "-d mlx5_bond_0" in remedies["device-is-bond"]
+    assert "account" in remedies["plugin-tainted"]
+
+
+def test_the_driver_that_a_pod_waits_for_says_why() -> None:
+    """No policy with a driver, no Pod of it on the node, one that fails, one that is ready."""
+    init = {"initContainerStatuses": [{"name": "mofed-validation", "ready": False, "state": {"running": {}}}]}
+    waiting = samples.a_pod(status=init)
+    policy = {
+        "kind": "NicClusterPolicy",
+        "metadata": {"name": "nic-cluster-policy"},
+        "spec": {"ofedDriver": {"version": "x"}},
+    }
+    driver = samples.a_daemon_set("mofed", "nvcr.io/nvidia/mellanox/doca-driver:doca3.1.0")
+    bad = samples.a_pod("mofed-1", "mofed", status=samples.waiting("CrashLoopBackOff", "back-off"))
+    good = samples.a_pod("mofed-1", "mofed")
+    causes = [
+        found(samples.running(*more, pod=waiting), "mofed-wait")[0]
+        for more in ((), (policy,), (policy, driver, bad), (policy, driver, good))
+    ]
+    assert len({each["cause"] for each in causes}) == 4
+    assert len({each["remedy"] for each in causes}) == 4
+    assert "CrashLoopBackOff" in causes[2]["evidence"][-1]
+
+
+HOSTILE = ["\x1b[31mred", "{{ lookup('pipe', 'id') }}", "\u202e", "a" * 5000, "://user:secret@host/"]
+
+
+def test_cards_and_links_are_looked_at_too() -> None:
+    """By the rules of health, for hosts of a group."""
+    facts = {host: samples.facts_of() for host in (HOST, OTHER, "gpu-3")}
+    facts[HOST]["devices"][0]["firmware"] = "1.2.3"
+    document = checked("doctor", document_of(material(facts=facts, groups={"a": list(facts)})))
+    assert [each["hosts"] for each in document["findings"] if "1.2.3" in str(each["evidence"])] == [[HOST]]
+    assert document_of(material(facts=facts))["findings"] != document["findings"]
+
+
+def test_a_plugin_without_a_selector_is_wanted_on_known_hosts_only() -> None:
+    """As upstream has it: its Pods are on CPU nodes, too, and offer nothing there."""
+    own = samples.a_daemon_set(nodeSelector={})
+    taint = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
+    nodes = [samples.a_node(), samples.a_node("cpu-1", 0), samples.a_node("control-1", None, taints=[taint])]
+    pods = [samples.a_pod(), samples.a_pod("ds-2", node="cpu-1")]
+    given = material(*nodes, own, samples.a_config_map(), *pods, groups={"a": [HOST]})
+    assert diagnose(given) == []
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_what_a_log_says_is_quoted_without_harm(text: str) -> None:
+    (finding,) = diagnose(samples.said(f"Couldn't allocate MR {text}"))
+    (line,) = finding["evidence"]
+    assert line.isprintable()
+    assert len(line) <= 310
+    assert "secret" not in line
+
+
+def test_a_log_is_read_in_a_time_that_its_length_bounds() -> None:
+    """Whatever is in it: each of these is some MiB, and takes hours where a rule looks from each of its places again."""
+    texts = ["IB device " * 400_000, "NET/IB : Using " + "[1]a:1/" * 500_000, "[" * 4_000_000, "\n" * 4_000_000]
+    start = time.monotonic()
+    for text in texts:
+        diagnose(material(logs=[{**samples.a_log(""), "text": text}]))
+    assert time.monotonic() - start < limit(30)
+
+
+@pytest.mark.parametrize("folder", ["tools-perftest", "tools-nccl-tests"])
+def test_recorded_outputs_of_tests_that_passed_have_no_finding(shared_captures: Path, folder: str) -> None:
+    """One of them has a run that failed before the one that passed."""
+    failed = {"crater-ib_write_bw-both.txt": {"device-wrong-name", "port-down"}}
+    paths = [path for path in sorted((shared_captures / folder).glob("*")) if path.suffix in (".txt", ".log")]
+    assert paths
+    for path in paths:
+        log = {**samples.a_log("", host=None, name=path.name), "text": path.read_text(errors="replace")}
+        assert {each["id"] for each in diagnose(material(logs=[log]))} == failed.get(path.name, set()), path.name
+    print(f"{len(paths)} outputs read")
+
+
+def test_the_page_of_causes_is_up_to_date() -> None:
+    """tools/troubleshooting.py writes docs/troubleshooting.md."""
+    command = [sys.executable, ROOT / "tools" / "troubleshooting.py", "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    text = (ROOT / "docs" / "troubleshooting.md").read_text()
+    assert [rule.id for rule in RULES if f"`{rule.id}`: {rule.severity}" not in text] == []
