@@ -122,7 +122,7 @@ def _found(facts: t.Any, members: t.Mapping[str, list[str]], evidence: t.Mapping
     """What facts and evidence of the groups say is wrong, but for measurements."""
     found = findings_of_facts({str(host): one for host, one in as_map(facts).items()}, members)
     for name in members:
-        own = evidence.get(name, {})
+        own: t.Mapping[str, t.Any] = evidence.get(name, {})
         found += [*findings_of_outliers(name, own), *findings_of_checks(name, own)]
     return found
 
