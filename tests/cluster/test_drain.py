@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 import threading
 import time
@@ -15,6 +17,8 @@ import pytest
 import yaml
 
 from ansible_collections.fabric.rdma.molecule.shared.pace import limit
+from ansible_collections.fabric.rdma.tests.integration.conftest import ROOT, User
+from ansible_collections.fabric.rdma.tests.integration.stand_ins import INBOX, RESTORED, Node, stand_in
 
 if t.TYPE_CHECKING:
     from conftest import Site
@@ -102,6 +106,49 @@ def test_a_node_goes_back_to_work(small: Site) -> None:
     drained(small, then=["uncordon"])
     assert "unschedulable" not in small.node("v100-1")["spec"]
     assert away(small) is None
+
+
+# The last step of an installation that fails. Modules that would change this machine are stand-ins, those that speak with the cluster are not.
+DOES_NOT_INSTALL = {"name": "Install", "ansible.builtin.fail": {"msg": "it does not compile"}}
+DOWN: dict[str, t.Any] = {**INBOX, "devices": []}
+
+
+@pytest.fixture
+def changing(small: Site, tmp_path: Path) -> Node:
+    """v100-1, whose driver is changed by the whole role, and how its modules answer."""
+    source = tmp_path / "source"
+    there = source / "ansible_collections"
+    for name in ("docs", "meta", "plugins", "roles"):
+        shutil.copytree(ROOT / name, there / "fabric" / "rdma" / name)
+    shutil.copy(ROOT / "galaxy.yml", there / "fabric" / "rdma")
+    for other in (ROOT / ".collections" / "ansible_collections").iterdir():
+        if other.name != "fabric":
+            (there / other.name).symlink_to(other)
+    return stand_in(User(tmp_path, source, {**os.environ, "ANSIBLE_NOCOLOR": "1"}), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("restored", "after", "reason"),
+    [
+        (RESTORED, INBOX, None),
+        ({**RESTORED, "left": ["rdma-core: 50 is nowhere"], "complete": False}, INBOX, "not put back: rdma-core: 50"),
+        (RESTORED, DOWN, "mlx5_0 (0000:05:00.0) port 1 was Active and is gone"),
+    ],
+    ids=["as before", "not put back", "worse"],
+)
+def test_a_node_that_is_not_healthy_after_the_change_stays_out_of_work(
+    small: Site, changing: Node, restored: dict[str, t.Any], after: dict[str, t.Any], reason: str | None
+) -> None:
+    """And one that is what it was before goes back, as somebody else is told of the failure."""
+    changing.answers["driver_packages restored"] = [restored]
+    changing.answers["ib_facts"] = [{"ansible_facts": {"rdma": facts}} for facts in (INBOX, after)]
+    options = {"ofed_kubeconfig": str(small.kubeconfig), "ofed_node_name": "v100-1", "discover_wait_timeout": 1}
+    said = changing.play(DOES_NOT_INSTALL, **options)
+    assert "it does not compile" in said, said
+    assert (reason or "as before") in said
+    assert ("It stays out of work" in said) is (reason is not None)
+    assert small.node("v100-1")["spec"].get("unschedulable", False) is (reason is not None)
+    assert away(small) == ("was-in-work" if reason else None)
 
 
 def test_a_node_that_somebody_else_has_cordoned_stays_so(small: Site) -> None:
