@@ -167,7 +167,7 @@ MOST_LINES = {
     "kernel_module": 1000,
     "lab": 0,
     "link_counters": 1050,
-    "mpi_traffic": 4450,
+    "mpi_traffic": 2000,
     "node_change": 450,
     "node_file": 250,
     "node_logs": 0,

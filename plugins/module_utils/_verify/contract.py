@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.jobs import Collective
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.links import HostLink
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import Bandwidth, Latency, Side, Size
 
 __all__ = [
-    "Collective",
     "Endpoint",
     "Evidence",
     "Exposed",
@@ -146,25 +146,6 @@ class Ping(t.TypedDict):
     sent: t.Optional[int]
     received: t.Optional[int]
     rtt_us: t.Optional[RoundTrip]
-    verdict: t.Literal["pass", "fail", "error"]
-    message: str
-    remedy: t.Optional[str]
-
-
-class Collective(t.TypedDict):
-    """A job of nccl-tests or nvbandwidth. GB/s are 10^9 bytes. way: mnnvl, rdma or tcp, None for nvbandwidth."""
-
-    name: str
-    tool: t.Literal["nccl-tests", "nvbandwidth"]
-    way: t.Optional[str]
-    test: t.Optional[str]
-    ranks: t.Optional[int]
-    best_gbs: t.Optional[float]
-    average_gbs: t.Optional[float]
-    lowest_gbs: t.Optional[float]
-    size_bytes: t.Optional[int]
-    transports: list[str]
-    floor_gbs: t.Optional[float]
     verdict: t.Literal["pass", "fail", "error"]
     message: str
     remedy: t.Optional[str]

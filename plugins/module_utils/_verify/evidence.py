@@ -10,7 +10,6 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
 from ansible_collections.fabric.rdma.plugins.module_utils._base.text import printable
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.contract import (
-    Collective,
     Evidence,
     Found,
     Inspection,
@@ -23,6 +22,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._verify.contract impor
     Proof,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.ends import sensible
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.jobs import Collective
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.outliers import outliers, touches
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import (
     Latency,

@@ -13,12 +13,11 @@ import statistics
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.contract import Collective
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.findings import Finding
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.nccl_tests import parse_nccl
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.nvbandwidth import parse_nvbandwidth
 
-__all__ = ["Job", "checked_job", "collective_of", "judge_job", "path_of", "state_of", "why_of"]
+__all__ = ["Collective", "Job", "checked_job", "collective_of", "judge_job", "path_of", "state_of", "why_of"]
 
 Json = t.Dict[str, t.Any]
 
@@ -35,6 +34,25 @@ _WORDS = {"mnnvl": "multi-node NVLink", "rdma": "RDMA", "tcp": "TCP"}
 # Of the median of a matrix: below is a link that is sick, since all of one matrix are alike.
 _LINK_SHARE, _LEAST_LINKS = 0.8, 4
 _MOST_WORDS = 2000
+
+
+class Collective(t.TypedDict):
+    """A job of nccl-tests or nvbandwidth. GB/s are 10^9 bytes. way: mnnvl, rdma or tcp, None for nvbandwidth."""
+
+    name: str
+    tool: t.Literal["nccl-tests", "nvbandwidth"]
+    way: t.Optional[str]
+    test: t.Optional[str]
+    ranks: t.Optional[int]
+    best_gbs: t.Optional[float]
+    average_gbs: t.Optional[float]
+    lowest_gbs: t.Optional[float]
+    size_bytes: t.Optional[int]
+    transports: list[str]
+    floor_gbs: t.Optional[float]
+    verdict: t.Literal["pass", "fail", "error"]
+    message: str
+    remedy: t.Optional[str]
 
 
 class Job(t.NamedTuple):

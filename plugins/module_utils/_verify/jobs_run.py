@@ -9,8 +9,8 @@ import time
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.client import Client
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.jobs import Job, path_of, state_of, why_of
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods_run import Client
 
 __all__ = ["remove_objects", "run_job"]
 

@@ -316,8 +316,8 @@ def pod_evidence(
     for row in _maps((jobs or {}).get("results")):
         item = row.get("item")
         name = str(item.get("group")) if isinstance(item, t.Mapping) else ""
-        of_group: Found = groups.setdefault(name, {"tests": [], "untested": []})
-        of_group.setdefault("collectives", []).append(collective_of(row))
+        of_jobs: Found = groups.setdefault(name, {"tests": [], "untested": []})
+        of_jobs.setdefault("collectives", []).append(collective_of(row))
     return groups
 
 

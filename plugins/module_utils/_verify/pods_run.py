@@ -8,12 +8,12 @@ All pairs of a round are watched at once, by one list of the Pods of this run. A
 
 from __future__ import annotations
 
-import builtins
 import time
 import typing as t
 from dataclasses import dataclass, field
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.client import Client
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import (
     CONTAINER,
     SIDES,
@@ -43,18 +43,6 @@ _GONE_SECONDS = 60
 # Requests that get no answer one after the other, before a round is given up.
 _PATIENCE = 3
 _MOST_BYTES = 1 << 20
-
-
-class Client(t.Protocol):
-    """An API server, as Kube of _rollout is one. Refusals are FabricErrors with the HTTP status as code, 0 without an answer."""
-
-    def request(
-        self, method: str, path: str, doing: str, query: t.Sequence[tuple[str, str]] = ..., body: t.Any = ...
-    ) -> Json: ...
-
-    def list(self, path: str, doing: str, metadata_only: bool = ..., **query: str) -> builtins.list[Json]: ...
-
-    def text(self, path: str, doing: str, **query: str) -> str: ...
 
 
 class Api:

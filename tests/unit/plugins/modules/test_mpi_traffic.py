@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout import client
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.test_jobs import manifests
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.test_jobs_run import JobCluster
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.test_nccl_tests import INFO, a_table
@@ -52,22 +51,29 @@ class Kube(JobCluster):
     """As the client that the module makes for itself."""
 
     warnings: t.ClassVar[list[str]] = []
-    last: t.ClassVar[list[JobCluster]] = []
 
     def __init__(self, *_given: t.Any) -> None:
         super().__init__(looks=1, log=a_table(846.82, more=INFO.format(0, "P2P/MNNVL")))
-        self.last.append(self)
 
 
-def test_the_examples_measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "Kube", Kube)
-    monkeypatch.setattr("time.sleep", lambda _seconds: None)
+# in the module's own process
+PLAYED = (
+    "import time\n"
+    "from ansible_collections.fabric.rdma.plugins.module_utils._rollout import client\n"
+    f"from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_mpi_traffic import {Kube.__name__}\n"
+    "client.Kube = Kube\n"
+    "time.sleep = lambda _seconds: None\n"
+)
+
+
+def test_the_examples_measure(tmp_path: Path) -> None:
     path = tmp_path / "nccl-mnnvl-gb200.yaml"
     path.write_text(yaml.safe_dump_all(manifests()["nccl-mnnvl"]))
     known = {"lookup": lambda _name, _path: path.read_text()}
     filters = {"from_yaml_all": yaml.safe_load_all}
-    (result,) = run_examples("mpi_traffic", lambda module, given: run(module, **given), filters, **known)
+    (result,) = run_examples(
+        "mpi_traffic", lambda module, given: run(module, prelude=PLAYED, **given), filters, **known
+    )
     found = result["collective"]
     assert (found["verdict"], found["best_gbs"], found["floor_gbs"]) == ("pass", 846.82, 700.0)
-    assert Kube.last[-1].made == ["ComputeDomain", "MPIJob"]
-    assert Kube.last[-1].objects == {}
+    assert result["removed"] == []
