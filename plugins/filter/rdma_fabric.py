@@ -38,7 +38,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: The map, as the file C(docs/fabric.schema.json) of the collection describes it.
+  description:
+    - The map, as the file C(docs/fabric.schema.json) of the collection describes it. It has C(schema), C(sources), C(switches), C(units),
+      C(leaves), C(trunks), C(places), C(unplaced), C(findings) and C(warnings).
   type: dict
 """
 

@@ -25,8 +25,7 @@ author:
 EXAMPLES = r"""
 - name: Show what is not as it should be
   ansible.builtin.debug:
-    msg: "{{ item.severity }}: {{ item.cause }}. {{ item.remedy }}"
-  loop: "{{ hostvars | fabric.rdma.rdma_view(groups, rdma_groups) | fabric.rdma.rdma_health }}"
+    msg: "{{ hostvars | fabric.rdma.rdma_view(groups, rdma_groups) | fabric.rdma.rdma_health | map(attribute='cause') }}"
 """
 
 RETURN = r"""

@@ -36,7 +36,7 @@ author:
 EXAMPLES = r"""
 - name: Show whose links are sick
   ansible.builtin.debug:
-    msg: "{{ (evidence | fabric.rdma.rdma_link_health({inventory_hostname: [before.reading, after.reading]}, groups)).failures }}"
+    msg: "{{ (evidence | fabric.rdma.rdma_link_health({inventory_hostname: [earlier.reading, later.reading]}, groups)).failures }}"
 """
 
 RETURN = r"""

@@ -40,7 +40,7 @@ _value:
   description:
     - C(groups) has the hosts of each group, C(wishes) the wishes of each group by variable, C(facts) the facts by host, C(plan) the
       plan, C(keep) the groups of which everything stays as it is, C(known) the nodes of all others,
-      C(cidrs) the variable C(rdma_cluster_cidrs).
+      C(cidrs) the variable C(rdma_cluster_cidrs), C(leaves) the names of the leaves of each host in the map of the fabric.
     - C(inventory), C(node_names), C(registry), C(pull_secrets) and C(charts) are what O(rollout) has.
   type: dict
 """

@@ -14,6 +14,7 @@ import typing as t
 import pytest
 
 from ansible_collections.fabric.rdma.molecule.shared.pace import limit
+from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import DEVICE_PLUGIN
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.directory import material_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.rules import diagnose
 from ansible_collections.fabric.rdma.tests.cluster.test_interrupted import module
@@ -28,7 +29,7 @@ if t.TYPE_CHECKING:
 pytestmark = pytest.mark.cluster
 
 Json = dict[str, t.Any]
-IMAGE = "ghcr.io/mellanox/k8s-rdma-shared-dev-plugin:v1.5.3"
+IMAGE = DEVICE_PLUGIN
 CLASS = {"rdma.fabric/class": "x"}
 NIC = "feature.node.kubernetes.io/pci-15b3.present"
 CONFIG: Json = {"configList": [{"resourceName": "r", "rdmaHcaMax": 63, "selectors": {"vendors": ["15b3"]}}]}

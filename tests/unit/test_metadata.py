@@ -748,6 +748,7 @@ OF_ANSIBLE = {
         "reboot",
         "service_facts",
         "setup",
+        "slurp",
         "stat",
         "tempfile",
         "wait_for_connection",

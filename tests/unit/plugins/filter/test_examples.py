@@ -25,13 +25,14 @@ Json = dict[str, t.Any]
 NAMES = sorted(path.stem for path in (ROOT / "plugins" / "filter").glob("*.py"))
 PYTHON = {"str": str, "int": int, "list": list, "dict": dict, "bool": bool, "float": float}
 # RETURN says whose form the result has.
-AS_ANOTHER = {"rdma_merged_plan": "rdma_selectors"}
+AS_ANOTHER = {"rdma_merged_plan": "rdma_selectors", "rdma_link_health": "rdma_evidence"}
 HOSTS = ["ib-a100-1", "ib-a100-2"]
 # What stands for a text of the module documentation that has not to be a template.
 TRUSTED: t.Callable[[str], str] = getattr(template, "trust_as_template", lambda text: text)
 # Keys of a result that are names of the site (hosts, groups, files) or of a chart, and not of RETURN.
 KEYED_BY_NAMES = {
     "rdma_bundle",
+    "rdma_fabric_asked",
     "rdma_helm_values",
     "rdma_labels",
     "rdma_manifests",
@@ -87,6 +88,11 @@ def site() -> Json:
         "plan_result": filter_named("rdma_selectors")(view),
         "pairs": pairs,
         "results": {},
+        "evidence": filter_named("rdma_evidence")(pairs, {}),
+        "earlier": {"reading": {}},
+        "later": {"reading": {}},
+        "answers": {},
+        "map": filter_named("rdma_fabric")(view, {}),
         "rdma_ofed": {"method": "inbox"},
         "rdma_storage": {"nfs": True},
         "rdma_memlock": {"enabled": True},

@@ -205,7 +205,11 @@ def test_from_facts_to_objects() -> None:
     assert whole["groups"]["ib-a100"]["cached"] == {"n": None}
     assert "not discovered by this run" in whole["warnings"][0]
     assert filter_named("rdma_unusable")(view) == {}
-    assert filter_named("rdma_merged_facts")(view["facts"], "nowhere.json") == view["facts"]
+    # counters grow: with them a second run would change the file
+    of_the_plan = {
+        host: {key: value for key, value in facts.items() if key != "health"} for host, facts in view["facts"].items()
+    }
+    assert filter_named("rdma_merged_facts")(view["facts"], "nowhere.json") == of_the_plan
     assert filter_named("rdma_merged_plan")(plan, "nowhere.json", ["ib-a100"]) == {**plan, "removed": {}, "remove": []}
     roce = {
         "n": {

@@ -34,6 +34,8 @@ OF_A_COLUMN = {
     "key of `rdma_spiderpool`": ("rdma_spiderpool",),
     "key of `rdma_cluster_cidrs`": ("rdma_cluster_cidrs",),
 }
+# Variables of a role, and no wishes: their defaults are those of its specification.
+OF_A_ROLE = ("verify_", "doctor_")
 OF_A_HEADING = {"### `rdma_rollout`": "rdma_rollout", "### Secondary networks": "rdma_networks"}
 # A whole that a row of its own stands for: what its keys are is below, or in the text of the row.
 WHOLES = ("rdma_rollout", "rdma_networks", "rdma_multus", "rdma_whereabouts", "rdma_spiderpool", "rdma_cluster_cidrs")
@@ -78,7 +80,7 @@ def rows() -> t.Iterator[tuple[list[str], str, str]]:
         names = []
         for name in re.findall(r"`([\w.]+)`", cells[0]):
             parents = OF_A_COLUMN.get(head[0]) or (OF_A_HEADING.get(heading, ""),)
-            if name.startswith(("rdma_", "verify_")):
+            if name.startswith(("rdma_", *OF_A_ROLE)):
                 names.append(name)
                 last = name.partition(".")[0]
             elif name.startswith("."):
@@ -86,7 +88,7 @@ def rows() -> t.Iterator[tuple[list[str], str, str]]:
             else:
                 assert parents != ("",), line
                 names += [f"{parent}.{name}" for parent in parents]
-        yield [name for name in names if not name.startswith("verify_")], cells[1], " | ".join(cells[2:])
+        yield [name for name in names if not name.startswith(OF_A_ROLE)], cells[1], " | ".join(cells[2:])
 
 
 ROWS = [row for row in rows() if row[0]]
