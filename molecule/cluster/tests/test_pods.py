@@ -190,10 +190,12 @@ def test_verify_measures_between_pods(site: Site) -> None:
         assert set(look["files"]) == files_of(site, look["host"], CABLED[look["host"]])
         assert look["memory_bytes"] is None
     assert {test["test"] for test in tests} == {"ib_write_bw", "ib_write_lat"}
+    # no node is left out
+    assert {test[side]["host"] for test in tests for side in ("client", "server")} == set(NAMES)
     for test in tests:
         print(f"{test['test']} between Pods: {test['message']}")
         assert (test["level"], test["verdict"]) == ("pods", "pass")
-        assert {test[side]["host"] for side in ("client", "server")} == set(NAMES)
+        assert test["client"]["host"] != test["server"]["host"]
         assert test["pods"]["user"] == USER
         assert test["pods"]["memlock"] == {"soft": "unlimited", "hard": "unlimited"}
         for side in ("client", "server"):
