@@ -20,25 +20,25 @@ from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 
 MAKEFILE = """\
 three:
-	@echo "3 passed, 1 skipped in 0.1s"
+\t@echo "3 passed, 1 skipped in 0.1s"
 two:
-	@echo "2 passed in 0.1s"
+\t@echo "2 passed in 0.1s"
 nothing:
-	@echo "PLAY RECAP ok=7 skipped=2"
+\t@echo "PLAY RECAP ok=7 skipped=2"
 skips:
-	@echo "4 skipped in 0.1s"
+\t@echo "4 skipped in 0.1s"
 fails:
-	@printf 'FAILED tests/test_it.py::test_that - assert 1 == 2\\n1 failed, 6 passed in 0.1s\\n'; exit 1
+\t@printf 'FAILED tests/test_it.py::test_that - assert 1 == 2\\n1 failed, 6 passed in 0.1s\\n'; exit 1
 crashes:
-	@printf 'fatal: [lab1]: FAILED! => it is gone\\n2 passed\\n'; exit 1
+\t@printf 'fatal: [lab1]: FAILED! => it is gone\\n2 passed\\n'; exit 1
 waits:
-	@while [ ! -e quick-was-here ]; do sleep 0.1; done; echo "1 passed"
+\t@while [ ! -e quick-was-here ]; do sleep 0.1; done; echo "1 passed"
 quick:
-	@touch quick-was-here; echo "1 passed, in fact"
+\t@touch quick-was-here; echo "1 passed, in fact"
 slow:
-	@echo $$$$ > slow.pid; sleep 1000; echo "1 passed"
+\t@echo $$$$ > slow.pid; sleep 1000; echo "1 passed"
 slower:
-	@trap 'sleep 1; rm slower.pid; exit 1' TERM; echo $$$$ > slower.pid; sleep 1000 & wait
+\t@trap 'sleep 1; rm slower.pid; exit 1' TERM; echo $$$$ > slower.pid; sleep 1000 & wait
 """
 
 
@@ -55,7 +55,8 @@ def checkout(repo: Path, tmp_path: Path) -> Path:
 def start(checkout: Path, program: str, *arguments: str, **variables: str) -> subprocess.Popen[str]:
     environment = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "SCENARIOS")}
     return subprocess.Popen(
-        [checkout / "tools" / program, *arguments],
+        # SIGINT as at a terminal, also where these tests run in the background, which ignores it
+        ["env", "--default-signal=INT", str(checkout / "tools" / program), *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -193,7 +193,7 @@ def misspelt(names: t.Iterable[str]) -> list[str]:
 
 # Ansible makes variables of the facts of a node, and they go over those of the inventory and the defaults of roles.
 _OWN_NAMES = re.compile(
-    r"(?:ansible_)?(?:__)?(?:rdma|cluster_chart|cluster_objects|cluster_system|compute_domain|containerd_memlock"
+    r"(?:ansible_)?(?:__)?(?:rdma|doctor|fabric|topology|cluster_chart|cluster_objects|cluster_system|compute_domain|containerd_memlock"
     r"|device_plugin|discover|dra|gpu_operator|lab|longhorn|network_operator|nvidia_imex"
     r"|nvidia_peermem|ofed|plan|prepare|report|roce_host|secondary_network|site|storage_prereqs"
     r"|systems|uninstall|verify|vgpu|wishes)_\w*"

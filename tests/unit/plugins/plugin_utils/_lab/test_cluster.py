@@ -216,7 +216,9 @@ def test_a_port_that_somebody_has_taken(tmp_path: Path, monkeypatch: pytest.Monk
     with socket.create_server(("127.0.0.1", first[taken])):
         plane.runs = False
         if taken == 2:
-            with pytest.raises(LabError, match=rf"listens on port {first[2]} of 127.0.0.1.* End it, or make the lab"):
+            with pytest.raises(
+                LabError, match=rf"listens on port {first[2]} of 127.0.0.1.* End it, or recreate the lab"
+            ):
                 a_cluster(tmp_path, nodes_run=True)
         second = a_cluster(tmp_path, nodes_run=taken != 2)
         assert [index for index in range(3) if first[index] != second[index]] == [taken]
