@@ -132,7 +132,7 @@ def changing(small: Site, tmp_path: Path) -> Node:
     [
         (RESTORED, INBOX, None),
         ({**RESTORED, "left": ["rdma-core: 50 is nowhere"], "complete": False}, INBOX, "not put back: rdma-core: 50"),
-        (RESTORED, DOWN, "mlx5_0 (0000:05:00.0) port 1 was Active and is gone"),
+        (RESTORED, DOWN, "mlx5_0 (0000:5e:00.0) port 1 was Active and is gone"),
     ],
     ids=["as before", "not put back", "worse"],
 )
