@@ -106,7 +106,7 @@ class Browser:
         return result
 
     def _read(self, until: float, what: str) -> None:
-        ready, _, _ = select.select([self._in], [], [], max(0.0, until - time.monotonic()))
+        ready, _writable, _failed = select.select([self._in], [], [], max(0.0, until - time.monotonic()))
         assert ready, f"chromium has not answered in {self.seconds:g} s: {what}"
         data = os.read(self._in, 1 << 20)
         assert data, f"chromium has ended: {what}"

@@ -68,7 +68,7 @@ def start(checkout: Path, program: str, *arguments: str, **variables: str) -> su
 def run(checkout: Path, program: str, *arguments: str, **variables: str) -> tuple[int, str]:
     """Exit code and output."""
     process = start(checkout, program, *arguments, **variables)
-    output, _ = process.communicate(timeout=limit(60))
+    output, _errors = process.communicate(timeout=limit(60))
     return process.returncode, output
 
 

@@ -119,7 +119,7 @@ def numbers(site: Site, node: str) -> dict[str, str]:
     """Major and minor number of each uverbs device of a node."""
     text = site.on(node, "grep -H . /sys/class/infiniband_verbs/uverbs*/dev")
     found = (line.partition(":") for line in text.splitlines())
-    return {path.split("/")[-2]: number.replace(":", " ") for path, _, number in found}
+    return {path.split("/")[-2]: number.replace(":", " ") for path, _colon, number in found}
 
 
 # root may make files of devices: it is the kernel that refuses what the kubelet has not allowed

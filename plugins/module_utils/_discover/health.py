@@ -152,7 +152,10 @@ def _told(tree: Tree, netdev: str) -> tuple[dict[str, int], t.Optional[dict[str,
         counters = {
             name: count
             for name, count in sorted(value.get("counters", {}).items())
-            if PHY_COUNTER.fullmatch(name) and type(count) is int and 0 <= count < 1 << 64
+            if PHY_COUNTER.fullmatch(name)
+            and isinstance(count, int)
+            and not isinstance(count, bool)
+            and 0 <= count < 1 << 64
         }
         cable = value.get("module")
         if cable is not None:

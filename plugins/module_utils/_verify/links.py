@@ -135,12 +135,16 @@ _Key = t.Tuple[str, t.Optional[int], t.Optional[str]]
 _Counts = t.Dict[str, int]
 
 
+def _is_number(value: t.Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def _counts(*parts: t.Any) -> _Counts:
     """The counters of a row that are there and make sense."""
     found = {}
     for part in parts:
         for name, value in part.items() if isinstance(part, t.Mapping) else ():
-            if isinstance(name, str) and type(value) is int and 0 <= value < _MOST_COUNT:
+            if isinstance(name, str) and _is_number(value) and 0 <= value < _MOST_COUNT:
                 found[name] = value
     return found
 
@@ -154,7 +158,7 @@ def _rows(reading: t.Mapping[str, t.Any]) -> dict[_Key, _Counts]:
             if not isinstance(row, t.Mapping) or not isinstance(row.get("device"), str):
                 continue
             device = str(row["device"])[:_MOST_TEXT]
-            if key == "ports" and type(row.get("port")) is int:
+            if key == "ports" and _is_number(row.get("port")):
                 found[(device, row["port"], None)] = _counts(row.get("counters"), row.get("hw_counters"))
             elif key == "netdevs" and isinstance(row.get("netdev"), str):
                 own = _counts(row.get("statistics"), row.get("counters"), {"carrier_downs": row.get("carrier_downs")})

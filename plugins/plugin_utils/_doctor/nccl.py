@@ -37,8 +37,8 @@ _HCA = re.compile(r"\[\d{1,3}\]([\w.-]{1,64}):(\d{1,3})(?::\d{0,4}){0,2}/(IB|RoC
 def _proxy_crash(case: Case) -> t.Iterator[Hit]:
     for line in case.lines("ncclProxyServiceUDS"):
         if any(word in line.log["text"] for word in _CRASH):
-            crash = next(case.lines(*_CRASH, logs=[line.log]))
-            yield case.hit(line.log, [str(crash), str(line)])
+            crashes = [str(crash) for crash in case.lines(*_CRASH, logs=[line.log])]
+            yield case.hit(line.log, [*crashes[:1], str(line)])
     # the thread has this name in the kernel's log (src/proxy.cc, ncclSetThreadName)
     for line in case.lines("NCCL UDS Service", "libnccl.so"):
         if "segfault at" in line.raw:
@@ -46,8 +46,7 @@ def _proxy_crash(case: Case) -> t.Iterator[Hit]:
 
 
 def _shared_memory(case: Case) -> t.Iterator[Hit]:
-    for hit in case.told(*_SHM):
-        yield hit
+    yield from case.told(*_SHM)
 
 
 def _volumes(pod: Json) -> set[str]:

@@ -57,8 +57,7 @@ def _iscsi(case: Case) -> t.Iterator[Hit]:
 
 def _nfs(case: Case) -> t.Iterator[Hit]:
     yield from _checks(case, "nfs")
-    for hit in case.told(*_NFS):
-        yield hit
+    yield from case.told(*_NFS)
     for event in case.cluster["events"]:
         if any(text in str(event.get("message")) for text in _NFS):
             about = event.get("involvedObject") or {}

@@ -220,7 +220,7 @@ def _of_pairs(told: str, pairs: t.Sequence[tuple[Json, Json]]) -> t.Iterator[_Ch
 def _common(found: t.Sequence[tuple[float, Json, Json]]) -> str:
     """The node that most of them have in common, in words."""
     counts = collections.Counter(
-        host for _part, _own, test in found for host in {test["client"]["host"], test["server"]["host"]}
+        host for _part, _own, test in found for host in sorted({test["client"]["host"], test["server"]["host"]})
     ).most_common(2)
     if len(found) < 3 or len(counts) < 2 or counts[0][1] < 0.9 * len(found) or 2 * counts[1][1] > counts[0][1]:
         return ""

@@ -65,4 +65,4 @@ def test_the_counters_of_a_netdev_of_this_machine(monkeypatch: pytest.MonkeyPatc
     told = [json.loads(answer) for name in names if (answer := ethtool_answer(name)) is not None]
     for each in told:
         assert 0 < len(each["counters"]) <= ethtool.MOST_COUNTERS
-        assert all(type(value) is int and value >= 0 for value in each["counters"].values())
+        assert all(isinstance(value, int) and value >= 0 for value in each["counters"].values())

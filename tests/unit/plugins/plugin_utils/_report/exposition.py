@@ -27,7 +27,7 @@ def read_metrics(text: str) -> Samples:
     current = ""
     for line in text[:-1].split("\n"):
         if line.startswith("# HELP "):
-            name, _, words = line.removeprefix("# HELP ").partition(" ")
+            name, _blank, words = line.removeprefix("# HELP ").partition(" ")
             assert re.fullmatch(_NAME, name)
             assert words.endswith("."), line
             assert name not in helped, f"{name} has two texts"

@@ -49,9 +49,9 @@ def test_what_is_drawn_is_inside_the_drawing(values: list[float], limit: float |
     found = histogram(rows(*values), limit, False, "Gb/s")
     if found is not None:
         assert sum(row["count"] for row in found["rows"]) == len(values)
-        for bar in found["bars"]:
-            assert -0.1 <= bar["x"] <= bar["x"] + bar["width"] <= found["width"] + 1
-            assert 0 <= bar["y"] <= bar["y"] + bar["height"] <= found["height"] + 0.2
+        for one in found["bars"]:
+            assert -0.1 <= one["x"] <= one["x"] + one["width"] <= found["width"] + 1
+            assert 0 <= one["y"] <= one["y"] + one["height"] <= found["height"] + 0.2
         for mark in found["marks"]:
             assert 0 <= mark["x"] <= found["width"]
 
@@ -60,7 +60,7 @@ def test_bars_beyond_the_limit_and_of_outliers_look_different() -> None:
     values = [100.0 + number for number in range(20)]
     found = histogram([*rows(*values), *rows(60.0), *rows(80.0, far=80.0)], 70.0, False, "Gb/s")
     assert found
-    looks = [bar["look"] for bar in found["bars"]]
+    looks = [one["look"] for one in found["bars"]]
     assert looks[0] == "bad"
     assert looks[1] == "far"
     assert set(looks[2:]) == {"ok"}
