@@ -96,6 +96,8 @@ class ActionModule(ActionBase):
             return {"changed": False, "ansible_facts": {"rdma": json.load(handle)}}
 """
 
+ILL = "{{ hostvars | fabric.rdma.rdma_view(groups, groups | difference(['all', 'ungrouped', 'rdma'])) | fabric.rdma.rdma_health }}"
+
 Place = tuple[str, ...]
 
 
@@ -137,11 +139,16 @@ def is_free(schema: t.Any, place: Place) -> bool:
 
 
 class Hostile(t.NamedTuple):
-    """text: a template that leaves a file behind when somebody evaluates it; free: whether it stands where any text may."""
+    """A node that hopes for somebody who evaluates its facts.
+
+    text: a template that leaves a file behind then; free: whether it stands where any text may; kept: whether facts.json has the
+    subset it stands in. It has no health, which changes with each look.
+    """
 
     text: str
     facts: dict[str, t.Any]
     free: bool
+    kept: bool
 
 
 def hostile_facts(directory: Path) -> dict[str, Hostile]:
@@ -150,6 +157,11 @@ def hostile_facts(directory: Path) -> dict[str, Hostile]:
     captures = [json.loads(path.read_text()) for path in sorted(CAPTURES.glob("*.expected.json"))]
     by_place: dict[Place, t.Any] = {}
     for facts in captures:
+        if "health" in facts:
+            # what the captures say of it is a part; findings tell of cards that are too hot
+            facts["health"] = {"netdevs": [], "ports": [], "temperatures": [], **facts["health"]}
+            for sensor in facts["health"]["temperatures"]:
+                sensor["celsius"] = sensor["critical"] = 120.0
         for place in places(facts):
             by_place.setdefault(place, facts)
     wanted: list[tuple[Place | None, t.Any]] = [(None, captures[0]), *sorted(by_place.items())]
@@ -157,7 +169,8 @@ def hostile_facts(directory: Path) -> dict[str, Hostile]:
     for number, (at, facts) in enumerate(wanted):
         name = re.sub(r"[^a-z0-9]+", "-", "-".join(["h", str(number), *(at or ("keys",))]).replace("*", "each"))
         text = "{{ lookup('ansible.builtin.pipe', 'touch %s') }}" % (directory / f"{name}.evaluated")
-        found[name] = Hostile(text, poisoned(facts, text, at), at is not None and is_free(schema, at))
+        free = at is not None and is_free(schema, at)
+        found[name] = Hostile(text, poisoned(facts, text, at), free, kept=at is None or at[0] != "health")
     return found
 
 
@@ -192,6 +205,9 @@ def test_a_template_in_any_leaf_of_the_facts_is_not_evaluated(
         "tasks": [
             {"hostile": {"path": f"{tmp_path}/{{{{ inventory_hostname }}}}.json"}},
             {"ansible.builtin.include_role": {"name": "fabric.rdma.discover", "tasks_from": "write"}, "run_once": True},
+            # health, which is in no file
+            {"ansible.builtin.set_fact": {"ill": ILL}, "run_once": True},
+            {"ansible.builtin.debug": {"var": "ill"}, "run_once": True},
         ],
     }
     stages = [{"ansible.builtin.import_playbook": f"fabric.rdma.{name}"} for name in ("plan", "report")]
@@ -200,12 +216,13 @@ def test_a_template_in_any_leaf_of_the_facts_is_not_evaluated(
     done = user.run("ansible-playbook", str(tmp_path / "play.yml"), "-i", str(tmp_path / "hosts.json"), check=False)
     said = done.stdout + done.stderr
     assert not sorted(path.name for path in tmp_path.rglob("*.evaluated")), said
+    assert "health-temperatures-each-label.evaluated" in said
     assert "Traceback" not in said
     # facts that no node of ours can have do not fit their schema
     written = json.loads((tmp_path / "output" / "facts.json").read_text())
     # where it stands in a place that is looked at, it is in what was written as it came
-    lost = [name for name, host in hosts.items() if json.dumps(host.text)[1:-1] not in json.dumps(written.get(name))]
-    assert not lost, said
+    there = {name for name, host in hosts.items() if json.dumps(host.text)[1:-1] in json.dumps(written.get(name))}
+    assert there == {name for name, host in hosts.items() if host.kept}, said
     assert len(load(tmp_path / "output" / "plan.json")["groups"]) > 30, said
     assert "touch" in (tmp_path / "output" / "report.html").read_text(), said
 
