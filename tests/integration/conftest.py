@@ -102,7 +102,8 @@ def oldest_core() -> Path:
     lines = (ROOT / "requirements-dev.txt").read_text().splitlines()
     wanted = [line.removeprefix("#oldest:").strip() for line in lines if line.startswith("#oldest:")]
     assert wanted
-    environment = ROOT / ".venv" / "oldest-core"
+    # its programs name their interpreter by its path: not by one through a link that may go
+    environment = (ROOT / ".venv").resolve() / "oldest-core"
     with open(ROOT / ".venv" / "oldest-core.lock", "w", encoding="ascii") as lock:
         # several workers, one environment
         fcntl.flock(lock, fcntl.LOCK_EX)
