@@ -286,6 +286,17 @@ def test_a_scenario_says_what_it_is(name: str) -> None:
     assert (first, second[:2]) == ("---", "# ")
 
 
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_scenario_begins_with_what_a_killed_run_left(name: str) -> None:
+    """Molecule would take nodes for created that a killed run, or a machine that was off since, has noted as created."""
+    own = yaml.safe_load((ROOT / "molecule" / name / "molecule.yml").read_text()).get("scenario", {})
+    common = yaml.safe_load((ROOT / ".config" / "molecule" / "config.yml").read_text())["scenario"]
+    sequence = {**common, **own}["test_sequence"]
+    assert sequence[:2] == ["syntax", "destroy"]
+    assert sequence[-1] == "destroy"
+    assert "create" in sequence
+
+
 def test_the_table_of_the_control_plane_lists_its_tests() -> None:
     listed = re.findall(r"^\| `(test_\w+\.py)` \|", (ROOT / "tests/cluster/README.md").read_text(), re.M)
     assert sorted(listed) == sorted(path.name for path in ROOT.glob("tests/cluster/test_*.py"))
