@@ -18,8 +18,9 @@ sys.path.insert(0, str(ROOT / ".collections"))
 INTRODUCTION = """# Troubleshooting
 
 What the doctor knows, family by family. `ansible-playbook fabric.rdma.doctor` looks for all of it, and says on which hosts, with the lines
-that prove it, and with a remedy that fits what it found ([its role](../roles/doctor/README.md)). `tools/troubleshooting.py` writes this
-page out of the table of rules.
+that prove it, and with a remedy that fits what it found ([its role](../roles/doctor/README.md)). Cables are a matter of the map of the
+fabric, which `ansible-playbook fabric.rdma.fabric` draws ([its role](../roles/fabric/README.md)). `tools/troubleshooting.py` writes this
+page out of the tables of rules.
 """
 
 
@@ -36,12 +37,27 @@ def section(rule: typing.Any) -> list[str]:
     ]
 
 
+def kind(found: typing.Any, looks_at: str) -> list[str]:
+    return [
+        f"### {found.title}",
+        "",
+        f"`{found.id}`: {found.severity}; out of {looks_at}.",
+        "",
+        f"- Cause: {found.cause}.",
+        f"- Remedy: {found.remedy}.",
+        "",
+    ]
+
+
 def page() -> str:
-    # its path is made above
+    # their path is made above
     families = importlib.import_module(f"{COLLECTION}.plugins.plugin_utils._doctor.rules").FAMILIES
+    kinds = importlib.import_module(f"{COLLECTION}.plugins.plugin_utils._health.kinds")
     lines = [INTRODUCTION]
     for family, rules in families.items():
         lines += [f"## {family}", "", *(line for rule in rules for line in section(rule))]
+    lines += ["## Cards and links", "", *(line for each in kinds.LINKS for line in kind(each, "facts of a group"))]
+    lines += ["## Cables", "", *(line for each in kinds.CABLES for line in kind(each, "the map of the fabric"))]
     return "\n".join(lines).rstrip() + "\n"
 
 
