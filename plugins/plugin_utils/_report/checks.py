@@ -1,8 +1,8 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What was looked at beside bandwidth and latency: what Pods were given, whom they reach, what grew on links. Private to the collection.
-Pure."""
+"""What was looked at beside pairs of ports: what Pods were given, whom they reach, what grew on links, what jobs over GPUs of several
+nodes came to. Private to the collection. Pure."""
 
 from __future__ import annotations
 
@@ -44,6 +44,9 @@ def checks_view(evidence: t.Mapping[str, t.Any]) -> list[Json]:
         )
         key = ("links while traffic moved", clean(f"{words} grew", 200), _state(each))
         rows.setdefault(key, []).append(str(each.get("host")))
+    for each in as_maps(evidence.get("collectives")):
+        # a job runs on nodes that the scheduler has picked
+        rows.setdefault((_job(each), _came_to(each), _state(each)), [])
     ordered = sorted(rows, key=lambda key: (-_WORST[key[2]], key))
     return [
         {"what": what, "text": text, "state": state, "hosts": hosts_in_words(set(rows[what, text, state]))}
@@ -72,6 +75,25 @@ def _given(each: Json) -> str:
     if each.get("ipc_lock"):
         told.append("IPC_LOCK")
     told.append("/dev/infiniband: " + (", ".join(map(str, as_list(each.get("files")))) or "empty"))
+    if _state(each) != "ok" and each.get("message"):
+        told.append(str(each["message"]))
+    return clean("; ".join(told), 300)
+
+
+def _job(each: Json) -> str:
+    way = f" over {each['way']}" if each.get("way") else ""
+    return clean(f"{each.get('test') or each.get('tool')}{way}", 120)
+
+
+def _came_to(each: Json) -> str:
+    """Figures of nccl-tests or nvbandwidth, in a few words."""
+    told = [plural(each["ranks"], "GPU")] if isinstance(each.get("ranks"), int) else []
+    for key, word in (("best_gbs", "best"), ("average_gbs", "mean"), ("lowest_gbs", "slowest link")):
+        if each.get(key) is not None:
+            told.append(f"{word} {in_figures(each[key])} GB/s")
+    if each.get("floor_gbs") is not None:
+        told.append(f"limit {in_figures(each['floor_gbs'])} GB/s")
+    told += map(str, as_list(each.get("transports"))[:4])
     if _state(each) != "ok" and each.get("message"):
         told.append(str(each["message"]))
     return clean("; ".join(told), 300)

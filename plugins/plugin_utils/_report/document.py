@@ -10,7 +10,7 @@ import json
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.history import compared
-from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import Json, as_map, clean
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import MOST, Json, as_map, clean
 
 __all__ = ["completed_with", "document_of", "render_json"]
 
@@ -81,7 +81,29 @@ def _group(group: Json) -> Json:
         "measurements": [
             _measurement(view, row) for view in group["measured"] for row in sorted(view["all"], key=_place)
         ],
+        "collectives": [_collective(each) for each in group["collectives"]],
     }
+
+
+def _collective(each: Json) -> Json:
+    """A job over several nodes, as the evidence has it."""
+    figures = {key: _figure(each.get(key)) for key in ("best_gbs", "average_gbs", "lowest_gbs")}
+    return {
+        "name": clean(each.get("name"), 120),
+        "tool": clean(each.get("tool"), 40),
+        **{key: None if each.get(key) is None else clean(each[key], 80) for key in ("way", "test")},
+        "ranks": _whole(each.get("ranks")),
+        **figures,
+        "limit_gbs": _figure(each.get("floor_gbs")),
+        "verdict": each["verdict"] if each.get("verdict") in ("pass", "fail") else "error",
+        "message": clean(each.get("message") or ""),
+        "remedy": clean(each["remedy"]) if each.get("remedy") else None,
+    }
+
+
+def _figure(value: t.Any) -> float | None:
+    """A number that JSON has."""
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < MOST else None
 
 
 def _place(row: Json) -> tuple[str, ...]:

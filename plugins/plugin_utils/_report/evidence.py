@@ -27,7 +27,7 @@ __all__ = ["Shown", "of_earlier_runs", "of_this_run", "untested"]
 
 
 # What is there beside measurements, in evidence that is new enough.
-_OTHERS = ("outliers", "inspections", "pings", "links")
+_OTHERS = ("outliers", "inspections", "pings", "links", "collectives")
 
 
 class _Measured(t.TypedDict):
@@ -45,6 +45,7 @@ class Shown(_Measured, total=False):
     inspections: list[Json]
     pings: list[Json]
     links: list[Json]
+    collectives: list[Json]
 
 
 def of_this_run(documents: t.Any) -> dict[str, Shown]:

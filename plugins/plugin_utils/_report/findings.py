@@ -172,10 +172,11 @@ def findings_of_facts(facts: t.Mapping[str, Json], members: t.Mapping[str, t.Seq
 
 
 def findings_of_checks(group: str, evidence: t.Mapping[str, t.Any]) -> list[Found]:
-    """What Pods were given that is not as planned, whom they do not reach, and links whose errors grew while traffic moved."""
+    """What Pods were given that is not as planned, whom they do not reach, links whose errors grew while traffic moved, and jobs
+    over several nodes that fell short."""
     source = f"evidence, {evidence['earlier']}" if evidence.get("earlier") else ""
     found: dict[tuple[str, str, str], Found] = {}
-    for key in ("inspections", "pings", "links"):
+    for key in ("inspections", "pings", "links", "collectives"):
         for each in as_maps(evidence.get(key)):
             if each.get("verdict") not in ("fail", "error"):
                 continue
@@ -202,7 +203,9 @@ def findings_of_checks(group: str, evidence: t.Mapping[str, t.Any]) -> list[Foun
 
 def _checked(each: Json, hosts: t.Sequence[str]) -> str:
     """What was seen, in words: a Pod of a user, an address, counters that grew."""
-    told = [" → ".join(hosts)]
+    told = [" → ".join(hosts)] if hosts else []
+    if each.get("tool"):
+        told += [str(each["tool"]), str(each.get("name"))]
     if each.get("device") or each.get("netdev"):
         told.append(str(each.get("netdev") or f"{each.get('device')} port {each.get('port')}"))
     if "user" in each:

@@ -80,6 +80,7 @@ def group_view(
         "members": members,
         "links": links_view(members),
         "checks": checks_view(evidence),
+        "collectives": evidence.get("collectives", []),
         "versions": version_views(facts, hosts),
         **_kinds(nodes),
         "left_out": _left_out(as_maps(group.get("exclusions"))),

@@ -101,6 +101,19 @@ def _add_group(metrics: _Metrics, name: str, group: Json) -> None:
             _add_port(metrics, {"group": name, "node": host, "device": port["device"], "port": port["port"]}, port)
     for (level, test, variant), own in _by_kind(group["measurements"]).items():
         _add_measurements(metrics, {"group": name, "level": level, "test": test, "variant": variant}, own)
+    for each in group["collectives"]:
+        labels = {"group": name, "job": each["name"], "test": each["test"] or each["tool"], "way": each["way"] or ""}
+        text = "Whether a job over GPUs of several nodes came to what it has to."
+        metrics.gauge("collective_passed", text, int(each["verdict"] == "pass"), **labels)
+        for key, kind in (
+            ("best_gbs", "best"),
+            ("average_gbs", "mean"),
+            ("lowest_gbs", "lowest"),
+            ("limit_gbs", "limit"),
+        ):
+            if each[key] is not None:
+                text = "Bandwidth of a job over GPUs of several nodes, and its limit."
+                metrics.gauge("collective_bandwidth_bytes_per_second", text, each[key] * 1e9, **labels, figure=kind)
 
 
 def _add_port(metrics: _Metrics, labels: Json, port: Json) -> None:

@@ -190,7 +190,26 @@ def _checks(hosts: list[str], devices: list[str], ill: bool) -> Json:
         "remedy": "clean or change the cable",
     }
     good = {"verdict": "pass", "grown": [], "message": "", "remedy": None}
+    job = {
+        "name": "nccl-rdma",
+        "tool": "nccl-tests",
+        "way": "rdma",
+        "test": "all_reduce_perf",
+        "ranks": 8 * len(hosts),
+        "best_gbs": 361.5,
+        "average_gbs": 102.25,
+        "lowest_gbs": None,
+        "size_bytes": 8 << 30,
+        "transports": ["NET/IB/GDRDMA"],
+        "floor_gbs": 340.0,
+        "verdict": "pass",
+        "message": "",
+        "remedy": None,
+    }
+    low_job = {"name": "nccl-tcp", "way": "tcp", "best_gbs": 9.8, "average_gbs": 4.0, "transports": ["NET/Socket"]}
+    low_job |= {"verdict": "fail", "message": "9.8 GB/s is below 340 GB/s", "remedy": "let NCCL use RDMA"}
     return {
+        "collectives": [job, {**job, **low_job}] if ill else [job],
         "inspections": [{**inspection, "host": host, **(low if ill and host == hosts[-1] else {})} for host in hosts],
         "pings": [
             {**ping, "client": one, "server": other, "rtt_us": times, "verdict": "pass"}

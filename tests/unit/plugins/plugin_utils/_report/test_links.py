@@ -38,8 +38,15 @@ def test_what_pods_get_and_reach_and_links_under_load_are_told_and_failures_are_
     rows = [(row["what"], row["state"], row["text"], row["hosts"]["count"]) for row in model["groups"][0]["checks"]]
     given = "as user 1000; locked memory {}; IPC_LOCK; /dev/infiniband: rdma_cm, uverbs0"
     assert rows == [
+        (
+            "all_reduce_perf over tcp",
+            "bad",
+            "96 GPUs; best 9.8 GB/s; mean 4 GB/s; limit 340 GB/s; NET/Socket; 9.8 GB/s is below 340 GB/s",
+            0,
+        ),
         ("links while traffic moved", "bad", "rx_crc_errors grew", 1),
         ("what a Pod gets", "bad", given.format("64 KiB") + "; it may lock 64 KiB", 1),
+        ("all_reduce_perf over rdma", "ok", "96 GPUs; best 362 GB/s; mean 102 GB/s; limit 340 GB/s; NET/IB/GDRDMA", 0),
         ("links while traffic moved", "ok", "nothing that must not grow grew", 11),
         ("ping over default/fabric", "ok", "11 pairs of 11 reach each other, 120 µs there and back", 12),
         ("what a Pod gets", "ok", given.format("unlimited"), 11),
@@ -48,6 +55,8 @@ def test_what_pods_get_and_reach_and_links_under_load_are_told_and_failures_are_
     assert found["verify-inspections"]["names"] == ["gpu-node-12"]
     assert found["verify-inspections"]["remedy"].startswith("lift the limit of containerd")
     assert found["verify-links"]["evidence"] == ["gpu-node-01, mlx5_0 port 1, rx_crc_errors +420"]
+    job = found["verify-collectives"]
+    assert (job["evidence"], job["remedy"]) == (["nccl-tests, nccl-tcp"], "let NCCL use RDMA")
     assert "What Pods get and reach" in Page(render_html(model)).words()
 
 
