@@ -163,6 +163,12 @@ def test_of_a_system(small: Site) -> None:
     late = said(small, "system_ready", {"system": "test", "waits": waits, "timeout": 1, "interval": 1})
     assert (late["failed"], len(late["missing"])) == (True, 1)
     insist_on_return("system_ready", late)
+    (handed,) = run_examples("handover_ready", call)
+    assert handed["missing"] == []
+    conditions = [{"what": "allocatable", "nodes": ["v100-1"], "resources": {"rdma/none": 1}}]
+    late = said(small, "handover_ready", {"class_name": "c", "conditions": conditions, "timeout": 1, "interval": 1})
+    assert late["missing"] == ["node v100-1: allocatable rdma/none is 0, not 1"]
+    insist_on_return("handover_ready", late)
     brought, removed = run_examples("system_objects", call)
     assert brought["objects"]["ConfigMap default/rdma-network"] == "created"
     assert removed["objects"]["ConfigMap default/rdma-network"] == "removed"

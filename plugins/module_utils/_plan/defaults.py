@@ -332,6 +332,8 @@ DEFAULTS: Json = {
     "rdma_stale_resources": _REQUIRED,
     "rdma_stale_nodes": Said("all", []),
     "rdma_stale_verify": 330,
+    "rdma_handover_to": "dra",
+    "rdma_handover_groups": Said("all"),
     "rdma_uninstall_groups": Said("all"),
     "rdma_uninstall_systems": Said("all"),
 }

@@ -845,6 +845,8 @@ _OTHERS: dict[str, Check] = {
     "rdma_capture": _name,
     "rdma_capture_anonymize": _truth,
     "rdma_capture_text": _truth,
+    "rdma_handover_to": _choice("dra", "daemonset"),
+    "rdma_handover_groups": _names,
     "rdma_uninstall_groups": _names,
     "rdma_uninstall_systems": _names,
     "rdma_stale_resources": _names,

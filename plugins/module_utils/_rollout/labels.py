@@ -9,6 +9,7 @@ __all__ = [
     "APP_NAME",
     "CLASS_LABEL",
     "CLUSTER_POLICY",
+    "DRANET_DRIVER",
     "DRANET_NAME",
     "DRA_LABEL",
     "GROUPS_ANNOTATION",
@@ -37,6 +38,8 @@ MANAGED_BY = "fabric.rdma"
 APP_NAME = "rdma-shared-dp"
 # The driver that takes the place of the device plugin with engine: dra.
 DRANET_NAME = "dranet"
+# What its ResourceSlices and claims call it.
+DRANET_DRIVER = "dra.net"
 # Labels of a namespace that say which Pods it may have (k8s.io/pod-security-admission/api).
 POD_SECURITY = "pod-security.kubernetes.io/"
 # On Pods that measure: the run that made them, so that the next one finds what a killed one has left.

@@ -328,7 +328,8 @@ def handover_classes(
     site: Site,
     served: t.Optional[t.Mapping[str, t.Sequence[str]]] = None,
     allow_unusable: bool = False,
-) -> tuple[list[Moved], list[str]]:
-    """(classes for handover.handover(), problems), as request() makes them."""
+) -> tuple[list[Moved], list[Json], list[str]]:
+    """(classes for handover.handover(), what all of them need, problems), as request() makes them."""
     found, moved = _made(wish, site, served, allow_unusable)
-    return moved, found["problems"]
+    own = [item for each in moved for item in (each["daemon_set"], *each["device_classes"], *each["templates"])]
+    return moved, [item for item in found["objects"] if item not in own], found["problems"]

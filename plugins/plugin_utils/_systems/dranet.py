@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import DRANET_DRIVER
+
 __all__ = [
     "DATA_DIRECT",
     "DOMAIN",
@@ -34,7 +36,7 @@ Json = t.Mapping[str, t.Any]
 # {dra.net/ifName: eth0, ...}; the type of a value is that of the attribute
 Attributes = dict[str, t.Union[bool, int, str]]
 
-DRIVER = DOMAIN = "dra.net"
+DRIVER = DOMAIN = DRANET_DRIVER
 PCIE_ROOT = "resource.kubernetes.io/pcieRoot"
 # Stands for dra.net/encapsulation of a function without a netdev, which has no such attribute.
 NO_LINK = "none"

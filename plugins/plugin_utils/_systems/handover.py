@@ -17,29 +17,20 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import DRA_LABEL
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, RequestError
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra import Moved
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.handover import Condition
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
+    APP_NAME,
+    CLASS_LABEL,
+    DRA_LABEL,
+    DRANET_NAME,
+    INVENTORY_LABEL,
+)
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.cel import NOTHING
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, RequestError, Site
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra import Moved, handover_classes
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_objects import without_devices
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dranet import DRIVER
 
-__all__ = ["Seen", "handover", "unmet"]
-
-
-class Condition(t.TypedDict, total=False):
-    """What is waited for; unmet() says what is missing.
-
-    what: no_pods (of the DaemonSet), rolled_out (the DaemonSet, on exactly the nodes), not_allocatable and not_requested and
-    allocatable (resources on nodes), nothing_published and no_slices and published (devices of DRANET by node), no_claims (allocated
-    from nodes).
-    """
-
-    what: str
-    nodes: list[str]
-    namespace: str
-    name: str
-    resources: dict[str, int]
-    devices: dict[str, list[str]]
+__all__ = ["handover", "handover_plan"]
 
 
 Labels = dict[str, dict[str, t.Optional[str]]]
@@ -57,16 +48,6 @@ class Step(t.TypedDict):
     labels: Labels
     apply: list[Json]
     wait: list[Condition]
-
-
-class Seen(t.TypedDict):
-    """The objects of the API that conditions are about."""
-
-    nodes: list[Json]
-    pods: list[Json]
-    daemon_sets: list[Json]
-    slices: list[Json]
-    claims: list[Json]
 
 
 # --- the steps --------------------------------------------------------------------------------------------------------
@@ -186,137 +167,189 @@ def handover(
     return [step for each in classes for step in way(each, plugin[each["name"]])]
 
 
-# --- the conditions ---------------------------------------------------------------------------------------------------
+# --- what is done to a cluster ------------------------------------------------------------------------------------------
 
 
-def unmet(condition: Condition, seen: Seen) -> list[str]:
-    """What a condition still waits for, in words; nothing when it holds."""
-    return _UNMET[condition["what"]](condition, seen)
+class Action(t.TypedDict):
+    """A step as modules take it: delete, then bring the system dra to this, then label nodes and apply, then wait.
+
+    system: {objects, labels} of all classes that DRANET serves then, None where nothing of it changes. labels: of nodes of the device
+    plugin.
+    """
+
+    class_name: str
+    why: str
+    delete: list[Json]
+    system: t.Optional[Json]
+    labels: dict[str, dict[str, str]]
+    apply: list[Json]
+    wait: list[Condition]
 
 
-def _name(item: Json) -> str:
-    return str(item["metadata"]["name"])
+def _identity(item: Json) -> tuple[str, t.Any, str]:
+    return item["kind"], item["metadata"].get("namespace"), item["metadata"]["name"]
 
 
-def _is(item: Json, condition: Condition) -> bool:
-    return _name(item) == condition["name"] and item["metadata"].get("namespace") == condition["namespace"]
-
-
-def _no_pods(condition: Condition, seen: Seen) -> list[str]:
-    found = []
-    for pod in seen["pods"]:
-        owners = pod["metadata"].get("ownerReferences") or ()
-        if pod["metadata"].get("namespace") == condition["namespace"] and any(
-            owner["kind"] == "DaemonSet" and owner["name"] == condition["name"] for owner in owners
-        ):
-            found.append(f"Pod {_name(pod)} of DaemonSet {condition['name']} is still there")
-    sets = [f"DaemonSet {_name(item)} is still there" for item in seen["daemon_sets"] if _is(item, condition)]
-    return sets + found
-
-
-def _rolled_out(condition: Condition, seen: Seen) -> list[str]:
-    item = next((each for each in seen["daemon_sets"] if _is(each, condition)), None)
-    if item is None:
-        return [f"DaemonSet {condition['name']} is not there"]
-    status, wanted = item.get("status") or {}, len(condition["nodes"])
-    if status.get("observedGeneration") != item["metadata"].get("generation"):
-        return [f"DaemonSet {condition['name']}: its newest version is not looked at yet"]
-    return [
-        f"DaemonSet {condition['name']}: {key} is {status.get(key, 0)} of {wanted}"
-        for key in ("desiredNumberScheduled", "updatedNumberScheduled", "numberReady")
-        if status.get(key, 0) != wanted
-    ]
-
-
-def _allocatable(condition: Condition, seen: Seen) -> list[str]:
-    found = []
-    nodes = {_name(node): node for node in seen["nodes"]}
-    for name in condition["nodes"]:
-        there = ((nodes.get(name) or {}).get("status") or {}).get("allocatable") or {}
-        for resource, count in condition["resources"].items():
-            if str(there.get(resource, "0")) != str(count):
-                found.append(f"node {name}: allocatable {resource} is {there.get(resource, '0')}, not {count}")
+def _actions(
+    steps: t.Sequence[Step], classes: t.Sequence[Moved], common: t.Sequence[Json], there: dict[str, Json]
+) -> list[Action]:
+    """common: what DRANET needs for the whole cluster. there: its DaemonSets by class, as they are before the first step."""
+    by_name = {each["name"]: each for each in classes}
+    found: list[Action] = []
+    for step in steps:
+        own = by_name[step["class_name"]]
+        name = _identity(own["daemon_set"])
+        dra = {_identity(item) for item in (own["daemon_set"], *own["device_classes"], *own["templates"])}
+        for item in step["apply"]:
+            if _identity(item) == name:
+                there = {**there, own["name"]: item}
+        if name in map(_identity, step["delete"]):
+            there = {slug: item for slug, item in there.items() if slug != own["name"]}
+        changes = [item for item in (*step["apply"], *step["delete"]) if _identity(item) in dra]
+        served = [each for each in classes if each["name"] in there]
+        objects = [item for each in served for item in (*each["device_classes"], *each["templates"])]
+        objects += [there[each["name"]] for each in served]
+        labels = {node: {DRA_LABEL: each["name"]} for each in served for node in each["nodes"]}
+        found.append(
+            {
+                "class_name": step["class_name"],
+                "why": step["why"],
+                "delete": [item for item in step["delete"] if _identity(item) not in dra],
+                "system": {"objects": [*common, *objects] if served else [], "labels": labels} if changes else None,
+                "labels": {},
+                "apply": [item for item in step["apply"] if _identity(item) not in dra],
+                "wait": step["wait"],
+            }
+        )
     return found
 
 
-def _containers(pod: Json) -> t.Iterator[Json]:
-    yield from pod["spec"].get("containers") or ()
-    yield from pod["spec"].get("initContainers") or ()
+def _slug(item: Json) -> str:
+    return str((item["metadata"].get("labels") or {}).get("app.kubernetes.io/instance"))
 
 
-def _not_requested(condition: Condition, seen: Seen) -> list[str]:
-    found = []
-    for pod in seen["pods"]:
-        if pod["spec"].get("nodeName") not in condition["nodes"]:
-            continue
-        if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
-            continue
-        asked: set[str] = set()
-        for container in _containers(pod):
-            own = container.get("resources") or {}
-            asked |= {*(own.get("limits") or {}), *(own.get("requests") or {})}
-        for resource in sorted(asked & set(condition["resources"])):
-            found.append(
-                f"Pod {pod['metadata'].get('namespace')}/{_name(pod)} on node {pod['spec']['nodeName']} has {resource}"
-            )
+def _standing(drivers: t.Sequence[Json], name: str) -> dict[str, Json]:
+    """DaemonSets in the cluster by class. name: of the plugin or of DRANET."""
+    return {_slug(item): item for item in _daemon_sets(drivers) if _is_of(item, name)}
+
+
+def _is_of(item: Json, name: str) -> bool:
+    return (item["metadata"].get("labels") or {}).get("app.kubernetes.io/name") == name
+
+
+def _silent(item: Json) -> bool:
+    """Whether a DaemonSet of DRANET publishes nothing: an earlier run has ended in the middle."""
+    containers = item["spec"]["template"]["spec"]["containers"]
+    return any(f"--filter={NOTHING}" in (each.get("args") or ()) for each in containers)
+
+
+def _strangers(drivers: t.Sequence[Json], inventory: str) -> list[str]:
+    others = {
+        f"{item['kind']} {item['metadata'].get('namespace')}/{item['metadata']['name']} is of inventory "
+        f"'{item['metadata']['labels'].get(INVENTORY_LABEL)}': hand its class over from there"
+        for item in drivers
+        if item["metadata"]["labels"].get(INVENTORY_LABEL) != inventory
+    }
+    return sorted(others)
+
+
+def _left_out(standing: t.Mapping[str, Json], slugs: t.Collection[str], inventory: str) -> list[str]:
+    left = sorted(
+        slug
+        for slug, item in standing.items()
+        if slug not in slugs and item["metadata"]["labels"].get(INVENTORY_LABEL) == inventory
+    )
+    if not left:
+        return []
+    return [
+        f"DRANET also serves {', '.join(left)}, which rdma_rollout.classes leaves out, and what is left out would go: name all classes"
+    ]
+
+
+def _by_class(plugin: t.Iterable[Json]) -> dict[str, list[Json]]:
+    found: dict[str, list[Json]] = {}
+    for item in plugin:
+        found.setdefault(_slug(item), []).append(item)
     return found
 
 
-def _slices(condition: Condition, seen: Seen) -> t.Iterator[Json]:
-    for item in seen["slices"]:
-        if item["spec"]["driver"] == DRIVER and item["spec"].get("nodeName") in condition["nodes"]:
-            yield item
+def _finished(
+    action: Action, ours: t.Collection[t.Any], spaces: t.Sequence[Json], nodes: t.Mapping[str, Json], each: Moved
+) -> Action:
+    """Nothing is deleted that is not known as ours: a DaemonSet of somebody else with that name is waited for, and named. The namespace
+    may have gone with DRANET's needs, and nodes that the device plugin has never served are labelled for it."""
+    found: Action = {**action, "delete": [item for item in action["delete"] if _identity(item) in ours]}
+    if not action["apply"]:
+        return found
+    labels = {
+        node: {CLASS_LABEL: each["name"]}
+        for node in each["nodes"]
+        if ((nodes.get(node) or {}).get("labels") or {}).get(CLASS_LABEL) != each["name"]
+    }
+    return {**found, "labels": labels, "apply": [*spaces, *action["apply"]]}
 
 
-def _no_slices(condition: Condition, seen: Seen) -> list[str]:
-    return [
-        f"ResourceSlice {_name(item)} of node {item['spec']['nodeName']} is still there"
-        for item in _slices(condition, seen)
+def _only_waits(action: Action) -> Action:
+    return {**action, "delete": [], "system": None, "labels": {}, "apply": []}
+
+
+def handover_plan(
+    after: str,
+    rollout: t.Mapping[str, t.Any],
+    site: Site,
+    plugin: t.Sequence[Json],
+    there: t.Sequence[Json],
+    served: t.Optional[t.Mapping[str, t.Sequence[str]]] = None,
+    groups: t.Optional[t.Collection[str]] = None,
+    *,
+    nodes: t.Optional[t.Mapping[str, Json]] = None,
+    allow_unusable: bool = False,
+) -> tuple[list[Action], list[str]]:
+    """(what is done, in this order; what is wrong: then nothing is done).
+
+    after: daemonset or dra. rollout: rdma_rollout, whose classes say what is handed over. plugin: objects of the device plugin for all
+    classes. there: DaemonSets of both and ConfigMaps of the plugin that the cluster has. groups: of which alone classes are handed over,
+    None for all. nodes: with their labels, as cluster_state has them.
+    """
+    classes, common, problems = handover_classes({**rollout, "engine": "dra"}, site, served, allow_unusable)
+    slugs = {each["name"] for each in classes}
+    standing = _standing(there, DRANET_NAME)
+    problems = [
+        *problems,
+        *_strangers([item for item in there if _slug(item) in slugs], site["inventory"]),
+        *(_left_out(standing, slugs, site["inventory"]) if not problems else ()),
     ]
-
-
-def _nothing_published(condition: Condition, seen: Seen) -> list[str]:
-    return [
-        f"ResourceSlice {_name(item)} of node {item['spec']['nodeName']} still has {len(item['spec']['devices'])} devices"
-        for item in _slices(condition, seen)
-        if item["spec"].get("devices")
-    ]
-
-
-def _published(condition: Condition, seen: Seen) -> list[str]:
-    there: dict[str, set[str]] = {}
-    for item in _slices(condition, seen):
-        names = {device["name"] for device in item["spec"].get("devices") or ()}
-        there.setdefault(item["spec"]["nodeName"], set()).update(names)
-    return [
-        f"node {node}: no ResourceSlice of {DRIVER} has device {name}"
-        for node, names in sorted(condition["devices"].items())
-        for name in names
-        if name not in there.get(node, ())
-    ]
-
-
-def _no_claims(condition: Condition, seen: Seen) -> list[str]:
+    unknown = sorted({*(groups or ())} - {each["group"] for each in classes})
+    if unknown and not problems:
+        problems.append(
+            f"rdma_handover_groups names {', '.join(unknown)}, of which rdma_rollout.classes has nothing to hand over"
+        )
+    if problems:
+        return [], problems
+    drivers = {
+        each["name"]: without_devices(each["daemon_set"]) if _silent(standing[each["name"]]) else each["daemon_set"]
+        for each in classes
+        if each["name"] in standing
+    }
+    back = after == "daemonset"
+    old = [item for item in there if _is_of(item, APP_NAME)]
+    of_plugin = _by_class(plugin)
+    if not back:
+        # also what an earlier version, or another namespace, has left of it
+        of_plugin = {
+            slug: list({_identity(item): item for item in (*items, *_by_class(old).get(slug, ()))}.values())
+            for slug, items in of_plugin.items()
+        }
+    ahead = [each for each in classes if groups is None or each["group"] in groups]
+    steps = handover("dra" if back else "daemonset", after, ahead, of_plugin)
+    # where the plugin is back, and DRANET gone, nothing is brought again: a run that was killed may only not have waited for it
+    done = _standing(there, APP_NAME).keys() - standing.keys() if back else set()
+    spaces = [item for item in plugin if item["kind"] == "Namespace"]
+    ours, by_name = set(map(_identity, old)), {each["name"]: each for each in ahead}
     found = []
-    for claim in seen["claims"]:
-        results = (((claim.get("status") or {}).get("allocation") or {}).get("devices") or {}).get("results") or ()
-        for row in results:
-            # DRANET has a pool for each node, called like it (pkg/driver/dra_hooks.go, PublishResources())
-            if row["driver"] == DRIVER and row["pool"] in condition["nodes"]:
-                found.append(
-                    f"ResourceClaim {claim['metadata'].get('namespace')}/{_name(claim)} has {row['device']} of node {row['pool']}"
-                )
-    return found
-
-
-_UNMET: dict[str, t.Callable[[Condition, Seen], list[str]]] = {
-    "allocatable": _allocatable,
-    "no_claims": _no_claims,
-    "no_pods": _no_pods,
-    "no_slices": _no_slices,
-    "not_allocatable": _allocatable,
-    "not_requested": _not_requested,
-    "nothing_published": _nothing_published,
-    "published": _published,
-    "rolled_out": _rolled_out,
-}
+    for action in _actions(steps, classes, common, drivers):
+        if action["class_name"] not in done:
+            found.append(_finished(action, ours, spaces, nodes or {}, by_name[action["class_name"]]))
+        elif action["apply"]:
+            found.append(_only_waits(action))
+    return found, []

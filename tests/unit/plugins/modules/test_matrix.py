@@ -201,6 +201,7 @@ ELSEWHERE = {
     "rollout_ready": "tests/cluster/test_matrix.py::test_of_a_rollout",
     "stale_resources": "tests/cluster/test_matrix.py::test_of_what_is_beside_it",
     "system_objects": "tests/cluster/test_matrix.py::test_of_a_system",
+    "handover_ready": "tests/cluster/test_matrix.py::test_of_a_system",
     "system_ready": "tests/cluster/test_matrix.py::test_of_a_system",
     "wave_gate": "tests/integration/test_wave_gate.py::test_the_examples_begin_and_end",
 }

@@ -372,7 +372,7 @@ def test_classes_move_by_group_and_by_name() -> None:
     }
 
     def moved(**classes: Any) -> list[str]:
-        found, problems = handover_classes(wish(classes=classes), site(facts, groups), SERVED)
+        found, _common, problems = handover_classes(wish(classes=classes), site(facts, groups), SERVED)
         assert problems == []
         return [each["name"] for each in found]
 
@@ -383,7 +383,9 @@ def test_classes_move_by_group_and_by_name() -> None:
 
 
 def test_a_moved_class_says_what_the_plugin_offers_and_dranet_publishes() -> None:
-    [each], problems = handover_classes(wish(), site(nodes("ib-v100-1"), node_names={"ib-v100-1": "node-1"}), SERVED)
+    [each], _common, problems = handover_classes(
+        wish(), site(nodes("ib-v100-1"), node_names={"ib-v100-1": "node-1"}), SERVED
+    )
     assert problems == []
     assert (each["nodes"], each["resources"]) == (["node-1"], {"rdma/rdma_x": 63})
     assert each["devices"] == {"node-1": ["pci-0000-5e-00-0", "pci-0000-5e-00-1"]}

@@ -12,8 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import rollout_request
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.handover import Seen, unmet
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import RequestError
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.handover import Seen, handover, unmet
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_objects import without_devices
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.handover import handover, handover_plan
+from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._systems.captured import a_site
 
 Json = dict[str, Any]
 RESOURCE = "rdma/rdma_x"
@@ -421,3 +425,144 @@ SET = {"name": "d", "namespace": "kube-system"}
 )
 def test_a_condition_says_what_is_missing(condition: Any, seen: Json, words: list[str]) -> None:
     assert unmet(condition, {**NOTHING, **seen}) == words  # type: ignore[typeddict-item]
+
+
+# --- what is done to a cluster ------------------------------------------------------------------------------------------
+
+WISH = {"namespace": "rdma"}
+WANT = {"rdma_want": {"link_layer": "InfiniBand", "min_rate_gbps": 400}}
+SERVED = {"resource.k8s.io": ["v1"]}
+
+
+def planned(site: Any, after: str, drivers: list[Json], **more: Any) -> tuple[list[Any], list[str]]:
+    settings = {
+        "namespace": "rdma",
+        "pod_security": True,
+        "image": "registry.example/plugin:v1",
+        "priority_class": "system-node-critical",
+        "kubelet_root": "/var/lib/kubelet",
+        "tolerations": [],
+        "resources": {},
+        "inventory": "default",
+    }
+    plugin = rollout_request(site["plan"], settings)["objects"]
+    return handover_plan(after, WISH, site, plugin, drivers, SERVED, **more)
+
+
+@pytest.fixture(scope="module")
+def two() -> Any:
+    """Two groups with a class each."""
+    return a_site({name: (WANT, [f"gb200-{number}"]) for number, name in ((1, "one"), (2, "two"))})
+
+
+def standing(site: Any, group: str, inventory: str = "default") -> Json:
+    """The DaemonSet of DRANET that serves the class of a group."""
+    steps, _problems = planned(site, "dra", [])
+    for step in steps:
+        for item in (step["system"] or {}).get("objects", ()):
+            labels = item["metadata"].get("labels") or {}
+            if item["kind"] == "DaemonSet" and labels["rdma.fabric/group"] == group:
+                own = copy.deepcopy(item)
+                own["metadata"]["labels"]["rdma.fabric/inventory"] = inventory
+                return own
+    raise AssertionError(group)
+
+
+def served(step: Any) -> list[str]:
+    return [item["metadata"]["name"] for item in step["system"]["objects"] if item["kind"] == "DaemonSet"]
+
+
+def test_what_has_moved_already_stays_while_another_class_moves(two: Any) -> None:
+    one = standing(two, "one")
+    steps, problems = planned(two, "dra", [one], groups=["two"])
+    assert problems == []
+    assert len({step["class_name"] for step in steps}) == 1
+    (last,) = [step for step in steps if step["system"]]
+    assert one["metadata"]["name"] in served(last)
+    assert len(served(last)) == 2
+    assert sorted(last["system"]["labels"]) == ["gb200-1", "gb200-2"]
+    back, _problems = planned(two, "daemonset", [one, standing(two, "two")], groups=["two"])
+    after = [served(step) for step in back if step["system"]]
+    assert [len(names) for names in after] == [2, 1]
+    assert after[1] == [one["metadata"]["name"]]
+
+
+def test_a_class_that_an_earlier_run_has_silenced_stays_silent_until_its_turn(two: Any) -> None:
+    silent = without_devices(standing(two, "two"))
+    steps, _problems = planned(two, "dra", [silent])
+    first, last = [step["system"]["objects"] for step in steps if step["system"]]
+
+    def of_two(objects: list[Json]) -> bool:
+        (own,) = [item for item in objects if item["metadata"]["name"] == silent["metadata"]["name"]]
+        return own["spec"] == silent["spec"]
+
+    assert (of_two(first), of_two(last)) == (True, False)
+
+
+def test_what_cannot_be_handed_over_is_refused(two: Any) -> None:
+    steps, problems = planned(two, "dra", [standing(two, "one", inventory="other")])
+    assert steps == []
+    assert "is of inventory 'other': hand its class over from there" in problems[0]
+    stray = standing(two, "one")
+    stray["metadata"]["labels"]["app.kubernetes.io/instance"] = "stray"
+    assert planned(two, "dra", [stray])[1] == [
+        "DRANET also serves stray, which rdma_rollout.classes leaves out, and what is left out would go: name all classes"
+    ]
+    assert planned(two, "dra", [], groups=["three"])[1] == [
+        "rdma_handover_groups names three, of which rdma_rollout.classes has nothing to hand over"
+    ]
+
+
+def of_plugin(site: Any, group: str) -> list[Json]:
+    """What a rollout has left of the device plugin of a group."""
+    slug = standing(site, group)["metadata"]["labels"]["app.kubernetes.io/instance"]
+    steps, _problems = planned(site, "daemonset", [])
+    return [
+        copy.deepcopy(item)
+        for step in steps
+        for item in step["apply"]
+        if step["class_name"] == slug and item["kind"] != "Namespace"
+    ]
+
+
+def test_a_class_that_is_back_already_is_only_waited_for(two: Any) -> None:
+    one = of_plugin(two, "one")
+    steps, _problems = planned(two, "daemonset", [*one, standing(two, "two")])
+    (only,) = [step for step in steps if step["class_name"].startswith("one-")]
+    assert (only["delete"], only["system"], only["labels"], only["apply"]) == ([], None, {}, [])
+    assert [each["what"] for each in only["wait"]] == ["rolled_out", "allocatable"]
+    assert [served(step) for step in steps if step["system"]][-1] == []
+
+
+def test_only_what_is_ours_is_deleted_also_under_an_older_name(two: Any) -> None:
+    (first, *_rest), _problems = planned(two, "dra", [], groups=["one"])
+    assert first["delete"] == []
+    own = of_plugin(two, "one")
+    old = copy.deepcopy(next(item for item in own if item["kind"] == "DaemonSet"))
+    old["metadata"].update(name="older", namespace="elsewhere")
+    (first, *_rest), _problems = planned(two, "dra", [*own, old], groups=["one"])
+    assert sorted(item["metadata"]["name"] for item in first["delete"]) == sorted(
+        item["metadata"]["name"] for item in (*own, old)
+    )
+    waits = [each for each in first["wait"] if each["what"] == "no_pods"]
+    assert ("elsewhere", "older") in [(each["namespace"], each["name"]) for each in waits]
+
+
+def test_nodes_that_the_plugin_has_never_served_are_labelled_for_it(two: Any) -> None:
+    slug = standing(two, "one")["metadata"]["labels"]["app.kubernetes.io/instance"]
+    steps, _problems = planned(
+        two, "daemonset", [standing(two, "one")], groups=["one"], nodes={"gb200-1": {"labels": {}}}
+    )
+    assert [step["labels"] for step in steps] == [{}, {}, {}, {"gb200-1": {"rdma.fabric/class": slug}}]
+    there = {"gb200-1": {"labels": {"rdma.fabric/class": slug}}}
+    steps, _problems = planned(two, "daemonset", [standing(two, "one")], groups=["one"], nodes=there)
+    assert [step["labels"] for step in steps] == [{}, {}, {}, {}]
+
+
+def test_counts_are_read_as_the_api_server_writes_them() -> None:
+    node = {"metadata": {"name": "n1"}, "status": {"allocatable": {RESOURCE: "1k"}}}
+    seen = {**NOTHING, "nodes": [node]}
+    assert unmet({"what": "allocatable", "nodes": ["n1"], "resources": {RESOURCE: 1000}}, seen) == []  # type: ignore[typeddict-item]
+    assert unmet({"what": "not_allocatable", "nodes": ["n1"], "resources": {RESOURCE: 0}}, seen) == [  # type: ignore[typeddict-item]
+        f"node n1: allocatable {RESOURCE} is 1k, not 0"
+    ]
