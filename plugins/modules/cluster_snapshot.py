@@ -15,7 +15,8 @@ description:
   - Keeps of each object only what a diagnosis looks at. Secrets are not read. Commands and variables of containers are not kept, except for
     variables whose names begin with C(NCCL_) or C(UCX_).
   - Reads the ends of the logs of these DaemonSets' containers, and of those of O(pods).
-  - What the user may not read is named in RV(unread), and costs nothing else.
+  - What the user may not read is named in RV(unread), and costs nothing else. So is a cluster that does not answer. The module fails only
+    for arguments that make no sense.
 extends_documentation_fragment:
   - fabric.rdma.attributes.reads
   - fabric.rdma.kubernetes
@@ -58,7 +59,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 cluster:
-  description: Reduced objects, nodes by name, all others as lists.
+  description: Reduced objects, nodes by name, all others as lists. Empty when the cluster does not answer.
   returned: success
   type: dict
   sample: {schema: 1, nodes: {}, daemon_sets: [], config_maps: [], policies: [], pods: [], events: []}
@@ -107,7 +108,7 @@ def main() -> None:
         cluster, unread = look(kube, params["resources"], params["pods"])
         logs, more = read_logs(kube, cluster, params["pods"], params["logs_of"], params["log_lines"], _LIMIT)
     except FabricError as exc:
-        module.fail_json(msg=str(exc))
+        module.exit_json(changed=False, cluster={}, logs=[], unread=[f"the cluster was not looked at: {exc}"])
     module.exit_json(changed=False, cluster=cluster, logs=logs, unread=unread + more)
 
 

@@ -820,6 +820,40 @@ def test_another_writer_is_found(task: dict[str, t.Any], found: bool) -> None:
     assert bool(other_writers([{"name": "x", **task}])) is found
 
 
+def task_lists(value: t.Any) -> t.Iterator[list[dict[str, t.Any]]]:
+    """Every list of tasks: of a file, of a play, and of each block in it."""
+    if isinstance(value, list):
+        yield value
+        for task in value:
+            for section in SECTIONS:
+                yield from task_lists(task.get(section))
+
+
+def unjudged(tasks: t.Any) -> list[str]:
+    """Tasks that may fail without a word: the next one does not fail for what they return."""
+    found = []
+    for each in task_lists(tasks):
+        for task, following in zip(each, [*each[1:], {}], strict=True):
+            judge = following if {"ansible.builtin.fail", "ansible.builtin.assert"} & set(following) else {}
+            if task.get("ignore_errors") or (
+                task.get("failed_when") is False and str(task.get("register")) not in str(judge)
+            ):
+                found.append(task["name"])
+    return found
+
+
+def test_no_task_fails_without_a_word() -> None:
+    """Who lets a task pass because Ansible would show a secret in its failure judges it in the next one."""
+    paths = [*(ROOT / "roles").glob("*/tasks/*.yml"), *(ROOT / "playbooks").rglob("*.yml")]
+    assert {str(path): names for path in paths if (names := unjudged(yaml.safe_load(path.read_text()) or []))} == {}
+    passes = {"name": "x", "failed_when": False, "register": "found"}
+    judge = {"name": "y", "ansible.builtin.fail": {}, "when": "found.msg is defined"}
+    assert unjudged([passes, judge]) == []
+    assert unjudged([{"block": [passes]}, judge]) == ["x"]
+    assert unjudged([passes, {**judge, "when": "other is defined"}]) == ["x"]
+    assert unjudged([{"name": "z", "ignore_errors": True}]) == ["z"]
+
+
 def test_modules_for_boot_have_one_writer() -> None:
     """community.general.modprobe with "persistent" rewrites a file of modules-load.d, whatever somebody else has in it."""
     loads = [task for role in ROLES for task in tasks_of(role) if "community.general.modprobe" in task]
