@@ -87,7 +87,7 @@ def node() -> Machine:
     return machine
 
 
-def test_relations_survive() -> None:
+def test_what_was_the_same_is_the_same_when_anonymized() -> None:
     entries = anonymize(node().entries)
     facts = facts_of(MemoryTree(entries))
     first, second = facts["devices"]
@@ -143,7 +143,7 @@ def test_nothing_of_a_site_is_left_anywhere(process: str) -> None:
 
 
 @given(st.data())
-def test_any_bytes(data: st.DataObject) -> None:
+def test_any_bytes_can_be_anonymized(data: st.DataObject) -> None:
     entries = dict(node().entries)
     entries["/proc/self/mounts"] = entries["/proc/net/route"] = entries["/etc/modules"] = Entry("f")
     files = sorted(path for path, entry in entries.items() if entry.kind == "f")

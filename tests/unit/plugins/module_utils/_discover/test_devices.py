@@ -22,7 +22,7 @@ def netdevs_by_port(device: dict[str, Any]) -> dict[int, list[str]]:
     return {port["number"]: [netdev["name"] for netdev in port["netdevs"]] for port in device["ports"]}
 
 
-def test_an_ordinary_function_whole() -> None:
+def test_all_that_is_told_of_an_ordinary_function() -> None:
     machine = Machine()
     function = machine.function(sriov_totalvfs=8, sriov_numvfs=2)
     hca = machine.hca("mlx5_0", function, board_id="MT_1", hca_type="MT4119", sys_image_guid=GUID)
@@ -112,7 +112,7 @@ def test_the_gid_table_goes_before_dev_port() -> None:
     assert netdevs_by_port(only(facts_of(machine))) == {3: ["eth0"], 6: [], 12: ["eth1"]}
 
 
-def test_a_port_of_each_link_layer() -> None:
+def test_netdevs_belong_to_the_port_of_their_link_layer() -> None:
     machine = Machine()
     function = machine.function(device="0x1003", driver="mlx4_core")
     hca = machine.hca("mlx4_0", function)
@@ -123,7 +123,7 @@ def test_a_port_of_each_link_layer() -> None:
     assert netdevs_by_port(only(facts_of(machine))) == {1: ["ib0"], 2: ["eth0"]}
 
 
-def test_ipoib_parent_and_partition() -> None:
+def test_an_ipoib_partition_names_its_parent_and_its_pkey() -> None:
     machine = Machine()
     function = machine.function(**{"class": "0x020700"})
     machine.port(machine.hca("mlx5_0", function), link_layer="InfiniBand", gids=[(LINK_LOCAL, None)])
@@ -221,7 +221,7 @@ def test_the_bridge_of_a_representor_is_no_bond() -> None:
 # -- Kinds -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_virtual_function_on_its_host() -> None:
+def test_a_virtual_function_names_its_physical_one() -> None:
     machine = Machine()
     physical = machine.nic(device="0x1021")
     virtual = machine.nic("mlx5_1", "eth0v0", "0000:3b:00.2", device="0x101e")
@@ -242,7 +242,9 @@ def test_a_virtual_function_on_its_host() -> None:
         ("0x8086", "0x101e", "pf", None),
     ],
 )
-def test_kind_and_model_by_id_alone(vendor: str, number: str, kind: str, model: str | None) -> None:
+def test_kind_and_model_follow_from_the_id_where_there_is_no_link(
+    vendor: str, number: str, kind: str, model: str | None
+) -> None:
     """In a guest there is no link to a physical function."""
     machine = Machine()
     machine.nic(vendor=vendor, device=number)
@@ -250,7 +252,7 @@ def test_kind_and_model_by_id_alone(vendor: str, number: str, kind: str, model: 
     assert (device["kind"], device["model"], device["sriov"]["pf"]) == (kind, model, None)
 
 
-def test_a_sub_function() -> None:
+def test_a_sub_function_is_a_device_of_its_parents_function() -> None:
     machine = Machine()
     function = machine.nic()
     auxiliary = f"{function}/mlx5_core.sf.4"
@@ -269,7 +271,7 @@ def test_a_sub_function() -> None:
 
 @pytest.mark.parametrize("parent", [b"eth0\n", b"eth0\0"], ids=["new", "old"])
 @pytest.mark.parametrize("device_link", [False, True])
-def test_soft_roce(parent: bytes, device_link: bool) -> None:
+def test_soft_roce_is_a_device_of_its_netdev_without_a_function(parent: bytes, device_link: bool) -> None:
     machine = Machine()
     function = machine.function(driver="e1000", vendor="0x8086", device="0x100e")
     machine.netdev("eth0", function)
@@ -293,7 +295,7 @@ def test_soft_roce(parent: bytes, device_link: bool) -> None:
 
 
 @pytest.mark.parametrize("on_a_card", [False, True])
-def test_soft_iwarp(on_a_card: bool) -> None:
+def test_soft_iwarp_is_at_the_function_of_its_netdev(on_a_card: bool) -> None:
     """The kernel shows it below the parent of its netdev (drivers/infiniband/sw/siw/siw_main.c, siw_device_create())."""
     machine = Machine()
     function = machine.function(driver="e1000") if on_a_card else None
@@ -307,7 +309,7 @@ def test_soft_iwarp(on_a_card: bool) -> None:
 
 
 @pytest.mark.parametrize("name", ["rxe0", "mlx5_0", "smi1"])
-def test_soft_roce_at_a_pci_function(name: str) -> None:
+def test_soft_roce_at_a_pci_function_is_planned_like_a_card(name: str) -> None:
     """The plugin looks into the directory infiniband of the function, and does not ask what driver a device is of."""
     machine = Machine()
     machine.soft_roce(name, numa_node=1)
@@ -337,7 +339,7 @@ def test_soft_roce_at_a_pci_function(name: str) -> None:
     assert facts_of(MemoryTree(record(machine.tree())))["devices"] == [device]
 
 
-def test_soft_roce_at_a_pci_function_with_its_port_down() -> None:
+def test_soft_roce_at_a_pci_function_is_visible_while_its_port_is_down() -> None:
     machine = Machine()
     machine.soft_roce(state="1: DOWN")
     device = only(facts_of(machine))
@@ -369,7 +371,7 @@ def test_soft_roce_on_a_netdev_above_that_of_its_function_is_no_lag(bridge: bool
     assert (device["plugin"]["visible"], device["plugin"]["if_name"]) == (True, "eth1")
 
 
-def test_what_the_plugin_lacks_of_soft_roce() -> None:
+def test_the_reason_says_what_the_plugin_lacks_of_soft_roce() -> None:
     machine = Machine()
     function = machine.soft_roce()
     machine.remove("/sys/class/infiniband_mad")
@@ -393,7 +395,7 @@ def test_soft_roce_below_a_child_of_a_pci_function_is_not_seen() -> None:
     )
 
 
-def test_soft_roce_beside_the_device_of_the_card() -> None:
+def test_soft_roce_and_the_card_share_what_the_plugin_sees() -> None:
     machine = Machine()
     function = machine.nic("mlx5_0", "eth0")
     machine.port(machine.hca("rxe0", function, parent="eth0"))
@@ -412,7 +414,7 @@ def test_efa_has_no_link_layer_and_no_netdev() -> None:
     assert (device["ports"][0]["link_layer"], device["netdevs"]) == ("Unknown", [])
 
 
-def test_the_management_device_beside_an_hca() -> None:
+def test_the_management_device_is_a_device_of_its_own() -> None:
     machine = Machine()
     function = machine.nic("mlx5_0")
     hca = machine.hca("smi1", function)
@@ -462,7 +464,7 @@ def test_a_state_of_a_port_has_its_name(text: str, name: str | None) -> None:
         ("", None),
     ],
 )
-def test_phys_states(text: str, name: str | None) -> None:
+def test_a_physical_state_has_the_name_of_its_number(text: str, name: str | None) -> None:
     machine = Machine()
     machine.port(machine.hca("mlx5_0", machine.function()), phys_state=text)
     assert only(facts_of(machine))["ports"][0]["phys_state"] == name
@@ -522,14 +524,14 @@ def test_no_rate_is_no_nonsense() -> None:
 
 
 @pytest.mark.parametrize("pci", ["0000:3b:00.0", "0010:03:00.0", "8dd1:00:02.0", "10000:e1:00.0", "12345678:01:1f.7"])
-def test_pci_domains(pci: str) -> None:
+def test_a_pci_address_has_its_whole_domain(pci: str) -> None:
     machine = Machine()
     machine.nic(pci=pci)
     assert only(facts_of(machine))["pci"] == pci
 
 
 @pytest.mark.parametrize(("text", "numa"), [("0", 0), ("3", 3), ("-1", None), ("x", None), ("٣", None), ("1_0", None)])
-def test_numa_nodes(text: str, numa: int | None) -> None:
+def test_a_numa_node_is_a_number_from_zero_on(text: str, numa: int | None) -> None:
     machine = Machine()
     machine.nic(numa_node=text)
     assert only(facts_of(machine))["numa_node"] == numa
@@ -639,7 +641,7 @@ UVERBS, UMAD, CM = "/sys/class/infiniband_verbs", "/sys/class/infiniband_mad", "
         ([UVERBS, UMAD, CM], "uverbs, umad and rdma_cm devices missing: load ib_uverbs, ib_umad, rdma_ucm"),
     ],
 )
-def test_missing_character_devices(gone: list[str], reason: str | None) -> None:
+def test_a_missing_character_device_is_the_reason(gone: list[str], reason: str | None) -> None:
     machine = Machine()
     machine.nic()
     for path in gone:
@@ -690,7 +692,7 @@ def test_the_first_netdev_is_the_first_in_byte_order() -> None:
     ("kind", "word"),
     [(1, "ether"), (32, "infiniband"), (772, "loopback"), (65534, "none"), (512, "type 512"), ("", "")],
 )
-def test_types_of_netdevs(kind: object, word: str) -> None:
+def test_the_plugin_sees_the_type_of_a_netdev_as_netlink_names_it(kind: object, word: str) -> None:
     machine = Machine()
     function = machine.nic(netdev="eth0")
     machine.files(f"{function}/net/eth0", type=kind)

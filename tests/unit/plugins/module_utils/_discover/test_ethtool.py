@@ -36,7 +36,7 @@ def a_module(identifier: int, **at: bytes | int) -> bytes:
     ],
     ids=["QSFP28", "SFP", "QSFP-DD", "OSFP with optics"],
 )
-def test_who_made_a_cable(memory: bytes, length: float | None) -> None:
+def test_a_cable_names_its_maker_and_its_length(memory: bytes, length: float | None) -> None:
     identity = {"vendor": "Mellanox", "part": "MCP1600-C003", "serial": "MT1234VS01234"}
     assert parse_module(memory) == {**identity, "length_m": length}
 
@@ -56,7 +56,7 @@ def test_a_netdev_without_such_counters_tells_nothing(netdev: str) -> None:
     assert ethtool_answer(netdev) is None
 
 
-def test_the_counters_of_a_netdev_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counters_are_those_that_the_kernel_of_this_machine_gives(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loopback counts nothing; whatever else is there is asked for all that it counts, so that the form is the kernel's."""
     monkeypatch.setattr(ethtool, "PHY_COUNTER", re.compile(r"\w+"))
     with open("/proc/net/dev", encoding="utf-8") as handle:

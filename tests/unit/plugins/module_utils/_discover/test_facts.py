@@ -23,7 +23,7 @@ def node() -> Machine:
     return machine
 
 
-def test_an_empty_root() -> None:
+def test_an_empty_root_gives_empty_facts_without_a_warning() -> None:
     facts = facts_of(MemoryTree({}))
     assert (facts["devices"], facts["gpus"], facts["warnings"]) == ([], [], [])
     assert facts["management"] == {"default_route_netdevs": [], "rdma_backed": False, "mounts_over_rdma": []}
@@ -86,7 +86,9 @@ def gpu(machine: Machine, pci: str, under: str, **values: Any) -> None:
     ],
     ids=["one switch", "same depth", "deeper wins", "host bridge only", "own domains", "Hyper-V", "device tree"],
 )
-def test_the_nearest_hca(card: str, first: str, second: str, nearest: list[str]) -> None:
+def test_the_nearest_hcas_share_the_most_bridges_with_a_gpu(
+    card: str, first: str, second: str, nearest: list[str]
+) -> None:
     machine = Machine()
     gpu(machine, "0000:0c:00.0", card, numa_node=0)
     for index, under in enumerate((first, second)):
@@ -189,7 +191,7 @@ DEPENDENCIES = f"/lib/modules/{RELEASE}/modules.dep"
         ({"/usr/lib/modules-load.d/a.conf": "ib_umad\n", "/etc/modules-load.d/b.conf": "x\n"}, "persisted"),
     ],
 )
-def test_a_module(files: dict[str, str], state: str) -> None:
+def test_a_module_is_loaded_built_in_available_or_persisted(files: dict[str, str], state: str) -> None:
     machine = node()
     for path, text in files.items():
         machine.file(path, text)
@@ -217,14 +219,14 @@ def test_a_mask_hides_the_file_of_the_distribution() -> None:
         ("", None),
     ],
 )
-def test_page_size(text: str, size: int | None) -> None:
+def test_the_page_size_follows_from_that_of_huge_pages(text: str, size: int | None) -> None:
     machine = node()
     machine.file("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", text)
     assert facts_of(machine)["kernel"]["page_size"] == size
 
 
 @pytest.mark.parametrize(("text", "mode"), [("Y", "shared"), ("N", "exclusive"), ("1", None), ("", None)])
-def test_rdma_network_namespaces(text: str, mode: str | None) -> None:
+def test_the_mode_of_rdma_namespaces_is_that_of_ib_core(text: str, mode: str | None) -> None:
     machine = node()
     machine.file("/sys/module/ib_core/parameters/netns_mode", text + "\n")
     assert facts_of(machine)["kernel"]["rdma_netns"] == mode
@@ -255,7 +257,7 @@ INBOX, UPDATES = "kernel/net/mlx5_core.ko:\n", "updates/dkms/mlx5_core.ko:\n"
         ("no release", INBOX, False, ("inbox", None, "inbox")),
     ],
 )
-def test_driver_stacks(
+def test_a_driver_stack_is_known_by_what_it_installs(
     script: str | None, modules: str | None, doca: bool, expected: tuple[str, str | None, str | None]
 ) -> None:
     machine = node()
@@ -285,7 +287,7 @@ LISTING = "doca-ofed 2.9.1-0.1.8\n"
         ("echo OFED-internal-24.10-1:", None, None, None),
     ],
 )
-def test_packages_of_a_vendors_stack(
+def test_packages_of_a_vendors_stack_have_their_versions(
     script: str | None, status: str | None, listing: str | None, expected: dict[str, str] | None
 ) -> None:
     machine = node()
@@ -345,7 +347,7 @@ def test_a_proof_that_makes_no_sense(text: str) -> None:
     assert facts["warnings"][0].startswith("/var/lib/fabric.rdma/driver-proof.json makes no sense (")
 
 
-def test_programs_and_the_loaded_driver() -> None:
+def test_a_program_counts_where_its_link_leads_somewhere() -> None:
     machine = node()
     machine.file("/usr/sbin/ibstat")
     machine.link("/usr/local/bin/rdma", "/opt/rdma")
@@ -388,7 +390,7 @@ def over_vlan_and_bond(machine: Machine, driver: str) -> None:
         machine.link(f"{bond}/lower_ens1f{index}", slave)
 
 
-def test_default_routes() -> None:
+def test_a_default_route_is_one_of_either_family_with_an_empty_mask() -> None:
     machine = Machine()
     text = HEAD + route("eth1") + route("*") + route("eth2", "0002A8C0", "00FFFFFF") + route("eth3", mask="00000080")
     machine.file("/proc/net/route", text + "short\n")
@@ -401,7 +403,7 @@ def test_default_routes() -> None:
 @pytest.mark.parametrize(
     ("driver", "backed"), [("mlx5_core", True), ("mlx4_core", True), ("tg3", False), (None, False)]
 )
-def test_a_route_over_vlan_and_bond(family: str, driver: str | None, backed: bool) -> None:
+def test_a_route_over_vlan_and_bond_is_backed_by_the_card_below(family: str, driver: str | None, backed: bool) -> None:
     machine = Machine()
     over_vlan_and_bond(machine, driver or "")
     machine.file(f"/proc/net/{family}", HEAD + route("bond0.100") if family == "route" else route6("bond0.100"))
@@ -417,7 +419,7 @@ def test_a_route_over_a_bond_without_lower_links() -> None:
     assert facts_of(machine)["management"]["rdma_backed"]
 
 
-def test_a_route_over_a_bridge_of_open_vswitch() -> None:
+def test_a_route_over_open_vswitch_is_backed_by_any_of_its_members() -> None:
     """Its internal port has no link to its members, which have ovs-system as their master."""
     machine = Machine()
     machine.nic(netdev="ens1f0")
@@ -447,7 +449,7 @@ def test_soft_roce_at_a_function_does_not_back_a_route() -> None:
     assert (facts["devices"][0]["pci"], facts["management"]["rdma_backed"]) == ("0000:00:05.0", False)
 
 
-def test_netdevs_in_a_circle_or_in_a_long_row() -> None:
+def test_netdevs_in_a_circle_end() -> None:
     machine = Machine()
     for index in range(3000):
         machine.directory(f"/sys/class/net/d{index}/lower_d{(index + 1) % 3000}")
@@ -473,7 +475,7 @@ def test_netdevs_in_a_circle_or_in_a_long_row() -> None:
         ("short /data", None),
     ],
 )
-def test_mounts_that_a_driver_reload_would_cut(line: str, via: str | None) -> None:
+def test_a_mount_over_rdma_says_by_what_way(line: str, via: str | None) -> None:
     machine = Machine()
     machine.files("/sys/class/nvme/nvme0", transport="pcie")
     machine.files("/sys/class/nvme/nvme1", transport="rdma")
@@ -505,7 +507,7 @@ def test_mounts_that_a_driver_reload_would_cut(line: str, via: str | None) -> No
         ("tmpfs", None),
     ],
 )
-def test_mounts_on_disks_over_rdma(source: str, via: str | None) -> None:
+def test_a_mount_on_a_disk_over_rdma_counts_however_many_layers_are_between(source: str, via: str | None) -> None:
     machine = Machine()
 
     def block(name: str, under: str = "/sys/devices/virtual/block", slaves: tuple[str, ...] = ()) -> str:
@@ -544,7 +546,7 @@ def test_mounts_on_disks_over_rdma(source: str, via: str | None) -> None:
     [lambda entry: None, lambda entry: Entry("f", b""), lambda entry: Entry("f", entry.data[: len(entry.data) // 2])],
     ids=["removed", "emptied", "truncated"],
 )
-def test_any_one_file_at_fault(change: Callable[[Entry], Entry | None]) -> None:
+def test_any_one_file_at_fault_gives_facts_all_the_same(change: Callable[[Entry], Entry | None]) -> None:
     """Discovery copes with each file of a node being gone, empty or cut in the middle."""
     entries = record(open_tree(str(CAPTURES / "ib-a100-1.capture")))
     files = sorted(path for path, entry in entries.items() if entry.kind == "f")
@@ -556,7 +558,7 @@ def test_any_one_file_at_fault(change: Callable[[Entry], Entry | None]) -> None:
         assert len(facts["devices"]) == 3, path
 
 
-def test_any_one_link_at_fault() -> None:
+def test_any_one_link_at_fault_gives_facts_all_the_same() -> None:
     entries = record(open_tree(str(CAPTURES / "ib-a100-1.capture")))
     links = sorted(path for path, entry in entries.items() if entry.kind == "l")
     assert len(links) > 30
@@ -590,7 +592,7 @@ def test_the_check_of_facts_is_one() -> None:
         (None, None, {"online": None, "features": None}),
     ],
 )
-def test_cpus_and_the_vector_instructions_of_spdk(
+def test_cpus_tell_whether_they_have_the_instructions_of_spdk(
     online: str | None, modalias: str | None, expected: dict[str, Any]
 ) -> None:
     machine = Machine()
@@ -599,7 +601,7 @@ def test_cpus_and_the_vector_instructions_of_spdk(
 
 
 @pytest.mark.parametrize(("text", "expected"), [("1024", 1024), ("0", 0), ("many", None), (None, None)])
-def test_reserved_huge_pages(text: str | None, expected: int | None) -> None:
+def test_huge_pages_count_as_far_as_they_are_reserved(text: str | None, expected: int | None) -> None:
     machine = Machine()
     machine.files("/sys/kernel/mm/hugepages/hugepages-2048kB", nr_hugepages=text)
     assert facts_of(machine)["kernel"]["hugepages_2m"] == expected

@@ -124,7 +124,7 @@ def test_soft_roce_has_the_wire_of_its_netdev() -> None:
     assert [netdev["netdev"] for netdev in found["netdevs"]] == ["eth1"]
 
 
-def test_sensors_of_the_card() -> None:
+def test_a_sensor_that_gives_no_number_is_left_out() -> None:
     machine = Machine()
     function = machine.nic()
     machine.files(f"{function}/hwmon/hwmon2", temp1_input=51500, temp1_label="asic", temp1_crit=105000, name="mlx5")
@@ -169,7 +169,7 @@ def test_an_answer_of_another_form_is_none(text: str) -> None:
 
 
 @pytest.mark.parametrize("length", [-1, 1e300, "3", None, True])
-def test_a_cable_of_impossible_length(length: object) -> None:
+def test_a_cable_of_impossible_length_has_none(length: object) -> None:
     found = answered(json.dumps({"module": {**CABLE, "vendor": "x" * 9999, "length_m": length}}))["cable"]
     assert (found["length_m"], len(found["vendor"])) == (None, 64)
 

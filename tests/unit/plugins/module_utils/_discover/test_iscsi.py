@@ -64,7 +64,7 @@ def test_a_valid_name_is_taken_in_small_letters(name: str) -> None:
         "iqn.2016-04.com.x:" + "a" * 206,
     ],
 )
-def test_no_names(name: str) -> None:
+def test_what_is_not_an_initiator_name_is_refused(name: str) -> None:
     with pytest.raises(InitiatorError, match=re.escape("is not the name of an iSCSI initiator; expected iqn.YYYY-MM")):
         check_name(name)
 

@@ -64,7 +64,7 @@ def test_a_file_written_just_before_a_start_is_not_newer(tmp_path: Path) -> None
             assert live_answers(no_program)("changed", f"{pid}{path}") == "0"
 
 
-def test_the_version_of_a_program(tmp_path: Path) -> None:
+def test_a_program_that_fails_has_no_version(tmp_path: Path) -> None:
     program = tmp_path / "containerd"
     asked = []
 
@@ -81,9 +81,34 @@ def test_the_version_of_a_program(tmp_path: Path) -> None:
     assert asked == [[str(program), "--version"]] * 2
 
 
-def test_a_symbol_of_the_kernel() -> None:
-    ask = live_answers(no_program)
-    assert ask("symbol", "ib_register_peer_memory_client") in ("0", "1", None)
+SYMBOL = "ib_register_peer_memory_client"
+LINE = f"ffffffffc0a01000 T {SYMBOL}\t[ib_uverbs]\n"
+# as much as is read at once, less than the beginning of that line
+FILL = "x" * ((1 << 20) - 30)
+
+
+@pytest.mark.parametrize(
+    ("listing", "said"),
+    [
+        (LINE, "1"),
+        (FILL + LINE, "1"),
+        (LINE.replace(SYMBOL, f"{SYMBOL}_x").replace("T ", "T x_"), "0"),
+        (FILL + "y" * 60, "0"),
+        # a kernel that shows its symbols to nobody
+        ("", None),
+        (None, None),
+    ],
+    ids=["there", "between two reads", "another of its name", "not there", "empty", "no file"],
+)
+def test_a_symbol_is_there_when_the_kernel_lists_it(
+    listing: str | None, said: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kallsyms = tmp_path / "kallsyms"
+    if listing is not None:
+        kallsyms.write_text(listing)
+    real = open
+    monkeypatch.setattr(_live, "open", lambda _path, *given, **named: real(kallsyms, *given, **named), raising=False)
+    assert live_answers(no_program)("symbol", SYMBOL) == said
 
 
 class StandIn:

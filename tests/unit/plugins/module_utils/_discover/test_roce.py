@@ -59,7 +59,7 @@ def qos(trust: str = "pcp", pfc: str = "0,0,0,0,0,0,0,0", dcbx: str = "OS", buff
         (None, {"trust": None, "pfc": None, "dcbx": None}),
     ],
 )
-def test_what_mlnx_qos_prints(text: str | None, found: dict[str, Any]) -> None:
+def test_trust_and_priorities_are_read_from_mlnx_qos(text: str | None, found: dict[str, Any]) -> None:
     assert parse_qos(text) == found
 
 
@@ -94,7 +94,7 @@ def test_no_text_is_a_traceback(noise: str, start: int, end: int) -> None:
         (None, None),
     ],
 )
-def test_a_traffic_class(text: str | None, found: int | None) -> None:
+def test_a_traffic_class_is_a_number_or_none(text: str | None, found: int | None) -> None:
     assert parse_traffic_class(text) == found
 
 
@@ -117,7 +117,7 @@ def roce_host(said: str | None = None) -> Machine:
     return machine
 
 
-def test_a_host_with_the_driver_of_the_vendor() -> None:
+def test_the_vendors_driver_tells_trust_and_priorities_of_each_port() -> None:
     facts = facts_of(roce_host(qos("dscp", "0,0,0,1,0,0,0,0")), ["roce"])["roce"]
     assert facts["ports"] == [
         {
@@ -223,14 +223,14 @@ def test_what_the_next_boot_makes_of_namespaces(text: str, persisted: str | None
         ("[" * 5000, {}),
     ],
 )
-def test_link_types_that_wait_for_a_boot(text: str, pending: dict[str, str]) -> None:
+def test_link_types_are_pending_until_the_host_boots(text: str, pending: dict[str, str]) -> None:
     machine = Machine()
     machine.file("/proc/sys/kernel/random/boot_id", "b1\n")
     machine.file(ROCE, text)
     assert facts_of(machine, ["roce"])["roce"]["pending"] == pending
 
 
-def test_a_capture_replays_it() -> None:
+def test_a_capture_gives_the_facts_of_the_live_node() -> None:
     machine = roce_host(qos("dscp", "0,0,0,1,0,0,0,0"))
     machine.file(SYSCTL, "net/ipv4/conf/eth0/rp_filter = 2\n")
     assert facts_of(MemoryTree(record(machine.tree()))) == facts_of(machine)

@@ -92,7 +92,7 @@ def containerd(machine: Machine) -> dict[str, Any]:
     return found
 
 
-def test_an_empty_root() -> None:
+def test_an_empty_root_has_no_runtime() -> None:
     services = {"containerd": False, "iscsid": False, "kubelet": False, "multipathd": False}
     assert runtime(Machine()) == {
         "as_root": None,
@@ -104,7 +104,7 @@ def test_an_empty_root() -> None:
     assert facts_of(Machine(), ["limits"])["limits"] == {"init": None, "session": None}
 
 
-def test_a_daemon() -> None:
+def test_a_running_daemon_tells_handlers_specs_and_limits() -> None:
     machine = daemon()
     machine.file("/etc/kubernetes/kubelet.conf")
     process(machine, 900, "kubelet.service", "kubelet")
@@ -366,7 +366,9 @@ def test_the_rights_of_the_daemon_are_facts() -> None:
         ({"/etc/systemd/system/service.d/a.conf": "[Service]\nLimitMEMLOCK=\\\n 64K\n"}, "process", "64K"),
     ],
 )
-def test_settings_of_the_unit(files: dict[str, str], mode: str, limit: str | None) -> None:
+def test_settings_of_the_unit_are_those_of_the_last_drop_in(
+    files: dict[str, str], mode: str, limit: str | None
+) -> None:
     machine = daemon()
     for path, text in files.items():
         machine.file(path, text)

@@ -27,7 +27,7 @@ from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._discover.s
 # -- facts -----------------------------------------------------------------------------------------------------------
 
 
-def test_an_empty_root() -> None:
+def test_an_empty_root_has_no_storage_and_no_warning() -> None:
     warnings: list[str] = []
     facts = read_storage(MemoryTree({}), warnings)
     assert warnings == []
@@ -57,7 +57,7 @@ def test_an_empty_root() -> None:
     }
 
 
-def test_a_node_in_order() -> None:
+def test_all_that_is_told_of_a_node_in_order() -> None:
     facts = storage_of(node())
     assert facts["family"] == "debian"
     assert facts["tools_missing"] == []
@@ -93,14 +93,14 @@ def test_the_family_follows_from_os_release(text: str, family: str | None) -> No
 
 
 @pytest.mark.parametrize("base", ["/sys/fs/cgroup", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup/unified"])
-def test_a_running_service(base: str) -> None:
+def test_a_service_with_a_process_runs(base: str) -> None:
     machine = node()
     machine.file(f"{base}/system.slice/iscsid.service/cgroup.procs", "4711\n")
     assert storage_of(machine)["iscsi"]["service"] == "running"
 
 
 @pytest.mark.parametrize(("comm", "service"), [("iscsid\n", "running"), ("cron\n", "stopped"), (None, "stopped")])
-def test_a_pid_file(comm: str | None, service: str) -> None:
+def test_a_pid_file_counts_while_its_process_is_iscsid(comm: str | None, service: str) -> None:
     machine = node()
     machine.file("/proc/net/unix", SOCKETS + LISTENS.replace("00010000", "00000000") + "x y z\n")
     machine.file("/run/iscsid.pid", "4711\n")
@@ -109,19 +109,19 @@ def test_a_pid_file(comm: str | None, service: str) -> None:
     assert storage_of(machine)["iscsi"]["service"] == service
 
 
-def test_a_name_padded_with_nul_bytes() -> None:
+def test_a_socket_is_known_under_a_padded_name() -> None:
     machine = node()
     machine.file("/proc/net/unix", SOCKETS + LISTENS.rstrip() + "@" * 80 + "\n")
     assert storage_of(machine)["iscsi"]["service"] == "listening"
 
 
-def test_masked_units() -> None:
+def test_a_unit_that_leads_to_nowhere_is_masked() -> None:
     machine = node()
     machine.link("/etc/systemd/system/iscsid.service", "/dev/null")
     assert storage_of(machine)["iscsi"]["masked"] == ["iscsid.service"]
 
 
-def test_sessions_in_their_order() -> None:
+def test_sessions_are_in_the_order_of_their_numbers() -> None:
     machine = node()
     for number in (10, 9):
         machine.files(f"/sys/class/iscsi_session/session{number}", targetname=f"iqn.t:{number}", state="LOGGED_IN")
@@ -162,7 +162,9 @@ V4 = "CONFIG_NFS_V4=m\n"
     ],
 )
 @pytest.mark.parametrize("path", [f"/boot/config-{RELEASE}", f"/lib/modules/{RELEASE}/config", "/proc/config.gz"])
-def test_nfs_versions(path: str, config: str, versions: list[str] | None) -> None:
+def test_nfs_versions_are_those_that_the_kernel_was_built_with(
+    path: str, config: str, versions: list[str] | None
+) -> None:
     machine = node()
     del machine.entries[f"/boot/config-{RELEASE}"]
     machine.file(path, gzip.compress(config.encode()) if path.endswith(".gz") else config)
@@ -185,7 +187,7 @@ def test_a_kernel_configuration_that_is_no_archive() -> None:
         ("[ NFSMount_Global_Options ]\nnfsvers = 4.2 # new\n", "[NFSMount_Global_Options]\nDefaultvers=3\n", "3"),
     ],
 )
-def test_nfs_default_version(text: str, drop_in: str | None, version: str | None) -> None:
+def test_the_last_file_sets_the_default_version_of_nfs(text: str, drop_in: str | None, version: str | None) -> None:
     machine = node()
     machine.file("/etc/nfsmount.conf", text)
     if drop_in:
@@ -221,7 +223,7 @@ def test_a_blacklist_counts_where_it_has_longhorns_disks(text: str, blacklists: 
     assert storage_of(machine)["multipathd"]["blacklists"] is blacklists
 
 
-def test_drop_ins_of_multipath() -> None:
+def test_drop_ins_of_multipath_count_in_the_directory_that_it_reads() -> None:
     machine = node()
     machine.file("/etc/multipath/conf.d/longhorn.conf", BLACKLIST)
     machine.file("/etc/multipath/conf.d/longhorn.conf.bak", "")
@@ -233,7 +235,7 @@ def test_drop_ins_of_multipath() -> None:
     assert storage_of(machine)["multipathd"]["config_dir"] is None
 
 
-def test_multipath_maps() -> None:
+def test_a_map_names_the_disks_below_it() -> None:
     machine = node()
     machine.files("/sys/block/dm-0/dm", uuid="LVM-x", name="vg-root")
     with_map(machine, "mpath1", ("sda", "ACME", "LUN"), ("sdb", "ACME", "LUN"))
@@ -276,7 +278,7 @@ def test_a_directory_that_is_a_link(link: str) -> None:
     assert storage_of(machine)["filesystem_of"]["/var/lib/longhorn"] == "ext4"
 
 
-def test_the_nearest_directory() -> None:
+def test_the_deepest_directory_above_a_path_counts() -> None:
     assert value_at({"/": 1, "/a": 2, "/a/b": 3}, "/a/b/c/") == 3
     assert value_at({"/": 1, "/a": 2}, "/ab") == 1
     assert value_at({"/a": 2}, "/") is None

@@ -80,7 +80,7 @@ def test_an_anonymous_capture_gives_the_same_facts_but_for_names() -> None:
     assert other["multipathd"]["maps"][0]["paths"] == facts["multipathd"]["maps"][0]["paths"]
 
 
-def test_excerpts_of_odd_files() -> None:
+def test_an_excerpt_of_an_odd_file_is_what_can_be_read_of_it() -> None:
     assert excerpt("/proc/config.gz", b"nonsense") == b""
     assert (
         gzip.decompress(excerpt("/proc/config.gz", gzip.compress(b"CONFIG_NFS_V4=y\nCONFIG_X=y\n")))

@@ -61,7 +61,7 @@ def test_many_columns_fit_too(cells: list[str]) -> None:
     assert all(len(line) <= WIDTH for line in table(["H"] * 9, [cells]))
 
 
-def test_the_table_of_the_devices_of_a_cluster() -> None:
+def test_the_table_of_a_cluster_shows_every_host_within_its_width() -> None:
     lines = device_table(EVERY)
     assert max(len(line) for line in lines) <= WIDTH
     assert lines[0].split() == ["DEVICE", "P", "LINK", "STATE", "GB/S", "NETDEV", "PCI", "PLUGIN", "SEES"]
@@ -127,7 +127,7 @@ def test_continued_lines_stay_with_their_host() -> None:
         (["x" * 60, "y" * 60], "x" * 60 + ", ... (2 hosts)"),
     ],
 )
-def test_labels_of_hosts(hosts: list[str], label: str) -> None:
+def test_hosts_in_a_row_are_a_range(hosts: list[str], label: str) -> None:
     assert hosts_label(hosts) == label
 
 
@@ -142,12 +142,12 @@ def test_labels_of_hosts(hosts: list[str], label: str) -> None:
         ([".x", "a.x"], ""),
     ],
 )
-def test_shared_domains(hosts: list[str], domain: str) -> None:
+def test_a_domain_that_all_hosts_share_is_left_out(hosts: list[str], domain: str) -> None:
     assert shared_domain(hosts) == domain
     assert [short(host, domain) + domain for host in hosts] == hosts
 
 
-def test_the_table_of_one_host() -> None:
+def test_the_table_of_one_host_has_a_row_for_each_port() -> None:
     assert [line.split() for line in device_table({"ib-a100-1": EVERY["ib-a100-1"]})[1:]] == [
         ["ib-a100-1", "mlx5_0", "1", "IB", "Down", "10", "ibp33s0", "0000:21:00.0", "infiniband"],
         ["mlx5_1", "1", "IB", "Active", "200", "ibp161s0", "0000:a1:00.0", "infiniband"],
@@ -175,7 +175,7 @@ def plan(*hosts: str, **wishes: Any) -> dict[str, Any]:
     return plan_group("ib-a100", {host: EVERY[host] for host in hosts}, {"resource": {"name": "x"}, **wishes})
 
 
-def test_the_table_of_a_plan() -> None:
+def test_the_table_of_a_plan_says_what_is_selected_and_why_the_rest_is_not() -> None:
     lines = plan_table(plan("ib-a100-1", "ib-a100-2", "ib-a100-3"))
     rows = [line.split() for line in lines]
     assert rows[0] == ["CLASS", "ON", "SELECTS", "BY"]

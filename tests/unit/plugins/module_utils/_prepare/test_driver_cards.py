@@ -97,11 +97,11 @@ def test_a_refusal_says_what_would_do(row: Any, major: int, minor: int) -> None:
     ("version", "number"),
     [("2.9.1", (2, 9)), ("2.10", (2, 10)), ("2.9.0_CX8", (2, 9)), ("24.10-1.1.4.0", (24, 10)), ("4.9", (4, 9))],
 )
-def test_release_number(version: str, number: tuple[int, int]) -> None:
+def test_a_release_is_judged_by_its_first_two_numbers(version: str, number: tuple[int, int]) -> None:
     assert release_number(version) == number
 
 
 @given(st.text(max_size=12))
-def test_release_number_of_anything(version: str) -> None:
+def test_a_release_has_two_numbers_or_is_refused(version: str) -> None:
     with contextlib.suppress(WishError):
         assert len(release_number(version)) == 2

@@ -71,12 +71,12 @@ VERSION = "24.10.OFED.24.10.0.7.0.1"
         ("", None),
     ],
 )
-def test_parse_dkms_status(line: str, build: Build | None) -> None:
+def test_a_line_of_dkms_names_module_version_kernel_and_state(line: str, build: Build | None) -> None:
     assert parse_dkms_status(line + "\n") == ([build] if build else [])
 
 
 @given(st.text())
-def test_parse_dkms_status_of_anything(text: str) -> None:
+def test_no_output_of_dkms_is_a_traceback(text: str) -> None:
     assert all(build.name and build.version for build in parse_dkms_status(text))
 
 
@@ -108,14 +108,16 @@ def test_parse_dkms_status_of_anything(text: str) -> None:
         ),
     ],
 )
-def test_build_problems(status: str, problems: list[str], warnings: list[str]) -> None:
+def test_a_module_that_is_not_installed_for_the_running_kernel_is_a_problem(
+    status: str, problems: list[str], warnings: list[str]
+) -> None:
     assert build_problems(parse_dkms_status(status), KERNEL) == (problems, warnings)
 
 
 BUILD_LOG = f"/var/lib/dkms/{NAME}/1/build/make.log"
 
 
-def test_the_log_of_a_build_that_failed() -> None:
+def test_the_log_of_a_failed_build_is_quoted_by_its_errors() -> None:
     assert failed_build(MemoryTree({}), [(NAME, "1")]) is None
     text = "make\n" * 100000 + "x.c:1: error: no\nmake: *** [Makefile:7: all] Error 2\nend\n"
     tree = MemoryTree({BUILD_LOG: Entry("f", text.encode())})
@@ -143,7 +145,7 @@ def test_the_log_of_a_build_that_failed() -> None:
         ("", None),
     ],
 )
-def test_initramfs_holds(listing: str, path: str | None) -> None:
+def test_the_driver_that_an_initramfs_holds_is_found_in_its_listing(listing: str, path: str | None) -> None:
     found = Initramfs("/boot/initrd", [], ["rebuild"])
     state = initramfs_state(found, "usr/bin/kmod\n" + listing + "usr/lib/x\n", "mlx5_core", {"path": None}, older=True)
     assert state == {"path": "/boot/initrd", "holds": path, "stale": False, "rebuild": ["rebuild"]}
@@ -209,7 +211,7 @@ def test_a_log_is_loud_beyond_its_limit() -> None:
         (b"", None),
     ],
 )
-def test_parse_kmsg(record: bytes, parsed: tuple[int, str] | None) -> None:
+def test_a_record_of_the_kernel_has_a_number_and_a_text(record: bytes, parsed: tuple[int, str] | None) -> None:
     assert parse_kmsg(record) == parsed
 
 
@@ -229,7 +231,7 @@ def record(number: int, text: str) -> bytes:
         ([record(7, "old")], [errno.EINVAL, record(9, "b")], 2, "b"),
     ],
 )
-def test_measure_log(
+def test_a_log_is_measured_by_the_records_of_a_window(
     before: list[bytes | int],
     after: list[bytes | int],
     records: int,
@@ -252,7 +254,7 @@ def test_measure_log(
     assert growth.seconds >= 0.01
 
 
-def test_a_log_that_cannot_be_read(tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="kmsg"):
         measure_log(0, str(tmp_path / "kmsg"))
 
@@ -276,7 +278,9 @@ def test_a_log_that_cannot_be_read(tmp_path: Path) -> None:
         ("/boot/initramfs-5.0.img", {"lsinitrd", "dracut"}, None),
     ],
 )
-def test_who_makes_the_initramfs(path: str, programs: set[str], rebuild: str | None) -> None:
+def test_an_initramfs_is_rebuilt_by_the_program_that_made_it(
+    path: str, programs: set[str], rebuild: str | None
+) -> None:
     found = initramfs_of("6.1", lambda one: one == path, lambda name: name in programs)
     assert (found and " ".join(found.rebuild)) == rebuild
     if found:

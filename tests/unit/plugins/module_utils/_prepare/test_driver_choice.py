@@ -39,7 +39,9 @@ MODULES = ("ib_umad", "ib_uverbs", "rdma_ucm", "ib_ipoib")
         ("lab-soft-roce", {"method": "doca", "version": "3.2.0"}, None),
     ],
 )
-def test_plan_of_a_capture(capture: str, wish: dict[str, Any], model: str | None) -> None:
+def test_a_driver_is_refused_for_each_card_that_it_would_leave_without_one(
+    capture: str, wish: dict[str, Any], model: str | None
+) -> None:
     facts = facts_of(open_tree(str(CAPTURES / f"{capture}.capture")))
     refusals = ofed_plan(facts, wish).refusals
     cards = [device for device in facts["devices"] if device["model"] == model and device["pci"]]

@@ -91,7 +91,7 @@ def test_nothing_stands_in_the_way_of_a_ready_host() -> None:
     assert found(ready(), activate="reload", ssh="192.0.2.9 51000 192.0.2.1 22", free_mib={"/usr": (5000, 3072)}) == []
 
 
-def test_an_empty_tree() -> None:
+def test_of_an_empty_tree_only_headers_are_missing() -> None:
     assert [name for name, _text in found(Machine())] == ["kernel_headers"]
 
 
@@ -132,7 +132,7 @@ def over_open_vswitch(machine: Machine) -> str:
         (over_open_vswitch, "br-ex -> eth0 (mlx5_core)"),
     ],
 )
-def test_networks_over_the_driver(build: Any, way: str | None) -> None:
+def test_a_reload_cuts_networks_that_go_over_the_driver(build: Any, way: str | None) -> None:
     machine = ready()
     netdev = build(machine)
     machine.file("/proc/net/route", HEAD + route(netdev))
@@ -150,7 +150,7 @@ def test_networks_over_the_driver(build: Any, way: str | None) -> None:
 
 
 @pytest.mark.parametrize("drivers", ["mlx5_core", "mlx4_core", "mlx5_core.sf"])
-def test_drivers_that_go(drivers: str) -> None:
+def test_every_driver_that_a_reload_takes_out_counts(drivers: str) -> None:
     machine = ready()
     machine.netdev("x0", machine.function("0000:7f:00.0", vendor="0x15b3", device="0x0000", driver=drivers))
     machine.file("/proc/net/route", HEAD + route("x0"))
@@ -168,7 +168,7 @@ def test_drivers_that_go(drivers: str) -> None:
         ("fe80::1", None),
     ],
 )
-def test_route_netdev(address: str, netdev: str | None) -> None:
+def test_the_narrowest_and_cheapest_route_gives_the_netdev(address: str, netdev: str | None) -> None:
     machine = Machine()
     lines = [
         route("far"),
@@ -198,7 +198,9 @@ def test_route_netdev(address: str, netdev: str | None) -> None:
         ("192.0.2.9 51000", set()),
     ],
 )
-def test_ssh_netdevs(connection: str | None, netdevs: set[str]) -> None:
+def test_a_connection_goes_over_the_netdev_of_its_route_and_of_its_address(
+    connection: str | None, netdevs: set[str]
+) -> None:
     assert ssh_netdevs(ready().tree(), connection) == netdevs
 
 
@@ -214,7 +216,7 @@ def test_sudo_does_not_hide_the_connection() -> None:
     assert ssh_connection(machine.tree(), 8) is None
 
 
-def test_the_connection_of_a_live_process() -> None:
+def test_the_connection_is_that_of_the_process_environment() -> None:
     said = "192.0.2.9 51000 192.0.2.1 22"
     # it reads until we end it, and has its environment once it has said something
     command = ["sh", "-c", "echo ready; read line"]
@@ -262,7 +264,7 @@ def test_nothing_that_a_node_says_is_a_traceback(ssh: str, routes: bytes, mounts
         "server:/x /x nfs4 rw,addr=nowhere 0 0",
     ],
 )
-def test_mounts_over_the_driver(line: str) -> None:
+def test_a_reload_cuts_mounts_whose_server_is_beyond_the_driver(line: str) -> None:
     machine = ready()
     machine.file("/proc/self/mounts", line + "\n")
     names = [name for name, _text in found(machine, activate="reload")]
@@ -270,7 +272,7 @@ def test_mounts_over_the_driver(line: str) -> None:
 
 
 @pytest.mark.parametrize(("address", "there"), [("198.51.100.5", True), ("192.0.2.5", False)])
-def test_disks_over_the_driver(address: str, there: bool) -> None:
+def test_a_reload_cuts_disks_whose_target_is_beyond_the_driver(address: str, there: bool) -> None:
     machine = ready()
     machine.files("/sys/class/iscsi_connection/connection1:0", address=address)
     machine.files("/sys/class/nvme/nvme0", transport="tcp", address=f"traddr={address},trsvcid=4420")
@@ -280,7 +282,7 @@ def test_disks_over_the_driver(address: str, there: bool) -> None:
     assert found(machine, activate="reload") == (expected if there else [])
 
 
-def test_storage_over_rdma() -> None:
+def test_storage_that_is_mounted_over_rdma_is_named() -> None:
     machine = ready()
     machine.file("/proc/self/mounts", "server:/x /x nfs4 rw,proto=rdma,addr=192.0.2.5 0 0\n")
     machine.files("/sys/class/nvme/nvme0", transport="rdma")
@@ -296,7 +298,7 @@ def test_storage_over_rdma() -> None:
 
 @pytest.mark.parametrize("activate", ["none", "reload", "reboot"])
 @pytest.mark.parametrize("target", ["/", "/usr", "/var/lib"])
-def test_a_system_over_rdma(target: str, activate: str) -> None:
+def test_a_node_that_runs_from_rdma_storage_keeps_its_driver(target: str, activate: str) -> None:
     """A node that boots over the driver does not boot with one that its image does not have, whoever brings it into the kernel."""
     machine = ready()
     machine.file("/proc/self/mounts", f"server:/x {target} nfs4 rw,proto=rdma,addr=192.0.2.5 0 0\n")
@@ -337,14 +339,14 @@ def test_what_only_a_reload_stumbles_over() -> None:
 
 
 @pytest.mark.parametrize("name", ["kubelet", "k3s-agent", "rke2", "kubelite"])
-def test_a_node_of_a_cluster(name: str) -> None:
+def test_a_node_of_a_cluster_has_to_be_drained(name: str) -> None:
     machine = ready()
     machine.files("/proc/417", comm=name)
     assert found(machine) == [("not_drained", f"{name} runs: the node is in a cluster, and nobody has drained it")]
     assert found(machine, drained=True) == []
 
 
-def test_a_full_disk() -> None:
+def test_each_file_system_needs_space_of_its_own() -> None:
     machine = ready()
     free = {"/var": (100, 3072), "/usr": (5000, 3072), "/boot": (299, 300)}
     assert found(machine, free_mib=free) == [
@@ -376,7 +378,7 @@ def test_a_file_system_is_asked_for_space_once() -> None:
     assert free_space(MemoryTree({"/usr": Entry("d")}), 3072, "doca") == {}
 
 
-def test_no_headers() -> None:
+def test_headers_of_a_removed_kernel_are_missing() -> None:
     machine = ready()
     # the link is there, what it names is not: headers of a kernel that was removed
     machine.remove("/usr/src")
@@ -401,7 +403,9 @@ MOK = "/sys/firmware/efi/efivars/MokListRT-605dab50-e046-4300-abb6-3dd810dd8b23"
         (b"\6\0\0\0\1", b"", b"....", "Secure Boot is on, and the key /var/lib/dkms/mok.pub is not enrolled"),
     ],
 )
-def test_secure_boot(state: bytes | None, key: bytes | None, enrolled: bytes | None, text: str | None) -> None:
+def test_secure_boot_wants_an_enrolled_key(
+    state: bytes | None, key: bytes | None, enrolled: bytes | None, text: str | None
+) -> None:
     machine = ready()
     for path, content in (
         (f"/sys/firmware/efi/efivars/SecureBoot{GUARD}", state),
@@ -416,7 +420,7 @@ def test_secure_boot(state: bytes | None, key: bytes | None, enrolled: bytes | N
 @pytest.mark.parametrize(
     "path", ["/etc/modprobe.d/blacklist-ofed-modules.conf", "/run/mellanox/drivers/.driver-ready", "/proc/self/mounts"]
 )
-def test_a_driver_container(path: str) -> None:
+def test_a_driver_of_a_container_is_left_alone(path: str) -> None:
     machine = ready()
     machine.file(path, "overlay /run/mellanox/drivers overlay rw 0 0\n")
     ((name, text),) = found(machine)
@@ -434,7 +438,7 @@ def test_a_driver_container(path: str) -> None:
         ("OFED-internal-24.10-1.0.0", "doca", "3.2.0", False),
     ],
 )
-def test_another_stack(info: str, method: str, version: str, there: bool) -> None:
+def test_another_stack_is_not_installed_over(info: str, method: str, version: str, there: bool) -> None:
     machine = ready()
     machine.file("/usr/bin/ofed_info", f"echo {info}:\n")
     assert [name for name, _text in found(machine, method=method, version=version)] == ["installed_stack"] * there
@@ -457,7 +461,7 @@ def test_a_card_whose_only_device_is_software_is_looked_at() -> None:
     assert (name, text.partition(" would")[0]) == ("unsupported_card", "0000:af:00.0 (ConnectX-4)")
 
 
-def test_the_captures() -> None:
+def test_recorded_nodes_with_their_default_route_over_the_driver_are_not_reloaded() -> None:
     """Nodes whose default route is a bond over the HCAs' driver, and nodes with a network card of their own."""
     for capture, expected in (("ib-a100-1", True), ("gb200-1", True), ("ib-v100-1", False)):
         for activate in ("none", "reload", "reboot"):

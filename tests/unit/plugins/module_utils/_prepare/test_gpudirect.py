@@ -200,7 +200,7 @@ def test_what_is_impossible_says_why(machine: Machine, wish: str, cause: str, re
     assert needs["blocked"] == [f"{problem['cause']}; {problem['remedy']}"]
 
 
-def test_large_pages() -> None:
+def test_pages_larger_than_those_of_the_gpu_rule_peermem_out() -> None:
     machine = node(GB200)
     machine.files("/sys/kernel/mm/transparent_hugepage", hpage_pmd_size=65536 * 65536 // 8)
     assert "begin at multiples" in decide(facts_of(machine))["why"][-1]

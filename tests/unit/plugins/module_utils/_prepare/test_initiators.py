@@ -71,7 +71,7 @@ def test_the_host_with_sessions_keeps_the_name() -> None:
     assert (found["keeper"], found["regenerate"], found["refused"]) == ("b", ["a", "c"], [])
 
 
-def test_sessions_on_several_hosts() -> None:
+def test_two_hosts_with_open_sessions_keep_their_name() -> None:
     hosts = {"a": host(NAME), "b": host(NAME, 1), "c": host(NAME, 2)}
     found = duplicate_initiators(hosts)
     assert (found[0]["keeper"], found[0]["regenerate"], found[0]["refused"]) == (None, ["a"], ["b", "c"])

@@ -126,7 +126,7 @@ def test_limit_alone_leaves_the_configuration(start: Start) -> None:
     assert run(machine, method="limit")["changed"] is False
 
 
-def test_one_handler_of_two(start: Start) -> None:
+def test_only_the_handlers_that_are_asked_for_change(start: Start) -> None:
     machine = start()
     result = run(machine, handlers=["nvidia"])
     assert {name: handler["base_runtime_spec"] for name, handler in result["handlers"].items()} == {
@@ -234,7 +234,9 @@ def test_a_runtime_that_is_ill_before(start: Start) -> None:
     ],
     ids=["default", "type"],
 )
-def test_files_with_which_the_next_start_would_be_worse(start: Start, method: str, lines: str, message: str) -> None:
+def test_files_with_which_the_next_start_would_be_worse_stop_the_run(
+    start: Start, method: str, lines: str, message: str
+) -> None:
     """containerd runs well, on what its files were; with what they are now its CRI, or some Pods, would not come back."""
     machine = start()
     table = 'plugins."io.containerd.grpc.v1.cri".containerd'
@@ -246,7 +248,7 @@ def test_files_with_which_the_next_start_would_be_worse(start: Start, method: st
 
 
 @pytest.mark.parametrize("method", ["spec", "limit"])
-def test_no_containerd(start: Start, method: str) -> None:
+def test_a_node_without_containerd_is_left_alone(start: Start, method: str) -> None:
     """As with CRI-O, which is told what to do instead."""
     machine = start()
     machine.stop()
@@ -260,7 +262,7 @@ def test_no_containerd(start: Start, method: str) -> None:
     assert (machine.files(), list(notes(machine)), machine.starts, machine.pids()) == (before, ["lock"], 1, [])
 
 
-def test_an_edit_that_would_change_something_else(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_edit_that_would_change_something_else_is_refused(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = start()
     before = machine.files()
     real = _memlock_run._edit.plan_edits
@@ -454,7 +456,9 @@ def assert_done(machine: Machine, before: Files, undisturbed: Files, changed: bo
     [*((step, 1) for step in STEPS), (MERGES, 2), (RELOADS, 1), (RESTARTS, 1)],
     ids=[*STEPS, "candidate", "reloading", "restarting"],
 )
-def test_killed_between_any_two_steps(start: Start, undisturbed: Files, at: str, occurrence: int) -> None:
+def test_the_next_run_completes_what_was_killed_between_any_two_steps(
+    start: Start, undisturbed: Files, at: str, occurrence: int
+) -> None:
     """The node works; the next run predicts what it then does, and ends where one that was never disturbed ends."""
     machine = start()
     before = machine.files()
@@ -489,7 +493,9 @@ def does_not_start(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(("at", "occurrence"), BACK, ids=[step for step, _number in BACK])
-def test_killed_on_the_way_back(start: Start, undisturbed: Files, at: str, occurrence: int) -> None:
+def test_the_next_run_completes_what_was_killed_on_the_way_back(
+    start: Start, undisturbed: Files, at: str, occurrence: int
+) -> None:
     """containerd did not start, and what puts the old files back is killed, too."""
     machine = start()
     before = machine.files()
@@ -504,7 +510,7 @@ def test_killed_on_the_way_back(start: Start, undisturbed: Files, at: str, occur
     assert_done(machine, before, undisturbed, True, not back)
 
 
-def test_killed_over_and_over_again(start: Start) -> None:
+def test_what_is_killed_over_and_over_again_is_put_right(start: Start) -> None:
     """containerd is down, and runs that put it right are killed one step later each; one that is not fails as the first one would have."""
     machine = start()
     before, handlers = machine.files(), cri_status(machine, machine.address)["handlers"]
@@ -535,7 +541,7 @@ def test_killed_with_a_daemon_that_is_down(start: Start, undisturbed: Files) -> 
     assert_done(machine, before, undisturbed, True, True)
 
 
-def test_killed_while_it_notes_what_it_did(start: Start, undisturbed: Files) -> None:
+def test_what_was_half_noted_is_removed(start: Start, undisturbed: Files) -> None:
     """All is done: the next run has nothing to do but to remove what was half written."""
     machine = start()
     before = machine.files()
@@ -577,7 +583,7 @@ def append(path: Path, text: str) -> Callable[[], None]:
 @pytest.mark.parametrize(
     "at", ["planned", "journal", "staged", "written etc/fabric-rdma-base.json", "written etc/config.toml"]
 )
-def test_an_edit_of_somebody_else_between_any_two_steps(start: Start, at: str) -> None:
+def test_an_edit_of_somebody_else_stays_whenever_it_comes(start: Start, at: str) -> None:
     """It is there afterwards, the run says so, and containerd works, also after a restart."""
     machine = start()
     at = at.replace("etc/", f"{machine.root}/etc/")
@@ -597,7 +603,7 @@ def test_an_edit_of_somebody_else_between_any_two_steps(start: Start, at: str) -
 
 
 @pytest.mark.parametrize("at", ["planned", "journal", "staged"])
-def test_a_drop_in_of_somebody_else_meanwhile(start: Start, at: str) -> None:
+def test_a_drop_in_of_somebody_else_meanwhile_undoes_the_plan(start: Start, at: str) -> None:
     """The plan was made without it: nothing is kept of what would now mean something else."""
     machine = start()
     before = machine.files()

@@ -88,7 +88,7 @@ def test_wishes_that_make_no_sense(wish: dict[str, Any], message: str) -> None:
 # --- limits -----------------------------------------------------------------------------------------------------------
 
 
-def test_limits_of_a_process_and_of_a_unit() -> None:
+def test_limits_are_read_in_the_words_of_the_kernel_and_of_systemd() -> None:
     text = (
         "Limit                     Soft Limit           Hard Limit           Units     \n"
         "Max open files            1024                 524288               files     \n"
@@ -106,7 +106,7 @@ def test_limits_of_a_process_and_of_a_unit() -> None:
     assert not reaches(None, MEMLOCK)
 
 
-def test_the_drop_in_of_the_unit() -> None:
+def test_the_drop_in_sets_the_limit_in_the_words_of_systemd() -> None:
     assert drop_in(MEMLOCK).endswith(b"\n[Service]\nLimitMEMLOCK=infinity\n")
     assert drop_in(Rlimit("RLIMIT_MEMLOCK", 5, UNLIMITED)).endswith(b"\nLimitMEMLOCK=5:infinity\n")
 

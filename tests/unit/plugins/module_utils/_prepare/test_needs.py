@@ -113,7 +113,7 @@ def test_wishes_that_cannot_be_fulfilled(facts: dict[str, Any], ofed: dict[str, 
         host_needs(facts, {"ofed": ofed})
 
 
-def test_lost_ports() -> None:
+def test_a_port_that_was_active_and_is_not_is_lost() -> None:
     before = facts_of(open_tree(str(CAPTURES / "ib-a100-1.capture")), ["devices"])
     after = copy.deepcopy(before)
     assert lost_ports(before, after) == []

@@ -243,7 +243,7 @@ def test_versions_that_no_repository_has() -> None:
     assert no_way_back({"bash": "5.2"}, []) == []
 
 
-def test_what_dpkg_query_prints() -> None:
+def test_packages_are_read_with_version_hold_and_what_they_need() -> None:
     text = (
         "a:amd64\t1:2-3\tinstalled\thold\tb (>= 1) | c:any, d\te\tf (= 1), g\n"
         "old\t1\tconfig-files\tdeinstall\t\t\t\n"

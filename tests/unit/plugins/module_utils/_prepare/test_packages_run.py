@@ -460,7 +460,7 @@ def test_what_is_remembered_may_be_damaged(tmp_path: Path, small: Small, text: s
         Record(small, str(path))
 
 
-def test_a_memory(tmp_path: Path) -> None:
+def test_what_is_remembered_is_read_back_until_it_is_forgotten(tmp_path: Path) -> None:
     path = str(tmp_path / "new" / "memory.json")
     assert recall(path) is None
     assert not forget(path)
@@ -473,7 +473,7 @@ def test_a_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "kind"), [("apt", Apt), ("dnf", Dnf), ("zypper", Zypper)])
-def test_a_manager_by_name(name: str, kind: type[Manager]) -> None:
+def test_the_named_manager_is_taken_without_a_search(name: str, kind: type[Manager]) -> None:
     assert find_manager(lambda _command: (0, "", ""), 0, name).__class__ is kind
 
 

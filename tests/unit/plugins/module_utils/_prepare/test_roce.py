@@ -63,7 +63,7 @@ def words(plan: Plan) -> list[str]:
         ("", {}),
     ],
 )
-def test_what_mlxconfig_prints(text: str, found: dict[int, str | None]) -> None:
+def test_link_types_are_read_from_mlxconfig(text: str, found: dict[int, str | None]) -> None:
     assert parse_firmware(text) == found
 
 
@@ -97,7 +97,7 @@ def test_no_output_is_a_traceback(start: str, end: str) -> None:
         ("", None),
     ],
 )
-def test_what_cma_roce_tos_prints(text: str, found: int | None) -> None:
+def test_the_tos_is_read_from_cma_roce_tos(text: str, found: int | None) -> None:
     assert parse_tos(text) == found
 
 
@@ -209,7 +209,7 @@ def test_settings_come_in_an_order() -> None:
     assert plan.pending == ["reboot: mlx5_0 (0000:3b:00.0) gets the link type IB with it"]
 
 
-def test_command_lines() -> None:
+def test_each_setting_is_one_command() -> None:
     wish = {"trust": "dscp", "pfc": {"priorities": [3]}, "tos": 106, "netns": "exclusive", "link_type": "IB"}
     plan = planned(rails(1), wish, firmware={"0000:3b:00.0": {1: "ETH"}})
     assert [" ".join(step.command) for step in plan.steps if step.command] == [
@@ -326,7 +326,7 @@ def test_a_value_that_the_one_of_all_netdevs_hides() -> None:
 FIRMWARE = {f"0000:{0x3B + rail:02x}:00.0": {1: "IB"} for rail in range(2)}
 
 
-def test_the_link_type_of_cards() -> None:
+def test_a_link_type_comes_with_the_next_boot() -> None:
     machine = rails(2, layer="InfiniBand")
     plan = planned(machine, {"link_type": "ETH"}, firmware=FIRMWARE)
     assert words(plan) == [
@@ -438,7 +438,7 @@ def test_needs_of_a_host() -> None:
         ({"mtu": 1500, "persist": True}, False),
     ],
 )
-def test_pods_leave_for_what_hurts_them(wish: dict[str, Any], drain: bool) -> None:
+def test_pods_leave_only_for_what_hurts_them(wish: dict[str, Any], drain: bool) -> None:
     needs = roce_needs(facts_of_host(rails(1)), {"persist": False, **wish}, ETHERNET)
     assert (needs["drain"], needs["blocked"]) == (drain, [])
 

@@ -105,7 +105,7 @@ def test_only_what_differs_is_written_and_what_is_ours_goes() -> None:
     assert changed_files({"/a": None}, {"/a": b"1"}) == {"/a": b"1"}
 
 
-def test_systemd_writes_the_values(tmp_path: Path) -> None:
+def test_systemd_tmpfiles_writes_the_values_that_have_a_place(tmp_path: Path) -> None:
     """The very file, with sysfs below another root: what is there gets its value, what is not is passed over."""
     text = files(ALL)[VALUES]
     mtu = tmp_path / "sys/class/net/eth0/mtu"

@@ -55,7 +55,7 @@ def test_hosts_that_are_alike_are_nobodys_concern() -> None:
         ),
     ],
 )
-def test_a_host_that_differs(differs: Json, sentence: str) -> None:
+def test_a_host_that_differs_is_named_with_its_setting(differs: Json, sentence: str) -> None:
     assert found({"n1": SAME, "n2": SAME, "n3": other(**differs)}) == [sentence]
 
 
@@ -74,7 +74,7 @@ def test_what_is_compared(one: Json, two: Json, words: str) -> None:
     assert line.startswith(f"group g: ports differ in {words}: ")
 
 
-def test_the_mode_of_namespaces() -> None:
+def test_hosts_with_another_mode_of_namespaces_are_named() -> None:
     exclusive = copy.deepcopy(SAME)
     exclusive["roce"]["netns"]["mode"] = "exclusive"
     [line] = found({"n1": SAME, "n2": exclusive})
@@ -123,7 +123,7 @@ def test_a_switch_that_may_overrule() -> None:
     assert line.startswith("group g: on n1 the firmware speaks DCBX with the switch, which may overrule rdma_roce_host")
 
 
-def test_rails_of_captured_hosts() -> None:
+def test_ports_of_a_recorded_host_that_differ_are_named() -> None:
     hosts = {name: facts_of(open_tree(str(CAPTURES / f"{name}.capture"))) for name in ("roce-rails-1", "roce-rails-2")}
     assert found(hosts) == []
     hosts["roce-rails-2"]["roce"]["ports"][2]["mtu"] = 1500

@@ -125,7 +125,7 @@ def test_nothing_is_asked_for() -> None:
     assert not storage_needs(facts, wish)["needed"]
 
 
-def test_a_fresh_node() -> None:
+def test_a_fresh_node_lacks_packages_services_and_modules() -> None:
     machine = node()
     for path in [path for path in machine.entries if "iscsi" in path or "mount.nfs4" in path or "curl" in path]:
         del machine.entries[path]
@@ -156,7 +156,9 @@ def test_a_fresh_node() -> None:
         ("listening", ["iscsid.service", "iscsid.socket"], ["iscsid.socket"], None),
     ],
 )
-def test_the_unit_to_enable(service: str, units: list[str], enabled: list[str], unit: Any) -> None:
+def test_the_socket_is_enabled_before_the_service(
+    service: str, units: list[str], enabled: list[str], unit: Any
+) -> None:
     facts = facts_of(node())
     facts["storage"]["iscsi"].update(service=service, units=units, enabled=enabled)
     assert storage_needs(facts)["unit"] == unit
@@ -251,7 +253,7 @@ def test_what_is_not_changed(key: str, value: Any, check: str, status: str, mess
     assert [reason.startswith(message + ": ") for reason in needs["blocked"]] == [True] * blocked
 
 
-def test_another_directory_or_none() -> None:
+def test_the_file_system_of_the_wished_directory_is_checked() -> None:
     facts = facts_of(node())
     facts["storage"]["filesystem_of"].update({"/data": "zfs"})
     assert bad(facts, {"path": "/data/volumes"}) == [("file system", "error", "/data/volumes is on zfs")]

@@ -253,7 +253,7 @@ def test_why_a_host_that_left_its_play_stops_the_others(
         assert found == [f"a {said}{reason}"]
 
 
-def test_earlier_waves() -> None:
+def test_hosts_of_earlier_waves_are_those_ahead_in_the_order() -> None:
     there = ["n1", "n2", "n4", "n5"]
     assert earlier(FIVE, there, wave=["n4", "n5"], in_order=True) == ["n1", "n2"]
     assert earlier(FIVE, there, wave=["n1"], in_order=True) == []
