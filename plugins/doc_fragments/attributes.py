@@ -61,3 +61,26 @@ attributes:
       - This assumes that the system controlled/queried by the module has not changed in a relevant way.
     support: full
 """
+
+    # The attributes of a module that makes something in a cluster, measures with it, and removes it.
+    TRAFFIC = r"""
+options: {}
+attributes:
+  check_mode:
+    description: Can run in C(check_mode) and return changed status prediction without modifying target.
+    support: full
+    details:
+      - Makes nothing in check mode and asks the cluster nothing, and says in RV(msg) what would be measured.
+  diff_mode:
+    description: Will return details on what has changed (or possibly needs changing in C(check_mode)), when in diff mode.
+    support: none
+    details:
+      - Nothing is changed but objects that come and go.
+  idempotent:
+    description:
+      - When run twice in a row outside check mode, with the same arguments, the second invocation indicates no change.
+      - This assumes that the system controlled/queried by the module has not changed in a relevant way.
+    support: partial
+    details:
+      - Every run measures. It reports a change only when it has removed what a killed run had left.
+"""

@@ -58,3 +58,27 @@ options:
     type: int
     default: 3
 """
+
+    # Of a module that makes something, measures with it, and removes it.
+    TRAFFIC = r"""
+options:
+  inventory:
+    description:
+      - Name of the inventory, as in C(rdma_rollout).
+      - It is on every object, so that inventories that share a cluster leave each other's alone.
+    type: str
+    default: default
+notes:
+  - What cannot be measured is a result as well, also where the cluster cannot be reached. It has a cause and a remedy. The module fails only
+    for arguments that make no sense.
+  - What it makes is removed at the end, also after an error or when the module is ended by a signal. What a run leaves that was killed
+    outright ends by itself, and the next run of this O(inventory) removes it.
+"""
+
+    # Of a module that looks at a cluster.
+    LOOKS = r"""
+options: {}
+notes:
+  - It makes a few requests, whatever the size of the cluster.
+  - Run it on the controller, once for all hosts (C(delegate_to=localhost), C(run_once=true)).
+"""

@@ -52,7 +52,8 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import without_password
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube, KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.connection import connected
 
 # What kubernetes.core takes for no.
 NO = ("0", "f", "false", "n", "no", "off")
@@ -68,9 +69,7 @@ def look(module: AnsibleModule) -> dict[str, t.Any]:
     if host and not module.params["kubeconfig"]:
         # no kubeconfig: modules of kubernetes.core find their way by the environment alone
         return {"server": without_password(host), "version": None}
-    kube = Kube(module.params["kubeconfig"], module.params["context"])
-    for warning in kube.warnings:
-        module.warn(warning)
+    kube = connected(module)
     try:
         version = kube.request("GET", "/version", "ask for its version").get("gitVersion")
     except KubeError as exc:

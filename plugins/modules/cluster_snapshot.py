@@ -20,6 +20,7 @@ description:
 extends_documentation_fragment:
   - fabric.rdma.attributes.reads
   - fabric.rdma.kubernetes
+  - fabric.rdma.kubernetes.looks
 options:
   resources:
     description: Extended resources that a plan has, such as V(rdma/rdma_a100). Pods that ask for one are looked at, whatever it is called.
@@ -80,7 +81,8 @@ unread:
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.connection import connected
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.look import look, read_logs
 
 _LIMIT = 256 * 1024
@@ -102,9 +104,7 @@ def main() -> None:
     if wrong:
         module.fail_json(msg=f"pods has '{wrong[0]}'; expected NAMESPACE/NAME")
     try:
-        kube = Kube(params["kubeconfig"], params["context"])
-        for warning in kube.warnings:
-            module.warn(warning)
+        kube = connected(module)
         cluster, unread = look(kube, params["resources"], params["pods"])
         logs, more = read_logs(kube, cluster, params["pods"], params["logs_of"], params["log_lines"], _LIMIT)
     except FabricError as exc:

@@ -10,11 +10,11 @@ module: cluster_state
 short_description: Tell what a cluster serves, and which nodes it has
 version_added: "0.1.0"
 description:
-  - Asks the API server which versions of which API groups it serves, and which labels and kubelets its nodes have, in a few requests,
-    whatever the size of the cluster.
+  - Asks the API server which versions of which API groups it serves, and which labels and kubelets its nodes have.
 extends_documentation_fragment:
   - fabric.rdma.attributes.reads
   - fabric.rdma.kubernetes
+  - fabric.rdma.kubernetes.looks
 options:
   inventory:
     description:
@@ -62,6 +62,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube, KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.connection import connected
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
     INVENTORY_LABEL,
     MANAGED_BY,
@@ -86,9 +87,7 @@ def systems(module: AnsibleModule, kube: Kube) -> t.Optional[list[str]]:
 def main() -> None:
     module = AnsibleModule(argument_spec={**CONNECTION_OPTIONS, "inventory": {"type": "str"}}, supports_check_mode=True)
     try:
-        kube = Kube(module.params["kubeconfig"], module.params["context"])
-        for warning in kube.warnings:
-            module.warn(warning)
+        kube = connected(module)
         result: dict[str, t.Any] = {"served": kube.served(), "nodes": kube.node_views()}
         if module.params["inventory"] is not None:
             result["systems"] = systems(module, kube)

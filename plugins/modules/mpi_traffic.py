@@ -13,27 +13,11 @@ description:
   - Makes the objects of a manifest (one MPIJob, and the ComputeDomains and ResourceClaimTemplates that it needs), waits for the end of the
     job, reads the log of its launcher, and removes all of it.
   - Judges the figures, whether NCCL took the way that the job is to take (multi-node NVLink, RDMA or TCP), and explains what went wrong.
-  - What cannot be measured is a result as well, also where the cluster cannot be reached. The module fails only for a manifest that makes
-    no sense.
-  - Objects are removed at the end, also after an error or when the module is ended by a signal. What a run has left that was killed
-    outright ends by itself, and the next run of this O(inventory) removes it.
   - Needs the MPI Operator, and the rights to create, get, list and delete these objects, to list C(pods) and to get C(pods/log).
 extends_documentation_fragment:
-  - fabric.rdma.attributes
+  - fabric.rdma.attributes.traffic
   - fabric.rdma.kubernetes
-attributes:
-  check_mode:
-    support: full
-    details:
-      - Makes nothing in check mode and asks the cluster nothing, and says in RV(msg) what would be run.
-  diff_mode:
-    support: none
-    details:
-      - Nothing is changed but objects that come and go.
-  idempotent:
-    support: partial
-    details:
-      - Every run measures. It reports a change only when it has removed what a killed run had left.
+  - fabric.rdma.kubernetes.traffic
 options:
   objects:
     description:
@@ -47,10 +31,6 @@ options:
       - Floor in GB/s (10^9 bytes), of the best bus bandwidth of nccl-tests, or of the slowest link of nvbandwidth.
       - Without it only the way of the data is judged, and what went wrong.
     type: float
-  inventory:
-    description: Name of the inventory, as in C(rdma_rollout). It is on every object.
-    type: str
-    default: default
   timeout:
     description: Seconds that the job may take, with the pull of its image.
     type: int
@@ -99,30 +79,22 @@ removed:
   sample: []
 """
 
-import signal
 import typing as t
 import uuid
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.connection import connected
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
     INVENTORY_LABEL,
     MANAGED_BY,
     TRAFFIC_LABEL,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.interrupt import interrupt_on_signals
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.jobs import Job, checked_job, judge_job
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.jobs_run import remove_objects, run_job
-
-SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-
-
-def interrupted(number: int, _frame: t.Any) -> None:
-    # once: what is done for it is not interrupted again, by none of them
-    for each in SIGNALS:
-        signal.signal(each, signal.SIG_IGN)
-    raise KeyboardInterrupt(f"ended by signal {number}")
 
 
 def run(module: AnsibleModule, job: Job, ours: str, run_id: str) -> dict[str, t.Any]:
@@ -130,9 +102,7 @@ def run(module: AnsibleModule, job: Job, ours: str, run_id: str) -> dict[str, t.
     removed: list[str] = []
     log, problem = "", None
     try:
-        kube = Kube(params["kubeconfig"], params["context"])
-        for warning in kube.warnings:
-            module.warn(warning)
+        kube = connected(module)
         removed = remove_objects(kube, job, f"{ours},{TRAFFIC_LABEL},{TRAFFIC_LABEL}!={run_id}")
         try:
             log, problem = run_job(kube, job, params["timeout"])
@@ -171,8 +141,7 @@ def main() -> None:
         over = f" over {job.way}" if job.way else ""
         words = f"MPIJob {job.namespace}/{job.name} ({job.tool}{over}) would be run"
         module.exit_json(changed=False, msg=words, removed=[])
-    for number in SIGNALS:
-        signal.signal(number, interrupted)
+    interrupt_on_signals()
     try:
         ours = ",".join(f"{key}={value}" for key, value in sorted(owner.items()))
         outcome = run(module, job, ours, run_id)

@@ -16,27 +16,11 @@ description:
   - Each Pod tells its user, its limit of locked memory and the files in C(/dev/infiniband), then one test after the other is measured.
   - Pairs of a round run at the same time. They must not share a node.
   - Figures that cannot be (infinite, not a number, zero, negative) are what a busy machine prints. They are measured once more.
-  - What cannot be measured is a result as well, also where the cluster cannot be reached. It is told in the C(problem) of a result, with
-    a cause and a remedy. The module fails only for arguments that make no sense.
-  - Pods are removed at the end, also after an error or when the module is ended by a signal. What a run has left that was killed outright
-    ends by itself, and the next run removes it. It does that with all Pods of the namespace that have the labels of this O(inventory).
   - Needs the rights to create, get, list and delete C(pods), and to get C(pods/log), in the namespace.
 extends_documentation_fragment:
-  - fabric.rdma.attributes
+  - fabric.rdma.attributes.traffic
   - fabric.rdma.kubernetes
-attributes:
-  check_mode:
-    support: full
-    details:
-      - Makes no Pod in check mode and asks the cluster nothing, and says in RV(msg) what would be measured.
-  diff_mode:
-    support: none
-    details:
-      - Nothing is changed but Pods that come and go.
-  idempotent:
-    support: partial
-    details:
-      - Every run measures. It reports a change only when it has removed what a killed run had left.
+  - fabric.rdma.kubernetes.traffic
 options:
   rounds:
     description: The C(rounds) of P(fabric.rdma.rdma_pairs#filter) with O(fabric.rdma.rdma_pairs#filter:plan), each a list of pairs.
@@ -95,10 +79,6 @@ options:
     description: Nodes of hosts that are called otherwise, node by host.
     type: dict
     default: {}
-  inventory:
-    description: Name of the inventory, as in C(rdma_rollout). It is on every Pod, so that inventories that share a cluster leave each other's alone.
-    type: str
-    default: default
   timeout:
     description: Seconds that one test may take, and that the scheduler may take for a Pod. Three more minutes are given for an image to be pulled.
     type: int
@@ -192,19 +172,20 @@ results:
           results: [{output: "...", status: 0, timed_out: false, timeout: 120, repeated: false, problem: null}]
 """
 
-import signal
 import typing as t
 import uuid
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.connection import connected
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
     INVENTORY_LABEL,
     MANAGED_BY,
     TRAFFIC_LABEL,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.interrupt import interrupt_on_signals
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import (
     Wish,
     bytes_of,
@@ -226,16 +207,6 @@ from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods_run impor
 Json = t.Dict[str, t.Any]
 
 
-SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-
-
-def interrupted(number: int, _frame: t.Any) -> None:
-    # once: what is done for it is not interrupted again, by none of them
-    for each in SIGNALS:
-        signal.signal(each, signal.SIG_IGN)
-    raise KeyboardInterrupt(f"ended by signal {number}")
-
-
 def left(api: Api) -> str:
     return f"Pods of this run may be left, the next one removes them: {api.left}" if api.left else ""
 
@@ -253,9 +224,7 @@ def measure(
 ) -> Json:
     params = module.params
     try:
-        kube = Kube(params["kubeconfig"], params["context"])
-        for warning in kube.warnings:
-            module.warn(warning)
+        kube = connected(module)
         api = Api(kube, wish.namespace, owner, TRAFFIC_LABEL, wish.run)
         removed = remove_leftovers(api)
     except FabricError as exc:
@@ -310,8 +279,7 @@ def main() -> None:
         hosts = ", ".join(look["host"] for look in looks[:20]) + (" and others" if looks[20:] else "")
         words = f"Pods on {hosts} would be looked at" if looks and not rounds else in_words(rounds, wish.networks)
         module.exit_json(changed=False, msg=words, **same, **none)
-    for number in SIGNALS:
-        signal.signal(number, interrupted)
+    interrupt_on_signals()
     try:
         outcome = measure(module, wish, owner, rounds, looks)
     except KeyboardInterrupt as exc:

@@ -102,7 +102,8 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.connection import connected
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import (
     DURATION,
     FIRST_PLACE,
@@ -126,9 +127,7 @@ def hold(lease: Lease, module: AnsibleModule) -> dict[str, t.Any]:
 
 def run(module: AnsibleModule) -> dict[str, t.Any]:
     parameters = module.params
-    kube = Kube(parameters["kubeconfig"], parameters["context"])
-    for warning in kube.warnings:
-        module.warn(warning)
+    kube = connected(module)
     lease = Lease(kube, parameters["namespace"], parameters["holder"] or new_holder(), parameters["duration"])
     if parameters["state"] == "held":
         return hold(lease, module)

@@ -73,7 +73,8 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube, KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.connection import connected
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.stale import Stale
 
 
@@ -84,9 +85,7 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
             raise KubeError(
                 f"'{name}' is not the name of an extended resource, which has a prefix of its own (rdma/...)"
             )
-    kube = Kube(module.params["kubeconfig"], module.params["context"])
-    for warning in kube.warnings:
-        module.warn(warning)
+    kube = connected(module)
     stale = Stale(kube, resources, module.params["nodes"])
     stale.rehearse()
     before = stale.listed()

@@ -178,11 +178,11 @@ MOST_LINES = {
     "roce_host": 4450,
     "rollout": 2250,
     "rollout_departures": 2060,
-    "rollout_lease": 1250,
+    "rollout_lease": 1300,
     "rollout_ready": 2150,
-    "stale_resources": 1150,
+    "stale_resources": 1200,
     "system_objects": 2090,
-    "system_ready": 1750,
+    "system_ready": 1800,
     "wave_gate": 0,
 }
 

@@ -15,6 +15,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import
     KubeError,
     Unreachable,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.connection import connected
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import LEASE_OPTIONS, Lease
 
 __all__ = ["WAIT_OPTIONS", "Patience", "wait_or_fail", "wait_until_right"]
@@ -80,9 +81,7 @@ def wait_or_fail(
     """Ends a module that waits. wait: what is missing in the end, and the seconds. said: the failure, of the seconds and what is missing."""
     asked = module.params
     try:
-        kube = Kube(asked["kubeconfig"], asked["context"])
-        for warning in kube.warnings:
-            module.warn(warning)
+        kube = connected(module)
         renew = Lease(kube, **asked["lease"]).renew if asked["lease"] else lambda: None
         missing, waited = wait(kube, Patience(asked["timeout"], max(1, asked["interval"])), renew)
     except FabricError as exc:

@@ -1,0 +1,26 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A measurement that is ended by a signal, and clears up all the same. Private to the collection."""
+
+from __future__ import annotations
+
+import signal
+import typing as t
+
+__all__ = ["interrupt_on_signals"]
+
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+
+
+def _interrupted(number: int, _frame: t.Any) -> None:
+    # only once: whoever clears up is not interrupted again, by any of them
+    for each in _SIGNALS:
+        signal.signal(each, signal.SIG_IGN)
+    raise KeyboardInterrupt(f"ended by signal {number}")
+
+
+def interrupt_on_signals() -> None:
+    """From now on, the first signal that ends a program raises KeyboardInterrupt, and later ones do nothing."""
+    for number in _SIGNALS:
+        signal.signal(number, _interrupted)
