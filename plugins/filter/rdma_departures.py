@@ -63,17 +63,16 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_list, insist_on_mapping
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import found_departures
 
 
 def rdma_departures(
     directory: t.Any, groups: t.Any, names: t.Any, remove: t.Any = (), variables: t.Any = None
 ) -> dict[str, t.Any]:
-    if not isinstance(groups, t.Mapping):
-        raise AnsibleFilterError(f"fabric.rdma.rdma_departures expects groups, found {type(groups).__name__}")
+    insist_on_mapping("rdma_departures", groups, "groups")
     for value in (names, remove):
-        if isinstance(value, str) or not isinstance(value, t.Sequence):
-            raise AnsibleFilterError(f"fabric.rdma.rdma_departures expects a list of names, found {value!r}")
+        insist_on_list("rdma_departures", value, "names")
     try:
         return found_departures(
             str(directory), groups, [str(name) for name in names], [str(name) for name in remove], variables or {}

@@ -76,6 +76,7 @@ from ansible.errors import AnsibleFilterError
 from ansible.utils.unsafe_proxy import wrap_var
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.directory import material_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.rules import document_of
 
@@ -83,8 +84,7 @@ _KEYS = ("facts", "plan", "cluster", "logs", "groups", "node_names", "unread")
 
 
 def rdma_diagnose(material: t.Any, findings: t.Any = ()) -> dict[str, t.Any]:
-    if not isinstance(material, t.Mapping):
-        raise AnsibleFilterError(f"fabric.rdma.rdma_diagnose expects a dictionary, found {type(material).__name__}")
+    insist_on_mapping("rdma_diagnose", material, "a dictionary")
     try:
         given = material_of(**{key: material.get(key) for key in _KEYS})
         return t.cast(dict[str, t.Any], wrap_var(document_of(given, findings)))

@@ -59,10 +59,9 @@ _value:
 
 import typing as t
 
-from ansible.errors import AnsibleFilterError
-
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import inventory_value
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import group_value
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_list, insist_on_mapping
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_checks import standing_problems
 
 
@@ -70,12 +69,8 @@ def rdma_dra_conflicts(
     objects: t.Any, drivers: t.Any, claims: t.Any, nodes: t.Any, rollout: t.Any = None, groups: t.Any = None
 ) -> list[str]:
     for what, value in (("objects", objects), ("drivers", drivers), ("claims", claims)):
-        if isinstance(value, str) or not isinstance(value, t.Sequence):
-            raise AnsibleFilterError(
-                f"fabric.rdma.rdma_dra_conflicts expects a list of {what}, found {type(value).__name__}"
-            )
-    if not isinstance(nodes, t.Mapping):
-        raise AnsibleFilterError(f"fabric.rdma.rdma_dra_conflicts expects nodes by name, found {type(nodes).__name__}")
+        insist_on_list("rdma_dra_conflicts", value, what)
+    insist_on_mapping("rdma_dra_conflicts", nodes, "nodes by name")
     leaving = None if groups is None else [group_value(str(name)) for name in groups]
     return standing_problems(objects, drivers, claims, nodes, inventory_value(rollout or {}), leaving)
 

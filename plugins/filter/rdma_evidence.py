@@ -59,13 +59,13 @@ _value:
 
 import typing as t
 
-from ansible.errors import AnsibleFilterError
 from ansible.utils.unsafe_proxy import wrap_var
 
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.contract import Pairs
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.evidence import build_evidence
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods_evidence import pod_evidence
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.tables import evidence_table
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
 
 
 def _own(value: t.Any) -> t.Any:
@@ -78,19 +78,15 @@ def _own(value: t.Any) -> t.Any:
 def rdma_evidence(
     pairs: t.Any, results: t.Any, pod_pairs: t.Any = None, pod_results: t.Any = None, job_results: t.Any = None
 ) -> dict[str, t.Any]:
-    if not isinstance(pairs, t.Mapping) or "rounds" not in pairs:
-        raise AnsibleFilterError("fabric.rdma.rdma_evidence expects the value of fabric.rdma.rdma_pairs")
-    if not isinstance(results, t.Mapping):
-        raise AnsibleFilterError(f"fabric.rdma.rdma_evidence expects results by host, found {type(results).__name__}")
+    insist_on_mapping("rdma_evidence", pairs, "the value of fabric.rdma.rdma_pairs", "rounds")
+    insist_on_mapping("rdma_evidence", results, "results by host")
     for name, value in (
         ("pod_pairs", pod_pairs),
         ("pod_results", pod_results),
         ("job_results", job_results),
     ):
-        if value is not None and not isinstance(value, t.Mapping):
-            raise AnsibleFilterError(
-                f"fabric.rdma.rdma_evidence expects {name} as a dictionary, found {type(value).__name__}"
-            )
+        if value is not None:
+            insist_on_mapping("rdma_evidence", value, f"{name} as a dictionary")
     of_pods = pod_evidence(t.cast(Pairs, pod_pairs), pod_results or {}, job_results) if pod_pairs else None
     evidence = build_evidence(t.cast(Pairs, pairs), results, of_pods)
     tables = {name: "\n".join(evidence_table(group)) for name, group in evidence["groups"].items()}

@@ -43,14 +43,13 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_list, insist_on_mapping
 from ansible_collections.fabric.rdma.plugins.plugin_utils._fabric.build import Question, asked_hosts
 
 
 def rdma_fabric_asked(view: t.Any, hosts: t.Any) -> dict[str, Question]:
-    if not isinstance(view, t.Mapping) or not {"groups", "facts"} <= set(view):
-        raise AnsibleFilterError("fabric.rdma.rdma_fabric_asked expects the value of fabric.rdma.rdma_view")
-    if isinstance(hosts, str) or not isinstance(hosts, t.Sequence):
-        raise AnsibleFilterError(f"fabric.rdma.rdma_fabric_asked expects a list of hosts, found {hosts!r}")
+    insist_on_mapping("rdma_fabric_asked", view, "the value of fabric.rdma.rdma_view", "groups", "facts")
+    insist_on_list("rdma_fabric_asked", hosts, "hosts")
     try:
         return asked_hosts(view, {str(host) for host in hosts})
     except FabricError as exc:

@@ -36,14 +36,12 @@ _value:
 
 import typing as t
 
-from ansible.errors import AnsibleFilterError
-
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
 from ansible_collections.fabric.rdma.plugins.plugin_utils._fabric.table import fabric_table
 
 
 def rdma_fabric_table(value: t.Any) -> list[str]:
-    if not isinstance(value, t.Mapping) or "places" not in value:
-        raise AnsibleFilterError("fabric.rdma.rdma_fabric_table expects the value of fabric.rdma.rdma_fabric")
+    insist_on_mapping("rdma_fabric_table", value, "the value of fabric.rdma.rdma_fabric", "places")
     return fabric_table(value)
 
 

@@ -33,15 +33,14 @@ _value:
 
 import typing as t
 
-from ansible.errors import AnsibleFilterError
 from ansible.utils.unsafe_proxy import wrap_var
 
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.words import findings_text
 
 
 def rdma_findings(document: t.Any) -> str:
-    if not isinstance(document, t.Mapping) or "findings" not in document:
-        raise AnsibleFilterError("fabric.rdma.rdma_findings expects what rdma_diagnose returns")
+    insist_on_mapping("rdma_findings", document, "what rdma_diagnose returns", "findings")
     return t.cast(str, wrap_var(findings_text(document["findings"], document.get("unread") or [])))
 
 

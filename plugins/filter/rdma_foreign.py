@@ -48,18 +48,15 @@ _value:
 
 import typing as t
 
-from ansible.errors import AnsibleFilterError
-
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_list, insist_on_mapping
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import foreign_hosts, foreign_of_host
 
 
 def rdma_foreign(hostvars: t.Any, hosts: t.Any = None) -> list[str]:
-    if not isinstance(hostvars, t.Mapping):
-        raise AnsibleFilterError(f"fabric.rdma.rdma_foreign expects hostvars, found {type(hostvars).__name__}")
+    insist_on_mapping("rdma_foreign", hostvars, "hostvars")
     if hosts is None:
         return foreign_of_host(hostvars)
-    if isinstance(hosts, str) or not isinstance(hosts, t.Sequence):
-        raise AnsibleFilterError(f"fabric.rdma.rdma_foreign expects a list of hosts, found {hosts!r}")
+    insist_on_list("rdma_foreign", hosts, "hosts")
     return foreign_hosts(hostvars, [str(host) for host in hosts])
 
 

@@ -39,15 +39,14 @@ _value:
 
 import typing as t
 
-from ansible.errors import AnsibleFilterError
 from ansible.utils.unsafe_proxy import wrap_var
 
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
 from ansible_collections.fabric.rdma.plugins.plugin_utils._health.rules import health_findings
 
 
 def rdma_health(view: t.Any) -> list[t.Any]:
-    if not isinstance(view, t.Mapping) or not {"groups", "facts"} <= set(view):
-        raise AnsibleFilterError("fabric.rdma.rdma_health expects the value of fabric.rdma.rdma_view")
+    insist_on_mapping("rdma_health", view, "the value of fabric.rdma.rdma_view", "groups", "facts")
     # names of devices are the nodes' own: older versions of ansible-core would template them
     return t.cast("list[t.Any]", wrap_var(health_findings(view)))
 

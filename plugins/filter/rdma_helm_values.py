@@ -41,13 +41,11 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import helm_values
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
 
 
 def rdma_helm_values(settings: t.Any) -> dict[str, t.Any]:
-    if not isinstance(settings, t.Mapping):
-        raise AnsibleFilterError(
-            f"fabric.rdma.rdma_helm_values expects a dictionary of settings, found {type(settings).__name__}"
-        )
+    insist_on_mapping("rdma_helm_values", settings, "a dictionary of settings")
     try:
         return helm_values(settings)
     except FabricError as exc:

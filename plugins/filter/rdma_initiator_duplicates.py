@@ -59,19 +59,14 @@ _value:
 
 import typing as t
 
-from ansible.errors import AnsibleFilterError
-
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.initiators import duplicate_initiators
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_list, insist_on_mapping
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import seen_in_this_run
 
 
 def rdma_initiator_duplicates(hostvars: t.Any, hosts: t.Any, fresh: bool = False) -> list[dict[str, t.Any]]:
-    if not isinstance(hostvars, t.Mapping):
-        raise AnsibleFilterError(
-            f"fabric.rdma.rdma_initiator_duplicates expects hostvars, found {type(hostvars).__name__}"
-        )
-    if isinstance(hosts, str) or not isinstance(hosts, t.Sequence):
-        raise AnsibleFilterError(f"fabric.rdma.rdma_initiator_duplicates expects a list of host names, found {hosts!r}")
+    insist_on_mapping("rdma_initiator_duplicates", hostvars, "hostvars")
+    insist_on_list("rdma_initiator_duplicates", hosts, "host names")
     facts = {}
     for host in hosts:
         variables = hostvars[host]

@@ -39,14 +39,12 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import label_scripts
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
 from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import completed
 
 
 def rdma_labels(plan: t.Any) -> dict[str, str]:
-    if not isinstance(plan, t.Mapping) or "groups" not in plan:
-        raise AnsibleFilterError(
-            f"fabric.rdma.rdma_labels expects the plan of fabric.rdma.rdma_selectors, found {type(plan).__name__}"
-        )
+    insist_on_mapping("rdma_labels", plan, "the plan of fabric.rdma.rdma_selectors", "groups")
     try:
         return label_scripts(completed(plan))
     except FabricError as exc:

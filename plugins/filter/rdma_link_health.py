@@ -47,7 +47,6 @@ _value:
 
 import typing as t
 
-from ansible.errors import AnsibleFilterError
 from ansible.utils.unsafe_proxy import wrap_var
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
@@ -57,6 +56,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._verify.links import (
     failures_of_links,
     links_table,
 )
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
 
 
 def _own(value: t.Any) -> t.Any:
@@ -76,13 +76,11 @@ def _links(host: str, readings: t.Any) -> list[HostLink]:
 
 
 def rdma_link_health(evidence: t.Any, readings: t.Any, groups: t.Any) -> dict[str, t.Any]:
-    if not isinstance(evidence, t.Mapping) or not {"groups", "tables", "failures"} <= set(evidence):
-        raise AnsibleFilterError("fabric.rdma.rdma_link_health expects the value of fabric.rdma.rdma_evidence")
+    insist_on_mapping(
+        "rdma_link_health", evidence, "the value of fabric.rdma.rdma_evidence", "groups", "tables", "failures"
+    )
     for name, value in (("readings", readings), ("groups", groups)):
-        if not isinstance(value, t.Mapping):
-            raise AnsibleFilterError(
-                f"fabric.rdma.rdma_link_health expects {name} as a dictionary, found {type(value).__name__}"
-            )
+        insist_on_mapping("rdma_link_health", value, f"{name} as a dictionary")
     found = _own(evidence)
     for name, group in found["groups"].items():
         rows: list[HostLink] = []

@@ -56,14 +56,12 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import plan_manifests
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import operator_manifests
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
 from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import completed
 
 
 def rdma_manifests(plan: t.Any, settings: t.Any) -> dict[str, t.Any]:
-    if not isinstance(plan, t.Mapping) or "groups" not in plan:
-        raise AnsibleFilterError(
-            f"fabric.rdma.rdma_manifests expects the plan of fabric.rdma.rdma_selectors, found {type(plan).__name__}"
-        )
+    insist_on_mapping("rdma_manifests", plan, "the plan of fabric.rdma.rdma_selectors", "groups")
     try:
         make = operator_manifests if (settings or {}).get("engine") == "network_operator" else plan_manifests
         return make(completed(plan), settings)

@@ -50,6 +50,7 @@ from ansible.errors import AnsibleFilterError
 from ansible.utils.unsafe_proxy import wrap_var
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.directory import material_of, read_directory
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer, loaded
 
@@ -94,10 +95,7 @@ def rdma_material(given: t.Any) -> dict[str, t.Any]:
     try:
         if isinstance(given, str):
             return t.cast(dict[str, t.Any], wrap_var(read_directory(given)))
-        if not isinstance(given, t.Mapping):
-            raise AnsibleFilterError(
-                f"fabric.rdma.rdma_material expects a path or a dictionary, found {type(given).__name__}"
-            )
+        insist_on_mapping("rdma_material", given, "a path or a dictionary")
         unknown = sorted(set(map(str, given)) - {*_KEYS, "node_logs"})
         if unknown:
             raise AnsibleFilterError(

@@ -53,14 +53,13 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_list, insist_on_mapping
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import merged_facts
 
 
 def rdma_merged_facts(value: t.Any, path: str, removed: t.Any = ()) -> dict[str, t.Any]:
-    if not isinstance(value, t.Mapping):
-        raise AnsibleFilterError(f"fabric.rdma.rdma_merged_facts expects facts by host, found {type(value).__name__}")
-    if isinstance(removed, str) or not isinstance(removed, t.Collection):
-        raise AnsibleFilterError(f"fabric.rdma.rdma_merged_facts expects a list of hosts, found {removed!r}")
+    insist_on_mapping("rdma_merged_facts", value, "facts by host")
+    insist_on_list("rdma_merged_facts", list(removed) if isinstance(removed, t.Mapping) else removed, "hosts")
     try:
         return merged_facts(value, str(path), {str(name) for name in removed})
     except FabricError as exc:

@@ -63,16 +63,14 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Plan
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_list, insist_on_mapping
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import merged_plan
 
 
 def rdma_merged_plan(value: t.Any, path: str, groups: t.Any, removed: t.Any = None, remove: t.Any = ()) -> Plan:
-    if not isinstance(value, t.Mapping) or "groups" not in value:
-        raise AnsibleFilterError(
-            f"fabric.rdma.rdma_merged_plan expects the plan of fabric.rdma.rdma_selectors, found {type(value).__name__}"
-        )
-    if isinstance(groups, str) or not isinstance(groups, t.Collection):
-        raise AnsibleFilterError(f"fabric.rdma.rdma_merged_plan expects a list of groups, found {groups!r}")
+    insist_on_mapping("rdma_merged_plan", value, "the plan of fabric.rdma.rdma_selectors", "groups")
+    # the variable groups has them as its keys
+    insist_on_list("rdma_merged_plan", list(groups) if isinstance(groups, t.Mapping) else groups, "groups")
     try:
         return merged_plan(value, str(path), {str(name) for name in groups}, removed, list(remove))
     except FabricError as exc:

@@ -62,15 +62,14 @@ _value:
 
 import typing as t
 
-from ansible.errors import AnsibleFilterError
 from ansible.utils.unsafe_proxy import wrap_var
 
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import outcome_lines, outcomes
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
 
 
 def rdma_outcomes(hostvars: t.Any, hosts: t.Any, outcome: str, failure: str, turn: str) -> dict[str, t.Any]:
-    if not isinstance(hostvars, t.Mapping):
-        raise AnsibleFilterError(f"fabric.rdma.rdma_outcomes expects hostvars, found {type(hostvars).__name__}")
+    insist_on_mapping("rdma_outcomes", hostvars, "hostvars")
     said: dict[str, t.Any] = {}
     for host in hosts:
         # once a host: each look puts all of its variables together

@@ -76,15 +76,14 @@ from ansible_collections.fabric.rdma.plugins.module_utils._verify.contract impor
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pairs import pair_groups
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods_evidence import pair_pods
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.settings import Settings, settings_from
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_list, insist_on_mapping
 
 
 def rdma_pairs(view: t.Any, hosts: t.Any, settings: t.Any = None, plan: t.Any = None) -> Pairs:
-    if not isinstance(view, t.Mapping) or not {"groups", "facts"} <= set(view):
-        raise AnsibleFilterError("fabric.rdma.rdma_pairs expects the value of fabric.rdma.rdma_view")
-    if isinstance(hosts, str) or not isinstance(hosts, t.Sequence):
-        raise AnsibleFilterError(f"fabric.rdma.rdma_pairs expects a list of hosts, found {hosts!r}")
-    if plan is not None and not isinstance(plan, t.Mapping):
-        raise AnsibleFilterError(f"fabric.rdma.rdma_pairs expects a plan, found {type(plan).__name__}")
+    insist_on_mapping("rdma_pairs", view, "the value of fabric.rdma.rdma_view", "groups", "facts")
+    insist_on_list("rdma_pairs", hosts, "hosts")
+    if plan is not None:
+        insist_on_mapping("rdma_pairs", plan, "a plan")
     present = {str(host) for host in hosts}
     groups: dict[str, list[str]] = {}
     wanted: dict[str, list[Port]] = {}

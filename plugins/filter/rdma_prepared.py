@@ -61,18 +61,15 @@ _value:
 
 import typing as t
 
-from ansible.errors import AnsibleFilterError
-
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.table import prepared_rows
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_list, insist_on_mapping
 
 
 def rdma_prepared(
     hostvars: t.Any, hosts: t.Any, before: str, after: str, memlock: str, check: bool = False
 ) -> list[list[str]]:
-    if not isinstance(hostvars, t.Mapping):
-        raise AnsibleFilterError(f"fabric.rdma.rdma_prepared expects hostvars, found {type(hostvars).__name__}")
-    if isinstance(hosts, str) or not isinstance(hosts, t.Sequence):
-        raise AnsibleFilterError(f"fabric.rdma.rdma_prepared expects a list of host names, found {hosts!r}")
+    insist_on_mapping("rdma_prepared", hostvars, "hostvars")
+    insist_on_list("rdma_prepared", hosts, "host names")
     found = {}
     for host in hosts:
         variables = hostvars[host]

@@ -42,15 +42,14 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.roce_findings import roce_findings
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_list, insist_on_mapping
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer, sound_facts
 
 
 def rdma_roce_findings(hostvars: t.Any, groups: t.Any, names: t.Any) -> list[str]:
     for what, value in (("hostvars", hostvars), ("groups", groups)):
-        if not isinstance(value, t.Mapping):
-            raise AnsibleFilterError(f"fabric.rdma.rdma_roce_findings expects {what}, found {type(value).__name__}")
-    if isinstance(names, str) or not isinstance(names, t.Sequence):
-        raise AnsibleFilterError(f"fabric.rdma.rdma_roce_findings expects a list of groups, found {names!r}")
+        insist_on_mapping("rdma_roce_findings", value, what)
+    insist_on_list("rdma_roce_findings", names, "groups")
     plain = Plainer()
     facts: dict[str, t.Any] = {}
     compared: dict[str, t.Any] = {}

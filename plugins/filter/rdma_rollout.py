@@ -69,18 +69,13 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import label_scope, rollout_request
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import operator_request
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
 from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import completed
 
 
 def rdma_rollout(plan: t.Any, settings: t.Any, groups: t.Any = None, allow_unusable: bool = False) -> dict[str, t.Any]:
-    if not isinstance(plan, t.Mapping) or "groups" not in plan:
-        raise AnsibleFilterError(
-            f"fabric.rdma.rdma_rollout expects the plan of fabric.rdma.rdma_selectors, found {type(plan).__name__}"
-        )
-    if not isinstance(groups or {}, t.Mapping):
-        raise AnsibleFilterError(
-            f"fabric.rdma.rdma_rollout expects groups with their hosts, found {type(groups).__name__}"
-        )
+    insist_on_mapping("rdma_rollout", plan, "the plan of fabric.rdma.rdma_selectors", "groups")
+    insist_on_mapping("rdma_rollout", groups or {}, "groups with their hosts")
     inventory = {str(name): [str(host) for host in hosts] for name, hosts in (groups or {}).items()}
     try:
         make = operator_request if (settings or {}).get("engine") == "network_operator" else rollout_request

@@ -110,6 +110,7 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.cluster import plan_groups
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Plan
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import (
     earlier_classes,
     sound_facts,
@@ -126,10 +127,7 @@ def rdma_selectors(facts_by_host: t.Any, groups: t.Any = None, earlier: t.Option
         facts_by_host, groups, cached = view["facts"], {**view["groups"], **view["unseen"]}, view["cached"]
         malformed, viewed = dict(view["malformed"]), True
     for what, value in (("facts by host", facts_by_host), ("groups", groups)):
-        if not isinstance(value, t.Mapping):
-            raise AnsibleFilterError(
-                f"fabric.rdma.rdma_selectors expects a dictionary of {what}, found {type(value).__name__}"
-            )
+        insist_on_mapping("rdma_selectors", value, f"a dictionary of {what}")
     if not viewed:
         facts_by_host, malformed = sound_facts(facts_by_host)
     # facts that were gathered in part tell nothing that can be planned with

@@ -46,6 +46,8 @@ from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import 
 
 
 def rdma_share(count: t.Any, value: t.Any) -> int:
+    if not str(count).isdecimal():
+        raise AnsibleFilterError(f"fabric.rdma.rdma_share expects a number of hosts, found {count!r}")
     try:
         return share(value, int(count), "rdma_max_unavailable")
     except FabricError as exc:

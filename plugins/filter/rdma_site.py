@@ -50,6 +50,7 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_list, insist_on_mapping
 from ansible_collections.fabric.rdma.plugins.plugin_utils._site import kept_groups, known_nodes, site_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import loaded
 
@@ -57,10 +58,9 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._view import loaded
 def rdma_site(
     hostvars: t.Any, groups: t.Any, names: t.Any, plan: t.Any, rollout: t.Any = None, fabric: t.Any = None
 ) -> dict[str, t.Any]:
-    if not all(isinstance(each, t.Mapping) for each in (hostvars, groups, plan, rollout or {})):
-        raise AnsibleFilterError("fabric.rdma.rdma_site expects hostvars, groups, a plan and rdma_rollout")
-    if isinstance(names, str) or not isinstance(names, t.Sequence):
-        raise AnsibleFilterError(f"fabric.rdma.rdma_site expects a list of group names, found {names!r}")
+    for what, value in (("hostvars", hostvars), ("groups", groups), ("a plan", plan), ("rdma_rollout", rollout or {})):
+        insist_on_mapping("rdma_site", value, what)
+    insist_on_list("rdma_site", names, "group names")
     try:
         drawn = loaded(fabric, "fabric")
         site = site_of(hostvars, groups, [str(name) for name in names], plan, rollout or {}, drawn)

@@ -61,15 +61,14 @@ _value:
 
 import typing as t
 
-from ansible.errors import AnsibleFilterError
 from ansible.utils.unsafe_proxy import wrap_var
 
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import stops
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
 
 
 def rdma_stops(hostvars: t.Any, hosts: t.Any, turn: int, place: str, outcome: str) -> list[str]:
-    if not isinstance(hostvars, t.Mapping):
-        raise AnsibleFilterError(f"fabric.rdma.rdma_stops expects hostvars, found {type(hostvars).__name__}")
+    insist_on_mapping("rdma_stops", hostvars, "hostvars")
     known = {}
     for host in hosts:
         # once a host: each look puts all of its variables together

@@ -64,6 +64,7 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import request_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Site, Surroundings
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.files import charts_for_helm, files_of, record_of
@@ -107,10 +108,7 @@ def _parted(chart: str) -> tuple[str, str]:
 def rdma_system(
     wish: t.Any, name: str, site: t.Any, state: t.Any = None, releases: t.Any = None, wishes: t.Any = None
 ) -> dict[str, t.Any]:
-    if not isinstance(site, t.Mapping) or "plan" not in site:
-        raise AnsibleFilterError(
-            f"fabric.rdma.rdma_system expects what fabric.rdma.rdma_site gives, found {type(site).__name__}"
-        )
+    insist_on_mapping("rdma_system", site, "what fabric.rdma.rdma_site gives", "plan")
     whole = t.cast(Site, site)
     # plain: what ansible-core hangs on values of an inventory is nothing for objects and files
     wish, wishes = Plainer()(wish), Plainer()(wishes or {})

@@ -45,16 +45,16 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_list, insist_on_mapping
 from ansible_collections.fabric.rdma.plugins.plugin_utils._site import wished
 
 
 def rdma_systems(
     hostvars: t.Any, groups: t.Any, names: t.Any, everything: bool = False, insist: bool = True
 ) -> list[str]:
-    if not isinstance(hostvars, t.Mapping) or not isinstance(groups, t.Mapping):
-        raise AnsibleFilterError("fabric.rdma.rdma_systems expects hostvars and groups")
-    if isinstance(names, str) or not isinstance(names, t.Sequence):
-        raise AnsibleFilterError(f"fabric.rdma.rdma_systems expects a list of group names, found {names!r}")
+    insist_on_mapping("rdma_systems", hostvars, "hostvars")
+    insist_on_mapping("rdma_systems", groups, "groups")
+    insist_on_list("rdma_systems", names, "group names")
     try:
         return wished(hostvars, groups, [str(name) for name in names], bool(everything), bool(insist))
     except FabricError as exc:

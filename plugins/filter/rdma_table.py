@@ -41,12 +41,11 @@ _value:
 
 import typing as t
 
-from ansible.errors import AnsibleFilterError
-
 from ansible_collections.fabric.rdma.plugins.module_utils._base.text import printable, table
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.table import device_table
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.table import plan_table
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage_table import storage_table
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
 from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import completed_group
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import sound_facts
 
@@ -59,10 +58,7 @@ def rdma_table(value: t.Any) -> str:
         heads = next((each for each in _HEADS if all(len(row) == len(each) for row in value)), None)
         if heads is not None:
             return "\n".join(table(heads, value) if value else [])
-    if not isinstance(value, t.Mapping):
-        raise AnsibleFilterError(
-            f"fabric.rdma.rdma_table expects facts or checks by host, or the plan of a group, found {type(value).__name__}"
-        )
+    insist_on_mapping("rdma_table", value, "facts or checks by host, or the plan of a group")
     if "exclusions" in value:
         return "\n".join(plan_table(completed_group(value)))
     # facts of a host have no checks, and checks no schema

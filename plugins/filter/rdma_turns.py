@@ -66,13 +66,13 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import plan_turns
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_list
 
 
 def rdma_turns(
     hosts: t.Any, serial: t.Any, limit: t.Any, total: int, away: t.Any = (), interrupted: t.Any = ()
 ) -> dict[str, t.Any]:
-    if isinstance(hosts, str) or not isinstance(hosts, t.Sequence):
-        raise AnsibleFilterError(f"fabric.rdma.rdma_turns expects a list of host names, found {hosts!r}")
+    insist_on_list("rdma_turns", hosts, "host names")
     names = [str(host) for host in hosts]
     try:
         turns = plan_turns(names, serial, limit, total, set(map(str, away)), set(map(str, interrupted)))

@@ -41,12 +41,12 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import unusable_hosts
 
 
 def rdma_unusable(view: t.Any) -> dict[str, str]:
-    if not isinstance(view, t.Mapping) or not {"groups", "facts"} <= set(view):
-        raise AnsibleFilterError("fabric.rdma.rdma_unusable expects the value of fabric.rdma.rdma_view")
+    insist_on_mapping("rdma_unusable", view, "the value of fabric.rdma.rdma_view", "groups", "facts")
     try:
         return unusable_hosts(view)
     except FabricError as exc:

@@ -43,16 +43,14 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_list, insist_on_mapping
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import cluster_view
 
 
 def rdma_view(hostvars: t.Any, groups: t.Any, names: t.Any) -> dict[str, t.Any]:
-    if not isinstance(hostvars, t.Mapping) or not isinstance(groups, t.Mapping):
-        raise AnsibleFilterError(
-            f"fabric.rdma.rdma_view expects hostvars and groups, found {type(hostvars).__name__} and {type(groups).__name__}"
-        )
-    if isinstance(names, str) or not isinstance(names, t.Sequence):
-        raise AnsibleFilterError(f"fabric.rdma.rdma_view expects a list of group names, found {names!r}")
+    insist_on_mapping("rdma_view", hostvars, "hostvars")
+    insist_on_mapping("rdma_view", groups, "groups")
+    insist_on_list("rdma_view", names, "group names")
     try:
         return cluster_view(hostvars, groups, [str(name) for name in names])
     except FabricError as exc:

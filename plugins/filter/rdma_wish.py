@@ -49,7 +49,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer
 
 
 def rdma_wish(value: t.Any, variable: str) -> list[str]:
-    if variable not in VARIABLES:
+    if str(variable) not in VARIABLES:
         raise AnsibleFilterError(
             f"fabric.rdma.rdma_wish knows no variable {variable}{nearest(str(variable), list(VARIABLES))}"
         )

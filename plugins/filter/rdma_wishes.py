@@ -55,18 +55,14 @@ _value:
 
 import typing as t
 
-from ansible.errors import AnsibleFilterError
-
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_list, insist_on_mapping
 from ansible_collections.fabric.rdma.plugins.plugin_utils._inventory import inventory_problems
 
 
 def rdma_wishes(hostvars: t.Any, groups: t.Any, hosts: t.Any, plan: bool = False, given: t.Any = None) -> list[str]:
-    if not isinstance(hostvars, t.Mapping) or not isinstance(groups, t.Mapping):
-        raise AnsibleFilterError(
-            f"fabric.rdma.rdma_wishes expects hostvars and groups, found {type(hostvars).__name__} and {type(groups).__name__}"
-        )
-    if isinstance(hosts, str) or not isinstance(hosts, t.Sequence):
-        raise AnsibleFilterError(f"fabric.rdma.rdma_wishes expects a list of hosts, found {hosts!r}")
+    insist_on_mapping("rdma_wishes", hostvars, "hostvars")
+    insist_on_mapping("rdma_wishes", groups, "groups")
+    insist_on_list("rdma_wishes", hosts, "hosts")
     return inventory_problems(hostvars, groups, [str(host) for host in hosts], bool(plan), given)
 
 

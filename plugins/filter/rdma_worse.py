@@ -47,14 +47,12 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.change import worse
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
 
 
 def rdma_worse(before: t.Any, after: t.Any) -> list[str]:
     for what, value in (("before", before), ("after", after)):
-        if not isinstance(value, t.Mapping):
-            raise AnsibleFilterError(
-                f"fabric.rdma.rdma_worse expects facts from {what} the change, found {type(value).__name__}"
-            )
+        insist_on_mapping("rdma_worse", value, f"facts from {what} the change")
     try:
         return worse(before, after)
     except (AttributeError, KeyError, TypeError, ValueError) as exc:

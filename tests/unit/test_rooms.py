@@ -28,6 +28,7 @@ FILES = sorted(path.relative_to(UTILS) for path in UTILS.rglob("*.py"))
 # What runs on the controller only: a file or a directory each, and what of plugins/ it may import beside itself.
 CONTROLLER = PLUGINS / "plugin_utils"
 MAY_IMPORT = {
+    "_arguments": set(),
     "_contracts": {"module_utils"},
     "_doctor": {"module_utils", "_contracts", "_health", "_view"},
     "_fabric": {"module_utils", "_health"},

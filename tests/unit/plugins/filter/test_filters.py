@@ -46,9 +46,13 @@ def test_a_file_has_the_filter_of_its_name(path: Any) -> None:
     [
         ("rdma_selectors", ([], {}), "fabric.rdma.rdma_selectors expects a dictionary of facts by host, found list"),
         ("rdma_selectors", ({}, "x"), "fabric.rdma.rdma_selectors expects a dictionary of groups, found str"),
-        ("rdma_unusable", ([],), "fabric.rdma.rdma_unusable expects the value of fabric.rdma.rdma_view"),
-        ("rdma_labels", ({},), "fabric.rdma.rdma_labels expects the plan of fabric.rdma.rdma_selectors, found dict"),
-        ("rdma_wishes", ([], {}, []), "fabric.rdma.rdma_wishes expects hostvars and groups, found list and dict"),
+        ("rdma_unusable", ([],), "fabric.rdma.rdma_unusable expects the value of fabric.rdma.rdma_view, found list"),
+        (
+            "rdma_labels",
+            ({},),
+            "fabric.rdma.rdma_labels expects the plan of fabric.rdma.rdma_selectors, found a dictionary without groups",
+        ),
+        ("rdma_wishes", ([], {}, []), "fabric.rdma.rdma_wishes expects hostvars, found list"),
         ("rdma_wishes", ({}, {}, "h"), "fabric.rdma.rdma_wishes expects a list of hosts, found 'h'"),
         ("rdma_wish", ({}, "rdma_wnat"), "fabric.rdma.rdma_wish knows no variable rdma_wnat; did you mean rdma_want?"),
         ("rdma_departures", ("x", [], []), "fabric.rdma.rdma_departures expects groups, found list"),
@@ -58,7 +62,7 @@ def test_a_file_has_the_filter_of_its_name(path: Any) -> None:
         (
             "rdma_merged_plan",
             ({}, "x", []),
-            "fabric.rdma.rdma_merged_plan expects the plan of fabric.rdma.rdma_selectors, found dict",
+            "fabric.rdma.rdma_merged_plan expects the plan of fabric.rdma.rdma_selectors, found a dictionary without groups",
         ),
         (
             "rdma_needs",
@@ -103,7 +107,7 @@ def test_a_file_has_the_filter_of_its_name(path: Any) -> None:
         (
             "rdma_manifests",
             ({}, SETTINGS),
-            "fabric.rdma.rdma_manifests expects the plan of fabric.rdma.rdma_selectors, found dict",
+            "fabric.rdma.rdma_manifests expects the plan of fabric.rdma.rdma_selectors, found a dictionary without groups",
         ),
         (
             "rdma_needs",
@@ -125,7 +129,7 @@ def test_a_file_has_the_filter_of_its_name(path: Any) -> None:
             ({"n": {"rdma_roce_host": {"mtu": 1}}}, {"g": ["n"]}, ["g"]),
             "rdma_roce_host.mtu is 1; expected a number of bytes from 1280 to 9978, such as 9000",
         ),
-        ("rdma_view", ({}, [], []), "fabric.rdma.rdma_view expects hostvars and groups, found dict and list"),
+        ("rdma_view", ({}, [], []), "fabric.rdma.rdma_view expects groups, found list"),
         ("rdma_view", ({}, {}, "g"), "fabric.rdma.rdma_view expects a list of group names, found 'g'"),
         ("rdma_view", ({}, {"h": []}, ["g"]), "rdma_groups names g, which the inventory does not have; it has h"),
     ],

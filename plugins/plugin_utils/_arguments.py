@@ -1,0 +1,32 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What filters insist on before they look into their arguments. Private to the collection. Pure."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+
+__all__ = ["insist_on_list", "insist_on_mapping"]
+
+# Of a wrong argument, so much is shown.
+_MOST = 200
+
+
+def insist_on_mapping(name: str, value: t.Any, what: str, *keys: str) -> None:
+    """AnsibleFilterError, unless an argument of the filter is a dictionary with these keys. what: such as "facts by host"."""
+    if not isinstance(value, t.Mapping):
+        raise AnsibleFilterError(f"fabric.rdma.{name} expects {what}, found {type(value).__name__}")
+    missing = [key for key in keys if key not in value]
+    if missing:
+        raise AnsibleFilterError(f"fabric.rdma.{name} expects {what}, found a dictionary without {missing[0]}")
+
+
+def insist_on_list(name: str, value: t.Any, what: str) -> None:
+    """The same for a list. what: of what, such as "hosts"."""
+    if isinstance(value, str) or not isinstance(value, t.Sequence):
+        shown = repr(value)
+        shown = shown if len(shown) <= _MOST else f"{shown[:_MOST]}..."
+        raise AnsibleFilterError(f"fabric.rdma.{name} expects a list of {what}, found {shown}")
