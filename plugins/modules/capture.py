@@ -87,7 +87,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import Fa
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import read, rehearse, replace
 from ansible_collections.fabric.rdma.plugins.module_utils._base.recorder import dump_archive, dump_listing
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.anonymize import anonymize
-from ansible_collections.fabric.rdma.plugins.module_utils._discover.live import live_answers
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.live import module_answers
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.record import record
 
 
@@ -105,13 +105,9 @@ def main() -> None:
         supports_check_mode=True,
     )
 
-    def run(command: list[str]) -> tuple[int, str, str]:
-        status, output, error = module.run_command(command, environ_update={"LC_ALL": "C"}, cwd="/")
-        return int(status), str(output), str(error)
-
     dest = module.params["dest"]
     try:
-        entries = record(open_tree(module.params["root"], live_answers(run)))
+        entries = record(open_tree(module.params["root"], module_answers(module)))
     except FabricError as exc:
         module.fail_json(msg=str(exc))
     if module.params["anonymize"]:

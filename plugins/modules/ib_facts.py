@@ -274,7 +274,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.change import worse
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import SUBSETS, gather
-from ansible_collections.fabric.rdma.plugins.module_utils._discover.live import live_answers
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.live import module_answers
 
 
 def main() -> None:
@@ -288,16 +288,12 @@ def main() -> None:
         supports_check_mode=True,
     )
 
-    def run(command: list[str]) -> tuple[int, str, str]:
-        status, output, error = module.run_command(command, environ_update={"LC_ALL": "C"}, cwd="/")
-        return int(status), str(output), str(error)
-
     asked = module.params["gather_subset"]
     before = {} if module.check_mode else module.params["before"] or {}
     end = time.monotonic() + module.params["wait_timeout"]
     try:
         while True:
-            tree = open_tree(module.params["root"], live_answers(run))
+            tree = open_tree(module.params["root"], module_answers(module))
             facts = gather(tree, SUBSETS if "all" in asked else asked)
             if not before or not worse(before, facts) or time.monotonic() >= end:
                 break

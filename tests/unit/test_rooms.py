@@ -245,6 +245,30 @@ def test_a_function_fits_on_a_screen() -> None:
     assert all(LONGER.values())
 
 
+# A body of so many characters is worth a place of its own.
+LONG_ENOUGH_TO_SHARE = 60
+
+
+def bodies(path: Path) -> dict[str, str]:
+    """The code of each function of a file, however it is laid out, by its name."""
+    found = {}
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef):
+            body = node.body[ast.get_docstring(node) is not None :]
+            found[node.name] = "\n".join(map(ast.unparse, body))
+    return found
+
+
+def test_no_function_is_written_twice() -> None:
+    places: dict[str, list[str]] = {}
+    for path in PLUGINS.rglob("*.py"):
+        for name, body in bodies(path).items():
+            if len(body) > LONG_ENOUGH_TO_SHARE:
+                places.setdefault(body, []).append(f"{path.relative_to(PLUGINS)}::{name}")
+    assert len(places) > 1000
+    assert [sorted(same) for same in places.values() if len(same) > 1] == []
+
+
 # "file::function" -> why it writes a file itself. All others have _base/files.py write.
 WRITERS = {
     "module_utils/_base/files.py::put": "it is the one writer",

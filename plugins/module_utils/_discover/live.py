@@ -19,7 +19,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.dpkg import 
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.ethtool import ethtool_answer
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.roce import qos_answer
 
-__all__ = ["live_answers"]
+__all__ = ["live_answers", "module_answers"]
 
 Run = t.Callable[[t.List[str]], t.Tuple[int, str, str]]
 
@@ -119,3 +119,13 @@ def live_answers(run: Run) -> t.Callable[[str, str], t.Optional[str]]:
         return questions[question](path.lstrip("/"))
 
     return ask
+
+
+def module_answers(module: t.Any) -> t.Callable[[str, str], t.Optional[str]]:
+    """The same for a module, which runs the programs in English and in a directory that everybody may read."""
+
+    def run(command: list[str]) -> tuple[int, str, str]:
+        status, output, error = module.run_command(command, environ_update={"LC_ALL": "C"}, cwd="/")
+        return int(status), str(output), str(error)
+
+    return live_answers(run)

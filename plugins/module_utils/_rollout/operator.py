@@ -45,6 +45,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import
     SRIOV_SECTION,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import ManifestError, group_value
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.values import config_text, merged
 
 __all__ = [
     "check_settings",
@@ -123,11 +124,6 @@ def policy_name(slug: str) -> str:
     return slug[: _POLICY_NAME_LIMIT - 9].rstrip("-") + "-" + hashlib.sha256(slug.encode()).hexdigest()[:8]
 
 
-def _config_text(config: t.Mapping[str, t.Any]) -> str:
-    """JSON for the operator, which puts it between apostrophes: one inside would end it."""
-    return json.dumps(config, sort_keys=True).replace("'", "\\u0027")
-
-
 # What the shared device plugin takes where there is none (pkg/resources/resources_manager.go, rdmaHcaResourcePrefix).
 _SHARED_PREFIX = "rdma"
 # api/v1alpha1/validator/nicpolicy_webhook.go, fqdnRegex: the same in every release that is known.
@@ -194,7 +190,7 @@ def _plugin(
     else:
         body = _image(release, settings, SRIOV_PLUGIN_IMAGE, line.sriov)
         container = "kube-sriovdp"
-    body["config"] = _config_text(_for_webhook(config) if section == RDMA_SECTION else config)
+    body["config"] = config_text(_for_webhook(config) if section == RDMA_SECTION else config)
     if lean and settings.get("registry"):
         del body["repository"]
     if settings.get("image_pull_secrets") and not lean:
@@ -751,14 +747,6 @@ def _check_values(release: Release, values: t.Any) -> None:
             raise ManifestError(f"{where}.{key} is {value!r}; expected a dictionary")
 
 
-def _merged(base: t.Mapping[str, t.Any], over: t.Mapping[str, t.Any]) -> Json:
-    result = dict(base)
-    for key, value in over.items():
-        both = isinstance(value, t.Mapping) and isinstance(result.get(key), t.Mapping)
-        result[key] = _merged(result[key], value) if both else value
-    return result
-
-
 def helm_values(settings: t.Mapping[str, t.Any]) -> Json:
     """Values of the operator's chart: what the settings stand for, and over it what the user gives.
 
@@ -788,4 +776,4 @@ def helm_values(settings: t.Mapping[str, t.Any]) -> Json:
         values["node-feature-discovery"] = discovery
     given = helm.get("values") or {}
     _check_values(release, given)
-    return _merged(values, given)
+    return merged(values, given)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import typing as t
-from datetime import datetime, timezone
 from pathlib import Path
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
@@ -20,6 +19,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import (
     as_maps,
     clean,
     hosts_in_words,
+    in_utc,
     plural,
 )
 
@@ -87,7 +87,7 @@ def of_earlier_runs(
             strangers.append(clean(group, 80))
             continue
         found[group], gone = _of_hosts(document, set(groups[group]))
-        found[group]["earlier"] = _time(stat.get("mtime"))
+        found[group]["earlier"] = in_utc(stat.get("mtime"))
         if gone:
             said = f"{plural(gone, 'earlier measurement')} left out, of hosts that are not in it now"
             notes.append({"state": "info", "text": clean(f"{group}: {said}")})
@@ -122,13 +122,6 @@ def _hosts_of(item: Json) -> set[str]:
     """The hosts that an outlier, an inspection, a ping or a link is of."""
     ends = [str(end.get("host")) for end in as_maps(item.get("ends"))]
     return {*ends, *(str(item[key]) for key in ("host", "client", "server") if key in item)}
-
-
-def _time(seconds: t.Any) -> str:
-    try:
-        return datetime.fromtimestamp(float(seconds), timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
-    except (TypeError, ValueError, OverflowError, OSError):
-        return "at an unknown time"
 
 
 def untested(evidence: Shown) -> list[Json]:

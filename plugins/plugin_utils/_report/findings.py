@@ -10,7 +10,6 @@ import collections
 import json
 import re
 import typing as t
-from datetime import datetime, timezone
 from pathlib import Path
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
@@ -22,6 +21,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import (
     as_maps,
     clean,
     hosts_in_words,
+    in_utc,
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import sound_facts
 
@@ -110,18 +110,10 @@ def findings_of_files(saved: t.Any) -> tuple[list[Found], dict[str, tuple[Json, 
             words = f"{name} is left out, it cannot be read: {exc}; make it again, or move it away"
             notes.append({"state": "warn", "text": clean(words)})
             continue
-        when = _in_utc(stat.get("mtime"))
+        when = in_utc(stat.get("mtime"))
         documents[name] = (document, when)
         found += _findings_of_run([document], f"{name}, {when}")
     return found, documents, notes
-
-
-def _in_utc(seconds: t.Any) -> str:
-    """A time of a file for people."""
-    try:
-        return datetime.fromtimestamp(float(seconds), timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
-    except (TypeError, ValueError, OverflowError, OSError):
-        return "at an unknown time"
 
 
 def findings_of_traffic(group: str, measured: t.Iterable[Json]) -> list[Found]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import typing as t
+from datetime import datetime, timezone
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
@@ -25,6 +26,7 @@ __all__ = [
     "clean",
     "hosts_in_words",
     "in_figures",
+    "in_utc",
     "plural",
 ]
 
@@ -97,3 +99,11 @@ def hosts_in_words(names: t.Iterable[str]) -> Json:
 
 def plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def in_utc(seconds: t.Any) -> str:
+    """When a file was written, for people."""
+    try:
+        return datetime.fromtimestamp(float(seconds), timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+    except (TypeError, ValueError, OverflowError, OSError):
+        return "at an unknown time"

@@ -8,18 +8,9 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import nearest
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site, Wait
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Site, Wait
 
-__all__ = ["chart_place", "merged", "owned", "rolled_out", "unknown_group", "value_at"]
-
-
-def merged(base: t.Mapping[str, t.Any], over: t.Mapping[str, t.Any]) -> Json:
-    """Values as Helm merges them: dictionaries key by key, everything else replaced."""
-    found = dict(base)
-    for key, value in over.items():
-        both = isinstance(value, t.Mapping) and isinstance(found.get(key), t.Mapping)
-        found[key] = merged(found[key], value) if both else value
-    return found
+__all__ = ["chart_place", "owned", "rolled_out", "unknown_group", "value_at"]
 
 
 def value_at(values: t.Any, path: str) -> t.Any:

@@ -12,6 +12,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import NVBANDWIDTH
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.values import merged
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.compute_domain_chart import (
     DNS_NAMES,
     OLD_NAME,
@@ -23,7 +24,6 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.compute_domai
     keeps_old_names,
     known_release,
     kubelet_paths,
-    merged,
     upgrade,
     value_problems,
     waits_of,

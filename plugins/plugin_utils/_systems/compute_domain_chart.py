@@ -14,6 +14,7 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import DRA_DRIVER, DRA_LINES
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import in_dots, nearest
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import KUBELET_ROOT, kubelet_root
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.values import merged
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Chart, Json, Site, Wait
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import Version, mirrored, named, parsed
 
@@ -28,7 +29,6 @@ __all__ = [
     "keeps_old_names",
     "known_release",
     "kubelet_paths",
-    "merged",
     "upgrade",
     "value_problems",
     "waits_of",
@@ -250,15 +250,6 @@ def value_problems(values: t.Mapping[str, t.Any]) -> list[str]:
         for key, wish in _DECIDED.items()
         if key in values
     ]
-
-
-def merged(base: Json, over: t.Mapping[str, t.Any]) -> Json:
-    """Values as Helm merges them: dictionaries key by key, everything else replaced."""
-    found = dict(base)
-    for key, value in over.items():
-        both = isinstance(value, t.Mapping) and isinstance(found.get(key), dict)
-        found[key] = merged(found[key], value) if both else value
-    return found
 
 
 def chart_values(

@@ -13,6 +13,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import kubelet_root
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import (
     check_places,
+    class_resources,
     namespace_object,
     scoped_classes,
 )
@@ -180,11 +181,6 @@ def _devices(entry: Class, names: t.Mapping[str, str]) -> dict[str, list[str]]:
     }
 
 
-def _resources(entry: Class) -> dict[str, int]:
-    pools = entry["config"]["configList"] if entry["config"] else []
-    return {f"{pool['resourcePrefix'] or 'rdma'}/{pool['resourceName']}": pool["rdmaHcaMax"] for pool in pools}
-
-
 def _warnings(slug: str, entry: Class, choices: t.Sequence[Choice]) -> list[str]:
     found = []
     for choice in choices:
@@ -195,7 +191,7 @@ def _warnings(slug: str, entry: Class, choices: t.Sequence[Choice]) -> list[str]
                 f"{', and ' + str(len(choice.abroad) - 1) + ' more' if choice.abroad[1:] else ''}), which no attribute tells from what "
                 f"is wanted: Pods that ask for it need the nodeSelector {DRA_LABEL}: {slug}, as in the workload files"
             )
-    shared = sorted(name for name, count in _resources(entry).items() if count != 1)
+    shared = sorted(name for name, count in class_resources(entry).items() if count != 1)
     if shared:
         found.append(
             f"class {slug}: with DRANET a function is one Pod's at a time, and its netdev is in that Pod; of {', '.join(shared)} the "
@@ -256,7 +252,7 @@ def _made(
                 "name": slug,
                 "group": group,
                 "nodes": nodes,
-                "resources": _resources(entry),
+                "resources": class_resources(entry),
                 "devices": _devices(entry, site["node_names"]),
                 "daemon_set": daemon_set(slug, group, kubelet, settings),
                 "device_classes": [

@@ -19,7 +19,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_select import pools_by_pci
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dranet import DRIVER, too_long, uplinks
 
-__all__ = ["host_problems", "served_problems", "standing_problems"]
+__all__ = ["class_of", "host_problems", "served_problems", "standing_problems"]
 
 Json = dict[str, t.Any]
 
@@ -41,7 +41,7 @@ def served_problems(served: t.Optional[t.Mapping[str, t.Sequence[str]]]) -> list
     ]
 
 
-def _class_of(item: Json) -> str:
+def class_of(item: Json) -> str:
     return str((item["metadata"].get("labels") or {}).get("app.kubernetes.io/instance"))
 
 
@@ -65,19 +65,19 @@ def standing_problems(
     objects: of DRANET as it is to be. drivers: DaemonSets of ours. claims: all ResourceClaims. nodes: as cluster_state has them.
     inventory: as in INVENTORY_LABEL. leaving: groups, as in GROUP_LABEL, of which alone something goes, None for all.
     """
-    wanted = {_class_of(item) for item in objects if item["kind"] == "DaemonSet"}
+    wanted = {class_of(item) for item in objects if item["kind"] == "DaemonSet"}
     problems = []
     by_name: dict[str, list[Json]] = {}
     for item in drivers:
         by_name.setdefault(str((item["metadata"].get("labels") or {}).get("app.kubernetes.io/name")), []).append(item)
-    both = sorted({_class_of(item) for item in by_name.get(APP_NAME, ())} & wanted)
+    both = sorted({class_of(item) for item in by_name.get(APP_NAME, ())} & wanted)
     if both:
         problems.append(
             f"the device plugin still serves {some_of(both)}, and would offer the same functions as DRANET: hand these classes over first "
             "(README of the role dra, From the plugin to DRANET, and back), or leave them with the plugin (rdma_rollout.classes)"
         )
     for item in by_name.get(DRANET_NAME, ()):
-        labels, slug = item["metadata"]["labels"], _class_of(item)
+        labels, slug = item["metadata"]["labels"], class_of(item)
         if slug in wanted or labels.get(INVENTORY_LABEL) != inventory:
             continue
         if leaving is not None and labels.get(GROUP_LABEL) not in leaving:

@@ -28,6 +28,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.cel import NOTHING
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, RequestError, Site
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra import Moved, handover_classes
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_checks import class_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_objects import without_devices
 
 __all__ = ["handover", "handover_plan"]
@@ -224,13 +225,9 @@ def _actions(
     return found
 
 
-def _slug(item: Json) -> str:
-    return str((item["metadata"].get("labels") or {}).get("app.kubernetes.io/instance"))
-
-
 def _standing(drivers: t.Sequence[Json], name: str) -> dict[str, Json]:
     """DaemonSets in the cluster by class. name: of the plugin or of DRANET."""
-    return {_slug(item): item for item in _daemon_sets(drivers) if _is_of(item, name)}
+    return {class_of(item): item for item in _daemon_sets(drivers) if _is_of(item, name)}
 
 
 def _is_of(item: Json, name: str) -> bool:
@@ -269,7 +266,7 @@ def _left_out(standing: t.Mapping[str, Json], slugs: t.Collection[str], inventor
 def _by_class(plugin: t.Iterable[Json]) -> dict[str, list[Json]]:
     found: dict[str, list[Json]] = {}
     for item in plugin:
-        found.setdefault(_slug(item), []).append(item)
+        found.setdefault(class_of(item), []).append(item)
     return found
 
 
@@ -316,7 +313,7 @@ def handover_plan(
     standing = _standing(there, DRANET_NAME)
     problems = [
         *problems,
-        *_strangers([item for item in there if _slug(item) in slugs], site["inventory"]),
+        *_strangers([item for item in there if class_of(item) in slugs], site["inventory"]),
         *(_left_out(standing, slugs, site["inventory"]) if not problems else ()),
     ]
     unknown = sorted({*(groups or ())} - {each["group"] for each in classes})

@@ -18,9 +18,9 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import KUBELET_ROOT, kubelet_root
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.values import merged
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.charts import (
     chart_place,
-    merged,
     owned,
     rolled_out,
     unknown_group,

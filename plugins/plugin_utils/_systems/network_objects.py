@@ -9,7 +9,6 @@ k8snetworkplumbingwg: sriov-cni, ib-sriov-cni, rdma-cni, whereabouts), and the t
 
 from __future__ import annotations
 
-import json
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Group
@@ -20,6 +19,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import
     POLICY_VERSION,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import class_slug, group_value
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.values import config_text
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.addresses import Pool, Span, cut, span_networks
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Wait
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_hosts import INFINIBAND, Attachment, Network
@@ -53,11 +53,6 @@ class Places(t.NamedTuple):
 
 def _labels(network: Network) -> dict[str, str]:
     return {GROUP_LABEL: group_value(network.group)}
-
-
-def _text(config: t.Any) -> str:
-    """JSON for what the Network Operator puts between apostrophes: one inside would end it."""
-    return json.dumps(config, sort_keys=True).replace("'", "\\u0027")
 
 
 # --- IPAM ---------------------------------------------------------------------------------------------------------------
@@ -250,7 +245,7 @@ def _definition(network: Network, row: Attachment, ipam: Json, resource: t.Optio
         "apiVersion": _NETWORK_VERSION,
         "kind": "NetworkAttachmentDefinition",
         "metadata": metadata,
-        "spec": {"config": _text(config)},
+        "spec": {"config": config_text(config)},
     }
 
 
@@ -261,7 +256,7 @@ def _operator_network(network: Network, row: Attachment, ipam: Json, resource: t
     """A resource of the Network Operator, which makes the definition of it. It is of the cluster, and takes no namespace."""
     spec: Json = {"networkNamespace": network.namespace}
     if ipam:
-        spec["ipam"] = _text(ipam)
+        spec["ipam"] = config_text(ipam)
     if network.kind == "hostdevice":
         # the operator puts its own prefix before it (pkg/state/state_hostdevice_network.go)
         spec["resourceName"] = str(resource).rpartition("/")[2]
@@ -285,11 +280,11 @@ def _sriov_network(network: Network, row: Attachment, ipam: Json, resource: str,
         "resourceName": resource.rpartition("/")[2],
     }
     if ipam:
-        spec["ipam"] = _text(ipam)
+        spec["ipam"] = config_text(ipam)
     if network.ipam_type == "static":
-        spec["capabilities"] = _text({"ips": True})
+        spec["capabilities"] = config_text({"ips": True})
     if network.wish.get("isolate_rdma"):
-        spec["metaPlugins"] = _text({"type": "rdma"})
+        spec["metaPlugins"] = config_text({"type": "rdma"})
     if row.link == INFINIBAND:
         spec["linkState"] = "enable"
     else:

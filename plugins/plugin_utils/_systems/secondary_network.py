@@ -16,6 +16,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
     SPIDERPOOL_IMAGES,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.values import merged
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.addresses import (
     Pool,
     check_netaddr,
@@ -290,7 +291,7 @@ def _add_spiderpool(
         "chart": "spiderpool",
         "repository": None if site["charts"] else SPIDERPOOL_CHARTS,
         "version": version,
-        "values": _merged(values, spiderpool.get("values") or {}),
+        "values": merged(values, spiderpool.get("values") or {}),
         "privileged": True,
     }
     for part in ("spiderpoolAgent", "spiderpoolController", "spiderpoolInit", "plugins"):
@@ -302,14 +303,6 @@ def _add_spiderpool(
         result["images"] += [mirrored(image, site["registry"]) for image in SPIDERPOOL_IMAGES]
     else:
         found.warn(f"the images of Spiderpool {version} are not known here, so the list of images has none of them")
-
-
-def _merged(base: t.Mapping[str, t.Any], over: t.Mapping[str, t.Any]) -> Json:
-    result = dict(base)
-    for key, value in over.items():
-        both = isinstance(value, t.Mapping) and isinstance(result.get(key), t.Mapping)
-        result[key] = _merged(result[key], value) if both else value
-    return result
 
 
 # --- in words -------------------------------------------------------------------------------------------------------------

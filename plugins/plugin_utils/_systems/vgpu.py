@@ -15,6 +15,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.nvidia impor
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import kubelet_root
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import class_slug
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.charts import rolled_out
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.compute_domain_nodes import NodeView
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import (
     Json,
@@ -27,7 +28,6 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.vgpu_chart import (
     chart_of,
     known_release,
-    rolled_out,
     upgrade_problems,
     value_problems,
     waits_of,

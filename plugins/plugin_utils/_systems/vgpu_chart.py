@@ -12,10 +12,11 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import VOLCANO, VOLCANO_CHARTS, VOLCANO_LINES
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import in_dots
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.charts import rolled_out
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Chart, Json, Site, Wait
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import Version, parsed
 
-__all__ = ["chart_of", "known_release", "rolled_out", "upgrade_problems", "value_problems", "waits_of"]
+__all__ = ["chart_of", "known_release", "upgrade_problems", "value_problems", "waits_of"]
 
 
 def known_release(version: t.Any) -> tuple[t.Optional[Version], list[str]]:
@@ -108,7 +109,3 @@ def waits_of(chart: Chart) -> list[Wait]:
         for key, name in parts
         if custom.get(f"{key}_enable") is not False
     ]
-
-
-def rolled_out(kind: str, namespace: str, name: str) -> Wait:
-    return {"apiVersion": "apps/v1", "kind": kind, "namespace": namespace, "name": name, "path": "", "value": None}
