@@ -20,6 +20,7 @@ import yaml
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.names import OF_A_RUN
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import ROLES as CHANGING
+from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_matrix import CASES
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = re.compile(r"^[a-z][a-z0-9_]*$")
@@ -96,6 +97,16 @@ def test_module_tells_its_attributes(module_docs: dict[str, t.Any], name: str) -
         assert support in ("full", "partial", "none", "N/A"), f"{name}: support of {attribute} is {support}"
         if support in ("partial", "none"):
             assert attributes[attribute].get("details"), f"{name}: {attribute} is {support} without details"
+
+
+def test_the_matrix_expects_a_difference_where_one_is_documented(module_docs: dict[str, t.Any]) -> None:
+    """test_matrix.py insists on it for each change, or, where none is documented, on its absence."""
+    documented = {
+        name: module_docs[f"fabric.rdma.{name}"]["doc"]["attributes"]["diff_mode"]["support"] for name in CASES
+    }
+    assert {name: case.shows_differences for name, case in CASES.items()} == {
+        name: support == "full" for name, support in documented.items()
+    }
 
 
 @pytest.mark.parametrize("path", sorted(str(p.relative_to(ROOT)) for p in ROOT.glob("plugins/*_utils/**/*.py")))
