@@ -9,6 +9,7 @@ import importlib
 import io
 import json
 import os
+import re
 import stat
 import tarfile
 import typing as t
@@ -29,6 +30,13 @@ CAPTURE_HEADER = "# fabric.rdma capture 1"
 
 # include/uapi/linux/limits.h, PATH_MAX
 _MAX_PATH = 4096
+# What extended headers of an archive may have: two paths, attributes and times of a file make a few records, and no number or name has
+# a longer row of digits.
+_MAX_HEADER_BYTES = 64 * 1024
+_MAX_RECORDS = 64
+_MAX_DIGITS = 255
+# Of how many pieces a file with holes may be: each is put to a copy of all before it (tarfile, _FileInFile.read()).
+_MAX_PIECES = 64
 
 
 class Entry(t.NamedTuple):
@@ -106,6 +114,10 @@ def load_listing(text: str, source: str) -> dict[str, Entry]:
             raise TreeError(
                 f"{source}, line {number}: a path of {len(path)} characters; no system has one of more than {_MAX_PATH}"
             )
+        if kind == "l" and len(value) > _MAX_PATH:
+            raise TreeError(
+                f"{source}, line {number}: a link to {len(value)} characters; no system has a path of more than {_MAX_PATH}"
+            )
         if len(entries) >= MAX_CAPTURE_ENTRIES or number > 2 * MAX_CAPTURE_ENTRIES:
             raise too_large(source)
         if kind == "f":
@@ -135,8 +147,39 @@ def _uncompressed(blob: bytes, source: str) -> bytes:
     return blob
 
 
+def _insist_on_records(data: bytes) -> None:
+    """tarfile.ReadError for an extended header that is damaged, or longer than any file needs.
+
+    Records are "LENGTH KEY=VALUE" and a line feed. Older versions of tarfile take those that overlap, and look for one in a row of digits
+    from each of its digits (CVE-2024-6232); any version gives each member a copy of all that global headers have.
+    """
+    if len(data) > _MAX_HEADER_BYTES or any(len(digits) > _MAX_DIGITS for digits in re.findall(rb"[0-9]+", data)):
+        raise tarfile.ReadError("an extended header is longer than that of any file")
+    count = position = 0
+    while position < len(data) and data[position]:
+        found = re.match(rb"([1-9][0-9]{0,8}) [^=]+=", data[position : position + _MAX_PATH])
+        length = int(found.group(1)) if found else 0
+        record = data[position : position + length]
+        if found is None or len(record) != length or found.end() >= length or not record.endswith(b"\n"):
+            raise tarfile.ReadError("an extended header is damaged")
+        position, count = position + length, count + 1
+    if count > _MAX_RECORDS:
+        raise tarfile.ReadError(
+            f"an extended header has {count} records, and that of no file has more than {_MAX_RECORDS}"
+        )
+
+
 class _Member(tarfile.TarInfo):
     """The next member after one of negative size is the one before it: older versions of tarfile read them for ever."""
+
+    def _proc_pax(self, archive: t.Any) -> t.Any:
+        stream = archive.fileobj
+        start = stream.tell()
+        _insist_on_records(stream.read(min(self.size, _MAX_HEADER_BYTES + 1)))
+        stream.seek(start)
+        if len(archive.pax_headers) > _MAX_RECORDS:
+            raise tarfile.ReadError(f"global headers have more than {_MAX_RECORDS} records")
+        return super()._proc_pax(archive)  # type: ignore[misc]
 
     @classmethod
     def frombuf(cls, buf: t.Any, encoding: str, errors: str) -> "_Member":
@@ -157,6 +200,8 @@ def load_archive(blob: bytes, source: str) -> dict[str, Entry]:
     try:
         with tarfile.open(fileobj=io.BytesIO(_uncompressed(blob, source)), mode="r:", tarinfo=_Member) as archive:
             for count, member in enumerate(archive):
+                # it would keep all of them, with a copy of their headers each
+                archive.members.clear()  # type: ignore[attr-defined]
                 # an extended header may say another size than its member
                 if member.size < 0:
                     raise TreeError(f"{source}: member '{member.name!s:.60}' has a negative size")
@@ -178,8 +223,17 @@ def load_archive(blob: bytes, source: str) -> dict[str, Entry]:
                 if member.isdir():
                     entries[path] = Entry("d")
                 elif member.issym():
+                    if len(member.linkname) > _MAX_PATH:
+                        raise TreeError(
+                            f"{source}: member '{member.name}' is a link to {len(member.linkname)} characters; no system has a path "
+                            f"of more than {_MAX_PATH}"
+                        )
                     entries[path] = Entry("l", target=member.linkname)
                 elif member.isreg():
+                    if len(member.sparse or ()) > _MAX_PIECES:
+                        raise TreeError(
+                            f"{source}: member '{member.name}' has {len(member.sparse or ())} pieces with holes between them"
+                        )
                     handle = archive.extractfile(member)
                     entries[path] = Entry("f", handle.read() if handle else b"")
                 else:

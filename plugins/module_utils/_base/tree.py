@@ -77,6 +77,8 @@ class Tree:
         self._real: dict[str, t.Optional[str]] = {"/": "/"}
         # (kind, target of a link) by path whose parent is canonical
         self._steps: dict[str, tuple[str, str]] = {}
+        # of links: (where it leads, how many links that takes, whether this is known: it may be nowhere, and take more)
+        self._leads: dict[str, tuple[t.Optional[str], int, bool]] = {}
 
     # What a backend supplies. `path` is canonical but for its last component, which is not followed.
     def _kind(self, path: str) -> str:
@@ -112,10 +114,22 @@ class Tree:
         return self._real[path]
 
     def _walk(self, base: str, path: str) -> t.Optional[str]:
-        """Where a relative path leads from a canonical directory. A loop and no recursion: a link may be as long as it likes."""
+        """Where a relative path leads from a canonical directory. A loop and no recursion: a link may be as long as it likes.
+
+        Where a link leads is worked out once, however many paths go over it.
+        """
         todo = path.split("/")[::-1]
-        links = 0
-        while todo:
+        # links on the way, from the outermost: its path, how much of todo is not of its target, links before it
+        followed: list[tuple[str, int, int]] = []
+        links, kind, known = 0, "d", True
+        while True:
+            while followed and followed[-1][1] == len(todo):
+                link, _rest, before = followed.pop()
+                self._leads[link] = (base, links - before, True)
+            if not todo:
+                return base
+            if kind == "f":
+                break
             name = todo.pop()
             if name in ("", "."):
                 continue
@@ -126,21 +140,36 @@ class Tree:
             if self._opaque(here):
                 here = "/".join([here, *todo[::-1]])
                 return here if self._kind(here) else None
-            if here not in self._steps:
-                kind = self._kind(here)
-                self._steps[here] = (kind, self._target(here) if kind == "l" else "")
-            kind, target = self._steps[here]
+            kind, target = self._step(here)
             if kind == "l":
-                links += 1
-                if links > _MAX_LINKS or not target:
-                    return None
+                where, count, known = self._leads.get(here, (None, 1, False))
+                if links + count > _MAX_LINKS:
+                    links, known = links + count, False
+                    break
+                if known and where is not None:
+                    base, links, kind = where, links + count, self._steps.get(where, ("d", ""))[0]
+                    continue
+                if known or not target:
+                    known = True
+                    break
+                followed.append((here, len(todo), links))
+                links, kind, known = links + 1, "d", True
                 todo += target.split("/")[::-1]
                 base = "/" if target.startswith("/") else base
-            elif kind == "d" or (kind and not todo):
+            elif kind:
                 base = here
             else:
-                return None
-        return base
+                break
+        # a link that is in a circle is there more than once
+        for link, _rest, before in reversed(followed):
+            self._leads[link] = (None, links - before, known)
+        return None
+
+    def _step(self, path: str) -> tuple[str, str]:
+        if path not in self._steps:
+            kind = self._kind(path)
+            self._steps[path] = (kind, self._target(path) if kind == "l" else "")
+        return self._steps[path]
 
     def read(self, path: str) -> t.Optional[bytes]:
         """Content of a regular file, or None."""

@@ -216,6 +216,108 @@ def test_a_negative_size_is_seen_before_tarfile_goes_on(monkeypatch: pytest.Monk
         _captures._Member.frombuf(b"", "utf-8", "strict")
 
 
+def record_of(key: str, value: str) -> bytes:
+    """A record of an extended header, which begins with its own length."""
+    rest = f" {key}={value}\n".encode()
+    length = len(rest)
+    while length != len(rest) + len(str(length)):
+        length = len(rest) + len(str(length))
+    return str(length).encode() + rest
+
+
+def with_header(kind: bytes, data: bytes, *members: tarfile.TarInfo) -> bytes:
+    """An archive that begins with an extended header."""
+    info = tarfile.TarInfo("header")
+    info.type, info.size = kind, len(data)
+    return b"".join([info.tobuf(), data, bytes(-len(data) % 512), *(member.tobuf() for member in members), bytes(1024)])
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        # tarfile looks for a record from each digit on: 8 MiB, which are 8 KiB when they are compressed, take it a day
+        (b"9" * (8 << 20), "is longer than that of any file"),
+        (record_of("comment", "9" * 60_000), "is longer than that of any file"),
+        (record_of("comment", "x" * 70_000), "is longer than that of any file"),
+        # each record begins in the middle of the one before it, and has all that is left for its key
+        (b"2 " * 30_000 + b"x=1\n", "is damaged"),
+        (b"99 path=x\n", "is damaged"),
+        (b"nonsense", "is damaged"),
+        (b"".join(record_of(f"k{number}", "") for number in range(65)), "has 65 records, and that of no file"),
+    ],
+    ids=["digits", "digits in a record", "long", "overlapping", "cut", "nonsense", "many"],
+)
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE])
+def test_an_extended_header_that_no_file_needs_is_refused(kind: bytes, data: bytes, reason: str) -> None:
+    blob = with_header(kind, data, tarfile.TarInfo("f"))
+    with at_most(60), pytest.raises(TreeError, match=f"^x: not a readable tar archive: an extended header {reason}"):
+        load_archive(blob, "x")
+
+
+def test_global_headers_add_up_to_few_records() -> None:
+    """Every member gets a copy of all of them: 3 MiB would take all memory there is."""
+    kept = [record_of(f"k{number}", "") for number in range(130)]
+    few, many = (
+        b"".join(
+            with_header(tarfile.XGLTYPE, b"".join(kept[start : start + 60]))[:-1024] for start in range(0, count, 60)
+        )
+        + with_header(tarfile.XHDTYPE, record_of("path", "there"), tarfile.TarInfo("f"))
+        for count in (60, 130)
+    )
+    assert list(load_archive(few, "x")) == ["/there"]
+    with pytest.raises(TreeError, match=r"^x: not a readable tar archive: global headers have more than 64 records"):
+        load_archive(many, "x")
+
+
+def sparse(pieces: int, size: int) -> bytes:
+    """A file of which there is a byte now and then, and otherwise nothing (version 1.0 of GNU's format)."""
+    words = {"major": "1", "minor": "0", "realsize": str(size)}
+    header = b"".join(record_of(f"GNU.sparse.{key}", value) for key, value in words.items())
+    numbers = b"".join(b"%d\n1\n" % (number * size // pieces) for number in range(pieces))
+    where = b"%d\n" % pieces + numbers
+    data = where + bytes(-len(where) % 512) + b"x" * pieces
+    info = tarfile.TarInfo("f")
+    info.size = len(data)
+    return with_header(tarfile.XHDTYPE, header, info)[:-1024] + data + bytes(-len(data) % 512 + 1024)
+
+
+def test_a_file_with_very_many_holes_is_refused() -> None:
+    """Each piece is put to a copy of all before it: 12 KiB took 19 seconds, and 1 MiB an hour."""
+    assert load_archive(sparse(3, 30), "x") == {"/f": Entry("f", b"x" + bytes(9) + b"x" + bytes(9) + b"x" + bytes(9))}
+    with at_most(60), pytest.raises(TreeError, match=r"^x: member 'f' has 50000 pieces with holes between them$"):
+        load_archive(sparse(50_000, 60_000_000), "x")
+
+
+@pytest.mark.parametrize("size", [4096, 4097])
+def test_a_link_is_no_longer_than_a_path(size: int) -> None:
+    target = "x/" * (size // 2) + "y" * (size % 2)
+    info = tarfile.TarInfo("l")
+    info.type, info.linkname = tarfile.SYMTYPE, target
+    listing, blob = f"{CAPTURE_HEADER}\nl l {target}\n", info.tobuf(tarfile.PAX_FORMAT) + bytes(1024)
+    if size == 4096:
+        assert load_listing(listing, "x") == load_archive(blob, "x") == {"/l": Entry("l", target=target)}
+        return
+    with pytest.raises(
+        TreeError, match=r"^x, line 2: a link to 4097 characters; no system has a path of more than 4096$"
+    ):
+        load_listing(listing, "x")
+    with pytest.raises(TreeError, match=r"^x: member 'l' is a link to 4097 characters; no system has a path of more"):
+        load_archive(blob, "x")
+
+
+@pytest.mark.parametrize("end", [Entry("d"), Entry("f", b""), Entry("l", target="nowhere"), Entry("l", target="0")])
+@pytest.mark.parametrize("links", [30, 41])
+def test_where_a_link_leads_is_looked_up_once(links: int, end: Entry) -> None:
+    """However many paths go over it: 38 links of 200 kB and some hundred devices took minutes."""
+    way = "./" * 2000
+    entries = {f"/{number}": Entry("l", target=f"{way}{number + 1}") for number in range(links)}
+    entries[f"/{links}"] = end
+    entries.update((f"/devices/{number}", Entry("l", target="/0/below")) for number in range(5000))
+    tree = MemoryTree(entries)
+    with at_most(30):
+        assert not any(tree.exists(f"/devices/{number}") for number in range(5000))
+
+
 def test_members_of_one_name_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     allow_entries(monkeypatch, 3)
     for name in ("a", "."):
