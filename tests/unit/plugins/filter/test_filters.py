@@ -36,6 +36,9 @@ def filter_named(name: str) -> Callable[..., Any]:
     return found
 
 
+PATTERN = "; expected a pattern of hosts, such as 'ib-a100' or 'ib-a100:!rack-7', or a list of them"
+
+
 @pytest.mark.parametrize("path", sorted((ROOT / "plugins" / "filter").glob("*.py")), ids=lambda path: path.stem)
 def test_a_file_has_the_filter_of_its_name(path: Any) -> None:
     assert callable(filter_named(path.stem))
@@ -92,6 +95,10 @@ def test_a_file_has_the_filter_of_its_name(path: Any) -> None:
             ({"devices": 1}, {"devices": []}),
             "fabric.rdma.rdma_worse expects two results of ib_facts, found something else (TypeError)",
         ),
+        ("rdma_pattern", (3,), f"rdma_hosts is {3!r}{PATTERN}"),
+        ("rdma_pattern", (" ",), f"rdma_hosts is {' '!r}{PATTERN}"),
+        ("rdma_pattern", ([],), f"rdma_hosts is {[]!r}{PATTERN}"),
+        ("rdma_pattern", (["ib-a100", None],), f"rdma_hosts is {['ib-a100', None]!r}{PATTERN}"),
         ("rdma_label_value", ([],), "fabric.rdma.rdma_label_value expects a name, found list"),
         ("rdma_prepared", ([], [], "b", "a", "m"), "fabric.rdma.rdma_prepared expects hostvars, found list"),
         (

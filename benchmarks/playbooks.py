@@ -1,0 +1,346 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Measure whole runs of playbooks: time, memory, started modules and events, as ratios of runs that belong together.
+
+python benchmarks/playbooks.py                     all rows
+python benchmarks/playbooks.py --only ping,plan    only the rows whose name begins so
+python benchmarks/playbooks.py --hosts 10 --cached 100 --site 50 --forks 5 --json FILE
+
+Hosts are replayed from a capture, or have their facts from a cache; what is compared with them runs over local connections. So no
+network and no SSH is in any of the figures: real nodes answer later than these, with the product and without it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import typing as t
+from datetime import datetime, timezone
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(ROOT / ".collections"))
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
+
+CAPTURES = ROOT / "tests" / "captures"
+# Nodes with eight rails, which need nothing (ib-v100-1 is one of the smaller ones).
+CAPTURE = "roce-rails-1"
+WISHES: dict[str, t.Any] = {
+    "rdma_groups": ["gpu"],
+    "rdma_resource": {"name": "rdma_gpu"},
+    "rdma_want": {"link_layer": "Ethernet"},
+}
+# How often the memory of a run is looked at, in seconds.
+LOOK = 0.25
+
+# In the place of a host's Python: each module that runs there starts it once.
+INTERPRETER = """\
+#!/bin/sh
+echo >> "{place}/started"
+exec "{python}" "$@"
+"""
+# How files are called in which Ansible keeps facts is its own matter.
+FILL = """\
+import json, sys
+from ansible.plugins.loader import cache_loader, init_plugin_loader
+init_plugin_loader([])
+cache = cache_loader.get("ansible.builtin.jsonfile")
+known = json.load(open(sys.argv[1]))
+for number in range(1, int(sys.argv[2]) + 1):
+    cache.set(f"node-{number:05d}", {"rdma": known})
+"""
+IBDEV2NETDEV = """\
+#!/bin/sh
+for device in /sys/class/infiniband/*; do
+  [ -d "$device" ] || continue
+  for netdev in "$device"/device/net/*; do echo "$(basename "$device") port 1 ==> $(basename "$netdev")"; done
+done
+"""
+
+
+class Run(t.NamedTuple):
+    """seconds: of the clock; mb: most memory of all its processes at a time, what they share once.
+
+    counts: results of tasks by executions.py; modules, which is how often Python was started on hosts.
+    """
+
+    seconds: float
+    mb: float
+    counts: dict[str, int]
+
+
+def inventory(place: Path, hosts: int, variables: dict[str, t.Any]) -> Path:
+    """A group of so many hosts."""
+    path = place / f"hosts-{hosts}-{len(variables)}.json"
+    names = {f"node-{number:05d}": {} for number in range(1, hosts + 1)}
+    common = {
+        "ansible_connection": "local",
+        "ansible_python_interpreter": str(place / "python"),
+        "rdma_output_dir": str(place / "output"),
+    }
+    group = {"hosts": names, "vars": {**WISHES, **variables}}
+    path.write_text(json.dumps({"all": {"vars": common, "children": {"rdma": {"children": {"gpu": group}}}}}))
+    return path
+
+
+def memory(first: int) -> float:
+    """Megabytes of a process and all that it has started: what several have in common is divided among them (PSS)."""
+    parents: dict[int, int] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+        except (OSError, IndexError, ValueError):
+            # it has ended meanwhile
+            continue
+    own, more = {first}, {first}
+    while more:
+        more = {process for process, parent in parents.items() if parent in more} - own
+        own |= more
+    total = 0
+    for process in own:
+        try:
+            lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+        except OSError:
+            continue
+        total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return total / 1024
+
+
+def run(command: t.Sequence[str], place: Path, env: t.Mapping[str, str], codes: t.Container[int] = (0,)) -> Run:
+    """Runs a command in a process group of its own. It ends the benchmark with its output when it fails."""
+    counts, modules = place / "executions.json", place / "started"
+    counts.unlink(missing_ok=True)
+    modules.write_text("")
+    own = {
+        **os.environ,
+        "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+        "ANSIBLE_CALLBACK_PLUGINS": str(HERE / "callback_plugins"),
+        "ANSIBLE_CALLBACKS_ENABLED": "executions",
+        "FABRIC_RDMA_EXECUTIONS": str(counts),
+        **env,
+    }
+    most = 0.0
+    ended = threading.Event()
+
+    def look(first: int) -> None:
+        nonlocal most
+        while not ended.wait(LOOK):
+            most = max(most, memory(first))
+
+    with open(place / "output.txt", "w+", encoding="utf-8") as output:
+        started = time.monotonic()
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=own, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+        )
+        watcher = threading.Thread(target=look, args=(process.pid,), daemon=True)
+        watcher.start()
+        try:
+            code = process.wait()
+        except BaseException:
+            os.killpg(process.pid, signal.SIGTERM)
+            process.wait()
+            raise
+        seconds = time.monotonic() - started
+        ended.set()
+        watcher.join()
+        output.seek(0)
+        said = output.read()
+    if code not in codes:
+        sys.exit(f"{' '.join(command)} ended with {code}:\n{said[-4000:]}")
+    told = json.loads(counts.read_text()) if counts.exists() else {}
+    return Run(seconds, most, {**told, "modules": len(modules.read_text())})
+
+
+def playbook(name: str, hosts: Path, forks: int, *arguments: str) -> list[str]:
+    return ["ansible-playbook", name, "-i", str(hosts), f"--forks={forks}", *arguments]
+
+
+class Table:
+    """Rows as they come, and all of them as data."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, t.Any]] = []
+        print(
+            f"{'what':34} {'hosts':>6} {'forks':>5} {'seconds':>8} {'ratio':>6} {'to':10} {'modules':>8} {'results':>8} {'peak MB':>8} {'events':>9}"
+        )
+
+    def add(
+        self, what: str, hosts: int, forks: int, done: Run, to: tuple[str, Run] | None = None, events: int | None = None
+    ) -> None:
+        per_host = {key: round(done.counts[key] / hosts, 2) for key in ("modules", "results") if key in done.counts}
+        row: dict[str, t.Any] = {
+            "what": what,
+            "hosts": hosts,
+            "forks": forks,
+            "seconds": round(done.seconds, 2),
+            "compared_with": to[0] if to else None,
+            "ratio": round(done.seconds / to[1].seconds, 2) if to else None,
+            "modules_per_host": per_host.get("modules"),
+            "results_per_host": per_host.get("results"),
+            "peak_mb": round(done.mb),
+            "event_bytes_per_host": round(events / hosts) if events is not None else None,
+        }
+        self.rows.append(row)
+        shown = {key: "" if value is None else value for key, value in row.items()}
+        print(
+            f"{what:34} {hosts:6} {forks:5} {row['seconds']:8.1f} {shown['ratio']:>6} {shown['compared_with']:10} "
+            f"{shown['modules_per_host']:>8} {shown['results_per_host']:>8} {row['peak_mb']:8} {shown['event_bytes_per_host']:>9}",
+            flush=True,
+        )
+
+
+def small(table: Table, place: Path, sizes: t.Sequence[int], forks: int) -> None:
+    """(a), (b), (c): the product on hosts that need nothing, a ping of as many, and the usual playbook."""
+    # a container has neither modules of its own nor a systemd
+    plain = {
+        "benchmark_ibdev2netdev": str(place / "ibdev2netdev"),
+        "benchmark_modules": Path("/proc/modules").exists(),
+        "benchmark_systemd": Path("/run/systemd/system").is_dir(),
+    }
+    for size in sizes:
+        here = inventory(place, size, {})
+        replayed = inventory(place, size, {"rdma_capture": str(CAPTURES / f"{CAPTURE}.capture")})
+        ping = run(["ansible", "all", "-m", "ansible.builtin.ping", "-i", str(here), f"--forks={forks}"], place, {})
+        table.add("ping", size, forks, ping)
+        for name in ("discover", "prepare"):
+            done = run(playbook(f"playbooks/{name}.yml", replayed, forks), place, {})
+            table.add(f"{name}, nothing to do", size, forks, done, ("ping", ping))
+        done = run(playbook("benchmarks/plain.yml", here, forks, "--check", "-e", json.dumps(plain)), place, {})
+        table.add("the usual playbook, --check", size, forks, done, ("ping", ping))
+
+
+def facts(table: Table, place: Path, hosts: int, forks: int) -> None:
+    """(d): ib_facts on this machine against the programs that people run."""
+    here = inventory(place, hosts, {})
+    module = ["ansible", "all", "-i", str(here), f"--forks={forks}", "-m"]
+    done = run([*module, "fabric.rdma.ib_facts"], place, {})
+    usual = [
+        run([*module, "ansible.builtin.command", "-a", each], place, {})
+        for each in ("ibstat", "lspci")
+        if shutil.which(each)
+    ]
+    program = run([*module, "ansible.builtin.command", "-a", str(place / "ibdev2netdev")], place, {})
+    together = Run(sum(each.seconds for each in [*usual, program]), max(each.mb for each in [*usual, program]), {})
+    table.add(f"{len(usual) + 1} commands", hosts, forks, together)
+    table.add("ib_facts on this machine", hosts, forks, done, ("commands", together))
+
+
+def cached(table: Table, place: Path, sizes: t.Sequence[int], forks: int) -> None:
+    """(e): plan, its tables, and the report, of facts that a cache has."""
+    known = place / "facts.json"
+    known.write_text(json.dumps(gather(open_tree(str(CAPTURES / f"{CAPTURE}.capture")))))
+    for size in sizes:
+        cache = place / f"cache-{size}"
+        env = {
+            "ANSIBLE_CACHE_PLUGIN": "ansible.builtin.jsonfile",
+            "ANSIBLE_CACHE_PLUGIN_CONNECTION": str(cache),
+            "ANSIBLE_CACHE_PLUGIN_TIMEOUT": "0",
+        }
+        fill = [sys.executable, "-c", FILL, str(known), str(size)]
+        subprocess.run(fill, env={**os.environ, **env}, check=True)
+        hosts = inventory(place, size, {})
+        ping = run(playbook("benchmarks/nothing.yml", hosts, forks), place, env)
+        table.add("a play that does nothing", size, forks, ping)
+        for name in ("plan", "report"):
+            done = run(playbook(f"playbooks/{name}.yml", hosts, forks), place, env)
+            table.add(f"{name}, cached facts", size, forks, done, ("nothing", ping))
+        shutil.rmtree(cache)
+
+
+def site(table: Table, place: Path, sizes: t.Sequence[int], forks: int) -> None:
+    """(f): the whole job on replayed hosts, as ansible-runner starts it, with the size of its events."""
+    for size in sizes:
+        private = place / f"runner-{size}"
+        (private / "env").mkdir(parents=True)
+        hosts = inventory(place, size, {"rdma_capture": str(CAPTURES / f"{CAPTURE}.capture")})
+        command = [
+            "ansible-runner",
+            "run",
+            str(private),
+            "--playbook",
+            str(ROOT / "playbooks" / "site.yml"),
+            "--inventory",
+            str(hosts),
+        ]
+        command = [*command, "--forks", str(forks), "--quiet"]
+        done = run(command, place, {"ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".collections")})
+        events = sum(path.stat().st_size for path in private.glob("artifacts/*/job_events/*.json"))
+        table.add("site.yml under ansible-runner", size, forks, done, events=events)
+        shutil.rmtree(private)
+
+
+def machine() -> dict[str, t.Any]:
+    """What the figures were measured on."""
+    models = [
+        line.partition(":")[2].strip()
+        for line in Path("/proc/cpuinfo").read_text().splitlines()
+        if line.startswith("model name")
+    ]
+    total = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemTotal"))
+    version = subprocess.run(["ansible", "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[
+        0
+    ]
+    return {
+        "processors": os.cpu_count(),
+        "model": models[0] if models else platform.processor(),
+        "memory_mb": int(total.split()[1]) // 1024,
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "ansible": version,
+        "load_before": os.getloadavg()[0],
+        "when": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    }
+
+
+def numbers(text: str) -> list[int]:
+    return [int(each) for each in text.split(",") if each]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--hosts", type=numbers, default=[10, 50, 200], help="sizes of (a) to (c)")
+    parser.add_argument("--cached", type=numbers, default=[100, 1000, 10_000], help="sizes of (e)")
+    parser.add_argument("--site", type=numbers, default=[1000], help="sizes of (f)")
+    parser.add_argument("--forks", type=int, default=10)
+    parser.add_argument("--only", default="small,facts,cached,site", help="parts, of: small, facts, cached, site")
+    parser.add_argument("--json", type=Path, default=ROOT / ".cache" / "benchmark.json")
+    chosen = parser.parse_args()
+    described = machine()
+    print(", ".join(f"{key}: {value}" for key, value in described.items()))
+    table = Table()
+    with tempfile.TemporaryDirectory() as directory:
+        place = Path(directory)
+        parts = chosen.only.split(",")
+        programs = {"ibdev2netdev": IBDEV2NETDEV, "python": INTERPRETER.format(place=place, python=sys.executable)}
+        for name, text in programs.items():
+            (place / name).write_text(text)
+            (place / name).chmod(0o755)
+        if "small" in parts:
+            small(table, place, chosen.hosts, chosen.forks)
+        if "facts" in parts:
+            facts(table, place, 10, chosen.forks)
+        if "cached" in parts:
+            cached(table, place, chosen.cached, chosen.forks)
+        if "site" in parts:
+            site(table, place, chosen.site, chosen.forks)
+    chosen.json.parent.mkdir(parents=True, exist_ok=True)
+    chosen.json.write_text(json.dumps({"machine": described, "rows": table.rows}, indent=1) + "\n")
+    print(f"kept in {chosen.json}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,55 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: rdma_pattern
+short_description: Insist on a pattern of hosts
+version_added: "0.1.0"
+description:
+  - Returns what C(hosts) of a play is to be, or says what is wrong with it where Ansible would find no host and say nothing.
+  - Ansible evaluates C(hosts) itself, before it starts the processes that do the tasks of the hosts. So the filters of this collection are
+    loaded once for all of these. Without it, each process loads them again, which costs a run more than all else on many hosts.
+options:
+  _input:
+    description: The pattern, or a list of patterns.
+    type: raw
+    required: true
+author:
+  - fabric.rdma contributors
+"""
+
+EXAMPLES = r"""
+# in a playbook, as hosts of its play: "{{ rdma_hosts | default('rdma') | fabric.rdma.rdma_pattern }}"
+- name: Show whom a run is for
+  ansible.builtin.debug:
+    msg: "{{ rdma_hosts | default('rdma') | fabric.rdma.rdma_pattern }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The same; of a list, all of it in one pattern.
+  type: str
+  sample: ib-a100:&rack-7
+"""
+
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+
+
+def rdma_pattern(pattern: t.Any) -> str:
+    parts = pattern if isinstance(pattern, (list, tuple)) else [pattern]
+    if not parts or not all(isinstance(part, str) and part.strip() for part in parts):
+        shown = repr(pattern)
+        raise AnsibleFilterError(
+            f"rdma_hosts is {shown[:200]}; expected a pattern of hosts, such as 'ib-a100' or 'ib-a100:!rack-7', or a list of them"
+        )
+    return ",".join(parts)
+
+
+class FilterModule:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
+        return {"rdma_pattern": rdma_pattern}
