@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Measure whole runs of playbooks: time, memory, started modules and events, as ratios of runs that belong together.
 
-python benchmarks/playbooks.py                     all rows
-python benchmarks/playbooks.py --only ping,plan    only the rows whose name begins so
+python benchmarks/playbooks.py                     all parts; exits 1 beyond a bound
+python benchmarks/playbooks.py --generous          a few hosts and wider bounds, as a part of make test
+python benchmarks/playbooks.py --only small,site   only these parts, of small, facts, cached and site
 python benchmarks/playbooks.py --hosts 10 --cached 100 --site 50 --forks 5 --json FILE
 
 Hosts are replayed from a capture, or have their facts from a cache; what is compared with them runs over local connections. So no
@@ -43,6 +44,10 @@ WISHES: dict[str, t.Any] = {
     "rdma_resource": {"name": "rdma_gpu"},
     "rdma_want": {"link_layer": "Ethernet"},
 }
+# A run of prepare that has nothing to do, as a multiple of a ping of the same hosts, of so many hosts on. A mistake that costs each host
+# a process more, or loads everything again for each, goes beyond the generous one.
+BOUND, BOUND_HOSTS = 3.0, 50
+GENEROUS, GENEROUS_HOSTS = 6.0, 20
 # How often the memory of a run is looked at, in seconds.
 LOOK = 0.25
 
@@ -316,8 +321,12 @@ def main() -> int:
     parser.add_argument("--site", type=numbers, default=[1000], help="sizes of (f)")
     parser.add_argument("--forks", type=int, default=10)
     parser.add_argument("--only", default="small,facts,cached,site", help="parts, of: small, facts, cached, site")
+    parser.add_argument("--generous", action="store_true")
     parser.add_argument("--json", type=Path, default=ROOT / ".cache" / "benchmark.json")
     chosen = parser.parse_args()
+    bound, bound_hosts = (GENEROUS, GENEROUS_HOSTS) if chosen.generous else (BOUND, BOUND_HOSTS)
+    if chosen.generous:
+        chosen.hosts, chosen.only = [GENEROUS_HOSTS], "small"
     described = machine()
     print(", ".join(f"{key}: {value}" for key, value in described.items()))
     table = Table()
@@ -339,7 +348,16 @@ def main() -> int:
     chosen.json.parent.mkdir(parents=True, exist_ok=True)
     chosen.json.write_text(json.dumps({"machine": described, "rows": table.rows}, indent=1) + "\n")
     print(f"kept in {chosen.json}")
-    return 0
+    far = [
+        row
+        for row in table.rows
+        if row["what"].startswith("prepare") and row["hosts"] >= bound_hosts and row["ratio"] > bound
+    ]
+    for row in far:
+        print(
+            f"prepare of {row['hosts']} hosts takes {row['ratio']} times as long as a ping of them; the bound is {bound:g}"
+        )
+    return 1 if far else 0
 
 
 if __name__ == "__main__":

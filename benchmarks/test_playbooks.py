@@ -1,0 +1,22 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The ratios of whole runs of playbooks: all rows for `make benchmark`, a few hosts for `make bounds`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+@pytest.mark.benchmark
+def test_playbooks() -> None:
+    script = Path(__file__).with_name("playbooks.py")
+    generous = ["--generous"] if os.environ.get("FABRIC_RDMA_BOUNDS") == "generous" else []
+    run = subprocess.run([sys.executable, str(script), *generous], capture_output=True, text=True, check=False)
+    print(run.stdout, end="")
+    assert run.returncode == 0, run.stdout + run.stderr
