@@ -25,6 +25,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_plan 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout import daemonset as _manifests
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout import operator as _operator
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.departures import slice_in_words
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import group_value
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer, PlainError, foreign_in_words
 
 __all__ = ["inventory_problems"]
@@ -182,6 +183,13 @@ class _Look:
                 )
             elif not groups[name]:
                 self.found.append(f"group {name} has no hosts; put some in, or take it out of rdma_groups")
+        values: dict[str, str] = {}
+        for name in asked:
+            # what is rolled out for one would be removed with the other
+            if name in groups and values.setdefault(group_value(name), name) != name:
+                self.found.append(
+                    f"groups {values[group_value(name)]} and {name} are both called {group_value(name)} in Kubernetes; rename one"
+                )
         self.finder.hosts = {name: sorted(groups[name]) for name in asked if name in groups}
         self.methods = {name: set() for name in self.finder.hosts}
         for name, hosts in self.finder.hosts.items():

@@ -9,8 +9,7 @@ import collections
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import OF_A_GROUP
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import inventory_value
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import group_value
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import inventory_value, kept_values
 from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import completed
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import SYSTEMS, wished_systems
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site
@@ -97,8 +96,8 @@ def site_of(
 
 def kept_groups(site: Site, groups: t.Iterable[str]) -> list[str]:
     """Groups, as in GROUP_LABEL, of which everything stays as it is: this run has not planned them. groups: all of the inventory."""
-    planned = {name for name, entry in site["plan"]["groups"].items() if entry["planned"]}
-    return sorted({group_value(name) for name in {*groups, *site["plan"]["groups"]} - planned})
+    known = site["plan"]["groups"]
+    return kept_values([name for name in known if not known[name]["planned"]], known, groups)
 
 
 def known_nodes(site: Site) -> list[str]:

@@ -36,6 +36,7 @@ __all__ = [
     "class_labels",
     "class_resources",
     "inventory_value",
+    "kept_values",
     "label_scope",
     "label_scripts",
     "namespace_object",
@@ -307,6 +308,17 @@ def _max_unavailable(value: t.Any) -> t.Union[int, str]:
     return text if match.group(2) else int(text)
 
 
+def kept_values(kept: t.Iterable[str], known: t.Collection[str], inventory: t.Iterable[str]) -> list[str]:
+    """The groups, as group_value() has them, of which everything stays as it is.
+
+    kept: of the groups that a plan knows. inventory: all groups of the inventory; those that the plan does not know stay, too. One of
+    these that has the value of a known one (kube-node beside kube_node) has nothing that could stay.
+    """
+    values = {group_value(name) for name in known}
+    unknown = {group_value(name) for name in set(inventory) - set(known)}
+    return sorted({group_value(name) for name in kept} | (unknown - values))
+
+
 def rollout_scope(
     plan: Plan, inventory_groups: t.Iterable[str] = (), allow_unusable: bool = False
 ) -> tuple[Plan, list[str]]:
@@ -320,9 +332,8 @@ def rollout_scope(
     halted = {name for name in groups if not groups[name]["planned"] or groups[name]["malformed"]}
     if not allow_unusable:
         halted |= {name for name in groups if groups[name]["errors"]}
-    kept = halted | (set(inventory_groups) - set(groups))
     whole: Plan = {**plan, "groups": {name: {**each, "planned": name not in halted} for name, each in groups.items()}}
-    return whole, sorted({group_value(name) for name in kept})
+    return whole, kept_values(halted, groups, inventory_groups)
 
 
 def scoped_classes(plan: Plan, names: t.Mapping[str, str]) -> list[tuple[str, str, Class, str, list[str]]]:

@@ -51,6 +51,18 @@ def test_nothing_wrong() -> None:
     assert wrong() == []
 
 
+def test_two_groups_of_one_name_in_kubernetes_are_refused() -> None:
+    """To remove what is rolled out for one would remove it for the other."""
+    own = {"a1": {"rdma_resource": {"name": "r"}}, "a2": {"rdma_resource": {"name": "s"}}}
+    groups = {"all": ["a1", "a2"], "gpu_a": ["a1"], "GPU-a": ["a2"]}
+    names = ["gpu_a", "GPU-a", "gpu_a"]
+    assert inventory_problems(own, groups, ["a1"], plans=True, given={"rdma_groups": names}) == [
+        "groups gpu_a and GPU-a are both called gpu-a in Kubernetes; rename one"
+    ]
+    # one that nothing is rolled out for is in nobody's way
+    assert inventory_problems(own, groups, ["a1"], plans=True, given={"rdma_groups": ["gpu_a"]}) == []
+
+
 def test_all_groups_at_once_whatever_the_run_is_for() -> None:
     found = wrong(a={"rdma_want": {"stat": 1}}, b={"rdma_ofed": {"methd": 1}}, a2={"rdma_memlock": {"methd": 1}})
     assert [text.split(" has no key")[0] for text in found] == [

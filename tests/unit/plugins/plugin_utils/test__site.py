@@ -57,6 +57,8 @@ def test_what_a_run_has_not_planned_stays() -> None:
     plan = a_plan(one=a_group(a_class("one")), two={**a_group(), "planned": False})
     site = rdma_site(hosts(), GROUPS, ["one", "two"], plan)
     assert site["keep"] == ["all", "three", "two"]
+    # what Kubernetes calls as a group of the plan is no other
+    assert rdma_site(hosts(), GROUPS | {"ONE": []}, ["one", "two"], plan)["keep"] == site["keep"]
 
 
 def test_a_wish_for_the_cluster_that_differs_in_a_group_is_an_error() -> None:

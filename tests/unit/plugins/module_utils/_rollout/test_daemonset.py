@@ -186,6 +186,15 @@ def test_what_the_rollout_of_a_plan_asks_for() -> None:
     assert request["keep"] == ["all"]
 
 
+def test_a_group_that_kubernetes_calls_as_a_planned_one_keeps_nothing() -> None:
+    """Kubespray's inventories have kube-node beside kube_node: what is no longer asked for would never be removed."""
+    value = plan(kube_node=[pools("a", "a1")], other=[pools("b", "b1")])
+    groups = ["all", "kube-node", "kube_node", "other"]
+    assert rollout_request(value, SETTINGS, groups)["keep"] == ["all"]
+    value["groups"]["kube_node"]["planned"] = False
+    assert rollout_request(value, SETTINGS, groups)["keep"] == ["all", "kube-node"]
+
+
 def test_a_group_with_hosts_that_lost_their_ports_stays_as_it_is() -> None:
     value = plan(a=[pools("a", "a1")], b=[pools("b", "b1")])
     value["groups"]["b"]["errors"] = ["b2: no usable port"]
