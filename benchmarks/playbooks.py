@@ -90,7 +90,7 @@ class Run(t.NamedTuple):
 def inventory(place: Path, hosts: int, variables: dict[str, t.Any]) -> Path:
     """A group of so many hosts."""
     path = place / f"hosts-{hosts}-{len(variables)}.json"
-    names = {f"node-{number:05d}": {} for number in range(1, hosts + 1)}
+    names: dict[str, dict[str, str]] = {f"node-{number:05d}": {} for number in range(1, hosts + 1)}
     common = {
         "ansible_connection": "local",
         "ansible_python_interpreter": str(place / "python"),
