@@ -16,6 +16,7 @@ description:
   - A symbolic link stays one, and the file that it leads to is replaced. Owner, mode, access list and label of an old file stay.
   - What somebody else writes to the file while this module runs is not overwritten; the module fails.
   - Directories that are missing are made, with the mode V(0755).
+  - A difference shows addresses without their user and password.
 extends_documentation_fragment:
   - fabric.rdma.attributes.full
 options:
@@ -110,6 +111,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.files import (
     read,
     replace,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import without_password
 
 # As of ansible-core, which shows no larger ones either.
 MOST_SHOWN = 104448
@@ -172,7 +174,8 @@ def shown(data: t.Optional[bytes]) -> str:
         return ""
     if len(data) > MOST_SHOWN or b"\0" in data:
         return f"({len(data)} bytes, SHA-256 {hashlib.sha256(data).hexdigest()})\n"
-    return data.decode("utf-8", "replace")
+    # what is replaced may have the password of an address that nobody names any more
+    return without_password(data.decode("utf-8", "replace"))
 
 
 def write(module: AnsibleModule, path: str, data: bytes, before: t.Optional[bytes], mode: int) -> t.Optional[str]:

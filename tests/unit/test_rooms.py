@@ -171,7 +171,7 @@ MOST_LINES = {
     "link_counters": 1050,
     "mpi_traffic": 2000,
     "node_change": 450,
-    "node_file": 250,
+    "node_file": 320,
     "node_logs": 0,
     "oci_rlimits": 600,
     "perftest": 1500,

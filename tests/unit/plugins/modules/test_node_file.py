@@ -36,6 +36,21 @@ def test_what_is_no_base64_is_not_written(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_a_difference_shows_no_password_of_an_address(tmp_path: Path) -> None:
+    """Also not that of a repository from before, of which the wishes no longer tell that it has one."""
+    path = tmp_path / "vendor.sources"
+    path.write_text("Types: deb\nURIs: https://admin:hunter2@old.example/doca\n")
+    result = run(
+        "node_file", path=str(path), content="Types: deb\nURIs: https://new.example/doca\n", _ansible_diff=True
+    )
+    assert result["diff"]["before"] == "Types: deb\nURIs: https://old.example/doca\n"
+    assert result["diff"]["after"] == path.read_text()
+    content = "URIs: https://admin:hunter2@new.example/doca\n"
+    result = run("node_file", path=str(path), content=content, private=True, backup=False, _ansible_diff=True)
+    assert result["diff"]["after"] == "URIs: https://new.example/doca\n"
+    assert path.read_text() == content
+
+
 def test_another_file_of_the_node_is_copied(tmp_path: Path) -> None:
     log = tmp_path / "make.log"
     log.write_bytes(b"gcc: caf\xe9\n")
