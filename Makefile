@@ -78,7 +78,11 @@ sanity: .venv/.complete ## Run ansible-test sanity, and check the code of the no
 integration: .venv/.complete ## Build the collection, install it elsewhere, run its playbooks and roles there: captures, stand-ins, a booted systemd, a light node
 	@tools/apt-install --profile test
 	@tools/apt-install --profile lab
-	@python -m pytest -q -n 2 -m integration tests/integration $(ARGS)
+	@python -m pytest -q -n 2 -m integration tests/integration tests/receptor $(ARGS)
+
+.PHONY: receptor
+receptor: .venv/.complete ## Run jobs as AWX does, on execution nodes of Receptor on this machine (a part of integration)
+	@python -m pytest -q -s -m integration tests/receptor $(ARGS)
 
 .PHONY: driver
 driver: .venv/.complete ## Run the scenario driver: driver stacks that DKMS really builds on an emulated node (half an hour and more)

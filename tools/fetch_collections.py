@@ -7,7 +7,7 @@ usage: fetch_collections.py REQUIREMENTS_DEV COLLECTIONS_REQUIREMENTS DESTINATIO
 
 The ``ansible`` package holds every community collection.  The wheel named by the ``#collections:`` lines of
 REQUIREMENTS_DEV is downloaded (not installed), and the folders named in COLLECTIONS_REQUIREMENTS are unpacked into
-DESTINATION/ansible_collections.
+DESTINATION/ansible_collections; so are those that its ``#also:`` lines name, out of the wheels that they name.
 """
 
 from __future__ import annotations
@@ -23,19 +23,17 @@ from pathlib import Path
 import yaml
 
 
-def wheel_requirements(requirements: Path) -> list[str]:
-    """Requirement lines (with their environment markers) behind ``#collections:``."""
-    mark = "#collections:"
+def behind(mark: str, requirements: Path) -> list[str]:
+    """What stands behind a mark such as ``#collections:``; of a wheel, a requirement with its environment markers."""
     return [line[len(mark) :].strip() for line in requirements.read_text().splitlines() if line.startswith(mark)]
 
 
-def main() -> None:
-    requirements, wanted_file, destination = (Path(arg) for arg in sys.argv[1:])
-    wanted = [entry["name"] for entry in yaml.safe_load(wanted_file.read_text())["collections"]]
+def unpack(wanted: list[str], wheels: list[str], destination: Path) -> None:
+    """Unpacks collections, with those that they depend on, out of a wheel."""
     target = destination / "ansible_collections"
     with tempfile.TemporaryDirectory() as scratch:
         pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet", "--no-deps"]
-        subprocess.run([*pip, "--only-binary=:all:", "-d", scratch, *wheel_requirements(requirements)], check=True)
+        subprocess.run([*pip, "--only-binary=:all:", "-d", scratch, *wheels], check=True)
         with zipfile.ZipFile(next(Path(scratch).glob("*.whl"))) as wheel:
             names = wheel.namelist()
             done: list[str] = []
@@ -52,6 +50,15 @@ def main() -> None:
                 wheel.extractall(destination, members)  # zipfile refuses paths that leave the destination
                 print(f"venv: {collection} {manifest['version']}")
                 done.append(collection)
+
+
+def main() -> None:
+    requirements, wanted_file, destination = (Path(arg) for arg in sys.argv[1:])
+    wanted = [entry["name"] for entry in yaml.safe_load(wanted_file.read_text())["collections"]]
+    unpack(wanted, behind("#collections:", requirements), destination)
+    for line in behind("#also:", requirements):
+        collection, _from, wheel = line.partition(" from ")
+        unpack([collection], [wheel], destination)
 
 
 if __name__ == "__main__":

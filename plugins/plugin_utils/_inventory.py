@@ -46,6 +46,12 @@ _FOR_A_PLAN = (
 )
 
 
+_SLICES = (
+    "Nodes are prepared in slices when rdma_slices is true: each slice then has waves (rdma_serial) of its own, and a node that fails in "
+    "one stops no other"
+)
+
+
 class _Unreadable(t.NamedTuple):
     """A variable that is there and cannot be had, such as one with a template of something that is not."""
 
@@ -133,8 +139,8 @@ def inventory_problems(
 
     hosts: those that the run is for. plans: also what only a plan needs (rdma_groups, rdma_resource). given: values of
     CLUSTER_WIDE variables that the run reads elsewhere than from its hosts, such as from a play. Nothing is read from a host but its
-    variables, and the names of its facts. Where nothing is planned, a slice of a sliced job is wrong by itself: a node that fails in
-    one slice would stop no other.
+    variables, and the names of its facts. Where nothing is planned, a slice of a sliced job is wrong unless rdma_slices says that it
+    is meant: a node that fails in one slice stops no other.
     """
     look = _Look(hosts, given or {})
     names = look.wide.get("rdma_groups", ("", None))[1]
@@ -144,8 +150,8 @@ def inventory_problems(
         look.found.append(_FOR_A_PLAN)
     # found_departures() tells a plan of it, with the hosts that it would lose
     sliced = slice_in_words(hostvars[hosts[0]]) if hosts and not plans else None
-    if sliced:
-        look.found.append(sliced)
+    if sliced and _value(hostvars[hosts[0]], "rdma_slices", look.plain) is not True:
+        look.found.append(f"{sliced}. {_SLICES}")
     asked = [] if names is None or _wide_problems("rdma_groups", names) else [str(name) for name in names]
     look.take_groups(asked, groups)
     for host in dict.fromkeys([*look.owner, *hosts]):

@@ -44,6 +44,7 @@ __all__ = [
     "foreign_in_words",
     "foreign_of_host",
     "found_departures",
+    "lasting_facts",
     "loaded",
     "malformed_in_words",
     "merged_facts",
@@ -422,6 +423,11 @@ def merged_facts(seen: t.Mapping[str, t.Any], path: str, removed: t.Collection[s
     """Facts by host: those of this run, and those that the file of an earlier one has of hosts that nobody takes out."""
     gone = set(removed)
     kept = {host: facts for host, facts in _saved(path, "facts").items() if host not in gone}
+    return {**kept, **lasting_facts(seen)}
+
+
+def lasting_facts(seen: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Facts by host without what grows or ends by itself, as a file keeps them."""
     plain = Plainer()
     new = {}
     for host, facts in seen.items():
@@ -433,7 +439,7 @@ def merged_facts(seen: t.Mapping[str, t.Any], path: str, removed: t.Collection[s
             new[str(host)] = (
                 {key: part for key, part in own.items() if key not in _OF_A_RUN} if isinstance(own, dict) else own
             )
-    return {**kept, **new}
+    return new
 
 
 _Any = t.TypeVar("_Any")

@@ -83,32 +83,37 @@ def user(tarball: Path, tmp_path_factory: pytest.TempPathFactory) -> User:
     return there
 
 
-def _build(environment: Path, wanted: list[str]) -> None:
-    done = environment / "requirements.txt"
+def _build(directory: Path, wanted: list[str]) -> None:
+    done = directory / "requirements.txt"
     if done.exists() and done.read_text().splitlines() == wanted:
         return
-    shutil.rmtree(environment, ignore_errors=True)
-    subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
-    unfinished = environment / "unfinished.txt"
+    shutil.rmtree(directory, ignore_errors=True)
+    subprocess.run([sys.executable, "-m", "venv", str(directory)], check=True)
+    unfinished = directory / "unfinished.txt"
     unfinished.write_text("\n".join(wanted) + "\n")
-    pip = [str(environment / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    pip = [str(directory / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, "--requirement", str(unfinished)], check=True)
     unfinished.rename(done)
 
 
+def environment(name: str, wanted: list[str]) -> Path:
+    """Programs of a virtual environment with these packages, which is kept beside the tools' own."""
+    # its programs name their interpreter by its path: not by one through a link that may go
+    directory = (ROOT / ".venv").resolve() / name
+    with open(ROOT / ".venv" / f"{name}.lock", "w", encoding="ascii") as lock:
+        # several workers, one environment
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _build(directory, wanted)
+    return directory / "bin"
+
+
 @pytest.fixture(scope="session")
 def oldest_core() -> Path:
-    """Programs of the oldest supported ansible-core, in a virtual environment that is kept beside the tools' own."""
+    """Programs of the oldest supported ansible-core."""
     lines = (ROOT / "requirements-dev.txt").read_text().splitlines()
     wanted = [line.removeprefix("#oldest:").strip() for line in lines if line.startswith("#oldest:")]
     assert wanted
-    # its programs name their interpreter by its path: not by one through a link that may go
-    environment = (ROOT / ".venv").resolve() / "oldest-core"
-    with open(ROOT / ".venv" / "oldest-core.lock", "w", encoding="ascii") as lock:
-        # several workers, one environment
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        _build(environment, wanted)
-    return environment / "bin"
+    return environment("oldest-core", wanted)
 
 
 @pytest.fixture(scope="session")

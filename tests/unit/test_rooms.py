@@ -29,6 +29,7 @@ FILES = sorted(path.relative_to(UTILS) for path in UTILS.rglob("*.py"))
 CONTROLLER = PLUGINS / "plugin_utils"
 MAY_IMPORT = {
     "_arguments": set(),
+    "_changes": {"module_utils", "_view"},
     "_contracts": {"module_utils"},
     "_doctor": {"module_utils", "_contracts", "_health", "_view"},
     "_fabric": {"module_utils", "_health"},

@@ -36,6 +36,7 @@ __all__ = [
     "NVBANDWIDTH",
     "OPERATOR",
     "OPERATOR_IMAGES",
+    "RECEPTOR",
     "SHARED_PLUGIN_IMAGE",
     "SPIDERPOOL",
     "SPIDERPOOL_CHARTS",
@@ -256,6 +257,8 @@ COLLECTIONS = {"community.general": ">=7.0.0", "kubernetes.core": ">=3.0.0"}
 # of containerd each, for tests.
 LAB_SUITE = "bookworm"
 CONTAINERDS = {"1.6": "bookworm", "1.7": "trixie", "2": "sid"}
+# The suite with the program that joins AWX's nodes, and how its version begins.
+RECEPTOR = ("trixie", "1.5.")
 
 # What go.mod of each folder of roles/lab/files and of tests/judges asks for by itself:
 # `go get MODULE@VERSION && go mod tidy` there.

@@ -108,7 +108,7 @@ def slice_in_words(variables: t.Mapping[str, t.Any]) -> t.Optional[str]:
         return None
     which, names = found
     return (
-        "this run is {} ({}): it sees its own hosts only; a plan, and the waves of a rollout, are for all of them. Set the number of "
+        "this run is {} ({}): it sees its own hosts only; a plan, a rollout and a report are for all of them. Set the number of "
         "slices of the job template to 1; Ansible works on many hosts at the same time by itself (forks){}".format(
             which,
             ", ".join(names),

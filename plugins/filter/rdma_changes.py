@@ -1,0 +1,66 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: rdma_changes
+short_description: Tell what differs between facts of hosts then and now
+version_added: "0.1.0"
+description:
+  - Compares the facts of hosts with those of an earlier run. Times, counters and changes that are under way do not count.
+positional: now
+options:
+  _input:
+    description: The facts of then by host, each what C(ansible_facts.rdma) was; or the path of the C(facts.json) of an earlier run.
+    type: raw
+    required: true
+  now:
+    description: The facts of now by host. Hosts of which there are none now are left out.
+    type: dict
+    required: true
+author:
+  - fabric.rdma contributors
+"""
+
+EXAMPLES = r"""
+- name: Tell what changed
+  ansible.builtin.debug:
+    msg: "{{ '/srv/rdma/facts.json' | fabric.rdma.rdma_changes({inventory_hostname: ansible_facts['rdma']}) }}"
+"""
+
+RETURN = r"""
+_value:
+  description:
+    - C(hosts) has by host what changed, at most twenty sentences each. C(new) names hosts of which nothing was known.
+    - C(lines) has the same for people, at most two hundred.
+  type: dict
+  sample:
+    hosts: {a100-1: ["devices mlx5_0 ports 1 state: Active, now Down"]}
+    new: []
+    lines: ["a100-1: devices mlx5_0 ports 1 state: Active, now Down"]
+"""
+
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.plugin_utils._changes import changes
+
+
+def rdma_changes(before: t.Any, now: t.Any) -> dict[str, t.Any]:
+    if not isinstance(now, t.Mapping) or not isinstance(before, (str, t.Mapping)):
+        raise AnsibleFilterError(
+            "fabric.rdma.rdma_changes expects facts by host, or the path of a facts.json, and facts by host"
+        )
+    try:
+        return changes(before, now)
+    except FabricError as exc:
+        raise AnsibleFilterError(str(exc)) from exc
+
+
+class FilterModule:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
+        return {"rdma_changes": rdma_changes}

@@ -1,0 +1,50 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: rdma_slice
+short_description: Tell whether a run is a slice of a sliced job of AWX
+version_added: "0.1.0"
+description:
+  - AWX gives each slice an inventory that has its own hosts only. What is for all hosts looks at this first.
+options:
+  _input:
+    description: Variables of a host of the run, among which those of AWX are looked for.
+    type: dict
+    required: true
+author:
+  - fabric.rdma contributors
+"""
+
+EXAMPLES = r"""
+- name: Insist on the whole inventory
+  ansible.builtin.assert:
+    that: hostvars[inventory_hostname] | fabric.rdma.rdma_slice | length == 0
+"""
+
+RETURN = r"""
+_value:
+  description: That it is one, with the variables that say so, and what to do. Empty when it is none.
+  type: str
+  sample: ""
+"""
+
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.departures import slice_in_words
+
+
+def rdma_slice(variables: t.Any) -> str:
+    if not isinstance(variables, t.Mapping):
+        raise AnsibleFilterError(f"fabric.rdma.rdma_slice expects variables, found {type(variables).__name__}")
+    return slice_in_words(variables) or ""
+
+
+class FilterModule:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
+        return {"rdma_slice": rdma_slice}

@@ -1,0 +1,157 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The playbook awx and the file for `awx import` make the same, by the specifications of awx.awx and with the code of awxkit."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible.parsing.dataloader import DataLoader
+
+from ansible_collections.fabric.rdma.tests.integration.awx_api import KINDS, Awx, Server
+
+pytestmark = pytest.mark.integration
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(sys.executable).parent
+Json = dict[str, t.Any]
+
+
+@pytest.fixture(scope="module")
+def specifications() -> dict[str, Json]:
+    """What the modules of awx.awx take: {module: {option: its specification}}."""
+    names = [f"awx.awx.{name}" for name in set(KINDS.values()) - {"workflow_approval_template"}]
+    done = subprocess.run([BIN / "ansible-doc", "--json", *names], cwd=ROOT, capture_output=True, text=True, check=True)
+    return {name: entry["doc"]["options"] for name, entry in json.loads(done.stdout).items()}
+
+
+@pytest.fixture(scope="module")
+def fields(specifications: dict[str, Json]) -> dict[str, set[str]]:
+    own = {
+        place: set(specifications[f"awx.awx.{kind}"])
+        for place, kind in KINDS.items()
+        if f"awx.awx.{kind}" in specifications
+    }
+    return own | {"workflow_approval_templates": {"name", "description", "timeout"}}
+
+
+@pytest.fixture
+def server(fields: dict[str, set[str]]) -> t.Iterator[Server]:
+    there = Server(Awx(fields))
+    yield there
+    there.shutdown()
+    there.server_close()
+
+
+def run(server: Server, *command: str | Path, text: str | None = None) -> str:
+    env = {
+        name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "CONTROLLER_", "TOWER_"))
+    }
+    env |= {"CONTROLLER_HOST": server.url, "CONTROLLER_OAUTH_TOKEN": "token", "TOWER_HOST": server.url, "NO_COLOR": "1"}
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=ROOT,
+        env=env,
+        input=text or "",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{server.refused}"
+    assert server.refused == []
+    return done.stdout
+
+
+def told() -> Json:
+    data: Json = DataLoader().load_from_file(str(ROOT / "playbooks" / "vars" / "awx.yml"))
+    return t.cast(Json, data["awx_objects"])
+
+
+def test_arguments_are_those_of_the_modules(specifications: dict[str, Json]) -> None:
+    [play] = yaml.safe_load((ROOT / "playbooks" / "awx.yml").read_text())
+    seen = set()
+    for task in play["tasks"]:
+        [module] = [name for name in task if name.startswith("awx.awx.")]
+        seen.add(module)
+        options = specifications[module]
+        assert set(task[module]) <= set(options), task["name"]
+        required = {name for name, option in options.items() if option.get("required")}
+        assert required <= set(task[module]), task["name"]
+        for name, value in task[module].items():
+            choices = options[name].get("choices")
+            assert not choices or "{{" in str(value) or value in choices, (task["name"], name)
+    assert seen == {f"awx.awx.{kind}" for kind in KINDS.values()} - {
+        "awx.awx.organization",
+        "awx.awx.workflow_approval_template",
+    }
+
+
+def test_what_is_named_is_there() -> None:
+    what = told()
+    templates = {entry["name"]: entry for entry in what["job_templates"]}
+    assert len(templates) == len(what["job_templates"])
+    for entry in templates.values():
+        assert (ROOT / entry["playbook"]).is_file(), entry
+        assert set(entry["survey"]) <= set(what["questions"]), entry
+    for node in what["workflow"]["nodes"]:
+        assert ("approval" in node) != (node.get("job_template") in templates), node
+    assert {entry["job_template"] for entry in what["schedules"]} <= set(templates)
+    # a job that is a slice has the name of its template as that of its workflow: no other workflow may have it
+    assert what["workflow"]["name"] not in templates
+    assert (ROOT / what["inventory_source"]["source_path"]).is_file()
+    # what is for all hosts is never sliced
+    sliced = {Path(entry["playbook"]).stem for entry in templates.values() if entry.get("job_slice_count", 1) > 1}
+    assert sliced == {"discover", "prepare"}
+
+
+def test_playbook_and_import_make_the_same(server: Server, fields: dict[str, set[str]]) -> None:
+    said = run(server, BIN / "ansible-playbook", "playbooks/awx.yml")
+    made = server.awx.everything()
+    assert len(made["job_templates"]) == len(told()["job_templates"])
+    assert len(made["workflow_job_template_nodes"]) == len(told()["workflow"]["nodes"])
+    assert "failed=0" in said
+    # the second time there is nothing to do
+    server.awx.writes.clear()
+    said = run(server, BIN / "ansible-playbook", "playbooks/awx.yml")
+    assert server.awx.everything() == made
+    assert (server.awx.writes, "changed=0" in said) == ([], True), said
+    other = Server(Awx(fields))
+    try:
+        text = run(other, sys.executable, "tools/awx.py")
+        run(other, BIN / "awx", "--conf.host", other.url, "--conf.token", "token", "import", text=text)
+        assert other.awx.everything() == made
+        # and there the second time makes nothing new
+        run(other, BIN / "awx", "--conf.host", other.url, "--conf.token", "token", "import", text=text)
+        assert other.awx.everything() == made
+    finally:
+        other.shutdown()
+        other.server_close()
+
+
+def test_what_a_site_says_counts_in_both(fields: dict[str, set[str]]) -> None:
+    server, other = Server(Awx(fields)), Server(Awx(fields))
+    try:
+        own = {
+            "awx_scm_url": "https://git.example.com/rdma.git",
+            "awx_scm_branch": "live",
+            "awx_image": "hub.example.com/ee:1",
+        }
+        own["awx_source_path"] = "inventories/mine/hosts.yml"
+        run(server, BIN / "ansible-playbook", "playbooks/awx.yml", "-e", json.dumps(own))
+        options = [f"--{name.removeprefix('awx_').replace('_', '-')}={value}" for name, value in own.items()]
+        text = run(other, sys.executable, "tools/awx.py", *options)
+        run(other, BIN / "awx", "--conf.host", other.url, "--conf.token", "token", "import", text=text)
+        assert server.awx.everything() == other.awx.everything()
+        assert server.awx.everything()["projects"][0]["scm_url"] == own["awx_scm_url"]
+    finally:
+        for each in (server, other):
+            each.shutdown()
+            each.server_close()

@@ -1,0 +1,187 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Playbooks under ansible-runner, in private data directories as AWX makes them: what they tell, and what a cancelled one leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
+from ansible_collections.fabric.rdma.tests.receptor.controller import ROOT, Controller, Inventory, Json, Result
+from ansible_collections.fabric.rdma.tests.receptor.test_mesh import GROUPS, OUTPUT, output, replayed
+
+pytestmark = pytest.mark.integration
+
+FEW = {name: (captures, 2, wishes) for name, (captures, _count, wishes) in GROUPS.items()}
+RENDER = {"rdma_rollout_method": "render"}
+# What ends well without a cluster; what each has to tell.
+WELL: dict[str, tuple[Json, str]] = {
+    "capture": ({"rdma_capture": "nothing"}, "Insist that no node makes wishes"),
+    "compare": ({}, "nothing was known of it"),
+    "discover": ({}, "Show what the hosts have"),
+    "doctor": ({"doctor_fail_on": "never"}, "Show what was found"),
+    "doctor_bundle": ({}, "Bundle"),
+    "everyone": ({}, "Take them back"),
+    "fabric": ({}, "Map the fabric"),
+    "plan": ({}, "Show what is selected"),
+    "prepare": ({}, "Show what was done and what is left"),
+    "report": ({}, "Show the summary"),
+    "rollout": (RENDER, "Render"),
+    "site": ({}, "Show the summary"),
+    "verify": ({}, "Insist on the traffic"),
+    "wishes": ({}, "Insist on wishes that make sense"),
+}
+# What needs a cluster, or makes machines, says so without one.
+ILL: dict[str, tuple[Json, str]] = {
+    "cleanup_stale": ({}, "rdma_stale_resources is the list of the resources to remove"),
+    "uninstall": ({"rdma_uninstall_groups": ["other"]}, "rdma_uninstall_groups names other"),
+    "handover": ({}, ""),
+    "lab": ({"lab_state": "other"}, "value of lab_state must be one of"),
+    "awx": ({}, "awx.awx"),
+}
+
+
+@pytest.fixture
+def own_env(job_env: dict[str, str], nodes_env: dict[str, str]) -> dict[str, str]:
+    """Of jobs that this machine runs itself."""
+    return {**job_env, "PATH": nodes_env["PATH"], "HOME": nodes_env["HOME"], "KUBECONFIG": "/nonexistent"}
+
+
+@pytest.fixture
+def controller(tmp_path: Path, own_env: dict[str, str]) -> Controller:
+    return Controller(tmp_path / "awx", replayed(FEW), own_env)
+
+
+def test_every_playbook_is_tried() -> None:
+    names = {path.stem for path in (ROOT / "playbooks").glob("*.yml")}
+    assert names <= {*WELL, *ILL}
+    assert set(WELL) <= names
+
+
+@pytest.mark.parametrize("playbook", sorted(WELL))
+def test_playbooks_run_as_jobs(playbook: str, controller: Controller) -> None:
+    variables, told = WELL[playbook]
+    if playbook == "capture":
+        # who is replayed has been captured
+        variables = {}
+    result = controller.run_here(f"playbooks/{playbook}.yml", {**OUTPUT, **variables})
+    assert result.status == "successful", result.said[-3000:]
+    assert told in result.said
+    # nothing is kept where the project lies
+    assert not (result.directory / "project" / "rdma-output").exists()
+    if playbook == "site":
+        assert result.artifacts["fabric_rdma_report"]["page"].endswith("/report.html")
+        assert (output(result) / "report.html").stat().st_size > 50_000
+        assert len(json.dumps(result.artifacts)) < 4000
+
+
+@pytest.mark.parametrize("playbook", sorted(ILL))
+def test_what_cannot_run_here_says_so(playbook: str, controller: Controller) -> None:
+    if not (ROOT / "playbooks" / f"{playbook}.yml").exists():
+        return
+    variables, told = ILL[playbook]
+    result = controller.run_here(f"playbooks/{playbook}.yml", {**OUTPUT, **variables})
+    assert result.status == "failed", result.said[-3000:]
+    assert told in result.said, result.said[-3000:]
+
+
+# --- a run that is cancelled ---------------------------------------------------------------------------------------------
+
+# The Python of a node: its own record of changes is real, on a /var/lib of its own; its facts are those of a recorded node that lacks the
+# limit, with what that record says. The module that lifts the limit takes for ever the first time, and notes that it was there.
+PYTHON = """#!@PYTHON@
+import json, os, pathlib, re, subprocess, sys, time
+
+here = pathlib.Path(__file__).parent
+[module] = re.findall(r"AnsiballZ_(\\w+)[.]py", " ".join(sys.argv))[:1] or [""]
+with open(here / "calls", "a") as calls:
+    calls.write(module + "\\n")
+record = here / "lib" / "fabric.rdma" / "change.json"
+if module == "ib_facts":
+    facts = json.loads((here / "facts.json").read_text())
+    if record.exists():
+        facts["change"] = {key: json.loads(record.read_text()).get(key) for key in ("since", "roles")}
+    print(json.dumps({"changed": False, "ansible_facts": {"rdma": facts}}))
+elif module == "containerd_memlock":
+    if not (here / "begun").exists():
+        (here / "begun").touch()
+        time.sleep(600)
+    (here / "done").touch()
+    print(json.dumps({"changed": True, "stale_containers": []}))
+else:
+    mount = 'mount --bind "$1" /var/lib && shift && exec "$@"'
+    os.execvp("unshare", ["unshare", "--mount", "sh", "-c", mount, "sh", str(here / "lib"), sys.executable, *sys.argv[1:]])
+"""
+HOSTS = ("n1", "n2", "n3")
+WISHES: Json = {
+    "rdma_groups": ["all-of-them"],
+    "rdma_resource": {"name": "rdma_test"},
+    "rdma_ofed": {"method": "none"},
+    "rdma_gpudirect": "none",
+    "rdma_storage": {"iscsi": False, "nfs": False, "path": ""},
+    "rdma_serial": [1, "100%"],
+    "ansible_connection": "local",
+    "ansible_become": False,
+}
+
+
+def node(directory: Path) -> Json:
+    """Variables of a host that is such a node."""
+    (directory / "lib" / "fabric.rdma").mkdir(parents=True)
+    facts = gather(open_tree(str(ROOT / "tests" / "captures" / "ib-v100-unprepared.capture")))
+    (directory / "facts.json").write_text(json.dumps(facts))
+    path = directory / "python"
+    path.write_text(PYTHON.replace("@PYTHON@", sys.executable))
+    path.chmod(0o755)
+    return {"ansible_python_interpreter": str(path)}
+
+
+def there(directory: Path, name: str) -> list[str]:
+    return [host for host in HOSTS if (directory / host / name).exists()]
+
+
+def test_a_cancelled_run_is_completed_by_the_next(tmp_path: Path, own_env: dict[str, str]) -> None:
+    """As AWX cancels a job: the first node is in the middle of its change. Nothing runs on, and the next run begins with that node."""
+    assert os.geteuid() == 0, "nodes have a /var/lib of their own: run this as root"
+    hosts = {host: node(tmp_path / host) for host in HOSTS}
+    inventory = Inventory({"all-of-them": list(HOSTS)}, {"rdma": WISHES}, hosts)
+    # a module comes as a file
+    controller = Controller(tmp_path / "awx", inventory, {**own_env, "ANSIBLE_PIPELINING": "False"})
+
+    def prepare(cancel: t.Callable[[], bool] | None = None) -> Result:
+        return controller.run_here("playbooks/prepare.yml", OUTPUT, cancel=cancel)
+
+    cancelled = prepare(lambda: bool(there(tmp_path, "begun")))
+    assert cancelled.status == "canceled", cancelled.said[-3000:]
+    [first] = there(tmp_path, "begun")
+    record = Path("lib/fabric.rdma/change.json")
+    # what the node was before is kept there
+    assert there(tmp_path, str(record)) == [first]
+    assert there(tmp_path, "done") == []
+    running = [path for path in Path("/proc").glob("[0-9]*/cmdline") if str(tmp_path).encode() in read(path)]
+    assert running == []
+    (tmp_path / first / "calls").unlink()
+    # the others have had nothing done to them, and would take for ever
+    for host in HOSTS:
+        (tmp_path / host / "begun").touch()
+    done = prepare()
+    assert done.status == "successful", done.said[-3000:]
+    assert f"{first}, wave 1: containerd_memlock" in done.said
+    assert there(tmp_path, "done") == list(HOSTS)
+    assert there(tmp_path, str(record)) == []
+    assert done.artifacts["fabric_rdma_prepare"]["bad"] == []
+
+
+def read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""

@@ -1,0 +1,165 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Writes what AWX has of this project as a file for `awx import` (awxkit), from the same list as playbooks/awx.yml.
+
+usage: awx.py [--organization NAME] [--scm-url URL] [--scm-branch NAME] [--source-path PATH] [--image IMAGE] > awx.json
+       awx --conf.host https://awx.example.com --conf.token TOKEN import < awx.json
+
+The form is that of `awx export` of awxkit 24: objects name each other by natural keys.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import typing as t
+from pathlib import Path
+
+import yaml
+
+OBJECTS = Path(__file__).resolve().parents[1] / "playbooks" / "vars" / "awx.yml"
+
+Json = dict[str, t.Any]
+
+
+class _Loader(yaml.SafeLoader):
+    """Takes what Ansible must not template as the text that it is."""
+
+
+_Loader.add_constructor("!unsafe", lambda loader, node: loader.construct_scalar(t.cast(yaml.ScalarNode, node)))
+
+
+def objects() -> Json:
+    """What the playbook loops over."""
+    return t.cast(Json, yaml.load(OBJECTS.read_text(encoding="utf-8"), Loader=_Loader)["awx_objects"])  # a SafeLoader
+
+
+class _Keys:
+    """Natural keys: by them AWX finds what it has."""
+
+    def __init__(self, organization: str) -> None:
+        self.organization: Json = {"name": organization, "type": "organization"}
+
+    def of(self, kind: str, name: str) -> Json:
+        return {"organization": self.organization, "name": name, "type": kind}
+
+    @staticmethod
+    def environment(name: str) -> Json:
+        return {"name": name, "type": "execution_environment"}
+
+    def node(self, workflow: str, identifier: str) -> Json:
+        key = self.of("workflow_job_template", workflow)
+        return {"workflow_job_template": key, "identifier": identifier, "type": "workflow_job_template_node"}
+
+
+def _job_template(entry: Json, what: Json, keys: _Keys) -> Json:
+    key = keys.of("job_template", entry["name"])
+    related: Json = {
+        "schedules": [
+            {
+                "name": each["name"],
+                "description": each["description"],
+                "rrule": each["rrule"],
+                "enabled": True,
+                "natural_key": {"unified_job_template": key, "name": each["name"], "type": "schedule"},
+            }
+            for each in what["schedules"]
+            if each["job_template"] == entry["name"]
+        ],
+    }
+    if entry["survey"]:
+        spec = [what["questions"][name] for name in entry["survey"]]
+        related["survey_spec"] = {"name": "", "description": "", "spec": spec}
+    return {
+        "name": entry["name"],
+        "description": entry["description"],
+        "job_type": "run",
+        "inventory": keys.of("inventory", what["inventory"]["name"]),
+        "project": keys.of("project", what["project"]["name"]),
+        "playbook": entry["playbook"],
+        "execution_environment": keys.environment(what["execution_environment"]["name"]),
+        "job_slice_count": entry.get("job_slice_count", 1),
+        "extra_vars": json.dumps(entry.get("extra_vars", {})),
+        "use_fact_cache": True,
+        "ask_credential_on_launch": True,
+        "ask_variables_on_launch": True,
+        "survey_enabled": bool(entry["survey"]),
+        "related": {name: value for name, value in related.items() if value},
+        "natural_key": key,
+    }
+
+
+def _workflow(what: Json, keys: _Keys) -> Json:
+    workflow = what["workflow"]
+    nodes = []
+    for entry, following in zip(workflow["nodes"], [*workflow["nodes"][1:], None], strict=True):
+        related: Json = {}
+        node: Json = {"identifier": entry["identifier"], "extra_data": entry.get("extra_data", {})}
+        if "approval" in entry:
+            told = {"name": entry["approval"], "description": entry["description"], "timeout": entry["timeout"]}
+            related["create_approval_template"] = told
+        else:
+            node["unified_job_template"] = keys.of("job_template", entry["job_template"])
+        if following:
+            way = "always_nodes" if following.get("always") else "success_nodes"
+            related[way] = [keys.node(workflow["name"], following["identifier"])]
+        nodes.append({**node, "related": related, "natural_key": keys.node(workflow["name"], entry["identifier"])})
+    return {
+        "name": workflow["name"],
+        "description": workflow["description"],
+        "organization": keys.organization,
+        "inventory": keys.of("inventory", what["inventory"]["name"]),
+        "related": {"workflow_nodes": nodes},
+        "natural_key": keys.of("workflow_job_template", workflow["name"]),
+    }
+
+
+def document(what: Json) -> Json:
+    """The file, of the objects that the playbook makes."""
+    keys = _Keys(what["organization"])
+    own = {"organization": keys.organization}
+    environment, project, inventory = what["execution_environment"], what["project"], what["inventory"]
+    source, kind = what["inventory_source"], what["credential_type"]
+    inventory_key = keys.of("inventory", inventory["name"])
+    return {
+        "execution_environments": [{**environment, **own, "natural_key": keys.environment(environment["name"])}],
+        "credential_types": [
+            {**kind, "natural_key": {"name": kind["name"], "kind": kind["kind"], "type": "credential_type"}}
+        ],
+        "projects": [{**project, **own, "natural_key": keys.of("project", project["name"])}],
+        "inventory": [{**inventory, **own, "natural_key": inventory_key}],
+        "inventory_sources": [
+            {
+                **source,
+                "inventory": inventory_key,
+                "source_project": keys.of("project", project["name"]),
+                "natural_key": {**keys.of("inventory_source", source["name"]), "inventory": inventory_key},
+            }
+        ],
+        "job_templates": [_job_template(entry, what, keys) for entry in what["job_templates"]],
+        "workflow_job_templates": [_workflow(what, keys)],
+    }
+
+
+def main() -> None:
+    """Writes it to the standard output."""
+    what = objects()
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--organization", default=what["organization"])
+    parser.add_argument("--scm-url", default=what["project"]["scm_url"])
+    parser.add_argument("--scm-branch", default=what["project"]["scm_branch"])
+    parser.add_argument("--source-path", default=what["inventory_source"]["source_path"])
+    parser.add_argument("--image", default=what["execution_environment"]["image"])
+    given = parser.parse_args()
+    what["organization"] = given.organization
+    what["project"].update(scm_url=given.scm_url, scm_branch=given.scm_branch)
+    what["inventory_source"]["source_path"] = given.source_path
+    what["execution_environment"]["image"] = given.image
+    json.dump(document(what), sys.stdout, indent=2)
+    sys.stdout.write("\n")
+
+
+if __name__ == "__main__":
+    main()
