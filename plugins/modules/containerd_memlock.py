@@ -13,7 +13,7 @@ description:
   - Lifts C(RLIMIT_MEMLOCK) of the containers that containerd runs for Kubernetes, with a base runtime specification for each
     runtime handler, and C(LimitMEMLOCK) of containerd's unit. All other limits stay as they are.
   - Finds the containerd that runs, with its configuration, its unit and its programs. Adopts a specification that is already
-    configured, edits the file that has the last word, keeps comments and everything else in it.
+    configured, edits the file that takes effect last, keeps comments and everything else in it.
   - Has containerd itself merge a copy of the changed configuration first, and refuses to go on when anything but the wanted
     settings would differ.
   - Restarts containerd only when something changed, or when it runs with something older than its files. Running containers

@@ -131,7 +131,7 @@ def test_a_system_that_nobody_wishes_for_any_more_is_told_and_goes_alone(rails: 
     for wish in ("rdma_networks", "rdma_multus", "rdma_whereabouts"):
         del rails.groups["roce-rails"][wish]
     said = " ".join(rails.run("rollout").split())
-    assert "The cluster still has secondary_network, which nobody wishes for any more." in said
+    assert "The cluster still has secondary_network, which the inventory no longer asks for." in said
     assert networks(rails) != {}
     rails.run("uninstall", "-e", json.dumps({"rdma_uninstall_systems": ["secondary_network"]}))
     assert networks(rails) == {}

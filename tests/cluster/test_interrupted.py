@@ -186,7 +186,7 @@ def test_killed_before_every_change(small: Site, gate: Gate) -> None:
     def look() -> tuple[list[str], dict[str, str]]:
         return sorted(small.objects()), small.classes()
 
-    # undisturbed, there and back: what is to be done each way, and what comes of it
+    # undisturbed, there and back: what is done each way, and what comes of it
     run(requests[0])
     ways = []
     for request in (requests[1], requests[0]):

@@ -315,7 +315,7 @@ NOTHING_ELSE = {
 
 @pytest.mark.parametrize("what", ["roles", "prepare"])
 def test_facts_of_a_cache_decide_nothing(node: Node, what: str) -> None:
-    """Yesterday the driver was there. It is not any more."""
+    """Yesterday the driver was there. It no longer is."""
     roles = {"n1": "ofed", "n2": "storage_prereqs", "n3": "nvidia_peermem"}
     local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "ansible_become": False}
     wishes = {**NOTHING_ELSE, "rdma_ofed": {name.removeprefix("ofed_"): value for name, value in WISH.items()}}

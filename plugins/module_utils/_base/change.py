@@ -142,7 +142,7 @@ def _lost_daemons(then: t.Mapping[str, t.Any], now: t.Mapping[str, t.Any]) -> li
 def _lost_imex(then: t.Optional[t.Mapping[str, t.Any]], now: t.Optional[t.Mapping[str, t.Any]]) -> list[str]:
     """What nvidia-imex.service did and does not do any more (ansible_facts.rdma.nvidia.imex).
 
-    One that is masked and remembered was given away with consent. One that was remembered and is not any more was given back, and has
+    One that is masked and remembered was given away with consent. One that was remembered and no longer is, was given back, and has
     to do what it did then.
     """
     if then is None or now is None or (now["masked"] and now["remembered"] is not None):
@@ -152,12 +152,12 @@ def _lost_imex(then: t.Optional[t.Mapping[str, t.Any]], now: t.Optional[t.Mappin
         ran, started = then["remembered"]["running"], then["remembered"]["enabled"]
     lost = ["nvidia-imex ran and does not run any more"] if ran and now["service"] != "running" else []
     if started and (now["masked"] or not now["enabled"]):
-        lost.append("nvidia-imex started at boot and does not any more")
+        lost.append("nvidia-imex started at boot and no longer does")
     return lost
 
 
 def lost_ports(before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any]) -> list[str]:
-    """Ports that were Active and are not any more, in words: the test that a change did not make a node worse.
+    """Ports that were Active and no longer are, in words: the test that a change did not make a node worse.
 
     Both are ansible_facts.rdma with the subset devices. Devices are told by PCI address, since a driver may rename them;
     software devices by name.

@@ -204,7 +204,7 @@ def replace(
 ) -> None:
     """Writes a file. before: its content when the change was planned, None when it was not there; mode: that of a new one.
 
-    exactly: mode and owner that it gets, whatever it has. OSError when it is not any more what it was.
+    exactly: mode and owner that it gets, whatever it has. OSError when it is no longer what it was.
     """
     real = os.path.realpath(path)
     with named(path, os.path.dirname(real)):

@@ -159,7 +159,7 @@ def _unlike(facts: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any]) -> t.Opti
         return unlike
     packages = ofed.get("packages")
     if packages is None:
-        return f"{unlike}, and the host does not tell its packages"
+        return f"{unlike}, and the host does not say which packages it has"
     wanted = [split_wish(entry) for entry in wish.get("packages") or ["doca-ofed"]]
     if not any(name in packages or is_stack_package(name) for name, _pattern in wanted):
         # names that the facts never have say nothing of the release

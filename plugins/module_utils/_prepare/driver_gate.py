@@ -65,7 +65,7 @@ _BOOT_MIB = 300
 
 
 class Asked(t.NamedTuple):
-    """What is to be done, and what files do not tell.
+    """What to do, and what files do not tell.
 
     free_mib: path -> (MiB free, MiB wanted). ssh: the words of SSH_CONNECTION (sshd(8)), or None. holders: programs that hold a
     verbs device open. drained: somebody sees to it that no Pods run.

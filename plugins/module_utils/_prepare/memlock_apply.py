@@ -86,7 +86,7 @@ class _Unhealthy(FabricError):
 
 
 class _Change(t.NamedTuple):
-    """What is to be done. files: (path, content) in the order of writing. specs: base_runtime_spec of the handlers that are
+    """What to do. files: (path, content) in the order of writing. specs: base_runtime_spec of the handlers that are
     concerned, afterwards; wanted: of those whose configuration changes. dump: the configuration before.
     """
 

@@ -74,7 +74,7 @@ class SpecPlan(t.NamedTuple):
 
     paths: base_runtime_spec of each handler afterwards. files: content by path of those that are not so yet.
     changes: rlimits that change, by path. drift: places in which an adopted file differs from a fresh specification.
-    refusals: sentences; nothing is to be done when there is one.
+    refusals: sentences; when there is one, there is nothing to do.
     """
 
     paths: dict[str, str]

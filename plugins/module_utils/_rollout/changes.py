@@ -41,7 +41,7 @@ _LOOKS = 5
 
 
 class Changes:
-    """Objects of a cluster that are to be as they are asked for, and those that nobody asks for any more."""
+    """Objects of a cluster that are to be as they are asked for, and those that are no longer asked for."""
 
     def __init__(self, kube: Kube, force: bool = False, inventory: str = "default", adopt: bool = False) -> None:
         """inventory: as in INVENTORY_LABEL. adopt: objects of our names that others have made, or an earlier version, become ours."""

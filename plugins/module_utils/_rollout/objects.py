@@ -294,7 +294,7 @@ def class_state(
     nodes: t.Mapping[str, t.Mapping[str, t.Any]],
     expected: t.Mapping[str, t.Any],
 ) -> list[str]:
-    """What is not yet as it is to be, in words; empty when the class serves.
+    """What is not yet as it should be, in words; empty when the class serves.
 
     nodes: the Node objects by name. expected: {nodes: [...], resources: {name: count}} (rollout_request), with a policy also policy
     and node_resources (operator_request). Whether a DaemonSet is rolled out is judged as kubectl rollout status does: status

@@ -42,7 +42,7 @@ def _value_at(item: t.Any, path: str) -> t.Any:
 
 
 def _lacking(kube: Kube, wait: t.Mapping[str, t.Any]) -> list[str]:
-    """What is not yet as it is to be of one object, in words."""
+    """What is not yet as it should be of one object, in words."""
     metadata = {"name": wait["name"], **({"namespace": wait["namespace"]} if wait.get("namespace") else {})}
     item: Json = {"apiVersion": wait["apiVersion"], "kind": wait["kind"], "metadata": metadata}
     shown = describe(item)

@@ -329,10 +329,10 @@ def driver_objections(
     methods: t.Mapping[str, str],
     wish: t.Mapping[str, t.Any],
 ) -> list[str]:
-    """A sentence for each host that speaks against the operator's driver, and for each dangerous variable.
+    """A sentence for each host that rules out the operator's driver, and for each dangerous variable.
 
     groups: {group: hosts} that are to get it. facts: ansible_facts.rdma by host. methods: rdma_ofed.method by host. wish:
-    rdma_rollout.ofed_driver; what its override names does not count. A host without facts speaks against it, too: nobody knows
+    rdma_rollout.ofed_driver; what its override names does not count. A host without facts rules it out, too: nobody knows
     what a reload of its driver would cut.
     """
     overridden = set(wish.get("override") or [])

@@ -164,7 +164,7 @@ class Rollout(Changes):
             item.update(apiVersion=POLICY_VERSION, kind="NicNodePolicy")
 
     def _look_at_namespaces(self, existing: t.Sequence[Json]) -> None:
-        """Namespaces that we let have privileged Pods, and that need not any more: nothing of ours stays there, or nobody asks for it."""
+        """Namespaces that we let have privileged Pods, and that no longer need it: nothing of ours stays there, or nobody asks for it."""
         asked = {item["metadata"]["name"] for item in self._objects if item["kind"] == "Namespace"}
         if any(item["kind"] in POLICY_KINDS for item in self._objects):
             # its Pods are privileged, too

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The objects of one system (networks, drivers, storage) in a cluster: look, rehearse, perform, wait, remove. Private.
 
-A ConfigMap beside the Lease keeps in mind which kinds of objects the system has ever had, so that what nobody asks for any more is found,
+A ConfigMap beside the Lease keeps in mind which kinds of objects the system has ever had, so that what is no longer asked for is found,
 and a system can be removed without the wishes that made it.
 """
 
@@ -302,7 +302,7 @@ class SystemRollout(Changes):
         if not isinstance(words, list) or not all(isinstance(each, str) for each in words):
             raise KubeError(
                 f"ConfigMap {self.place}/{self._record_name()} is not what a rollout wrote ({key} is {str(text)[:200]})",
-                remedy="Delete it: without it, what nobody asks for any more is not found",
+                remedy="Delete it: without it, what is no longer asked for is not found",
             )
         return list(words)
 
@@ -349,7 +349,7 @@ class SystemRollout(Changes):
         return ours
 
     def _look_at_namespaces(self, asked: t.Collection[str]) -> list[str]:
-        """Namespaces that we let have privileged Pods, and that need not any more, are to be closed; those that still need it."""
+        """Namespaces that we let have privileged Pods, and that no longer need it, are to be closed; those that still need it."""
         leaving = {describe(item) for item in self._gone}
         busy = {chart.partition("/")[0] for chart in self.old_charts}
         kept = []

@@ -254,7 +254,7 @@ def _link(
         "reset": None,
         "verdict": "fail",
         "grown": [],
-        "message": "it was there before the traffic, and is not any more",
+        "message": "it was there before the traffic, and no longer is",
         "remedy": _REMEDIES["gone"],
     }
     if after is None:

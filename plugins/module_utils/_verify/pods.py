@@ -175,7 +175,7 @@ _IMAGE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._:/-]{0,480}[A-Za-z0-9])?(?:@sha2
 
 @dataclass(frozen=True)
 class Wish:
-    """How Pods are to be. timeout: seconds for one test; labels: of every Pod; run: of this one, a part of every name.
+    """How Pods should be. timeout: seconds for one test; labels: of every Pod; run: of this one, a part of every name.
 
     memory: limit of memory in bytes, None for none; ipc_lock: with this capability; networks: secondary ones (namespace/name).
     """
@@ -375,7 +375,7 @@ def name_of(wish: Wish, number: int, side: str) -> str:
 
 
 def misplaced(pod: t.Mapping[str, t.Any], node: str) -> t.Optional[Json]:
-    """{cause, remedy} of a Pod that came to another node than meant, None where it is where it is to be, or nowhere yet."""
+    """{cause, remedy} of a Pod that came to another node than meant, None where it is where it should be, or nowhere yet."""
     found = (pod.get("spec") or {}).get("nodeName")
     if not found or found == node:
         return None
@@ -389,7 +389,7 @@ def misplaced(pod: t.Mapping[str, t.Any], node: str) -> t.Optional[Json]:
 def pod_body(
     wish: Wish, name: str, node: str, resources: t.Sequence[str], words: t.Sequence[str], user: t.Optional[int] = None
 ) -> Json:
-    """A Pod on a node, by way of the scheduler, that asks for one of each resource and for no privilege; words: of words_of().
+    """A Pod on a node, through the scheduler, that asks for one of each resource and for no privilege; words: of words_of().
 
     user: another than that of the wish.
     """

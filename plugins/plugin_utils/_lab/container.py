@@ -193,7 +193,7 @@ def make_directories(upper: str, below: str) -> None:
 
 
 def container_trouble() -> str | None:
-    """Why nodes cannot be containers here, as far as that can be told without starting one; None when nothing speaks against it."""
+    """Why nodes cannot be containers here, as far as that can be told without starting one; None when nothing rules it out."""
     if os.geteuid() != 0:
         return "containers that boot need root"
     missing = [name for name in _CONTAINER_TOOLS if find_tool(name) is None]

@@ -178,7 +178,7 @@ def _changes(prepared: t.Any) -> list[Json]:
 
 
 def _insist_on_documents(facts: t.Any, plan: t.Any, evidence: t.Any, groups: t.Any, outcomes: t.Any) -> None:
-    """Raises ReportError when one of them cannot be what it is to be."""
+    """Raises ReportError when one of them cannot be what it should be."""
     for what, value in (("facts", facts), ("plan", plan), ("groups", groups), ("outcomes", outcomes)):
         if value is not None and not isinstance(value, t.Mapping):
             raise ReportError(f"{what}: expected a dictionary, found {type(value).__name__}")

@@ -62,7 +62,7 @@ def standing_problems(
     """Why these objects cannot take the place of the drivers that the cluster has: a function is offered by one of the two, and a driver
     that goes takes nothing back from Pods.
 
-    objects: of DRANET as it is to be. drivers: DaemonSets of ours. claims: all ResourceClaims. nodes: as cluster_state has them.
+    objects: of DRANET as it should be. drivers: DaemonSets of ours. claims: all ResourceClaims. nodes: as cluster_state has them.
     inventory: as in INVENTORY_LABEL. leaving: groups, as in GROUP_LABEL, of which alone something goes, None for all.
     """
     wanted = {class_of(item) for item in objects if item["kind"] == "DaemonSet"}
@@ -137,7 +137,7 @@ def _runtime(facts: Json) -> tuple[str, str]:
 
 
 def _device(host: str, row: Json, left_out: t.Collection[str]) -> t.Optional[str]:
-    """What speaks against handing a wanted device to Pods with its netdev."""
+    """What rules out handing a wanted device to Pods with its netdev."""
     masters = {netdev["master"] for port in row["ports"] for netdev in port["netdevs"] if netdev["master"]}
     bond = row["lag"]["netdev"] if row["lag"] else min(masters, default="")
     call = f"host {host}: {row['name']} ({row['pci']})"

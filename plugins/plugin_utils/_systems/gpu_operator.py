@@ -1,7 +1,7 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""NVIDIA's GPU Operator as a system of the cluster side: what its Helm release is asked for, and what speaks against it. Private. Pure.
+"""NVIDIA's GPU Operator as a system of the cluster side: what its Helm release is asked for, and what rules it out. Private. Pure.
 
 Follows the chart of the release lines from 24.9 to 26.7. The one ClusterPolicy is always that of the chart: one that somebody writes by
 hand has to be whole, and a part of one would take the rest of the operator's components away.
@@ -195,7 +195,7 @@ def request(
 
     wish: rdma_gpu_operator, as the table of wishes lets it through. installed: Helm releases of the cluster, None where nobody has looked.
     rollout: rdma_rollout, since the Network Operator may bring OFED and Node Feature Discovery, too. All problems at once; with
-    problems nothing is to be done.
+    problems, there is nothing to do.
     """
     found = empty_request("gpu_operator")
     given: Json = {**defaults_of(_VARIABLE), **(wish or {})}

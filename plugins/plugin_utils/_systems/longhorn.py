@@ -1,7 +1,7 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Longhorn as a system of the cluster side: what its Helm release is asked for, and what speaks against it. Private. Pure.
+"""Longhorn as a system of the cluster side: what its Helm release is asked for, and what rules it out. Private. Pure.
 
 Follows the chart of Longhorn 1.9 to 1.12, and of its manager types/setting.go (the form of settings).
 """
@@ -279,7 +279,7 @@ def request(
     """What Longhorn asks of the cluster.
 
     wish: rdma_longhorn, as the table of wishes lets it through. installed, nodes: Helm releases and nodes of the cluster, None where
-    nobody has looked. All problems at once; with problems nothing is to be done.
+    nobody has looked. All problems at once; with problems, there is nothing to do.
     """
     found = empty_request("longhorn")
     given = {**defaults_of(_VARIABLE), **(wish or {})}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which netdevs of a group's hosts a secondary network hangs on, and what speaks against it there. Private. Pure."""
+"""Which netdevs of a group's hosts a secondary network hangs on, and what rules it out there. Private. Pure."""
 
 from __future__ import annotations
 
@@ -256,7 +256,7 @@ def _no_one_netdev(slug: str, own: t.Mapping[str, list[str]], where: str, rail: 
     return f"a host has several netdevs ({shown}), and a network hangs on one: name it with master; {more}"
 
 
-# --- what speaks against it ---------------------------------------------------------------------------------------------
+# --- what rules it out ---------------------------------------------------------------------------------------------
 
 
 def host_objections(network: Network, rows: t.Sequence[Attachment], site: Site, found: Findings) -> None:

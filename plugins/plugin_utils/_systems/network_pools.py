@@ -1,7 +1,7 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The address plan of all secondary networks: a pool for each rail and family, and what speaks against them. Private. Pure."""
+"""The address plan of all secondary networks: a pool for each rail and family, and what rules them out. Private. Pure."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def _given(network: Network, rows: t.Sequence[Attachment], group: Group, wished:
 def _planned(
     network: Network, rows: t.Sequence[Attachment], group: Group, suffix: str, found: Findings
 ) -> dict[t.Optional[int], str]:
-    """The resources of the plan's configuration of the SR-IOV device plugin, by rail; what speaks against it goes to the findings."""
+    """The resources of the plan's configuration of the SR-IOV device plugin, by rail; what rules it out goes to the findings."""
     resources: dict[t.Optional[int], str] = {}
     for entry in group["classes"]:
         sriov = entry["sriov"]

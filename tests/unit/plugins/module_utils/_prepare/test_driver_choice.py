@@ -330,7 +330,7 @@ def test_the_ports_that_a_proof_asks_for() -> None:
             "mlnx-tools is 24.10-0.2, not 24.10-0.1",
         ),
         ({"version": "2.9.1", "packages": ["rdma-core=*"]}, {"rdma-core": "2410mlnx54-1.2410114"}, None),
-        ({"version": "2.9.1"}, None, "the host does not tell its packages"),
+        ({"version": "2.9.1"}, None, "the host does not say which packages it has"),
         # of packages that facts never have, the release tells
         (
             {"version": "2.9.3", "packages": ["acme-rdma=2.9.3*"]},

@@ -277,7 +277,7 @@ def test_worse_names_the_daemons_of_volumes(
     assert worse(before, after) == []
 
 
-RAN, STARTS = "nvidia-imex ran and does not run any more", "nvidia-imex started at boot and does not any more"
+RAN, STARTS = "nvidia-imex ran and does not run any more", "nvidia-imex started at boot and no longer does"
 WAS = {"enabled": True, "running": True}
 
 
