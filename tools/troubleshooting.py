@@ -1,7 +1,7 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Writes docs/troubleshooting.md out of the table of the doctor's rules. With --check, says whether it is up to date."""
+"""Writes docs/troubleshooting.md from the tables of the doctor's rules. With --check, says whether it is up to date."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ sys.path.insert(0, str(ROOT / ".collections"))
 
 INTRODUCTION = """# Troubleshooting
 
-What the doctor knows, family by family. `ansible-playbook fabric.rdma.doctor` looks for all of it, and says on which hosts, with the lines
-that prove it, and with a remedy that fits what it found ([its role](../roles/doctor/README.md)). Cables are a matter of the map of the
-fabric, which `ansible-playbook fabric.rdma.fabric` draws ([its role](../roles/fabric/README.md)). `tools/troubleshooting.py` writes this
-page out of the tables of rules.
+All problems that the doctor knows, by family. `ansible-playbook fabric.rdma.doctor` looks for each of them, and names the hosts, the lines
+that prove it, and a remedy for what it found ([its role](../roles/doctor/README.md)). `ansible-playbook fabric.rdma.fabric` draws the map of
+the fabric, and finds the problems with cables ([its role](../roles/fabric/README.md)). `tools/troubleshooting.py` writes this page from the
+tables of rules.
 """
 
 
@@ -29,7 +29,7 @@ def section(rule: typing.Any) -> list[str]:
     return [
         f"### {rule.title}",
         "",
-        f"`{rule.id}`: {rule.severity}, out of {looks_at}.",
+        f"`{rule.id}`: {rule.severity}, found in: {looks_at}.",
         "",
         f"- Cause: {rule.cause}.",
         f"- Remedy: {rule.remedy}.",
@@ -41,7 +41,7 @@ def kind(found: typing.Any, looks_at: str) -> list[str]:
     return [
         f"### {found.title}",
         "",
-        f"`{found.id}`: {found.severity}; out of {looks_at}.",
+        f"`{found.id}`: {found.severity}, found in: {looks_at}.",
         "",
         f"- Cause: {found.cause}.",
         f"- Remedy: {found.remedy}.",
