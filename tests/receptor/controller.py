@@ -22,6 +22,8 @@ from pathlib import Path
 
 import ansible_runner
 
+from ansible_collections.fabric.rdma.molecule.shared.pace import limit
+
 if t.TYPE_CHECKING:
     from ansible_collections.fabric.rdma.tests.receptor.mesh import Mesh
 
@@ -207,7 +209,7 @@ class Controller:
         while not ended.wait(0.5):
             if node not in mesh.known():
                 # not by a glance alone: a busy machine may have missed one
-                if ended.wait(1) or node in mesh.known():
+                if ended.wait(limit(1)) or node in mesh.known():
                     continue
                 with contextlib.suppress(OSError):
                     sock.shutdown(socket.SHUT_RDWR)

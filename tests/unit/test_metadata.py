@@ -25,6 +25,8 @@ from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_matrix impo
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = re.compile(r"^[a-z][a-z0-9_]*$")
 MAX_OPTIONS = 20
+# text that Ansible is not to take for a template
+yaml.SafeLoader.add_constructor("!unsafe", lambda loader, node: loader.construct_scalar(node))
 
 
 def load(path: str) -> t.Any:
@@ -37,6 +39,8 @@ def stems(pattern: str) -> list[str]:
 
 MODULES = stems("plugins/modules/*.py")
 FILTERS = stems("plugins/filter/*.py")
+# plays and their tasks; vars/ has data
+PLAY_FILES = [*ROOT.glob("playbooks/*.yml"), *ROOT.glob("playbooks/tasks/*.yml")]
 ROLES = sorted(path.name for path in ROOT.glob("roles/*") if path.is_dir())
 PLAYBOOKS = stems("playbooks/*.yml")
 
@@ -656,7 +660,7 @@ def test_variables_that_are_read_once_are_known() -> None:
 
 def test_what_differs_between_hosts_is_included_without_a_loop() -> None:
     """Side by side, what a loop includes runs in the order in which it first comes up at any host: a host's own order is lost."""
-    paths = [*(ROOT / "playbooks").rglob("*.yml"), *(ROOT / "roles").glob("*/tasks/*.yml")]
+    paths = [*PLAY_FILES, *(ROOT / "roles").glob("*/tasks/*.yml")]
     loops = {
         (str(path.relative_to(ROOT)), task["loop"])
         for path in paths
@@ -765,6 +769,7 @@ OF_ANSIBLE = {
     *(
         "meta",
         "set_fact",
+        "set_stats",
         "command",
         "fetch",
         "reboot",
@@ -801,7 +806,7 @@ def other_writers(tasks: t.Iterable[dict[str, t.Any]]) -> list[str]:
 
 def test_one_writer_for_all_that_roles_write_on_a_node() -> None:
     """fabric.rdma.node_file, or a module of its own, all over _base/files.py: whole or not at all, on the disk, and nobody else's."""
-    paths = [path for top in ("roles", "playbooks") for path in (ROOT / top).rglob("*.yml")]
+    paths = [*(ROOT / "roles").rglob("*.yml"), *PLAY_FILES]
     tasks = {
         path: yaml.safe_load(path.read_text()) for path in paths if {"tasks", "handlers", "playbooks"} & {*path.parts}
     }
@@ -855,7 +860,7 @@ def unjudged(tasks: t.Any) -> list[str]:
 
 def test_no_task_fails_without_a_word() -> None:
     """Who lets a task pass because Ansible would show a secret in its failure judges it in the next one."""
-    paths = [*(ROOT / "roles").glob("*/tasks/*.yml"), *(ROOT / "playbooks").rglob("*.yml")]
+    paths = [*(ROOT / "roles").glob("*/tasks/*.yml"), *PLAY_FILES]
     assert {str(path): names for path in paths if (names := unjudged(yaml.safe_load(path.read_text()) or []))} == {}
     passes = {"name": "x", "failed_when": False, "register": "found"}
     judge = {"name": "y", "ansible.builtin.fail": {}, "when": "found.msg is defined"}
@@ -904,9 +909,7 @@ def private_names(directory: Path) -> dict[str, str]:
 
 # Some playbooks and roles share a name. What a playbook sets for what runs in it is the playbook's.
 SETS = r"^ *(?:register: )?(__\w+)(?::|$)"
-OF_PLAYBOOKS = {
-    name for path in (ROOT / "playbooks").rglob("*.yml") for name in re.findall(SETS, path.read_text(), re.M)
-}
+OF_PLAYBOOKS = {name for path in PLAY_FILES for name in re.findall(SETS, path.read_text(), re.M)}
 
 
 @pytest.mark.parametrize("directory", [*(f"roles/{role}" for role in ROLES), "playbooks", "molecule"])
@@ -943,7 +946,7 @@ def test_no_role_includes_itself_by_way_of_others(role: str) -> None:
 
 @pytest.mark.parametrize("role", ROLES)
 def test_what_another_includes_of_a_role_is_specified(role: str) -> None:
-    paths = [*(ROOT / "roles").glob("*/tasks/*.yml"), *(ROOT / "playbooks").rglob("*.yml")]
+    paths = [*(ROOT / "roles").glob("*/tasks/*.yml"), *PLAY_FILES]
     entries = {
         task[word].get("tasks_from", "main")
         for path in paths
