@@ -179,7 +179,7 @@ MOST_LINES = {
     "pod_traffic": 3450,
     "roce_host": 4450,
     "rollout": 2250,
-    "rollout_departures": 2060,
+    "rollout_departures": 2080,
     "rollout_lease": 1300,
     "rollout_ready": 2150,
     "stale_resources": 1200,
