@@ -61,6 +61,8 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import La
 PROGRAMS = tuple(name for name in KUBERNETES_PROGRAMS if name != "kubelet")
 # kwok and kubelets.py play the nodes that have this annotation, and no others: a cluster may have nodes of its own.
 NODE_ANNOTATION = "rdma.fabric/test-node"
+# What users of the tests, which are service accounts, ask the API server for, as a line of JSON each, in the directory of a control plane.
+AUDIT_FILE = "audit.jsonl"
 # The ConfigMap of the namespace default that says that the nodes of a cluster are played already.
 MARK = "fabric-rdma-test-nodes"
 START_SECONDS = 120.0
@@ -188,6 +190,18 @@ class Cluster(Played, ControlPlane):
         # how fast this machine is: the time limits of tests follow it
         Path(self.file("started.json")).write_text(json.dumps({"start_seconds": seconds}))
         say(f"Kubernetes {version} answers on {self.server} after {seconds} s")
+
+    def start(self, name: str, *command: str, **environment: str) -> None:
+        if name == "kube-apiserver":
+            rules = [
+                {"level": "None", "userGroups": ["system:serviceaccounts:kube-system"]},
+                {"level": "Metadata", "userGroups": ["system:serviceaccounts"], "omitStages": ["RequestReceived"]},
+            ]
+            policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules}
+            write(self.file("audit-policy.json"), json.dumps(policy), 0o600)
+            audit = f"--audit-policy-file={self.file('audit-policy.json')}", f"--audit-log-path={self.file(AUDIT_FILE)}"
+            command = (*command, *audit)
+        super().start(name, *command, **environment)
 
     def start_others(self) -> None:
         super().start_others()
