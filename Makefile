@@ -34,12 +34,12 @@ demo-cluster: .venv/.complete ## The same with three nodes that are a Kubernetes
 	@tools/demo cluster
 
 .PHONY: test
-test: .venv/.complete ## Run what CI runs: lint, sanity, unit, bounds, integration, molecule (not: driver, kubernetes, cluster, networks, judges)
-	@tools/test lint+sanity unit bounds integration molecule
+test: .venv/.complete ## Run what CI runs: lint, sanity, docs, unit, bounds, integration, molecule (not: driver, kubernetes, cluster, networks, judges)
+	@tools/test lint+sanity docs unit bounds integration molecule
 
 .PHONY: everything
 everything: .venv/.complete ## Run that and all that it leaves out, with one table at the end (about three hours, builds not counted)
-	@tools/test lint+sanity unit bounds integration molecule kubernetes cluster networks judges driver
+	@tools/test lint+sanity docs unit bounds integration molecule kubernetes cluster networks judges driver
 
 .PHONY: check
 check: .venv/.complete ## Lint, check types, run the unit tests that need no real part of a node: the inner loop, under five minutes
@@ -147,15 +147,18 @@ screenshots: .venv/.complete ## Take pictures of reports on made-up clusters of 
 	@tools/apt-install --profile browser
 	@python tools/screenshots.py $(ARGS)
 
+.PHONY: picture
+picture: .venv/.complete ## Take the picture of a report that README.md shows (docs/report.webp)
+	@tools/apt-install --profile browser
+	@python tools/screenshots.py --documentation
+
 .PHONY: faults
 faults: .venv/.complete ## Show the faults of docs/faults.md with the number of runs of each
 	@python tools/faults.py
 
 .PHONY: docs
-docs: .venv/.complete ## Build the reference of modules, filters and roles into out/docs (RST)
-	@rm -rf out/docs && mkdir -p -m 755 out/docs
-	@antsibull-docs collection --use-current --squash-hierarchy --dest-dir out/docs fabric.rdma
-	@echo "docs: $$(find out/docs -name '*.rst' | wc -l) pages in out/docs"
+docs: .venv/.complete ## Build the documentation with the reference of modules, filters and roles as HTML (out/docs/html); a warning fails
+	@tools/docs
 
 .PHONY: changelog
 changelog: .venv/.complete ## Write CHANGELOG.rst from the fragments for the version in galaxy.yml

@@ -4,6 +4,7 @@
 """Take pictures of reports on made-up clusters: light, dark, on a phone, printed. `make screenshots` installs the browser first.
 
 usage: python tools/screenshots.py [--nodes 2,72,1000] [--page report.html] [--out out/screenshots]
+       python tools/screenshots.py --documentation     the picture in README.md and docs/report.md
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._report.page import re
 from ansible_collections.fabric.rdma.tests.unit.browser import DESK, PHONE, Browser, a_browser
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.clusters import a_cluster, a_history
 
+PICTURE = ROOT / "docs" / "report.webp"
+# Of this picture: nodes of the cluster, width and height of what is seen, bytes at most.
+NODES, WIDTH, HEIGHT, MOST = 12, 1000, 760, 200_000
 LOOKS = {"light": (False, DESK), "dark": (True, DESK), "phone": (False, PHONE)}
 
 
@@ -43,12 +47,28 @@ def take(browser: Browser, page: Path, out: Path) -> bool:
     return not said
 
 
+def take_picture(directory: Path, browser: Browser) -> int:
+    """The beginning of a report, as the documentation shows it."""
+    page = directory / "report.html"
+    page.write_text(render_html(a_history(a_cluster(NODES))[0]), encoding="utf-8")
+    browser.look(width=WIDTH)
+    browser.open(page)
+    browser.screenshot(PICTURE, HEIGHT, "webp")
+    size = PICTURE.stat().st_size
+    print(f"{PICTURE.relative_to(ROOT)}: {size / 1e3:.0f} kB")
+    return 0 if size < MOST else 1
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--nodes", default="2,72,1000", help="sizes of the clusters")
     parser.add_argument("--page", type=Path, action="append", help="a page that is there, in place of made-up ones")
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "screenshots")
+    parser.add_argument("--documentation", action="store_true", help="the picture in the documentation only")
     chosen = parser.parse_args()
+    if chosen.documentation:
+        with tempfile.TemporaryDirectory() as directory, a_browser(Path(directory)) as browser:
+            return take_picture(Path(directory), browser)
     chosen.out.mkdir(parents=True, exist_ok=True)
     pages = chosen.page or []
     for nodes in () if pages else map(int, chosen.nodes.split(",")):

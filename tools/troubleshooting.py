@@ -1,7 +1,10 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Writes docs/troubleshooting.md from the tables of the doctor's rules. With --check, says whether it is up to date."""
+"""Writes docs/troubleshooting.md out of the table of the doctor's rules, and docs/zh/troubleshooting.md with its translation.
+
+With --check, says whether they are up to date. A rule without a translation, or a translation without a rule, is an error.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,12 @@ import sys
 import typing
 from pathlib import Path
 
+import yaml
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "troubleshooting.md"
+CHINESE_PAGE = ROOT / "docs" / "zh" / "troubleshooting.md"
+CHINESE = ROOT / "plugins" / "plugin_utils" / "_doctor" / "chinese.yml"
 COLLECTION = "ansible_collections.fabric.rdma"
 sys.path.insert(0, str(ROOT / ".collections"))
 
@@ -22,6 +29,11 @@ that prove it, and a remedy for what it found ([its role](../roles/doctor/README
 the fabric, and finds the problems with cables ([its role](../roles/fabric/README.md)). `tools/troubleshooting.py` writes this page from the
 tables of rules.
 """
+
+
+LINKS, CABLES = "Cards and links", "Cables"
+# Kinds of findings do not say it themselves.
+LOOKS_AT = {LINKS: "facts of a group", CABLES: "the map of the fabric"}
 
 
 def section(rule: typing.Any) -> list[str]:
@@ -49,27 +61,72 @@ def kind(found: typing.Any, looks_at: str) -> list[str]:
     ]
 
 
-def page() -> str:
+def tables() -> dict[str, typing.Any]:
+    """All rules and kinds, by the heading of their family."""
     # their path is made above
     families = importlib.import_module(f"{COLLECTION}.plugins.plugin_utils._doctor.rules").FAMILIES
     kinds = importlib.import_module(f"{COLLECTION}.plugins.plugin_utils._health.kinds")
+    return {**families, LINKS: kinds.LINKS, CABLES: kinds.CABLES}
+
+
+def page() -> str:
     lines = [INTRODUCTION]
-    for family, rules in families.items():
-        lines += [f"## {family}", "", *(line for rule in rules for line in section(rule))]
-    lines += ["## Cards and links", "", *(line for each in kinds.LINKS for line in kind(each, "facts of a group"))]
-    lines += ["## Cables", "", *(line for each in kinds.CABLES for line in kind(each, "the map of the fabric"))]
+    for family, rules in tables().items():
+        lines += [f"## {family}", ""]
+        for rule in rules:
+            lines += kind(rule, LOOKS_AT[family]) if family in LOOKS_AT else section(rule)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def translation_problems(chinese: typing.Any) -> list[str]:
+    """What the translation lacks, and what it has too much."""
+    families = tables()
+    rules = {rule.id for rules in families.values() for rule in rules}
+    pairs = (("family", set(families), chinese["families"]), ("rule", rules, chinese["rules"]))
+    missing = [
+        f"the {what} {name} is not translated" for what, known, found in pairs for name in sorted(known - set(found))
+    ]
+    more = [
+        f"there is no {what} {name} to translate" for what, known, found in pairs for name in sorted(set(found) - known)
+    ]
+    keys = ("title", "cause", "remedy")
+    parts = [
+        f"the rule {name} needs {', '.join(keys)}" for name, entry in chinese["rules"].items() if tuple(entry) != keys
+    ]
+    return [f"{CHINESE.relative_to(ROOT)}: {each}" for each in missing + more + parts]
+
+
+def chinese_page(chinese: typing.Any) -> str:
+    """Its words are all in the table; here is what goes where."""
+    words = chinese["words"]
+    lines = [chinese["introduction"]]
+    for family, rules in tables().items():
+        lines += [f"## {chinese['families'][family]}", ""]
+        for rule in rules:
+            text = chinese["rules"][rule.id]
+            # where figures decide, the first word is the usual severity
+            severity = words[rule.severity.split()[0].rstrip(",")]
+            looks_at = [LOOKS_AT[family]] if family in LOOKS_AT else rule.looks_at
+            sources = words["and"].join(words[each] for each in looks_at)
+            lines += [f"### {text['title']}", ""]
+            lines += [each.format(id=rule.id, severity=severity, sources=sources, **text) for each in chinese["lines"]]
+            lines.append("")
     return "\n".join(lines).rstrip() + "\n"
 
 
 def main() -> int:
-    if "--check" in sys.argv[1:]:
-        current = PAGE.read_text(encoding="utf-8") if PAGE.is_file() else ""
-        if current != page():
-            print(f"{PAGE.relative_to(ROOT)} is not up to date: run tools/troubleshooting.py")
-            return 1
-        return 0
-    PAGE.write_text(page(), encoding="utf-8")
-    return 0
+    chinese = yaml.safe_load(CHINESE.read_text(encoding="utf-8"))
+    if problems := translation_problems(chinese):
+        print("\n".join(problems))
+        return 1
+    status = 0
+    for path, text in ((PAGE, page()), (CHINESE_PAGE, chinese_page(chinese))):
+        if "--check" not in sys.argv[1:]:
+            path.write_text(text, encoding="utf-8")
+        elif not path.is_file() or path.read_text(encoding="utf-8") != text:
+            print(f"{path.relative_to(ROOT)} is not up to date: run tools/troubleshooting.py")
+            status = 1
+    return status
 
 
 if __name__ == "__main__":

@@ -47,10 +47,10 @@ def test_tarball_holds_what_git_does_and_no_tools(tarball: Path) -> None:
 
 
 def test_a_git_address_in_requirements_installs_it(user: User, tmp_path: Path) -> None:
-    """As the README has it; what it depends on is there already."""
+    """As the quick start has it; what it depends on is there already."""
     repository = tmp_path / "fabric.rdma.git"
     subprocess.run(["git", "clone", "--quiet", "--bare", str(ROOT), str(repository)], check=True)
-    readme = (ROOT / "README.md").read_text()
+    readme = (ROOT / "docs" / "quickstart.md").read_text()
     (text,) = re.findall(r"```yaml\n# requirements\.yml\n(.*?)```", readme, re.DOTALL)
     wanted = yaml.safe_load(text)
     assert wanted["collections"][0]["name"].startswith("git+https://")

@@ -165,11 +165,11 @@ class Browser:
                 said.append(json.dumps(event["params"]))
         return said
 
-    def screenshot(self, path: Path, most: int = 16_000) -> None:
-        """All of the page as a picture, but no more than that many pixels of its height."""
+    def screenshot(self, path: Path, most: int = 16_000, sort: str = "png") -> None:
+        """All of the page as a picture (png or webp), but no more than that many pixels of its height."""
         size = self.call("Page.getLayoutMetrics")["cssContentSize"]
         clip = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], most), "scale": 1}
-        data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)["data"]
+        data = self.call("Page.captureScreenshot", format=sort, captureBeyondViewport=True, clip=clip)["data"]
         path.write_bytes(base64.b64decode(data))
 
     def printed(self, path: Path) -> None:

@@ -192,14 +192,14 @@ def test_playbook_names_can_be_called_by_full_name() -> None:
     assert not list(ROOT.glob("playbooks/*_vars")), "variables beside playbooks hide an inventory's"
 
 
-# --- README and versions -------------------------------------------------------------------------------------------
+# --- reference and versions ----------------------------------------------------------------------------------------
 
 
-def readme_names(heading: str) -> list[str]:
+def listed_names(heading: str) -> list[str]:
     """Names in the first column of the table under a heading: rows look like ``| `name` | text |``."""
-    text = (ROOT / "README.md").read_text()
+    text = (ROOT / "docs" / "reference.md").read_text()
     match = re.search(rf"^#+ {heading}\n(.*?)(?=^#|\Z)", text, re.M | re.S)
-    assert match, f"README.md has no heading '{heading}'"
+    assert match, f"docs/reference.md has no heading '{heading}'"
     return sorted(re.findall(r"^\| *(?:\[)?`(?:fabric\.rdma\.)?([a-z0-9_]+)`", match[1], re.M))
 
 
@@ -212,8 +212,8 @@ def readme_names(heading: str) -> list[str]:
         ("Playbooks", PLAYBOOKS),
     ],
 )
-def test_readme_lists_what_there_is(heading: str, names: list[str]) -> None:
-    assert readme_names(heading) == names
+def test_the_reference_lists_what_there_is(heading: str, names: list[str]) -> None:
+    assert listed_names(heading) == names
 
 
 def test_one_version_everywhere() -> None:

@@ -120,7 +120,7 @@ _MOST_ROWS, _MOST_TEXT, _MOST_COUNT, _MOST_LINES = 4096, 64, 1 << 64, 20
 _ORDER = {"fail": 0, "note": 1, "pass": 2}
 _REMEDIES = {
     "wire": "clean or replace the cable and its transceivers, look at the same counters of the switch's port, and measure again",
-    "again": "look for where packets are lost: discards of the switch's port, PFC and ECN of both sides (rdma_roce), then the cable",
+    "again": "look for where packets are lost: discards of the switch's port, PFC and ECN of both sides (rdma_roce_host), then the cable",
     "gone": "look at dmesg of the host: the driver was unloaded, or the card fell off the bus",
 }
 

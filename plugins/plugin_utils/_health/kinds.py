@@ -69,7 +69,7 @@ LINKS = (
         "warning for Ethernet, note for InfiniBand",
         "The MTU differs between hosts",
         "netdevs of one slot have several MTUs in the group",
-        "set one MTU for all hosts of the fabric and their switch ports (rdma_roce.mtu), for RoCE 4200 or more",
+        "set one MTU for all hosts of the fabric and their switch ports (rdma_roce_host.mtu), for RoCE 4200 or more",
     ),
     Kind(
         "link-flapping",
@@ -83,7 +83,7 @@ LINKS = (
         "warning, or error when the card has counted a storm",
         "A port is paused, or pauses others, all the time",
         "the host does not take what it receives, or somebody behind the switch does not",
-        "look first at the host that sends pauses (PCIe link, IOMMU, memory, a hung process); let ECN slow senders before PFC has to (rdma_roce)",
+        "look first at the host that sends pauses (PCIe link, IOMMU, memory, a hung process); let ECN slow senders before PFC has to (rdma_roce_host)",
     ),
     Kind(
         "link-errors",

@@ -274,7 +274,7 @@ def _mtu(group: _Group) -> t.Iterator[Finding]:
                 cause = f"the MTU of {model} at {pci}, port {number}, differs between hosts"
                 ethernet = any(layer == "Ethernet" for _mtu, _host, layer in known)
                 severity: Severity = "warning" if ethernet else "note"
-                remedy = "set one MTU for all hosts of the fabric and their switch ports (rdma_roce.mtu), for RoCE 4200 or more"
+                remedy = "set one MTU for all hosts of the fabric and their switch ports (rdma_roce_host.mtu), for RoCE 4200 or more"
                 evidence = _by_value((f"MTU {mtu}", host) for mtu, host, _layer in known)
                 yield _finding(group, "mtu-differs", severity, hosts, cause, evidence, remedy)
 
@@ -346,7 +346,7 @@ def _pause_storms(group: _Group) -> t.Iterator[Finding]:
         remedy = (
             "look at this host first: PCIe link, IOMMU, memory, a hung process; one such host stops others behind its switch"
             if sends
-            else "look for the host that sends pauses (tx_prio*_pause), and let ECN slow senders before PFC has to (rdma_roce)"
+            else "look for the host that sends pauses (tx_prio*_pause), and let ECN slow senders before PFC has to (rdma_roce_host)"
         )
         severity: Severity = "error" if storms["error"] else "warning"
         yield _finding(group, "pause-storm", severity, [host], cause, evidence, remedy)

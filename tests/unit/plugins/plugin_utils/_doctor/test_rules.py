@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
+import yaml
 
 from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.directory import material_of
@@ -268,3 +270,27 @@ def test_the_page_of_causes_is_up_to_date() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     text = (ROOT / "docs" / "troubleshooting.md").read_text()
     assert [rule.id for rule in RULES if f"`{rule.id}`: {rule.severity}" not in text] == []
+    chinese = (ROOT / "docs" / "zh" / "troubleshooting.md").read_text()
+    assert [rule.id for rule in RULES if f"\n`{rule.id}`" not in chinese] == []
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda chinese: chinese["rules"].pop("mofed-wait"), "the rule mofed-wait is not translated"),
+        (lambda chinese: chinese["rules"].update(gone={}), "there is no rule gone to translate"),
+        (lambda chinese: chinese["families"].pop("Storage"), "the family Storage is not translated"),
+        (lambda chinese: chinese["rules"]["mofed-wait"].pop("cause"), "the rule mofed-wait needs title, cause, remedy"),
+    ],
+)
+def test_a_rule_without_a_translation_is_found(change: t.Any, said: str) -> None:
+    path = ROOT / "tools" / "troubleshooting.py"
+    spec = importlib.util.spec_from_file_location("troubleshooting", path)
+    assert spec is not None
+    assert spec.loader is not None
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    chinese = yaml.safe_load(tool.CHINESE.read_text())
+    assert tool.translation_problems(chinese) == []
+    change(chinese)
+    assert any(said in problem for problem in tool.translation_problems(chinese))

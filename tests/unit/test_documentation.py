@@ -1,0 +1,404 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the documentation tells users to type and to write works: commands, inventories, and the plans that it shows of them."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import re
+import shlex
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible.cli.doc import DocCLI
+from ansible.cli.galaxy import GalaxyCLI
+from ansible.cli.playbook import PlaybookCLI
+from ansible.inventory.manager import InventoryManager
+from ansible.parsing.dataloader import DataLoader
+
+from ansible_collections.fabric.rdma.plugins.filter.rdma_selectors import rdma_selectors
+from ansible_collections.fabric.rdma.plugins.filter.rdma_table import rdma_table
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import VARIABLES, problems
+from ansible_collections.fabric.rdma.plugins.plugin_utils._inventory import inventory_problems
+from ansible_collections.fabric.rdma.tests.unit.test_demo_inventory import CAPTURES, HOSTS
+
+ROOT = Path(__file__).resolve().parents[2]
+PAPERS = sorted(
+    path.relative_to(ROOT).as_posix()
+    for pattern in ("*.md", "docs/**/*.md", "roles/*/README.md", "tests/**/*.md")
+    for path in ROOT.glob(pattern)
+)
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
+# A file of an inventory begins with its name.
+NAMED = re.compile(r"# ((?:group_vars|host_vars)/([\w-]+)\.yml|hosts\.yml)\n")
+# Where an inventory of a stranger lies, and what a user has made before.
+GIVEN = ("inventories/mine", "inventory", "ci.yml")
+
+
+class Block(t.NamedTuple):
+    language: str
+    text: str
+
+
+def blocks(paper: str, *languages: str) -> list[Block]:
+    return [Block(*each) for each in FENCE.findall((ROOT / paper).read_text()) if each[0] in languages]
+
+
+def papers_with(*languages: str) -> list[str]:
+    return [paper for paper in PAPERS if blocks(paper, *languages)]
+
+
+# --- commands ------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def variables() -> frozenset[str]:
+    """All that an extra variable may be called."""
+    names = set(VARIABLES)
+    for path in ROOT.glob("roles/*/meta/argument_specs.yml"):
+        for entry in yaml.safe_load(path.read_text())["argument_specs"].values():
+            names |= set(entry.get("options") or {})
+    for path in (*ROOT.glob("playbooks/*.yml"), *ROOT.glob("playbooks/tasks/*.yml")):
+        names |= set(re.findall(r"\b((?:rdma|lab|report|verify|doctor|plan|discover)_[a-z_]+)\b", path.read_text()))
+    return frozenset(names)
+
+
+def extra_variables(text: str) -> dict[str, t.Any]:
+    if text.startswith("{"):
+        return t.cast("dict[str, t.Any]", json.loads(text))
+    return {name: yaml.safe_load(value) for name, _equals, value in (each.partition("=") for each in shlex.split(text))}
+
+
+def _playbook(words: list[str]) -> list[str]:
+    cli = PlaybookCLI(words)
+    cli.init_parser()
+    given = cli.parser.parse_args(words[1:])
+    wrong = []
+    for name in given.args:
+        path = (
+            ROOT / "playbooks" / f"{name.removeprefix('fabric.rdma.')}.yml"
+            if name.startswith("fabric.")
+            else ROOT / name
+        )
+        if not path.is_file():
+            wrong.append(f"there is no playbook {name}")
+    for source in given.inventory or []:
+        if source not in GIVEN and not (ROOT / source).exists():
+            wrong.append(f"there is no inventory {source}")
+    for text in given.extra_vars:
+        for name, value in extra_variables(text).items():
+            if name not in variables():
+                wrong.append(f"there is no variable {name}")
+            elif name in VARIABLES and value != "...":
+                wrong += problems(name, value)
+    return wrong
+
+
+def _make(words: list[str]) -> list[str]:
+    targets = re.findall(r"^([a-z-]+):.*?## ", (ROOT / "Makefile").read_text(), re.M)
+    asked = [word for word in words[1:] if "=" not in word]
+    return [f"there is no target {word}" for word in asked if word not in targets]
+
+
+def _galaxy(words: list[str]) -> list[str]:
+    cli = GalaxyCLI(words)
+    cli.init_parser()
+    cli.parser.parse_args(words[1:])
+    return []
+
+
+def _doc(words: list[str]) -> list[str]:
+    cli = DocCLI(words)
+    cli.init_parser()
+    given = cli.parser.parse_args(words[1:])
+    places = {"module": "plugins/modules/{}.py", "filter": "plugins/filter/{}.py", "role": "roles/{}/tasks"}
+    names = [name.removeprefix("fabric.rdma.") for name in given.args if "<" not in name]
+    return [
+        f"there is no {given.type} {name}" for name in names if not (ROOT / places[given.type].format(name)).exists()
+    ]
+
+
+def _python(words: list[str]) -> list[str]:
+    paths = [word for word in words[1:] if "/" in word and not word.startswith("-")]
+    return [f"there is no file {path}" for path in paths if not (ROOT / path.partition("::")[0]).exists()]
+
+
+def _pip(words: list[str]) -> list[str]:
+    files = [Path(after).name for word, after in itertools.pairwise(words) if word in ("-r", "--requirement")]
+    return [f"there is no file {name}" for name in files if not (ROOT / name).is_file()]
+
+
+def _kubectl(words: list[str]) -> list[str]:
+    plain = [word for word in words[1:] if not word.startswith("-")]
+    known = (
+        "annotate",
+        "apply",
+        "cordon",
+        "create",
+        "delete",
+        "describe",
+        "drain",
+        "get",
+        "label",
+        "logs",
+        "rollout",
+        "uncordon",
+    )
+    wrong = [] if set(plain) & set(known) else [f"kubectl has no verb among {plain}"]
+    return wrong + [
+        f"there is no file {word}" for word in plain if word.startswith("docs/") and not (ROOT / word).exists()
+    ]
+
+
+def _any(_words: list[str]) -> list[str]:
+    return []
+
+
+CHECKS: dict[str, t.Callable[[list[str]], list[str]]] = {
+    "ansible-doc": _doc,
+    "ansible-galaxy": _galaxy,
+    "ansible-playbook": _playbook,
+    "kubectl": _kubectl,
+    "make": _make,
+    "pip": _pip,
+    "python": _python,
+    **dict.fromkeys(("cd", "cp", "git", "sh", "helm"), _any),
+}
+
+
+def wrong_with(command: str) -> list[str]:
+    """What is wrong with a line of a terminal."""
+    lexer = shlex.shlex(command, posix=True, punctuation_chars="&|;<>")
+    lexer.whitespace_split, lexer.commenters = True, "#"
+    parts: list[list[str]] = [[]]
+    for word in lexer:
+        if set(word) <= set("&|;"):
+            parts.append([])
+        else:
+            parts[-1].append(word)
+    wrong = []
+    for words in parts:
+        while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
+            words = words[1:]
+        # where output goes is the user's own
+        if ">" in words:
+            words = words[: words.index(">")]
+        if not words:
+            continue
+        check = CHECKS.get(words[0].rpartition("/")[2])
+        if check is None and not (ROOT / words[0]).is_file():
+            wrong.append(f"{words[0]} is no program that this test knows")
+            continue
+        try:
+            wrong += check(words) if check else []
+        except SystemExit:
+            wrong.append(f"{words[0]} does not take these arguments: {shlex.join(words)}")
+    return wrong
+
+
+@pytest.mark.parametrize("paper", papers_with("console"))
+def test_a_command_can_be_typed(paper: str) -> None:
+    lines = [
+        line
+        for block in blocks(paper, "console")
+        for line in block.text.replace("\\\n", " ").splitlines()
+        if line.strip()
+    ]
+    assert [f"{line}: {each}" for line in lines for each in wrong_with(line)] == []
+
+
+def test_a_command_in_a_sentence_can_be_typed() -> None:
+    found = [
+        (paper, " ".join(span.split()))
+        for paper in PAPERS
+        for span in re.findall(
+            r"(?<!`)`((?:ansible-playbook|make|ansible-doc) [^`]+)`(?!`)", FENCE.sub("", (ROOT / paper).read_text())
+        )
+    ]
+    assert len(found) > 50
+    wrong = {f"{paper}: {span}": wrong_with(span) for paper, span in found if not re.search(r"\.\.\.|<\w+>", span)}
+    assert {span: each for span, each in wrong.items() if each} == {}
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("ansible-playbook fabric.rdma.nothing -i inventories/mine", "there is no playbook fabric.rdma.nothing"),
+        ("ansible-playbook fabric.rdma.site -i inventories/mine -e rdma_serail=1", "there is no variable rdma_serail"),
+        ("ansible-playbook fabric.rdma.site --no-such-option", "does not take these arguments"),
+        ("cd x && make nothing", "there is no target nothing"),
+        ("kubectl aply -f docs/rbac.yml", "kubectl has no verb"),
+        ("kubectl apply -f docs/nothing.yml", "there is no file docs/nothing.yml"),
+        ("ansible-doc -t module fabric.rdma.nothing", "there is no module nothing"),
+        ("rdmactl start", "no program that this test knows"),
+    ],
+)
+def test_a_command_that_cannot_is_found(command: str, said: str) -> None:
+    assert any(said in each for each in wrong_with(command))
+
+
+# --- inventories ---------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def facts_of(group: str) -> dict[str, t.Any]:
+    prefix = {"ib-v100": "ib-", "ib-a100": "ib-", "roce-rails": "roce-"}.get(group, "")
+    return {host: gather(open_tree(str(CAPTURES / f"{prefix}{host}.capture"))) for host in HOSTS[group]}
+
+
+def planned(group: str, wishes: dict[str, t.Any]) -> dict[str, t.Any]:
+    """What the plan of a group's recorded nodes has for it."""
+    keys = {
+        "resource": "rdma_resource",
+        "want": "rdma_want",
+        "strategy": "rdma_selector_strategy",
+        "rails": "rdma_rails",
+    }
+    entry = {"hosts": HOSTS[group], **{key: wishes[name] for key, name in keys.items() if name in wishes}}
+    plan = rdma_selectors(facts_of(group), {group: {"strategy": "auto", "rails": False, **entry}})
+    return t.cast("dict[str, t.Any]", plan["groups"][group])
+
+
+def inventory_files(paper: str) -> list[tuple[str, str, t.Any]]:
+    """(path, group or host, content) of each file of an inventory that a paper shows."""
+    found = []
+    for block in blocks(paper, "yaml"):
+        if match := NAMED.match(block.text):
+            found.append((match[1], match[2] or "", yaml.safe_load(block.text)))
+    return found
+
+
+INVENTORIES = [paper for paper in PAPERS if inventory_files(paper)]
+
+
+def wishes_of(paper: str) -> list[tuple[str, dict[str, t.Any]]]:
+    """Each group of a paper with all that its hosts have: a file that comes again is another example."""
+    files = inventory_files(paper)
+    wide = next((content for path, _name, content in files if path == "group_vars/rdma.yml"), {})
+    groups = [(name, content) for path, name, content in files if path.startswith("group_vars/") and name != "rdma"]
+    return [(name, {**wide, **content, "rdma_groups": [name]}) for name, content in groups]
+
+
+@pytest.mark.parametrize("paper", papers_with("yaml"))
+def test_what_is_to_be_written_is_yaml_and_knows_its_variables(paper: str) -> None:
+    wrong = []
+    for block in blocks(paper, "yaml"):
+        for content in yaml.safe_load_all(block.text):
+            own = (
+                {key: value for key, value in content.items() if key.startswith("rdma_")}
+                if isinstance(content, dict)
+                else {}
+            )
+            wrong += [f"there is no variable {key}" for key in own if key not in variables()]
+            wrong += [each for key, value in own.items() if key in VARIABLES for each in problems(key, value)]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("paper", INVENTORIES)
+def test_an_inventory_has_no_wish_that_is_wrong(paper: str, tmp_path: Path) -> None:
+    """By the check with which every playbook begins. Its hosts.yml is read by Ansible itself."""
+    for name, wishes in wishes_of(paper):
+        if "rdma_resource" not in wishes:
+            continue
+        hosts = HOSTS[name]
+        found = inventory_problems(dict.fromkeys(hosts, wishes), {name: hosts, "rdma": hosts}, hosts, plans=True)
+        assert found == [], f"{paper}, {name}"
+    for path, _name, content in inventory_files(paper):
+        if path != "hosts.yml":
+            continue
+        (tmp_path / "hosts.yml").write_text(yaml.safe_dump(content))
+        manager = InventoryManager(DataLoader(), [str(tmp_path / "hosts.yml")])
+        asked = [name for _path, _own, each in inventory_files(paper) for name in (each or {}).get("rdma_groups", [])]
+        assert asked
+        assert [name for name in asked if not manager.get_hosts(name)] == []
+        assert {host.name for name in asked for host in manager.get_hosts(name)} == {
+            host.name for host in manager.get_hosts("rdma")
+        }
+
+
+@pytest.mark.parametrize("paper", INVENTORIES)
+def test_an_inventory_can_be_planned_for_recorded_nodes_of_its_kind(paper: str) -> None:
+    for name, wishes in wishes_of(paper):
+        if "rdma_resource" in wishes:
+            plan = planned(name, wishes)
+            assert plan["errors"] == [], f"{paper}, {name}"
+            assert {host for each in plan["classes"] for host in each["hosts"]} == set(HOSTS[name])
+
+
+def test_every_kind_of_node_is_worked_through() -> None:
+    assert {name for name, _wishes in wishes_of("docs/groups.md")} == set(HOSTS)
+
+
+@pytest.mark.parametrize(
+    "paper", [paper for paper in PAPERS if re.search(r"^```text\n(?:CLASS|HOST) ", (ROOT / paper).read_text(), re.M)]
+)
+def test_a_table_that_is_shown_is_what_a_run_prints(paper: str) -> None:
+    """Of the recorded nodes, with the wishes that the same paper shows. What comes after its tables, a warning, may be left out."""
+    tables = [str(rdma_table(planned(name, wishes))) for name, wishes in wishes_of(paper) if "rdma_resource" in wishes]
+    tables += [str(rdma_table(facts_of(name))) for name in HOSTS]
+    shown = [block.text.rstrip("\n") for block in blocks(paper, "text") if block.text.startswith(("CLASS ", "HOST "))]
+    assert [
+        text
+        for text in shown
+        if not any(each.strip() == text or each.startswith(text + "\n\nwarning") for each in tables)
+    ] == []
+
+
+# Files and modules of the kernel.
+NO_VARIABLES = {"rdma_cm", "rdma_ucm"}
+
+# --- what else is promised -------------------------------------------------------------------------------------------
+
+
+def test_a_remedy_names_variables_that_there_are() -> None:
+    named = set()
+    for paper in ("docs/troubleshooting.md", "docs/zh/troubleshooting.md"):
+        # with a key or a value behind it, or alone between brackets and commas, which are wide ones in Chinese
+        named |= set(
+            re.findall(r"\b(rdma_[a-z_]+)(?:[.:]\s?(?=[a-z{])|(?=[^\x00-\x7f]|[),]))", (ROOT / paper).read_text())
+        )
+    named -= NO_VARIABLES
+    assert len(named) > 5
+    assert sorted(named - variables()) == []
+
+
+def test_a_link_leads_to_a_file() -> None:
+    wrong = []
+    for paper in PAPERS:
+        for target in re.findall(r"\]\(([^)#\s]+)", FENCE.sub("", (ROOT / paper).read_text())):
+            if "://" not in target and not ((ROOT / paper).parent / target).exists():
+                wrong.append(f"{paper}: {target}")
+    assert wrong == []
+
+
+def test_the_picture_is_small() -> None:
+    assert (ROOT / "docs" / "report.webp").stat().st_size < 200_000
+    assert "docs/report.webp" in (ROOT / "README.md").read_text()
+
+
+def test_each_page_is_in_the_table_of_contents_and_in_the_readme() -> None:
+    pages = sorted(
+        path.relative_to(ROOT).with_suffix("").as_posix()
+        for path in ROOT.glob("docs/**/*.md")
+        if "docsite" not in path.parts
+    )
+    index = (ROOT / "docs" / "docsite" / "index.md").read_text().split()
+    assert [page for page in pages if page not in index] == []
+    assert [page for page in pages if f"({page}.md)" not in (ROOT / "README.md").read_text()] == []
+
+
+def test_tools_of_the_documentation_are_those_of_the_checkout() -> None:
+    """antsibull-docs is in both environments: pages are made by one, and shown by the other."""
+    pinned = [
+        re.findall(r"^antsibull-docs==\S+$", (ROOT / name).read_text(), re.M)
+        for name in ("requirements-dev.txt", "docs/docsite/requirements.txt")
+    ]
+    assert pinned[0] == pinned[1]
+    assert len(pinned[0]) == 1
