@@ -34,12 +34,12 @@ demo-cluster: .venv/.complete ## The same with three nodes that are a Kubernetes
 	@tools/demo cluster
 
 .PHONY: test
-test: .venv/.complete ## Run what CI runs: lint, sanity, docs, unit, bounds, integration, molecule (not: driver, kubernetes, cluster, networks, judges)
+test: .venv/.complete ## Run what CI runs: lint, sanity, docs, unit, bounds, integration, molecule (not: driver, kubernetes, cluster, networks, judges, receptor)
 	@tools/test lint+sanity docs unit bounds integration molecule
 
 .PHONY: everything
 everything: .venv/.complete ## Run that and all that it leaves out, with one table at the end (about three hours, builds not counted)
-	@tools/test lint+sanity docs unit bounds integration molecule kubernetes cluster networks judges driver
+	@tools/test lint+sanity docs unit bounds integration molecule kubernetes cluster networks judges driver receptor
 
 .PHONY: check
 check: .venv/.complete ## Lint, check types, run the unit tests that need no real part of a node: the inner loop, under five minutes
@@ -78,10 +78,10 @@ sanity: .venv/.complete ## Run ansible-test sanity, and check the code of the no
 integration: .venv/.complete ## Build the collection, install it elsewhere, run its playbooks and roles there: captures, stand-ins, a booted systemd, a light node
 	@tools/apt-install --profile test
 	@tools/apt-install --profile lab
-	@python -m pytest -q -n 2 -m integration tests/integration tests/receptor $(ARGS)
+	@python -m pytest -q -n 2 -m integration tests/integration $(ARGS)
 
 .PHONY: receptor
-receptor: .venv/.complete ## Run jobs as AWX does, on execution nodes of Receptor on this machine (a part of integration)
+receptor: .venv/.complete ## Run jobs as AWX does, on execution nodes of Receptor on this machine (five minutes and more)
 	@python -m pytest -q -s -m integration tests/receptor $(ARGS)
 
 .PHONY: driver

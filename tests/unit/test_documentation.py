@@ -65,8 +65,8 @@ def variables() -> frozenset[str]:
     for path in ROOT.glob("roles/*/meta/argument_specs.yml"):
         for entry in yaml.safe_load(path.read_text())["argument_specs"].values():
             names |= set(entry.get("options") or {})
-    for path in (*ROOT.glob("playbooks/*.yml"), *ROOT.glob("playbooks/tasks/*.yml")):
-        names |= set(re.findall(r"\b((?:rdma|lab|report|verify|doctor|plan|discover)_[a-z_]+)\b", path.read_text()))
+    for path in (path for place in ("", "tasks/", "vars/") for path in ROOT.glob(f"playbooks/{place}*.yml")):
+        names |= set(re.findall(r"\b((?:awx|rdma|lab|report|verify|doctor|plan|discover)_[a-z_]+)\b", path.read_text()))
     return frozenset(names)
 
 
@@ -169,7 +169,7 @@ CHECKS: dict[str, t.Callable[[list[str]], list[str]]] = {
     "make": _make,
     "pip": _pip,
     "python": _python,
-    **dict.fromkeys(("cd", "cp", "git", "sh", "helm"), _any),
+    **dict.fromkeys(("ansible-builder", "awx", "cd", "cp", "git", "sh", "helm"), _any),
 }
 
 
