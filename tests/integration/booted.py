@@ -37,7 +37,7 @@ for place in run var/lib/fabric.rdma; do mkdir -p "$place"; mount -t tmpfs tmpfs
 if [ "$(stat --file-system --format=%T /sys/fs/cgroup)" = cgroup2fs ]; then
   mount -t cgroup2 cgroup2 sys/fs/cgroup
 else
-  # systemd mounts all of them anew, and sees its own groups
+  # systemd mounts all of them again, and sees its own groups
   mount -t tmpfs tmpfs sys/fs/cgroup
 fi
 mount -t tmpfs tmpfs etc/systemd/system

@@ -550,6 +550,29 @@ NOT_PROSE = (
 )
 
 
+# Nobody says so in English. Put together, too.
+TRANSLATED = {
+    "again": r"\ba" + r"new\b",
+    "no longer": r"\bnot any " + r"more\b",
+    "rules it out": r"\bspeaks? " + r"against\b",
+    "look whether": r"\blooked " + r"whether\b",
+    "the inventory no longer asks for it": r"\bwishes for any " + r"more\b",
+}
+
+
+@pytest.mark.parametrize("better", sorted(TRANSLATED))
+def test_texts_are_not_translated_word_by_word(better: str) -> None:
+    pattern = re.compile(TRANSLATED[better])
+    found = [
+        f"{path.relative_to(ROOT)}: {' '.join(match[0].split())}"
+        for path in files()
+        if path.suffix in (".md", ".py", ".rst", ".yml", ".yaml", ".json")
+        if not path.relative_to(ROOT).as_posix().startswith(NOT_PROSE)
+        for match in pattern.finditer(" ".join(path.read_text().split()))
+    ]
+    assert found == []
+
+
 @pytest.mark.parametrize("what", sorted(FORBIDDEN))
 def test_forbidden_words(what: str) -> None:
     pattern = re.compile(FORBIDDEN[what])

@@ -595,8 +595,8 @@ def operator_manifests(plan: Plan, settings: t.Mapping[str, t.Any]) -> dict[str,
 
     settings: {version}, and where wanted {policy: auto|cluster|node, registry, image_pull_secrets: [names], tolerations: [...],
     resources: {requests, limits}, cdi: bool, node_affinity: bool, sriov: [groups], ofed_driver: {...}, distributions: {host: name}}.
-    With ofed_driver, facts ({host: ansible_facts.rdma}) and ofed_methods ({host: rdma_ofed.method}) say whether a host speaks
-    against it. ManifestError for anything that cannot be, with what to do.
+    With ofed_driver, facts ({host: ansible_facts.rdma}) and ofed_methods ({host: rdma_ofed.method}) say whether a host rules
+    it out. ManifestError for anything that cannot be, with what to do.
     """
     release = operator_release(settings.get("version"))
     _checked_registry(settings)

@@ -97,7 +97,7 @@ class Toolkit:
         main, plugin = self._main()
         target = copy.deepcopy(main)
         if self.drop_ins:
-            # RemoveRuntime() goes over both files, and its own is made anew
+            # RemoveRuntime() goes over both files, and makes its own again
             self._without_runtimes(main["plugins"][plugin])
             target = {"version": main["version"], "plugins": {plugin: copy.deepcopy(main["plugins"][plugin])}}
         cri = target["plugins"][plugin]

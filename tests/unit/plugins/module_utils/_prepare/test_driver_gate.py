@@ -66,7 +66,7 @@ def route6(netdev: str, network: str = "::/0", metric: int = 1024, flags: int = 
 
 
 def ready() -> Machine:
-    """A node with a ConnectX-6, an ordinary card for everything else, and headers of its kernel: nothing speaks against a change."""
+    """A node with a ConnectX-6, an ordinary card for everything else, and headers of its kernel: nothing rules a change out."""
     machine = Machine()
     machine.nic(device="0x101b")
     machine.netdev("eno1", machine.function("0000:01:00.0", vendor="0x8086", device="0x1521", driver="igb"))

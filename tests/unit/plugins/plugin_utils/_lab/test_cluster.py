@@ -100,7 +100,7 @@ def test_the_disk_of_the_nodes(tmp_path: Path, given: Image) -> None:
 
 
 def test_content_counts_and_nothing_else(tmp_path: Path, given: Image, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For the disk: what is on it. For nodes and control plane, which are made anew when it changes: every program."""
+    """For the disk: what is on it. For nodes and control plane, which are recreated when it changes: every program."""
     cache, assets = tmp_path / "cache", tmp_path / "assets"
     cache.mkdir()
 
