@@ -126,7 +126,11 @@ def _doc(words: list[str]) -> list[str]:
 
 
 def _python(words: list[str]) -> list[str]:
-    paths = [word for word in words[1:] if "/" in word and not word.startswith("-")]
+    paths = [
+        word
+        for word in words[1:]
+        if "/" in word and not word.startswith(("-", "https://")) and not word.startswith(GIVEN)
+    ]
     return [f"there is no file {path}" for path in paths if not (ROOT / path.partition("::")[0]).exists()]
 
 
