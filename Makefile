@@ -14,6 +14,9 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?=
 # make unit ARGS="-k selectors -x"          more arguments for the program behind a target
 ARGS ?=
+# REPOSITORY=https://...                     release: where the sources are
+REPOSITORY ?=
+export REPOSITORY
 # KEEP_LAB=1                                demo leaves the nodes running
 KEEP_LAB ?=
 export KEEP_LAB
@@ -165,10 +168,14 @@ changelog: .venv/.complete ## Write CHANGELOG.rst from the fragments for the ver
 	@antsibull-changelog release --reload-plugins --refresh --update-existing \
 	  --version "$$(awk '$$1 == "version:" {print $$2}' galaxy.yml)" $(ARGS)
 
+.PHONY: release
+release: .venv/.complete ## Make a release of what is committed: changelog, tarball (out/release), the checks of Galaxy's importer; publishes nothing
+	@tools/release
+
 .PHONY: clean
 clean: ## Stop the lab and delete what make made here (~/.cache/fabric.rdma stays: images, programs)
 	@if [ -d .lab ] && [ -e .venv/.complete ]; then tools/lab absent; fi
-	@rm -rf .venv .collections .ansible .hypothesis .mypy_cache .pytest_cache .ruff_cache out fabric-rdma-*.tar.gz
+	@rm -rf .venv .collections .cache .ansible .hypothesis .mypy_cache .pytest_cache .ruff_cache out fabric-rdma-*.tar.gz
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv: .venv/.complete

@@ -65,8 +65,10 @@ def variables() -> frozenset[str]:
     for path in ROOT.glob("roles/*/meta/argument_specs.yml"):
         for entry in yaml.safe_load(path.read_text())["argument_specs"].values():
             names |= set(entry.get("options") or {})
-    for path in (path for place in ("", "tasks/", "vars/") for path in ROOT.glob(f"playbooks/{place}*.yml")):
-        names |= set(re.findall(r"\b((?:awx|rdma|lab|report|verify|doctor|plan|discover)_[a-z_]+)\b", path.read_text()))
+    for path in ROOT.glob("playbooks/**/*.yml"):
+        names |= set(
+            re.findall(r"\b((?:rdma|awx|compare|lab|report|verify|doctor|plan|discover)_[a-z_]+)\b", path.read_text())
+        )
     return frozenset(names)
 
 
@@ -126,11 +128,7 @@ def _doc(words: list[str]) -> list[str]:
 
 
 def _python(words: list[str]) -> list[str]:
-    paths = [
-        word
-        for word in words[1:]
-        if "/" in word and not word.startswith(("-", "https://")) and not word.startswith(GIVEN)
-    ]
+    paths = [word for word in words[1:] if "/" in word and not word.startswith(("-", "http", *GIVEN))]
     return [f"there is no file {path}" for path in paths if not (ROOT / path.partition("::")[0]).exists()]
 
 
@@ -173,7 +171,7 @@ CHECKS: dict[str, t.Callable[[list[str]], list[str]]] = {
     "make": _make,
     "pip": _pip,
     "python": _python,
-    **dict.fromkeys(("ansible-builder", "awx", "cd", "cp", "git", "sh", "helm"), _any),
+    **dict.fromkeys(("ansible-builder", "awx", "cd", "cp", "git", "helm", "sh"), _any),
 }
 
 
@@ -191,9 +189,8 @@ def wrong_with(command: str) -> list[str]:
     for words in parts:
         while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
             words = words[1:]
-        # where output goes is the user's own
-        if ">" in words:
-            words = words[: words.index(">")]
+        # where output goes, and what is read, is the user's own
+        words = list(itertools.takewhile(lambda word: word not in (">", "<"), words))
         if not words:
             continue
         check = CHECKS.get(words[0].rpartition("/")[2])
