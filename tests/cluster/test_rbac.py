@@ -23,7 +23,7 @@ if t.TYPE_CHECKING:
 pytestmark = pytest.mark.cluster
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = list(yaml.safe_load_all((ROOT / "docs" / "rbac.yml").read_text()))
+DOCUMENTS = yaml.safe_load((ROOT / "docs" / "rbac.yml").read_text())["items"]
 NAME = "fabric-rdma"
 USER = f"system:serviceaccount:{NAME}:{NAME}"
 # A Lease is renewed by rollouts that take longer than these (test_lease.py).

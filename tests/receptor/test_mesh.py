@@ -35,7 +35,7 @@ GROUPS: dict[str, tuple[list[str], int, Json]] = {
 }
 
 
-def replayed(groups: t.Mapping[str, tuple[list[str], int, Json]] = GROUPS) -> Inventory:
+def replayed(groups: t.Mapping[str, tuple[list[str], int, Json]]) -> Inventory:
     """50 hosts. Where their captures are, the project knows that a job brings with it."""
     names, hostvars = {}, {}
     for group, (captures, count, _wishes) in groups.items():
@@ -49,7 +49,7 @@ def replayed(groups: t.Mapping[str, tuple[list[str], int, Json]] = GROUPS) -> In
 
 @pytest.fixture
 def controller(tmp_path: Path, job_env: dict[str, str]) -> Controller:
-    return Controller(tmp_path / "awx", replayed(), job_env)
+    return Controller(tmp_path / "awx", replayed(GROUPS), job_env)
 
 
 def sliced(controller: Controller, mesh: Mesh, playbook: str, variables: Json | None = None) -> list[Result]:

@@ -169,17 +169,22 @@ def _insist_on_records(data: bytes) -> None:
         )
 
 
+def _insist_on_few(headers: t.Sized) -> None:
+    """Of global ones, which every member after them gets a copy of."""
+    if len(headers) > _MAX_RECORDS:
+        raise tarfile.ReadError(f"global headers have more than {_MAX_RECORDS} records")
+
+
 class _Member(tarfile.TarInfo):
     """The next member after one of negative size is the one before it: older versions of tarfile read them for ever."""
 
-    def _proc_pax(self, archive: t.Any) -> t.Any:
-        stream = archive.fileobj
+    def _proc_pax(self, tarfile: t.Any) -> t.Any:
+        stream = tarfile.fileobj
         start = stream.tell()
         _insist_on_records(stream.read(min(self.size, _MAX_HEADER_BYTES + 1)))
         stream.seek(start)
-        if len(archive.pax_headers) > _MAX_RECORDS:
-            raise tarfile.ReadError(f"global headers have more than {_MAX_RECORDS} records")
-        return super()._proc_pax(archive)  # type: ignore[misc]
+        _insist_on_few(tarfile.pax_headers)
+        return super()._proc_pax(tarfile)  # type: ignore[misc]
 
     @classmethod
     def frombuf(cls, buf: t.Any, encoding: str, errors: str) -> "_Member":
