@@ -247,6 +247,20 @@ def test_labels_of_nodes_come_and_go_with_the_system(space: Kube, site: Site) ->
     assert (labels(first), labels(second)) == ({"theirs": "yes"}, {"disk": "other", "theirs": "yes"})
 
 
+def test_a_system_of_labels_alone_is_remembered_and_goes(space: Kube, site: Site) -> None:
+    """It has no object and no chart that would tell of it."""
+    site.groups = {"ib-v100": site.groups["ib-v100"]}
+    site.nodes()
+    first, _second = site.groups["ib-v100"]["hosts"]
+    looked(space, labels={first: {"leaf": "one"}}).perform()
+    assert looked(space, labels={first: {"leaf": "one"}}).changed is False
+    looked(space, labels={first: {"leaf": "two"}}).perform()
+    assert site.node(first)["metadata"]["labels"]["leaf"] == "two"
+    looked(space).perform()
+    assert "leaf" not in site.node(first)["metadata"].get("labels", {})
+    assert looked(space).changed is False
+
+
 def test_a_label_that_was_there_before_stays(space: Kube, site: Site) -> None:
     """Whoever set it has not set it for us."""
     site.groups = {"ib-v100": site.groups["ib-v100"]}

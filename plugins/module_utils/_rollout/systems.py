@@ -147,9 +147,11 @@ class SystemRollout(Changes):
         """objects: desired, without labels of ownership. keep: groups whose objects stay as they are.
 
         charts: namespace/release of those that are installed. labels: {node: {label: value}}. known: nodes whose labels may go, None for
-        all; the others are not in this run. opened: namespaces that have privileged Pods for the charts. Without objects and charts, the
-        system is removed; with only, what of it is of these groups.
+        all; the others are not in this run. opened: namespaces that have privileged Pods for the charts. Without objects, charts and labels,
+        the system is removed; with only, what of it is of these groups.
         """
+        # what is remembered: labels alone are a system, too
+        asked = bool(objects or charts or labels)
         self._defined_here = {pair for item in objects for pair in _defined(item)}
         self._read_record()
         kinds = self._recorded_kinds() | {_kind_of(item) for item in objects}
@@ -168,7 +170,7 @@ class SystemRollout(Changes):
         lines = [] if only is not None else self._look_at_nodes(labels or {}, known)
         spaces = [*opened, *(item["metadata"]["name"] for item in objects if _opens(item))]
         named = [*charts, *reversed(self.old_charts)]
-        if objects or charts:
+        if asked:
             # What is still there is not forgotten: whoever removes it may be killed before.
             known_spaces = [*spaces, *self._recorded("namespaces")]
             identities = self._identities(charts, named)
@@ -184,7 +186,7 @@ class SystemRollout(Changes):
             self.old_charts = []
             return
         spaces += self._look_at_namespaces(spaces)
-        if objects or charts:
+        if asked:
             last = self._new_record(kinds, named, identities, lines, spaces)
             self._last_record = last if last != marked[0] else None
 
