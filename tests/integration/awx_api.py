@@ -182,8 +182,11 @@ class Awx:
         if name == "create_approval_template":
             if method == "OPTIONS":
                 return 200, self._options("workflow_approval_templates")
+            # a node that gets another one loses the one that it had (awx/main/signals.py, before a node is saved)
+            node = self.objects[endpoint][number]
+            self.objects["workflow_approval_templates"].pop(node.get("unified_job_template", 0), None)
             made = self._create("workflow_approval_templates", data)
-            self.objects[endpoint][number]["unified_job_template"] = made
+            node["unified_job_template"] = made
             return 201, self.page("workflow_approval_templates", made)
         if name in CHILDREN:
             place, field = CHILDREN[name]
