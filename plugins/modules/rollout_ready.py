@@ -103,7 +103,7 @@ missing:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.class_ready import wait_for_class
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.class_ready import refusal, wait_for_class
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.waiting import WAIT_OPTIONS, wait_or_fail
 
 
@@ -136,8 +136,9 @@ def main() -> None:
         required_together=[("daemon_set", "namespace")],
     )
     entry, policy = module.params, module.params["policy"]
-    if not entry["nodes"]:
-        module.fail_json(msg=f"class {entry['name']} has no nodes: there is nothing that could offer its resource")
+    why_not = refusal(entry)
+    if why_not:
+        module.fail_json(msg=why_not)
     what = (
         f"describe {policy['kind'].lower()} {policy['name']}"
         if policy

@@ -103,6 +103,16 @@ def test_of_a_rollout(site: Site) -> None:
     wanted["objects"][2]["spec"]["templat"] = {}
     for check in (True, False):
         assert "does not know a field: " in said(site, "rollout", wanted, check)["msg"]
+    for wrong, words in (
+        ({"nodes": []}, "has no nodes"),
+        ({"resources": {}}, "has no resources"),
+        ({"resources": {"rdma/r": "many"}}, "rdma/r is 'many', which must be a whole number"),
+        ({"node_resources": {"v100-1": {"rdma/r": -1}}}, "node_resources of v100-1: rdma/r is -1"),
+        ({"node_resources": {"v100-1": 1}}, "1 must be a dictionary"),
+    ):
+        asked = {**waited, "resources": {"rdma/r": 63}, **wrong}
+        for check in (True, False):
+            assert words in said(site, "rollout_ready", asked, check)["msg"]
     assert state(site) == kept
 
 
@@ -124,8 +134,11 @@ def test_of_what_is_beside_it(site: Site) -> None:
     lease = {"namespace": "default", "state": "held", "holder": "root@here/1"}
     changes(site, "rollout_lease", lease, shows=False, again=False)
     changes(site, "rollout_lease", {"namespace": "default", "state": "broken"}, shows=False)
-    refused = said(site, "rollout_lease", {"namespace": "default"})
-    assert "holder" in refused["msg"]
+    kept = state(site)
+    for check in (True, False):
+        assert "holder" in said(site, "rollout_lease", {"namespace": "default"}, check)["msg"]
+        assert "No Name" in said(site, "rollout_lease", {**lease, "namespace": "No Name"}, check)["msg"]
+    assert state(site) == kept
 
 
 def daemon_set(name: str) -> Json:

@@ -178,13 +178,13 @@ MOST_LINES = {
     "perftest": 1500,
     "pod_traffic": 3450,
     "roce_host": 4450,
-    "rollout": 2250,
+    "rollout": 2300,
     "rollout_departures": 2080,
-    "rollout_lease": 1300,
-    "rollout_ready": 2150,
+    "rollout_lease": 1350,
+    "rollout_ready": 2250,
     "stale_resources": 1200,
-    "system_objects": 2090,
-    "system_ready": 1800,
+    "system_objects": 2170,
+    "system_ready": 1850,
     "wave_gate": 0,
 }
 

@@ -28,7 +28,25 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.policies impo
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.waiting import Patience, wait_until_right
 
-__all__ = ["wait_for_class"]
+__all__ = ["refusal", "wait_for_class"]
+
+
+def refusal(entry: t.Mapping[str, t.Any]) -> t.Optional[str]:
+    """Why nothing can be waited for, in words; None where it can. entry: as wait_for_class takes it."""
+    name = entry["name"]
+    if not entry["nodes"]:
+        return f"class {name} has no nodes: there is nothing that could offer its resource"
+    if not entry["resources"]:
+        return f"class {name} has no resources: there is nothing that its nodes could offer"
+    asked = [("resources", entry["resources"])]
+    asked += [(f"node_resources of {node}", counts) for node, counts in entry["node_resources"].items()]
+    for where, counts in asked:
+        if not isinstance(counts, dict):
+            return f"class {name}, {where}: {counts!r} must be a dictionary of resources and how many of them a node offers"
+        for resource, count in counts.items():
+            if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+                return f"class {name}, {where}: {resource} is {count!r}, which must be a whole number from 0"
+    return None
 
 
 def _troubles(kube: Kube, entry: t.Mapping[str, t.Any], daemon_set: t.Optional[Json]) -> list[str]:

@@ -27,6 +27,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import 
     ManifestError,
     class_slug,
     group_value,
+    is_namespace,
     node_scope,
 )
 
@@ -51,8 +52,6 @@ __all__ = [
 # What a node may be called (k8s.io/apimachinery/pkg/util/validation, IsDNS1123Subdomain). Nothing in it means anything to a shell.
 _NODE_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*")
 _NODE_NAME_LIMIT = 253
-# What a namespace may be called (IsDNS1123Label).
-_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
 
 Json = t.Dict[str, t.Any]
 
@@ -120,7 +119,7 @@ def check_settings(wish: t.Mapping[str, t.Any]) -> None:
 def check_places(wish: t.Mapping[str, t.Any]) -> None:
     """ManifestError for a namespace or a node that no cluster can have, or one node for two hosts, in rdma_rollout."""
     namespace = str(wish.get("namespace") or _DEFAULTS["namespace"])
-    if len(namespace) > NAME_LIMIT or not _LABEL.fullmatch(namespace):
+    if not is_namespace(namespace):
         raise ManifestError(
             f"rdma_rollout.namespace is '{namespace}'; expected at most {NAME_LIMIT} small letters, digits and hyphens"
         )

@@ -17,6 +17,7 @@ import uuid
 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import MANAGED_BY
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import NAME_LIMIT, ManifestError, is_namespace
 
 __all__ = ["DURATION", "FIRST_PLACE", "LEASE_OPTIONS", "Lease", "expires_in", "new_holder", "under_way"]
 
@@ -93,9 +94,17 @@ def under_way(lease: t.Mapping[str, t.Any], now: float) -> str:
 
 
 class Lease:
-    """The Lease of the rollouts of a namespace, for one holder. Every method raises KubeError."""
+    """The Lease of the rollouts of a namespace, for one holder. Every method raises KubeError.
+
+    ManifestError where no namespace can be called so.
+    """
 
     def __init__(self, kube: Kube, namespace: str, holder: str, duration: int = DURATION) -> None:
+        if not is_namespace(namespace):
+            raise ManifestError(
+                f"No namespace can be called '{namespace}', so no Lease can be in it; expected at most {NAME_LIMIT} small "
+                "letters, digits and hyphens"
+            )
         self.kube, self.namespace, self.holder, self.duration = kube, namespace, holder, duration
         self._space = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         self._path = f"{self._space}/{_LEASE_NAME}"

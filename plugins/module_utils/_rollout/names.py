@@ -11,10 +11,11 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 
-__all__ = ["NAME_LIMIT", "ManifestError", "class_slug", "group_value", "node_scope"]
+__all__ = ["NAME_LIMIT", "ManifestError", "class_slug", "group_value", "is_namespace", "node_scope"]
 
 # Of a DNS label (RFC 1123).
 NAME_LIMIT = 63
+_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
 
 
 class ManifestError(FabricError):
@@ -42,6 +43,11 @@ def group_value(group: str) -> str:
         return class_slug(group)
     except ManifestError:
         return "group-" + hashlib.sha256(group.encode("utf-8", "surrogateescape")).hexdigest()[:8]
+
+
+def is_namespace(name: str) -> bool:
+    """Whether a namespace may be called so (k8s.io/apimachinery/pkg/util/validation, IsDNS1123Label)."""
+    return len(name) <= NAME_LIMIT and _LABEL.fullmatch(name) is not None
 
 
 def node_scope(

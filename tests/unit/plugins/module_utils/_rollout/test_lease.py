@@ -9,7 +9,14 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import expires_in, new_holder, under_way
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import (
+    Lease,
+    expires_in,
+    new_holder,
+    under_way,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import ManifestError
 
 # 2026-01-01 00:00:00 UTC
 NOW = 1767225600.0
@@ -45,3 +52,9 @@ def test_what_is_told_of_a_holder() -> None:
 
 def test_no_two_holders_are_called_alike() -> None:
     assert new_holder() != new_holder()
+
+
+@pytest.mark.parametrize("namespace", ["", "No Name", "a/../b", "x" * 64, "-a"])
+def test_a_lease_is_in_a_namespace_that_can_be(namespace: str) -> None:
+    with pytest.raises(ManifestError, match="No namespace can be called"):
+        Lease(object.__new__(Kube), namespace, "me")
