@@ -185,6 +185,7 @@ MOST_LINES = {
     "stale_resources": 1200,
     "system_objects": 2170,
     "system_ready": 1850,
+    "quiet_value": 0,
     "wave_gate": 0,
 }
 

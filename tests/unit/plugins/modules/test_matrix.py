@@ -203,6 +203,7 @@ ELSEWHERE = {
     "system_objects": "tests/cluster/test_matrix.py::test_of_a_system",
     "handover_ready": "tests/cluster/test_matrix.py::test_of_a_system",
     "system_ready": "tests/cluster/test_matrix.py::test_of_a_system",
+    "quiet_value": "tests/integration/test_events.py::test_a_quiet_value_is_seen_by_those_who_use_it_alone",
     "wave_gate": "tests/integration/test_wave_gate.py::test_the_examples_begin_and_end",
 }
 # The one that runs the core of a module instead of it.
@@ -216,6 +217,7 @@ EXAMPLES_ELSEWHERE = {
     "mpi_traffic": "tests/unit/plugins/modules/test_mpi_traffic.py",
     "perftest": "tests/unit/plugins/modules/test_perftest_module.py",
     "pod_traffic": "tests/unit/plugins/modules/test_pod_traffic.py",
+    "quiet_value": "tests/integration/test_events.py",
     "wave_gate": "tests/integration/test_wave_gate.py",
 }
 each = pytest.mark.parametrize("module", CASES)

@@ -1,0 +1,118 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a run tells ansible-runner and AWX of: nothing that grows with the cluster, but a little of each host."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_matrix import documented
+
+if t.TYPE_CHECKING:
+    from conftest import User
+
+pytestmark = pytest.mark.integration
+
+CAPTURES = Path(__file__).resolve().parents[1] / "captures"
+Json = dict[str, t.Any]
+# What a page, a plan and metrics have; each of them is as long as the cluster is large.
+LARGE = ("<!doctype html", '"classes":', "# help rdma_")
+# Bytes of the largest event that is not of one host's facts, and of those.
+MOST, FACTS = 20_000, 60_000
+
+
+def inventory(directory: Path, hosts: int) -> Path:
+    names: Json = {
+        f"n{number}": {"rdma_capture": str(CAPTURES / "roce-rails-1.capture")} for number in range(1, hosts + 1)
+    }
+    variables = {
+        "rdma_groups": ["gpu"],
+        "rdma_resource": {"name": "rdma_gpu"},
+        "rdma_want": {"link_layer": "Ethernet"},
+        "rdma_output_dir": str(directory / "output"),
+        "ansible_connection": "local",
+    }
+    path = directory / "hosts.json"
+    group = {"children": {"gpu": {"hosts": names}}}
+    path.write_text(json.dumps({"all": {"vars": variables, "children": {"rdma": group}}}))
+    return path
+
+
+def events(user: User, directory: Path, playbook: str, *arguments: str) -> list[str]:
+    """What ansible-runner has written down, an event each."""
+    private = directory / playbook
+    private.mkdir()
+    hosts = inventory(directory, 6)
+    given = ["--playbook", f"fabric.rdma.{playbook}", "--inventory", str(hosts), "--quiet", *arguments]
+    user.run("ansible-runner", "run", str(private), *given)
+    return [path.read_text() for path in private.glob("artifacts/*/job_events/*.json")]
+
+
+def test_no_event_is_as_large_as_the_cluster(user: User, tmp_path: Path) -> None:
+    seen = {name: events(user, tmp_path, name) for name in ("site", "doctor", "doctor_bundle")}
+    for name, told in seen.items():
+        assert len(told) > 50, name
+        for text in told:
+            event = json.loads(text)
+            result = event["event_data"].get("res") or {}
+            task = event["event_data"].get("task")
+            most = FACTS if "rdma" in (result.get("ansible_facts") or {}) else MOST
+            assert len(json.dumps(result)) < most, (name, task, len(text))
+            assert not [words for words in LARGE if words in json.dumps(result).lower()], (name, task)
+    # and yet all of it is there
+    output = tmp_path / "output"
+    assert all((output / each).stat().st_size > MOST for each in ("report.html", "plan.json"))
+    assert (output / "bundle").is_dir()
+
+
+@pytest.mark.parametrize("whose", ["user", "oldest_user"])
+def test_a_quiet_value_is_seen_by_those_who_use_it_alone(
+    whose: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    there, module = request.getfixturevalue(whose), "quiet_value"
+    value = "{{ range(1000) | map('string') | map('regex_replace', '^', 'secret-') | list }}"
+    play = {
+        "hosts": "all",
+        "gather_facts": False,
+        "tasks": [
+            {f"fabric.rdma.{module}": {"value": value}, "register": "made", "run_once": True},
+            {
+                "ansible.builtin.assert": {
+                    "that": ["made.value | length == 1000", "made.value[7] == 'secret' ~ '-7'", "not made.changed"],
+                    "quiet": True,
+                }
+            },
+            {"ansible.builtin.debug": {"msg": "the last is {{ made.value[-1] }}"}},
+        ],
+    }
+    (tmp_path / "play.yml").write_text(json.dumps([play]))
+    (tmp_path / "wrong.yml").write_text(json.dumps([{**play, "tasks": [{f"fabric.rdma.{module}": {"valu": 1}}]}]))
+    broken = {f"fabric.rdma.{module}": {"value": "{{ {} | fabric.rdma.rdma_findings }}"}}
+    (tmp_path / "broken.yml").write_text(json.dumps([{**play, "tasks": [broken]}]))
+    arguments = ["-i", "n1,n2", "-c", "local", "-vvv"]
+    for check in ([], ["--check"]):
+        done = there.run("ansible-playbook", *arguments, *check, str(tmp_path / "play.yml"))
+        assert "the last is secret-999" in done.stdout
+        assert "secret-7" not in done.stdout + done.stderr
+    wrong = there.run("ansible-playbook", *arguments, str(tmp_path / "wrong.yml"), check=False)
+    assert "quiet_value has one option, value, and was given ['valu']" in " ".join(wrong.stdout.split())
+    # an error of the expression is told
+    done = there.run("ansible-playbook", *arguments, str(tmp_path / "broken.yml"), check=False)
+    assert (done.returncode, "what rdma_diagnose returns" in done.stdout) == (2, True), done.stdout
+
+
+def test_the_example_keeps_a_plan_quiet(user: User, tmp_path: Path) -> None:
+    tasks = documented("quiet_value", "EXAMPLES")
+    text = json.dumps(tasks).replace("ib-a100", "gpu")
+    plays = [
+        {"ansible.builtin.import_playbook": "fabric.rdma.discover"},
+        {"hosts": "gpu", "gather_facts": False, "tasks": json.loads(text)},
+    ]
+    (tmp_path / "play.yml").write_text(json.dumps(plays))
+    done = user.run("ansible-playbook", "-i", str(inventory(tmp_path, 2)), str(tmp_path / "play.yml"))
+    assert "deviceIDs 1017" in done.stdout
