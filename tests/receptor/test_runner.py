@@ -100,7 +100,7 @@ with open(here / "calls", "a") as calls:
     calls.write(module + "\\n")
 record = here / "lib" / "fabric.rdma" / "change.json"
 if module == "ib_facts":
-    facts = json.loads((here / "node.json").read_text())
+    facts = json.loads((here / "facts.json").read_text())
     if record.exists():
         facts["change"] = {key: json.loads(record.read_text()).get(key) for key in ("since", "roles")}
     print(json.dumps({"changed": False, "ansible_facts": {"rdma": facts}}))
