@@ -61,7 +61,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.initiators import duplicate_initiators
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_list, insist_on_mapping
-from ansible_collections.fabric.rdma.plugins.plugin_utils._view import seen_in_this_run
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import facts_of, seen_in_this_run
 
 
 def rdma_initiator_duplicates(hostvars: t.Any, hosts: t.Any, fresh: bool = False) -> list[dict[str, t.Any]]:
@@ -71,7 +71,7 @@ def rdma_initiator_duplicates(hostvars: t.Any, hosts: t.Any, fresh: bool = False
     for host in hosts:
         variables = hostvars[host]
         if "rdma_capture" not in variables and (not fresh or seen_in_this_run(variables)):
-            facts[str(host)] = (variables.get("ansible_facts") or {}).get("rdma") or {}
+            facts[str(host)] = facts_of(variables).get("rdma") or {}
     return duplicate_initiators(facts)
 
 

@@ -54,14 +54,14 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_list, insist_on_mapping
-from ansible_collections.fabric.rdma.plugins.plugin_utils._view import merged_facts
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import merged_facts, unwrapped
 
 
 def rdma_merged_facts(value: t.Any, path: str, removed: t.Any = ()) -> dict[str, t.Any]:
     insist_on_mapping("rdma_merged_facts", value, "facts by host")
     insist_on_list("rdma_merged_facts", list(removed) if isinstance(removed, t.Mapping) else removed, "hosts")
     try:
-        return merged_facts(value, str(path), {str(name) for name in removed})
+        return merged_facts(unwrapped(value), str(path), {str(name) for name in removed})
     except FabricError as exc:
         raise AnsibleFilterError(str(exc)) from exc
 

@@ -43,7 +43,7 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.roce_findings import roce_findings
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_list, insist_on_mapping
-from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer, sound_facts
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer, facts_of, sound_facts
 
 
 def rdma_roce_findings(hostvars: t.Any, groups: t.Any, names: t.Any) -> list[str]:
@@ -58,7 +58,7 @@ def rdma_roce_findings(hostvars: t.Any, groups: t.Any, names: t.Any) -> list[str
         wishes: dict[str, t.Any] = {}
         for host in hosts:
             own = hostvars[host]
-            found = (own.get("ansible_facts") or {}).get("rdma")
+            found = facts_of(own).get("rdma")
             if found:
                 facts[host] = found
             for key, variable in (("want", "rdma_want"), ("roce_host", "rdma_roce_host")):

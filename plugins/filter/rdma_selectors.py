@@ -114,6 +114,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insi
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import (
     earlier_classes,
     sound_facts,
+    unwrapped,
     without_devices,
 )
 
@@ -122,6 +123,7 @@ def rdma_selectors(facts_by_host: t.Any, groups: t.Any = None, earlier: t.Option
     cached: t.Mapping[str, t.Optional[str]] = {}
     malformed: dict[str, str] = {}
     viewed = False
+    facts_by_host = unwrapped(facts_by_host)
     if groups is None and isinstance(facts_by_host, t.Mapping) and {"facts", "groups", "unseen"} <= set(facts_by_host):
         view = facts_by_host
         facts_by_host, groups, cached = view["facts"], {**view["groups"], **view["unseen"]}, view["cached"]

@@ -26,7 +26,12 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout import daemon
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout import operator as _operator
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.departures import slice_in_words
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import group_value
-from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer, PlainError, foreign_in_words
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import (
+    Plainer,
+    PlainError,
+    facts_of,
+    foreign_in_words,
+)
 
 __all__ = ["inventory_problems"]
 
@@ -208,7 +213,7 @@ class _Look:
     def at(self, host: str, own: t.Mapping[str, t.Any]) -> None:
         """Looks at the variables of a host."""
         group = self.owner.get(host, "")
-        foreign = foreign_facts(own.get("ansible_facts") or {})
+        foreign = foreign_facts(facts_of(own))
         if foreign:
             # what they hide of the inventory cannot be judged
             self.found.append(foreign_in_words(host, foreign))

@@ -40,6 +40,7 @@ __all__ = [
     "checked_facts",
     "cluster_view",
     "earlier_classes",
+    "facts_of",
     "foreign_hosts",
     "foreign_in_words",
     "foreign_of_host",
@@ -180,18 +181,49 @@ def foreign_of_host(facts: t.Mapping[str, t.Any]) -> list[str]:
 
 def foreign_hosts(hostvars: t.Mapping[str, t.Any], hosts: t.Iterable[str]) -> list[str]:
     """What is said of those hosts whose facts would set variables of this collection."""
-    found = {host: foreign_facts(_facts_of(hostvars[host])) for host in dict.fromkeys(hosts) if host in hostvars}
+    found = {host: foreign_facts(facts_of(hostvars[host])) for host in dict.fromkeys(hosts) if host in hostvars}
     return [foreign_in_words(host, names) for host, names in found.items() if names]
 
 
 def seen_in_this_run(variables: t.Mapping[str, t.Any]) -> bool:
     """Whether the facts of a host are of this run; others are from a fact cache, or of an earlier step."""
-    return any("ansible_facts" in (variables.get(result) or {}) for result in _RESULTS)
+    known = _kept(variables)
+    return any("ansible_facts" in (known.get(result) or {}) for result in _RESULTS)
 
 
-def _facts_of(variables: t.Mapping[str, t.Any]) -> t.Mapping[str, t.Any]:
+def _kept(variables: t.Mapping[str, t.Any]) -> t.Mapping[str, t.Any]:
+    """Variables of a host as Ansible keeps them: what nodes say is never a template, and to look for one in each text takes its time.
+
+    Ansible has no public name for them (ansible/vars/hostvars.py, HostVarsVars). Without it the variables themselves do.
+    """
+    kept = getattr(variables, "_vars", None)
+    return kept if isinstance(kept, dict) else variables
+
+
+def unwrapped(value: t.Any) -> t.Any:
+    """What another filter has returned, as that filter made it.
+
+    From 2.19 on, ansible-core hands it over in containers that look at each part as it is read, which takes longer than all that is done
+    with it. What variables have, and may be templates, is left as it is, and so is everything where ansible-core keeps it elsewhere.
+    """
+    return value if getattr(getattr(value, "_lazy_options", None), "template", True) else _bare(value)
+
+
+def _bare(value: t.Any) -> t.Any:
+    """The same of what has no templates wherever it is kept, which facts of nodes have not."""
+    copy = getattr(value, "_non_lazy_copy", None)
+    if copy is None:
+        return value
+    own = copy()
+    # a part that was read before is in such a container, too
+    if isinstance(own, dict):
+        return {key: _bare(item) for key, item in own.items()}
+    return [_bare(item) for item in own] if isinstance(own, list) else own
+
+
+def facts_of(variables: t.Mapping[str, t.Any]) -> t.Mapping[str, t.Any]:
     """All facts of a host, whatever a fact cache has in their place."""
-    known = variables.get("ansible_facts")
+    known = _kept(variables).get("ansible_facts")
     return known if isinstance(known, t.Mapping) else {}
 
 
@@ -232,7 +264,7 @@ def sound_facts(facts_by_host: t.Mapping[str, t.Any]) -> tuple[dict[str, t.Any],
     sound: dict[str, t.Any] = {}
     malformed: dict[str, str] = {}
     for host, found in facts_by_host.items():
-        facts, _when, problems = checked_facts(found, plain, seen)
+        facts, _when, problems = checked_facts(_bare(found), plain, seen)
         if problems:
             malformed[str(host)] = malformed_in_words(str(host), problems)
         else:
@@ -299,7 +331,7 @@ def _add_group(
     for host in hosts:
         # once a host, and one host at a time: each look into hostvars puts all variables of the host together
         own = hostvars[host]
-        facts = _facts_of(own)
+        facts = facts_of(own)
         variables = foreign_facts(facts)
         if variables:
             raise ViewError(foreign_in_words(host, variables))
@@ -394,7 +426,7 @@ def _saved(path: str, sort: str) -> dict[str, t.Any]:
 
 def loaded(value: t.Any, sort: str) -> t.Any:
     """A document; a text is the path of the file that an earlier run has left it in."""
-    return _saved(str(value), sort) if isinstance(value, str) else value
+    return _saved(str(value), sort) if isinstance(value, str) else unwrapped(value)
 
 
 def _earlier_plan(path: str) -> Plan:

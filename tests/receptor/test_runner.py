@@ -100,7 +100,7 @@ with open(here / "calls", "a") as calls:
     calls.write(module + "\\n")
 record = here / "lib" / "fabric.rdma" / "change.json"
 if module == "ib_facts":
-    facts = json.loads((here / "facts.json").read_text())
+    facts = json.loads((here / "node.json").read_text())
     if record.exists():
         facts["change"] = {key: json.loads(record.read_text()).get(key) for key in ("since", "roles")}
     print(json.dumps({"changed": False, "ansible_facts": {"rdma": facts}}))
@@ -131,7 +131,7 @@ def node(directory: Path) -> Json:
     """Variables of a host that is such a node."""
     (directory / "lib" / "fabric.rdma").mkdir(parents=True)
     facts = gather(open_tree(str(ROOT / "tests" / "captures" / "ib-v100-unprepared.capture")))
-    (directory / "facts.json").write_text(json.dumps(facts))
+    (directory / "node.json").write_text(json.dumps(facts))
     path = directory / "python"
     path.write_text(PYTHON.replace("@PYTHON@", sys.executable))
     path.chmod(0o755)
