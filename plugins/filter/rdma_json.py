@@ -43,17 +43,21 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 from ansible.utils.unsafe_proxy import wrap_var
 
-from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer, unwrapped
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import unwrapped
+
+
+def _of_ansible(value: t.Any) -> t.Any:
+    """A container of Ansible that no encoder of Python knows."""
+    if isinstance(value, t.Mapping):
+        return dict(value)
+    if isinstance(value, t.Sequence) and not isinstance(value, (str, bytes)):
+        return list(value)
+    raise TypeError(f"{type(value).__name__} is neither a dictionary, a list, a text, a number, a boolean nor null")
 
 
 def rdma_json(value: t.Any) -> str:
-    value = unwrapped(value)
     try:
-        try:
-            text = json.dumps(value, indent=2, sort_keys=True)
-        except TypeError:
-            # containers of Ansible that no encoder of Python knows
-            text = json.dumps(Plainer()(value), indent=2, sort_keys=True)
+        text = json.dumps(unwrapped(value), indent=2, sort_keys=True, default=_of_ansible)
     except (TypeError, ValueError, RecursionError) as exc:
         raise AnsibleFilterError(f"fabric.rdma.rdma_json cannot write this as JSON: {exc}") from exc
     # texts of nodes are in it
