@@ -40,6 +40,8 @@ class Case(t.NamedTuple):
     dark: bool = False
     # what a role has found that drains the node for a change of its own
     whole: bool | None = None
+    # the decision has not foreseen that it leaves
+    unforeseen: bool = False
 
 
 MEMLOCK = ["containerd_memlock"]
@@ -70,6 +72,10 @@ CASES = {
     "drained for IMEX, put back": Case(IMEX, None, "nvidia_imex", back=True, ended=True, whole=True),
     "drained for IMEX, not put back": Case(IMEX, None, "nvidia_imex", back=False, ended=False, whole=False),
     "drained for IMEX, nobody to ask": Case(IMEX, None, "nvidia_imex", back=False, ended=False, whole=True, dark=True),
+    "drained for RoCE, unforeseen": Case(ROCE, None, None, back=True, ended=True, whole=True, unforeseen=True),
+    "drained for RoCE, unforeseen, put back": Case(
+        ROCE, None, "roce_host", back=True, ended=True, whole=True, unforeseen=True
+    ),
     "nobody to ask, and nothing to be asked": Case(MEMLOCK, None, None, back=False, ended=True, dark=True),
 }
 
@@ -117,7 +123,7 @@ def changed(user: User, tmp_path_factory: pytest.TempPathFactory) -> Path:
             "there": str(there),
             "name": name,
             "__prepare_roles": case.roles,
-            "__prepare_away": case.roles != MEMLOCK and bool(case.roles),
+            "__prepare_away": case.roles != MEMLOCK and bool(case.roles) and not case.unforeseen,
             "__prepare_lost": [],
             "__prepare_decision": {},
             **{key: value for key, value in case._asdict().items() if key in ("healthy", "fails", "dark", "whole")},

@@ -57,6 +57,10 @@ def host_needs(facts: t.Mapping[str, t.Any], wishes: t.Mapping[str, t.Any]) -> J
     if "nvidia" in facts and "devices" in facts:
         needs["nvidia_peermem"] = gpudirect_needs(facts, wishes.get("gpudirect") or "auto")
         needs["nvidia_imex"] = imex_needs(facts, wishes.get("rdma_compute_domain"))
+    roce = needs.get("roce_host")
+    if roce and roce["blocked"] and needs["ofed"]["needed"]:
+        # the driver stack may bring what is missing; the role, which decides again with the facts of then, may have to drain the node
+        roce["drain"] = True
     peermem = needs.get("nvidia_peermem")
     if peermem and needs["ofed"].get("driver") and peermem["problems"] and not peermem["managed"]:
         # another driver may bring the symbol; the role decides again with the facts of then

@@ -451,6 +451,18 @@ def test_pods_stay_where_nothing_is_done() -> None:
     assert blocked["drain"] is False
 
 
+def test_pods_may_have_to_leave_for_what_the_driver_stack_makes_possible() -> None:
+    """The role decides again once it is there, and a node that leaves takes a turn of its own."""
+    facts = facts_of_host(rails(programs=()))
+    wishes: dict[str, Any] = {"roce_host": {"mtu": 9000, "trust": "dscp"}, "want": ETHERNET, "link_layer": "Ethernet"}
+    alone = host_needs(facts, {**wishes, "ofed": {"method": "none"}})
+    assert (alone["ofed"]["needed"], alone["roce_host"]["drain"]) == (False, False)
+    first = host_needs(facts, wishes)
+    assert first["ofed"]["needed"]
+    assert first["roce_host"]["blocked"]
+    assert first["roce_host"]["drain"]
+
+
 def test_many_files_that_say_one_thing_are_one_reason() -> None:
     needs = roce_needs(facts_of_host(rails()), {"ecn": {"priorities": [3]}, "persist": False}, ETHERNET)
     assert needs["reasons"] == ["ecn of eth0, eth1 is not for the wished priorities and no others"]
