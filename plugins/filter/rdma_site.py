@@ -39,7 +39,8 @@ RETURN = r"""
 _value:
   description:
     - C(groups) has the hosts of each group, C(wishes) the wishes of each group by variable, C(facts) the facts by host, C(plan) the
-      plan, C(keep) the groups of which everything stays as it is, C(known) the nodes of all others,
+      plan, C(keep) the groups of which everything stays as it is, C(known) the nodes of all others and those that are taken out on purpose,
+      C(scope) the nodes of the whole inventory, the planned groups, and what is taken out on purpose,
       C(cidrs) the variable C(rdma_cluster_cidrs), C(leaves) the names of the leaves of each host in the map of the fabric.
     - C(inventory), C(node_names), C(registry), C(pull_secrets) and C(charts) are what O(rollout) has.
   type: dict
@@ -51,7 +52,7 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_list, insist_on_mapping
-from ansible_collections.fabric.rdma.plugins.plugin_utils._site import kept_groups, known_nodes, site_of
+from ansible_collections.fabric.rdma.plugins.plugin_utils._site import kept_groups, known_nodes, scope_of, site_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import loaded
 
 
@@ -64,7 +65,8 @@ def rdma_site(
     try:
         drawn = loaded(fabric, "fabric")
         site = site_of(hostvars, groups, [str(name) for name in names], plan, rollout or {}, drawn)
-        return {**site, "keep": kept_groups(site, map(str, groups)), "known": known_nodes(site)}
+        keep = kept_groups(site, map(str, groups))
+        return {**site, "keep": keep, "known": known_nodes(site), "scope": scope_of(site, groups)}
     except FabricError as exc:
         raise AnsibleFilterError(str(exc)) from exc
 

@@ -11,9 +11,11 @@ short_description: Insist that this inventory has the nodes of earlier rollouts
 version_added: "0.1.0"
 description:
   - Looks for nodes with the label C(rdma.fabric/class) that a rollout of this inventory would take it from, because no host of the
-    inventory is behind them. The inventory may be a slice of a sliced job, or a copy that lacks some hosts. Fails with their names,
-    unless O(remove) takes them out on purpose.
-  - M(fabric.rdma.rollout) insists on the same before it changes the cluster. This module asks before the nodes are prepared.
+    inventory is behind them, and for nodes and groups of which other systems (DRANET, networks, storage) have labels or objects. The
+    inventory may be a slice of a sliced job, or a copy that lacks some hosts. Fails with their names, unless O(remove) takes them out on
+    purpose.
+  - M(fabric.rdma.rollout) and M(fabric.rdma.system_objects) insist on the same before they change the cluster. This module asks before the
+    nodes are prepared.
   - Where the cluster cannot be asked, warns. C(rollout) asks again.
 extends_documentation_fragment:
   - fabric.rdma.attributes.reads
@@ -24,6 +26,16 @@ options:
     type: list
     elements: str
     required: true
+  others:
+    description: Further hosts of the inventory, or all of them. Other systems may have labels on their nodes.
+    type: list
+    elements: str
+    default: []
+  groups:
+    description: Groups that the run plans, for which other systems may have objects.
+    type: list
+    elements: str
+    default: []
   keep:
     description: Groups of the inventory that the run does not plan, and of which everything stays as it is.
     type: list
@@ -44,6 +56,7 @@ options:
     default: default
 seealso:
   - module: fabric.rdma.rollout
+  - module: fabric.rdma.system_objects
 author:
   - fabric.rdma contributors (!UNKNOWN)
 """
@@ -53,6 +66,8 @@ EXAMPLES = r"""
   fabric.rdma.rollout_departures:
     kubeconfig: /etc/kubernetes/admin.conf
     hosts: "{{ groups['ib-a100'] }}"
+    others: "{{ groups['all'] }}"
+    groups: [ib-a100]
   delegate_to: localhost
   run_once: true
 """
@@ -71,6 +86,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import group_value, node_scope
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import strays_in_words
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.rollout import Rollout
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.standing import Scope, standing, strays_of_systems
 
 
 def main() -> None:
@@ -78,6 +94,8 @@ def main() -> None:
         argument_spec={
             **CONNECTION_OPTIONS,
             "hosts": {"type": "list", "elements": "str", "required": True},
+            "others": {"type": "list", "elements": "str", "default": []},
+            "groups": {"type": "list", "elements": "str", "default": []},
             "keep": {"type": "list", "elements": "str", "default": []},
             "remove": {"type": "list", "elements": "str", "default": []},
             "node_names": {"type": "dict", "default": {}},
@@ -86,15 +104,23 @@ def main() -> None:
         supports_check_mode=True,
     )
     given = module.params
+    inventory, keep = group_value(given["inventory"]), [group_value(name) for name in given["keep"]]
     try:
-        rollout = Rollout(Kube(given["kubeconfig"], given["context"]), inventory=group_value(given["inventory"]))
-        rollout.look([], {}, [group_value(name) for name in given["keep"]])
+        kube = Kube(given["kubeconfig"], given["context"])
+        rollout = Rollout(kube, inventory=inventory)
+        rollout.look([], {}, keep)
+        found = standing(kube, inventory)
     except KubeError as exc:
         module.warn(f"It is not known which nodes earlier rollouts have labelled: {exc}. A rollout asks again.")
         module.exit_json(changed=False, strays={})
     strays = rollout.strays(**node_scope(given["hosts"], given["remove"], given["node_names"]))
     if strays:
         module.fail_json(msg=strays_in_words(strays) + " Nothing was written or changed.", strays=strays)
+    everyone = node_scope([*given["hosts"], *given["others"]], given["remove"], given["node_names"])
+    groups = [*keep, *(group_value(name) for name in given["groups"])]
+    words = strays_of_systems(found, Scope(everyone["known"], groups, everyone["remove"]))
+    if words:
+        module.fail_json(msg=f"The {words} Nothing was written or changed.", strays=strays)
     module.exit_json(changed=False, strays=strays)
 
 

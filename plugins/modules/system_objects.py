@@ -66,6 +66,25 @@ options:
       - By default, all.
     type: list
     elements: str
+  hosts:
+    description:
+      - Nodes of all hosts of the inventory.
+      - With them, the module fails before it changes anything where the system has labels on a node that none of them is, or objects for a
+        group that neither O(groups) nor O(keep) name, unless O(remove) takes it out on purpose. The inventory may be a slice of a sliced job,
+        or a copy that lacks some hosts.
+    type: list
+    elements: str
+  groups:
+    description: Groups, as in the label C(rdma.fabric/group), that the run plans.
+    type: list
+    elements: str
+    default: []
+  remove:
+    description:
+      - Nodes and groups that are taken out on purpose. The labels of these nodes, and of those in a class of these groups, are removed.
+    type: list
+    elements: str
+    default: []
   remember:
     description:
       - Only remember O(charts), before they are installed. O(objects) have to be empty.
@@ -161,9 +180,21 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube, KubeError
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import LEASE_OPTIONS, Lease
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.standing import Scope, standing, strays_of_systems
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.systems import SystemRollout
+
+
+def see_whole(kube: Kube, parameters: dict[str, t.Any]) -> None:
+    """Raises KubeError where something would go that this inventory may only not see. Nodes that are taken out are known from then on."""
+    found = standing(kube, parameters["inventory"], parameters["system"], parameters["place"])
+    groups = [*parameters["groups"], *parameters["keep"]]
+    strays = strays_of_systems(found, Scope(parameters["hosts"], groups, parameters["remove"]))
+    if strays:
+        raise KubeError(f"Nothing was changed. The {strays}")
+    if parameters["known"] is not None:
+        parameters["known"] += [node for each in found for node in each.nodes_of(parameters["remove"])]
 
 
 def run(module: AnsibleModule) -> dict[str, t.Any]:
@@ -178,6 +209,8 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
             module.fail_json(msg="remember is for charts alone; objects have to be empty")
         rollout.remember(parameters["charts"], parameters["opened"])
     else:
+        if parameters["hosts"] is not None:
+            see_whole(kube, parameters)
         rollout.look(*(parameters[key] for key in ("objects", "keep", "charts", "only", "labels", "known", "opened")))
     rollout.rehearse()
     result = {
@@ -204,6 +237,9 @@ def main() -> None:
             "opened": {"type": "list", "elements": "str", "default": []},
             "labels": {"type": "dict", "default": {}},
             "known": {"type": "list", "elements": "str"},
+            "hosts": {"type": "list", "elements": "str"},
+            "groups": {"type": "list", "elements": "str", "default": []},
+            "remove": {"type": "list", "elements": "str", "default": []},
             "remember": {"type": "bool", "default": False},
             "keep": {"type": "list", "elements": "str", "default": []},
             "only": {"type": "list", "elements": "str"},

@@ -10,12 +10,13 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import OF_A_GROUP
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import inventory_value, kept_values
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import group_value, node_scope
 from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import completed
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import SYSTEMS, wished_systems
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer, ViewError, cluster_view
 
-__all__ = ["kept_groups", "known_nodes", "site_of", "wished"]
+__all__ = ["kept_groups", "known_nodes", "scope_of", "site_of", "wished"]
 
 
 def _wishes_of(
@@ -101,10 +102,27 @@ def kept_groups(site: Site, groups: t.Iterable[str]) -> list[str]:
 
 
 def known_nodes(site: Site) -> list[str]:
-    """Nodes of the groups that this run has planned: what others have stays with them."""
-    planned = [name for name, entry in site["plan"]["groups"].items() if entry["planned"]]
+    """Nodes of the groups that this run has planned, and those that are taken out on purpose: what others have stays with them."""
+    plan = site["plan"]
+    planned = [name for name, entry in plan["groups"].items() if entry["planned"]]
     hosts = {host for name in planned for host in site["groups"].get(name, ())}
+    hosts |= {*map(str, plan.get("removed") or ()), *map(str, plan.get("remove") or ())}
     return sorted({site["node_names"].get(host, host) for host in hosts})
+
+
+def scope_of(site: Site, groups: t.Mapping[str, t.Iterable[str]]) -> dict[str, list[str]]:
+    """What a run sees: {hosts: nodes of all hosts of the inventory, groups: those of the plan, remove: nodes and groups that go on purpose}.
+
+    groups: all of the inventory with their hosts. Groups are as in GROUP_LABEL.
+    """
+    plan = site["plan"]
+    everyone = {str(host) for hosts in groups.values() for host in hosts}
+    scope = node_scope(everyone, plan.get("remove") or (), site["node_names"], plan.get("removed") or ())
+    return {
+        "hosts": scope["known"],
+        "groups": sorted({group_value(name) for name in plan["groups"]}),
+        "remove": scope["remove"],
+    }
 
 
 def wished(

@@ -403,6 +403,56 @@ def test_claims_come_stay_change_and_go(claimed: Site) -> None:
     assert changes(claimed.run("uninstall", *alone)) == 0
 
 
+def test_what_dranet_serves_leaves_on_purpose_only(claimed: Site) -> None:
+    """An inventory that is a copy without a group, where no file of an earlier run remembers it: as jobs of AWX begin."""
+    second = claimed.groups["gb200"]["hosts"].pop("gb200-2")
+    claimed.groups["gb200-b"] = {
+        **claimed.groups["gb200"],
+        "hosts": {"gb200-2": second},
+        "rdma_resource": {"name": "rdma_b"},
+    }
+    claimed.run("rollout")
+    before = claims(claimed)
+    assert (len(before["DaemonSet"]), before["nodes"]) == (2, ["gb200-1", "gb200-2"])
+
+    whole = claimed.groups
+    claimed.groups = {"gb200": whole["gb200"]}
+    (claimed.directory / "output").rename(claimed.directory / "elsewhere")
+    output = " ".join(claimed.run("rollout", fails=True).split())
+    assert "The system dra has 4 that this inventory does not know: DaemonSet rdma/dranet-gb200-b" in output
+    assert "node gb200-2" in output
+    assert "Nothing was written or changed." in output
+    # whoever takes the role alone is refused as well
+    play = [
+        {
+            "hosts": "rdma",
+            "gather_facts": False,
+            "tasks": [{"ansible.builtin.include_role": {"name": "fabric.rdma.dra"}}],
+        }
+    ]
+    play[0]["tasks"][0]["vars"] = {"dra_method": "apply"}
+    alone = claimed.directory / "alone.yml"
+    alone.write_text(json.dumps(play))
+    output = " ".join(claimed.run(str(alone.with_suffix("")), fails=True).split())
+    assert "Nothing was changed. The system dra has 4 that this inventory does not know" in output
+    claimed.groups = whole
+    assert claims(claimed) == before
+
+    # who says so takes it out: also the node is no longer DRANET's
+    claimed.groups = {"gb200": whole["gb200"]}
+    claimed.rollout["remove"] = ["gb200-b"]
+    claimed.run("rollout")
+    claimed.groups = whole
+    after = claims(claimed)
+    assert after["nodes"] == ["gb200-1"]
+    assert after["DaemonSet"] == [name for name in before["DaemonSet"] if "gb200-b" not in name]
+    # and nothing is left to be said
+    claimed.groups = {"gb200": whole["gb200"]}
+    del claimed.rollout["remove"]
+    assert changes(claimed.run("rollout")) == 0
+    claimed.groups = whole
+
+
 def test_two_rollouts_of_a_system_at_once(claimed: Site) -> None:
     """One takes the Lease and brings all of it; the other is told who has it, and changes nothing."""
     # nobody plays the nodes: as long as they do not run its Pods, the first one waits

@@ -61,6 +61,19 @@ def test_what_a_run_has_not_planned_stays() -> None:
     assert rdma_site(hosts(), GROUPS | {"ONE": []}, ["one", "two"], plan)["keep"] == site["keep"]
 
 
+def test_what_is_taken_out_on_purpose_is_known() -> None:
+    """Its node loses what it has; what the inventory merely lacks keeps it."""
+    plan = {
+        **a_plan(one=a_group(a_class("one")), two={**a_group(), "planned": False}),
+        "removed": {"d": "gone"},
+        "remove": ["e", "old_group"],
+    }
+    site = rdma_site(hosts(), GROUPS, ["one", "two"], plan, {"node_names": {"a": "n1", "e": "n5"}})
+    assert site["known"] == ["b", "d", "n1", "n5", "old_group"]
+    scope = {"hosts": ["b", "c", "n1"], "groups": ["one", "two"], "remove": ["d", "e", "n5", "old-group", "old_group"]}
+    assert site["scope"] == scope
+
+
 def test_a_wish_for_the_cluster_that_differs_in_a_group_is_an_error() -> None:
     with pytest.raises(
         AnsibleFilterError, match="group one: rdma_networks differs between hosts a and b; set it for the group"
