@@ -53,7 +53,7 @@ _value:
     - C(checks), one entry for each check with C(check), C(status) (V(ok), V(warning) or V(error)), C(message) and C(remedy).
     - C(needed) (bool), C(reasons) and C(blocked) (in words). What is in C(blocked) only people can repair.
     - What has to be done, in C(packages) (bool), C(parts), C(tools), C(install) (the packages of both, by name), C(modules),
-      C(unit), C(initiator) and C(multipath).
+      C(unit), C(initiator), C(multipath) and C(restarts).
   type: dict
   sample:
     checks: [{check: modules, status: error, message: Module nfs is not loaded, remedy: "`modprobe nfs`"}]
@@ -68,6 +68,7 @@ _value:
     unit: null
     initiator: null
     multipath: false
+    restarts: []
 """
 
 import typing as t

@@ -42,6 +42,12 @@ options:
     description: The directory in which the kernel shows the open sessions.
     type: path
     default: /sys/class/iscsi_session
+  note:
+    description:
+      - A file that is written before the name changes. It says that iscsid, which reads the name when it starts, has to be restarted;
+        remove it once it has been.
+      - C(/run/fabric.rdma/iscsid.restart) is what M(fabric.rdma.ib_facts) looks for.
+    type: path
   backup:
     description: Keep the old file beside the new one, under a name with the time.
     type: bool
@@ -132,6 +138,10 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
     if not module.check_mode:
         if before is not None and module.params["backup"]:
             result["backup_file"] = back_up(path, before)
+        if module.params["note"]:
+            # before the name: whoever ends between the two restarts a daemon for nothing at worst
+            make_directories(os.path.dirname(module.params["note"]))
+            replace(module.params["note"], b"iscsid has to be restarted\n", read(module.params["note"]), mode=0o644)
         make_directories(os.path.dirname(os.path.realpath(path)))
         replace(path, rewrite(text, name).encode("utf-8", "surrogateescape"), before, mode=0o600)
     return result
@@ -145,6 +155,7 @@ def main() -> None:
             "prefix": {"type": "str", "default": "iqn.2016-04.com.open-iscsi"},
             "path": {"type": "path", "default": INITIATOR_FILE},
             "sessions": {"type": "path", "default": SESSIONS},
+            "note": {"type": "path"},
             "backup": {"type": "bool", "default": True},
         },
         supports_check_mode=True,

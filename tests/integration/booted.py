@@ -63,6 +63,27 @@ shift
 exec "$@"
 """
 
+# In the place of systemctl: before or after it does one of its words, whoever has called it is killed, up to the play.
+_KILLS = """#!/bin/sh
+die() {
+  rm /run/kill
+  pid=$$ all=
+  while [ "$pid" -gt 0 ]; do
+    all="$pid $all"
+    pid=$(sed -n 's/^PPid:[[:space:]]*//p' "/proc/$pid/status")
+  done
+  kill -9 $all
+}
+when= word=
+[ ! -e /run/kill ] || read -r when word < /run/kill
+case " $* " in *" $word "*) ;; *) when= ;; esac
+[ "$when" != before ] || die
+/usr/bin/systemctl.real "$@"
+status=$?
+[ "$when" != after ] || die
+exit $status
+"""
+
 
 class Booted:
     """The node. `run` runs a program in it."""
@@ -129,6 +150,14 @@ class Booted:
     def write(self, path: str, text: str) -> None:
         """A file of the node."""
         self.run("sh", "-c", 'mkdir -p "$(dirname "$1")" && cat > "$1"', "write", path, text=text)
+
+    def kill_at(self, when: str, word: str) -> None:
+        """Whoever calls systemctl next with a word (restart, mask) is killed before or after it has done it. /run/kill is gone then."""
+        if self.run("test", "-e", "/usr/bin/systemctl.real", check=False).returncode:
+            self.run("mv", "/usr/bin/systemctl", "/usr/bin/systemctl.real")
+            self.write("/usr/bin/systemctl", _KILLS)
+            self.run("chmod", "755", "/usr/bin/systemctl")
+        self.write("/run/kill", f"{when} {word}\n")
 
     def stop(self) -> None:
         """Ends it with all that runs there."""

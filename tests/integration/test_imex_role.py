@@ -32,26 +32,6 @@ ExecStart=/bin/sleep infinity
 [Install]
 WantedBy=multi-user.target
 """
-# In the place of systemctl: before or after it does one of its words, whoever has called it is killed, up to the play.
-KILLS = """#!/bin/sh
-die() {
-  rm /run/kill
-  pid=$$ all=
-  while [ "$pid" -gt 0 ]; do
-    all="$pid $all"
-    pid=$(sed -n 's/^PPid:[[:space:]]*//p' "/proc/$pid/status")
-  done
-  kill -9 $all
-}
-when= word=
-[ ! -e /run/kill ] || read -r when word < /run/kill
-case " $* " in *" $word "*) ;; *) when= ;; esac
-[ "$when" != before ] || die
-/usr/bin/systemctl.real "$@"
-status=$?
-[ "$when" != after ] || die
-exit $status
-"""
 # active, enabled, whether something is remembered
 RUNS, GIVEN = ("active", "enabled", False), ("inactive", "masked", True)
 
@@ -84,11 +64,7 @@ class Node(t.NamedTuple):
 
     def killed(self, wish: str, when: str, word: str) -> None:
         """A run that is killed right before or after systemctl stops, disables, masks ... the service."""
-        if self.machine.run("test", "-e", "/usr/bin/systemctl.real", check=False).returncode:
-            self.machine.run("mv", "/usr/bin/systemctl", "/usr/bin/systemctl.real")
-            self.machine.write("/usr/bin/systemctl", KILLS)
-            self.machine.run("chmod", "755", "/usr/bin/systemctl")
-        self.machine.write("/run/kill", f"{when} {word}\n")
+        self.machine.kill_at(when, word)
         said = self.play(wish)
         assert "PLAY RECAP" not in said, said
         assert self.machine.run("test", "-e", "/run/kill", check=False).returncode == 1, said

@@ -31,6 +31,7 @@ read_storage() makes ``ansible_facts.rdma.storage`` from files alone::
       default_version: "4.2" | null                      # of /etc/nfsmount.conf
     filesystem_of: {"/": ext4, "/var/lib/longhorn": ext4}    # by mount point, and of the directory of volumes
     mount_propagation: {"/": shared, "/var/lib/longhorn": shared}    # shared | slave | private, same keys
+    restarts_due: [iscsid]                               # only there when a run ended before these daemons read what it wrote
 
 The states of kernel modules are in ``kernel.modules``.
 """
@@ -374,6 +375,12 @@ def _mounts(tree: Tree, path: str) -> tuple[dict[str, str], dict[str, str]]:
     return dict(sorted(kinds.items())), dict(sorted(propagation.items()))
 
 
+def _restarts_due(tree: Tree) -> Json:
+    """Daemons that a run meant to restart before it ended in the middle. A boot forgets them: it has started all of them."""
+    due = sorted(name for name in SOCKETS if tree.exists(f"/run/fabric.rdma/{name}.restart"))
+    return {"restarts_due": due} if due else {}
+
+
 def read_storage(tree: Tree, warnings: list[str]) -> Json:
     """The value of ansible_facts.rdma.storage of the node that a tree shows, as the module's docstring has it. Never raises."""
     release = tree.text("/proc/sys/kernel/osrelease") or None
@@ -394,4 +401,5 @@ def read_storage(tree: Tree, warnings: list[str]) -> Json:
         },
         "filesystem_of": kinds,
         "mount_propagation": propagation,
+        **_restarts_due(tree),
     }

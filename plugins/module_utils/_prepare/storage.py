@@ -82,11 +82,24 @@ def _check_iscsi(storage: Facts, duplicate: t.Optional[Facts], host: t.Optional[
             "service",
         )
     yield from _check_initiator(iscsi, duplicate, host)
+    if iscsi["service"] == "running" and "iscsid" in storage.get("restarts_due", ()):
+        message = "iscsid still has its old initiator name: a run ended before it was restarted"
+        if iscsi["sessions"]:
+            yield _Finding("iscsid", "error", message, _under_sessions(iscsi))
+        else:
+            yield _Finding("iscsid", "error", message, "`systemctl restart iscsid`", "restart iscsid")
+
+
+def _under_sessions(iscsi: Facts) -> str:
+    names = ", ".join(session["target"] or session["name"] for session in iscsi["sessions"])
+    return (
+        f"a name is not changed under open sessions ({names}): drain the node, detach its volumes until `iscsiadm -m session` is empty, "
+        "then run again"
+    )
 
 
 def _check_initiator(iscsi: Facts, duplicate: t.Optional[Facts], host: t.Optional[str]) -> t.Iterator[_Finding]:
-    name, sessions = iscsi["initiator_name"], [session["target"] or session["name"] for session in iscsi["sessions"]]
-    problem = None
+    name, problem = iscsi["initiator_name"], None
     if iscsi["initiator_file"] == "unreadable":
         yield _Finding(
             "initiator name",
@@ -110,14 +123,8 @@ def _check_initiator(iscsi: Facts, duplicate: t.Optional[Facts], host: t.Optiona
             return
     if problem is None:
         yield _Finding("initiator name", "ok", f"InitiatorName is {name}")
-    elif sessions:
-        yield _Finding(
-            "initiator name",
-            "error",
-            problem,
-            f"a name is not changed under open sessions ({', '.join(sessions)}): drain the node, detach its volumes "
-            "until `iscsiadm -m session` is empty, then run again",
-        )
+    elif iscsi["sessions"]:
+        yield _Finding("initiator name", "error", problem, _under_sessions(iscsi))
     else:
         yield _Finding(
             "initiator name", "error", problem, "give it a name of its own (`iscsi-iname`), restart iscsid", "initiator"
@@ -138,6 +145,16 @@ def _check_multipath(storage: Facts, wish: Json) -> t.Iterator[_Finding]:
         yield _Finding("multipathd", "ok", "multipathd.service is not running")
         return
     if multipathd["blacklists"]:
+        if multipathd["service"] == "running" and "multipathd" in storage.get("restarts_due", ()):
+            yield _Finding(
+                "multipathd",
+                "warning",
+                message
+                + ", and has not read that Longhorn's devices are to be left alone: a run ended before it was reloaded",
+                "`systemctl reload multipathd`",
+                "restart multipathd",
+            )
+            return
         yield _Finding("multipathd", "ok", message + ", and leaves Longhorn's devices alone")
         return
     # Longhorn gives a volume one path: several of the same make are somebody's multipath storage

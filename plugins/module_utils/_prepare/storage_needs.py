@@ -32,7 +32,7 @@ def storage_needs(
     (those errors, with their remedies), ``packages`` (any at all), ``parts`` (of [iscsi, nfs, dm_crypt], those whose packages
     are missing), ``tools`` (programs that are missing), ``install`` (the packages of both, by name), ``modules`` (to load and
     persist), ``unit`` (None, or {name, start}: the unit to enable), ``initiator`` (None, or {taken}: a new name is due, none of
-    these), ``multipath`` (a drop-in is due).
+    these), ``multipath`` (a drop-in is due), ``restarts`` (of [iscsid, multipathd], those that an earlier run has not restarted).
     """
     findings = storage_findings(facts, wish, duplicates, host)
     fixes = {found.fix for found in findings if found.fix}
@@ -65,4 +65,5 @@ def storage_needs(
         "unit": unit,
         "initiator": {"taken": sorted({str(entry["name"]) for entry in duplicates})} if "initiator" in fixes else None,
         "multipath": "multipath" in fixes,
+        "restarts": sorted(fix.split()[-1] for fix in fixes if fix.startswith("restart ")),
     }

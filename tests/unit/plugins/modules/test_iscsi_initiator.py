@@ -91,6 +91,29 @@ def test_open_sessions(path: Path, tmp_path: Path, check: bool) -> None:
     assert path.read_text() == GOOD
 
 
+@pytest.mark.parametrize("sessions", [False, True])
+def test_a_restart_that_is_due_is_noted_where_the_name_changes(path: Path, tmp_path: Path, sessions: bool) -> None:
+    prepared(path, GOOD)
+    note = tmp_path / "run" / "iscsid.restart"
+    assert not call(path, note=str(note))["changed"]
+    if sessions:
+        (tmp_path / "sessions" / "session1").mkdir(parents=True)
+    call(path, True, taken=[NAME], note=str(note))
+    assert not note.exists()
+    call(path, taken=[NAME], note=str(note))
+    assert note.exists() is not sessions
+
+
+def test_it_is_noted_before_the_name_changes(path: Path, tmp_path: Path) -> None:
+    """A run that ends between the two leaves a restart too much, never one too few."""
+    prepared(path, GOOD)
+    note = tmp_path / "run" / "iscsid.restart"
+    # it cannot be written
+    note.mkdir(parents=True)
+    assert str(note) in call(path, taken=[NAME], note=str(note))["msg"]
+    assert path.read_text() == GOOD
+
+
 def test_a_name_that_is_asked_for(path: Path) -> None:
     prepared(path, GOOD)
     wish = "iqn.2000-01.x:9"

@@ -114,6 +114,7 @@ def test_a_node_in_order_needs_nothing() -> None:
         "unit": None,
         "initiator": None,
         "multipath": False,
+        "restarts": [],
     }
     assert storage_table({"node": {"checks": storage_checks(facts)}}) == ["node: 10 of 10 checks in order"]
 
@@ -173,6 +174,31 @@ def test_a_masked_unit_is_the_administrators_word() -> None:
         "iscsid.service is masked: `systemctl unmask iscsid.service` if iSCSI may be used on this host, "
         "else rdma_storage.iscsi: false"
     ]
+
+
+CGROUP = "/sys/fs/cgroup/system.slice/{}.service/cgroup.procs"
+
+
+def test_a_daemon_that_an_earlier_run_has_not_restarted_is() -> None:
+    """The run wrote what it has to read, and was killed before it did."""
+    machine = node()
+    machine.file("/usr/sbin/multipathd")
+    machine.file("/etc/multipath/conf.d/longhorn.conf", BLACKLIST)
+    for name in ("iscsid", "multipathd"):
+        machine.file(f"/run/fabric.rdma/{name}.restart")
+    # one that its socket starts, or nobody, reads it then
+    assert storage_needs(facts_of(machine))["needed"] is False
+    for name in ("iscsid", "multipathd"):
+        machine.file(CGROUP.format(name), "1\n")
+    facts = facts_of(machine)
+    needs = storage_needs(facts)
+    assert (needs["needed"], needs["restarts"], needs["blocked"]) == (True, ["iscsid", "multipathd"], [])
+    assert (needs["initiator"], needs["multipath"]) == (None, False)
+    assert needs["reasons"][0] == "iscsid still has its old initiator name: a run ended before it was restarted"
+    facts["storage"]["iscsi"]["sessions"] = [{"name": "session1", "target": "iqn.x:1", "state": "LOGGED_IN"}]
+    needs = storage_needs(facts)
+    assert needs["restarts"] == ["multipathd"]
+    assert "a name is not changed under open sessions (iqn.x:1): drain the node" in needs["blocked"][0]
 
 
 def test_a_running_multipathd_is_told_to_leave_longhorns_disks_alone() -> None:

@@ -1,0 +1,114 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The role storage_prereqs on a node whose systemd is real, killed before a daemon has read what was written for it.
+
+Daemons and programs are stand-ins that are there, start and reload; files, units and what is done with them are not.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.fabric.rdma.tests.integration.booted import Booted
+
+if t.TYPE_CHECKING:
+    from conftest import User
+
+pytestmark = pytest.mark.integration
+
+NAME = "InitiatorName=iqn.1993-08.org.debian:01:clone\n"
+INITIATOR = "/etc/iscsi/initiatorname.iscsi"
+PROGRAMS = ("awk", "bash", "blkid", "curl", "findmnt", "grep", "iscsiadm", "iscsid", "lsblk", "multipathd")
+# What each start and each reload has read is kept.
+UNITS = {
+    "iscsid": f"ExecStart=/bin/sh -c 'cat {INITIATOR} > /run/iscsid.read; exec sleep infinity'\n",
+    "multipathd": "ExecStart=/bin/sleep infinity\nExecReload=/bin/sh -c 'ls /etc/multipath/conf.d > /run/multipathd.read'\n",
+}
+# multipathd's own word for what it has read
+SHOWS = """#!/bin/sh
+[ ! -s /run/multipathd.read ] || printf 'blacklist {\\n\\tdevice {\\n\\t\\tvendor "IET"\\n\\t}\\n}\\n'
+"""
+
+
+class Node(t.NamedTuple):
+    user: User
+    machine: Booted
+    directory: Path
+
+    def play(self) -> str:
+        """What a run of the role says, on one line."""
+        local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+        (self.directory / "hosts.json").write_text(json.dumps({"all": {"hosts": {"n1": local}}}))
+        role = {"ansible.builtin.include_role": {"name": "fabric.rdma.storage_prereqs"}}
+        wish = {"iscsi": True, "nfs": False, "multipath": True, "path": ""}
+        variables = {"rdma_storage": wish, "discover_wait_timeout": 1}
+        play = {"hosts": "all", "gather_facts": False, "vars": variables, "tasks": [role]}
+        (self.directory / "play.yml").write_text(json.dumps([play]))
+        program = str(self.user.bin / "ansible-playbook")
+        words = ["-i", str(self.directory / "hosts.json"), str(self.directory / "play.yml")]
+        done = self.machine.run(program, *words, check=False, env=self.user.env)
+        return " ".join((done.stdout + done.stderr).split())
+
+    def text(self, path: str) -> str:
+        return self.machine.run("cat", path, check=False).stdout
+
+    def notes(self) -> list[str]:
+        return self.machine.run("ls", "/run/fabric.rdma", check=False).stdout.split()
+
+
+@pytest.fixture
+def node(user: User, tmp_path: Path) -> t.Iterator[Node]:
+    machine = Booted(tmp_path / "machine", user.home, tmp_path)
+    # its kernel is this machine's, which may not have the module
+    machine.run("mount", "-t", "tmpfs", "tmpfs", "/sys/module")
+    machine.write("/sys/module/iscsi_tcp/initstate", "live\n")
+    machine.write("/etc/modules-load.d/volumes.conf", "iscsi_tcp\n")
+    for program in PROGRAMS:
+        there = machine.run("sh", "-c", f"command -v {program}", check=False).returncode == 0
+        if not there or program == "multipathd":
+            machine.write(f"/usr/sbin/{program}", SHOWS)
+            machine.run("chmod", "755", f"/usr/sbin/{program}")
+    machine.write(INITIATOR, NAME)
+    for name, text in UNITS.items():
+        unit = f"[Unit]\nDefaultDependencies=no\n[Service]\n{text}[Install]\nWantedBy=multi-user.target\n"
+        machine.write(f"/usr/lib/systemd/system/{name}.service", unit)
+    machine.run("systemctl", "daemon-reload")
+    machine.run("systemctl", "enable", "--now", *UNITS)
+    try:
+        yield Node(user, machine, tmp_path)
+    finally:
+        machine.stop()
+
+
+@pytest.mark.parametrize(
+    ("when", "word", "daemon"),
+    [("before", "restart", "iscsid"), ("after", "restart", "iscsid"), ("before", "reload", "multipathd")],
+)
+def test_a_daemon_that_a_killed_run_has_not_restarted_is_by_the_next(
+    node: Node, when: str, word: str, daemon: str
+) -> None:
+    # another name at every start is none to keep
+    node.machine.write(INITIATOR, NAME + "GenerateName=yes\n")
+    node.machine.kill_at(when, word)
+    said = node.play()
+    assert "PLAY RECAP" not in said, said
+    assert node.machine.run("test", "-e", "/run/kill", check=False).returncode == 1, said
+    # the file is as wished already, and says nothing of the daemon
+    new = node.text(INITIATOR)
+    assert "GenerateName" not in new
+    assert f"{daemon}.restart" in node.notes()
+
+    said = node.play()
+    assert "failed=0" in said, said
+    assert node.text(INITIATOR) == new
+    assert node.text("/run/iscsid.read") == new
+    assert node.text("/run/multipathd.read") == "fabric-rdma-longhorn.conf\n"
+    assert node.notes() == []
+    again = node.play()
+    assert "changed=0" in again, again
