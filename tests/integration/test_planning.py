@@ -171,6 +171,13 @@ def test_a_plan_never_shrinks_by_accident(site: Site) -> None:
     slices = {"awx_workflow_job_name": "rollout", "awx_job_template_name": "rollout"}
     said = refused("rollout", "-e", json.dumps(slices))
     assert "This run is a slice of a sliced job (awx_workflow_job_name, awx_job_template_name)" in said
+    # each slice would take out what all have
+    said = site.play("uninstall", "-e", json.dumps(slices), fails=True)
+    assert (
+        "Nothing was removed: this run is a slice of a sliced job (awx_workflow_job_name, awx_job_template_name)"
+        in said
+    )
+    assert "Take the Lease" not in said
     # also where earlier runs have left nothing, and where a role is used alone
     (site.directory / "role.yml").write_text("- hosts: rdma\n  gather_facts: false\n  roles: [fabric.rdma.plan]\n")
     command = ("ansible-playbook", "role.yml", "-i", "hosts.json")
