@@ -249,6 +249,15 @@ def test_not_more_nodes_are_away_than_allowed(small: Site) -> None:
     assert away(small, "v100-2") == "was-in-work"
 
 
+def test_a_node_that_is_away_already_comes_back_whatever_the_limit_is_now(small: Site) -> None:
+    """Two were away when their run was killed, and the next one lets one be away at a time."""
+    for name in ("v100-1", "v100-2"):
+        label(small, name, "was-in-work")
+    drained(small, then=["uncordon"])
+    assert "unschedulable" not in small.node("v100-1")["spec"]
+    assert (away(small), away(small, "v100-2")) == (None, "was-in-work")
+
+
 def test_a_pod_that_nobody_would_make_again_is_not_killed(small: Site) -> None:
     small.run("rollout")
     work(small, "Pod")
