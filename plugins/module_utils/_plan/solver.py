@@ -407,7 +407,7 @@ def _still_exact(
 
 def _join_as_they_are(plugin: Plugin, classes: _Split, profiles: dict[frozenset[Traits], list[str]]) -> None:
     """Moves hosts from profiles to classes whose selectors are exact on them."""
-    for profile in sorted(profiles, key=sorted):
+    for profile in list(profiles):
         for hosts, selectors in classes:
             if _exact(plugin, selectors, profile):
                 hosts += profiles.pop(profile)

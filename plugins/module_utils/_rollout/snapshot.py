@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.forms import in_form, text_of
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import APP_NAME, DRANET_NAME, MANAGED_BY
 
 __all__ = [
@@ -26,7 +27,6 @@ __all__ = [
 
 Json = t.Dict[str, t.Any]
 
-_LONGEST = 1000
 _LONGEST_CONFIG = 65536
 _CONFIG_KEY = "config.json"
 # Of a container's variables, these alone: they say which devices a job uses, and hold no credentials.
@@ -69,21 +69,18 @@ def _maps(value: t.Any) -> list[Json]:
 
 
 def _some(item: Json, *keys: str) -> Json:
-    """These keys of an object, as far as it has them; long texts are cut."""
-    return {
-        key: item[key][:_LONGEST] if isinstance(item[key], str) else item[key]
-        for key in keys
-        if item.get(key) not in (None, "", [], {})
-    }
+    """These keys of an object, as far as it has them and they have the form that they have to have; long texts are cut."""
+    found = {key: in_form(key, item.get(key)) for key in keys}
+    return {key: value for key, value in found.items() if value not in (None, "", [], {})}
 
 
 def _metadata(item: Json) -> Json:
     metadata = _map(item.get("metadata"))
     found = _some(metadata, "name", "namespace", "labels", "creationTimestamp", "generation")
     annotations = {
-        str(key): str(value)[:_LONGEST]
+        key: text_of(value)
         for key, value in _map(metadata.get("annotations")).items()
-        if str(key).startswith(_ANNOTATIONS)
+        if isinstance(value, str) and text_of(key) == key and key.startswith(_ANNOTATIONS)
     }
     # what was reduced before calls them owners
     references = _maps(metadata.get("ownerReferences") or metadata.get("owners"))
@@ -116,9 +113,11 @@ def _container(item: Json) -> Json:
     if security.get("runAsUser") == 0:
         own["runAsUser"] = 0
     env = [
-        {"name": str(each["name"]), "value": str(each["value"])[:200]}
+        {"name": text_of(each["name"]), "value": text_of(each["value"], 200)}
         for each in _maps(item.get("env"))
-        if str(each.get("name")).startswith(_VARIABLES) and "value" in each
+        if isinstance(each.get("name"), str)
+        and each["name"].startswith(_VARIABLES)
+        and isinstance(each.get("value"), str)
     ]
     for key, value in (("resources", resources), ("securityContext", own), ("env", env)):
         if value:
@@ -197,26 +196,28 @@ def _changed(item: Json) -> t.Optional[str]:
     """When the data of a ConfigMap was last written; when it was made where nobody says that (kubectl hides managedFields)."""
     metadata = _map(item.get("metadata"))
     times = [
-        str(entry["time"])
+        text_of(entry.get("time")) or ""
         for entry in _maps(metadata.get("managedFields"))
-        if "f:data" in _map(entry.get("fieldsV1")) and entry.get("time")
+        if "f:data" in _map(entry.get("fieldsV1"))
     ]
-    return max(times, default=metadata.get("creationTimestamp"))
+    return max(times, default="") or text_of(metadata.get("creationTimestamp"))
 
 
 def _config_map(item: Json) -> Json:
     text = _map(item.get("data")).get(_CONFIG_KEY)
     # one that was reduced before has the time by itself
-    changed = item.get("changed") or _changed(item)
-    data = {_CONFIG_KEY: text[:_LONGEST_CONFIG]} if isinstance(text, str) else {}
+    changed = text_of(item.get("changed")) or _changed(item)
+    data = {_CONFIG_KEY: text_of(text, _LONGEST_CONFIG)} if isinstance(text, str) else {}
     return {"metadata": _metadata(item), "changed": changed, "data": data}
 
 
 def _event(item: Json) -> Json:
-    found = _some(item, "reason", "message", "type", "count")
-    when = item.get("lastTimestamp") or item.get("eventTime") or _map(item.get("metadata")).get("creationTimestamp")
+    own = _some(item, "reason", "message", "type", "count")
+    metadata = _map(item.get("metadata"))
+    times = (item.get("lastTimestamp"), item.get("eventTime"), metadata.get("creationTimestamp"))
+    when = next((found for found in map(text_of, times) if found), None)
     about = _some(_map(item.get("involvedObject")), "kind", "name", "namespace")
-    return {**found, "involvedObject": about, "lastTimestamp": when}
+    return {**own, "involvedObject": about, "lastTimestamp": when}
 
 
 def _policy(item: Json) -> Json:

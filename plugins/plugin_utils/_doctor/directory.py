@@ -47,6 +47,9 @@ CONTEXT = "context.json"
 _MOST_FILES = 10_000
 _MOST_BYTES = 256 << 20
 _DEEPEST = 12
+_MOST_DIGITS = 100
+# PyYAML reads some 200 KB in a second.
+_MOST_YAML = 32 << 20
 _ARCHIVE = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ")
 # What runs leave beside facts and plan, and the doctor does not read.
 _OF_A_RUN = ("evidence", "hosts", "findings", "system")
@@ -57,7 +60,7 @@ class DoctorError(FabricError):
 
 
 def _text_map(value: t.Any) -> dict[str, t.Any]:
-    return {str(key): item for key, item in value.items()} if isinstance(value, t.Mapping) else {}
+    return {key: item for key, item in value.items() if isinstance(key, str)} if isinstance(value, t.Mapping) else {}
 
 
 def _logs(value: t.Any) -> list[Log]:
@@ -95,13 +98,17 @@ def _cluster(value: t.Any) -> Json:
         return {}
     snapshot = empty_snapshot()
     for kind in ("ConfigMap", "DaemonSet", "Event", "Pod"):
-        items = given.get(KINDS[kind])
-        snapshot[KINDS[kind]] = [reduced(kind, item) for item in items if _is_object(kind, item)] if items else []
-    policies = given.get("policies") or []
-    snapshot["policies"] = [reduced(str(item["kind"]), item) for item in policies if _is_object("", item)]
+        items = _list(given.get(KINDS[kind]))
+        snapshot[KINDS[kind]] = [reduced(kind, item) for item in items if _is_object(kind, item)]
+    policies = _list(given.get("policies"))
+    snapshot["policies"] = [reduced(item["kind"], item) for item in policies if _is_object("", item)]
     nodes = _text_map(given.get("nodes"))
     snapshot["nodes"] = {name: reduced("Node", item) for name, item in nodes.items() if _is_object("Node", item)}
     return sorted_snapshot(snapshot)
+
+
+def _list(value: t.Any) -> t.Sequence[t.Any]:
+    return value if isinstance(value, (list, tuple)) else ()
 
 
 def _is_object(kind: str, item: t.Any) -> bool:
@@ -110,7 +117,8 @@ def _is_object(kind: str, item: t.Any) -> bool:
         return False
     if kind == "Event":
         return isinstance(item.get("involvedObject"), dict)
-    named = isinstance(item.get("metadata"), dict) and isinstance(item["metadata"].get("name"), str)
+    metadata = item.get("metadata")
+    named = isinstance(metadata, dict) and isinstance(metadata.get("name"), str) and bool(metadata["name"])
     return named and (bool(kind) or item.get("kind") in ("NicClusterPolicy", "NicNodePolicy"))
 
 
@@ -150,12 +158,23 @@ def material_of(
 
 
 class _PlainLoader(yaml.SafeLoader):
-    """Without aliases, of which a few lines make more than fits into memory."""
+    """What JSON has. Without aliases, of which a few lines make more than fits into memory, and without tags, which PyYAML believes."""
 
     def compose_node(self, parent: t.Any, index: t.Any) -> t.Any:
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("it has aliases")
+        event = self.peek_event()
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "tag", None) is not None:
+            raise yaml.YAMLError("it has aliases or tags")
         return super().compose_node(parent, index)
+
+    def construct_number(self, node: yaml.ScalarNode) -> t.Any:
+        """Of thousands of digits, a number cannot be shown."""
+        if len(node.value) > _MOST_DIGITS:
+            raise yaml.YAMLError("it has a number that is none")
+        return self.construct_yaml_int(node)
+
+
+_PlainLoader.add_constructor("tag:yaml.org,2002:int", _PlainLoader.construct_number)
+_PlainLoader.add_constructor("tag:yaml.org,2002:timestamp", _PlainLoader.construct_yaml_str)
 
 
 class _Reader:
@@ -168,6 +187,8 @@ class _Reader:
         self.context: Json = {}
         self.texts: dict[str, str] = {}
         self.unread: list[str] = []
+        # how much of it was read
+        self.yaml = 0
 
     def take(self, name: str, data: bytes) -> None:
         """A file; name: its path in the directory, with slashes."""
@@ -197,6 +218,10 @@ class _Reader:
             if start.startswith(("{", "[")):
                 found = [json.loads(text)]
             elif re.match(r"(---\s*\n)?\s*(#[^\n]*\n\s*)*(apiVersion|kind|items):", start):
+                self.yaml += len(text)
+                if self.yaml > _MOST_YAML:
+                    self.unread.append(f"{name}: more than {_MOST_YAML >> 20} MiB of YAML; give it as JSON")
+                    return True
                 found = list(yaml.load_all(text, Loader=_PlainLoader))
             else:
                 return False
@@ -211,12 +236,12 @@ class _Reader:
             return found is None
         if posixpath.basename(name) == CONTEXT and "logs" in found:
             self.context = found
-        elif isinstance(found.get("items"), list) or found.get("kind") in KINDS:
+        elif isinstance(found.get("items"), list) or str(found.get("kind")) in KINDS:
             self._objects(found)
         elif "groups" in found and "schema" in found:
             self.plan = found
         elif "nodes" in found and "pods" in found:
-            self.cluster = found
+            self.cluster = _cluster(found)
         elif "devices" in found and "schema" in found:
             self.facts[_host_of_file(name)] = found
         elif found and all(isinstance(each, dict) and "devices" in each for each in found.values()):
@@ -234,7 +259,9 @@ class _Reader:
         # a PodList does not say of each item what it is
         of_list = str(found.get("kind") or "").removesuffix("List")
         for item in items or ():
-            kind = str((item.get("kind") if isinstance(item, dict) else None) or of_list)
+            if not isinstance(item, dict):
+                continue
+            kind = str(item.get("kind") or of_list)
             if kind not in KINDS or not _is_object("" if KINDS[kind] == "policies" else kind, {**item, "kind": kind}):
                 continue
             own = reduced(kind, {**item, "kind": kind})
@@ -245,7 +272,7 @@ class _Reader:
 
     def material(self) -> Material:
         rows = self.context.get("logs")
-        index = {str(row.get("file")): row for row in rows if isinstance(row, dict)} if isinstance(rows, list) else {}
+        index = {str(row.get("file")): row for row in _list(rows) if isinstance(row, dict)}
         cluster = _cluster(self.cluster)
         hosts = {*map(str, self.facts), *(cluster.get("nodes") or ())}
         pods = {name_of(pod): pod for pod in cluster.get("pods") or ()}

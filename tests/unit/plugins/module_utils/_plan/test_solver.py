@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import time
@@ -262,20 +263,43 @@ def test_a_strategy_that_cannot(strategy: str, message: str | None) -> None:
         plan_group("g", {"n": facts_of(machine)}, given_wishes)
 
 
+def host_of(*functions: tuple[str, str, str, bool], sick: bool = False) -> list[Function]:
+    """A host with functions: device ID, type of the link, netdev, whether it is wanted. sick: those that are not have a port down."""
+    return [
+        Function(
+            ("15b3", device, "mlx5_core", link, netdev),
+            "p" * wanted,
+            f"0000:0{at}:00.0",
+            (netdev,),
+            (1,),
+            "",
+            sick and not wanted,
+        )
+        for at, (device, link, netdev, wanted) in enumerate(functions)
+    ]
+
+
+def sorted_out(*hosts: list[Function]) -> set[tuple[str, ...]]:
+    """Which hosts, by their letters, are in one class; the same whatever they are called."""
+    found = []
+    for order in itertools.permutations(range(len(hosts))):
+        names = {f"h{place}": "ABC"[index] for place, index in enumerate(order)}
+        split, refused = classes_of(
+            SHARED, {name: hosts["ABC".index(letter)] for name, letter in names.items()}, "auto"
+        )
+        assert refused == []
+        found.append({tuple(sorted(names[name] for name in members)) for members, _selectors in split})
+    assert all(each == found[0] for each in found)
+    return found[0]
+
+
 def test_hosts_that_leave_out_most_come_first() -> None:
     """They say what a class can be; in another order there would be three."""
-
-    def host(*functions: tuple[str, str, str, bool]) -> list[Function]:
-        return [
-            Function(("15b3", device, "mlx5_core", link, netdev), "p" * wanted, f"0000:0{at}:00.0", (netdev,), (1,), "")
-            for at, (device, link, netdev, wanted) in enumerate(functions)
-        ]
-
     hosts = {
-        "h0": host(("101b", "infiniband", "d", True)),
-        "h1": host(("1017", "ether", "d", True)),
-        "h2": host(("1017", "infiniband", "d", False), ("101b", "infiniband", "a", True)),
-        "h3": host(("1021", "infiniband", "a", False), ("1021", "ether", "d", True)),
+        "h0": host_of(("101b", "infiniband", "d", True)),
+        "h1": host_of(("1017", "ether", "d", True)),
+        "h2": host_of(("1017", "infiniband", "d", False), ("101b", "infiniband", "a", True)),
+        "h3": host_of(("1021", "infiniband", "a", False), ("1021", "ether", "d", True)),
     }
     classes, refused = classes_of(SHARED, hosts, "auto")
     assert refused == []
@@ -283,6 +307,45 @@ def test_hosts_that_leave_out_most_come_first() -> None:
         (["h0", "h2"], {"p": {"deviceIDs": ["101b"]}}),
         (["h1", "h3"], {"p": {"deviceIDs": ["1017", "1021"], "linkTypes": ["ether"]}}),
     ]
+
+
+def test_what_hosts_are_called_says_nothing_about_their_classes() -> None:
+    """Of hosts that leave out as much, what they have decides who comes first: B and C both fit to A, and not to each other."""
+    a = host_of(("101b", "infiniband", "a", True), ("1017", "ether", "b", False))
+    b, c = host_of(("1017", "infiniband", "a", True)), host_of(("101b", "ether", "a", True))
+    assert sorted_out(a, b, c) == {("A", "B"), ("C",)}
+
+
+def test_a_class_that_needs_no_names_stays_without() -> None:
+    """A card of B has the same model and link as that of A, and another name: two classes by models, rather than one by names."""
+    a = host_of(("101b", "infiniband", "a", True))
+    b = host_of(("1017", "infiniband", "a", True), ("101b", "infiniband", "x", False))
+    assert sorted_out(a, b) == {("A",), ("B",)}
+
+
+def test_one_class_by_names_where_it_takes_no_more_of_them() -> None:
+    """B can be selected by names only, and those select A as well."""
+    a = host_of(("1017", "infiniband", "a", True))
+    b = host_of(("101b", "ether", "a", True), ("101b", "ether", "b", False))
+    assert sorted_out(a, b) == {("A", "B")}
+    assert sorted_out(host_of(("1017", "infiniband", "c", True)), b) == {("A",), ("B",)}
+
+
+def test_a_host_whose_ports_are_up_is_well_whoever_looks_like_it() -> None:
+    """B has a port down that A has not for another reason: A and C are planned as if B were not there, and it is with them."""
+    functions = ("1017", "ether", "a", True), ("1021", "ether", "b", False)
+    a, b = host_of(*functions), host_of(*functions, sick=True)
+    c = host_of(("101b", "ether", "a", True), ("1021", "ether", "b", False))
+    assert sorted_out(a, b, c) == {("A", "B", "C")}
+    assert sorted_out(b, c) == {("A",), ("B",)}
+
+
+def test_earlier_classes_with_the_same_selectors_are_one() -> None:
+    """They were two for where their kubelets are, which is looked at anew."""
+    hosts = {name: host_of(("1017", "ether", "a", True)) for name in ("h0", "h1", "h2")}
+    selectors = {"p": {"deviceIDs": ["1017"]}}
+    earlier = [(["h0"], selectors), (["h2"], selectors)]
+    assert classes_of(SHARED, hosts, "auto", earlier) == ([(["h0", "h1", "h2"], selectors)], [])
 
 
 def test_names_of_one_host_alone_are_listed() -> None:

@@ -22,7 +22,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.directory impo
     material_of,
     read_directory,
 )
-from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.rules import diagnose
+from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.rules import diagnose, document_of
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._doctor import samples
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._doctor.samples import HOST, OTHER
@@ -78,12 +78,35 @@ def test_what_kubectl_prints_is_diagnosed(tmp_path: Path) -> None:
         "kind: &a [*a]\n",
         "kind: !!python/object/apply:os.system [id]\n",
         "apiVersion: v1\nkind: Pod\nmetadata: {name: {a: b}}\n",
+        '{"kind": "PodList", "items": ["x"]}',
+        '{"kind": ["Pod"], "apiVersion": "v1"}',
+        '{"nodes": {}, "pods": 5, "config_maps": true}',
+        '{"nodes": {}, "pods": [], "policies": 7}',
+        *(f"kind: Pod\nx: !!{tag} ''\n" for tag in ("bool", "float", "int", "timestamp")),
+        "kind: Node\nmetadata: {name: 2026-01-01, creationTimestamp: 2026-99-99}\n",
+        "kind: Node\nmetadata: {name: x}\nspec: {taints: [{key: 2026-01-01}]}\n",
+        "kind: Node\nmetadata: {name: x}\nstatus: {capacity: {rdma/r: 0x" + "f" * 9000 + "}}\n",
     ],
 )
 def test_what_is_malformed_costs_nothing_else(tmp_path: Path, text: str) -> None:
     (tmp_path / "bad.json").write_text(text)
     (tmp_path / "good.log").write_text("Couldn't allocate MR\n")
-    assert "mr-refused" in {each["id"] for each in diagnose(read_directory(str(tmp_path)))}
+    # after the bad one
+    (tmp_path / "node.json").write_text(json.dumps(samples.a_node("last")))
+    document = document_of(read_directory(str(tmp_path)), [])
+    assert "mr-refused" in {each["id"] for each in document["findings"]}
+    assert document["looked_at"]["nodes"] >= 1
+    json.dumps(document, ensure_ascii=False).encode()
+
+
+def test_yaml_is_read_in_a_time_that_its_length_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(directory, "_MOST_YAML", 1 << 20)
+    node = f"apiVersion: v1\nkind: Node\nmetadata: {{name: {HOST}}}\n"
+    (tmp_path / "a.yaml").write_text(node)
+    (tmp_path / "b.yaml").write_text(node + "# " + "x" * (1 << 20))
+    found = read_directory(str(tmp_path))
+    assert list(found["cluster"]["nodes"]) == [HOST]
+    assert found["unread"] == ["b.yaml: more than 1 MiB of YAML; give it as JSON"]
 
 
 def test_what_cannot_be_used_is_named(tmp_path: Path) -> None:

@@ -242,6 +242,41 @@ def test_what_a_log_says_is_quoted_without_harm(text: str) -> None:
     assert "secret" not in line
 
 
+NFS = "nfs-missing"
+ODD = (5, "x", [5], {"x": [1]}, [{}], "\ud800", "9" * 5000, "", 10**30, None, True)
+
+
+def places(value: t.Any, path: tuple[t.Any, ...] = ()) -> t.Iterator[tuple[t.Any, ...]]:
+    """The ways to all parts of a document."""
+    yield path
+    for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        yield from places(value[key], (*path, key))
+
+
+def other(value: t.Any, path: tuple[t.Any, ...], part: t.Any) -> t.Any:
+    """The same document with something else in one place."""
+    if not path:
+        return part
+    changed = {**value} if isinstance(value, dict) else [*value]
+    changed[path[0]] = other(changed[path[0]], path[1:], part)
+    return changed
+
+
+def test_anything_in_any_field_of_the_cluster_costs_nothing_else() -> None:
+    """Of every rule's sample; objects may come out of a directory that anybody has sent."""
+    tried = 0
+    for number, given in enumerate(sample for pair in samples.samples().values() for sample in pair):
+        for path in places(given["cluster"]):
+            tried += 1
+            odd = ODD[(number + tried) % len(ODD)]
+            logs = [*given["logs"], *samples.said("mount.nfs: not found")["logs"]]
+            bad = {**given, "cluster": other(given["cluster"], path, odd), "logs": logs}
+            document = document_of(material_of(**bad), [])
+            assert any(each["id"] == NFS for each in document["findings"]), (path, odd)
+            json.dumps(document, ensure_ascii=False).encode()
+    assert tried > 2000
+
+
 def test_a_log_is_read_in_a_time_that_its_length_bounds() -> None:
     """Whatever is in it: each of these is some MiB, and takes hours where a rule looks from each of its places again."""
     texts = ["IB device " * 400_000, "NET/IB : Using " + "[1]a:1/" * 500_000, "[" * 4_000_000, "\n" * 4_000_000]
