@@ -102,4 +102,5 @@ _FORMS = _forms()
 
 def in_form(key: str, value: t.Any) -> t.Any:
     """The value of a field, as far as it has the form that the field has; None for what has not. Any other field than the known ones is a text."""
-    return _FORMS.get(key, text_of)(value)
+    form: Form = _FORMS.get(key, text_of)
+    return form(value)

@@ -161,20 +161,23 @@ class _PlainLoader(yaml.SafeLoader):
     """What JSON has. Without aliases, of which a few lines make more than fits into memory, and without tags, which PyYAML believes."""
 
     def compose_node(self, parent: t.Any, index: t.Any) -> t.Any:
-        event = self.peek_event()
-        if isinstance(event, yaml.AliasEvent) or getattr(event, "tag", None) is not None:
-            raise yaml.YAMLError("it has aliases or tags")
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("it has aliases")
         return super().compose_node(parent, index)
 
-    def construct_number(self, node: yaml.ScalarNode) -> t.Any:
-        """Of thousands of digits, a number cannot be shown."""
-        if len(node.value) > _MOST_DIGITS:
+    def get_event(self) -> t.Any:
+        event: t.Any = super().get_event()  # type: ignore[no-untyped-call]
+        if getattr(event, "tag", None) is not None:
+            raise yaml.YAMLError("it has tags")
+        return event
+
+    def construct_object(self, node: t.Any, deep: bool = False) -> t.Any:
+        if node.tag == "tag:yaml.org,2002:timestamp":
+            return node.value
+        if node.tag == "tag:yaml.org,2002:int" and len(node.value) > _MOST_DIGITS:
+            # a number of thousands of digits cannot be shown
             raise yaml.YAMLError("it has a number that is none")
-        return self.construct_yaml_int(node)
-
-
-_PlainLoader.add_constructor("tag:yaml.org,2002:int", _PlainLoader.construct_number)
-_PlainLoader.add_constructor("tag:yaml.org,2002:timestamp", _PlainLoader.construct_yaml_str)
+        return super().construct_object(node, deep)
 
 
 class _Reader:
