@@ -8,6 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
+from ansible_collections.fabric.rdma.plugins.module_utils._base.text import printable
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import validate_wishes
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.ports import usable_ports
 from ansible_collections.fabric.rdma.plugins.plugin_utils._fabric.cables import cable_findings, subnet_findings
@@ -71,10 +72,12 @@ def _heard(answers: t.Mapping[str, t.Any]) -> _Known:
     for host in sorted(answers, key=natural_key):
         rows = answers[host].get("programs") if isinstance(answers[host], t.Mapping) else None
         for row in rows if isinstance(rows, (list, tuple)) else ():
-            program, text = str(row.get("program")), row.get("text")
+            if not isinstance(row, t.Mapping):
+                continue
+            program, text = printable(row.get("program")), row.get("text")
             if not isinstance(text, str) or not text:
                 if row.get("error"):
-                    known.warnings.append(f"host {host}: {program}: {str(row['error'])[:200]}")
+                    known.warnings.append(f"host {host}: {program[:200]}: {printable(row['error'])[:200]}")
                 continue
             told = False
             if program == _LLDPCTL:
@@ -91,7 +94,7 @@ def _heard(answers: t.Mapping[str, t.Any]) -> _Known:
             if told and {"host": host, "program": program} not in known.sources:
                 known.sources.append({"host": host, "program": program})
             elif not told:
-                known.warnings.append(f"host {host}: {program} told of no switch")
+                known.warnings.append(f"host {host}: {program[:200]} told of no switch")
     return known
 
 

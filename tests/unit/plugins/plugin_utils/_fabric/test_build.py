@@ -144,6 +144,16 @@ def test_answers_of_another_form_tell_nothing(answers: Json) -> None:
     assert fabric_map(view_of({"n1": "A"}), None, answers)["sources"] == []
 
 
+@pytest.mark.parametrize("row", [None, 5, "x", ["x"], {"program": "\ud800\x1b", "error": "\ud800\x1b" * 500}])
+def test_a_row_of_another_form_costs_no_other(row: Any) -> None:
+    view, cables = view_of({"n1": "A"}), {"n1": "A"}
+    answers: Json = answers_of(view, cables, False)
+    answers["n1"]["programs"].insert(0, row)
+    found = checked("fabric", fabric_map(view, None, answers))
+    assert len(found["places"]) == 1
+    assert all(text.isprintable() and len(text) < 500 for text in found["warnings"])
+
+
 @given(st.dictionaries(st.sampled_from(["n1", "n2", "n3", "n4"]), st.text("ABC-", min_size=3, max_size=3), min_size=1))
 def test_any_cables_are_found_again(cables: dict[str, str]) -> None:
     for ethernet in (False, True):
