@@ -14,7 +14,7 @@ import statistics
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
-from ansible_collections.fabric.rdma.plugins.module_utils._base.text import printable
+from ansible_collections.fabric.rdma.plugins.module_utils._base.text import hosts_label, printable
 from ansible_collections.fabric.rdma.plugins.plugin_utils._health.contract import Finding, Severity
 
 __all__ = ["health_findings", "sorted_findings"]
@@ -26,6 +26,8 @@ _Slot = tuple[str, str]
 # Gb/s of a lane after its encoding (8b/10b below 8 GT/s, 128b/130b from there on, FLITs at 64).
 _LANE = {2.5: 2.0, 5.0: 4.0, 8.0: 7.877, 16.0: 15.754, 32.0: 31.508, 64.0: 60.5}
 _MOST_EVIDENCE, _MOST_TEXT = 20, 300
+# Characters of a line that names hosts, which are cut between two of them.
+_MOST_NAMES = 200
 # Cables are pulled and switches restarted: a few lost links are no sign of anything.
 _DOWNS, _DOWNS_ABOVE_MEDIAN, _DOWNS_ANYWAY = 10, 5, 100
 # As many pauses as nobody has for a moment of congestion, and as a share of the packets.
@@ -100,7 +102,7 @@ def _by_value(rows: t.Iterable[tuple[t.Any, str]]) -> list[str]:
     for value, host in rows:
         found.setdefault(value, []).append(host)
     ordered = sorted(found.items(), key=lambda item: (-len(item[1]), str(item[0])))
-    return [f"{value}: {', '.join(sorted(set(hosts), key=natural_key))}" for value, hosts in ordered]
+    return [f"{value}: {hosts_label(hosts, _MOST_NAMES)}" for value, hosts in ordered]
 
 
 # --- PCIe -------------------------------------------------------------------------------------------------------------

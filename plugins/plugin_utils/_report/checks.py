@@ -21,15 +21,30 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import (
     plural,
 )
 
-__all__ = ["checks_view"]
+__all__ = ["CHECKS", "checks_counted", "checks_view"]
 
+# What is looked at beside pairs of ports, and what one of each is called.
+CHECKS = {"inspections": "Pod", "pings": "ping", "links": "link", "collectives": "job"}
+# Rows of the table.
 _MAX_ROWS = 16
 _STATES = {"pass": "ok", "note": "warn"}
 _WORST = {"ok": 0, "warn": 1, "bad": 2}
 
 
-def checks_view(evidence: t.Mapping[str, t.Any]) -> list[Json]:
-    """Rows of a table: what was looked at, how it ended, on which hosts; those with the same share one. Worst first."""
+def checks_counted(evidence: t.Mapping[str, t.Any]) -> Json:
+    """How many of each sort came to which verdict; nothing of a sort that was not looked at."""
+    counted: Json = {}
+    for key in CHECKS:
+        verdicts = [str(each.get("verdict")) for each in as_maps(evidence.get(key))]
+        if verdicts:
+            own = {verdict: verdicts.count(verdict) for verdict in ("pass", "note", "fail")}
+            counted[key] = {**own, "error": len(verdicts) - sum(own.values())}
+    return counted
+
+
+def checks_view(evidence: t.Mapping[str, t.Any]) -> tuple[list[Json], int]:
+    """(rows of a table: what was looked at, how it ended, on which hosts; those with the same share one; worst first, how many more
+    there are)."""
     rows: dict[tuple[str, str, str], list[str]] = {}
     for each in as_maps(evidence.get("inspections")):
         key = ("what a Pod gets", _given(each), _state(each))
@@ -48,10 +63,11 @@ def checks_view(evidence: t.Mapping[str, t.Any]) -> list[Json]:
         # a job runs on nodes that the scheduler has picked
         rows.setdefault((_job(each), _came_to(each), _state(each)), [])
     ordered = sorted(rows, key=lambda key: (-_WORST[key[2]], key))
-    return [
+    shown = [
         {"what": what, "text": text, "state": state, "hosts": hosts_in_words(set(rows[what, text, state]))}
         for what, text, state in ordered[:_MAX_ROWS]
     ]
+    return shown, len(ordered) - len(shown)
 
 
 def _state(each: Json) -> str:
@@ -76,7 +92,8 @@ def _given(each: Json) -> str:
         told.append("IPC_LOCK")
     told.append("/dev/infiniband: " + (", ".join(map(str, as_list(each.get("files")))) or "empty"))
     if _state(each) != "ok" and each.get("message"):
-        told.append(str(each["message"]))
+        # hosts of which the same was said share a row
+        told.append(str(each["message"]).replace(f"a Pod on {each.get('host')}", "it"))
     return clean("; ".join(told), 300)
 
 

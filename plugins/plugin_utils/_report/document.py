@@ -82,6 +82,7 @@ def _group(group: Json) -> Json:
             _measurement(view, row) for view in group["measured"] for row in sorted(view["all"], key=_place)
         ],
         "collectives": [_collective(each) for each in group["collectives"]],
+        "checks": group["checked"],
     }
 
 

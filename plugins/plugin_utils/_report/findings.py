@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
 from ansible_collections.fabric.rdma.plugins.plugin_utils._health.rules import health_findings
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.checks import CHECKS
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import (
     Json,
     as_list,
@@ -22,6 +23,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import (
     clean,
     hosts_in_words,
     in_utc,
+    plural,
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import sound_facts
 
@@ -168,20 +170,23 @@ def findings_of_checks(group: str, evidence: t.Mapping[str, t.Any]) -> list[Foun
     over several nodes that fell short."""
     source = f"evidence, {evidence['earlier']}" if evidence.get("earlier") else ""
     found: dict[tuple[str, str, str], Found] = {}
-    for key in ("inspections", "pings", "links", "collectives"):
+    times: collections.Counter[tuple[str, str, str]] = collections.Counter()
+    for key in CHECKS:
         for each in as_maps(evidence.get(key)):
             if each.get("verdict") not in ("fail", "error"):
                 continue
             hosts = [clean(each[end], 120) for end in ("host", "client", "server") if each.get(end)]
-            cause, remedy = clean(each.get("message") or f"{key} failed"), clean(each.get("remedy") or "")
+            said, remedy = clean(each.get("message") or f"{key} failed"), clean(each.get("remedy") or "")
+            kind = (key, re.sub(r"[0-9.]+", "0", said), remedy)
+            times[kind] += 1
             one = found.setdefault(
-                (key, re.sub(r"[0-9.]+", "0", cause), remedy),
+                kind,
                 {
                     "id": f"verify-{key}",
                     "severity": "error",
                     "group": clean(group, 120),
                     "hosts": [],
-                    "cause": cause,
+                    "cause": clean(_of_what(key, each, said)),
                     "evidence": [],
                     "remedy": remedy,
                     "source": clean(source, 80),
@@ -190,7 +195,32 @@ def findings_of_checks(group: str, evidence: t.Mapping[str, t.Any]) -> list[Foun
             one["hosts"] = list(dict.fromkeys([*one["hosts"], *hosts]))
             if len(one["evidence"]) < _MAX_EVIDENCE:
                 one["evidence"].append(_checked(each, hosts))
+    for kind, one in found.items():
+        if times[kind] > 1:
+            one["cause"] += f" (and {plural(times[kind] - 1, f'more {CHECKS[kind[0]]}')})"
     return list(found.values())
+
+
+def _of_what(key: str, each: Json, said: str) -> str:
+    """What was said of a check, with what it was said of: a title is read alone, also in a ticket and in a comparison."""
+    host = str(each.get("host"))
+    if key == "links":
+        return f"{host} {_link_name(each)}: {said}"
+    if key == "pings":
+        return f"ping from {each.get('client')} to {each.get('server')} over {each.get('network')}: {said}"
+    if key == "collectives":
+        return f"{each.get('tool')} ({each.get('name')}): {said}"
+    # what a Pod was given mostly names its host
+    return said if host in said else f"a Pod of user {each.get('user')} on {host}: {said}"
+
+
+def _link_name(each: Json) -> str:
+    """A port of a device, or a netdev of it."""
+    return (
+        f"{each.get('device')} ({each['netdev']})"
+        if each.get("netdev")
+        else f"{each.get('device')} port {each.get('port')}"
+    )
 
 
 def _checked(each: Json, hosts: t.Sequence[str]) -> str:
@@ -199,7 +229,7 @@ def _checked(each: Json, hosts: t.Sequence[str]) -> str:
     if each.get("tool"):
         told += [str(each["tool"]), str(each.get("name"))]
     if each.get("device") or each.get("netdev"):
-        told.append(str(each.get("netdev") or f"{each.get('device')} port {each.get('port')}"))
+        told.append(_link_name(each))
     if "user" in each:
         told.append(f"as user {each['user']}")
     if each.get("network"):
@@ -217,13 +247,20 @@ def findings_of_outliers(group: str, evidence: t.Mapping[str, t.Any]) -> list[Fo
             "severity": "warning",
             "group": clean(group, 120),
             "hosts": list(dict.fromkeys(clean(end.get("host"), 120) for end in as_maps(each.get("ends")))),
-            "cause": clean(each.get("message")),
+            "cause": clean(f"{_ends_of(each)}: {each.get('message')}"),
             "evidence": [clean(f"one of {each.get('of')} figures of {each.get('test')} that were compared")],
             "remedy": clean(each.get("remedy") or ""),
             "source": clean(source, 80),
         }
         for each in as_maps(evidence.get("outliers"))
     ]
+
+
+def _ends_of(outlier: Json) -> str:
+    """The port that is far from the others, or both ports of a pair."""
+    return " and ".join(
+        f"{end.get('host')} {end.get('device')} port {end.get('port')}" for end in as_maps(outlier.get("ends"))
+    )
 
 
 def _told(row: Json) -> str:

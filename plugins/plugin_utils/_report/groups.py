@@ -9,7 +9,7 @@ import json
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
-from ansible_collections.fabric.rdma.plugins.plugin_utils._report.checks import checks_view
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.checks import checks_counted, checks_view
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.evidence import Shown
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.links import links_view, port_rows
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.measurements import measured_views
@@ -64,6 +64,7 @@ def group_view(
     total, failed = (sum(item[key] for item in measured) for key in ("count", "failed"))
     problems = problems_of(plan, hosts, nodes, evidence, measured, expected, findings)
     ports = {host: port_rows(host, as_map(facts[host]), decided[host], places or {}) for host in decided}
+    checks, more_checks = checks_view(evidence)
     members = _members(hosts, dict(nodes), ports)
     return {
         "name": clean(name, 120),
@@ -79,7 +80,9 @@ def group_view(
         "more_problems": max(0, len(problems) - MAX_MESSAGES),
         "members": members,
         "links": links_view(members),
-        "checks": checks_view(evidence),
+        "checks": checks,
+        "more_checks": more_checks,
+        "checked": checks_counted(evidence),
         "collectives": evidence.get("collectives", []),
         "versions": version_views(facts, hosts),
         **_kinds(nodes),

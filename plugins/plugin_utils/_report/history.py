@@ -271,10 +271,15 @@ def _result(test: Json) -> str:
 
 
 def _of_findings(earlier: Json, now: Json) -> t.Iterator[_Change]:
-    """Findings that are new, and those that are gone. What they were found at may be more or less."""
-    both = [{(each["id"], each["group"]): each for each in as_list(one["findings"])} for one in (earlier, now)]
+    """Findings that are new, also on further hosts, and those that are gone. Notes are none, until they become more."""
+    both = [[each for each in as_list(one["findings"]) if each["severity"] != "note"] for one in (earlier, now)]
     for way, one, two, word in (("worse", both[1], both[0], "new"), ("better", both[0], both[1], "gone")):
-        for key, each in one.items():
-            if key not in two and each["severity"] != "note":
+        known: dict[tuple[str, str], set[str]] = {}
+        for each in two:
+            known.setdefault((each["id"], each["group"]), set()).update(each["hosts"])
+        for each in one:
+            key = (each["id"], each["group"])
+            hosts = tuple(host for host in each["hosts"] if host not in known.get(key, ()))
+            if key not in known or hosts:
                 words = f"{each['group']}: " if each["group"] else ""
-                yield _Change(way, 700, f"{words}{word}: {each['cause']}", tuple(each["hosts"]))
+                yield _Change(way, 700, f"{words}{word}: {each['cause']}", hosts)

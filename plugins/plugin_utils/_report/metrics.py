@@ -101,6 +101,10 @@ def _add_group(metrics: _Metrics, name: str, group: Json) -> None:
             _add_port(metrics, {"group": name, "node": host, "device": port["device"], "port": port["port"]}, port)
     for (level, test, variant), own in _by_kind(group["measurements"]).items():
         _add_measurements(metrics, {"group": name, "level": level, "test": test, "variant": variant}, own)
+    for check, verdicts in group.get("checks", {}).items():
+        for verdict, count in verdicts.items():
+            text = "What was looked at beside bandwidth and latency, by what became of it."
+            metrics.gauge("checks", text, count, group=name, check=check, verdict=verdict)
     for each in group["collectives"]:
         labels = {"group": name, "job": each["name"], "test": each["test"] or each["tool"], "way": each["way"] or ""}
         text = "Whether a job over GPUs of several nodes came to what it has to."

@@ -16,6 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import (
     Json,
+    commands,
 )
 
 __all__ = ["render_html"]
@@ -33,6 +34,7 @@ def _template() -> Template:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.filters["commands"] = commands
     return environment.get_template("report.html.j2")
 
 

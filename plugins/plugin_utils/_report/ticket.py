@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import STATES, Json, plural
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import STATES, Json, commands, plural
 
 __all__ = ["render_ticket"]
 
@@ -47,6 +47,11 @@ def _code(text: str, cell: bool = False) -> str:
     return f"`{text.replace('|', '/') if cell else text}`"
 
 
+def _marked(text: str) -> str:
+    """A sentence with commands in it, each in a code span."""
+    return "".join(_code(piece) if number % 2 else _text(piece) for number, piece in enumerate(commands(text)))
+
+
 def _hosts(hosts: Json | None) -> str:
     if hosts is None:
         return ""
@@ -65,9 +70,9 @@ def _findings(model: Json) -> list[str]:
         lines.append(f"{number}. **{each['word']}**{group}: {_text(each['cause'])}")
         if each["hosts"]:
             lines.append(f"   - Nodes: {_hosts(each['hosts'])}")
-        lines += [f"   - Evidence: {_text(line)}" for line in each["evidence"][:2]]
+        lines += [f"   - Evidence: {_marked(line)}" for line in each["evidence"][:2]]
         if each["remedy"]:
-            lines.append(f"   - Remedy: {_text(each['remedy'])}")
+            lines.append(f"   - Remedy: {_marked(each['remedy'])}")
     more = len(model["all_findings"]) - len(model["findings"]) + max(0, len(found) - _MAX_FINDINGS)
     if more:
         lines += ["", f"and {more} more, in the report"]

@@ -58,7 +58,7 @@ def _no_trouble(groups: list[Json], notes: list[Json]) -> tuple[str, str]:
     if state == "bad":
         return state, text
     if state == "warn":
-        return state, text + ". Read the notes"
+        return state, text + ". Read the warnings"
     return state if unproved else "ok", text
 
 

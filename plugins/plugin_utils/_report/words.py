@@ -24,6 +24,7 @@ __all__ = [
     "as_map",
     "as_maps",
     "clean",
+    "commands",
     "hosts_in_words",
     "in_figures",
     "in_utc",
@@ -48,7 +49,7 @@ _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\
 STATES = {
     "ok": {"symbol": "✓", "word": "Ready"},
     "info": {"symbol": "i", "word": "Planned, not measured"},
-    "warn": {"symbol": "!", "word": "Ready, read the notes"},
+    "warn": {"symbol": "!", "word": "Ready, with warnings"},
     "bad": {"symbol": "✕", "word": "Problem"},
 }
 WORSE = {state: position for position, state in enumerate(STATES)}
@@ -65,6 +66,12 @@ def clean(value: t.Any, limit: int = _MAX_TEXT) -> str:
     """Any value as one line of harmless text: nothing that moves a cursor, reorders letters or cannot be encoded."""
     text = _UNPRINTABLE.sub("\ufffd", re.sub(r"[\t\r\n]+", " ", str(value)))
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def commands(text: str) -> list[str]:
+    """A text in pieces: words, a command that stood between backticks, words, and so on. One piece where backticks make no pairs."""
+    pieces = text.split("`")
+    return pieces if len(pieces) % 2 and all(pieces[1::2]) else [text]
 
 
 def in_figures(value: t.Any) -> str:

@@ -229,3 +229,11 @@ def test_facts_may_lack_anything(data: st.DataObject) -> None:
     for key in data.draw(st.lists(st.sampled_from(["devices", "health"]), unique=True)):
         del facts[key]
     health_findings({"groups": {"g": {"hosts": ["n1", "n2"]}}, "facts": {"n1": facts, "n2": recorded("roce-rails-1")}})
+
+
+def test_many_hosts_are_named_in_few_words_and_no_name_is_cut() -> None:
+    [found] = findings("ib-v100-1", 90, device(0, firmware="16.28.1002"))
+    most, other = found["evidence"]
+    assert len(most) < 300
+    assert most == "16.35.2000: n1..n90 (90 hosts)"
+    assert other.endswith(found["hosts"][0])

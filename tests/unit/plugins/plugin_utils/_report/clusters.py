@@ -164,7 +164,8 @@ def _checks(hosts: list[str], devices: list[str], ill: bool) -> Json:
         "message": "",
         "remedy": None,
     }
-    low = {"memlock": {"soft": "64", "hard": "64"}, "verdict": "fail", "message": "it may lock 64 KiB"}
+    told = f"a Pod on {hosts[-1]} may lock only so much memory: soft 64 KiB and hard 64 KiB"
+    low = {"memlock": {"soft": "64", "hard": "64"}, "verdict": "fail", "message": told, "ipc_lock": False}
     low["remedy"] = "lift the limit of containerd (rdma_memlock), and recreate the Pod"
     ping = {
         "network": "default/fabric",
@@ -180,14 +181,14 @@ def _checks(hosts: list[str], devices: list[str], ill: bool) -> Json:
         "growth": 420,
         "per_second": 21.0,
         "verdict": "fail",
-        "meaning": "bits that flip",
+        "meaning": "frames damaged on the wire",
     }
     link = {"device": devices[0], "port": 1, "netdev": None, "seconds": 20.0, "reset": None}
     bad = {
         "verdict": "fail",
         "grown": [grown],
-        "message": "rx_crc_errors grew by 420",
-        "remedy": "clean or change the cable",
+        "message": "rx_crc_errors grew by 420 (21 per second): frames damaged on the wire in 20 s",
+        "remedy": "clean or replace the cable and its transceivers",
     }
     good = {"verdict": "pass", "grown": [], "message": "", "remedy": None}
     job = {
@@ -232,8 +233,8 @@ def _outliers(hosts: list[str], devices: list[str]) -> list[Json]:
             "median": 392.0,
             "unit": "Gb/s",
             "of": 4 * len(hosts),
-            "message": f"{slow} {devices[2]} has 264 Gb/s with all that it met, the median is 392 Gb/s",
-            "remedy": "look at the cable and the PCIe link of this port",
+            "message": f"ib_write_bw: 264 Gb/s at best, with all that it met; the median of {4 * len(hosts)} is 392 Gb/s",
+            "remedy": "look at this port: its counters of errors, its cable and switch port, and the width and speed of its PCIe link",
         }
     ]
 

@@ -116,6 +116,20 @@ def test_groups_nodes_verdicts_and_findings_that_come_and_go_are_told(sample: Js
     assert history["groups"] == ["new: new"]
 
 
+def test_a_finding_that_reaches_another_host_is_new_there(sample: Json) -> None:
+    def finding(host: str, severity: str = "error") -> Json:
+        told = {"cause": f"{host} is slow", "evidence": [], "remedy": "", "source": ""}
+        return {"id": "x", "severity": severity, "group": "ib-a100", "hosts": [host], **told}
+
+    before = document_of(model_of(sample))
+    after = copy.deepcopy(before)
+    before["findings"] = [finding("a"), finding("b"), finding("c", "note")]
+    after["findings"] = [finding("a"), finding("c"), finding("d")]
+    history = compared(checked("report", before), checked("report", after))
+    assert texts(history, "worse") == ["ib-a100: new: c is slow", "ib-a100: new: d is slow"]
+    assert texts(history, "better") == ["ib-a100: gone: b is slow"]
+
+
 def test_a_slow_node_stands_out_of_all_that_it_makes_slow() -> None:
     model, document = a_history(a_cluster(30))
     words = Page(render_html(model)).words()

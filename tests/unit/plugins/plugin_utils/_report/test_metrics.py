@@ -70,6 +70,8 @@ def test_errors_of_links_are_counters_and_findings_are_counted() -> None:
     found = read_metrics(render_metrics(document))
     assert value_of(found, "port_errors_total", node="gpu-node-08", device="mlx5_3", error="symbol_error") == 21
     assert value_of(found, "port_pcie_bandwidth_ratio", node="gpu-node-10", device="mlx5_2") == 0.5
+    own = {"group": "gpu-roce", "check": "links"}
+    assert [value_of(found, "checks", **own, verdict=one) for one in ("pass", "fail", "note")] == [27, 1, 0]
     errors = [each for each in model["all_findings"] if each["severity"] == "error"]
     assert value_of(found, "findings", group="gpu-roce", severity="error") == len(errors) > 0
     assert value_of(found, "findings", group="", severity="error") == 0

@@ -76,7 +76,7 @@ def test_no_measurement_where_there_should_be_one_does_not_look_like_success(
     sample["evidence"] = [] if tests is None else [{"schema": 1, "group": "ib-a100", "tests": tests, "untested": []}]
     model = model_of(sample, expected=["ib-a100-1", "ib-a100-2"])
     assert (model["verdict"]["state"], model["groups"][0]["state"]) == ("warn", "warn")
-    assert model["verdict"]["text"] == "Group ib-a100 is planned, not measured. Read the notes"
+    assert model["verdict"]["text"] == "Group ib-a100 is planned, not measured. Read the warnings"
     (item,) = [item for item in model["groups"][0]["problems"] if item["state"] == "warn"]
     assert item["text"] == "nothing was measured in this run, although 2 hosts could have been"
     assert "✓" not in render_summary(model)

@@ -9,7 +9,9 @@ import re
 from typing import Any
 
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.model import build
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.page import render_html
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.ticket import render_ticket
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import commands
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.clusters import a_cluster, a_history
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.samples import measurement, model_of
 
@@ -31,6 +33,15 @@ def test_it_says_what_is_wrong_what_to_do_and_since_when() -> None:
         "kernel `5.15.0-119-generic`",
     ):
         assert part in text, part
+
+
+def test_a_command_in_a_remedy_can_be_copied_from_ticket_and_page() -> None:
+    model = build(**a_cluster(6))
+    command = "lspci -vv -s 0000:0d:00.0 | grep -e LnkSta -e LnkCap"
+    assert f"look for errors of its slot \\(`{command}`" in render_ticket(model)
+    assert f"<code>{command}</code>" in render_html(model)
+    for text in ("a ` b", "a `` b", "`a` b `"):
+        assert commands(text) == [text]
 
 
 def test_a_report_without_findings_is_short(sample: dict[str, Any]) -> None:
