@@ -426,14 +426,8 @@ def test_what_dranet_serves_leaves_on_purpose_only(claimed: Site) -> None:
     assert "node gb200-2" in output
     assert "Nothing was written or changed." in output
     # whoever takes the role alone is refused as well
-    play = [
-        {
-            "hosts": "rdma",
-            "gather_facts": False,
-            "tasks": [{"ansible.builtin.include_role": {"name": "fabric.rdma.dra"}}],
-        }
-    ]
-    play[0]["tasks"][0]["vars"] = {"dra_method": "apply"}
+    role = {"ansible.builtin.include_role": {"name": "fabric.rdma.dra"}, "vars": {"dra_method": "apply"}}
+    play = [{"hosts": "rdma", "gather_facts": False, "tasks": [role]}]
     alone = claimed.directory / "alone.yml"
     alone.write_text(json.dumps(play))
     output = " ".join(claimed.run(str(alone.with_suffix("")), fails=True).split())
