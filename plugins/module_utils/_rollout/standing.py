@@ -88,7 +88,7 @@ def standing(kube: Kube, inventory: str, system: t.Optional[str] = None, place: 
     found = []
     now: t.Optional[dict[str, Json]] = None
     for record in kube.list(path, "list records of systems", labelSelector=selector):
-        name = record["metadata"]["labels"].get(SYSTEM_LABEL, "")
+        name = (record["metadata"].get("labels") or {}).get(SYSTEM_LABEL, "")
         named = record["metadata"]["name"].startswith(RECORD)
         asked = system is None or system.replace("_", "-") == name
         if not named or not asked or stranger({**record, "kind": "ConfigMap"}, inventory) is not None:
