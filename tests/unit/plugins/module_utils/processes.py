@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import multiprocessing
 import multiprocessing.connection
@@ -110,3 +111,58 @@ def killed_before_change(number: int, work: Callable[[], T]) -> T:
         return work()
 
     return apart(watched, answer)
+
+
+# ptrace(2), sys/ptrace.h
+_TRACEME, _SYSCALL, _SETOPTIONS = 0, 24, 0x4200
+_SYSGOOD, _EXITKILL = 0x1, 0x100000
+
+
+def _ptrace(request: int, child: int, data: int = 0) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
+    libc.ptrace.restype = ctypes.c_long
+    if libc.ptrace(request, child, None, data) == -1:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), "ptrace")
+
+
+def killed_at_system_call(number: int, work: Callable[[], Any]) -> bool:
+    """Does work in a process of its own, and kills that at its n-th system call (from 1), which is not made; whether it came so far.
+
+    The kernel stops it at every call, whatever Python tells of them. What the work returns or raises is lost: it has to end well.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            _ptrace(_TRACEME, 0)
+            os.kill(os.getpid(), signal.SIGSTOP)
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    _pid, status = os.waitpid(child, 0)
+    assert os.WIFSTOPPED(status), status
+    _ptrace(_SETOPTIONS, child, _SYSGOOD | _EXITKILL)
+    calls, entering, given = 0, True, 0
+    while True:
+        _ptrace(_SYSCALL, child, given)
+        _pid, status = os.waitpid(child, 0)
+        if not os.WIFSTOPPED(status):
+            assert os.waitstatus_to_exitcode(status) == 0, status
+            return False
+        stopped_by = os.WSTOPSIG(status)
+        if stopped_by != signal.SIGTRAP | 0x80:
+            given = stopped_by
+            continue
+        # it stops as it enters a call, and as it leaves it
+        given, calls = 0, calls + entering
+        if entering and calls == number:
+            os.kill(child, signal.SIGKILL)
+            _pid, status = os.waitpid(child, 0)
+            assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
+            return True
+        entering = not entering

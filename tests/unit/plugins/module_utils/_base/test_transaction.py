@@ -25,6 +25,7 @@ from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils.processes i
     Ask,
     Killed,
     apart,
+    killed_at_system_call,
     killed_before_change,
 )
 
@@ -174,6 +175,51 @@ def test_killed_anywhere_the_next_one_undoes_it(tmp_path: Path) -> None:
     assert done == sorted(done)
     assert 0 < sum(done) < 10
     assert (len(done) > 40, max(undone) > 10) == (True, True)
+
+
+def whole(root: Path) -> bool:
+    """Whether a change is done, with nothing left of it; else everything is as it was, with nothing beside it."""
+    done = (root / "etc/unit.d/a/drop2.conf").exists()
+    if done:
+        assert {name: (root / name).read_bytes() for name, _data in CHANGES} == dict(CHANGES)
+        assert not list(root.rglob(".fabric*"))
+    return done
+
+
+@pytest.mark.parts
+def test_killed_at_any_system_call_the_next_one_undoes_it(tmp_path: Path) -> None:
+    """Also between two calls that one function of Python makes, such as those that open, write and sync a file."""
+    prepare(tmp_path / "before")
+    done = []
+    for number in itertools.count(1):
+        root = tmp_path / str(number)
+        prepare(root)
+        if not killed_at_system_call(number, lambda root=root: change(root, Steps()).finish({"kept": 1})):
+            break
+        undo(root)
+        done.append(whole(root))
+        if not done[-1]:
+            assert tree(root) == tree(tmp_path / "before")
+    assert done == sorted(done)
+    assert len(done) > 200
+    assert 0 < sum(done) < 50
+
+
+@pytest.mark.parts
+@pytest.mark.parametrize("last", ["etc/config.toml", "etc/unit.d/a/drop2.conf"])
+def test_an_undoing_that_is_killed_at_any_system_call_is_completed(tmp_path: Path, last: str) -> None:
+    prepare(tmp_path / "before")
+    for number in itertools.count(1):
+        root = tmp_path / str(number)
+        prepare(root)
+        interrupted(root, last)
+        killed = killed_at_system_call(number, lambda root=root: undo(root))
+        if killed:
+            undo(root)
+        assert tree(root) == tree(tmp_path / "before")
+        if not killed:
+            break
+    assert number > 80
 
 
 def test_only_a_whole_copy_is_named(tmp_path: Path) -> None:
