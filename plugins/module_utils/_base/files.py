@@ -84,15 +84,15 @@ def sync_directory(path: str) -> None:
         os.close(handle)
 
 
-def make_directories(path: str) -> list[str]:
-    """Makes a directory and those above it that are missing (0755); which these were, from the top."""
+def make_directories(path: str, mode: int = 0o755) -> list[str]:
+    """Makes a directory and those above it that are missing; which these were, from the top."""
     missing: list[str] = []
     while not os.path.isdir(path):
         missing.insert(0, path)
         path = os.path.dirname(path)
     for made in missing:
         with contextlib.suppress(FileExistsError):
-            os.mkdir(made, 0o755)
+            os.mkdir(made, mode)
         sync_directory(os.path.dirname(made))
     return missing
 

@@ -19,7 +19,14 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.digest import digest
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._base.files import put, read, stage, sync_directory, unlink
+from ansible_collections.fabric.rdma.plugins.module_utils._base.files import (
+    make_directories,
+    put,
+    read,
+    stage,
+    sync_directory,
+    unlink,
+)
 
 __all__ = ["Overtaken", "Transaction", "TransactionError"]
 
@@ -71,7 +78,7 @@ class Transaction:
         return state
 
     def _save(self, path: str, state: Json) -> None:
-        os.makedirs(self._directory, mode=0o700, exist_ok=True)
+        make_directories(self._directory, 0o700)
         temporary = path + _UNFINISHED
         data = (json.dumps({**state, "version": _VERSION}, indent=2) + "\n").encode("utf-8")
         try:
@@ -140,7 +147,7 @@ class Transaction:
         self._state = {"note": note, "since": since, "files": entries}
         self._save(self._journal, self._state)
         self._step("journal")
-        os.makedirs(kept, mode=0o700, exist_ok=True)
+        make_directories(kept, 0o700)
         for entry, (_path, data) in zip(entries, changes):
             path = entry["path"]
             for made in entry["made"]:

@@ -6,12 +6,24 @@
 from __future__ import annotations
 
 import itertools
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import back_up, replace
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils.processes import killed_at_system_call
+
+
+def test_what_a_living_process_writes_is_left_to_it(tmp_path: Path) -> None:
+    ended = subprocess.Popen(["/bin/true"])
+    ended.wait()
+    theirs, left = (tmp_path / f".fabric-rdma-{number}.tmp" for number in (os.getppid(), ended.pid))
+    for path in (theirs, left):
+        path.write_bytes(b"half")
+    replace(str(tmp_path / "x"), b"x", None)
+    assert {each.name for each in tmp_path.iterdir()} == {"x", theirs.name}
 
 
 @pytest.mark.parts

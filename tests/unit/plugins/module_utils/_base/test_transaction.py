@@ -222,6 +222,34 @@ def test_an_undoing_that_is_killed_at_any_system_call_is_completed(tmp_path: Pat
     assert number > 80
 
 
+def test_what_a_change_needs_to_be_undone_is_on_the_disk_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Power that is lost then leaves the journal, the directory that it names, and the copies there."""
+    prepare(tmp_path)
+    synced: list[str] = []
+    real_sync, real_replace = os.fsync, os.replace
+
+    def fsync(handle: int) -> None:
+        real_sync(handle)
+        synced.append(os.readlink(f"/proc/self/fd/{handle}"))
+
+    def rename(old: str, new: str) -> None:
+        if not new.startswith(str(tmp_path / "state")):
+            synced.append("changed")
+        real_replace(old, new)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "replace", rename)
+    copies = change(tmp_path, Steps()).backups().values()
+    before = {Path(path) for path in synced[: synced.index("changed")]}
+    (kept,) = {Path(copy).parent for copy in copies}
+    assert {tmp_path, tmp_path / "state", kept, *map(Path, copies)} <= before
+    # the directory after the last of what is in it
+    last = {path: max(index for index, each in enumerate(synced) if each == str(path)) for path in (kept, *copies)}
+    assert last[kept] == max(last.values())
+
+
 def test_only_a_whole_copy_is_named(tmp_path: Path) -> None:
     """Killed before each change of the file system; then somebody else edits a file, and is told where the one from before is."""
 
