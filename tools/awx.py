@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import typing as t
 from pathlib import Path
@@ -153,6 +154,8 @@ def main() -> None:
     parser.add_argument("--source-path", default=what["inventory_source"]["source_path"])
     parser.add_argument("--image", default=what["execution_environment"]["image"])
     given = parser.parse_args()
+    if re.match("https?://[^/]*@", given.scm_url):
+        parser.error("--scm-url has a user or a password in it: give the project a credential in AWX")
     what["organization"] = given.organization
     what["project"].update(scm_url=given.scm_url, scm_branch=given.scm_branch)
     what["inventory_source"]["source_path"] = given.source_path

@@ -155,3 +155,17 @@ def test_what_a_site_says_counts_in_both(fields: dict[str, set[str]]) -> None:
         for each in (server, other):
             each.shutdown()
             each.server_close()
+
+
+def test_a_password_in_the_address_of_the_project_is_refused_and_not_shown(server: Server, tmp_path: Path) -> None:
+    """AWX would show it to whoever sees the project, and the run to whoever sees its output."""
+    url = "https://admin:hunter2@git.example.com/rdma.git"
+    (tmp_path / "own.json").write_text(json.dumps({"awx_scm_url": url}))
+    with pytest.raises(AssertionError) as caught:
+        run(server, BIN / "ansible-playbook", "playbooks/awx.yml", "-vvv", "-e", f"@{tmp_path}/own.json")
+    said = str(caught.value)
+    assert "awx_scm_url has a user or a password in it" in said
+    assert "hunter2" not in said
+    with pytest.raises(AssertionError, match="has a user or a password in it"):
+        run(server, sys.executable, "tools/awx.py", f"--scm-url={url}")
+    assert server.awx.writes == []
