@@ -341,7 +341,7 @@ def test_a_host_whose_ports_are_up_is_well_whoever_looks_like_it() -> None:
 
 
 def test_earlier_classes_with_the_same_selectors_are_one() -> None:
-    """They were two for where their kubelets are, which is looked at anew."""
+    """They were two for where their kubelets are, which is looked at again."""
     hosts = {name: host_of(("1017", "ether", "a", True)) for name in ("h0", "h1", "h2")}
     selectors = {"p": {"deviceIDs": ["1017"]}}
     earlier = [(["h0"], selectors), (["h2"], selectors)]
