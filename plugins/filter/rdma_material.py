@@ -63,10 +63,14 @@ def _of_nodes(results: t.Mapping[str, t.Any]) -> tuple[list[t.Any], list[str]]:
     unread: list[str] = []
     for host, result in results.items():
         found = result if isinstance(result, t.Mapping) else {}
-        for name, text in (found.get("logs") or {}).items():
+        told, missing = found.get("logs"), found.get("unread")
+        # it is a node that answers
+        for name, text in told.items() if isinstance(told, t.Mapping) else ():
             source = "kernel" if name == "kernel" else "journal"
             logs.append({"name": f"{host} {name}", "source": source, "host": host, "pod": None, "text": text})
-        unread += [f"{host}: {words}" for words in found.get("unread") or []]
+        unread += (
+            [f"{host}: {words}" for words in missing if isinstance(words, str)] if isinstance(missing, list) else []
+        )
         if found.get("failed") or found.get("unreachable"):
             unread.append(f"{host}: {found.get('msg') or 'its logs could not be read'}")
     return logs, unread
