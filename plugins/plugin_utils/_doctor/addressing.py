@@ -19,6 +19,9 @@ _DOWN = re.compile(r"Port number (\d{1,3}) state is (\w{1,20})")
 _NOT_FOUND = "IB device "
 _DEVICE = re.compile(r"IB device (\S{1,64}) not found")
 _NO_DEVICE = ("Unable to find the Infiniband/RoCE device", "Did not detect devices", "No IB devices found")
+_OF_INFINIBAND = re.compile(r"Link type {1,20}: IB\b|NET/IB : Using [^\n]{0,400}/IB\b")
+# Characters of a log in which a program says what it was told.
+_HEAD = 200_000
 _RTR = re.compile(r"Failed to modify (?:UD )?QP(?: \w{1,12})? to RTR")
 _GID_INDEX = re.compile(r"GID index\s{1,20}:\s{1,4}(\d{1,3})")
 # NCCL (src/misc/ibvwrap.cc, src/transport/net_ib)
@@ -121,7 +124,8 @@ def _layers(case: Case, line: Line) -> set[str]:
     }
     if "RoCE" in line.log["text"] or "Link type       : Ethernet" in line.log["text"]:
         return {"Ethernet"}
-    return found
+    # what perftest was told of its own device counts more than other ports of the host
+    return {"InfiniBand"} if _OF_INFINIBAND.search(line.log["text"][:_HEAD]) else found
 
 
 def _subnets(case: Case) -> dict[str, list[str]]:
@@ -146,7 +150,7 @@ def _different_fabrics(case: Case) -> t.Iterator[Hit]:
 
 
 def _used_index(line: Line) -> t.Optional[int]:
-    found = _GID_INDEX.search(line.log["text"][:200_000])
+    found = _GID_INDEX.search(line.log["text"][:_HEAD])
     return int(found.group(1)) if found else None
 
 
@@ -174,6 +178,19 @@ def _roce_route(case: Case) -> t.Iterator[Hit]:
         layers = _layers(case, line)
         if "Ethernet" in layers or not layers:
             yield case.hit(line.log, [str(line)])
+
+
+def _infiniband_way(case: Case) -> t.Iterator[Hit]:
+    for line in _stuck(case):
+        if _layers(case, line) == {"InfiniBand"}:
+            hosts = case.hosts_of_log(line.log) or tuple(case.facts)
+            ports = [
+                f"{host}: {device['name']} port {port['number']} has the LID {port['lid']}, its subnet manager {port['sm_lid']}"
+                for host in hosts[:4]
+                for device, port in _ports(case.facts.get(host, {}))
+                if port["link_layer"] == "InfiniBand" and port["state"] == "Active" and device["kind"] != "smi"
+            ]
+            yield case.hit(line.log, [str(line), *ports[:4]])
 
 
 def _no_answer(case: Case) -> t.Iterator[Hit]:
@@ -265,6 +282,18 @@ RULES = (
         "ansible-playbook fabric.rdma.prepare",
         _roce_route,
         ("qp-different-fabrics", "qp-gid-index"),
+    ),
+    Rule(
+        "qp-infiniband-way",
+        "There is no way to an InfiniBand port",
+        "error",
+        ("logs", "facts"),
+        "the other end cannot be reached in InfiniBand: a GID index was given that it does not need, one end lost its LID, or the two "
+        "are in fabrics of their own that have the same subnet prefix",
+        "leave -x and NCCL_IB_GID_INDEX out; compare base lid and sm lid in `ibstat` of both hosts, and ask `ibtracert LID LID` for the "
+        "way; ansible-playbook fabric.rdma.fabric says at which leaf each port is",
+        _infiniband_way,
+        ("qp-different-fabrics", "qp-gid-index", "qp-roce-route"),
     ),
     Rule(
         "no-answer",

@@ -55,7 +55,13 @@ def _gpu_memory(case: Case) -> t.Iterator[Hit]:
     for line in case.lines(
         "Couldn't allocate MR with error=14", "Couldn't allocate MR with error=22", "failed with error Bad address"
     ):
-        if "cuda" in line.log["text"].lower() or "gpu" in line.log["text"].lower() or "ibv_reg" in line.raw:
+        # EFAULT: no memory of a host is at an address that is not there
+        if (
+            "error=14" in line.raw
+            or "cuda" in line.log["text"].lower()
+            or "gpu" in line.log["text"].lower()
+            or "ibv_reg" in line.raw
+        ):
             remedy, evidence = _reason(case, line.log)
             yield case.hit(line.log, [str(line), *evidence], remedy=remedy)
 

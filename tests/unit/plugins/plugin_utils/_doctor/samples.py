@@ -377,6 +377,10 @@ def _addressing_samples() -> dict[str, tuple[t.Any, t.Any]]:
             said(f"{qp} Connection timed out errno 110", facts=roce),
             said(f"{qp} Invalid argument errno 22", facts=roce),
         ),
+        "qp-infiniband-way": (
+            said(" Link type       : IB", RTR, facts={HOST: active()}),
+            said(" Link type       : IB", RTR, facts=DIFFERENT),
+        ),
         "no-answer": (
             said(" Completion with error at client", " Failed status 12: wr_id 0 syndrom 0x81"),
             said(" Failed status 10: wr_id 0 syndrom 0x88"),
@@ -425,7 +429,7 @@ def _job_samples() -> dict[str, tuple[t.Any, t.Any]]:
         "peermem-unknown-symbol": (said(unknown), said(differs, unknown)),
         "peermem-invalid": (said(invalid), said(invalid, differs)),
         "peermem-missing": (material(facts={HOST: peermem(False)}), material(facts={HOST: peermem(True)})),
-        "gpu-memory-refused": (said(CUDA, "Couldn't allocate MR with error=14"), said(MR)),
+        "gpu-memory-refused": (said("Couldn't allocate MR with error=14"), said("Couldn't allocate MR with error=22")),
         "gpudirect-off": (
             said(f"h1:7:7 [0] NCCL INFO {no_gdr}", SETUP),
             said(f"h1:7:7 [0] NCCL INFO {gdr}", SETUP + "/GDRDMA"),
