@@ -35,6 +35,7 @@ __all__ = [
     "findings_of_files",
     "findings_of_outliers",
     "findings_of_traffic",
+    "gathered",
     "ordered_views",
 ]
 
@@ -42,6 +43,10 @@ __all__ = [
 SEVERITIES = {"error": ("bad", "Error"), "warning": ("warn", "Warning"), "note": ("info", "Note")}
 _MAX_FINDINGS = 60
 _MAX_EVIDENCE = 6
+# So many findings that differ in host and figures only are shown as one.
+_LEAST_ALIKE = 3
+# PCI addresses, and numbers that are no part of a name.
+_FIGURES = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]|(?<![\w.])[0-9]+(?:\.[0-9]+)*(?![\w])")
 # Findings of one file that are looked at; the rest has no room on a page.
 _MOST = 20_000
 
@@ -276,17 +281,60 @@ def _common_host(rows: list[Json]) -> tuple[str, int]:
     return clean(counts[0][0], 120), counts[0][1]
 
 
+def gathered(found: t.Sequence[Found]) -> list[Found]:
+    """Findings, those of many hosts that differ in host and figures only as one: it names all hosts, and shows what was seen on some."""
+    kinds: dict[tuple[str, ...], list[Found]] = {}
+    for each in found:
+        about = (_without_hosts(each["cause"], each["hosts"]), _without_hosts(each["remedy"], each["hosts"]))
+        kinds.setdefault((each["id"], each["severity"], each["group"], each["source"], *about), []).append(each)
+    rows: list[Found] = []
+    for own in kinds.values():
+        if len(own) < _LEAST_ALIKE:
+            rows += own
+            continue
+        own.sort(key=lambda each: natural_key(each["cause"]))
+        rows.append(
+            {
+                **own[0],
+                "hosts": list(dict.fromkeys(host for each in own for host in each["hosts"])),
+                "cause": clean(f"{own[0]['cause']} (and {len(own) - 1} more like it)"),
+                "evidence": [_seen(each) for each in own if each["evidence"]][:_MAX_EVIDENCE],
+            }
+        )
+    return rows
+
+
+def _without_hosts(text: str, hosts: t.Sequence[str]) -> str:
+    """A text without its hosts, PCI addresses and figures; names of devices stay."""
+    for host in hosts[:4]:
+        text = text.replace(host, "")
+    return _FIGURES.sub("0", text)
+
+
+def _seen(each: Found) -> str:
+    """The first line of evidence, with its hosts where it does not name them."""
+    line = each["evidence"][0]
+    hosts = each["hosts"][:2]
+    return line if not hosts or any(host in line for host in hosts) else clean(f"{', '.join(hosts)}: {line}")
+
+
 def ordered_views(found: t.Sequence[Found]) -> tuple[list[Json], int, list[Json]]:
-    """Findings as the page shows them, worst first and those that reach the most hosts before others; how many more there are; all."""
-    place = list(SEVERITIES)
+    """(findings as the page shows them, worst first and those that reach the most hosts before others; how many more there are; all of
+    them, none gathered)."""
     merged: dict[tuple[str, ...], Found] = {}
     for each in found:
         key = (each["id"], each["severity"], each["group"], each["cause"], each["remedy"], each["source"])
         one = merged.setdefault(key, {**each, "hosts": [], "evidence": []})
         one["hosts"] = list(dict.fromkeys([*one["hosts"], *each["hosts"]]))
         one["evidence"] = list(dict.fromkeys([*one["evidence"], *each["evidence"]]))[:_MAX_EVIDENCE]
+    shown = _views(gathered(list(merged.values())))
+    return shown[:_MAX_FINDINGS], max(0, len(shown) - _MAX_FINDINGS), _views(merged.values())
+
+
+def _views(found: t.Iterable[Found]) -> list[Json]:
+    place = list(SEVERITIES)
     rows = sorted(
-        merged.values(),
+        found,
         key=lambda each: (
             place.index(each["severity"]),
             not each["remedy"],
@@ -296,7 +344,7 @@ def ordered_views(found: t.Sequence[Found]) -> tuple[list[Json], int, list[Json]
             each["cause"],
         ),
     )
-    views = [
+    return [
         {
             **each,
             "state": SEVERITIES[each["severity"]][0],
@@ -306,4 +354,3 @@ def ordered_views(found: t.Sequence[Found]) -> tuple[list[Json], int, list[Json]
         }
         for each in rows
     ]
-    return views[:_MAX_FINDINGS], max(0, len(views) - _MAX_FINDINGS), views

@@ -25,6 +25,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._report.findings impor
     findings_of_files,
     findings_of_outliers,
     findings_of_traffic,
+    gathered,
     ordered_views,
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.groups import group_view
@@ -149,11 +150,12 @@ def _with_groups(found: list[Found], members: t.Mapping[str, list[str]]) -> tupl
 def _items(members: t.Iterable[str], sentences: t.Mapping[str, list[str]], found: list[Found]) -> dict[str, list[Json]]:
     """What there is to say of each group: settings of RoCE, and findings."""
     items: dict[str, list[Json]] = {}
+    told = gathered(found)
     for name in members:
         own: list[Json] = [
             {"state": "warn", "text": clean(f"RoCE: {text}"), "hosts": None} for text in sentences.get(name, [])
         ]
-        for each in found:
+        for each in told:
             if each["group"] == clean(name, 120):
                 hosts = hosts_in_words(each["hosts"]) if each["hosts"] else None
                 own.append({"state": SEVERITIES[each["severity"]][0], "text": each["cause"], "hosts": hosts})

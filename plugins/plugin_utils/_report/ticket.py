@@ -73,7 +73,7 @@ def _findings(model: Json) -> list[str]:
         lines += [f"   - Evidence: {_marked(line)}" for line in each["evidence"][:2]]
         if each["remedy"]:
             lines.append(f"   - Remedy: {_marked(each['remedy'])}")
-    more = len(model["all_findings"]) - len(model["findings"]) + max(0, len(found) - _MAX_FINDINGS)
+    more = model["more_findings"] + max(0, len(found) - _MAX_FINDINGS)
     if more:
         lines += ["", f"and {more} more, in the report"]
     return ["\n".join(lines)]

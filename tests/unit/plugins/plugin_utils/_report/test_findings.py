@@ -80,6 +80,27 @@ def test_the_same_finding_of_several_hosts_is_one_and_errors_come_first(sample: 
     assert model["findings"][0]["names"] == ["ib-a100-1", "ib-a100-2", "ib-a100-3"]
 
 
+def test_what_many_hosts_have_alike_is_one_finding_on_the_page_and_all_of_it_in_the_data(sample: Json) -> None:
+    def told(host: str, device: str, errors: int) -> Json:
+        cause = f"{host}: {device} port 1 has had errors"
+        remedy = f"`lspci -s 0000:{errors:02x}:00.0` on {host}"
+        return a_finding(id="e", hosts=[host], cause=cause, evidence=[f"symbol_error: {errors}"], remedy=remedy)
+
+    hosts = [f"ib-a100-{number}" for number in range(1, 31)]
+    sample["groups"]["ib-a100"] = hosts
+    few = [told(host, "mlx5_7", 3) for host in hosts[:2]]
+    model = with_findings(sample, *(told(host, "mlx5_3", 10 + at) for at, host in enumerate(hosts)), *few)
+    many, *others = (each for each in model["findings"] if each["id"] == "e")
+    assert many["cause"] == "ib-a100-1: mlx5_3 port 1 has had errors (and 29 more like it)"
+    assert many["names"] == hosts
+    assert many["evidence"][:2] == ["ib-a100-1: symbol_error: 10", "ib-a100-2: symbol_error: 11"]
+    assert many["remedy"] == "`lspci -s 0000:0a:00.0` on ib-a100-1"
+    # another device is another cause, and two of a kind are no crowd
+    assert [each["names"] for each in others] == [["ib-a100-1"], ["ib-a100-2"]]
+    assert len([each for each in model["all_findings"] if each["id"] == "e"]) == 32
+    assert len([item for item in model["groups"][0]["all_problems"] if "has had errors" in item["text"]]) == 3
+
+
 def test_traffic_that_fails_is_a_finding_with_its_remedy_and_the_host_that_all_have_in_common(sample: Json) -> None:
     hosts = [f"h{number}" for number in range(8)]
     sample["groups"] = {"ib-a100": hosts}
