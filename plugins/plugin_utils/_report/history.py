@@ -30,7 +30,7 @@ _MAX_ROWS = 30
 _MAX_EXAMPLES = 5
 # Measurements differ by a few percent from run to run, short times by more.
 _NOTABLE = {"Gb/s": 0.05, "us": 0.25}
-_STATES = {"ok": "ready", "info": "planned", "warn": "ready, with notes", "bad": "a problem"}
+_STATES = {"ok": "ready", "info": "planned", "warn": "ready, with warnings", "bad": "a problem"}
 
 
 class _Change(t.NamedTuple):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -99,6 +100,15 @@ def test_what_many_hosts_have_alike_is_one_finding_on_the_page_and_all_of_it_in_
     assert [each["names"] for each in others] == [["ib-a100-1"], ["ib-a100-2"]]
     assert len([each for each in model["all_findings"] if each["id"] == "e"]) == 32
     assert len([item for item in model["groups"][0]["all_problems"] if "has had errors" in item["text"]]) == 3
+
+
+def test_no_paragraph_has_a_list_that_unfolds_in_it(sample: Json) -> None:
+    """A browser ends the paragraph there, and what follows stands below it and in another size."""
+    hosts = [f"ib-a100-{number}" for number in range(1, 31)]
+    sample["groups"]["ib-a100"] = hosts
+    page = render_html(with_findings(sample, a_finding(hosts=hosts)))
+    assert "and 26 more</summary>" in page
+    assert not re.search(r"<p[ >](?:(?!</p>).)*?<(?:details|div|ul)\b", page, re.DOTALL)
 
 
 def test_traffic_that_fails_is_a_finding_with_its_remedy_and_the_host_that_all_have_in_common(sample: Json) -> None:
