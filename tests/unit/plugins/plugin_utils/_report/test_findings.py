@@ -48,7 +48,7 @@ def test_remedies_come_first_and_say_where_they_are_from(sample: Json) -> None:
     words = Page(page).words()
     assert (
         "What to do ✕ Error the PCIe link is narrow Remedy reseat the card Evidence x8 of x16 "
-        "Group ib-a100. 1 node: ib-a100-2. pcie-narrow (doctor.json, 2023-11-14 22:13 UTC)"
+        "pcie-narrow (doctor.json, 2023-11-14 22:13 UTC). Group ib-a100. 1 node: ib-a100-2"
     ) in words
     assert words.index("What to do ✕") < words.index("Usable nodes")
 
@@ -108,6 +108,8 @@ def test_no_paragraph_has_a_list_that_unfolds_in_it(sample: Json) -> None:
     sample["groups"]["ib-a100"] = hosts
     page = render_html(with_findings(sample, a_finding(hosts=hosts)))
     assert "and 26 more</summary>" in page
+    # nothing comes behind such a list: it would stand on a line of its own
+    assert re.search(r"</details>\s*</div>\s*</li>", page)
     assert not re.search(r"<p[ >](?:(?!</p>).)*?<(?:details|div|ul)\b", page, re.DOTALL)
 
 
