@@ -24,6 +24,9 @@ export KEEP_LAB
 # Tools of the virtual environment call each other by name.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
+# What runs many playbooks compiles each module of Ansible once (tools/setup-venv).
+integration receptor driver kubernetes cluster networks molecule: export PYTHONPATH := $(CURDIR)/.venv/bytecode
+
 .PHONY: help
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -37,12 +40,12 @@ demo-cluster: .venv/.complete ## The same with three nodes that are a Kubernetes
 	@tools/demo cluster
 
 .PHONY: test
-test: .venv/.complete ## Run what CI runs: lint, sanity, docs, unit, bounds, integration, molecule (not: driver, kubernetes, cluster, networks, judges, receptor)
-	@tools/test lint+sanity docs unit bounds integration molecule
+test: .venv/.complete ## Run what CI runs: lint, docs, sanity, programs, bounds, molecule, cluster, unit, integration, kubernetes, judges (not: networks, driver, receptor)
+	@tools/test lint,docs+sanity+programs bounds molecule,cluster+unit,integration,kubernetes,judges
 
 .PHONY: everything
-everything: .venv/.complete ## Run that and all that it leaves out, with one table at the end (about three hours, builds not counted)
-	@tools/test lint+sanity docs unit bounds integration molecule kubernetes cluster networks judges driver receptor
+everything: .venv/.complete ## Run that and all that it leaves out, with one table at the end (about two and a half hours)
+	@tools/test lint,docs+sanity+programs bounds molecule,cluster+unit,integration,kubernetes,judges networks driver receptor
 
 .PHONY: check
 check: .venv/.complete ## Lint, check types, run the unit tests that need no real part of a node: the inner loop, under five minutes
@@ -82,6 +85,10 @@ integration: .venv/.complete ## Build the collection, install it elsewhere, run 
 	@tools/apt-install --profile test
 	@tools/apt-install --profile lab
 	@python -m pytest -q -n 2 -m integration tests/integration $(ARGS)
+
+.PHONY: programs
+programs: .venv/.complete ## Build Kubernetes and the device plugin, which scenarios run, where they are not built yet (5 to 15 minutes), and start each
+	@nice -n 19 python tools/programs.py
 
 .PHONY: receptor
 receptor: .venv/.complete ## Run jobs as AWX does, on execution nodes of Receptor on this machine (five minutes and more)

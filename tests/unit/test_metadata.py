@@ -369,7 +369,7 @@ def test_a_fault_names_what_proves_it(row: t.Any) -> None:
 
 @pytest.mark.parametrize("row", FAULTS.rows(FAULTS.PAGE.read_text()), ids=lambda row: row.fault)
 def test_a_fault_says_where_only_a_longer_run_proves_it(row: t.Any) -> None:
-    """`make test` leaves these scenarios out."""
+    """A target of its own, each, which takes a while."""
     places = {FAULTS.locate(name).relative_to(ROOT).parts[:2] for name, _test in FAULTS.references(row)}
     line = FAULTS.PAGE.read_text().splitlines()[row.number - 1]
     longer = {

@@ -215,7 +215,8 @@ WantedBy=sysinit.target
 """
 
 # Ansible brings every module as a zip archive of sources, which Python compiles at each run, and twice at that: under emulation this is
-# nearly half of what a module run costs. What was compiled once is kept, by the hash of its source.
+# nearly half of what a module run costs. What was compiled once is kept, by the hash of its source and the version of Python. The tools of
+# the checkout have the same for this machine (tools/setup-venv), where it is a quarter of what a playbook costs that only writes files.
 BYTECODE_DIRECTORY = "/var/cache/fabric-rdma-lab-bytecode"
 
 
@@ -227,9 +228,10 @@ _compile = getattr(zipimport, "_compile_source", None)
 
 
 def _cached(pathname, source):
-    import hashlib, marshal, os
+    import hashlib, marshal, os, sys
 
-    path = os.path.join("{BYTECODE_DIRECTORY}", hashlib.sha256(source).hexdigest())
+    name = "%s.%s" % (hashlib.sha256(source).hexdigest(), sys.implementation.cache_tag)
+    path = os.path.join("{BYTECODE_DIRECTORY}", name)
     try:
         with open(path, "rb") as stream:
             return marshal.loads(stream.read())
