@@ -133,6 +133,40 @@ def test_of_stages_that_run_at_once_each_may_fail(checkout: Path) -> None:
     assert list(table(output)) == ["fails"]
 
 
+def test_lists_of_stages_run_at_once_each_in_its_order(checkout: Path) -> None:
+    """`waits` ends only once `quick`, which comes after another stage of the other list, has begun."""
+    code, output = run(checkout, "test", "waits,two+three,quick", "two")
+    assert code == 0
+    assert list(table(output)) == ["waits", "two", "three", "quick"]
+    assert re.findall(r"^=== (\w+) ===$", output, re.MULTILINE) == ["waits", "two", "three", "quick", "two"]
+    assert output.splitlines()[-1] == "9 passed, 0 failed, 1 skipped"
+    told = re.findall(r"^--- (\w+) has passed after \d+ s, its output comes later$", output, re.MULTILINE)
+    assert told == ["three", "quick"]
+
+
+def test_a_list_ends_with_its_first_failure_which_is_told_at_once(checkout: Path) -> None:
+    """The list that is shown goes on to its end: what it has found so far counts, too."""
+    code, output = run(checkout, "test", "waits,two+quick,fails,three", "two")
+    assert code == 1
+    assert {name: row[0] for name, row in table(output).items()} == {
+        "waits": "ok",
+        "two": "ok",
+        "quick": "ok",
+        "fails": "FAILED",
+    }
+    told, shown = output.index("--- fails has failed after "), output.index("=== fails ===")
+    assert told < output.index("FAILED tests/test_it.py::test_that") < shown
+    assert output.splitlines()[-2].startswith('Stopped at the stage "fails"')
+
+
+def test_of_a_list_that_is_shown_the_first_failure_ends_all(checkout: Path) -> None:
+    code, output = run(checkout, "test", "fails,three+slow")
+    assert code == 1
+    assert list(table(output)) == ["fails"]
+    (other,) = pids(checkout, "slow.pid") if (checkout / "slow.pid").exists() else (0,)
+    assert not other or gone(other)
+
+
 def pids(checkout: Path, *names: str) -> list[int]:
     """The processes that have told theirs in these files, when all have."""
     end = time.monotonic() + limit(30)
@@ -173,6 +207,45 @@ def test_stages_end_with_whoever_runs_them(checkout: Path, stages: str, signal_:
     assert process.returncode == code
     assert [pid for pid in running if not gone(pid)] == []
     assert not (checkout / "slower.pid").exists()
+
+
+# --- packages --------------------------------------------------------------------------------------------------------
+
+# notes that it runs, and complains about another one that does
+APT_GET = """\
+#!/bin/sh
+[ "$1" = update ] && exit 0
+mkdir "$0.lock" || { echo 'E: Could not get lock'; exit 100; }
+sleep 0.5
+shift 3
+for package in "$@"; do echo installed > "$(dirname "$0")/../packages/$package"; done
+echo "$*" >> "$(dirname "$0")/../asked"
+rmdir "$0.lock"
+"""
+
+
+def test_stages_that_run_at_once_install_one_after_the_other(repo: Path, tmp_path: Path) -> None:
+    """What one has installed, the other does not ask for again."""
+    for name in ("tools", "bin", "packages"):
+        (tmp_path / name).mkdir()
+    shutil.copy(repo / "tools" / "apt-install", tmp_path / "tools" / "apt-install")
+    programs = {
+        "apt-get": APT_GET,
+        "dpkg-query": f'#!/bin/sh\ncat "{tmp_path}/packages/$3"\n',
+        "sudo": '#!/bin/sh\n[ "$1" != env ] || shift 2\nexec "$@"\n',
+    }
+    for name, text in programs.items():
+        (tmp_path / "bin" / name).write_text(text)
+        (tmp_path / "bin" / name).chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
+    command = [str(tmp_path / "tools" / "apt-install"), "one", "two"]
+    processes = [
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for _number in range(2)
+    ]
+    outputs = [process.communicate(timeout=limit(60))[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], outputs
+    assert (tmp_path / "asked").read_text().splitlines() == ["one two"]
 
 
 # --- scenarios -------------------------------------------------------------------------------------------------------
