@@ -25,7 +25,7 @@ export KEEP_LAB
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 # What runs many playbooks compiles each module of Ansible once (tools/setup-venv).
-integration receptor driver kubernetes cluster networks molecule: export PYTHONPATH := $(CURDIR)/.venv/bytecode
+integration receptor driver kubernetes cluster networks molecule scenarios: export PYTHONPATH := $(CURDIR)/.venv/bytecode
 
 .PHONY: help
 help: ## Show this list
@@ -40,12 +40,12 @@ demo-cluster: .venv/.complete ## The same with three nodes that are a Kubernetes
 	@tools/demo cluster
 
 .PHONY: test
-test: .venv/.complete ## Run what CI runs: lint, docs, sanity, programs, bounds, molecule, cluster, unit, integration, kubernetes, judges (not: networks, driver, receptor)
-	@tools/test lint,docs+sanity+programs bounds molecule,cluster+unit,integration,kubernetes,judges
+test: .venv/.complete ## Run what CI runs: lint, docs, sanity, programs, bounds, scenarios, unit, kubernetes, judges, integration (not: networks, driver, receptor)
+	@tools/test lint,docs+sanity+programs bounds scenarios+unit,kubernetes,judges,integration
 
 .PHONY: everything
 everything: .venv/.complete ## Run that and all that it leaves out, with one table at the end (about two and a half hours)
-	@tools/test lint,docs+sanity+programs bounds molecule,cluster+unit,integration,kubernetes,judges networks driver receptor
+	@tools/test lint,docs+sanity+programs bounds scenarios+unit,kubernetes,judges,integration networks driver receptor
 
 .PHONY: check
 check: .venv/.complete ## Lint, check types, run the unit tests that need no real part of a node: the inner loop, under five minutes
@@ -121,6 +121,10 @@ networks: .venv/.complete ## Run the scenario networks: real Multus, macvlan and
 .PHONY: molecule
 molecule: .venv/.complete ## Run the scenarios with nodes (default, runtimes, waves) from create to destroy
 	@tools/molecule $(ARGS)
+
+.PHONY: scenarios
+scenarios: .venv/.complete ## Run all scenarios of make test that have nodes: those of make molecule, and cluster
+	@SCENARIOS="default runtimes waves cluster" tools/molecule $(ARGS)
 
 .PHONY: lab
 lab: .venv/.complete ## Boot the lab's nodes and leave them running (make lab-ssh, make lab-absent)

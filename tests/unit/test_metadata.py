@@ -278,6 +278,9 @@ def test_make_test_says_what_it_runs() -> None:
     (recipe,) = re.findall(r"^test: .*\n\t@tools/test (.+)$", MAKEFILE, re.M)
     said, _dummy, left_out = TARGETS["test"].partition("(not: ")
     assert sorted(re.findall(r"\w+", said.partition(": ")[2])) == sorted(re.findall(r"\w+", recipe))
+    # what has nodes runs in one stage
+    (nodes,) = re.findall(r'^scenarios: .*\n\t@SCENARIOS="(.+)" tools/molecule', MAKEFILE, re.M)
+    assert nodes.split() == [*re.findall(r"\((.*)\)", TARGETS["molecule"])[0].split(", "), "cluster"]
     # what is left out is a target, and runs tests
     assert set(re.findall(r"\w+", left_out)) <= set(TARGETS) - set(re.findall(r"\w+", recipe))
     # make everything runs both
