@@ -55,7 +55,7 @@ KEYWORDS = {
 HARMLESS = {
     f"ansible.builtin.{name}"
     for name in ("assert", "debug", "fail", "set_fact", "meta", "add_host", "group_by", "include_vars")
-} | {"fabric.rdma.wave_gate", "fabric.rdma.quiet_value", "fabric.rdma.ib_facts"}
+} | {"fabric.rdma.wave_gate", "fabric.rdma.quiet_value", "fabric.rdma.output_files", "fabric.rdma.ib_facts"}
 INCLUDES = {f"ansible.builtin.{way}_{what}": what for way in ("include", "import") for what in ("tasks", "role")}
 # An own table of names, whatever chooses from it.
 TABLE = re.compile(r"\{\{ \{((?:'[\w-]+': '[\w.-]+'(?:, )?)+)\}\[[\w.\[\]']+\] \}\}")

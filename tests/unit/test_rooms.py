@@ -175,6 +175,7 @@ MOST_LINES = {
     "node_file": 320,
     "node_logs": 0,
     "oci_rlimits": 600,
+    "output_files": 0,
     "perftest": 1500,
     "pod_traffic": 3450,
     "roce_host": 4450,

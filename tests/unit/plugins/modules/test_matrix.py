@@ -203,6 +203,7 @@ ELSEWHERE = {
     "system_objects": "tests/cluster/test_matrix.py::test_of_a_system",
     "handover_ready": "tests/cluster/test_matrix.py::test_of_a_system",
     "system_ready": "tests/cluster/test_matrix.py::test_of_a_system",
+    "output_files": "tests/unit/plugins/action/test_output_files.py::test_files_come_as_predicted",
     "quiet_value": "tests/integration/test_events.py::test_a_quiet_value_is_seen_by_those_who_use_it_alone",
     "wave_gate": "tests/integration/test_wave_gate.py::test_the_examples_begin_and_end",
 }
@@ -217,6 +218,7 @@ EXAMPLES_ELSEWHERE = {
     "mpi_traffic": "tests/unit/plugins/modules/test_mpi_traffic.py",
     "perftest": "tests/unit/plugins/modules/test_perftest_module.py",
     "pod_traffic": "tests/unit/plugins/modules/test_pod_traffic.py",
+    "output_files": "tests/unit/plugins/action/test_output_files.py",
     "quiet_value": "tests/integration/test_events.py",
     "wave_gate": "tests/integration/test_wave_gate.py",
 }

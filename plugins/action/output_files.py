@@ -1,0 +1,119 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The module output_files: texts become files of the controller, in its own process, and are in no event."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import typing as t
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.files import make_directories, put, read, stage, unlink
+
+OPTIONS = ("directory", "files", "header", "mode")
+# As of ansible-core, which shows no larger ones either.
+MOST_SHOWN = 104448
+
+
+def plain(value: t.Any) -> t.Any:
+    """Containers of Ansible as those of Python."""
+    if isinstance(value, t.Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def arguments(given: t.Mapping[str, t.Any]) -> tuple[str, dict[str, str], int]:
+    """The directory, the text of each path in it, and the mode. AnsibleActionFail for what makes no sense."""
+    unknown = sorted(set(given) - set(OPTIONS))
+    if unknown:
+        raise AnsibleActionFail(
+            f"output_files has the options {', '.join(OPTIONS)}, and was given {', '.join(unknown)}"
+        )
+    directory, files, mode = given.get("directory"), given.get("files"), str(given.get("mode", "0644"))
+    if not isinstance(directory, str) or not directory:
+        raise AnsibleActionFail(f"directory is {directory!r}; expected a path")
+    if not isinstance(files, t.Mapping):
+        raise AnsibleActionFail(f"files is {type(files).__name__}; expected a dictionary of names and texts")
+    if not re.fullmatch("0?[0-7]{3}", mode):
+        raise AnsibleActionFail(f"mode is '{mode}'; expected an octal number of three digits, such as 0644")
+    header = str(given.get("header") or "")
+    texts: dict[str, str] = {}
+    for name, text in files.items():
+        if isinstance(text, (t.Mapping, list)):
+            # ansible-core up to 2.18 makes such of a text that looks so
+            text = json.dumps(plain(text), indent=2, sort_keys=True) + "\n"
+        if not isinstance(text, str):
+            raise AnsibleActionFail(f"{name} is to hold {type(text).__name__}; expected a text")
+        parts = str(name).split("/")
+        if not all(parts) or {".", ".."} & set(parts):
+            raise AnsibleActionFail(f"'{name}' is no path below {directory}")
+        texts[str(name)] = header + str(text)
+    # relative to where Ansible was started
+    return os.path.abspath(os.path.expanduser(str(directory))), texts, int(mode, 8)
+
+
+def write(path: str, data: bytes, before: bytes | None, mode: int) -> None:
+    """A file, whole or not at all. One that is there keeps its owner; a link stays one."""
+    real = os.path.realpath(path)
+    make_directories(os.path.dirname(real))
+    if data == before:
+        os.chmod(real, mode)
+        return
+    temporary = f"{real}.{os.getpid()}.tmp"
+    try:
+        stage(temporary, data, name=path, like=None if before is None else real, mode=mode)
+        put(temporary, real)
+    except BaseException:
+        unlink(temporary)
+        raise
+
+
+def shown(data: bytes | None) -> str:
+    """The content of a file in a difference."""
+    if data is None:
+        return ""
+    return f"({len(data)} bytes)\n" if len(data) > MOST_SHOWN else data.decode("utf-8", "replace")
+
+
+class ActionModule(ActionBase):
+    """Runs in the controller's process, whatever the host of the task is: a process for each file would cost more than the files."""
+
+    TRANSFERS_FILES = False
+    _supports_check_mode = True
+    _supports_async = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
+        """See the documentation of the module."""
+        result: dict[str, t.Any] = super().run(tmp, task_vars)
+        directory, texts, mode = arguments(self._task.args)
+        changed: list[str] = []
+        differences: list[dict[str, str]] = []
+        path = directory
+        try:
+            for name in sorted(texts):
+                path = os.path.join(directory, name)
+                data = texts[name].encode("utf-8", "surrogateescape")
+                before = read(path, None)
+                if before == data and stat.S_IMODE(os.stat(path).st_mode) == mode:
+                    continue
+                changed.append(name)
+                if self._task.diff and before != data:
+                    headers = {"before_header": path, "after_header": path}
+                    differences.append({**headers, "before": shown(before), "after": shown(data)})
+                if not self._task.check_mode:
+                    write(path, data, before, mode)
+        except OSError as exc:
+            return {**result, "failed": True, "msg": f"{exc.filename or path}: {exc.strerror}"}
+        return {
+            **result,
+            "changed": bool(changed),
+            "written": changed,
+            **({"diff": differences} if differences else {}),
+        }
