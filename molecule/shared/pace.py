@@ -4,8 +4,8 @@
 """The time limits of tests, on a machine that does other things too: longer by how much longer it took to start what is tested.
 
 A limit is written for two cores that have nothing else to do. The factor is measured once: by what the nodes of the lab took to
-boot, by what the control plane took to start, or where neither is there by what a few processes take. It is never below 1.
-Nodes get it in FABRIC_RDMA_PACE.
+boot, by what the control plane took to start, or where neither is there by what a few processes take. It is never below 1, nor below
+FABRIC_RDMA_PACE_LEAST, which is set where more will be going on later than when it is measured. Nodes get it in FABRIC_RDMA_PACE.
 """
 
 from __future__ import annotations
@@ -56,8 +56,13 @@ def factor() -> float:
         directory = os.environ.get(variable)
         seconds = _seconds(os.path.join(directory, file), key) if directory else None
         if seconds is not None:
-            return round(min(max(seconds / nominal, 1.0), MOST), 2)
-    return round(min(max(_processes() / PROCESSES_SECONDS, 1.0), MOST), 2)
+            return _bounded(seconds / nominal)
+    return _bounded(_processes() / PROCESSES_SECONDS)
+
+
+def _bounded(measured: float) -> float:
+    least = float(os.environ.get("FABRIC_RDMA_PACE_LEAST") or 1)
+    return round(min(max(measured, least, 1.0), MOST), 2)
 
 
 def limit(seconds: float) -> float:

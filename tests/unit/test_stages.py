@@ -33,6 +33,8 @@ crashes:
 \t@printf 'fatal: [lab1]: FAILED! => it is gone\\n2 passed\\n'; exit 1
 waits:
 \t@while [ ! -e quick-was-here ]; do sleep 0.1; done; echo "1 passed"
+paced:
+\t@echo "$${FABRIC_RDMA_PACE_LEAST:-1} passed"
 quick:
 \t@touch quick-was-here; echo "1 passed, in fact"
 slow:
@@ -142,6 +144,12 @@ def test_lists_of_stages_run_at_once_each_in_its_order(checkout: Path) -> None:
     assert output.splitlines()[-1] == "9 passed, 0 failed, 1 skipped"
     told = re.findall(r"^--- (\w+) has passed after \d+ s, its output comes later$", output, re.MULTILINE)
     assert told == ["three", "quick"]
+
+
+def test_what_goes_behind_others_has_more_time(checkout: Path) -> None:
+    """The lists that are not shown, for whose sake no other waits."""
+    assert table(run(checkout, "test", "paced+two")[1])["paced"] == ["ok", "1", "0", "0"]
+    assert table(run(checkout, "test", "two+paced")[1])["paced"] == ["ok", "3", "0", "0"]
 
 
 def test_a_list_ends_with_its_first_failure_which_is_told_at_once(checkout: Path) -> None:
