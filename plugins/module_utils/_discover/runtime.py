@@ -28,6 +28,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._containerd.config imp
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci import SpecError, load_spec
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.toml import TomlError, parse
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.units import CONTAINERD_UNITS
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.services import CGROUPS, UNIT_DIRECTORIES
 
 __all__ = ["COMMANDS", "read_limits", "read_runtime"]
@@ -37,17 +38,6 @@ Json = t.Dict[str, t.Any]
 _DEFAULT_CONFIG = "/etc/containerd/config.toml"
 _DEFAULT_SOCKET = "/run/containerd/containerd.sock"
 
-# Units that run a containerd for Kubernetes, and what each of them is called in the facts.
-_CONTAINERD_UNITS = {
-    "containerd.service": "none",
-    "k3s.service": "k3s",
-    "k3s-agent.service": "k3s",
-    "rke2-server.service": "rke2",
-    "rke2-agent.service": "rke2",
-    "k0scontroller.service": "k0s",
-    "k0sworker.service": "k0s",
-    "snap.microk8s.daemon-containerd.service": "microk8s",
-}
 # Services whose loss makes a node worse: (unit, name of the main process as the kernel cuts it, always told).
 _SERVICES = (
     ("kubelet", "kubelet", True),
@@ -134,7 +124,7 @@ def _only_flags(data: bytes) -> bytes:
 
 def _daemon(tree: Tree) -> tuple[t.Optional[str], t.Optional[str]]:
     """(pid, unit) of the containerd that serves Kubernetes; that of the Docker engine, in another unit, does not."""
-    for unit in _CONTAINERD_UNITS:
+    for unit in CONTAINERD_UNITS:
         for pid in _with_name(tree, unit, "containerd"):
             if not set(_arguments(tree, pid)[1:]) & set(_SUBCOMMANDS):
                 return pid, unit
@@ -407,9 +397,9 @@ def _address(tree: Tree, config_path: str) -> str:
 def read_runtime(tree: Tree, warnings: list[str]) -> Json:
     """The value of ansible_facts.rdma.runtime (docs/facts.schema.json) of the node that a tree shows. Never raises."""
     pid, running_unit = _daemon(tree)
-    unit = running_unit or next((name for name in _CONTAINERD_UNITS if _unit_files(tree, name)), None)
+    unit = running_unit or next((name for name in CONTAINERD_UNITS if _unit_files(tree, name)), None)
     containerd, specs = _containerd(tree, pid, unit, warnings) if unit else (None, {})
-    distribution = _CONTAINERD_UNITS[unit] if unit else "none"
+    distribution = CONTAINERD_UNITS[unit] if unit else "none"
     if distribution == "none" and (
         tree.exists("/etc/kubernetes/kubelet.conf") or tree.exists("/var/lib/kubelet/config.yaml")
     ):

@@ -20,6 +20,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.files import rea
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.config import global_flag
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.cri import Cri
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.limits import Limit, parse_limits
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.units import CONTAINERD_UNITS
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_plan import MemlockError
 
 __all__ = [
@@ -39,17 +40,6 @@ _DEFAULT_CONFIG = "/etc/containerd/config.toml"
 # include/uapi/linux/capability.h
 _CAP_SYS_RESOURCE = 24
 
-# Units that run a containerd for Kubernetes, and whose they are.
-_DISTRIBUTIONS = {
-    "containerd.service": "plain",
-    "k3s.service": "k3s",
-    "k3s-agent.service": "k3s",
-    "rke2-server.service": "rke2",
-    "rke2-agent.service": "rke2",
-    "k0scontroller.service": "k0s",
-    "k0sworker.service": "k0s",
-    "snap.microk8s.daemon-containerd.service": "microk8s",
-}
 # The containerd of the Docker engine has its CRI plugin switched off.
 _NOT_CRI = ("docker.service",)
 
@@ -199,7 +189,7 @@ def find_daemon(node: Node) -> tuple[int, str]:
         if node.proc_text(f"{pid}/comm").strip() != "containerd" or node.proc_link(f"{pid}/ns/pid") != own:
             continue
         unit = _unit_of(node.proc_text(f"{pid}/cgroup"))
-        if unit in _DISTRIBUTIONS:
+        if unit in CONTAINERD_UNITS:
             # an auxiliary process (`containerd config dump`) is a child of the one that serves
             if not any(other == unit for _pid, other in found):
                 found.append((pid, unit))
@@ -212,7 +202,7 @@ def find_daemon(node: Node) -> tuple[int, str]:
     if strange:
         raise MemlockError(
             f"containerd is run by {', '.join(sorted(set(strange)))}, which is not one of "
-            f"{', '.join(sorted(_DISTRIBUTIONS))}",
+            f"{', '.join(sorted(CONTAINERD_UNITS))}",
             "raise the limit as that distribution documents it, or lift it in the unit (LimitMEMLOCK=infinity)",
         )
     raise MemlockError(
@@ -265,7 +255,7 @@ def read_daemon(node: Node) -> Daemon:
         started_at=started_at,
         unit=unit,
         main_pid=int(properties.get("MainPID") or 0),
-        distribution=_DISTRIBUTIONS[unit],
+        distribution="plain" if CONTAINERD_UNITS[unit] == "none" else CONTAINERD_UNITS[unit],
         program=program,
         ctr=os.path.join(directory, "ctr"),
         config_path=config_path,

@@ -35,14 +35,12 @@ from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import (
     stage_of,
     succeeded,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods_run import Api, clear
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods_run import Api, clear, watch
 
 __all__ = ["look_at", "ping_rounds", "unanswered"]
 
 Json = t.Dict[str, t.Any]
 
-_POLL_SECONDS = 1.0
-_PATIENCE = 3
 # So many Pods at once: an API server and its kubelets have other work.
 _BATCH = 100
 
@@ -82,21 +80,21 @@ class _Watch:
                         "remedy": "give the user of the kubeconfig the rights that the role verify_pod names",
                     },
                 )
-        silent = 0
-        while not all(task.done for task in tasks):
-            time.sleep(_POLL_SECONDS)
-            try:
-                pods = self._api.of_this_run()
-                silent = 0
-            except FabricError as exc:
-                silent += 1
-                if getattr(exc, "code", 0) in (401, 403, 404) or silent >= _PATIENCE:
-                    for task in tasks:
-                        self._finish(task, {"cause": str(exc), "remedy": ""})
-                continue
-            for task in tasks:
-                if not task.done:
-                    self._step(task, pods.get(task.name))
+        watch(
+            self._api,
+            lambda: [task for task in tasks if not task.done],
+            lambda pods: self._steps(tasks, pods),
+            lambda exc: self._give_up(tasks, exc),
+        )
+
+    def _steps(self, tasks: t.Sequence[_Task], pods: t.Mapping[str, Json]) -> None:
+        for task in tasks:
+            if not task.done:
+                self._step(task, pods.get(task.name))
+
+    def _give_up(self, tasks: t.Sequence[_Task], exc: FabricError) -> None:
+        for task in tasks:
+            self._finish(task, {"cause": str(exc), "remedy": ""})
 
     def _step(self, task: _Task, pod: t.Optional[Json]) -> None:
         if pod is None:

@@ -31,7 +31,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import (
     words_of,
 )
 
-__all__ = ["Api", "clear", "measure_rounds", "remove_leftovers"]
+__all__ = ["Api", "clear", "measure_rounds", "remove_leftovers", "watch"]
 
 Json = t.Dict[str, t.Any]
 
@@ -129,6 +129,30 @@ def clear(api: Api) -> None:
             time.sleep(_POLL_SECONDS)
 
 
+def watch(
+    api: Api,
+    waiting: t.Callable[[], t.Collection[t.Any]],
+    step: t.Callable[[dict[str, Json]], None],
+    give_up: t.Callable[[FabricError], None],
+) -> None:
+    """Lists the Pods of this run again and again while somebody waits, and calls step with them, by name.
+
+    give_up: called when the API server refuses to answer, or has been silent for too long.
+    """
+    silent = 0
+    while waiting():
+        time.sleep(_POLL_SECONDS)
+        try:
+            pods = api.of_this_run()
+            silent = 0
+        except FabricError as exc:
+            silent += 1
+            if getattr(exc, "code", 0) in (401, 403, 404) or silent >= _PATIENCE:
+                give_up(exc)
+            continue
+        step(pods)
+
+
 @dataclass
 class _Pair:
     """A pair on its way. stage: server | client | ending | done."""
@@ -156,28 +180,21 @@ class _Round:
         try:
             for pair in self._pairs:
                 self._begin(pair, "server")
-            silent = 0
-            while any(pair.stage != "done" for pair in self._pairs):
-                time.sleep(_POLL_SECONDS)
-                try:
-                    pods = self._api.of_this_run()
-                    silent = 0
-                except FabricError as exc:
-                    silent += 1
-                    if getattr(exc, "code", 0) in (401, 403, 404) or silent >= _PATIENCE:
-                        self._give_up(exc)
-                    continue
-                for pair in self._pairs:
-                    if pair.stage != "done":
-                        self._step(pair, pods)
+            watch(self._api, self._open, self._steps, self._give_up)
         finally:
             clear(self._api)
         return [pair.answer for pair in self._pairs]
 
+    def _open(self) -> list[_Pair]:
+        return [pair for pair in self._pairs if pair.stage != "done"]
+
+    def _steps(self, pods: t.Mapping[str, Json]) -> None:
+        for pair in self._open():
+            self._step(pair, pods)
+
     def _give_up(self, exc: FabricError) -> None:
-        for pair in self._pairs:
-            if pair.stage != "done":
-                self._finish(pair, {"cause": str(exc), "remedy": ""}, "")
+        for pair in self._open():
+            self._finish(pair, {"cause": str(exc), "remedy": ""}, "")
 
     def _begin(self, pair: _Pair, side: str, address: str = "") -> None:
         """Makes the Pod of a side."""

@@ -1,0 +1,20 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which systemd units run a containerd for Kubernetes. Private to the collection."""
+
+from __future__ import annotations
+
+__all__ = ["CONTAINERD_UNITS"]
+
+# Each with the distribution of Kubernetes that brings it. The Docker engine's is not among them: its CRI plugin is off.
+CONTAINERD_UNITS = {
+    "containerd.service": "none",
+    "k3s.service": "k3s",
+    "k3s-agent.service": "k3s",
+    "rke2-server.service": "rke2",
+    "rke2-agent.service": "rke2",
+    "k0scontroller.service": "k0s",
+    "k0sworker.service": "k0s",
+    "snap.microk8s.daemon-containerd.service": "microk8s",
+}
