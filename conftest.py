@@ -15,7 +15,7 @@ import typing as t
 import pytest
 
 MAY_SKIP = (
-    # other people's definitions, which may lie beside the checkout and are no part of the project: on a control plane, in `make kubernetes`
+    # other people's definitions, which may lie beside the checkout and are not part of the project: on a control plane, in `make kubernetes`
     "no definitions in ",
     "no definitions of the Network Operator in ",
     # KUBECONFIG is set

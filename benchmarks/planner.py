@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Measure what the plan of a large cluster costs, for five kinds of cluster of hosts with eight HCAs each.
 
-python benchmarks/planner.py                          prints the curves; exits 1 beyond a bound, or when a curve is no line
+python benchmarks/planner.py                          prints the curves; exits 1 beyond a bound, or when a curve is not a line
 python benchmarks/planner.py --generous               the same on smaller clusters, as a part of make test
 python benchmarks/planner.py --kind KIND --hosts N    one point of one, as JSON, in a process of its own
 """

@@ -14,7 +14,7 @@ import pytest
 
 
 @pytest.mark.benchmark
-def test_ib_facts() -> None:
+def test_ib_facts_returns_what_a_capture_shows() -> None:
     script = Path(__file__).with_name("ib_facts.py")
     generous = ["--generous"] if os.environ.get("FABRIC_RDMA_BOUNDS") == "generous" else []
     run = subprocess.run([sys.executable, str(script), *generous], capture_output=True, text=True, check=False)

@@ -55,7 +55,7 @@ def cache_of(what: str) -> t.Iterator[Path]:
 def fetch(name: str, suite: str, version: str, cache: Path, instead: str) -> Package:
     """A package of a suite, from the mirror when the cache does not have it. Raises LabError when the mirror does not, or another version.
 
-    version: how its version begins. instead: how a machine that is no Debian does without.
+    version: how its version begins. instead: how a machine that is not Debian does without.
     """
     final = cache / f"{name}-{suite}.deb"
     unpacked = cache / f"{name}-{suite}"

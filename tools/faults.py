@@ -164,7 +164,7 @@ def check(name: str, test: str) -> None:
     path = locate(name)
     if path.name.startswith("test_"):
         if not test.startswith("test_"):
-            raise FaultsError(f"{name}::{test} is no test")
+            raise FaultsError(f"{name}::{test} is not a test")
         if test not in _functions(path):
             raise FaultsError(f"{name} has no test {test}")
         decorators = [ast.unparse(node) for node in _functions(path)[test].decorator_list]

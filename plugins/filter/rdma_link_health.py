@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: rdma_link_health
-short_description: Judge what has grown on the links while traffic moved
+short_description: Judge the counters that grew while traffic moved
 version_added: "0.1.0"
 description:
   - Adds to the evidence of P(fabric.rdma.rdma_evidence#filter) what the counters of each port and netdev say after the traffic,

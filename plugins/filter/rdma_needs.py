@@ -15,9 +15,8 @@ options:
   _input:
     description:
       - Facts of a host, as P(fabric.rdma.ib_facts#module) returns them in the key C(rdma), with the subset V(kernel).
-      - With the subsets V(devices), V(management) and V(roce), C(roce_host) is told where O(roce_host) wishes for something.
-      - With the subset V(storage), C(storage_prereqs) is told as well. With V(runtime), C(containerd_memlock). With V(devices)
-        and V(gpus), C(nvidia_peermem) and C(nvidia_imex).
+      - C(roce_host) needs the subsets V(devices), V(management) and V(roce), C(storage_prereqs) the subset V(storage),
+        C(containerd_memlock) V(runtime), C(nvidia_peermem) and C(nvidia_imex) V(devices) and V(gpus).
     type: dict
     required: true
   ofed:

@@ -57,7 +57,7 @@ _value:
     - C(rounds) is a list of lists of pairs with C(group), C(client), C(server) and C(tests), each test with both ends, sizes and
       its floor. With O(plan), a pair also has C(pods), with the C(resources) and C(devices) of Pods on the C(client) and the C(server).
     - C(jobs) has for each host what it does in each round, null for nothing. Its C(deadline) is the number of seconds after
-      which its servers are of no use any more.
+      which its servers are no longer of use.
     - C(untested) has for each group the ports that cannot be measured, with the reason.
     - C(limits) says how far from the median of its group a result is named, and whether it fails then (C(fail), C(share), C(us), C(software_share)).
     - C(expected) has all hosts of the groups that are not replayed, whether they can be measured or not.

@@ -10,7 +10,7 @@ short_description: Take secrets out of a message
 version_added: "0.1.0"
 description:
   - Replaces every text and number that stands in O(values) by asterisks, and takes user and password out of every address.
-  - For the error of a task that has C(no_log), whose cause has to be told all the same.
+  - For the error of a task that has C(no_log), whose cause the user needs all the same.
 positional: values
 options:
   _input:

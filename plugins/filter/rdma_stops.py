@@ -10,7 +10,7 @@ short_description: Tell why a turn of a rollout must not begin
 version_added: "0.1.0"
 description:
   - Compares the hosts of the turns before with what became of them. A host that has begun and has not come to a good end (it failed,
-    is worse than before, or does not answer any more) is a reason, however Ansible counts it.
+    is worse than before, or no longer answers) is a reason, however Ansible counts it.
 positional: hosts, turn, place, outcome
 options:
   _input:

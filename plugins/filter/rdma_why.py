@@ -21,7 +21,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Keep why it failed
+- name: Record why it failed
   ansible.builtin.set_fact:
     why: "{{ ansible_failed_result | fabric.rdma.rdma_why }}"
 """

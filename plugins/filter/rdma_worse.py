@@ -39,7 +39,7 @@ _value:
   description: One sentence for each thing that was lost.
   type: list
   elements: str
-  sample: ["mlx5_0 (0000:3b:00.0) port 1 was Active and is Down (phys state Polling)", kubelet ran and does not run any more]
+  sample: ["mlx5_0 (0000:3b:00.0) port 1 was Active and is Down (phys state Polling)", kubelet ran and no longer runs]
 """
 
 import typing as t

@@ -18,7 +18,7 @@ extends_documentation_fragment:
 options:
   inventory:
     description:
-      - The name of an inventory, as in the label C(rdma.fabric/inventory). Its systems are told, too.
+      - The name of an inventory, as in the label C(rdma.fabric/inventory). Its systems are returned, too.
       - Where they cannot be looked at, that is a warning.
     type: str
 seealso:

@@ -12,7 +12,7 @@ version_added: "0.1.0"
 description:
   - Runs C(ibnetdiscover), which tells of a whole InfiniBand subnet and needs the rights to C(umad), and C(lldpctl -f json), which tells where
     the Ethernet cables of this host end. Both only look.
-  - A program that is not there, fails or does not end is told of, and is no error.
+  - A program that is missing, fails or does not end is reported, and is not an error.
   - P(fabric.rdma.rdma_fabric#filter) makes the map of it.
 extends_documentation_fragment:
   - fabric.rdma.attributes.reads

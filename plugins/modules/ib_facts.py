@@ -27,7 +27,7 @@ options:
       - What to gather. Everything by default.
       - V(devices) gives C(devices).
       - V(gpus) gives C(gpus) and C(nvidia).
-      - V(health) gives C(health). Counters of the wire and cables are told to root, by drivers that know them.
+      - V(health) gives C(health). Only root gets counters of the wire and cables, and only from drivers that know them.
       - V(kernel) gives C(kernel) and C(ofed).
       - V(limits) gives C(limits).
       - V(management) gives C(management).

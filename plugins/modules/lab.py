@@ -188,7 +188,7 @@ kubeconfig:
   sample: /home/me/rdma/.lab/control-plane/kubeconfig
 control_plane:
   description: Whether the control plane runs. Where it does not, O(state=present) starts it again, with its data.
-  returned: success, null when the nodes are no cluster
+  returned: success, null when the nodes are not a cluster
   type: bool
   sample: true
 notes:

@@ -133,7 +133,7 @@ def main() -> None:
     params, run_id = module.params, uuid.uuid4().hex[:8]
     owner = {"app.kubernetes.io/managed-by": MANAGED_BY, INVENTORY_LABEL: params["inventory"]}
     try:
-        # who is not there any more to remove it does not keep it running
+        # who is no longer there to remove it does not keep it running
         job = checked_job(params["objects"], {**owner, TRAFFIC_LABEL: run_id}, params["timeout"] + 300)
     except FabricError as exc:
         module.fail_json(msg=str(exc))

@@ -109,7 +109,7 @@ def end(module: AnsibleModule, found: t.Optional[bytes]) -> Json:
 
 
 def told(mark: t.Optional[bytes]) -> str:
-    """A mark as the difference shows it: which roles change the node, since when is no news."""
+    """A mark as the difference shows it: which roles change the node, since when is not news."""
     change = open_change(mark)
     if change is None:
         return ""

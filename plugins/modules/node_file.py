@@ -74,7 +74,7 @@ EXAMPLES = r"""
           }
       }
 
-- name: Write a key that is no text
+- name: Write a key that is not text
   fabric.rdma.node_file:
     path: /etc/apt/keyrings/vendor.gpg
     content_base64: mDMEZ0CbmxYJKwYBBAHaRw8BAQdA

@@ -11,7 +11,7 @@ short_description: Read the last lines of a node's journal
 version_added: "0.1.0"
 description:
   - Reads the last lines of the kernel's log and of some services, as C(journalctl) gives them, of at most 256 KiB each.
-  - What cannot be read is named in RV(unread), and is no failure.
+  - What cannot be read is named in RV(unread), and is not a failure.
 extends_documentation_fragment:
   - fabric.rdma.attributes.reads
 options:
@@ -79,7 +79,7 @@ def main() -> None:
     params = module.params
     wrong = [name for name in params["units"] if not _UNIT.fullmatch(name)]
     if wrong:
-        module.fail_json(msg=f"units has '{wrong[0]}', which is no name of a service")
+        module.fail_json(msg=f"units has '{wrong[0]}', which is not a name of a service")
     logs, unread = {}, []
     program = module.get_bin_path("journalctl")
     if program is None:

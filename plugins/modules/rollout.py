@@ -21,10 +21,10 @@ description:
     C(rdma.fabric/inventory) of O(inventory), were applied by this field manager, and belong to no group in O(keep). Of the
     cluster's one NicClusterPolicy, only the fields that this field manager has applied are given up; it is deleted when nobody else
     has a field of it.
-  - Removes the label C(rdma.fabric/class) only from nodes that are in no class any more, and that O(known) or O(remove) name. Deletes no
+  - Removes the label C(rdma.fabric/class) only from nodes that are no longer in a class, and that O(known) or O(remove) name. Deletes no
     namespace and no Pod.
   - Takes the labels of Pod Security that it has applied to a namespace from it again when no object of ours is left there, or when
-    O(objects) do not ask for them any more.
+    O(objects) no longer ask for them.
   - A section of a policy of the NVIDIA Network Operator stands in the NicClusterPolicy or in NicNodePolicies, not in both. What has
     to go from the one goes before the other comes, and what others have there is refused by name.
   - Holds the Lease C(fabric-rdma-rollout) in O(place) meanwhile. While another rollout holds it, this module fails and says who that
@@ -55,7 +55,7 @@ options:
     default: []
   known:
     description:
-      - Nodes of the inventory from which the label C(rdma.fabric/class) may go when they are in no class any more.
+      - Nodes of the inventory from which the label C(rdma.fabric/class) may go when they are no longer in a class.
       - Any other node that would lose its label is a failure that names it, before anything is changed.
     type: list
     elements: str
@@ -97,7 +97,7 @@ options:
       - The Lease of this rollout that M(fabric.rdma.rollout_lease) has taken. Where it is in O(place), it is gone on with. Where it was
         taken while that namespace was not there yet, one in O(place) takes its place, and it stays with who has taken it.
       - From here on, O(lease_duration) counts in place of its own C(duration).
-      - One that is not ours any more, because somebody has broken it, is a failure.
+      - One that is no longer ours, because somebody has broken it, is a failure.
   lease_duration:
     description: Seconds after which the Lease expires when it is not renewed.
     type: int
@@ -224,7 +224,7 @@ class Job:
         return result
 
     def _release(self) -> None:
-        # an API server that does not answer any more has just been told of; the Lease expires
+        # an API server that no longer answers has just been told of; the Lease expires
         with contextlib.suppress(KubeError):
             self.lease.release()
 

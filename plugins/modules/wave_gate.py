@@ -11,7 +11,7 @@ short_description: Refuse to change further nodes after a change has failed
 version_added: "0.1.0"
 description:
   - Roles that change nodes say with it where a change begins and where it has come to a good end. A change does not begin when a
-    host has left the play, since a task failed there or it does not answer any more, that a role has changed in this run, or that
+    host has left the play, since a task failed there or it no longer answers, that a role has changed in this run, or that
     is of an earlier wave (a batch of C(serial)), changed or not. Nor does it when a host of an earlier wave is still in the play, by a
     C(rescue) or C(ignore_unreachable), and has not ended a change that it began.
   - A host that left before it was changed does not stop the others of its own wave, so that without waves nobody waits for it.

@@ -25,7 +25,7 @@ _NOTHING: t.Any = object()
 
 
 def _named(value: t.Any) -> t.Any:
-    """A list of dictionaries with names as a dictionary of them; all else as it is. An order is no difference."""
+    """A list of dictionaries with names as a dictionary of them; all else as it is. An order is not a difference."""
     if isinstance(value, list) and value and all(isinstance(entry, dict) for entry in value):
         for name in _NAMES:
             keys = [str(entry.get(name)) for entry in value if entry.get(name) is not None]

@@ -7,7 +7,7 @@ usage: cluster.py build                     build the programs, print where they
        cluster.py helm                      print where a Helm is, getting one where there is none
        cluster.py run -- COMMAND...         start a control plane, run COMMAND with KUBECONFIG set, stop it again
        cluster.py start DIRECTORY           start one that stays, with DIRECTORY/kubeconfig; DIRECTORY is made
-       cluster.py stop DIRECTORY            stop it and delete DIRECTORY; nothing to do is no error
+       cluster.py stop DIRECTORY            stop it and delete DIRECTORY; nothing to do is not an error
 
 The control plane is the lab's (plugins/plugin_utils/_lab/control_plane.py), and so are its programs (golang.py); kwok and kubelets.py
 play nodes for it.  KUBEBUILDER_ASSETS names a directory that has all or some of them already.  A KUBECONFIG is used instead of

@@ -23,7 +23,7 @@ PATIENCE = limit(120)
 class Gate:
     """Plain HTTP on 127.0.0.1 for whoever connects, with the rights of a kubeconfig.
 
-    A change is a request that writes, is no dry run, and is of no Lease. The one with the number hold is held: before the server has
+    A change is a request that writes, is not a dry run, and is of no Lease. The one with the number hold is held: before the server has
     seen it, or with answered after it was carried out, in place of its answer. From then on nobody gets an answer.
     """
 

@@ -136,7 +136,7 @@ def test_what_is_gone_goes_and_what_is_not_ours_stays(converged: Site) -> None:
     assert {name for name in before if name not in converged.objects()} == {
         "ConfigMap rdma-shared-dp-gb200-device-1021",
         "DaemonSet rdma-shared-dp-gb200-device-1021",
-    }, "a group that the inventory does not have any more is gone; one that was not planned is not"
+    }, "a group that the inventory no longer has is gone; one that was not planned is not"
     output = converged.run("rollout")
     assert "copied has our label, but was not applied by" in " ".join(output.split())
     gone = {

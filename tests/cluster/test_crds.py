@@ -31,7 +31,7 @@ def policy(**spec: t.Any) -> dict[str, t.Any]:
     }
 
 
-def test_definitions_of_operators(kube: Kube) -> None:
+def test_a_missing_definition_of_an_operator_is_named(kube: Kube) -> None:
     with pytest.raises(
         KubeError, match=r"does not know NicNodePolicy of mellanox\.com/v1alpha1: its CustomResourceDefinition"
     ):

@@ -175,7 +175,7 @@ def test_it_is_held_while_nodes_are_waited_for_and_released_after_a_failure(smal
             time.sleep(0.2)
         held = small.kube.find(lease, "read")
         assert held is not None
-        # the nodes that have a class by then are no business of it
+        # the nodes that have a class by then are not business of it
         another = {**request("g"), "remove": list(small.classes())}
         with module(small.kubeconfig, another, check=True) as other:
             told = json.loads(other.communicate()[0])

@@ -80,7 +80,7 @@ def of_systems(site: Site) -> dict[str, str]:
     return found
 
 
-def test_of_a_rollout(site: Site) -> None:
+def test_modules_of_a_rollout_keep_the_rules_of_the_matrix(site: Site) -> None:
     site.groups = {"ib-v100": site.groups["ib-v100"]}
     site.nodes()
     wanted = {**request("g"), "nodes": {"v100-1": "g"}, "known": ["v100-1"]}
@@ -152,7 +152,7 @@ def daemon_set(name: str) -> Json:
     }
 
 
-def test_of_a_system(small: Site) -> None:
+def test_modules_of_a_system_keep_the_rules_of_the_matrix(small: Site) -> None:
     small.kube.request("POST", "/api/v1/namespaces", "make", body={"metadata": {"name": "rdma"}})
     # what the examples say, where the tests may clear it away
     multus = daemon_set("kube-multus-ds")
@@ -194,7 +194,7 @@ def test_of_a_system(small: Site) -> None:
     changes(small, "system_objects", {**wanted, "objects": []})
 
 
-def test_of_the_examples(site: Site) -> None:
+def test_examples_return_what_return_describes(site: Site) -> None:
     site.groups = {"ib-a100": site.groups["ib-a100"]}
     site.nodes()
     nodes = dict.fromkeys(("a100-1", "a100-2"), "ib-a100")

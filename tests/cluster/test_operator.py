@@ -333,7 +333,7 @@ def own_definitions() -> dict[str, tuple[str, list[dict[str, t.Any]]]]:
     return own
 
 
-def test_every_release(site: Site) -> None:
+def test_every_release_of_the_operator_takes_the_objects(site: Site) -> None:
     """Every object of a release is taken under strict validation, by the release's own definitions and by the newest."""
     own = own_definitions()
     if not own:
@@ -712,7 +712,7 @@ def test_a_missing_definition_is_named(two: Site, defined: dict[str, dict[str, t
         define(two.kube, defined["nicnodepolicies"])
 
 
-def test_rights(two: Site, limited: Limited) -> None:
+def test_missing_rights_are_named_and_those_of_the_readme_suffice(two: Site, limited: Limited) -> None:
     """With the rights of a DaemonSet's rollout, what is missing is named; with those of the README it works."""
     user = limited.kubeconfig
     limited.grant("rollout-own", *limited.documented("device_plugin"))

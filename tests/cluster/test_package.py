@@ -69,7 +69,7 @@ def test_there_are_two_ends() -> None:
     assert [(oldest, str(int(newest.split(".")[0]) + 1))] == allowed
 
 
-def test_every_request_works(site: Site, package: tuple[str, Path]) -> None:
+def test_every_request_works_with_each_version_of_the_package(site: Site, package: tuple[str, Path]) -> None:
     """Discovery, reading, lists, server-side apply, merge patches, deletion, refusals, nodes and their status."""
     site.groups = {"ib-v100": site.groups["ib-v100"]}
     site.nodes()

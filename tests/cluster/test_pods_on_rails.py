@@ -210,7 +210,7 @@ def test_a_rail_reaches_itself_and_no_other(rails: Rails) -> None:
 
 
 def test_the_plugins_may_do_no_more_than_they_need(rails: Rails) -> None:
-    """The kubeconfig that lies on a node is no key to the cluster."""
+    """The kubeconfig that lies on a node is not a key to the cluster."""
     for name, path in (("multus", "/api/v1/secrets"), ("whereabouts", "/api/v1/secrets"), ("multus", POOLS)):
         (config,) = rails.nodes[0].root.glob(f"etc/cni/net.d/{name}.d/{name}.kubeconfig")
         own = rails.directory / f"{name}.kubeconfig"

@@ -71,7 +71,7 @@ def refused(site: Site, **options: t.Any) -> str:
     return output
 
 
-def test_too_few_rights(small: Site, limited: Limited) -> None:
+def test_too_few_rights_are_named_and_those_of_the_readme_suffice(small: Site, limited: Limited) -> None:
     """Each missing right is named; with exactly those of the README the rollout works."""
     user = limited.kubeconfig
     output = refused(small, user=user)
@@ -108,7 +108,7 @@ def test_no_kubeconfig_and_no_server(small: Site) -> None:
     assert "log in again" in output
 
 
-def test_another_field_manager(small: Site) -> None:
+def test_fields_of_another_manager_stay_unless_force_is_set(small: Site) -> None:
     small.run("rollout")
     (name,) = [each.split()[1] for each in small.objects() if each.startswith("DaemonSet")]
     path = f"/apis/apps/v1/namespaces/rdma/daemonsets/{name}"
@@ -128,7 +128,7 @@ def test_another_field_manager(small: Site) -> None:
     assert found["spec"]["template"]["spec"]["priorityClassName"] == "system-node-critical"
 
 
-def test_quota(small: Site) -> None:
+def test_an_exceeded_quota_refuses_the_rollout(small: Site) -> None:
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "rdma"}}
     small.kube.request("POST", "/api/v1/namespaces", "make", body=body)
     quota = {

@@ -24,7 +24,7 @@ def listed(site: Site, name: str) -> set[str]:
     return {each for kind in ("capacity", "allocatable") for each in status[kind] if each == RESOURCE}
 
 
-def test_stale_resources(site: Site, kubelets: Kubelets) -> None:
+def test_only_resources_that_nobody_uses_are_removed(site: Site, kubelets: Kubelets) -> None:
     """One node where it is stale, one where a Pod asks for it, one whose plugin has just gone, one that never had it."""
     site.groups = {"ib-a100": site.groups["ib-a100"], "ib-v100": site.groups["ib-v100"]}
     site.nodes()

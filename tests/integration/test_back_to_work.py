@@ -144,7 +144,7 @@ def changed(user: User, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_back_to_work(name: str, changed: Path) -> None:
+def test_a_node_goes_back_to_work_only_when_it_is_fit(name: str, changed: Path) -> None:
     case = CASES[name]
     outcome = json.loads((changed / name / "outcome").read_text())
     calls = [json.loads(line) for line in (changed / name / "calls").read_text().splitlines()]

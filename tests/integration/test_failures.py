@@ -188,7 +188,7 @@ def live(**variables: t.Any) -> dict[str, dict[str, t.Any]]:
     }
 
 
-def test_traffic_that_fails(user: User, tmp_path: Path) -> None:
+def test_traffic_that_fails_ends_the_run_and_is_in_the_report(user: User, tmp_path: Path) -> None:
     """This machine, which plays both nodes, has neither these devices nor, as a rule, the programs."""
     here = live(ansible_connection="local", ansible_python_interpreter=sys.executable)
     # the first of the inventory was lost while the nodes were prepared, and is not measured

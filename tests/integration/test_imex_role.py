@@ -200,7 +200,7 @@ def test_a_service_that_does_not_come_back_stays_given_away(node: Node, start: s
     said = node.play("restore", rdma_kubeconfig="/nowhere")
     assert "What it was before was put back." in said, said
     if "Stop" in start:
-        assert "n1 is worse than before: nvidia-imex ran and does not run any more" in said
+        assert "n1 is worse than before: nvidia-imex ran and no longer runs" in said
     assert (node.state()[1:], node.state()[0] == "active") == (GIVEN[1:], False)
     assert json.loads(node.machine.run("cat", REMEMBERED).stdout) == {"enabled": True, "running": True, "version": 1}
     assert node.moves() == ["out", "back"]

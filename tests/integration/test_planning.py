@@ -216,7 +216,7 @@ def test_good_groups_are_rendered_beside_bad_ones(site: Site) -> None:
     assert "Plan: 1 not as wanted. group a100: no facts of gone" in said
 
 
-def test_labels(site: Site, tmp_path: Path) -> None:
+def test_scripts_of_labels_run_and_leave_out_what_cannot_name_a_node(site: Site, tmp_path: Path) -> None:
     """The scripts run; what cannot be the name of a node never gets near a command."""
     odd = "v3;touch evil"
     site.write({"v100": {**V100, "Node_3": "ib-v100-2", odd: "ib-v100-2"}})

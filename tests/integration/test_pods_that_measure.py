@@ -69,7 +69,7 @@ def run(user: User, directory: Path, kubeconfig: str, *more: str, fails: bool) -
     return " ".join((done.stdout + done.stderr).split())
 
 
-def test_pods_that_measure(user: User, tmp_path: Path) -> None:
+def test_a_run_makes_its_pods_measures_and_removes_them(user: User, tmp_path: Path) -> None:
     with Served(healthy, log) as cluster:
         said = run(user, tmp_path, cluster.kubeconfig(tmp_path), "--check", fails=False)
         assert "Pods on ib-a100-1, ib-a100-2 would be looked at" in said

@@ -225,7 +225,9 @@ def insist_on_secrecy(said: str) -> None:
         assert at < 0, f"...{said[max(0, at - 600) : at + 100]}"
 
 
-def test_rendered_systems(user: User, tmp_path: Path, serving_cluster: str) -> None:
+def test_rendered_systems_keep_secrets_in_files_of_their_owner(
+    user: User, tmp_path: Path, serving_cluster: str
+) -> None:
     """The files have what users gave, and nobody but their owner reads it; the report has what anybody may read."""
     helm(tmp_path, fails=True)
     code, said = ran(user, tmp_path, serving_cluster, SYSTEMS, "render")
@@ -251,7 +253,7 @@ def test_rendered_systems(user: User, tmp_path: Path, serving_cluster: str) -> N
         assert text in said
 
 
-def test_checked_systems(user: User, tmp_path: Path, serving_cluster: str) -> None:
+def test_check_mode_of_systems_prints_no_secret(user: User, tmp_path: Path, serving_cluster: str) -> None:
     """Asked of an API server, with nothing changed."""
     helm(tmp_path, fails=True)
     code, said = ran(user, tmp_path, serving_cluster, SYSTEMS, "apply", "--check")
@@ -268,7 +270,7 @@ def test_a_helm_that_fails_and_quotes_all(user: User, tmp_path: Path, serving_cl
     assert "cannot do " in said, "the cause is told all the same"
     assert not Serving.leases, "others can roll out"
     assert "https://charts.example/stable" in said
-    assert "/var/lib/longhorn" in said, "what the user did not write is no secret"
+    assert "/var/lib/longhorn" in said, "what the user did not write is not a secret"
 
 
 def test_a_chart_of_another_version_from_an_address_with_a_password(

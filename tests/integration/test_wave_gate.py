@@ -103,7 +103,7 @@ NEWEST_AND_OLDEST = pytest.mark.parametrize(
 
 @pytest.mark.parametrize("kind", ["failed", "lost"])
 @NEWEST_AND_OLDEST
-def test_lost_between_roles(
+def test_a_node_lost_between_roles_stops_later_waves(
     whose: str, kind: str, strategy: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     """It ended one role well: the nodes of later waves are changed by none."""

@@ -101,7 +101,7 @@ class _Parser:
             if self.take("."):
                 kind, name = self.ahead.pop(0)
                 if kind != "name":
-                    raise CelError(f"{name} is no field")
+                    raise CelError(f"{name} is not a field")
                 value = ("field", value, name)
             elif self.take("["):
                 value = ("field", value, self.either())

@@ -195,7 +195,7 @@ def wrong_with(command: str) -> list[str]:
             continue
         check = CHECKS.get(words[0].rpartition("/")[2])
         if check is None and not (ROOT / words[0]).is_file():
-            wrong.append(f"{words[0]} is no program that this test knows")
+            wrong.append(f"{words[0]} is not a program that this test knows")
             continue
         try:
             wrong += check(words) if check else []

@@ -189,7 +189,7 @@ def followed(path: Path) -> Flow:
         return flow
     flow._stack.append(path)
     for play in yaml.safe_load(path.read_text()):
-        # the controller's own facts are no node's
+        # the controller's own facts are not a node's
         if play.get("hosts", "localhost") != "localhost":
             flow.tasks(play["tasks"], UNKNOWN)
     return flow

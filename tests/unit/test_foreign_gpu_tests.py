@@ -45,7 +45,7 @@ def _nvbandwidth(text: str) -> dict[str, t.Any]:
 
 @pytest.mark.captures
 @pytest.mark.parametrize(("tool", "read"), [("nccl-tests", _nccl), ("nvbandwidth", _nvbandwidth)])
-def test_published_outputs(
+def test_published_outputs_are_read_as_their_authors_did(
     tool: str,
     read: t.Callable[[str], dict[str, t.Any]],
     shared_captures: Path,

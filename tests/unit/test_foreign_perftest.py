@@ -65,7 +65,9 @@ def _expected(key: str, value: t.Any) -> t.Any:
 
 
 @pytest.mark.captures
-def test_published_outputs(shared_captures: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_published_outputs_are_read_as_their_authors_did(
+    shared_captures: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     directory = shared_captures / "tools-perftest"
     assert directory.is_dir(), f"no recorded outputs at {directory}"
     differing = []

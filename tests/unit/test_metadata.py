@@ -125,7 +125,7 @@ def test_utils_are_private_and_say_so(path: str) -> None:
     assert "__all__" in [n.id for n in assigned if isinstance(n, ast.Name)]
 
 
-def test_no_package_markers() -> None:
+def test_plugins_have_no_package_markers() -> None:
     assert not list(ROOT.glob("plugins/**/__init__.py"))
 
 
@@ -216,7 +216,7 @@ def test_the_reference_lists_what_there_is(heading: str, names: list[str]) -> No
     assert listed_names(heading) == names
 
 
-def test_one_version_everywhere() -> None:
+def test_galaxy_yml_and_changelog_have_the_same_version() -> None:
     version = load("galaxy.yml")["version"]
     releases = load("changelogs/changelog.yaml")["releases"]
     assert version in releases
@@ -243,7 +243,7 @@ def test_changelog_of_a_first_release_has_features_only() -> None:
     assert sections <= {"release_summary", "major_changes", "minor_changes"}
 
 
-def test_dependencies_agree() -> None:
+def test_requirements_and_galaxy_yml_name_the_same_collections() -> None:
     wanted = {entry["name"]: entry["version"] for entry in load("collections/requirements.yml")["collections"]}
     assert wanted == load("galaxy.yml")["dependencies"]
 
@@ -394,11 +394,14 @@ ROW = "| fault | it ends well | {} |"
         ("| fault | it ends well | |", "a row has a fault, an outcome and a proof"),
         (ROW.format("everywhere"), "a proof is `FILE::NAME`"),
         (ROW.format("`test_metadata.py`"), "a proof is `FILE::NAME`"),
-        (ROW.format("`test_metadata.py::test_forbidden_words` in part"), "a proof is `FILE::NAME`"),
+        (
+            ROW.format("`test_metadata.py::test_nothing_names_a_machine_a_registry_or_a_tracker` in part"),
+            "a proof is `FILE::NAME`",
+        ),
         (ROW.format("`test_nowhere.py::test_it`"), "test_nowhere.py is not there"),
         (ROW.format("`molecule.yml::Boot`"), "molecule.yml may be molecule/"),
         (ROW.format("`test_metadata.py::test_nothing_at_all`"), "has no test test_nothing_at_all"),
-        (ROW.format("`test_metadata.py::tool`"), "test_metadata.py::tool is no test"),
+        (ROW.format("`test_metadata.py::tool`"), "test_metadata.py::tool is not a test"),
         (ROW.format("`node.py::disk: lost`"), "has no case 'disk: lost'"),
         (ROW.format("`containers.py::disk: full`"), "has no dictionary CASES"),
         (ROW.format("`driver/converge.yml::Go home`"), "has no task 'Go home'"),
@@ -433,7 +436,7 @@ def test_an_empty_proof_is_found(
             FAULTS.check("test_made.py", "test_it")
 
 
-def test_runs_are_counted(tmp_path: Path) -> None:
+def test_every_run_of_a_proof_is_counted(tmp_path: Path) -> None:
     """As pytest collects them, examples of random tests too; a case on each of its nodes, a task for each item of its loop."""
     page = tmp_path / "page.md"
     proofs = [
@@ -488,7 +491,7 @@ def fixed_limits(source: str) -> list[int]:
 
 
 def test_time_limits_of_tests_follow_the_machine() -> None:
-    """A machine that is busy is no failure: limits go through pace.limit()."""
+    """A machine that is busy is not a failure: limits go through pace.limit()."""
     assert fixed_limits(
         "end = time.monotonic() + 60\nrun(x, timeout=5)\nx.run(timeout=5)\nx.wait(3)\nx.wait(limit(3))"
     ) == [1, 3, 4]
@@ -564,7 +567,23 @@ TRANSLATED = {
     "rules it out": r"\bspeaks? " + r"against\b",
     "look whether": r"\blooked " + r"whether\b",
     "the inventory no longer asks for it": r"\bwishes for any " + r"more\b",
+    "is not a": r"(?i)(?<!\bthere )(?<!\bhere )(?<!\bwhere )\b(?:is|are) n"
+    + r"o (?!longer|more|worse|exact|problem|reason)[a-z]",
+    "no longer runs": r"\bdoes not \w+ any " + r"more\b",
 }
+
+
+def test_names_of_tests_say_a_rule() -> None:
+    """One or two words name a subject only."""
+    names = {
+        f"{path.relative_to(ROOT)}::{node.name}"
+        for top in ("tests", "molecule")
+        for path in (ROOT / top).rglob("test_*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    }
+    assert len(names) > 2000
+    assert sorted(name for name in names if name.count("_", name.index("::")) < 3) == []
 
 
 @pytest.mark.parametrize("better", sorted(TRANSLATED))
@@ -581,7 +600,7 @@ def test_texts_are_not_translated_word_by_word(better: str) -> None:
 
 
 @pytest.mark.parametrize("what", sorted(FORBIDDEN))
-def test_forbidden_words(what: str) -> None:
+def test_nothing_names_a_machine_a_registry_or_a_tracker(what: str) -> None:
     pattern = re.compile(FORBIDDEN[what])
     found = []
     for path in files():

@@ -97,7 +97,7 @@ def test_the_roles_and_the_table_know_the_same_families() -> None:
 
 
 def test_a_role_keeps_no_names_of_its_own() -> None:
-    """A name of the table stands in no role; what a role says in words has other names around it, and is no list."""
+    """A name of the table stands in no role; what a role says in words has other names around it, and is not a list."""
     known = {name for row in FAMILIES.values() for name in (*row.iscsi, *row.nfs, *row.dm_crypt, *row.user_space)}
 
     def strings(value: Any) -> set[str]:

@@ -296,7 +296,7 @@ def scenario(checkout: Path, name: str, says: str = VERIFIED % "1 passed", statu
         program.chmod(0o755)
 
 
-def test_scenarios_are_counted(checkout: Path) -> None:
+def test_tests_of_scenarios_are_counted(checkout: Path) -> None:
     scenario(checkout, "default", VERIFIED % "3 passed, 1 warning" + VERIFIED % "2 passed")
     scenario(checkout, "waves")
     code, output = run(checkout, "molecule")
@@ -323,7 +323,9 @@ def test_scenarios_that_have_targets_of_their_own_are_left_to_them(repo: Path, c
     ],
     ids=["nothing", "tests", "tasks"],
 )
-def test_scenarios_that_fail(checkout: Path, says: str, status: int, line: str, count: str) -> None:
+def test_a_scenario_that_fails_fails_the_stage_and_names_its_end(
+    checkout: Path, says: str, status: int, line: str, count: str
+) -> None:
     scenario(checkout, "it", says, status)
     scenario(checkout, "other", VERIFIED % "1 passed")
     code, output = run(checkout, "molecule", SCENARIOS="it")

@@ -252,7 +252,7 @@ def cable(site: Site, first: bool, second: bool) -> None:
     [(False, True, {"mlx5_1"}), (True, True, {"mlx5_0", "mlx5_1"}), (True, False, {"mlx5_0"})],
     ids=["the other card", "both cards", "the first card again"],
 )
-def test_cables(site: Site, first: bool, second: bool, hcas: set[str]) -> None:
+def test_plan_plugin_and_pods_follow_the_cable(site: Site, first: bool, second: bool, hcas: set[str]) -> None:
     """The fabric moves to other cards of a node: the plan, the plugin and Pods go with it, and the resource stays."""
     cable(site, first, second)
     site.run("rollout")
@@ -260,7 +260,7 @@ def test_cables(site: Site, first: bool, second: bool, hcas: set[str]) -> None:
     assert assert_exact(site, "lab1") == hcas
 
 
-def test_other_devices(site: Site) -> None:
+def test_a_bond_and_a_renamed_device_reach_pods(site: Site) -> None:
     """The bond in place of the cards, and a card whose RDMA device has another name."""
     want = {"link_layer": "Ethernet", "kinds": ["software"], "exclude": ["mlx5_0", "mlx5_1"]}
     site.run("rollout", rdma_want=want)

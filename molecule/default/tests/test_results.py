@@ -74,7 +74,7 @@ def test_plan_covers_every_group() -> None:
     }
 
 
-def test_evidence() -> None:
+def test_the_evidence_has_every_pair() -> None:
     check_evidence(OUTPUT)
 
 

@@ -52,7 +52,7 @@ def test_a_running_container_runs_on_with_its_old_limit(seen: dict[str, t.Any], 
 
 
 @pytest.mark.parametrize("node", NODES)
-def test_layouts_and_faults(results: dict[str, dict[str, t.Any]], node: str) -> None:
+def test_every_layout_and_fault_ends_as_it_should(results: dict[str, dict[str, t.Any]], node: str) -> None:
     """Every case on every node; what is wrong is listed at once, a run takes minutes."""
     names = nodes.output(node, "node.py", "--list").splitlines()
     assert len(names) > 6

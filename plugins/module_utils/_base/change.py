@@ -122,7 +122,7 @@ def worse(before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any]) -> list[s
     then, now = before["runtime"], after["runtime"]
     for name, ran in sorted(then["services"].items()):
         if ran and not now["services"].get(name):
-            lost.append(f"{name} ran and does not run any more")
+            lost.append(f"{name} ran and no longer runs")
     ready = ((then["containerd"] or {}).get("running") or {}).get("ready")
     running = (now["containerd"] or {}).get("running")
     if ready and now["services"].get("containerd") and running is not None and not running.get("ready"):
@@ -133,14 +133,14 @@ def worse(before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any]) -> list[s
 def _lost_daemons(then: t.Mapping[str, t.Any], now: t.Mapping[str, t.Any]) -> list[str]:
     """Daemons of volumes that ran, or that a socket would have started, and that neither is true of now (ansible_facts.rdma.storage)."""
     return [
-        f"{daemon} ran and does not run any more"
+        f"{daemon} ran and no longer runs"
         for key, daemon in _DAEMONS.items()
         if then[key]["service"] in _SERVES and now[key]["service"] not in _SERVES
     ]
 
 
 def _lost_imex(then: t.Optional[t.Mapping[str, t.Any]], now: t.Optional[t.Mapping[str, t.Any]]) -> list[str]:
-    """What nvidia-imex.service did and does not do any more (ansible_facts.rdma.nvidia.imex).
+    """What nvidia-imex.service did and no longer does (ansible_facts.rdma.nvidia.imex).
 
     One that is masked and remembered was given away with consent. One that was remembered and no longer is, was given back, and has
     to do what it did then.
@@ -150,7 +150,7 @@ def _lost_imex(then: t.Optional[t.Mapping[str, t.Any]], now: t.Optional[t.Mappin
     ran, started = then["service"] == "running", then["enabled"] and not then["masked"]
     if then["remembered"] is not None and now["remembered"] is None:
         ran, started = then["remembered"]["running"], then["remembered"]["enabled"]
-    lost = ["nvidia-imex ran and does not run any more"] if ran and now["service"] != "running" else []
+    lost = ["nvidia-imex ran and no longer runs"] if ran and now["service"] != "running" else []
     if started and (now["masked"] or not now["enabled"]):
         lost.append("nvidia-imex started at boot and no longer does")
     return lost

@@ -66,7 +66,7 @@ def read(path: str, most: t.Optional[int] = MOST) -> t.Optional[bytes]:
     mode = os.fstat(handle).st_mode
     if not stat.S_ISREG(mode):
         os.close(handle)
-        raise OSError(errno.EINVAL, "Is a directory" if stat.S_ISDIR(mode) else "Is no regular file", path)
+        raise OSError(errno.EINVAL, "Is a directory" if stat.S_ISDIR(mode) else "Is not a regular file", path)
     with os.fdopen(handle, "rb") as stream, named(path):
         data = stream.read() if most is None else stream.read(most + 1)
     if most is not None and len(data) > most:

@@ -215,7 +215,7 @@ class Tree:
         return self._target(here).rstrip("/").rpartition("/")[2] or None if self._kind(here) == "l" else None
 
     def link_target(self, path: str) -> t.Optional[str]:
-        """What a symbolic link says, or None. For those that are no files of this tree, such as ``/proc/PID/exe``."""
+        """What a symbolic link says, or None. For those that are not files of this tree, such as ``/proc/PID/exe``."""
         parent, _dummy, name = path.rpartition("/")
         base = self.real(parent or "/")
         return None if base is None else self._target(("" if base == "/" else base) + "/" + name) or None

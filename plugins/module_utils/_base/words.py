@@ -17,7 +17,7 @@ _PASSWORD = re.compile(r"://([^/?#\s]*|[^/?#\s@:]{0,256}:(?!\d{1,9}([/?#]|$))[^\
 
 
 def without_password(text: str) -> str:
-    """A text in which no address has its user and password any more.
+    """A text whose addresses have lost their user and password.
 
     Also a password with ``/``, ``?`` or ``#``, which makes the address a wrong one, so that somebody will show it: what is behind
     the colon is not a port then.

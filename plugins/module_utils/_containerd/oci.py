@@ -83,7 +83,7 @@ def load_spec(data: bytes, source: str) -> Json:
 
 
 def _unfaithful(document: t.Any) -> t.Iterator[tuple[str, str]]:
-    """(place, what is wrong): where Go reads something else than we do, or what we would write is no JSON any more."""
+    """(place, what is wrong): where Go reads something else than we do, or what we would write is no longer JSON."""
     todo: list[tuple[str, t.Any]] = [("", document)]
     while todo:
         place, value = todo.pop()

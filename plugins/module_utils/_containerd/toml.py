@@ -51,7 +51,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class TomlError(FabricError):
-    """Text that is no TOML. line is the number of the line, from 1; str() of it begins with ``line N: ``."""
+    """Text that is not TOML. line is the number of the line, from 1; str() of it begins with ``line N: ``."""
 
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(f"line {line}: {reason}")

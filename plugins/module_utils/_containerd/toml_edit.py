@@ -248,7 +248,7 @@ def set_value(text: str, path: t.Sequence[str], value: Value) -> str:
 
     An existing value is replaced in its place; a new key goes to the last key of its table, or under its header; a table of
     which only tables below it are there gets a header before them; beside dotted keys goes another one; a table that is not
-    there at all is appended. The same text when the value is there already. TomlError for text that is no TOML; Refused where
+    there at all is appended. The same text when the value is there already. TomlError for text that is not TOML; Refused where
     that cannot be done exactly: in inline tables and arrays of tables, and where a value is in the way.
     """
     editor = _Editor(text, path)
@@ -263,7 +263,7 @@ def set_value(text: str, path: t.Sequence[str], value: Value) -> str:
 def remove_value(text: str, path: t.Sequence[str]) -> str:
     """The document without a key, and without the lines on which it was set; the same text when it has no such key.
 
-    TomlError for text that is no TOML; Refused as set_value(), and where the table would vanish with its last dotted key.
+    TomlError for text that is not TOML; Refused as set_value(), and where the table would vanish with its last dotted key.
     """
     editor = _Editor(text, path)
     statement = editor.leaf()

@@ -342,7 +342,7 @@ def _model(
 ) -> t.Optional[str]:
     """The model by its PCI ids. A virtual function whose ID many models share is told by the physical one.
 
-    A software device is no card, whatever card it is at.
+    A software device is not a card, whatever card it is at.
     """
     if kind == "software":
         return None
@@ -355,7 +355,7 @@ def _model(
 
 
 def _kind(name: str, sub_function: bool, virtual: bool) -> str:
-    """The kind of a device that is no software."""
+    """The kind of a device that is not software."""
     if _SMI.fullmatch(name):
         return "smi"
     if sub_function:

@@ -15,7 +15,7 @@ __all__ = ["SYMBOL", "generation", "read_nvidia"]
 Json = t.Dict[str, t.Any]
 SYMBOL = "ib_register_peer_memory_client"
 # First device id of a range, and the generation of the GPUs in it up to the next range (pci.ids, vendor 10de). The ids of a
-# generation's chips lie together; functions that are no GPUs (audio, NVSwitch, bridges) are never asked about.
+# generation's chips lie together; functions that are not GPUs (audio, NVSwitch, bridges) are never asked about.
 _RANGES = (
     (0x1340, "Maxwell"),
     (0x15F0, "Pascal"),

@@ -183,7 +183,7 @@ def _matches(pattern: str, text: str) -> bool:
     if pattern == "*":
         # multipathd takes it for ".*" since everybody writes it
         pattern = ".*"
-    # longer ones are no answer to a name of a few characters, and could take their time
+    # longer ones are not an answer to a name of a few characters, and could take their time
     if len(pattern) > 200:
         return False
     try:

@@ -245,7 +245,7 @@ def plan_groups(
 
 
 def _owners(groups: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, str]:
-    """{host: group}. PlanError for hosts that are no list of names, and for a host in two groups."""
+    """{host: group}. PlanError for hosts that are not a list of names, and for a host in two groups."""
     owner: dict[str, str] = {}
     for group in sorted(groups):
         if not isinstance(groups[group], t.Mapping):

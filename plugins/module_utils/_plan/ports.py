@@ -19,7 +19,7 @@ def names_of(device: t.Mapping[str, t.Any]) -> set[str]:
     names = {device["name"], device["pci"] or "", *device["netdevs"]}
     if device["lag"]:
         names.add(device["lag"]["netdev"])
-    # members of a bond that is no LAG have devices of their own
+    # members of a bond that is not a LAG have devices of their own
     names.update(netdev["master"] for port in device["ports"] for netdev in port["netdevs"] if netdev["master"])
     return names
 

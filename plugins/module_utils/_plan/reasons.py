@@ -43,7 +43,7 @@ DRIVER_REASONS: dict[str, str] = {
 
 
 def unknown_reasons(where: str, given: t.Iterable[str], reasons: t.Collection[str]) -> t.Optional[str]:
-    """A sentence on the names that are no reasons, with the one that is nearest to the first; None when there is none."""
+    """A sentence on the names that are not reasons, with the one that is nearest to the first; None when there is none."""
     unknown = sorted({str(name) for name in given if name not in reasons})
     if not unknown:
         return None

@@ -45,7 +45,7 @@ _HOLDS = (
 def _refusal(device: t.Mapping[str, t.Any], routes: t.Collection[str]) -> t.Optional[str]:
     """Why the plugin does not offer the PCI function of a device, None when it does."""
     if device["kind"] == "sf":
-        return "a sub-function is no PCI function (deviceType auxNetDevice, which is not planned)"
+        return "a sub-function is not a PCI function (deviceType auxNetDevice, which is not planned)"
     if device["class"] is not None and not device["class"].startswith("02"):
         return f"PCI class {device['class']} is not a network controller"
     if not driver_of_function(device):

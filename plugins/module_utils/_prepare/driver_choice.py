@@ -38,7 +38,7 @@ def ofed_plan(facts: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any]) -> Plan
     """Which of a host's discovered cards the wished release would leave without a driver.
 
     facts: ansible_facts.rdma with the subset devices. A virtual function on its host counts as the card that it is a part of.
-    A software device is no card, whatever card it is at.
+    A software device is not a card, whatever card it is at.
     """
     devices = [device for device in facts.get("devices", []) if address_of(device) is not None]
     models = {device["pci"]: device["model"] for device in devices}

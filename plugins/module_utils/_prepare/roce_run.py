@@ -145,7 +145,7 @@ class Host:
         # resolved as the tree does, so that no link of a root leads out of it
         real = self._tree().real(path)
         if real is None:
-            raise RoceError(f"{path} is not there any more")
+            raise RoceError(f"{path} is no longer there")
         handle = os.open(self._root + real, os.O_WRONLY | os.O_CLOEXEC | os.O_TRUNC)
         try:
             os.write(handle, f"{value}\n".encode("ascii"))

@@ -160,7 +160,7 @@ def stops(hosts: t.Mapping[str, t.Mapping[str, t.Any]], number: int) -> list[str
 def _reason(name: str, word: str, state: t.Mapping[str, t.Any]) -> str:
     step = f" in {state['step']}" if state.get("step") else ""
     if word == "lost":
-        return f"{name} was lost{step}: it does not answer any more"
+        return f"{name} was lost{step}: it no longer answers"
     message = _line(state.get("message"))
     said = f": {message}" if message else ""
     return "{} {}{}{}".format(name, {"failed": "failed", "worse": "is worse than before"}[word], step, said)
@@ -199,7 +199,7 @@ def outcomes(hosts: t.Mapping[str, t.Mapping[str, t.Any]]) -> Json:
             word = "held"
         text = {key: _line(state.get(key)) for key in ("step", "task", "message")}
         if word == "lost":
-            text["message"] = f"it does not answer any more since the step {text['step'] or 'begin'} began"
+            text["message"] = f"it no longer answers since the step {text['step'] or 'begin'} began"
         found[name] = {"state": word, "wave": state.get("wave"), **text, "remedy": _REMEDIES.get(word)}
     return {"schema": 1, "hosts": found}
 

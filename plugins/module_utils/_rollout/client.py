@@ -199,7 +199,7 @@ class Kube:
             raise Unreachable(f"cannot {doing}: {self.server} answered with something other than JSON") from exc
 
     def text(self, path: str, doing: str, **query: str) -> str:
-        """What is no JSON: the log of a container. Bytes that are no UTF-8 are replaced."""
+        """What is not JSON: the log of a container. Bytes that are not UTF-8 are replaced."""
         # the API server has no such answer for a client that takes JSON alone
         data = self._answer("GET", path, doing, sorted(query.items()), accept="*/*")
         return data.decode("utf-8", "replace")

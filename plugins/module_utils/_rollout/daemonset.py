@@ -400,7 +400,7 @@ def rollout_request(
 def label_scope(plan: Plan, settings: t.Mapping[str, t.Any], inventory: t.Mapping[str, t.Iterable[str]]) -> Json:
     """From which nodes a rollout may take the label: {known: nodes, remove: nodes and values of GROUP_LABEL}.
 
-    known: hosts of groups that this run has planned; when they are in no class any more, the plan says why. remove: what is taken out
+    known: hosts of groups that this run has planned; when they are no longer in a class, the plan says why. remove: what is taken out
     on purpose. inventory: groups with their hosts.
     """
     hosts = {host for name in plan["groups"] for host in inventory.get(name, ())}

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """One rollout at a time: a Lease (coordination.k8s.io/v1) that whoever rolls out holds and renews. Private.
 
-One that is not renewed any more, because its holder was killed, expires. All times are those of the API server's clock.
+One that is no longer renewed, because its holder was killed, expires. All times are those of the API server's clock.
 """
 
 from __future__ import annotations
@@ -81,13 +81,13 @@ def _ago(moment: t.Optional[float], now: float) -> str:
 
 
 def under_way(lease: t.Mapping[str, t.Any], now: float) -> str:
-    """Who rolls out, since when, and what to do when that is not so any more."""
+    """Who rolls out, since when, and what to do when that is no longer so."""
     spec, metadata = lease.get("spec") or {}, lease["metadata"]
     return (
         f"Another rollout is under way: Lease {metadata['namespace']}/{metadata['name']} is held by "
         f"{' '.join(str(spec.get('holderIdentity')).split())[:200]}, taken "
         f"{_ago(_moment(spec.get('acquireTime')), now)}, renewed {_ago(_moment(spec.get('renewTime')), now)}. Wait "
-        "until it has ended, then run again. If it does not run any more, its Lease expires in "
+        "until it has ended, then run again. If it no longer runs, its Lease expires in "
         f"{max(1, int(expires_in(lease, now)))} s; kubectl -n {metadata['namespace']} delete lease {metadata['name']} "
         "breaks it at once"
     )
@@ -186,7 +186,7 @@ class Lease:
         return False
 
     def renew(self) -> None:
-        """Renew it where a third of its time has gone. KubeError when it is not ours any more: somebody has broken it."""
+        """Renew it where a third of its time has gone. KubeError when it is no longer ours: somebody has broken it."""
         if self.kube.now() - self._renewed < self.duration / 3:
             return
         for left in range(_TRIES, -1, -1):

@@ -108,11 +108,11 @@ def _checked(item: t.Any, labels: t.Mapping[str, str]) -> Json:
             own["spec"] = {**own["spec"]}
             own["spec"]["runPolicy"] = {**(own["spec"].get("runPolicy") or {})}
     except (AttributeError, KeyError, TypeError) as exc:
-        raise WishError(f"a manifest has something that is no object of Kubernetes: {exc!r}") from exc
+        raise WishError(f"a manifest has something that is not an object of Kubernetes: {exc!r}") from exc
     if kind not in _KINDS or not re.fullmatch(_KINDS[kind][0], version):
         raise WishError(f"{kind} of {version} is not made here; there are {', '.join(_KINDS)}")
     if not all(isinstance(each, str) and _NAME.fullmatch(each) for each in (name, namespace)):
-        raise WishError(f"{namespace!r} and {name!r} are no names of Kubernetes")
+        raise WishError(f"{namespace!r} and {name!r} are not names of Kubernetes")
     return t.cast(Json, own)
 
 

@@ -204,7 +204,7 @@ def _seconds(before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any], booted
 
 
 def _verdict(name: str, growth: int, packets: t.Optional[int], share: float) -> t.Optional[Verdict]:
-    """None for a counter that is no trouble, such as those of packets."""
+    """None for a counter that does not matter, such as those of packets."""
     rule = _RULES.get(name)
     if rule is None or growth == 0:
         return None

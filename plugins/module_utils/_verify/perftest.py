@@ -328,7 +328,7 @@ _COLUMN_NAMES = {
 
 
 def _cut(text: str) -> str:
-    """What is read of an output: its beginning, and the beginning of each line. What is left of a longer one is no row of figures."""
+    """What is read of an output: its beginning, and the beginning of each line. What is left of a longer one is not a row of figures."""
     lines = text[:MOST_OUTPUT].splitlines()
     return "\n".join(line if len(line) <= _MOST_LINE else line[:_MOST_LINE] + " ..." for line in lines)
 
@@ -744,7 +744,7 @@ def explain(client: str, server: str = "", status: t.Optional[int] = None) -> Pr
 
 
 def explain_senseless(figures: str) -> Problem:
-    """Why figures are no measurement; figures: as measured() gives them in `senseless`."""
+    """Why figures are not a measurement; figures: as measured() gives them in `senseless`."""
     return Problem(
         "client",
         f"perftest printed figures that cannot be: {figures}",

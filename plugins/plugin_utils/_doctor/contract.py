@@ -39,7 +39,7 @@ class Material(t.TypedDict):
 
 @dataclass(frozen=True)
 class Hit:
-    """What a rule has found. about: what it is on, where that is no host (a Pod, a log), so that a rule for the rest leaves it out.
+    """What a rule has found. about: what it is on, where that is not a host (a Pod, a log), so that a rule for the rest leaves it out.
 
     cause, remedy, severity: where they are better known than the rule says it.
     """

@@ -28,7 +28,7 @@ _LANE = {2.5: 2.0, 5.0: 4.0, 8.0: 7.877, 16.0: 15.754, 32.0: 31.508, 64.0: 60.5}
 _MOST_EVIDENCE, _MOST_TEXT = 20, 300
 # Characters of a line that names hosts, which are cut between two of them.
 _MOST_NAMES = 200
-# Cables are pulled and switches restarted: a few lost links are no sign of anything.
+# Cables are pulled and switches restarted: a few lost links are not a sign of anything.
 _DOWNS, _DOWNS_ABOVE_MEDIAN, _DOWNS_ANYWAY = 10, 5, 100
 # As many pauses as nobody has for a moment of congestion, and as a share of the packets.
 _PAUSES, _PAUSE_SHARE = 10_000, 0.01

@@ -525,7 +525,7 @@ def serve(directory: str) -> None:
 
 
 def stop_control_plane(directory: str, keep: bool = False, patience: float = PATIENCE) -> None:
-    """Ends what runs in a directory, and removes that; keep: what it has written stays. Nothing to do is no error."""
+    """Ends what runs in a directory, and removes that; keep: what it has written stays. Nothing to do is not an error."""
     end = time.monotonic() + patience
     told = ""
     while control_plane_runs(directory):

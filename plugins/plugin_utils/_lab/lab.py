@@ -238,7 +238,7 @@ class Lab:
         return bool(others)
 
     def _engine(self, spec: LabSpec, notes: list[str]) -> str:
-        """What nodes are to be, and in a note why they are no containers where they could have been some."""
+        """What nodes are to be, and in a note why they are not containers where they could have been some."""
         if spec.engine == "qemu":
             return "qemu"
         if spec.kubernetes or any(node.hcas != NodePlan.hcas for node in spec.nodes):

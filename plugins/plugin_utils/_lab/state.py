@@ -73,7 +73,7 @@ class LabSpec:
     systems: tuple[str, ...] = ()
 
     def key(self, image: Image, cluster: str = "") -> str:
-        """Changes when running nodes do not fit the wish any more. Cables can be changed while they run.
+        """Changes when running nodes no longer fit the wish. Cables can be changed while they run.
 
         cluster: the key of what they run of Kubernetes.
         """
@@ -110,7 +110,7 @@ class LabResult:
     accel: str | None = None
     image: str | None = None
     kubeconfig: str | None = None
-    # whether it runs, None when the nodes are no cluster
+    # whether it runs, None when the nodes are not a cluster
     control_plane: bool | None = None
     notes: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)

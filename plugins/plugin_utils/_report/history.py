@@ -56,7 +56,7 @@ def earlier_report(path: str) -> Json:
         raise ReportError(f"{path}, the earlier report to compare with, is not there", remedy)
     problems = contract_problems("report", document)
     if problems:
-        raise ReportError(f"{path} is no report to compare with: {'; '.join(problems)}", remedy)
+        raise ReportError(f"{path} is not a report to compare with: {'; '.join(problems)}", remedy)
     return t.cast(Json, document)
 
 
@@ -108,7 +108,7 @@ def _of_nodes(name: str, old: Json, new: Json) -> t.Iterator[_Change]:
     gone, come = (
         tuple(sorted(set(one["nodes"]) - set(two["nodes"]), key=natural_key)) for one, two in ((old, new), (new, old))
     )
-    for way, hosts, word in (("worse", gone, "is not in the group any more"), ("better", come, "is new in the group")):
+    for way, hosts, word in (("worse", gone, "is no longer in the group"), ("better", come, "is new in the group")):
         if hosts:
             yield _Change(way, 500, f"{name}: {_who(hosts, word, word.replace('is ', 'are ', 1))}", hosts)
     same: dict[tuple[str, float, str], list[str]] = {}

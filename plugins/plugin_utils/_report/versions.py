@@ -23,7 +23,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import (
 __all__ = ["collection_version", "version_views"]
 
 _FLAVOURS = {"inbox": "of the distribution", "mlnx_ofed": "MLNX_OFED", "doca": "DOCA"}
-# Rows of a group; more sorts of cards than that are no news any more.
+# Rows of a group; more sorts of cards than that are no longer news.
 _MAX_ROWS = 24
 _MAX_VERSIONS = 8
 

@@ -42,7 +42,7 @@ _MAX_TEXT = 600
 # Stands where there is no value (an en dash).
 NOTHING = "\u2013"
 
-# Control characters, lone surrogates (bytes that were no UTF-8), and characters that reorder or hide text.
+# Control characters, lone surrogates (bytes that were not UTF-8), and characters that reorder or hide text.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]")
 
 # Worst last. "info" is neither good nor bad: nothing is wrong, but traffic has not proved it.

@@ -43,7 +43,7 @@ __all__ = [
 
 
 class AddressError(FabricError):
-    """A text that is no address, network or range, or not one that Pods can have. str() is a sentence without its end."""
+    """A text that is not an address, network or range, or not one that Pods can have. str() is a sentence without its end."""
 
 
 class Span(t.NamedTuple):
@@ -117,7 +117,7 @@ def _address(text: str) -> tuple[int, int]:
     try:
         found = netaddr.IPAddress(text.strip(), flags=netaddr.INET_PTON)
     except (netaddr.AddrFormatError, ValueError, TypeError, UnicodeError):
-        raise AddressError(f"{text.strip()!r} is no IP address") from None
+        raise AddressError(f"{text.strip()!r} is not an IP address") from None
     return int(found.version), int(found)
 
 
@@ -132,7 +132,7 @@ def _text(version: int, number: int) -> str:
 def _prefix(text: str, version: int) -> int:
     """A number as text; a netmask such as 255.255.255.0 is refused, since not all that read it take it."""
     if not text.isascii() or not text.isdigit() or len(text) > 3 or int(text) > _BITS[version]:
-        raise AddressError(f"'/{text}' is no prefix length of IPv{version} (0 to {_BITS[version]})")
+        raise AddressError(f"'/{text}' is not a prefix length of IPv{version} (0 to {_BITS[version]})")
     return int(text)
 
 
@@ -264,7 +264,9 @@ def parse_gateway(wish: str, given: Range) -> t.Optional[int]:
     if version != given.version:
         return None
     if not first < number < last:
-        raise AddressError(f"gateway {wish} is no address of a host in {_text(given.version, first)}/{given.prefix}")
+        raise AddressError(
+            f"gateway {wish} is not an address of a host in {_text(given.version, first)}/{given.prefix}"
+        )
     return number
 
 
@@ -318,7 +320,7 @@ def make_pool(name: str, given: Range, exclusions: t.Iterable[Span], gateway: t.
 def clashes(named: t.Sequence[tuple[str, t.Sequence[Span]]]) -> list[tuple[str, str, Span]]:
     """(name, other name, what both have) of each pair that overlaps, once, in the order of addresses.
 
-    named: each with spans that do not overlap among themselves. A sweep over all ends, so that thousands of pools are no matter.
+    named: each with spans that do not overlap among themselves. A sweep over all ends, so that thousands of pools take no time.
     """
     rows = sorted((span, number) for number, (_name, spans) in enumerate(named) for span in spans)
     found: dict[tuple[int, int], Span] = {}

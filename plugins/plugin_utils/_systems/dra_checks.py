@@ -46,7 +46,7 @@ def class_of(item: Json) -> str:
 
 
 def _may_be_served(node: str, nodes: t.Mapping[str, Json], selector: t.Mapping[str, str]) -> bool:
-    """Whether the Pods of a DaemonSet may be on a node. One that is not in the cluster any more tells nothing against it."""
+    """Whether the Pods of a DaemonSet may be on a node. One that is no longer in the cluster does not count."""
     labels = (nodes.get(node) or {}).get("labels")
     return labels is None or all(labels.get(key) == value for key, value in selector.items())
 
@@ -95,7 +95,7 @@ def standing_problems(
         )
         if held:
             problems.append(
-                f"DRANET would go from class {slug}, and claims have devices of its nodes, so that their Pods could not end any more: "
+                f"DRANET would go from class {slug}, and claims have devices of its nodes, so that their Pods could no longer end: "
                 f"{some_of(held)}. End these Pods first"
             )
     return problems

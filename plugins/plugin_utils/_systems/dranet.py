@@ -146,7 +146,7 @@ def uplinks(facts: Json) -> set[str]:
 
 
 def _text(value: t.Any) -> t.Optional[str]:
-    """A value that can be one of an attribute, None for others: they are no valid UTF-8, or too long to be published."""
+    """A value that can be one of an attribute, None for others: they are not valid UTF-8, or too long to be published."""
     text = str(value)
     try:
         size = len(text.encode("utf-8"))

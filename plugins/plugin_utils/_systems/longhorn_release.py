@@ -104,7 +104,7 @@ def upgrade_warnings(there: t.Optional[Version], release: Version, engine: str) 
         return
     if there.line < (1, 10) <= release.line:
         yield (
-            "Longhorn 1.10 has no v1beta1 of its definitions any more: look before the upgrade that none was stored in it "
+            "Longhorn 1.10 no longer has v1beta1 of its definitions: look before the upgrade that none was stored in it "
             "(`kubectl get crd -l app.kubernetes.io/name=longhorn -o custom-columns=N:.metadata.name,V:.status.storedVersions`)"
         )
     if engine == "v2":

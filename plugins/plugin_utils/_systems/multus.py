@@ -68,7 +68,7 @@ def multus_objects(wish: t.Mapping[str, t.Any], site: Site, directories: CniDire
             # the path on the node, which is written into the configuration
             f"--multus-kubeconfig-file-host={directories.config}/multus.d/multus.kubeconfig",
             # without it nobody renews the token, nor follows a change of the cluster's own network; and removed, the node
-            # would be left with a configuration whose token is void, and start no Pod any more
+            # would be left with a configuration whose token is void, and could no longer start a Pod
             "--cleanup-config-on-exit=true",
             "--multus-log-level=error",
         ],

@@ -215,7 +215,7 @@ def _node_rows(wish: t.Mapping[str, t.Any], site: Site) -> tuple[list[Json], lis
     for host, own in sorted(wish["nodes"].items()):
         if host not in known:
             problems.append(
-                f"rdma_vgpu.nodes names {host}, which is no host of {', '.join(map(str, wish['groups']))}: take it out"
+                f"rdma_vgpu.nodes names {host}, which is not a host of {', '.join(map(str, wish['groups']))}: take it out"
             )
         rows.append(
             {

@@ -88,7 +88,7 @@ def scheduler_configuration(
     configuration = copy.deepcopy(dict(base)) if base else copy.deepcopy(_DEFAULT)
     rows = _plugins(configuration)
     if rows is None:
-        return "", [f"rdma_vgpu.scheduler is no configuration of Volcano's scheduler: {_FORM}"]
+        return "", [f"rdma_vgpu.scheduler is not a configuration of Volcano's scheduler: {_FORM}"]
     by_name = {row["name"]: row for row in rows}
     last = configuration["tiers"][-1]["plugins"]
     for name, wanted in ((_PLUGIN, True), (_TOPOLOGY, topology)):

@@ -82,6 +82,6 @@ def test_names_of_a_fact_cache_are_not_compared() -> None:
         ({}, "n1", "fabric.rdma.rdma_initiator_duplicates expects a list of host names, found 'n1'"),
     ],
 )
-def test_duplicates_of_what(hostvars: Any, hosts: Any, message: str) -> None:
+def test_input_that_is_not_of_hosts_is_refused(hostvars: Any, hosts: Any, message: str) -> None:
     with pytest.raises(AnsibleFilterError, match=re.escape(message)):
         rdma_initiator_duplicates(hostvars, hosts)

@@ -53,10 +53,10 @@ def in_time() -> Iterator[None]:
 @pytest.mark.parametrize(
     ("reader", "error", "message"),
     [
-        (_files.read, OSError, "Is no regular file: '{}'"),
-        (node_change.read, OSError, "Is no regular file: '{}'"),
-        (capture.read_or_none, OSError, "Is no regular file: '{}'"),
-        (recall, RememberedError, "{} is damaged (Is no regular file); look at it and remove it"),
+        (_files.read, OSError, "Is not a regular file: '{}'"),
+        (node_change.read, OSError, "Is not a regular file: '{}'"),
+        (capture.read_or_none, OSError, "Is not a regular file: '{}'"),
+        (recall, RememberedError, "{} is damaged (Is not a regular file); look at it and remove it"),
     ],
 )
 def test_a_pipe_keeps_nobody_waiting(
@@ -78,7 +78,7 @@ def test_a_pipe_in_the_place_of_a_log_is_no_log(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["plan.json", "facts.json"])
 def test_a_pipe_in_the_place_of_what_an_earlier_run_left(name: str, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / name)
-    with pytest.raises(ViewError, match=f"^{re.escape(str(tmp_path / name))} cannot be read .*Is no regular file"):
+    with pytest.raises(ViewError, match=f"^{re.escape(str(tmp_path / name))} cannot be read .*Is not a regular file"):
         found_departures(str(tmp_path), {}, [], [], {})
 
 

@@ -275,7 +275,7 @@ def test_a_file_that_is_rewritten(start: Start, generation: str, layout: Layout,
     assert result["files"] == [f"{machine.unit_directory}/{layout.unit}.d/{DROP_IN}"]
 
 
-def test_k0s(start: Start) -> None:
+def test_k0s_gets_the_limit_and_refuses_a_specification(start: Start) -> None:
     machine = k0s(start)
     before = machine.files()
     with pytest.raises(
@@ -288,7 +288,7 @@ def test_k0s(start: Start) -> None:
     assert result["daemon"]["config"] == str(machine.root / "etc/k0s/containerd.toml")
 
 
-def test_microk8s(start: Start) -> None:
+def test_microk8s_gets_the_limit_in_its_script_too(start: Start) -> None:
     """Its script sets the limit once more: the unit's alone would have no effect."""
     machine = start(SIMPLE, MICROK8S)
     before = machine.files()
@@ -312,7 +312,7 @@ def refused(machine: Machine, words: str) -> None:
     assert (machine.files(), machine.starts) == (before, 1)
 
 
-def test_docker(start: Start) -> None:
+def test_the_containerd_of_docker_is_refused(start: Start) -> None:
     """dockerd has a containerd of its own below it."""
     machine = start(CONFIG_2, PLAIN._replace(unit="docker.service", child=True))
     refused(machine, r"^no containerd that serves Kubernetes runs here; .* Docker engine set default-ulimits")

@@ -155,7 +155,9 @@ FAULTS: dict[str, tuple[Fault, str]] = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_refused_and_untouched(start: Start, generation: str, name: str) -> None:
+def test_a_specification_that_containerd_would_not_survive_is_refused_untouched(
+    start: Start, generation: str, name: str
+) -> None:
     fault, words = FAULTS[name]
     machine, path = with_specification(start, generation, NOFILE)
     fault(machine, path, TABLE[generation == "2"])
@@ -178,7 +180,9 @@ def test_refused_and_untouched(start: Start, generation: str, name: str) -> None
     ],
     ids=["Kubespray", "EKS", "the limit twice"],
 )
-def test_specifications_of_others(start: Start, generation: str, entries: list[dict[str, Any]]) -> None:
+def test_a_specification_of_others_is_copied_with_the_limit(
+    start: Start, generation: str, entries: list[dict[str, Any]]
+) -> None:
     """A copy with the limit is configured, their file stays, and all other limits with it."""
     machine, path = with_specification(start, generation, *entries)
     theirs = path.read_bytes()

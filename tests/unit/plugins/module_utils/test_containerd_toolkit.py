@@ -55,7 +55,7 @@ IDS = [*(f"{generation}-{name}" for generation in GENERATIONS for name in ("impo
 
 
 def written(table: Json, path: tuple[str, ...] = ()) -> str:
-    """TOML as go-toml writes it: sorted, what is no table first, every name of a table in quotes where it has to be."""
+    """TOML as go-toml writes it: sorted, what is not a table first, every name of a table in quotes where it has to be."""
 
     def value(item: Any) -> str:
         if isinstance(item, bool):

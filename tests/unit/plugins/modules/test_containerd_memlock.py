@@ -1,7 +1,7 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""containerd_memlock as a process, on a machine that is no node. What it does on one is tested with real containerds."""
+"""containerd_memlock as a process, on a machine that is not a node. What it does on one is tested with real containerds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ memlock_daemon.Node.pids = lambda self: []
         ({"method": "nri"}, "value of method must be one of: spec, limit, got: nri"),
     ],
 )
-def test_errors_are_told(arguments: dict[str, Any], message: str) -> None:
+def test_an_error_names_its_cause_and_changes_nothing(arguments: dict[str, Any], message: str) -> None:
     result = run("containerd_memlock", check=True, prelude=NOBODY, **arguments)
     assert result["failed"] is True
     assert result["msg"].startswith(message)

@@ -46,7 +46,7 @@ def prepared(path: Path, text: str | None) -> None:
         (GOOD, [NAME.upper()], "another host has this name, too"),
     ],
 )
-def test_a_new_name(path: Path, text: str | None, taken: list[str], reason: str) -> None:
+def test_a_missing_or_taken_name_is_replaced(path: Path, text: str | None, taken: list[str], reason: str) -> None:
     prepared(path, text)
     predicted = call(path, True, taken=taken)
     assert (predicted["changed"], predicted["name"], predicted["reason"]) == (True, PREFIX, reason)
@@ -77,7 +77,7 @@ def test_a_good_name_is_kept_also_with_sessions(path: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("check", [True, False])
-def test_open_sessions(path: Path, tmp_path: Path, check: bool) -> None:
+def test_open_sessions_keep_the_name(path: Path, tmp_path: Path, check: bool) -> None:
     prepared(path, GOOD)
     session = tmp_path / "sessions" / "session1"
     session.mkdir(parents=True)

@@ -67,7 +67,7 @@ def run(module: str, check: bool = False, prelude: str = "", **arguments: Any) -
 
 
 @pytest.mark.parametrize("check", [False, True])
-def test_ib_facts(check: bool) -> None:
+def test_ib_facts_returns_what_a_capture_shows(check: bool) -> None:
     result = run("ib_facts", check, root=str(CAPTURE))
     assert result == {"changed": False, "ansible_facts": {"rdma": gather(open_tree(str(CAPTURE)))}}
 

@@ -65,7 +65,7 @@ def test_another_file_of_the_node_is_copied(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "message"), [("none", "No such file"), ("pipe", "Is no regular"), ("large", "16 MiB")]
+    ("kind", "message"), [("none", "No such file"), ("pipe", "Is not a regular"), ("large", "16 MiB")]
 )
 def test_what_cannot_be_copied_changes_nothing(kind: str, message: str, tmp_path: Path) -> None:
     source = tmp_path / "source"

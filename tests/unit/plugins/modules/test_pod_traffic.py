@@ -35,7 +35,7 @@ LEFT = {"app.kubernetes.io/managed-by": "fabric.rdma", "rdma.fabric/inventory": 
 
 
 def good(_pod: Json) -> str:
-    # a byte that is no UTF-8, as a program may print it
+    # a byte that is not UTF-8, as a program may print it
     return "\udcff\n" + a_log((0, recorded("bandwidth-gbits-two-qps-client")), (0, recorded("latency-client")))
 
 

@@ -47,7 +47,7 @@ def test_what_says_nothing_else_is_no_mistake(wish: Json) -> None:
     assert wrong(a=wish) == []
 
 
-def test_nothing_wrong() -> None:
+def test_an_inventory_without_faults_has_no_problems() -> None:
     assert wrong() == []
 
 
@@ -218,7 +218,7 @@ def deep() -> t.Any:
         ),
     ],
 )
-def test_whose_it_is(changes: dict[str, Json], expected: str) -> None:
+def test_a_problem_names_whom_it_concerns(changes: dict[str, Json], expected: str) -> None:
     found = wrong(**changes)
     assert len(found) == 1, found
     assert found[0].startswith(expected), found

@@ -57,7 +57,7 @@ def test_what_a_run_has_not_planned_stays() -> None:
     plan = a_plan(one=a_group(a_class("one")), two={**a_group(), "planned": False})
     site = rdma_site(hosts(), GROUPS, ["one", "two"], plan)
     assert site["keep"] == ["all", "three", "two"]
-    # what Kubernetes calls as a group of the plan is no other
+    # what Kubernetes calls as a group of the plan is the same
     assert rdma_site(hosts(), GROUPS | {"ONE": []}, ["one", "two"], plan)["keep"] == site["keep"]
 
 

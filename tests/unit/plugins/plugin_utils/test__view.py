@@ -48,7 +48,7 @@ def test_a_node_that_makes_wishes_ends_the_view(where: str) -> None:
         cluster_view(hostvars, {"g": ["a", "b"]}, ["g"], ["a", "b", "beside"])
 
 
-def test_a_view() -> None:
+def test_a_view_joins_facts_and_wishes_of_each_group() -> None:
     hostvars = {
         "b": host(rdma_want={"state": Text("any")}, rdma_capture="b.capture"),
         "a": host(rdma_want={"state": "any"}, rdma_selector_strategy=None, discover_gathered={"ansible_facts": {}}),
@@ -96,7 +96,7 @@ def test_a_view() -> None:
     }
 
 
-def test_values_are_plain() -> None:
+def test_a_view_has_plain_values_only() -> None:
     facts = {**FACTS, Text("k"): [Text("v"), Number(3), (True, None, 1.5)], "path": re.compile("x").pattern}
     view = cluster_view({"a": host(facts)}, {"g": ["a"]}, ["g"])
     found = view["facts"]["a"]
@@ -148,7 +148,7 @@ def test_each_host_is_looked_at_once() -> None:
     assert hostvars.looks == 3
 
 
-def test_unusable_hosts() -> None:
+def test_an_unusable_host_is_named_with_its_reason() -> None:
     down = {
         "number": 1,
         "link_layer": "InfiniBand",
@@ -171,7 +171,7 @@ def test_unusable_hosts() -> None:
         unusable_hosts(view)
 
 
-def test_facts_are_merged(tmp_path: Path) -> None:
+def test_facts_of_hosts_that_a_run_did_not_see_stay(tmp_path: Path) -> None:
     path = tmp_path / "facts.json"
     assert merged_facts({"a": {"schema": Number(1)}}, str(path)) == {"a": {"schema": 1}}
     path.write_text(json.dumps({"a": {"old": 1}, "b": {"old": 2}, "gone": {"old": 3}}))
@@ -188,7 +188,7 @@ def planned(*classes: str, **more: Any) -> dict[str, Any]:
     return a_group(*(a_class(one, one) for one in classes), **more)
 
 
-def test_plans_are_merged(tmp_path: Path) -> None:
+def test_plans_of_groups_that_a_run_did_not_plan_stay(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     failed = planned(planned=False, errors=["no facts"])
     fresh = a_plan(now=planned("n2"), failed=failed, new=failed)

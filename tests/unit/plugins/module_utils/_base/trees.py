@@ -36,7 +36,7 @@ def write(root: Path, entries: Mapping[str, Entry]) -> DirectoryTree:
 NAME = st.text(st.characters(codec="utf-8", exclude_characters="/\0"), min_size=1, max_size=6).filter(
     lambda name: name not in (".", "..")
 )
-# a byte that is no UTF-8 reaches Python as a lone surrogate
+# a byte that is not UTF-8 reaches Python as a lone surrogate
 RAW = st.builds(lambda name, byte: name + chr(0xDC80 + byte), NAME, st.integers(0, 0x7F))
 PATH = st.lists(st.one_of(st.sampled_from("abc"), NAME, RAW), min_size=1, max_size=4).map(lambda p: "/" + "/".join(p))
 TARGET = st.one_of(
@@ -52,7 +52,7 @@ ENTRY = st.one_of(
 
 
 def _consistent(entries: dict[str, Entry]) -> dict[str, Entry]:
-    """Without entries below something that is no directory."""
+    """Without entries below something that is not a directory."""
     return {
         path: entry
         for path, entry in entries.items()

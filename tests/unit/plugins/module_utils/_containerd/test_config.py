@@ -60,7 +60,7 @@ def names(files: Files, generation: tuple[int, int]) -> list[str]:
 # --- which files --------------------------------------------------------------------------------------------------------
 
 
-def test_order_of_loading() -> None:
+def test_files_of_containerd_load_in_its_order() -> None:
     files = {
         "config.toml": 'imports = ["b.toml", "/etc/containerd/d/*.toml", "./a.toml", "b.toml"]',
         "b.toml": 'version = 2\nimports = ["/x/../y/c.toml", "config.toml"]',
@@ -83,14 +83,14 @@ def test_version_of_a_file_without_one() -> None:
     assert loaded({"config.toml": ""}, (2, 1))[0].version == 1
 
 
-def test_no_main_file() -> None:
+def test_defaults_hold_without_a_main_file() -> None:
     for generation in ALL:
         assert loaded({}, generation) == []
         assert effective([], generation) == {"runc": Handler(None, RUNC, None)}
         assert default_handler([], generation) == "runc"
 
 
-def test_a_relative_pattern() -> None:
+def test_a_relative_pattern_is_beside_the_main_file_or_refused() -> None:
     files = {"config.toml": 'imports = ["d/*.toml"]', "d/a.toml": ""}
     for generation in ALL[1:]:
         assert [file.path for file in loaded(files, generation)] == [ROOT, "/etc/containerd/d/a.toml"]
@@ -202,7 +202,9 @@ _USUAL = ("/etc/cni/net.d", "/opt/cni/bin")
         ),
     ],
 )
-def test_where_cni_is(files: Files, generation: tuple[int, int], found: tuple[str, str]) -> None:
+def test_the_directories_of_cni_are_where_that_containerd_looks(
+    files: Files, generation: tuple[int, int], found: tuple[str, str]
+) -> None:
     assert cni(loaded(files, generation), generation) == found
 
 

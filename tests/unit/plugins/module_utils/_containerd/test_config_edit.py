@@ -300,7 +300,7 @@ def test_one_file_is_edited_for_one_handler(
 # --- dumps --------------------------------------------------------------------------------------------------------------
 
 
-def test_difference_of_dumps() -> None:
+def test_a_difference_of_dumps_names_each_key() -> None:
     one = "version = 2\n[a]\nx = 1\ny = ['b']\ngone = ''\n[a.'b.c']\n[z]\n"
     other = "version = 2\n[a]\nx = true\ny = ['b', 'c']\n[a.'b.c']\nnew = 0\n[z]\n"
     assert dump_difference(one, one) == []

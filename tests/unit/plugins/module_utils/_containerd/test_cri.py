@@ -133,7 +133,7 @@ def test_an_answer_that_is_none_says_why(monkeypatch: pytest.MonkeyPatch) -> Non
         Cri("/s").version()
 
 
-def test_a_real_containerd(tmp_path: Path, generation: str) -> None:
+def test_a_real_containerd_tells_its_status(tmp_path: Path, generation: str) -> None:
     machine = Machine(tmp_path, programs(generation), CONFIG_2)
     spec = tmp_path / "etc/spec.json"
     _status, output, _error = machine.command([os.path.join(machine.directory, "ctr"), "oci", "spec"])

@@ -277,7 +277,7 @@ def test_soft_roce_is_a_device_of_its_netdev_without_a_function(parent: bytes, d
     machine.netdev("eth0", function)
     hca = machine.hca("rxe0", None, parent=parent, fw_ver=None)
     if device_link:
-        # old kernels point at the network card below, which is no HCA
+        # old kernels point at the network card below, which is not an HCA
         machine.link(f"{hca}/device", function)
     machine.port(hca, gids=[(mapped("192.0.2.7"), "eth0")])
     device = only(facts_of(machine))
@@ -764,7 +764,7 @@ def test_a_sub_function_has_no_virtual_functions_of_its_own() -> None:
 
 
 def test_a_device_whose_function_is_not_visible_is_no_software() -> None:
-    """As in containers and some virtual machines: the device is on a bus that is no PCI."""
+    """As in containers and some virtual machines: the device is on a bus that is not PCI."""
     machine = Machine()
     machine.port(machine.hca("mlx5_0", "/sys/devices/platform/LNXSYSTM:00"))
     device = only(facts_of(machine))

@@ -80,7 +80,7 @@ def gpu(machine: Machine, pci: str, under: str, **values: Any) -> None:
         # nothing but the host bridge in common: the NUMA node decides
         (ROOT_A, ROOT_B, "pci0000:80/0000:80:01.0", ["mlx5_0"]),
         ("pci0008:00/0008:00:00.0", "pci0000:00/0000:00:00.0", "pci0010:00/0010:00:00.0", ["mlx5_0"]),
-        # directories above the host bridge are no bridges
+        # directories above the host bridge are not bridges
         (f"{HYPERV}/a/pci0101:00", f"{HYPERV}/b/pci0102:00", f"{HYPERV}/c/pci0103:00", ["mlx5_0"]),
         ("platform/4010000000.pcie/pci0000:00", "platform/4010000000.pcie/pci0000:00", ROOT_B, ["mlx5_0"]),
     ],
@@ -106,7 +106,7 @@ def test_the_nearest_hcas_share_the_most_bridges_with_a_gpu(
     }
 
 
-def test_no_nearest_hca() -> None:
+def test_a_gpu_on_another_node_has_no_nearest_hca() -> None:
     machine = Machine()
     gpu(machine, "0000:0c:00.0", ROOT_A, numa_node=-1)
     gpu(machine, "0001:0c:00.0", ROOT_B, numa_node=1)
@@ -353,7 +353,7 @@ def test_a_program_counts_where_its_link_leads_somewhere() -> None:
     machine.link("/usr/local/bin/rdma", "/opt/rdma")
     machine.file("/sys/module/mlx5_core/version", "24.10-0.7.0\n")
     ofed = facts_of(machine)["ofed"]
-    assert [name for name, there in ofed["tools"].items() if there] == ["ibstat"], "a dangling link is no program"
+    assert [name for name, there in ofed["tools"].items() if there] == ["ibstat"], "a dangling link is not a program"
     assert ofed["mlx5_core"]["version"] == "24.10-0.7.0"
 
 

@@ -39,7 +39,7 @@ DEBIAN = f"## DO NOT EDIT OR REMOVE THIS FILE!\n## The InitiatorName must be uni
         ("InitiatorAlias=InitiatorX\n", None, False),
     ],
 )
-def test_what_iscsid_reads(text: str, name: str | None, generate: bool) -> None:
+def test_the_initiator_name_is_the_one_that_iscsid_reads(text: str, name: str | None, generate: bool) -> None:
     assert parse_initiator(text) == Initiator(name, generate)
 
 
@@ -106,7 +106,7 @@ def test_a_rewritten_file_has_the_name_and_stays(text: str) -> None:
     [
         (f"# a\r\nInitiatorName={NAME}\r\n# b\r\n", NAME, "# a\r\nInitiatorName=iqn.2000-01.x:9\r\n# b\r\n"),
         ("# a\r\nGenerateName=yes\r\n", None, "# a\r\nInitiatorName=iqn.2000-01.x:9\r\n"),
-        # what is no end of a line for iscsid
+        # what is not an end of a line for iscsid
         (
             f"# a\fInitiatorName=b\nInitiatorName={NAME}\f\n",
             NAME,

@@ -532,7 +532,7 @@ def test_facts_that_are_not_of_this_run_are_told_with_their_age() -> None:
     assert "(of 2026-03-02 09:30 UTC, some of unknown age)" in unknown["warnings"][0]
 
 
-def test_wishes_have_defaults() -> None:
+def test_a_wish_that_is_missing_gets_its_default() -> None:
     assert validate_wishes("g", {**RESOURCE, "want": None, "strategy": None}) == {
         "resource": {"name": "rdma_x", "prefix": "rdma", "hca_max": 63},
         "want": {"link_layer": "InfiniBand", "state": "Active", "min_rate_gbps": 0, "kinds": ["pf"], "exclude": []},

@@ -89,7 +89,7 @@ def test_an_exclusion_of_nothing_is_told(exclude: list[str], told: list[str]) ->
     plan = plan_group("g", {"n": facts_of(machine)}, wishes({"link_layer": "Ethernet", "exclude": exclude}))
     warnings = [text for text in plan["warnings"] if text.startswith("rdma_want.exclude: ")]
     assert [text.split()[1] for text in warnings] == told
-    # a member of a bond that is no LAG goes by the bond's name, too
+    # a member of a bond that is not a LAG goes by the bond's name, too
     assert [row["reason"] for row in plan["exclusions"]] == (
         [f"excluded by name ({', '.join(set(exclude) - set(told))})"] if set(exclude) - set(told) else []
     )
@@ -180,7 +180,7 @@ def test_why_a_device_is_left_out(build: Any, reason: str) -> None:
     assert (row["port"], row["reason"]) == (None, reason)
 
 
-def test_bonds_in_words() -> None:
+def test_the_reason_of_a_member_names_its_bond() -> None:
     machine = Machine()
     machine.nic()
     machine.netdev("eth0", "/sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0", master="bond0")

@@ -599,7 +599,7 @@ def test_a_slow_management_port_is_no_part_of_a_rail() -> None:
     ],
 )
 def test_a_slow_port_that_goes_down_shifts_no_rail(shapes: list[tuple[int, int]], slow: set[str]) -> None:
-    """It tells no rate then; the other hosts know that its card is no part of a rail."""
+    """It tells no rate then; the other hosts know that its card is not part of a rail."""
     want = {**WISHES, "want": {"link_layer": "Ethernet", "min_rate_gbps": 100}}
 
     def host(down: bool) -> Json:

@@ -128,7 +128,7 @@ def test_selectors_are_the_smallest_that_are_exact(cluster: dict[str, Json], wan
         assert not any(is_exact for kinds, is_exact in exact.items() if "ifNames" not in kinds), "names come last"
 
 
-def test_both_outcomes_happen() -> None:
+def test_random_clusters_are_planned_split_and_refused() -> None:
     """The properties above would hold of a planner that refuses everything."""
     outcomes = {"plan": 0, "split": 0, "refused": 0}
 
@@ -384,7 +384,7 @@ def test_twelve_hosts_do_not_follow_one_cable() -> None:
     assert {entry["name"]: entry["hosts"] for entry in after}[before[0]["name"]] == sorted({*cluster} - {"h0"})
 
 
-def test_reasons_name_functions() -> None:
+def test_the_reason_of_a_class_names_functions() -> None:
     cluster = {"a": two_ports("eth0", "eth1", "eth0"), "b": two_ports("eth0", "eth1", "eth1")}
     cluster["c"] = ports_of("eth0 eth1")
     for entry in plan_group("g", cluster, wishes({"link_layer": "Ethernet"}))["classes"]:

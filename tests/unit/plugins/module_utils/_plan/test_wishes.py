@@ -112,7 +112,7 @@ def test_a_wish_that_makes_no_sense_is_told(variable: str, value: t.Any, wrong: 
         *((variable, None) for variable in VARIABLES),
     ],
 )
-def test_what_is_taken(variable: str, value: t.Any) -> None:
+def test_a_wish_that_makes_sense_is_taken(variable: str, value: t.Any) -> None:
     assert problems(variable, value) == []
 
 

@@ -175,7 +175,7 @@ def test_the_narrowest_and_cheapest_route_gives_the_netdev(address: str, netdev:
         route("near", "192.0.2.0/24", flags=1),
         route("dear", "198.51.100.0/24", 200),
         route("cheap", "198.51.100.0/24", 100),
-        # not up, a blackhole, and what is no route at all
+        # not up, a blackhole, and what is not a route at all
         route("down", "203.0.113.1/32", flags=0),
         route("*", "203.0.113.1/32"),
         "nonsense\n",

@@ -115,7 +115,7 @@ def causes(decision: dict[str, Any]) -> list[str]:
         (node(A100, driver="", modules=(), loaded=("ib_core",)), "none"),
     ],
 )
-def test_what_auto_takes(machine: Machine, way: str) -> None:
+def test_auto_takes_the_best_way_to_gpudirect(machine: Machine, way: str) -> None:
     decision = decide(facts_of(machine))
     assert decision["way"] == way
     assert decision["why"]

@@ -293,9 +293,9 @@ def test_a_node_that_has_it_needs_nothing() -> None:
         ({"stale": True}, None, {}, ["containerd runs with an older configuration than the one in its files"]),
         (
             {},
-            {"/etc/containerd/a.json": {"rlimits": [], "error": "it is no JSON"}},
+            {"/etc/containerd/a.json": {"rlimits": [], "error": "it is not JSON"}},
             {"handlers": ["runc"]},
-            ["base_runtime_spec /etc/containerd/a.json of runc cannot be used: it is no JSON"],
+            ["base_runtime_spec /etc/containerd/a.json of runc cannot be used: it is not JSON"],
         ),
         (
             {},

@@ -222,7 +222,7 @@ def runtime(services: dict[str, bool], said: dict[str, Any] | None) -> dict[str,
         (
             runtime({"k3s": True, "kubelet": True}, None),
             runtime({"kubelet": False}, None),
-            ["k3s ran and does not run any more", "kubelet ran and does not run any more"],
+            ["k3s ran and no longer runs", "kubelet ran and no longer runs"],
         ),
         (
             runtime({"containerd": True}, running()),
@@ -237,7 +237,7 @@ def runtime(services: dict[str, bool], said: dict[str, Any] | None) -> dict[str,
         (
             runtime({"containerd": True}, running()),
             runtime({"containerd": False}, None),
-            ["containerd ran and does not run any more"],
+            ["containerd ran and no longer runs"],
         ),
         # what was not ready, or was not asked, is not lost
         (runtime({"containerd": True}, running(False)), runtime({"containerd": True}, running(False)), []),
@@ -270,14 +270,14 @@ def test_worse_names_the_daemons_of_volumes(
     before = facts_of(open_tree(str(CAPTURES / "ib-a100-1.capture")))
     after = copy.deepcopy(before)
     before["storage"][key]["service"], after["storage"][key]["service"] = then, now
-    assert worse(before, after) == ([f"{daemon} ran and does not run any more"] if lost else [])
+    assert worse(before, after) == ([f"{daemon} ran and no longer runs"] if lost else [])
     # what a node remembers of a change tells the same
     assert worse(snapshot(before), after) == worse(before, after)
     del before["storage"]
     assert worse(before, after) == []
 
 
-RAN, STARTS = "nvidia-imex ran and does not run any more", "nvidia-imex started at boot and no longer does"
+RAN, STARTS = "nvidia-imex ran and no longer runs", "nvidia-imex started at boot and no longer does"
 WAS = {"enabled": True, "running": True}
 
 

@@ -52,7 +52,7 @@ Version: 44.0-2
 """
 
 
-def test_what_dpkg_has() -> None:
+def test_packages_of_dpkg_are_the_same_in_a_capture() -> None:
     """Whole or cut down to what a capture keeps, which is cut down already: the same."""
     expected = {"doca-ofed": "2.9.1-0.1.8", "rdma-core": "1:44.0-2"}
     cut = dpkg_stack(STATUS.encode())

@@ -506,7 +506,7 @@ def test_it_says_so_without_the_password_of_a_repository() -> None:
         dnf.snapshot()
 
 
-def test_what_rpm_has() -> None:
+def test_packages_of_rpm_have_versions_and_needs() -> None:
     rows = (
         "rdma-clusterkit\tx86_64\t0:48.0-1\tglibc /bin/sh \tudev rdma-clusterkit \n"
         "gpg-pubkey\t(none)\t0:1-2\t\t\n"

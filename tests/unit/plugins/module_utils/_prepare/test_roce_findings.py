@@ -69,7 +69,7 @@ def test_a_host_that_differs_is_named_with_its_setting(differs: Json, sentence: 
         ({"arp_ignore": 1}, {"arp_ignore": 2}, "arp_ignore"),
     ],
 )
-def test_what_is_compared(one: Json, two: Json, words: str) -> None:
+def test_every_roce_setting_is_compared(one: Json, two: Json, words: str) -> None:
     [line] = [line for line in found({"n1": other(**one), "n2": other(**two)}) if "n2" in line and "n1" in line]
     assert line.startswith(f"group g: ports differ in {words}: ")
 
@@ -92,7 +92,7 @@ def test_what_is_set_for_all_netdevs_counts() -> None:
 
 
 def test_what_nobody_tells_is_not_compared() -> None:
-    """A host with mlnx_qos beside one without is no difference of their settings."""
+    """A host with mlnx_qos beside one without is not a difference of their settings."""
     assert found({"n1": SAME, "n2": other(trust=None, pfc=None, mtu=None)}) == []
 
 

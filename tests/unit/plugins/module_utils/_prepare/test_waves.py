@@ -112,7 +112,7 @@ def test_a_turn_begins_when_all_before_have_finished() -> None:
     [
         (host(1, 0, "failed", step="ofed", message="no\n space"), "a failed in ofed: no space"),
         (host(1, 0, "worse", step="ofed", message="mlx5_0 is Down"), "a is worse than before in ofed: mlx5_0 is Down"),
-        (host(1, 0, "begun", step="ofed"), "a was lost in ofed: it does not answer any more"),
+        (host(1, 0, "begun", step="ofed"), "a was lost in ofed: it no longer answers"),
         (host(1, 0, "held"), "a was held back"),
         (host(1, 0), "a is of an earlier wave and has not had its turn"),
     ],
@@ -127,9 +127,7 @@ def test_whatever_became_of_a_host_before_stops_the_turn(state: dict[str, t.Any]
 def test_turns_of_one_level_do_not_wait_for_each_other_but_for_the_end_of_what_has_begun() -> None:
     hosts = {"a": host(1, 0, "finished"), "b": host(2, 1), "c": host(3, 1, "finished")}
     assert stops(hosts, 2) == []
-    assert stops({**hosts, "c": host(3, 1, "begun", step="ofed")}, 2) == [
-        "c was lost in ofed: it does not answer any more"
-    ]
+    assert stops({**hosts, "c": host(3, 1, "begun", step="ofed")}, 2) == ["c was lost in ofed: it no longer answers"]
 
 
 def test_what_the_turns_own_hosts_say_is_not_asked() -> None:
@@ -160,7 +158,7 @@ def test_outcomes_say_who_at_which_step_and_what_to_do() -> None:
     lines = outcome_lines(document)
     assert lines[0].startswith("b failed in the step ofed at 'apt | Install': no space. Remedy: put right")
     assert lines[1].startswith(
-        "c was lost in the step storage_prereqs: it does not answer any more since the step storage_prereqs began. Remedy: "
+        "c was lost in the step storage_prereqs: it no longer answers since the step storage_prereqs began. Remedy: "
     )
     assert lines[2].startswith("e is unreachable in the step discover: timed out. Remedy: ")
     assert lines[3] == "Held back, and not touched: d."

@@ -29,7 +29,7 @@ WHOLE = {"a": ["a1", "a2", "a3"], "b": ["b1", "b2"]}
     ("groups", "names", "missing"),
     [
         (WHOLE, ["a", "b"], {}),
-        # more is no less
+        # more does not mean less
         ({**WHOLE, "c": ["c1"]}, ["a", "b", "c"], {}),
         ({**WHOLE, "a": ["a1"]}, ["a", "b"], {"a2": "a", "a3": "a"}),
         ({"a": WHOLE["a"]}, ["a"], {"b1": "b", "b2": "b"}),
@@ -45,7 +45,9 @@ WHOLE = {"a": ["a1", "a2", "a3"], "b": ["b1", "b2"]}
         ({}, [], {"a1": "a", "a2": "a", "a3": "a", "b1": "b", "b2": "b"}),
     ],
 )
-def test_who_is_missing(groups: dict[str, list[str]], names: list[str], missing: dict[str, str]) -> None:
+def test_a_host_is_missing_until_somebody_removes_it(
+    groups: dict[str, list[str]], names: list[str], missing: dict[str, str]
+) -> None:
     assert departures(PLAN, [], groups, names, []) == (missing, {}, [])
     # and when it is said, by host or by group, nobody is
     for remove in (list(missing), list(set(missing.values()))):
@@ -53,7 +55,7 @@ def test_who_is_missing(groups: dict[str, list[str]], names: list[str], missing:
         assert (left, removed) == ({}, missing)
 
 
-def test_discovered_hosts_count() -> None:
+def test_a_host_that_was_only_discovered_can_be_missing() -> None:
     assert departures(a_plan(), ["a1", "x"], WHOLE, ["a"], []) == ({"x": None}, {}, [])
     assert departures(PLAN, ["a1", "b1"], {"a": WHOLE["a"]}, ["a"], ["b2"]) == ({"b1": "b"}, {"b2": "b"}, [])
 

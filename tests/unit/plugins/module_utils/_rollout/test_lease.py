@@ -38,7 +38,7 @@ def lease(**spec: Any) -> dict[str, Any]:
         ({"leaseDurationSeconds": None}, -10),
     ],
 )
-def test_when_it_expires(spec: dict[str, Any], seconds: int) -> None:
+def test_a_lease_expires_after_its_last_renewal(spec: dict[str, Any], seconds: int) -> None:
     assert expires_in(lease(**spec), NOW) == seconds
 
 

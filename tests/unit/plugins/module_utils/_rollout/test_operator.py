@@ -318,7 +318,7 @@ def test_no_driver_unless_asked_for() -> None:
 
 
 @pytest.mark.parametrize("version", [version for version in VERSIONS if version != "26.7.0"])
-def test_a_careful_driver(version: str) -> None:
+def test_the_driver_of_the_operator_is_careful(version: str) -> None:
     wish = {"env": {"CREATE_IFNAMES_UDEV": True}}
     for item in operator_manifests(PLAN, {"version": version, **READY, "ofed_driver": wish}).values():
         driver = item["spec"]["ofedDriver"]

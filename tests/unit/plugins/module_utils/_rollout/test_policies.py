@@ -122,7 +122,7 @@ def test_a_node_policy_that_stays_is_in_the_way_of_a_cluster_policy() -> None:
         ("DaemonSet", "Namespace", False),
     ],
 )
-def test_what_goes_first(gone: str, desired: str, first: bool) -> None:
+def test_a_policy_goes_before_the_one_that_replaces_it(gone: str, desired: str, first: bool) -> None:
     assert goes_first({"kind": gone}, [{"kind": desired}]) is first
 
 

@@ -110,7 +110,7 @@ def test_a_part_is_told_by_our_labels_or_by_its_image() -> None:
     ]
 
 
-def test_pods_that_matter() -> None:
+def test_a_snapshot_keeps_pods_that_matter() -> None:
     """Those of the DaemonSets that are kept, those that ask for a resource, those that are named."""
     own, job = samples.a_pod(), samples.a_job(limits={"example.com/fast": "1"})
     named, other = (samples.a_pod(name, None) for name in ("named", "other"))

@@ -52,7 +52,7 @@ def test_what_was_measured_where_all_is_well_passes(rate: float, average: float,
     # generations 2 to 6; measured: 25 Gb/s (QDR in a slot of generation 2), 110 to 112 (x8), 197 (x16), 395 (x16)
     [(5.0, 8, 28.8), (8.0, 16, 113.4), (16.0, 8, 113.4), (16.0, 16, 226.9), (32.0, 16, 453.7), (64.0, 16, 871.2)],
 )
-def test_what_pcie_carries(gts: float, lanes: int, most: float) -> None:
+def test_a_pcie_link_carries_its_rate_without_the_encoding(gts: float, lanes: int, most: float) -> None:
     assert pcie_gbps(gts, lanes) == most
 
 

@@ -104,14 +104,14 @@ def broken(change: t.Callable[[list[Json]], t.Any]) -> t.Any:
 BROKEN: list[tuple[t.Callable[[list[Json]], t.Any], str]] = [
     (lambda objects: objects * 2, "has one MPIJob .*, this one has 2"),
     (lambda _objects: [None], "this one has 0"),
-    (lambda _objects: [5], "no object of Kubernetes"),
-    (lambda _objects: "text", "no object of Kubernetes"),
+    (lambda _objects: [5], "not an object of Kubernetes"),
+    (lambda _objects: "text", "not an object of Kubernetes"),
     (
         lambda objects: [*objects, {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}}],
         "Secret of v1 is not made here",
     ),
-    (lambda objects: objects[0]["metadata"].update(name="../x"), "are no names of Kubernetes"),
-    (lambda objects: objects[0]["metadata"].update(namespace="a/b"), "are no names of Kubernetes"),
+    (lambda objects: objects[0]["metadata"].update(name="../x"), "are not names of Kubernetes"),
+    (lambda objects: objects[0]["metadata"].update(namespace="a/b"), "are not names of Kubernetes"),
     (lambda objects: objects[0].update(apiVersion="kubeflow.org/v1"), "MPIJob of kubeflow.org/v1 is not made here"),
     (lambda objects: objects[0]["spec"].pop("mpiReplicaSpecs"), "has no launcher"),
     (

@@ -92,7 +92,7 @@ def test_what_is_a_failure_and_what_a_note(name: str, verdict: str) -> None:
         ({"rx_prio3_pause_duration": 100}, "pass"),
     ],
 )
-def test_wires_of_netdevs(counters: dict[str, int], verdict: str) -> None:
+def test_errors_on_the_wire_fail_the_netdev(counters: dict[str, int], verdict: str) -> None:
     row = compared(wire(**dict.fromkeys(counters, 0)), wire(**counters))
     assert (row["verdict"], row["netdev"], row["port"]) == (verdict, "eth0", None)
     assert [text.startswith("n1 mlx5_0 (eth0): ") for text in failures_of_links("n1", [row])] == [True] * (
@@ -202,7 +202,9 @@ COUNTS = st.dictionaries(
     COUNTS,
     COUNTS,
 )
-def test_whatever_nodes_say(before: Json, after: Json, first: Json, last: Json) -> None:
+def test_only_counters_that_grew_are_judged_whatever_nodes_say(
+    before: Json, after: Json, first: Json, last: Json
+) -> None:
     compare_links(before, after)
     row = compared(reading(**first), reading(108.0, **last))
     assert all(grown["growth"] > 0 for grown in row["grown"])

@@ -78,7 +78,7 @@ def test_how_the_data_went() -> None:
     assert report.findings == ()
 
 
-def test_ranks_and_hosts() -> None:
+def test_a_header_of_nccl_gives_ranks_and_hosts() -> None:
     lines = [f"#  Rank {rank:2} Group  0 Pid 1 on n{rank // 4} device {rank % 4} [0x01] NVIDIA" for rank in range(8)]
     report = parse_nccl(a_table(1.0, more="NCCL version 2.26.6+cuda12.8\n" + "\n".join(lines)))
     assert (report.ranks, report.hosts, report.version) == (8, ("n0", "n1"), "2.26.6+cuda12.8")

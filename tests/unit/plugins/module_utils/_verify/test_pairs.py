@@ -233,7 +233,7 @@ def test_floor_of_software_is_absolute() -> None:
     assert {test["iterations"] for test in pair["tests"]} == {100}
 
 
-def test_floor_for_all() -> None:
+def test_one_floor_holds_for_all_pairs() -> None:
     assert floors(node(), node(), min_gbps=25, max_us=3) == [{"min_gbps": 25.0}, {"max_us": 3.0}]
 
 

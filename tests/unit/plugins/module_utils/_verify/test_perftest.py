@@ -152,7 +152,7 @@ def test_bandwidth_in_gbits_over_two_queue_pairs(side: str) -> None:
 
 
 @pytest.mark.parametrize("side", ["client", "server"])
-def test_bandwidth_in_mebibytes(side: str) -> None:
+def test_mebibytes_become_gigabits(side: str) -> None:
     (row,) = parse(recorded(f"bandwidth-mb-{side}")).bandwidth
     assert (row.peak, row.average, row.unit) == (13.34, 6.45, "MB/sec")
     # 65536 bytes at 0.000103 Mpps, independently of the conversion
@@ -197,7 +197,7 @@ def test_unit_is_that_of_the_nearest_header() -> None:
     assert {one.average_gbps for one in report.bandwidth} == {183.61}
 
 
-def test_table_without_header() -> None:
+def test_a_table_is_read_without_its_header() -> None:
     assert parse(" 65536   5000   92.42   92.40   0.176230\n").bandwidth[0].average_gbps == 92.4
     assert parse(" 2 1000 0.87 4.70 0.89 0.90 0.08 0.95 4.70\n").latency == (
         LatencyRow(2, 1000, 0.87, 4.7, 0.89, 0.9, 0.08, 0.95, 4.7),
@@ -218,7 +218,7 @@ def test_columns_that_options_add() -> None:
     assert parse(short).latency == (LatencyRow(2, 1000, None, None, None, 1.85, None, None, None),)
 
 
-def test_newer_unit_name() -> None:
+def test_the_newer_name_of_mebibytes_is_known() -> None:
     (row,) = parse(MB.replace("MB/", "MiB/") + " 65536 5000 23326.82 23317.65 0.373082\n").bandwidth
     assert row.average_gbps == pytest.approx(195.6, abs=0.05)
 
@@ -522,7 +522,7 @@ def test_braces_and_escapes_in_an_output_are_only_text() -> None:
     assert "{0.__class__}" in explain("IB device {0.__class__} not found\n").cause
 
 
-def test_endings_without_words() -> None:
+def test_an_end_without_words_is_explained() -> None:
     assert explain("", "", -9).cause == "perftest ended by signal 9 and without numbers"
     assert explain("").cause == "perftest gave no numbers"
 

@@ -576,7 +576,7 @@ def test_a_capability_and_a_limit_are_only_there_where_wished_for() -> None:
 
 
 @pytest.mark.parametrize(("text", "size"), [("", None), ("5", 5), ("2Gi", 2 << 30), ("3M", 3_000_000), ("1Ki", 1024)])
-def test_quantities_of_memory(text: str, size: int | None) -> None:
+def test_a_quantity_of_memory_is_read_as_bytes(text: str, size: int | None) -> None:
     assert bytes_of(text) == size
 
 

@@ -121,7 +121,7 @@ def test_the_filter_takes_a_plan() -> None:
 # --- what it proves --------------------------------------------------------------------------------------------------
 
 
-def test_evidence_of_pods(lab: Json) -> None:
+def test_evidence_of_pods_says_so_and_has_both_sides(lab: Json) -> None:
     found = judged(lab, answer(lab, a_log(*BOTH, files="1"), a_log((0, ""), (0, ""))))
     assert found["failures"] == []
     assert found["expected"] == ["lab1", "lab2"]

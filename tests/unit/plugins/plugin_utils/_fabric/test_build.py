@@ -70,7 +70,7 @@ def test_two_hosts_are_asked_for_infiniband_and_all_for_ethernet() -> None:
     assert asked_hosts(view, set(cables)) == {"n3": one}
 
 
-def test_spines_and_trunks() -> None:
+def test_a_switch_without_hosts_is_a_spine() -> None:
     found = mapped({"n1": "AB"})
     assert [(row["name"], row["leaf"]) for row in found["switches"]] == [
         ("leaf-A", True),

@@ -137,7 +137,7 @@ IFNAME = {"id": {"type": "ifname", "value": "swp7"}, "descr": "rail 3", "ttl": "
 
 
 @pytest.mark.parametrize("several", [False, True])
-def test_neighbours_by_netdev(several: bool) -> None:
+def test_neighbours_of_one_or_more_netdevs_are_read(several: bool) -> None:
     """lldpctl writes a list where there are several interfaces, and a dictionary for one."""
     one = {"eth0": told(NAMED, IFNAME)}
     two = {"eth1": told({"id": MAC}, {"id": {"type": "mac", "value": "02:00:5e:00:00:09"}, "descr": "Ethernet1/7"})}

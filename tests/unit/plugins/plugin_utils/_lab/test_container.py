@@ -43,7 +43,7 @@ def test_names_are_names_of_network_devices_and_differ_between_labs() -> None:
         ("damaged\n", []),
     ],
 )
-def test_control_groups(mounts: str, places: list[str]) -> None:
+def test_a_container_gets_the_control_groups_of_its_host(mounts: str, places: list[str]) -> None:
     assert container.cgroup_places(mounts) == places
 
 

@@ -59,7 +59,7 @@ def test_no_room_in_the_cache_says_where_and_how_much(tmp_path: Path, monkeypatc
     assert failed.value.remedy == "ask somebody"
 
 
-def test_what_is_free(tmp_path: Path) -> None:
+def test_free_space_is_that_of_the_nearest_directory(tmp_path: Path) -> None:
     """Also where the directory is still to be made."""
     assert free_mib(str(tmp_path / "a" / "b")) == pytest.approx(shutil.disk_usage(tmp_path).free >> 20, abs=2000)
 

@@ -98,7 +98,7 @@ def test_no_node_has_the_name_of_a_file_of_the_lab() -> None:
     assert {LOCK_FILE, CLUSTER_DIRECTORY} <= set(RESERVED_NAMES)
 
 
-def test_configuration_disk() -> None:
+def test_a_node_finds_its_names_and_keys_on_its_disk() -> None:
     data = config_archive(NODES[0], NODES, "PRIVATE\n", "PUBLIC\n", "CLIENT\n")
     assert len(data) % 512 == 0  # a disk has whole sectors
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:

@@ -77,7 +77,7 @@ def test_every_pair_of_nodes_shares_a_cable() -> None:
 
 
 @pytest.mark.parametrize(("accel", "cpu"), [("kvm", "host"), ("tcg", TCG_CPU)])
-def test_qemu_command(accel: str, cpu: str) -> None:
+def test_a_node_has_its_own_disk_networks_and_processor(accel: str, cpu: str) -> None:
     fabric_network = fabric_netdevs(NODES[1], fabric_cables(NODES), [9])
     command = qemu_command(NODES[1], IMAGE, "/tmp/a,b/lab2", accel, (40022, 40023), fabric_network, 10)
     assert options(command, "-accel")[0].split(",")[0] == accel

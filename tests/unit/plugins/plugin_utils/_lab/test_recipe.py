@@ -147,7 +147,7 @@ def test_modules_of_archives_are_compiled_once(tmp_path: Path, damage: bytes | s
         assert kept.suffix == f".{sys.implementation.cache_tag}"
 
 
-def test_packages_index(tmp_path: Path) -> None:
+def test_the_index_of_packages_satisfies_apt(tmp_path: Path) -> None:
     control = tmp_path / "package/DEBIAN"
     control.mkdir(parents=True)
     (control / "control").write_text(

@@ -96,7 +96,7 @@ def test_every_suite_of_a_stanza_is_a_source() -> None:
         ("", None),
     ],
 )
-def test_one_line(line: str, expected: AptSource | None) -> None:
+def test_a_one_line_source_is_read(line: str, expected: AptSource | None) -> None:
     assert parse_one_line(line) == ([expected] if expected else [])
 
 

@@ -36,7 +36,7 @@ def test_ssh_config_as_ssh_reads_it(tmp_path: Path) -> None:
     assert seen["elsewhere.example.com"]["user"] != "root" or seen["elsewhere.example.com"]["identitiesonly"] == "no"
 
 
-def test_known_hosts() -> None:
+def test_ssh_knows_the_key_of_every_node() -> None:
     assert known_hosts({"lab1": "ssh-ed25519 AAAA lab1\n", "lab2": "ssh-ed25519 BBBB\n"}) == (
         "lab1 ssh-ed25519 AAAA\nlab2 ssh-ed25519 BBBB\n"
     )

@@ -13,7 +13,7 @@ Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 _NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 _LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\\\|\\"|\\n)*)"(,|$)')
 _SAMPLE = re.compile(rf"({_NAME})(?:\{{(.*)\}})? (\S+)")
-# Units that are no base units, and what may not end the name of a metric of these kinds.
+# Units that are not base units, and what may not end the name of a metric of these kinds.
 _OTHER_UNITS = ("milliseconds", "microseconds", "us", "gbps", "bits", "kilobytes", "gigabytes", "percent")
 
 

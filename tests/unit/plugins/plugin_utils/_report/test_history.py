@@ -111,7 +111,7 @@ def test_groups_nodes_verdicts_and_findings_that_come_and_go_are_told(sample: Js
     assert texts(history, "worse") == [
         'ib-a100: the verdict was "ready", and is "a problem"',
         "ib-a100: new: it is slow",
-        "ib-a100: ib-a100-3 is not in the group any more",
+        "ib-a100: ib-a100-3 is no longer in the group",
     ]
     assert history["groups"] == ["new: new"]
 
@@ -145,7 +145,7 @@ def test_what_it_is_compared_with_has_to_be_a_report(sample: Json, tmp_path: Pat
         (None, "the earlier report to compare with, is not there; name the report.json"),
         ("{", "cannot be read as an earlier report: Expecting property name"),
         ("[" * 100_000, "cannot be read as an earlier report: it is nested too deeply"),
-        ('{"schema": 2}', "is no report to compare with: "),
+        ('{"schema": 2}', "is not a report to compare with: "),
     ):
         if content is not None:
             path.write_text(content)

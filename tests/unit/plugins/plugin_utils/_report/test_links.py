@@ -98,7 +98,7 @@ def test_what_the_facts_say_of_cards_and_links_is_found_without_another_playbook
     parts["files"] = []
     found = {each["id"]: each["names"] for each in build(**parts)["findings"]}
     assert [hosts for rule, hosts in found.items() if rule.startswith("pcie-")] == [["gpu-node-3"]]
-    # facts of another form are no error, and nothing is found in them
+    # facts of another form are not an error, and nothing is found in them
     parts["facts"]["gpu-node-3"]["devices"][0]["kind"] = 3
     assert not [each for each in build(**parts)["findings"] if each["id"].startswith("pcie-")]
 

@@ -137,7 +137,7 @@ def test_the_page_needs_nothing_from_outside(sample: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("alike", "size"), [(True, 500_000), (False, 5_000_000)])
-def test_a_thousand_hosts(alike: bool, size: int) -> None:
+def test_a_page_of_a_thousand_hosts_stays_small(alike: bool, size: int) -> None:
     hosts = [f"gpu-node-{number:04}.cluster.example.com" for number in range(1000)]
     base = facts_of("ib-a100-1")
     facts = {}

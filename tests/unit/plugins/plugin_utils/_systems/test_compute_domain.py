@@ -407,7 +407,7 @@ def test_kubelets_are_new_enough(kubelet: str, said: str | None) -> None:
     assert {key for key in ("problems", "warnings") if found[key]} == ({said} if said else set())
 
 
-def test_cliques_are_shown() -> None:
+def test_the_summary_names_nvlink_cliques_with_their_hosts() -> None:
     found = asked(gb200(), nodes=nodes(f"{UUID}.1", f"{UUID}.2"))
     assert found["problems"] == []
     assert (f"NVLink clique {UUID}.1", "group gb200, host gb200-1") in found["summary"]

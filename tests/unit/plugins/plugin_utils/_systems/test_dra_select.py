@@ -114,7 +114,7 @@ def test_a_device_class_is_exact_on_every_host_of_its_class_and_tells_where_else
     check(facts, classes_of(plan_groups(facts, groups)), move_ib, Counter())
 
 
-def test_all_outcomes_happen() -> None:
+def test_random_groups_have_all_outcomes() -> None:
     outcomes: Counter[str] = Counter()
 
     @settings(max_examples=120)

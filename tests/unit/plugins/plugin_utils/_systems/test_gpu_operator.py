@@ -437,7 +437,9 @@ def test_one_node_feature_discovery_in_a_cluster() -> None:
         ("devel", "v26.3.3", "not a complete release", None),
     ],
 )
-def test_upgrades_and_downgrades(there: str, version: str, problem: str | None, warning: str | None) -> None:
+def test_an_upgrade_that_the_operator_cannot_do_is_refused(
+    there: str, version: str, problem: str | None, warning: str | None
+) -> None:
     found = asked(installed=there, version=version, driver={"distributions": ["ubuntu24.04"]})
     assert [problem in each for each in found["problems"]] == ([True] if problem else [])
     assert (

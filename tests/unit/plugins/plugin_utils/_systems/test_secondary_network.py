@@ -417,7 +417,7 @@ def test_all_problems_are_told_at_once() -> None:
         "mtu 9216",
         "rdma_rollout.engine is daemonset",
         "per_rail /31",
-        "'x' is no IP address",
+        "'x' is not an IP address",
         "to 63 Pods",
     ):
         assert any(words in text for text in texts), words
@@ -538,14 +538,14 @@ BAD_ADDRESSES: dict[str, tuple[Json, str]] = {
         "ipam.exclude: 10.20.0.9-10.20.0.1 ends before it begins",
     ),
     "a gateway outside": ({"gateway": "10.20.0.1"}, "each rail has a network of its own, so write first or last"),
-    "a gateway that is none": ({"gateway": "router"}, "'router' is no IP address"),
+    "a gateway that is none": ({"gateway": "router"}, "'router' is not an IP address"),
     "a gateway of another family": ({"gateway": ["first", "fd00::1"]}, "fd00::1 is of IPv6, and no range is"),
     "two gateways": ({"gateway": ["first", "last"]}, "has two gateways for"),
     "a route without a gateway": ({"routes": ["10.0.0.0/8"]}, "goes through a gateway of IPv4, and there is none"),
     "a default route": ({"gateway": "first", "routes": ["0.0.0.0/0"]}, "would take the default route of every Pod"),
     "a route that is none": (
         {"gateway": "first", "routes": ["10.0.0.0/8/8"]},
-        "ipam.routes: '/8/8' is no prefix length",
+        "ipam.routes: '/8/8' is not a prefix length",
     ),
     "ranges of some rails": (
         {"range": None, "per_rail": None, "ranges": {1: "10.20.0.0/24"}},
@@ -665,7 +665,7 @@ def test_groups_of_one_fabric_have_parts_of_one_network() -> None:
 
 def test_cidrs_of_the_cluster_that_are_none_are_told() -> None:
     found = infiniband(IPOIB, wish={"cidrs": {"pods": ["10.244.0.0/33"]}})
-    assert "rdma_cluster_cidrs.pods: '/33' is no prefix length of IPv4 (0 to 32)" in one_problem(found)
+    assert "rdma_cluster_cidrs.pods: '/33' is not a prefix length of IPv4 (0 to 32)" in one_problem(found)
 
 
 def test_host_local_is_for_one_node() -> None:

@@ -161,7 +161,7 @@ def test_shares_that_are_switched_off_are_refused() -> None:
 )
 def test_what_is_no_configuration_is_refused(own: Json) -> None:
     (problem,) = asked(site_of(), {"scheduler": own})["problems"]
-    assert "rdma_vgpu.scheduler is no configuration" in problem
+    assert "rdma_vgpu.scheduler is not a configuration" in problem
 
 
 @pytest.mark.parametrize("version", ["1.11.0", "2.0.0", "1.15", "v1.16.0-alpha.1"])
