@@ -238,7 +238,7 @@ def test_a_command_in_a_sentence_can_be_typed() -> None:
         ("kubectl aply -f docs/rbac.yml", "kubectl has no verb"),
         ("kubectl apply -f docs/nothing.yml", "there is no file docs/nothing.yml"),
         ("ansible-doc -t module fabric.rdma.nothing", "there is no module nothing"),
-        ("rdmactl start", "no program that this test knows"),
+        ("rdmactl start", "not a program that this test knows"),
     ],
 )
 def test_a_command_that_cannot_is_found(command: str, said: str) -> None:

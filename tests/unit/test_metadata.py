@@ -932,6 +932,13 @@ def test_the_gate_knows_every_role_that_is_called_for_a_node() -> None:
     assert called == set(CHANGING)
 
 
+def test_the_architecture_has_every_role_and_playbook() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    names = [*(f"`{name}`" for name in ROLES), *(f"`{name}.yml`" for name in PLAYBOOKS)]
+    assert len(names) > 40
+    assert [name for name in names if name not in text] == []
+
+
 def test_no_plugin_reads_a_private_variable() -> None:
     """What a role or playbook keeps for itself has a name with two underscores; a plugin is told the names of what it is to read."""
     private = re.compile(rf"__(?:{'|'.join([*ROLES, *PLAYBOOKS])})_\w+")
