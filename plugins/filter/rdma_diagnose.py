@@ -10,7 +10,7 @@ short_description: Tell what is wrong with RDMA on hosts and in a cluster, why, 
 version_added: "0.1.0"
 description:
   - Puts all rules of the collection (C(docs/troubleshooting.md) lists them) to facts, plan, objects of the cluster and logs.
-  - Looks at cards and links, too, as P(fabric.rdma.rdma_health#filter) does, where there are facts of groups.
+  - Looks at cards and links, too, where there are facts and groups.
   - Each finding has one cause and one remedy. Hosts for which it is the same share it, group by group. The worst come first.
   - Logs are searched for fixed texts that the programs print. Nothing in them is evaluated.
 options:
@@ -77,16 +77,14 @@ from ansible.utils.unsafe_proxy import wrap_var
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
-from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.directory import material_of
+from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.directory import MATERIAL, material_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.rules import document_of
-
-_KEYS = ("facts", "plan", "cluster", "logs", "groups", "node_names", "unread")
 
 
 def rdma_diagnose(material: t.Any, findings: t.Any = ()) -> dict[str, t.Any]:
     insist_on_mapping("rdma_diagnose", material, "a dictionary")
     try:
-        given = material_of(**{key: material.get(key) for key in _KEYS})
+        given = material_of(**{key: material.get(key) for key in MATERIAL})
         return t.cast(dict[str, t.Any], wrap_var(document_of(given, findings)))
     except FabricError as exc:
         raise AnsibleFilterError(str(exc)) from exc

@@ -50,11 +50,10 @@ from ansible.errors import AnsibleFilterError
 from ansible.utils.unsafe_proxy import wrap_var
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import unknown_keys
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
-from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.directory import material_of, read_directory
+from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.directory import MATERIAL, material_of, read_directory
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer, loaded
-
-_KEYS = ("facts", "plan", "cluster", "logs", "groups", "node_names", "unread")
 
 
 def _of_nodes(results: t.Mapping[str, t.Any]) -> tuple[list[t.Any], list[str]]:
@@ -100,14 +99,12 @@ def rdma_material(given: t.Any) -> dict[str, t.Any]:
         if isinstance(given, str):
             return t.cast(dict[str, t.Any], wrap_var(read_directory(given)))
         insist_on_mapping("rdma_material", given, "a path or a dictionary")
-        unknown = sorted(set(map(str, given)) - {*_KEYS, "node_logs"})
-        if unknown:
-            raise AnsibleFilterError(
-                f"fabric.rdma.rdma_material has no key {unknown[0]}; it knows {', '.join(_KEYS)}, node_logs"
-            )
+        problem = unknown_keys("fabric.rdma.rdma_material", map(str, given), {*MATERIAL, "node_logs"})
+        if problem:
+            raise AnsibleFilterError(problem)
         # facts are looked at host by host, each within bounds of its own
         plain: dict[str, t.Any] = {
-            key: given.get(key) if key == "facts" else Plainer()(given.get(key)) for key in _KEYS
+            key: given.get(key) if key == "facts" else Plainer()(given.get(key)) for key in MATERIAL
         }
         nodes = given.get("node_logs")
         logs, unread = _of_nodes(nodes if isinstance(nodes, t.Mapping) else {})

@@ -96,7 +96,8 @@ class ActionModule(ActionBase):
             return {"changed": False, "ansible_facts": {"rdma": json.load(handle)}}
 """
 
-ILL = "{{ hostvars | fabric.rdma.rdma_view(groups, groups | difference(['all', 'ungrouped', 'rdma'])) | fabric.rdma.rdma_health }}"
+SEEN = "(hostvars | fabric.rdma.rdma_view(groups, groups | difference(['all', 'ungrouped', 'rdma']))).facts"
+ILL = f"{{{{ {{'facts': {SEEN}, 'groups': groups}} | fabric.rdma.rdma_diagnose }}}}"
 
 Place = tuple[str, ...]
 

@@ -932,6 +932,11 @@ def test_the_gate_knows_every_role_that_is_called_for_a_node() -> None:
     assert called == set(CHANGING)
 
 
+def test_every_filter_is_used_by_a_role_or_a_playbook() -> None:
+    text = "".join(path.read_text() for top in ("roles", "playbooks") for path in (ROOT / top).rglob("*.yml"))
+    assert [name for name in stems("plugins/filter/*.py") if not re.search(rf"fabric\.rdma\.{name}\b", text)] == []
+
+
 def test_the_architecture_has_every_role_and_playbook() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text()
     names = [*(f"`{name}`" for name in ROLES), *(f"`{name}.yml`" for name in PLAYBOOKS)]

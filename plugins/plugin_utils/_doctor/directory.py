@@ -40,10 +40,12 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.case import MO
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.contract import Json, Log, Material
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import sound_facts
 
-__all__ = ["CONTEXT", "DoctorError", "material_of", "read_directory"]
+__all__ = ["CONTEXT", "MATERIAL", "DoctorError", "material_of", "read_directory"]
 
 # What a bundle says of itself: groups, names of nodes, and whose its logs are.
 CONTEXT = "context.json"
+# what material_of() takes
+MATERIAL = ("facts", "plan", "cluster", "logs", "groups", "node_names", "unread")
 _MOST_FILES = 10_000
 _MOST_BYTES = 256 << 20
 _DEEPEST = 12
