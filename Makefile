@@ -40,8 +40,8 @@ demo-cluster: .venv/.complete ## The same with three nodes that are a Kubernetes
 	@tools/demo cluster
 
 .PHONY: test
-test: .venv/.complete ## Run what CI runs: lint, docs, sanity, programs, bounds, scenarios, unit, kubernetes, judges, integration (not: networks, driver, receptor)
-	@tools/test lint,docs+sanity+programs bounds scenarios+unit,kubernetes,judges,integration
+test: .venv/.complete ## Run what CI runs: lint, docs, sanity, unit, bounds, integration, molecule (not: driver, kubernetes, cluster, networks, judges, receptor)
+	@tools/test lint,docs+sanity unit bounds integration molecule
 
 .PHONY: everything
 everything: .venv/.complete ## Run that and all that it leaves out, with one table at the end (about two and a half hours)
@@ -123,7 +123,7 @@ molecule: .venv/.complete ## Run the scenarios with nodes (default, runtimes, wa
 	@tools/molecule $(ARGS)
 
 .PHONY: scenarios
-scenarios: .venv/.complete ## Run all scenarios of make test that have nodes: those of make molecule, and cluster
+scenarios: .venv/.complete ## Run the scenarios of make everything that share two cores best: those of make molecule, and cluster
 	@SCENARIOS="default runtimes waves cluster" tools/molecule $(ARGS)
 
 .PHONY: lab

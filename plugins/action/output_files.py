@@ -53,7 +53,7 @@ def arguments(given: t.Mapping[str, t.Any]) -> tuple[str, dict[str, str], int]:
             raise AnsibleActionFail(f"{name} is to hold {type(text).__name__}; expected a text")
         parts = str(name).split("/")
         if not all(parts) or {".", ".."} & set(parts):
-            raise AnsibleActionFail(f"'{name}' is no path below {directory}")
+            raise AnsibleActionFail(f"'{name}' is not a path below {directory}")
         texts[str(name)] = header + str(text)
     # relative to where Ansible was started
     return os.path.abspath(os.path.expanduser(str(directory))), texts, int(mode, 8)

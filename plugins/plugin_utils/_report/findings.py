@@ -45,7 +45,7 @@ _MAX_FINDINGS = 60
 _MAX_EVIDENCE = 6
 # So many findings that differ in host and figures only are shown as one.
 _LEAST_ALIKE = 3
-# PCI addresses, and numbers that are no part of a name.
+# PCI addresses, and numbers that are not part of a name.
 _FIGURES = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]|(?<![\w.])[0-9]+(?:\.[0-9]+)*(?![\w])")
 # Findings of one file that are looked at; the rest has no room on a page.
 _MOST = 20_000

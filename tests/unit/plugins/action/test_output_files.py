@@ -91,9 +91,9 @@ def test_a_file_is_larger_than_what_is_shown(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"files": {"../x": "text"}}, "'../x' is no path below "),
-        ({"files": {"/etc/x": "text"}}, "'/etc/x' is no path below "),
-        ({"files": {"a//b": "text"}}, "'a//b' is no path below "),
+        ({"files": {"../x": "text"}}, "'../x' is not a path below "),
+        ({"files": {"/etc/x": "text"}}, "'/etc/x' is not a path below "),
+        ({"files": {"a//b": "text"}}, "'a//b' is not a path below "),
         ({"files": {"x": 1}}, "x is to hold int; expected a text"),
         ({"files": ["x"]}, "files is list; expected a dictionary"),
         ({"directory": ""}, "directory is ''; expected a path"),

@@ -96,7 +96,7 @@ def test_what_many_hosts_have_alike_is_one_finding_on_the_page_and_all_of_it_in_
     assert many["names"] == hosts
     assert many["evidence"][:2] == ["ib-a100-1: symbol_error: 10", "ib-a100-2: symbol_error: 11"]
     assert many["remedy"] == "`lspci -s 0000:0a:00.0` on ib-a100-1"
-    # another device is another cause, and two of a kind are no crowd
+    # another device is another cause, and two of a kind are few
     assert [each["names"] for each in others] == [["ib-a100-1"], ["ib-a100-2"]]
     assert len([each for each in model["all_findings"] if each["id"] == "e"]) == 32
     assert len([item for item in model["groups"][0]["all_problems"] if "has had errors" in item["text"]]) == 3

@@ -48,8 +48,8 @@ def test_a_driver_stays_while_claims_have_devices_of_its_nodes() -> None:
     (said,) = standing_problems([], [driver("a"), driver("b")], [claim("n2")], NODES, "default")
     assert (
         said
-        == "DRANET would go from class a, and claims have devices of its nodes, so that their Pods could not end any "
-        "more: training/c (node n2). End these Pods first"
+        == "DRANET would go from class a, and claims have devices of its nodes, so that their Pods could no longer "
+        "end: training/c (node n2). End these Pods first"
     )
 
 
