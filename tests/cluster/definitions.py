@@ -20,11 +20,6 @@ ELSEWHERE = "(FABRIC_RDMA_CRDS names another folder)"
 PLACE = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
-def nothing_beside() -> bool:
-    """Whether no folder is named, and none is beside the checkout: nobody has definitions here that would have to be tried."""
-    return not os.environ.get("FABRIC_RDMA_CRDS") and not FOLDER.parent.exists()
-
-
 def read(pattern: str = "*.yaml") -> dict[str, dict[str, t.Any]]:
     """Those in the files of the folder that fit a pattern, by name; none where the folder is not there."""
     return {
