@@ -210,6 +210,10 @@ def test_good_groups_are_rendered_beside_bad_ones(site: Site) -> None:
         "v100": True,
     }
     assert len(site.rendered("v100")) == 3
+    (daemon_set,) = (site.output / "rendered" / "v100").glob("*-daemonset.yaml")
+    own, *images = (site.output / "rendered" / "images.txt").read_text().splitlines()
+    assert own == "# app.kubernetes.io/managed-by: fabric.rdma"
+    assert images == re.findall(r"image: (\S+)", daemon_set.read_text())
     assert sorted(site.load("facts.json")) == ["a1", "a2", "b", "v1", "v2"]
     # rdma_allow_unusable excuses the host without a port, and not the group that is not planned
     said = site.play("plan", "-e", "rdma_allow_unusable=true", fails=True)

@@ -12,6 +12,7 @@ import importlib
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import nearest
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.images import images_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import (
     Json,
     Request,
@@ -72,18 +73,6 @@ def wished_systems(wishes: t.Mapping[str, t.Mapping[str, t.Any]], cluster: t.Map
     return found
 
 
-def _images_of(value: t.Any) -> t.Iterator[str]:
-    """Images of all containers in objects, however deep they are."""
-    if isinstance(value, t.Mapping):
-        for key, item in value.items():
-            if key in ("containers", "initContainers") and isinstance(item, list):
-                yield from (str(each["image"]) for each in item if isinstance(each, t.Mapping) and each.get("image"))
-            yield from _images_of(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _images_of(item)
-
-
 def request_of(name: str, wish: t.Any, site: Site, around: Surroundings) -> Request:
     """What a system asks of the cluster. RequestError for a name that is none."""
     names = [system.name for system in SYSTEMS]
@@ -94,5 +83,5 @@ def request_of(name: str, wish: t.Any, site: Site, around: Surroundings) -> Requ
     known: Json = {**around, **{key.removeprefix("rdma_"): value for key, value in around["wishes"].items()}}
     request = t.cast(Request, module.request(wish or {}, site, **{key: known.get(key) for key in system.told}))
     # what objects pull is read off them; what charts pull, only their system knows
-    request["images"] = sorted({*request["images"], *_images_of(request["objects"])})
+    request["images"] = sorted({*request["images"], *images_of(request["objects"])})
     return request
