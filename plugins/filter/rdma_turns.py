@@ -11,7 +11,7 @@ version_added: "0.1.0"
 description:
   - Divides hosts into waves, and waves into turns, so that at no time more hosts are away (drained, restarting) than allowed.
   - A host whose last change never finished comes first.
-positional: serial, limit, total, away, interrupted
+positional: serial, limit, total, away, interrupted, slices
 options:
   _input:
     description: Hosts that need something, in the order of the inventory.
@@ -41,6 +41,12 @@ options:
     type: list
     elements: str
     default: []
+  slices:
+    description:
+      - Of how many slices these hosts are one. The slices change hosts at the same time, and each has its part of O(limit).
+      - Where it is V(true), nobody knows how many there are. Each slice then takes its hosts out of work one by one.
+    type: raw
+    default: false
 author:
   - fabric.rdma contributors
 """
@@ -70,12 +76,18 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insi
 
 
 def rdma_turns(
-    hosts: t.Any, serial: t.Any, limit: t.Any, total: int, away: t.Any = (), interrupted: t.Any = ()
+    hosts: t.Any,
+    serial: t.Any,
+    limit: t.Any,
+    total: int,
+    away: t.Any = (),
+    interrupted: t.Any = (),
+    slices: t.Any = False,
 ) -> dict[str, t.Any]:
     insist_on_list("rdma_turns", hosts, "host names")
     names = [str(host) for host in hosts]
     try:
-        turns = plan_turns(names, serial, limit, total, set(map(str, away)), set(map(str, interrupted)))
+        turns = plan_turns(names, serial, limit, total, set(map(str, away)), set(map(str, interrupted)), slices)
     except FabricError as exc:
         raise AnsibleFilterError(str(exc)) from exc
     return {

@@ -52,9 +52,14 @@ _FOR_A_PLAN = (
 
 
 _SLICES = (
-    "Nodes are prepared in slices when rdma_slices is true: each slice then has waves (rdma_serial) of its own, and a node that fails in "
-    "one stops no other"
+    "Nodes are prepared in slices when rdma_slices is true or the number of slices: each slice then has waves (rdma_serial) of its own, "
+    "and a node that fails in one stops no other"
 )
+
+
+def _slices_are_meant(value: t.Any) -> bool:
+    """By true, or by their number."""
+    return value is True or (not isinstance(value, bool) and str(value).isdecimal() and int(value) > 0)
 
 
 class _Unreadable(t.NamedTuple):
@@ -155,7 +160,7 @@ def inventory_problems(
         look.found.append(_FOR_A_PLAN)
     # found_departures() tells a plan of it, with the hosts that it would lose
     sliced = slice_in_words(hostvars[hosts[0]]) if hosts and not plans else None
-    if sliced and _value(hostvars[hosts[0]], "rdma_slices", look.plain) is not True:
+    if sliced and not _slices_are_meant(_value(hostvars[hosts[0]], "rdma_slices", look.plain)):
         look.found.append(f"{sliced}. {_SLICES}")
     asked = [] if names is None or _wide_problems("rdma_groups", names) else [str(name) for name in names]
     look.take_groups(asked, groups)

@@ -158,7 +158,7 @@ MOST_LINES = {
     "cluster_access": 1050,
     "cluster_snapshot": 1700,
     "cluster_state": 1050,
-    "containerd_memlock": 5550,
+    "containerd_memlock": 5600,
     "driver_check": 700,
     "driver_gate": 5550,
     "driver_packages": 1300,

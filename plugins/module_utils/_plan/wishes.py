@@ -140,6 +140,11 @@ def _share(where: str, value: t.Any) -> list[str]:
     return _wrong(where, value, "a number of nodes above 0, or a percentage such as '10%'")
 
 
+def _slices(where: str, value: t.Any) -> list[str]:
+    found = _truth(where, value) and _share(where, value)
+    return _wrong(where, value, "true, false, or how many slices there are") if found or "%" in str(value) else []
+
+
 def _waves(where: str, value: t.Any) -> list[str]:
     steps = value if isinstance(value, (list, tuple)) else [value]
     if not steps:
@@ -827,7 +832,7 @@ CLUSTER_WIDE: dict[str, Check] = {
     "rdma_rollout_method": _choice("apply", "render"),
     "rdma_serial": _waves,
     "rdma_max_unavailable": _share,
-    "rdma_slices": _truth,
+    "rdma_slices": _slices,
     "rdma_allow_unusable": _truth,
     "rdma_cluster_cidrs": _CIDRS,
     "rdma_multus": _keys(**_INSTALLED),

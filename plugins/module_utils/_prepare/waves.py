@@ -70,6 +70,19 @@ def _levels(serial: t.Any) -> list[t.Any]:
     return levels
 
 
+def _own_share(limit: t.Any, total: int, slices: t.Any, needed: bool) -> int:
+    """How many hosts a slice may have out of work, so that all slices together stay within the limit."""
+    found = re.match(r"[1-9][0-9]{0,8}\Z", str(slices).strip(), re.ASCII)
+    count = int(found.group(0)) if found else 1
+    most = share(limit, total * count, "rdma_max_unavailable")
+    if needed and most < count:
+        raise WishError(
+            f"rdma_max_unavailable is {limit!r}, and each of {count} slices (rdma_slices) takes at least one host out of work: set it to "
+            f"{count} or more, or prepare these hosts without slices"
+        )
+    return 1 if str(slices).lower() in ("true", "yes", "on") else max(1, most // count)
+
+
 def plan_turns(
     hosts: t.Sequence[str],
     serial: t.Any,
@@ -77,6 +90,7 @@ def plan_turns(
     total: int,
     away: t.Collection[str] = (),
     interrupted: t.Collection[str] = (),
+    slices: t.Any = False,
 ) -> list[Json]:
     """Turns in the order in which they are taken, each {number, wave, level, hosts}; numbers and waves count from 1, levels from 0.
 
@@ -84,15 +98,17 @@ def plan_turns(
     percentages of these hosts, the last one repeated; a level is the entry of it that a wave comes from. limit: how many of `away`
     (hosts that are drained or restarted) may be out of work at the same time, a number or a percentage of `total` hosts: a wave with
     more of them takes several turns. Those of `interrupted`, whose last change never finished, come first, so that a run
-    that was killed begins where it was.
+    that was killed begins where it was. slices: `rdma_slices`. These hosts are one of so many slices of about the same size, which change
+    at the same time and count those that are away together: each has its part of the limit. Where true says that there are slices, and
+    not how many, each takes its hosts out of work one by one.
 
     Turns of one level may be taken in any order, those of a lower level come first. WishError for wishes that make no sense.
     """
+    most = _own_share(limit, total, slices, bool(away))
     # a run that was killed may have left them out of work, whatever is still to be done there
     away = {*away, *interrupted}
     levels = _levels(serial)
     sizes = [share(entry, len(hosts), "rdma_serial") for entry in levels]
-    most = share(limit, total, "rdma_max_unavailable")
     waiting = [host for host in hosts if host in interrupted] + [host for host in hosts if host not in interrupted]
     turns: list[Json] = []
     wave = 0

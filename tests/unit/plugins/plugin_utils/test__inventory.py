@@ -239,10 +239,11 @@ def test_nodes_are_prepared_in_slices_when_that_is_meant() -> None:
     variables["a1"].update(awx_job_slice_number=1, awx_job_slice_count=2)
     [found] = inventory_problems(variables, GROUPS, ["a1"], False)
     assert found.startswith("this run is slice 1 of 2 of a sliced job (awx_job_slice_number, awx_job_slice_count)")
-    assert "when rdma_slices is true" in found
-    for own in variables.values():
-        own["rdma_slices"] = True
-    assert inventory_problems(variables, GROUPS, ["a1"], False) == []
+    assert "when rdma_slices is true or the number of slices" in found
+    for meant in (True, 2, "2"):
+        for own in variables.values():
+            own["rdma_slices"] = meant
+        assert inventory_problems(variables, GROUPS, ["a1"], False) == []
     variables["a1"]["rdma_slices"] = "maybe"
     assert len(inventory_problems(variables, GROUPS, ["a1"], False)) == 3
 

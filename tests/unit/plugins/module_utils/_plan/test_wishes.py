@@ -67,6 +67,8 @@ ROOT = Path(__file__).resolve().parents[5]
             [1] * 9,
             r"rdma_serial is \[1, .*\]; expected at most 8 waves, of which the last is repeated.*",
         ),
+        ("rdma_slices", 0.5, "rdma_slices is 0.5; expected true, false, or how many slices there are"),
+        ("rdma_slices", -4, "rdma_slices is -4; .*"),
         ("rdma_max_unavailable", 0, "rdma_max_unavailable is 0; .*"),
         ("rdma_max_unavailable", True, "rdma_max_unavailable is True; .*"),
         ("rdma_max_unavailable", 1.5, "rdma_max_unavailable is 1.5; .*"),
@@ -97,6 +99,9 @@ def test_a_wish_that_makes_no_sense_is_told(variable: str, value: t.Any, wrong: 
 @pytest.mark.parametrize(
     ("variable", "value"),
     [
+        ("rdma_slices", True),
+        ("rdma_slices", 4),
+        ("rdma_slices", "4"),
         ("rdma_max_unavailable", "2"),
         ("rdma_max_unavailable", "100%"),
         ("rdma_serial", "1"),

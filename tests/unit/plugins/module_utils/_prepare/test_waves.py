@@ -59,6 +59,24 @@ def test_a_percentage_of_unavailable_hosts_is_one_of_all_hosts() -> None:
     assert members(plan_turns(TEN[:4], ["100%"], "2%", 100, away=TEN)) == [["n0", "n1"], ["n2", "n3"]]
 
 
+@pytest.mark.parametrize(
+    ("limit", "slices", "most"), [(8, 4, 2), (9, "4", 2), ("2%", 4, 2), (8, True, 1), (8, "true", 1), (8, False, 8)]
+)
+def test_slices_share_the_limit(limit: t.Any, slices: t.Any, most: int) -> None:
+    """A slice has 100 of 400 hosts, and all slices change hosts at the same time."""
+    turns = plan_turns(
+        [f"n{number}" for number in range(8)], ["100%"], limit, 100, [f"n{n}" for n in range(8)], slices=slices
+    )
+    assert {len(turn["hosts"]) for turn in turns} == {most}
+
+
+def test_slices_that_have_no_room_for_each_other_are_refused_before_any_host_leaves() -> None:
+    with pytest.raises(WishError, match=r"is '1', and each of 4 slices .* set it to 4 or more"):
+        plan_turns(TEN, ["100%"], "1", 10, away=["n3"], slices=4)
+    # where nobody leaves, nobody needs room
+    assert members(plan_turns(TEN, ["100%"], "1", 10, slices=4)) == [TEN]
+
+
 def test_a_host_that_was_interrupted_comes_first() -> None:
     assert members(plan_turns(TEN[:4], [1, "100%"], 1, 4, interrupted=["n2"])) == [["n2"], ["n0", "n1", "n3"]]
 
