@@ -70,7 +70,7 @@ class Cluster:
 
 
 def refusal(
-    cluster: Cluster, hosts: t.Collection[str] = NODES, groups: t.Any = ("ib-v100", "ib-a100"), remove: t.Any = ()
+    cluster: Cluster, hosts: t.Collection[str] = (*NODES,), groups: t.Any = ("ib-v100", "ib-a100"), remove: t.Any = ()
 ) -> str:
     return strays_of_systems(standing(t.cast("t.Any", cluster), "default"), Scope(hosts, groups, remove))
 
