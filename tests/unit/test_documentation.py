@@ -403,3 +403,55 @@ def test_tools_of_the_documentation_are_those_of_the_checkout() -> None:
     ]
     assert pinned[0] == pinned[1]
     assert len(pinned[0]) == 1
+
+
+# What a table of docs/awx.md calls the questions of a survey.
+ASKED = {
+    "hosts": "hosts",
+    "groups": "groups",
+    "waves": "waves",
+    "away": "how many may be out of work",
+    "method": "apply or render",
+}
+
+
+def rows(paper: str, heading: str) -> list[list[str]]:
+    """The cells of the table with this first line, without the marks of code."""
+    lines = (ROOT / paper).read_text().split(f"{heading}\n", 1)[1].splitlines()[1:]
+    table = itertools.takewhile(lambda line: line.startswith("|"), lines)
+    return [[cell.strip().replace("`", "") for cell in line.strip("|").split("|")] for line in table]
+
+
+def pairs(values: dict[str, t.Any] | None) -> str:
+    """Variables as a page names them, behind what they go with."""
+    told = ", ".join(f"{name}: {json.dumps(value).strip(chr(34))}" for name, value in (values or {}).items())
+    return f", with {told}" if told else ""
+
+
+def test_who_clicks_makes_what_the_playbook_for_awx_makes() -> None:
+    what = DataLoader().load_from_file(str(ROOT / "playbooks" / "vars" / "awx.yml"))["awx_objects"]
+    templates = [
+        [
+            each["name"],
+            Path(each["playbook"]).name + pairs(each.get("extra_vars")),
+            str(each.get("job_slice_count", "")),
+            ", ".join(ASKED[name] for name in each["survey"]),
+        ]
+        for each in what["job_templates"]
+    ]
+    assert rows("docs/awx.md", "| template | playbook | slices | asks for |") == templates
+    questions = [
+        [ASKED[key], each["variable"], each["type"], each["default"], "yes" if each["required"] else ""]
+        for key, each in what["questions"].items()
+    ]
+    assert rows("docs/awx.md", "| asks for | variable | type | default | required |") == questions
+    nodes = [
+        [each["identifier"], each.get("job_template", each.get("approval")) + pairs(each.get("extra_data"))]
+        for each in what["workflow"]["nodes"]
+    ]
+    assert rows("docs/awx.md", "| node | runs |") == nodes
+    text = " ".join((ROOT / "docs" / "awx.md").read_text().split())
+    for each in what["schedules"]:
+        hour = re.search(r"T(\d\d)(\d\d)", each["rrule"])
+        assert hour
+        assert f"`{each['name']}`, every day at {hour[1]}:{hour[2]}" in text
