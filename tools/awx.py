@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Writes what AWX has of this project as a file for `awx import` (awxkit), from the same list as playbooks/awx.yml.
 
-usage: awx.py [--organization NAME] [--scm-url URL] [--scm-branch NAME] [--source-path PATH] [--image IMAGE] > awx.json
+usage: awx.py --scm-url URL [--organization NAME] [--scm-branch NAME] [--source-path PATH] [--image IMAGE] > awx.json
        awx --conf.host https://awx.example.com --conf.token TOKEN import < awx.json
 
 The form is that of `awx export` of awxkit 24: objects name each other by natural keys.
@@ -149,7 +149,7 @@ def main() -> None:
     what = objects()
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--organization", default=what["organization"])
-    parser.add_argument("--scm-url", default=what["project"]["scm_url"])
+    parser.add_argument("--scm-url", required=True)
     parser.add_argument("--scm-branch", default=what["project"]["scm_branch"])
     parser.add_argument("--source-path", default=what["inventory_source"]["source_path"])
     parser.add_argument("--image", default=what["execution_environment"]["image"])

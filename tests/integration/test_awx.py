@@ -22,6 +22,8 @@ pytestmark = pytest.mark.integration
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
+URL = "https://git.example.com/rdma.git"
+PLAYBOOK = (BIN / "ansible-playbook", "playbooks/awx.yml", "-e", f"awx_scm_url={URL}")
 Json = dict[str, t.Any]
 
 
@@ -119,19 +121,19 @@ def test_what_is_named_is_there() -> None:
 
 
 def test_playbook_and_import_make_the_same(server: Server, fields: dict[str, set[str]]) -> None:
-    said = run(server, BIN / "ansible-playbook", "playbooks/awx.yml")
+    said = run(server, *PLAYBOOK)
     made = server.awx.everything()
     assert len(made["job_templates"]) == len(told()["job_templates"])
     assert len(made["workflow_job_template_nodes"]) == len(told()["workflow"]["nodes"])
     assert "failed=0" in said
     # the second time there is nothing to do
     server.awx.writes.clear()
-    said = run(server, BIN / "ansible-playbook", "playbooks/awx.yml")
+    said = run(server, *PLAYBOOK)
     assert server.awx.everything() == made
     assert (server.awx.writes, "changed=0" in said) == ([], True), said
     other = Server(Awx(fields))
     try:
-        text = run(other, sys.executable, "tools/awx.py")
+        text = run(other, sys.executable, "tools/awx.py", f"--scm-url={URL}")
         run(other, BIN / "awx", "--conf.host", other.url, "--conf.token", "token", "import", text=text)
         assert other.awx.everything() == made
         # and there the second time makes nothing new
@@ -146,7 +148,7 @@ def test_what_a_site_says_counts_in_both(fields: dict[str, set[str]]) -> None:
     server, other = Server(Awx(fields)), Server(Awx(fields))
     try:
         own = {
-            "awx_scm_url": "https://git.example.com/rdma.git",
+            "awx_scm_url": URL,
             "awx_scm_branch": "live",
             "awx_image": "hub.example.com/ee:1",
         }
@@ -174,4 +176,13 @@ def test_a_password_in_the_address_of_the_project_is_refused_and_not_shown(serve
     assert "hunter2" not in said
     with pytest.raises(AssertionError, match="has a user or a password in it"):
         run(server, sys.executable, "tools/awx.py", f"--scm-url={url}")
+    assert server.awx.writes == []
+
+
+def test_no_project_is_made_without_its_address(server: Server) -> None:
+    """AWX would take any, and its first update would fail."""
+    with pytest.raises(AssertionError, match="awx_scm_url says where your copy of the project is"):
+        run(server, BIN / "ansible-playbook", "playbooks/awx.yml")
+    with pytest.raises(AssertionError, match="the following arguments are required: --scm-url"):
+        run(server, sys.executable, "tools/awx.py")
     assert server.awx.writes == []

@@ -45,7 +45,7 @@ ILL: dict[str, tuple[Json, str]] = {
     "uninstall": ({"rdma_uninstall_groups": ["other"]}, "rdma_uninstall_groups names other"),
     "handover": ({}, "FAILED!"),
     "lab": ({"lab_state": "other"}, "value of lab_state must be one of"),
-    "awx": ({}, "awx.awx"),
+    "awx": ({"awx_scm_url": "https://git.example.com/rdma.git"}, "awx.awx"),
 }
 
 

@@ -428,6 +428,11 @@ def pairs(values: dict[str, t.Any] | None) -> str:
     return f", with {told}" if told else ""
 
 
+def test_rights_on_nodes_are_said_of_every_playbook() -> None:
+    named = [name for row in rows("docs/security.md", "| playbook | rights | changes |") for name in row[0].split(", ")]
+    assert sorted(named) == sorted(path.stem for path in ROOT.glob("playbooks/*.yml"))
+
+
 def test_who_clicks_makes_what_the_playbook_for_awx_makes() -> None:
     what = DataLoader().load_from_file(str(ROOT / "playbooks" / "vars" / "awx.yml"))["awx_objects"]
     templates = [
