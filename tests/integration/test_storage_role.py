@@ -1,20 +1,22 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The role storage_prereqs on a node whose systemd is real, killed before a daemon has read what was written for it.
+"""The role storage_prereqs on a node whose systemd and apt are real: killed before a daemon has read what was written for it, and locked out.
 
-Daemons and programs are stand-ins that are there, start and reload; files, units and what is done with them are not.
+Daemons, programs and packages are stand-ins that are there, start and reload; files, units, locks and what is done with them are not.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import time
 import typing as t
 from pathlib import Path
 
 import pytest
 
+from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.tests.integration.booted import Booted
 
 if t.TYPE_CHECKING:
@@ -41,13 +43,13 @@ class Node(t.NamedTuple):
     machine: Booted
     directory: Path
 
-    def play(self) -> str:
+    def play(self, **more: t.Any) -> str:
         """What a run of the role says, on one line."""
         local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
         (self.directory / "hosts.json").write_text(json.dumps({"all": {"hosts": {"n1": local}}}))
         role = {"ansible.builtin.include_role": {"name": "fabric.rdma.storage_prereqs"}}
         wish = {"iscsi": True, "nfs": False, "multipath": True, "path": ""}
-        variables = {"rdma_storage": wish, "discover_wait_timeout": 1}
+        variables = {"rdma_storage": wish, "discover_wait_timeout": 1, **more}
         play = {"hosts": "all", "gather_facts": False, "vars": variables, "tasks": [role]}
         (self.directory / "play.yml").write_text(json.dumps([play]))
         program = str(self.user.bin / "ansible-playbook")
@@ -112,3 +114,74 @@ def test_a_daemon_that_a_killed_run_has_not_restarted_is_by_the_next(
     assert node.notes() == []
     again = node.play()
     assert "changed=0" in again, again
+
+
+# Some other apt, which ends when its file of /run goes.
+LOCKS = """import fcntl, os, time
+locks = [open("/var/lib/dpkg/" + name, "w") for name in ("lock-frontend", "lock")]
+for lock in locks:
+    fcntl.lockf(lock, fcntl.LOCK_EX)
+open("/run/theirs", "w").close()
+while os.path.exists("/run/theirs"):
+    time.sleep(0.1)
+"""
+CONTROL = """Package: open-iscsi
+Version: 9.9-1
+Architecture: all
+Maintainer: fabric.rdma contributors <nobody@example.org>
+Description: stand-in for what volumes over iSCSI need
+"""
+
+
+@pytest.fixture
+def lacking(node: Node) -> Node:
+    """A node without a program that a package of its one repository brings, and somebody else in apt."""
+    run, write = node.machine.run, node.machine.write
+    write("/srv/tree/DEBIAN/control", CONTROL)
+    write("/srv/tree/usr/sbin/iscsiadm", SHOWS)
+    run("chmod", "-R", "u=rwX,go=rX", "/srv/tree")
+    run("chmod", "755", "/srv/tree/usr/sbin/iscsiadm")
+    run("dpkg-deb", "--root-owner-group", "--build", "/srv/tree", "/srv/open-iscsi_9.9-1_all.deb")
+    run("rm", "-rf", "/usr/sbin/iscsiadm", "/etc/apt/sources.list", "/etc/apt/sources.list.d", "/var/lib/apt/lists")
+    size, digest = run(
+        "sh", "-c", "cd /srv && stat --format=%s *.deb && sha256sum *.deb | cut -d ' ' -f 1"
+    ).stdout.split()
+    entry = f"Filename: ./open-iscsi_9.9-1_all.deb\nSize: {size}\nSHA256: {digest}\n"
+    write("/srv/Packages", CONTROL + entry)
+    write("/etc/apt/sources.list", "deb [trusted=yes] file:/srv ./\n")
+    write("/run/locks.py", LOCKS)
+    run("systemd-run", "--unit=theirs", "python3", "/run/locks.py")
+    end = time.monotonic() + limit(30)
+    while run("test", "-e", "/run/theirs", check=False).returncode:
+        assert time.monotonic() < end, "nobody locks it"
+        time.sleep(0.1)
+    return node
+
+
+def installed(node: Node) -> bool:
+    words = ("dpkg-query", "--show", "--showformat=${db:Status-Status}", "open-iscsi")
+    return node.machine.run(*words, check=False).stdout == "installed"
+
+
+def test_apt_that_stays_with_somebody_else_is_an_error(lacking: Node) -> None:
+    """With the lock that it could not get, and nothing done; the run after it does all."""
+    before = lacking.text(INITIATOR)
+    said = lacking.play(storage_prereqs_lock_timeout=2)
+    assert "failed=1" in said, said
+    assert "/var/lib/dpkg/lock" in said
+    assert not installed(lacking)
+    assert lacking.text(INITIATOR) == before
+    lacking.machine.run("rm", "/run/theirs")
+    said = lacking.play(storage_prereqs_lock_timeout=2)
+    assert "failed=0" in said, said
+    assert installed(lacking)
+
+
+def test_apt_is_waited_for_while_somebody_else_has_it(lacking: Node) -> None:
+    # until apt has been asked to install, and waits
+    asked = "until pgrep -f '[A]nsiballZ_apt' > /dev/null; do sleep 0.2; done; sleep 5; rm /run/theirs"
+    lacking.machine.run("systemd-run", "--unit=ends", "sh", "-c", asked)
+    said = lacking.play(storage_prereqs_lock_timeout=int(limit(120)))
+    assert "failed=0" in said, said
+    assert lacking.machine.run("test", "-e", "/run/theirs", check=False).returncode
+    assert installed(lacking)
