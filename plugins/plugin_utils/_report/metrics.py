@@ -4,7 +4,8 @@
 """The report as metrics for the textfile collector of Prometheus' node_exporter. Private to the collection. Pure.
 
 Names and units follow https://prometheus.io/docs/practices/naming/: base units (bytes per second, seconds), `_total` for what only
-grows. The number of series grows with nodes and ports, never with pairs.
+grows. The number of series grows with nodes and ports, never with pairs. A counter of errors is there for each node, also where it is
+0; for a port only where it is not: thousands of ports have more than a dozen each, and nearly all of these are 0.
 """
 
 from __future__ import annotations
@@ -97,6 +98,10 @@ def _add_group(metrics: _Metrics, name: str, group: Json) -> None:
         metrics.gauge("node_reached", "Whether the node has facts.", int(node["reached"]), group=name, node=host)
         metrics.gauge("node_usable_ports", "Ports that can be used.", node["usable_ports"], group=name, node=host)
     for host, node in nodes.items():
+        for counter, value in _errors_of(node).items():
+            text = "Errors that the ports of the node have counted together when it was looked at."
+            metrics.counter("node_errors_total", text, value, group=name, node=host, error=counter)
+    for host, node in nodes.items():
         for port in node["ports"]:
             _add_port(metrics, {"group": name, "node": host, "device": port["device"], "port": port["port"]}, port)
     for (level, test, variant), own in _by_kind(group["measurements"]).items():
@@ -127,14 +132,24 @@ def _add_port(metrics: _Metrics, labels: Json, port: Json) -> None:
         text = "Rate of the link of an active port."
         metrics.gauge("port_rate_bytes_per_second", text, port["rate_gbps"] * _GIGABIT, **labels)
     for counter, value in port["errors"].items():
-        text = "Errors that the port has counted when the node was looked at."
-        metrics.counter("port_errors_total", text, value, **labels, error=counter)
+        if value:
+            text = "Errors that the port has counted when the node was looked at, where it has counted any."
+            metrics.counter("port_errors_total", text, value, **labels, error=counter)
     if port["temperature_celsius"] is not None:
         text = "Temperature of the card or its cable."
         metrics.gauge("port_temperature_celsius", text, port["temperature_celsius"], **labels)
     if port["pcie_part"] is not None:
         text = "PCIe bandwidth that the card has, as a part of what it could have."
         metrics.gauge("port_pcie_bandwidth_ratio", text, port["pcie_part"], **labels)
+
+
+def _errors_of(node: Json) -> dict[str, int]:
+    """The sum of each counter over the ports that have it."""
+    sums: dict[str, int] = {}
+    for port in node["ports"]:
+        for counter, value in port["errors"].items():
+            sums[counter] = sums.get(counter, 0) + value
+    return sums
 
 
 def _by_kind(measurements: t.Iterable[Json]) -> dict[tuple[str, str, str], list[Json]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.document import document_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.metrics import render_metrics
@@ -16,6 +17,9 @@ from ansible_collections.fabric.rdma.tests.unit.contracts import a_test, evidenc
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.clusters import a_cluster, a_history
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.exposition import read_metrics, value_of
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.samples import model_of
+
+# Megabytes of the metrics of 1,000 nodes with eight ports each, of which a few are ill.
+MOST_OF_1000 = 7.0
 
 
 def metrics_of(sample: dict[str, Any], **more: Any) -> str:
@@ -76,6 +80,42 @@ def test_errors_of_links_are_counters_and_findings_are_counted() -> None:
     assert value_of(found, "findings", group="gpu-roce", severity="error") == len(errors) > 0
     assert value_of(found, "findings", group="", severity="error") == 0
     assert value_of(found, "changes", direction="worse") == document["history"]["worse"] > 0
+
+
+def test_zeros_of_ports_are_told_by_their_node() -> None:
+    """A counter begins at 0 for an alert, and 128,000 of them at 0 say what 16,000 do."""
+    found = read_metrics(render_metrics(document_of(build(**a_cluster(28)))))
+    ports = [value for (name, _labels), value in found.items() if name == "fabric_rdma_port_errors_total"]
+    assert ports
+    assert 0 not in ports
+    own = {"node": "gpu-node-08", "error": "symbol_error"}
+    assert value_of(found, "node_errors_total", **own) == 21
+    assert value_of(found, "node_errors_total", **{**own, "node": "gpu-node-09"}) == 0
+    # eight ports, each of which has come up once
+    assert value_of(found, "node_errors_total", node="gpu-node-09", error="carrier_downs") == 8
+    # what no port of a node shows is not 0
+    named = {dict(labels).get("error") for (name, labels) in found if name == "fabric_rdma_node_errors_total"}
+    assert "symbol_error" in named
+    assert "retry_exceeded_err" not in named
+
+
+def test_a_thousand_nodes_are_few_megabytes() -> None:
+    text = render_metrics(document_of(build(**a_cluster(1000))))
+    assert len(text.encode()) < MOST_OF_1000 * 1e6
+    assert text.count("fabric_rdma_port_active{") == 8000
+
+
+def test_the_reader_of_prometheus_reads_the_same(sample: dict[str, Any]) -> None:
+    """Its own client, of a text with counters, measurements, and a label with all that is escaped."""
+    sample["facts"]["ib-a100-1"]["devices"][0]["name"] = 'x"} 1\n# HELP y\\'
+    for text in (metrics_of(sample), render_metrics(a_history(a_cluster(12))[1])):
+        theirs = {
+            (one.name, frozenset(one.labels.items())): one.value
+            for family in text_string_to_metric_families(text)
+            for one in family.samples
+        }
+        assert theirs == read_metrics(text)
+        assert len(theirs) > 50
 
 
 def test_the_number_of_series_does_not_grow_with_pairs() -> None:
