@@ -93,10 +93,12 @@ options:
   systems:
     description:
       - What of the collection's systems the cluster has the images of, beside the device plugin, for O(kubernetes).
+      - V(dra) is DRANET, which is built from its sources, once (1 to 5 minutes on two cores).
+      - DRANET needs a containerd with NRI, which the image of nodes has not.
       - V(secondary_network) is Multus and Whereabouts. They are built from their sources, once (1 to 5 minutes on two cores).
     type: list
     elements: str
-    choices: [secondary_network]
+    choices: [dra, secondary_network]
     default: []
 requirements:
   - Debian or Ubuntu on the controller, with qemu-system-x86, qemu-utils, mmdebstrap, e2fsprogs, openssh-client and, for users other than

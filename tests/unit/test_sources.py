@@ -19,7 +19,10 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator impo
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.sources import AptSource, choose_sources
 
 ROOT = Path(__file__).resolve().parents[2]
-GO_PLACES = ("roles/lab/files/kubernetes", "roles/lab/files/device_plugin", "roles/lab/files/networks", "tests/judges")
+GO_PLACES = (
+    *(f"roles/lab/files/{name}" for name in ("kubernetes", "device_plugin", "dranet", "networks")),
+    "tests/judges",
+)
 SOURCES = "plugins/module_utils/_base/sources.py"
 # What users and programs read. Tests of the modules themselves make up releases and digests as they need them.
 PLACES = (

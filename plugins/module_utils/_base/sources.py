@@ -274,6 +274,7 @@ GO_MODULES = {
     "gopkg.in/k8snetworkplumbingwg/multus-cni.v4": MULTUS.rpartition(":")[2],
     "k8s.io/component-base": "v0.36.3",
     "k8s.io/kubernetes": "v1.36.3",
+    "sigs.k8s.io/dranet": DRANET.rpartition(":")[2],
     "sigs.k8s.io/kwok": "v0.8.0",
 }
 # A Python package that brings Helm (4.1) as a file inside a file inside it.

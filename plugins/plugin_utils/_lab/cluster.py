@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
     DEVICE_PLUGIN,
     DIGESTS,
+    DRANET,
     MULTUS,
     WHEREABOUTS,
 )
@@ -38,6 +39,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.control_plane imp
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.egress import PORTS_FILE
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.golang import (
+    DRANET_PROGRAM,
     NETWORKS,
     build_go_program,
     device_plugin_program,
@@ -89,7 +91,7 @@ __all__ = [
 # What tests run: a shell and perftest. It is the runtime's pause image, too.
 POD_IMAGE = "localhost/fabric-rdma-lab:1"
 # What nodes can have the images of beside those, by the roles that ask for them.
-SYSTEMS = ("secondary_network",)
+SYSTEMS = ("dra", "secondary_network")
 _PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet")
 
 
@@ -119,8 +121,9 @@ def build_kubernetes(
     """
     programs = kubernetes_programs(cache_dir, progress, alive, _PROGRAMS)
     plugin = device_plugin_program(cache_dir, progress, alive)
-    if "secondary_network" in systems:
-        build_go_program(NETWORKS, cache_dir, progress, alive)
+    for system, program in (("dra", DRANET_PROGRAM), ("secondary_network", NETWORKS)):
+        if system in systems:
+            build_go_program(program, cache_dir, progress, alive)
     contents = _contents(cache_dir, plugin, systems)
     built = _made_of(cache_dir, programs, contents, image)
     disk, kubelet = built.disk, programs["kubelet"]
@@ -153,6 +156,9 @@ def _contents(cache_dir: str, plugin: str, systems: t.Collection[str]) -> list[_
         _Content(POD_IMAGE, {}, ("sleep", "1000000000")),
         _Content(DEVICE_PLUGIN, {"bin/k8s-rdma-shared-dp": plugin}, ("/bin/k8s-rdma-shared-dp",)),
     ]
+    if "dra" in systems:
+        driver = os.path.join(DRANET_PROGRAM.place(cache_dir), DRANET_PROGRAM.name)
+        found.append(_Content(DRANET, {"dranet": driver}, ("/dranet",)))
     if "secondary_network" in systems:
         place = NETWORKS.place(cache_dir)
         own = {name: os.path.join(place, name) for name in (*NETWORKS.packages, *NETWORKS.files)}

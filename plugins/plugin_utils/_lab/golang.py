@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The lab's programs that are written in Go: how they are built and cached. Private to the collection. Runs on the controller only.
 
-Kubernetes is one program with several names (roles/lab/files/kubernetes), the shared device plugin another one, and what a secondary
-network needs several (roles/lab/files/networks). What is built lives in the cache under a hash of all that goes into it. All of it is
+Kubernetes is one program with several names (roles/lab/files/kubernetes), the shared device plugin another one, DRANET a third one, and
+what a secondary network needs several (roles/lab/files/networks). What is built lives in the cache under a hash of all that goes into it. All of it is
 static: nodes run what the controller has built.
 """
 
@@ -36,6 +36,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import (
 
 __all__ = [
     "DEVICE_PLUGIN",
+    "DRANET_PROGRAM",
     "KUBERNETES",
     "KUBERNETES_PROGRAMS",
     "NETWORKS",
@@ -180,6 +181,16 @@ NETWORKS = GoProgram(
         f"{_WHEREABOUTS}/pkg/version.Version": GO_MODULES[_WHEREABOUTS],
     },
     mib=200,
+)
+_DRANET = "sigs.k8s.io/dranet"
+DRANET_PROGRAM = GoProgram(
+    label="dranet",
+    version=GO_MODULES[_DRANET],
+    name="dranet",
+    sources=os.path.join(ROLE_FILES, "dranet"),
+    remedy="GO=/path/to/go names another Go",
+    package=f"{_DRANET}/cmd/dranet",
+    mib=60,
 )
 
 

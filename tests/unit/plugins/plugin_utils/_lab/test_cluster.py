@@ -21,6 +21,7 @@ from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
     DEVICE_PLUGIN,
     DIGESTS,
+    DRANET,
     MULTUS,
     WHEREABOUTS,
 )
@@ -34,7 +35,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.cluster import (
     tell_ports,
     wait_until_joined,
 )
-from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.golang import NETWORKS, places
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.golang import DRANET_PROGRAM, NETWORKS, places
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.image import Image
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import LabError, find_tool, port_is_free
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.state import CLUSTER_DIRECTORY, LabDirectory
@@ -141,11 +142,14 @@ def test_a_system_brings_its_images(tmp_path: Path, given: Image) -> None:
     assert cached_kubernetes(str(cache), given, cluster.SYSTEMS) is None
     for name in (*NETWORKS.packages, *NETWORKS.files):
         (place / name).write_text(name)
+    driver = Path(DRANET_PROGRAM.place(str(cache)))
+    driver.mkdir()
+    (driver / DRANET_PROGRAM.name).write_text("driver")
     built = build_kubernetes(str(cache), given, lambda _text: None, lambda: None, cluster.SYSTEMS)
     assert cached_kubernetes(str(cache), given, cluster.SYSTEMS) == built
     assert made_of(cache, given).key != built.key
     found = read_disk(built.disk, "names", "images.tar")
-    assert found["names"].splitlines() == [cluster.POD_IMAGE, DEVICE_PLUGIN, MULTUS, WHEREABOUTS]
+    assert found["names"].splitlines() == [cluster.POD_IMAGE, DEVICE_PLUGIN, DRANET, MULTUS, WHEREABOUTS]
     inside: dict[str, list[str]] = {}
     with tarfile.open(fileobj=io.BytesIO(found["images.tar"].encode())) as archive:
         manifest = json.load(t.cast(t.IO[bytes], archive.extractfile("manifest.json")))
@@ -153,6 +157,7 @@ def test_a_system_brings_its_images(tmp_path: Path, given: Image) -> None:
             with tarfile.open(fileobj=archive.extractfile(each["Layers"][-1])) as layer:
                 inside[each["RepoTags"][0]] = layer.getnames()
     # where the DaemonSets look for them
+    assert inside[DRANET] == ["dranet"]
     assert inside[MULTUS] == ["thin_entrypoint", "usr/src/multus-cni/bin/multus"]
     scripts = {"install-cni.sh", "lib.sh", "token-watcher.sh"}
     assert set(inside[WHEREABOUTS]) == {"whereabouts", "ip-control-loop", "ip-reconciler", *scripts}

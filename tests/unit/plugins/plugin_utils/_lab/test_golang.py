@@ -22,6 +22,7 @@ from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab import golang
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.golang import (
     DEVICE_PLUGIN,
+    DRANET_PROGRAM,
     KUBERNETES,
     KUBERNETES_PROGRAMS,
     NETWORKS,
@@ -95,7 +96,7 @@ def test_the_one_program_knows_all_its_names() -> None:
     assert sorted(usage.split("|")) == sorted(KUBERNETES_PROGRAMS)
 
 
-@pytest.mark.parametrize("one", [KUBERNETES, DEVICE_PLUGIN, NETWORKS], ids=lambda one: one.label)
+@pytest.mark.parametrize("one", [KUBERNETES, DEVICE_PLUGIN, DRANET_PROGRAM, NETWORKS], ids=lambda one: one.label)
 def test_sources_are_there_and_ask_for_the_version(one: GoProgram) -> None:
     assert re.search(rf"\S+ {re.escape(one.version)}$", (Path(one.sources) / "go.mod").read_text(), re.M)
     assert (Path(one.sources) / "go.sum").exists()
