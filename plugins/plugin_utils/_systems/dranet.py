@@ -5,7 +5,8 @@
 
 Follows DRANET 1.4: pkg/inventory/db.go (discoverPCIDevices, discoverStandaloneRDMADevices, addLinkAttributes, addRDMAAttributes),
 pkg/inventory/net.go (which uplinks it leaves out), pkg/names (names of devices) and the PCI database that it carries
-(third_party/pciids), and deviceattribute.GetPCIeRootAttributeByPCIBusID() of k8s.io/dynamic-resource-allocation.
+(third_party/pciids), deviceattribute.GetPCIeRootAttributeByPCIBusID() of k8s.io/dynamic-resource-allocation, and pkg/pci of
+github.com/jaypipes/ghw (a machine with one NUMA node has none to tell).
 
 Facts tell of RDMA devices only. All else that DRANET publishes has dra.net/rdma: false, or no dra.net/pciAddress, and every selector
 of ours asks for both.
@@ -96,8 +97,9 @@ class Published(t.NamedTuple):
     """A PCI function with RDMA as DRANET publishes it.
 
     views: the attributes that it may have, at least one. There are several where facts do not decide it: DRANET takes the last of
-    several netdevs that the kernel lists, and a netdev that is in a Pod now comes back. pci: None where the netdev that Soft-RoCE is
-    on has a function that facts do not tell. unknown: attributes that it has, with values that facts do not tell.
+    several netdevs that the kernel lists, a netdev that is in a Pod now comes back, and node 0 may be the only NUMA node. pci: None
+    where the netdev that Soft-RoCE is on has a function that facts do not tell. unknown: attributes that it has, with values that
+    facts do not tell.
     """
 
     name: str
@@ -233,6 +235,18 @@ def _views(rows: t.Sequence[Json], move_ib: bool) -> t.Iterator[Attributes]:
             yield {**common, "dra.net/encapsulation": sort}
 
 
+def _on_any_machine(views: t.Iterable[Attributes], facts: Json) -> tuple[Attributes, ...]:
+    """Views, and the same without a NUMA node where all that facts tell is node 0: it may be the only one of the machine, of which nothing
+    is published."""
+    found = tuple(views)
+    nodes = {row.get("numa_node") for sort in ("devices", "gpus") for row in facts.get(sort) or ()}
+    if nodes - {None, 0}:
+        return found
+    name = "dra.net/numaNode"
+    alone = ({key: value for key, value in view.items() if key != name} for view in found if name in view)
+    return (*found, *alone)
+
+
 def published(facts: Json, move_ib: bool = True) -> list[Published]:
     """What DRANET publishes of the RDMA devices of a host, by name. move_ib: --move-ib-interfaces.
 
@@ -247,7 +261,11 @@ def published(facts: Json, move_ib: bool = True) -> list[Published]:
             elsewhere.update(dict.fromkeys(device["netdevs"], device))
     found = [
         Published(
-            device_name(pci), pci, tuple(row["name"] for row in own), tuple(_views(own, move_ib)), _unknown(own[0])
+            device_name(pci),
+            pci,
+            tuple(row["name"] for row in own),
+            _on_any_machine(_views(own, move_ib), facts),
+            _unknown(own[0]),
         )
         for pci, own in rows.items()
     ]

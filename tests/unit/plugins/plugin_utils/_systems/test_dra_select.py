@@ -201,6 +201,28 @@ def test_the_card_with_the_cable_is_selected_in_each_class() -> None:
     }
 
 
+def test_a_numa_node_selects_nothing_where_it_may_be_the_only_one() -> None:
+    """Two cards of one model on each of two nodes, and one card on what may be the only node of a machine, for which none is published."""
+    two = Machine()
+    two.nic("mlx5_0", "eth0", "0000:3b:00.0")
+    two.nic("mlx5_1", "eth1", "0000:5e:00.0", numa_node=1)
+    one = Machine()
+    one.nic("mlx5_0", "eth0", "0000:3b:00.0")
+    want = {"link_layer": "Ethernet", "exclude": ["mlx5_1"]}
+
+    def selected(**facts: Json) -> Json:
+        plan = plan_groups(facts, {"g": {"hosts": list(facts), "resource": {"name": "x"}, "want": want}})
+        chosen, problems = choose(classes_of(plan), facts)
+        assert problems == []
+        [[choice]] = chosen.values()
+        return choice.selectors
+
+    assert selected(two=facts_of(two))["numaNode"] == ["0"]
+    both = selected(one=facts_of(one), two=facts_of(two))
+    assert "numaNode" not in both
+    assert both["ifName"] == ["eth0"]
+
+
 def test_rails_are_selected_one_by_one() -> None:
     want = {"link_layer": "Ethernet", "min_rate_gbps": 100}
     found = chosen_of(["roce-rails-1", "roce-rails-2"], want=want, rails=True)

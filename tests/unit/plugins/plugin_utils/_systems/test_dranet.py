@@ -181,10 +181,21 @@ def test_a_function_without_a_netdev_is_published_by_its_device() -> None:
 
 
 def test_of_several_netdevs_it_may_be_any() -> None:
-    machine = nic(netdev="eth0")
+    machine = nic(netdev="eth0", numa_node=1)
     machine.netdev("eth1", "/sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0")
     [each] = published(facts_of(machine))
     assert [view["dra.net/ifName"] for view in each.views] == ["eth0", "eth1"]
+
+
+def test_node_0_may_be_the_only_numa_node_of_which_nothing_is_published() -> None:
+    """A machine with one has no dra.net/numaNode, whatever the kernel says of its functions; facts do not tell how many there are."""
+    machine = nic()
+    assert [view.get("dra.net/numaNode") for view in published(facts_of(machine))[0].views] == [0, None]
+    machine.nic("mlx5_1", "eth1", "0000:5e:00.0", numa_node=1)
+    assert [[view.get("dra.net/numaNode") for view in each.views] for each in published(facts_of(machine))] == [
+        [0],
+        [1],
+    ]
 
 
 def test_soft_roce_at_a_function_is_published_by_it() -> None:
