@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import tarfile
 import time
 import typing as t
@@ -50,14 +51,15 @@ RAILS = {
 }
 
 
-def chart(directory: Path, name: str, version: str) -> None:
-    """A packed chart that is nothing but a ConfigMap with its values."""
+def chart(directory: Path, name: str, version: str, *hooks: Json) -> None:
+    """A packed chart that is nothing but a ConfigMap with its values. hooks: objects that Helm makes at certain times."""
     source = directory / "source" / name
     (source / "templates").mkdir(parents=True, exist_ok=True)
     (source / "Chart.yaml").write_text(yaml.safe_dump({"apiVersion": "v2", "name": name, "version": version}))
     told = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"told-{name}"}}
     text = yaml.safe_dump(told) + "data:\n  values: {{ toJson .Values | quote }}\n"
     (source / "templates" / "told.yaml").write_text(text)
+    (source / "templates" / "hooks.yaml").write_text(yaml.safe_dump_all(hooks))
     with tarfile.open(directory / f"{name}-{version}.tgz", "w:gz") as archive:
         archive.add(source, arcname=name)
 
@@ -253,17 +255,23 @@ def beside(site: Site, case: Charted) -> tuple[int, Json]:
     }
 
 
-@pytest.mark.parametrize("case", CHARTED, ids=[each.system for each in CHARTED])
-def test_a_chart_comes_stays_changes_and_goes(site: Site, case: Charted) -> None:
+def wished(site: Site, case: Charted, *hooks: Json) -> Json:
+    """The wishes of the group that wants a chart."""
     site.groups = {case.group: dict(site.groups[case.group])}
     site.nodes({**GPU_NODE, **dict(case.labels)})
     charts = site.directory / "charts"
     charts.mkdir()
-    chart(charts, case.chart, case.version)
+    chart(charts, case.chart, case.version, *hooks)
     # nothing is waited for: what these charts bring runs nowhere
     site.rollout |= {"charts": str(charts), "helm": {"binary": control_plane.find_helm()}, "timeout": 0}
     place = site.groups[case.group]
     place[f"rdma_{case.system}"] = case.wish
+    return place
+
+
+@pytest.mark.parametrize("case", CHARTED, ids=[each.system for each in CHARTED])
+def test_a_chart_comes_stays_changes_and_goes(site: Site, case: Charted) -> None:
+    place = wished(site, case)
     releases, selector = f"/api/v1/namespaces/{case.namespace}/secrets", f"owner=helm,name={case.release}"
 
     site.run("rollout", "--check")
@@ -296,6 +304,92 @@ def test_a_chart_comes_stays_changes_and_goes(site: Site, case: Charted) -> None
     assert site.objects() != {}
     again = site.run("uninstall", "-e", json.dumps({"rdma_uninstall_systems": [case.system]}))
     assert changes(again) == 0
+
+
+def test_a_release_that_helm_cannot_remove_whole_is_named_and_remembered(site: Site) -> None:
+    case = next(each for each in CHARTED if each.system == "gpu_operator")
+    # what it makes before it removes anything else is what the cluster refuses
+    metadata = {"name": "No_Name", "annotations": {"helm.sh/hook": "pre-delete"}}
+    wished(site, case, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+    site.run("rollout")
+    alone = ("-e", json.dumps({"rdma_uninstall_systems": [case.system]}))
+    said = " ".join(site.run("uninstall", *alone, fails=True).split())
+    assert "No_Name" in said, "Helm's own reason"
+    assert told(site, case.namespace, case.chart)
+
+    # Helm calls it uninstalling from now on, and lists it no longer
+    said = " ".join(site.run("uninstall", *alone, fails=True).split())
+    assert (
+        f"{case.namespace}/{case.release} (namespace/release) could not be removed whole: see with `helm status`"
+        in said
+    )
+    assert "`helm uninstall --no-hooks`" in said
+    record = site.kube.find("/api/v1/namespaces/rdma/configmaps/fabric-rdma-gpu-operator", "read")
+    assert record is not None
+    assert json.loads(record["data"]["charts"]) == [f"{case.namespace}/{case.release}"]
+
+    words = [
+        "--kubeconfig",
+        str(site.kubeconfig),
+        "--namespace",
+        case.namespace,
+        "uninstall",
+        "--no-hooks",
+        case.release,
+    ]
+    subprocess.run([control_plane.find_helm(), *words], check=True, capture_output=True)
+    site.run("uninstall", *alone)
+    assert site.kube.find("/api/v1/namespaces/rdma/configmaps/fabric-rdma-gpu-operator", "read") is None
+    assert changes(site.run("uninstall", *alone)) == 0
+
+
+SETTINGS: Json = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "settings.longhorn.io"},
+    "spec": {
+        "group": "longhorn.io",
+        "scope": "Namespaced",
+        "names": {"plural": "settings", "singular": "setting", "kind": "Setting", "listKind": "SettingList"},
+        "versions": [
+            {
+                "name": "v1beta2",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {"type": "object", "properties": {"value": {"type": "string"}}},
+                },
+            }
+        ],
+    },
+}
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+@pytest.fixture
+def settings(site: Site) -> t.Iterator[str]:
+    """Where Longhorn keeps its settings, on a cluster that has their definition for as long as a test runs."""
+    site.kube.request("POST", DEFINITIONS, "define", body=SETTINGS)
+    yield "/apis/longhorn.io/v1beta2/namespaces/longhorn-system/settings"
+    site.kube.request("DELETE", f"{DEFINITIONS}/settings.longhorn.io", "delete")
+
+
+def test_what_a_killed_removal_of_longhorn_has_unlocked_is_locked_by_a_rollout(site: Site, settings: str) -> None:
+    wished(site, CHARTED[0])
+    site.run("rollout")
+    metadata = {"name": "deleting-confirmation-flag", "annotations": {"rdma.fabric/unlocked": "true"}}
+    body = {"apiVersion": "longhorn.io/v1beta2", "kind": "Setting", "metadata": metadata, "value": "true"}
+    site.kube.request("POST", settings, "unlock", body=body)
+    site.run("rollout")
+    setting = site.kube.find(f"{settings}/deleting-confirmation-flag", "read")
+    assert setting is not None
+    assert (setting["value"], setting["metadata"].get("annotations", {})) == ("false", {})
+    assert changes(site.run("rollout")) == 0
+
+    # what its administrator has unlocked stays so
+    site.kube.merge(f"{settings}/deleting-confirmation-flag", "unlock", {"value": "true"}, dry_run=False)
+    assert changes(site.run("rollout")) == 0
+    site.run("uninstall", "-e", json.dumps({"rdma_uninstall_systems": ["longhorn"]}))
 
 
 # --- claims in place of the device plugin ------------------------------------------------------------------------------

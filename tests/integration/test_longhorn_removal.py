@@ -26,6 +26,8 @@ SECRETS = "/api/v1/namespaces/longhorn-system/secrets"
 RELEASE = {"metadata": {"name": "sh.helm.release.v1.longhorn.v1", "uid": "1", "labels": {"owner": "helm"}}}
 LEASE = f"{LEASES}/namespaces/kube-system/leases/fabric-rdma-rollout"
 SETTING = f"{LONGHORN}/namespaces/longhorn-system/settings/deleting-confirmation-flag"
+# on the setting while a removal has it unlocked
+UNLOCKED = "rdma.fabric/unlocked"
 # the Lease
 GIVEN_UP = "fabric-rdma-rollout"
 PLAY = """
@@ -57,19 +59,22 @@ class Cluster(ThreadingHTTPServer):
         held: bool = False,
         since: str = "",
         stubborn: bool = False,
+        unlocked: str = "",
     ) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.changes: list[str] = []
         self.releases = list(releases)
         # whether the setting can be written once only
         self.stubborn = stubborn
-        metadata = {"name": "deleting-confirmation-flag", "namespace": "longhorn-system", "resourceVersion": "1"}
+        metadata: Json = {"name": "deleting-confirmation-flag", "namespace": "longhorn-system", "resourceVersion": "1"}
         self.setting: Json = {
             "apiVersion": "longhorn.io/v1beta2",
             "kind": "Setting",
             "metadata": metadata,
-            "value": "false",
+            "value": "true" if unlocked else "false",
         }
+        if unlocked == "by a killed run":
+            metadata["annotations"] = {UNLOCKED: "true"}
         labels = {"app.kubernetes.io/managed-by": "fabric.rdma", "rdma.fabric/inventory": "default"}
         record = {
             "apiVersion": "v1",
@@ -167,6 +172,11 @@ class Handler(BaseHTTPRequestHandler):
             return
         metadata = self.server.setting["metadata"]
         metadata["resourceVersion"] = str(int(metadata["resourceVersion"]) + 1)
+        for key, value in body["metadata"].get("annotations", {}).items():
+            annotations = metadata.setdefault("annotations", {})
+            annotations[key] = value
+            if value is None:
+                del annotations[key]
         self.server.setting["value"] = body["value"]
         self.server.changes.append(body["value"])
         self._send(self.server.setting, 200)
@@ -237,6 +247,31 @@ def test_the_setting_is_put_back_when_all_went_well(user: User, tmp_path: Path) 
     with Cluster(ours=True, volumes=0, releases=([RELEASE], [])) as cluster:
         remove(user, tmp_path, cluster, fails=False)
     assert cluster.changes == ["true", "fabric-rdma-longhorn", "false", GIVEN_UP]
+
+
+def test_what_a_killed_removal_has_unlocked_is_locked_by_the_next_that_fails(user: User, tmp_path: Path) -> None:
+    """Also by one that does not even begin."""
+    with Cluster(ours=True, volumes=0, unlocked="by a killed run") as cluster:
+        said = remove(user, tmp_path, cluster)
+    assert "cannot list releases" in said, said
+    assert cluster.changes == ["false", GIVEN_UP]
+    assert cluster.setting["metadata"]["annotations"] == {}
+    with Cluster(ours=True, volumes=7, unlocked="by a killed run") as cluster:
+        said = remove(user, tmp_path, cluster)
+    assert "Longhorn has 7 volumes" in said
+    assert cluster.changes == ["false", GIVEN_UP]
+
+
+def test_what_somebody_else_has_unlocked_stays_so(user: User, tmp_path: Path) -> None:
+    with Cluster(ours=True, volumes=0, unlocked="by its administrator") as cluster:
+        remove(user, tmp_path, cluster)
+    assert cluster.changes == [GIVEN_UP]
+
+
+def test_a_removal_under_way_elsewhere_goes_on(user: User, tmp_path: Path) -> None:
+    with Cluster(ours=True, volumes=0, held=True, unlocked="by a killed run") as cluster:
+        remove(user, tmp_path, cluster)
+    assert cluster.changes == []
 
 
 def test_a_setting_that_cannot_be_put_back_is_told(user: User, tmp_path: Path) -> None:
