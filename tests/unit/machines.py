@@ -58,7 +58,8 @@ class Machine:
     """A tree of files under construction; paths are absolute."""
 
     def __init__(self) -> None:
-        self.entries: dict[str, Entry] = {}
+        # what each Linux has, and a capture of a part of /sys may lack
+        self.entries: dict[str, Entry] = {"/sys/module": Entry("d")}
 
     def tree(self) -> MemoryTree:
         return MemoryTree(self.entries)

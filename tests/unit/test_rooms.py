@@ -160,7 +160,7 @@ MOST_LINES = {
     "cluster_state": 1050,
     "containerd_memlock": 5600,
     "driver_check": 700,
-    "driver_gate": 5550,
+    "driver_gate": 5600,
     "driver_packages": 1300,
     "driver_proof": 550,
     "fabric_map": 0,

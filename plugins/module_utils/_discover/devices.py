@@ -53,8 +53,12 @@ _GID = re.compile(r"(?:[0-9a-f]{4}:){7}[0-9a-f]{4}")
 _MAPPED_IPV4 = "0000:0000:0000:0000:0000:ffff:"
 
 # What k8s-rdma-shared-dev-plugin wants of a function (pkg/resources/rdma_device_spec.go, requiredRdmaDevices), with the
-# module that makes it.
-_CHAR_DEVICES = (("uverbs", "ib_uverbs"), ("umad", "ib_umad"), ("rdma_cm", "rdma_ucm"))
+# module that makes it, and the directory that tells of it.
+_CHAR_DEVICES = (
+    ("uverbs", "ib_uverbs", "/sys/class/infiniband_verbs"),
+    ("umad", "ib_umad", "/sys/class/infiniband_mad"),
+    ("rdma_cm", "rdma_ucm", "/sys/class/misc"),
+)
 
 
 def number(tree: Tree, path: str, base: int = 10) -> t.Optional[int]:
@@ -278,6 +282,23 @@ def _ports(node: _Node, device: str, base: str, names: list[str], lag: t.Optiona
     return ports
 
 
+def _lacking(node: _Node, names: set[str]) -> t.Optional[str]:
+    """What character device none of these RDMA devices has. A capture of a part of /sys does not tell that one is missing."""
+    rows = [
+        row for row in _CHAR_DEVICES if not (node.rdma_cm if row[0] == "rdma_cm" else names & node.char_devices[row[0]])
+    ]
+    if not rows:
+        return None
+    whole = node.tree.exists("/sys/module")
+    missing = [row for row in rows if whole or node.tree.exists(row[2])]
+    sorts = [row[0] for row in missing or rows]
+    words = " and ".join([", ".join(sorts[:-1]), sorts[-1]] if len(sorts) > 1 else sorts)
+    words += " devices" if len(sorts) > 1 else " device"
+    if not missing:
+        return f"{words} not recorded: neither /sys/module nor {', '.join(row[2] for row in rows)} is there"
+    return f"{words} missing: load {', '.join(row[1] for row in missing)}"
+
+
 def _plugin_view(node: _Node, device: Facts, function: t.Optional[str], plain: bool) -> Facts:
     """What k8s-rdma-shared-dev-plugin makes of the function that a device belongs to; plain: it is in the function's infiniband/.
 
@@ -305,19 +326,7 @@ def _plugin_view(node: _Node, device: Facts, function: t.Optional[str], plain: b
     elif not driver:
         reason = "no driver bound to the PCI function"
     else:
-        siblings = set(node.tree.names(function + "/infiniband")) | {device["name"]}
-        missing = [
-            (sort, module)
-            for sort, module in _CHAR_DEVICES
-            if (not node.rdma_cm if sort == "rdma_cm" else not siblings & node.char_devices[sort])
-        ]
-        if missing:
-            sorts = [sort for sort, dummy in missing]
-            reason = "{} {} missing: load {}".format(
-                " and ".join([", ".join(sorts[:-1]), sorts[-1]] if len(sorts) > 1 else sorts),
-                "devices" if len(sorts) > 1 else "device",
-                ", ".join(module for dummy, module in missing),
-            )
+        reason = _lacking(node, set(node.tree.names(function + "/infiniband")) | {device["name"]})
     return {"visible": reason is None, "reason": reason, "driver": driver, "if_name": first, "link_type": link_type}
 
 

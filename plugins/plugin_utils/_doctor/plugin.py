@@ -45,12 +45,11 @@ _PULL = ("ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverP
 
 def _no_character_device(case: Case) -> t.Iterator[Hit]:
     for host, facts in case.facts.items():
-        blind = [
+        missing = [
             f"{host}: {device['name']}: {device['plugin']['reason']}"
             for device in facts.get("devices") or ()
-            if device["kind"] in ("pf", "vf", "sf") and not device["plugin"]["visible"] and device["plugin"]["reason"]
+            if device["kind"] in ("pf", "vf", "sf") and " missing: load " in str(device["plugin"]["reason"])
         ]
-        missing = [line for line in blind if "missing" in line]
         if missing:
             yield Hit((host,), tuple(map(quoted, missing[:3])))
     yield from case.told(_NO_CHARACTER_DEVICE)

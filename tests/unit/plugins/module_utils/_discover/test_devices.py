@@ -650,6 +650,32 @@ def test_a_missing_character_device_is_the_reason(gone: list[str], reason: str |
     assert (plugin["visible"], plugin["reason"], plugin["if_name"]) == (reason is None, reason, "eth0")
 
 
+@pytest.mark.parametrize(
+    ("gone", "there", "reason"),
+    [
+        ([UVERBS], [], "uverbs device not recorded: neither /sys/module nor /sys/class/infiniband_verbs is there"),
+        (
+            [UVERBS, CM],
+            [],
+            "uverbs and rdma_cm devices not recorded: neither /sys/module nor /sys/class/infiniband_verbs, /sys/class/misc is there",
+        ),
+        # these are there, and tell what is not in them
+        ([UVERBS, CM], ["/sys/class/misc"], "rdma_cm device missing: load rdma_ucm"),
+        ([f"{UMAD}/umad_mlx5_0"], [UMAD], "umad device missing: load ib_umad"),
+    ],
+)
+def test_what_was_not_recorded_is_not_missing(gone: list[str], there: list[str], reason: str) -> None:
+    """A capture of a part of /sys, such as /sys/class/infiniband and what it leads to."""
+    machine = Machine()
+    machine.nic()
+    for path in ["/sys/module", *gone]:
+        machine.remove(path)
+    for path in there:
+        machine.directory(path)
+    plugin = only(facts_of(machine))["plugin"]
+    assert (plugin["visible"], plugin["reason"]) == (False, reason)
+
+
 def test_issm_is_no_umad_and_another_ones_device_does_not_count() -> None:
     machine = Machine()
     machine.nic()
