@@ -29,6 +29,9 @@ _FAILURES = (
 )
 # What has another cause: GPU memory that no HCA reaches (EFAULT, EINVAL), which has rules of its own.
 _OTHERS = ("error=14", "error=22", "Bad address", "not supported")
+# mlx5_core (cmd.c: mlx5_cmd_out_err(), and mlx5_cmd_check() in older ones; mr.c: create_mkey_callback())
+_KEYS = ("CREATE_MKEY(", "create_mkey(", "async reg mr failed")
+_SPENT = re.compile(r"limits exceeded|no resources|err\(-1[12]\)|status -1[12]\b")
 # libibverbs (init.c), /proc/PID/limits, ulimit -a, ulimit -l as our own Pods say it
 _SAYS = ("RLIMIT_MEMLOCK is ", "Max locked memory", "max locked memory", "memlock soft ")
 _IN_BYTES = re.compile(r"(?:RLIMIT_MEMLOCK is|Max locked memory|memlock soft)\s{1,40}(\d{1,15}|unlimited)")
@@ -166,6 +169,15 @@ def _no_lock(case: Case) -> t.Iterator[Hit]:
             yield Hit(host, (f"{shown_pod(pod)} has no capability IPC_LOCK{known}",), about=(name_of(pod),))
 
 
+def _refused_keys(case: Case, spent: bool) -> t.Iterator[Hit]:
+    """Where the firmware refuses memory keys; spent: because it has none left, or for another reason."""
+    for log in case.logs:
+        lines = [str(line) for line in case.lines(*_KEYS, logs=[log]) if bool(_SPENT.search(line.raw)) is spent]
+        lines = [line for line in lines if "failed" in line]
+        if lines:
+            yield case.hit(log, lines)
+
+
 def _not_registered(case: Case) -> t.Iterator[Hit]:
     for log, lines in not_registered(case):
         yield case.hit(log, [str(line) for line in lines])
@@ -191,6 +203,28 @@ RULES = (
         "containers may lock a few MiB of memory only (systemd's default is 8 MiB): small tests pass, and larger buffers do not",
         _LIFT,
         lambda case: _limited(case, 64 * _KIB, 64 * _MIB),
+    ),
+    Rule(
+        "mkeys-used-up",
+        "An HCA has no memory keys left",
+        "error",
+        ("logs",),
+        "the HCA has no memory keys left: programs register more regions than it can have, or have ended without giving them back",
+        "`rdma resource show mr` names the processes that hold them: end these, and let programs register fewer, larger regions; what no "
+        "process holds is given back by devlink dev reload pci/ADDRESS, or a reboot",
+        lambda case: _refused_keys(case, spent=True),
+    ),
+    Rule(
+        "mkey-refused",
+        "An HCA refuses a memory key",
+        "error",
+        ("logs",),
+        "the firmware of the HCA refuses to register a region of memory (CREATE_MKEY): it does not fit the driver, or does not have what a "
+        "program asks for",
+        "compare driver and firmware: `ethtool -i NETDEV` or `ibv_devinfo`, and the release notes of the driver; mlxfwmanager --query says "
+        "which firmware is newer. A program that asks for signatures or GPU memory may have a switch to go without",
+        lambda case: _refused_keys(case, spent=False),
+        ("mkeys-used-up",),
     ),
     Rule(
         "mr-ordinary-user",
@@ -237,6 +271,6 @@ RULES = (
         "memory could not be registered with the HCA, most often for the limit of locked memory",
         "look with `ulimit -l` in the Pod; " + _LIFT,
         _not_registered,
-        ("memlock-64-kib", "memlock-8-mib", "mr-ordinary-user", "mr-memory-limit"),
+        ("memlock-64-kib", "memlock-8-mib", "mkeys-used-up", "mkey-refused", "mr-ordinary-user", "mr-memory-limit"),
     ),
 )

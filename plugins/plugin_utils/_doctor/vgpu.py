@@ -9,7 +9,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.snapshot import requests_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.case import Case, name_of, shown_pod
-from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.contract import Hit, Rule
+from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.contract import Hit, Log, Rule
 
 __all__ = ["RULES"]
 
@@ -22,18 +22,39 @@ _FAILS = (
     "segfault",
     "Segmentation fault",
 )
+# The library's own words, and the kernel's on a program that died in it, need no other line beside them.
+_OWN_FAILS = ("Illegal device id", "in libvgpu.so[")
+# NCCL (src/misc/cudawrap.cc), where what it calls is not the driver, or an older one than it was built for
+_NO_FUNCTION = ("NCCL WARN Retrieve cu", "NCCL WARN CUDA some PFN functions not found")
 
 
 def _is_share(resource: str) -> bool:
     return resource.startswith(("volcano.sh/vgpu", "nvidia.com/vgpu", "nvidia.com/gpumem", "nvidia.com/gpucores"))
 
 
+def _shares_of(case: Case, log: Log) -> list[str]:
+    """The shares of GPUs that the Pod of a log asks for."""
+    pod = case.pod_of(log)
+    return sorted(name for name in requests_of(pod) if _is_share(name)) if pod else []
+
+
 def _crash(case: Case) -> t.Iterator[Hit]:
     for log in case.logs:
-        core = list(case.lines(*_CORE, logs=[log]))
+        core = [str(line) for line in case.lines(*_CORE, logs=[log])]
+        shares = _shares_of(case, log)
+        if shares:
+            core.append(f"Pod {log['pod']} asks for {', '.join(shares)}")
         fails = list(case.lines(*_FAILS, logs=[log]))
         if core and fails and ("NCCL" in log["text"] or "nccl" in log["text"]):
-            yield case.hit(log, [str(core[0]), str(fails[0])])
+            yield case.hit(log, [core[0], str(fails[0])])
+            continue
+        own = [str(line) for line in case.lines(*_OWN_FAILS, logs=[log]) if any(word in line.raw for word in _CORE)]
+        if own:
+            yield case.hit(log, own)
+
+
+def _no_function(case: Case) -> t.Iterator[Hit]:
+    yield from case.told(*_NO_FUNCTION)
 
 
 def _share_with_rdma(case: Case) -> t.Iterator[Hit]:
@@ -55,6 +76,18 @@ RULES = (
         "NCCL fails in a Pod with a share of a GPU: the library that divides the GPU (libvgpu.so) does not know all calls that NCCL makes",
         _WHOLE + "; NCCL_CUMEM_ENABLE=0 and NCCL_CUMEM_HOST_ENABLE=0 get round some of it",
         _crash,
+    ),
+    Rule(
+        "nccl-without-cuda-functions",
+        "NCCL does not find functions of CUDA",
+        "warning",
+        ("logs",),
+        "NCCL does not find functions of CUDA: either a library that divides a GPU (libvgpu.so of HAMi or Volcano) stands in front of the "
+        "driver, or the driver is older than the CUDA that NCCL was built for",
+        "look with `nvidia-smi` for the driver's CUDA version, and for libvgpu.so in /etc/ld.so.preload of the container; "
+        + _WHOLE,
+        _no_function,
+        ("vgpu-nccl",),
     ),
     Rule(
         "vgpu-with-rdma",

@@ -187,6 +187,7 @@ TAINT = {"key": "account", "value": "x", "effect": "NoSchedule"}
 NIC = {"feature.node.kubernetes.io/pci-15b3.present": "true"}
 CUDA = "CUDA device 0: PCIe address is 3B:00"
 MR = "Couldn't allocate MR"
+KEY = "[1.5] mlx5_core 0000:3b:00.0: mlx5_cmd_out_err:808:(pid 77): CREATE_MKEY(0x200) op_mod(0x0) failed, status"
 RTR = " Failed to modify QP 267 to RTR"
 EVENT = {
     "kind": "Event",
@@ -342,6 +343,14 @@ def _memory_samples() -> dict[str, tuple[t.Any, t.Any]]:
             said("Max locked memory         unlimited            unlimited            bytes", MR),
         ),
         "memlock-8-mib": (material(facts=few), material(facts=many)),
+        "mkeys-used-up": (
+            said(f"{KEY} limits exceeded(0x8), syndrome (0x59c8a4), err(-11)"),
+            said(f"{KEY} bad parameter(0x3), syndrome (0x35e6ec), err(-22)"),
+        ),
+        "mkey-refused": (
+            said(f"{KEY.replace('CREATE_MKEY', 'create_mkey')} bad parameter(0x3), syndrome (0x35e6ec)"),
+            said("infiniband mlx5_0: create_mkey_callback:131:(pid 12): async reg mr failed. status -12"),
+        ),
         "mr-ordinary-user": (
             running(a_job(**ordinary), logs=failed, facts=few),
             running(a_job(**ordinary), logs=failed, facts=many),
@@ -435,6 +444,10 @@ def _job_samples() -> dict[str, tuple[t.Any, t.Any]]:
             said(f"h1:7:7 [0] NCCL INFO {gdr}", SETUP + "/GDRDMA"),
         ),
         "vgpu-nccl": (said(hami, "h1:7:7 [0] NCCL WARN Cuda failure 'invalid argument'"), said(hami, USES)),
+        "nccl-without-cuda-functions": (
+            said("h1:7:7 [0] misc/cudawrap.cc:162 NCCL WARN Retrieve cuDeviceGet failed with 0 status 1"),
+            said(hami, "h1:7:7 [0] misc/cudawrap.cc:230 NCCL WARN CUDA some PFN functions not found in the library"),
+        ),
         "vgpu-with-rdma": (material(a_job(limits=share)), material(a_job())),
     }
 

@@ -211,6 +211,50 @@ def test_the_driver_that_a_pod_waits_for_says_why() -> None:
     assert "CrashLoopBackOff" in causes[2]["evidence"][-1]
 
 
+@pytest.mark.parametrize(
+    ("lines", "given", "ids"),
+    [
+        # a program that died in the library that divides a GPU, as the kernel says it, and as the library does
+        (
+            ["python[9]: segfault at 0 ip 00007efe sp 00007ffd error 4 in libvgpu.so[7efeb767e000+38000]"],
+            {},
+            ["vgpu-nccl"],
+        ),
+        (
+            ["[HAMI-core ERROR (pid:12 thread=1 multiprocess_memory_limit.c:61)]: Illegal device id: -1"],
+            {},
+            ["vgpu-nccl"],
+        ),
+        # NCCL, on GPUs as a whole and on shares of them
+        (["h1:7:7 [0] transport/nvls.cc:158 NCCL WARN Cuda failure 1 'invalid argument'"], {}, []),
+        (
+            ["h1:7:7 [0] transport/nvls.cc:158 NCCL WARN Cuda failure 1 'invalid argument'"],
+            {"limits": {"volcano.sh/vgpu-number": "1"}},
+            ["vgpu-nccl", "vgpu-with-rdma"],
+        ),
+        (["[HAMI-core Msg(350:140526578577408:libvgpu.c:839)]: Initializing....."], {}, []),
+        (["[HAMI-core Warn(350:14:multiprocess_memory_limit.c:548)]: Kick dead proc 269"], {}, []),
+        # keys that are made
+        (["mlx5_core 0000:3b:00.0: CREATE_MKEY(0x200) done"], {}, []),
+        # both say the same of one log
+        (
+            ["mlx5_cmd_out_err: CREATE_MKEY(0x200) op_mod(0x0) failed, status no resources(0xf)", samples.MR],
+            {},
+            ["mkeys-used-up"],
+        ),
+    ],
+)
+def test_a_line_alone_is_explained(lines: list[str], given: t.Any, ids: list[str]) -> None:
+    log = samples.a_log(*lines, pod="rdma/train")
+    assert sorted(each["id"] for each in diagnose(samples.running(samples.a_job(**given), logs=[log]))) == ids
+
+
+def test_the_name_of_a_host_is_no_reason() -> None:
+    facts = samples.facts_of()
+    facts["devices"][0]["plugin"].update(visible=False, reason="no driver bound to the PCI function")
+    assert found(material(facts={"missing: load 1": facts}), "character-device-missing") == []
+
+
 HOSTILE = ["\x1b[31mred", "{{ lookup('pipe', 'id') }}", "\u202e", "a" * 5000, "://user:secret@host/"]
 
 
