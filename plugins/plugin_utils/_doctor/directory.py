@@ -5,7 +5,7 @@
 
 Files of a directory are recognised by what is in them: facts, plans, snapshots of clusters and captures as this collection makes them,
 objects as kubectl prints them (JSON or YAML), and any other text as a log. All of it is untrusted: links are not followed, sizes are
-bounded, and YAML has neither aliases nor tags.
+bounded, and YAML has neither aliases nor tags. What no rule reads is named, whatever it is.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import os
 import posixpath
 import re
 import typing as t
+from itertools import starmap
 
 import yaml
 
@@ -38,6 +39,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.snapshot impo
 from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import completed, contract_problems
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.case import MOST_TEXT, name_of, quoted
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.contract import Json, Log, Material
+from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.outputs import is_ours, printed_by
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import sound_facts
 
 __all__ = ["CONTEXT", "MATERIAL", "DoctorError", "material_of", "read_directory"]
@@ -50,11 +52,15 @@ _MOST_FILES = 10_000
 _MOST_BYTES = 256 << 20
 _DEEPEST = 12
 _MOST_DIGITS = 100
+# Of files of which the same is said.
+_MOST_NAMES = 3
 # PyYAML reads some 200 KB in a second.
 _MOST_YAML = 32 << 20
 _ARCHIVE = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ")
 # What runs leave beside facts and plan, and the doctor does not read.
-_OF_A_RUN = ("evidence", "hosts", "findings", "system")
+_OF_A_RUN = ("evidence", "hosts", "findings", "system", "verdict")
+# Names of files that say nothing of the host that they are of.
+_OF_NOBODY = ("capture", "facts", "rdma", "root", "sys", "sysfs")
 
 
 class DoctorError(FabricError):
@@ -189,9 +195,17 @@ class _Reader:
         self.facts: Json = {}
         self.plan: Json = {}
         self.cluster: Json = {}
-        self.context: Json = {}
+        self.objects: set[str] = set()
+        # what bundles say of themselves: logs by their files, groups, names of nodes
+        self.index: dict[str, Json] = {}
+        self.groups: Json = {}
+        self.node_names: Json = {}
         self.texts: dict[str, str] = {}
         self.unread: list[str] = []
+        # the files of which the same is to be said
+        self.notes: dict[str, list[str]] = {}
+        # whose facts are from which file
+        self.sources: dict[str, str] = {}
         # how much of it was read
         self.yaml = 0
 
@@ -203,18 +217,47 @@ class _Reader:
             self.unread.append(f"{name} is neither text nor a capture")
         else:
             text = data.decode("utf-8", "replace")
-            if not self._documents(name, text):
+            if not is_ours(text) and not self._documents(name, text):
                 self.texts[name] = text
+                program = printed_by(text)
+                if program:
+                    self._note(program, name)
+
+    def _note(self, text: str, name: str) -> None:
+        names = self.notes.setdefault(text, [])
+        if name not in names[-1:]:
+            names.append(name)
 
     def _capture(self, name: str, data: bytes) -> None:
         try:
             listed = not data.startswith(_ARCHIVE)
             text = data.decode("utf-8", "surrogateescape") if listed else ""
             entries = load_listing(text, name) if listed else load_archive(data, name)
-            host = re.sub(r"(\.capture|\.tar\.\w+|\.tgz)+$", "", posixpath.basename(name))
-            self.facts[host] = gather(MemoryTree(entries, name))
+            if not any(path.startswith("/sys/") for path in entries):
+                self.unread.append(f"{name} has no /sys, so it is no capture of a node; unpack it if it has logs")
+                return
+            facts = gather(MemoryTree(entries, name))
         except (TreeError, FabricError) as exc:
             self.unread.append(f"{name}: {exc}")
+            return
+        if any("not recorded" in str(device["plugin"]["reason"]) for device in facts.get("devices") or ()):
+            self._note("a capture of a part of /sys does not tell which character devices a node has", name)
+        self._add_facts(_host_of_file(name), name, facts)
+
+    def _add_facts(self, host: str, name: str, facts: Json, named: bool = False) -> None:
+        """Facts of a host. named: by the document, and not by its file, of which two in different directories are two hosts.
+
+        Of different facts of one host the first count.
+        """
+        known = self.sources.setdefault(host, name)
+        own = posixpath.dirname(name).replace("/", "-")
+        if known == name:
+            self.facts[host] = facts
+        elif not named and posixpath.dirname(known) != posixpath.dirname(name) and own and own not in self.sources:
+            self.sources[own] = name
+            self.facts[own] = facts
+        elif self.facts[host] != facts:
+            self._note(f"{known} has other facts of the same hosts, and counts", name)
 
     def _documents(self, name: str, text: str) -> bool:
         """Whether a file has documents that are known, which are taken."""
@@ -234,74 +277,107 @@ class _Reader:
             # logs have lines of JSON, too
             return False
         known = [self._document(name, each) for each in found]
+        if not all(known):
+            self._note("a document of a form that is not known here is read like a log", name)
         return all(known)
 
     def _document(self, name: str, found: t.Any) -> bool:
         if not isinstance(found, dict):
             return found is None
         if posixpath.basename(name) == CONTEXT and "logs" in found:
-            self.context = found
-        elif isinstance(found.get("items"), list) or str(found.get("kind")) in KINDS:
-            self._objects(found)
-        elif "groups" in found and "schema" in found:
-            self.plan = found
+            self._bundle(posixpath.dirname(name), found)
+        elif isinstance(found.get("items"), list) or ("kind" in found and "metadata" in found):
+            self._objects(name, found)
+        elif "groups" in found and "schema" in found and "verdict" not in found:
+            if self.plan and self.plan != found:
+                self._note("another plan was read before this one, and counts", name)
+            self.plan = self.plan or found
         elif "nodes" in found and "pods" in found:
-            self.cluster = _cluster(found)
+            self._join(_cluster(found))
         elif "devices" in found and "schema" in found:
-            self.facts[_host_of_file(name)] = found
-        elif found and all(isinstance(each, dict) and "devices" in each for each in found.values()):
-            self.facts.update(found)
+            self._add_facts(_host_of_file(name), name, found)
+        elif found and all(
+            isinstance(each, dict) and "devices" in each and "schema" in each for each in found.values()
+        ):
+            for host, facts in found.items():
+                self._add_facts(host, name, facts, named=True)
         else:
             # what else a run leaves tells the doctor nothing
             return any(key in found for key in _OF_A_RUN)
         return True
 
-    def _objects(self, found: Json) -> None:
+    def _objects(self, name: str, found: Json) -> None:
         """Objects as kubectl prints them."""
-        if not self.cluster:
-            self.cluster = empty_snapshot()
+        seen = empty_snapshot()
         items = found.get("items") if isinstance(found.get("items"), list) else [found]
         # a PodList does not say of each item what it is
         of_list = str(found.get("kind") or "").removesuffix("List")
+        others: set[str] = set()
         for item in items or ():
-            if not isinstance(item, dict):
-                continue
-            kind = str(item.get("kind") or of_list)
+            kind = str(item.get("kind") or of_list) if isinstance(item, dict) else "something else"
             if kind not in KINDS or not _is_object("" if KINDS[kind] == "policies" else kind, {**item, "kind": kind}):
+                others.add(kind or "no kind")
                 continue
             own = reduced(kind, {**item, "kind": kind})
             if kind == "Node":
-                self.cluster["nodes"][own["metadata"]["name"]] = own
+                seen["nodes"][own["metadata"]["name"]] = own
             elif kind != "DaemonSet" or part_of(own):
-                self.cluster[KINDS[kind]].append(own)
+                seen[KINDS[kind]].append(own)
+        self._join(seen)
+        if others:
+            self._note(f"no rule looks at objects of these kinds ({', '.join(sorted(others)[:5])})", name)
+
+    def _join(self, seen: Json) -> None:
+        """Objects of a cluster: each that was not there before."""
+        if not self.cluster:
+            self.cluster = empty_snapshot()
+        self.cluster["nodes"] = {**seen["nodes"], **self.cluster["nodes"]}
+        for part in set(KINDS.values()) - {"nodes"}:
+            for item in seen[part]:
+                known = len(self.objects)
+                self.objects.add(f"{part} {item}")
+                if len(self.objects) > known:
+                    self.cluster[part].append(item)
+
+    def _bundle(self, directory: str, context: Json) -> None:
+        """What a bundle says of itself, which may lie beside other things."""
+        for row in _list(context.get("logs")):
+            if isinstance(row, dict):
+                self.index[posixpath.join(directory, str(row.get("file")))] = row
+        self.groups.update(_text_map(context.get("groups")))
+        self.node_names.update(_text_map(context.get("node_names")))
+        self.unread += map(str, _list(context.get("unread")))
 
     def material(self) -> Material:
-        rows = self.context.get("logs")
-        index = {str(row.get("file")): row for row in _list(rows) if isinstance(row, dict)}
         cluster = _cluster(self.cluster)
         hosts = {*map(str, self.facts), *(cluster.get("nodes") or ())}
         pods = {name_of(pod): pod for pod in cluster.get("pods") or ()}
         logs = [
-            {**index[name], "text": text} if name in index else _log_of_file(name, text, hosts, pods)
+            {**self.index[name], "text": text} if name in self.index else _log_of_file(name, text, hosts, pods)
             for name, text in self.texts.items()
         ]
-        said = self.context.get("unread")
         return material_of(
             self.facts,
             self.plan,
             cluster,
             logs,
-            self.context.get("groups"),
-            self.context.get("node_names"),
-            [*(said if isinstance(said, list) else ()), *self.unread],
+            self.groups,
+            self.node_names,
+            [*self.unread, *starmap(_noted, self.notes.items())],
         )
 
 
+def _noted(text: str, names: t.Sequence[str]) -> str:
+    """What is to be said of some files, which may be many."""
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"{text}: {', '.join(names[:_MOST_NAMES])}{more}"
+
+
 def _host_of_file(name: str) -> str:
-    """Of facts of one host: hosts/NAME.json, NAME/facts.json."""
+    """Of facts or a capture of one host: hosts/NAME.json, NAME/facts.json, NAME.capture, NAME/root.tar.gz."""
     directory, _dummy, base = name.rpartition("/")
-    stem = base.removesuffix(".json")
-    return posixpath.basename(directory) if stem in ("facts", "rdma") and directory else stem
+    stem = re.sub(r"(\.json|\.capture|\.tar\.\w+|\.tgz)+$", "", base)
+    return posixpath.basename(directory) if stem in _OF_NOBODY and directory else stem
 
 
 def _named_in(parts: t.Sequence[str], known: t.Iterable[str]) -> t.Optional[str]:
@@ -326,6 +402,11 @@ def _log_of_file(name: str, text: str, hosts: t.Collection[str], pods: t.Mapping
     return {"name": name, "source": "file", "host": host, "pod": pod, "text": text}
 
 
+def _path_in(path: str, directory: str, base: str) -> str:
+    """Of a file in a directory below a path, from there on."""
+    return os.path.relpath(os.path.join(directory, base), path).replace(os.sep, "/")
+
+
 def read_directory(path: str) -> Material:
     """What is in the files below a directory. DoctorError for one that is not there, or has far too much."""
     if not os.path.isdir(path):
@@ -336,13 +417,16 @@ def read_directory(path: str) -> Material:
     count = total = 0
     for directory, names, files in os.walk(path):
         names.sort()
-        if os.path.relpath(directory, path).count(os.sep) >= _DEEPEST:
+        if names and os.path.relpath(directory, path).count(os.sep) >= _DEEPEST:
+            reader.unread += [f"{_path_in(path, directory, each)} is too many directories below" for each in names]
             names.clear()
-        for base in sorted(files):
+        for base in sorted([*files, *names]):
             full = os.path.join(directory, base)
-            name = os.path.relpath(full, path).replace(os.sep, "/")
+            name = _path_in(path, directory, base)
             if os.path.islink(full):
                 reader.unread.append(f"{name} is a link")
+                continue
+            if base in names:
                 continue
             count += 1
             if count > _MOST_FILES:

@@ -17,12 +17,14 @@ import yaml
 from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import load_listing
 from ansible_collections.fabric.rdma.plugins.module_utils._base.recorder import dump_archive
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor import directory
+from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.bundle import bundle_files
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.directory import (
     DoctorError,
     material_of,
     read_directory,
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.rules import diagnose, document_of
+from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.words import findings_text
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._doctor import samples
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._doctor.samples import HOST, OTHER
@@ -122,6 +124,165 @@ def test_what_cannot_be_used_is_named(tmp_path: Path) -> None:
         for word in ("binary", "link is a link", "archive.tar.gz", f"host {HOST}", "the plan cannot be used")
     )
     assert not found["logs"]
+
+
+def test_what_other_programs_say_of_devices_is_no_facts(tmp_path: Path) -> None:
+    """As JSON that somebody made of ibv_devinfo."""
+    (tmp_path / "ibv_devinfo.json").write_text(json.dumps({"devices": [{"hca_id": "mlx5_0"}]}))
+    (tmp_path / "hosts.json").write_text(json.dumps({HOST: {"devices": [{"hca_id": "mlx5_0"}]}}))
+    (tmp_path / "mlxlink.json").write_text(json.dumps({"result": {"output": {"State": "Active"}}}))
+    (tmp_path / "lspci.txt").write_text("3b:00.0 Ethernet controller: Mellanox Technologies MT2892\n")
+    found = read_directory(str(tmp_path))
+    assert found["facts"] == {}
+    assert found["unread"] == [
+        "a document of a form that is not known here is read like a log: hosts.json, ibv_devinfo.json, mlxlink.json",
+        "no rule reads what lspci prints; a capture has what it tells (ansible-playbook fabric.rdma.capture): lspci.txt",
+    ]
+    assert diagnose(found) == []
+
+
+def test_of_many_files_some_are_named(tmp_path: Path) -> None:
+    for number in range(5):
+        (tmp_path / f"{number}.json").write_text('{"a": 1}')
+    (line,) = read_directory(str(tmp_path))["unread"]
+    assert line.endswith(": 0.json, 1.json, 2.json and 2 more")
+
+
+def test_captures_of_one_name_in_several_directories_are_several_hosts(tmp_path: Path) -> None:
+    for host, base in (
+        ("gpu-1", "root.tar.gz"),
+        ("gpu-2", "root.tar.gz"),
+        ("gpu-3", "node.tar.gz"),
+        ("gpu-4", "node.tar.gz"),
+    ):
+        (tmp_path / host).mkdir()
+        listing = load_listing((CAPTURES / "ib-v100-1.capture").read_text(), "x")
+        (tmp_path / host / base).write_bytes(dump_archive(listing))
+    found = read_directory(str(tmp_path))
+    assert sorted(found["facts"]) == ["gpu-1", "gpu-2", "gpu-4", "node"]
+    assert found["unread"] == []
+
+
+def test_of_two_files_with_facts_of_a_host_the_first_counts_and_the_other_is_named(tmp_path: Path) -> None:
+    facts = samples.facts_of()
+    (tmp_path / "facts.json").write_text(json.dumps({HOST: facts}))
+    (tmp_path / "later.json").write_text(json.dumps({HOST: facts}))
+    (tmp_path / f"{HOST}.json").write_text(json.dumps({**facts, "devices": []}))
+    found = read_directory(str(tmp_path))
+    assert found["facts"] == {HOST: facts}
+    assert found["unread"] == [f"facts.json has other facts of the same hosts, and counts: {HOST}.json"]
+
+
+def test_what_a_run_leaves_is_read_as_what_it_is(tmp_path: Path) -> None:
+    """The report has groups, too, and comes after the plan; and what quotes findings is no log in which they are found again."""
+    plan = json.loads((CAPTURES / "demo-plan.json").read_text())
+    report = json.loads((CAPTURES / "demo-report.json").read_text())
+    document = document_of(samples.said("Couldn't allocate MR"))
+    quoted = "Couldn't allocate MR\n"
+    html = f"<!doctype html>\n<html><body>{quoted}</body></html>\n"
+    texts = {
+        "plan.json": json.dumps(plan),
+        "report.json": json.dumps(report["document"]),
+        "summary.txt": "\n".join([*report["summary"], quoted]),
+        "report.md": "\n".join([*report["ticket"], quoted]),
+        "report.html": html,
+        "metrics.prom": f"# HELP fabric_rdma_info Version.\n# TYPE fabric_rdma_info gauge\n# {quoted}",
+        "doctor.json": json.dumps(document),
+        "doctor.txt": findings_text(document["findings"], []),
+        "labels.sh": f"#!/bin/sh\n# app.kubernetes.io/managed-by: fabric.rdma\n# {quoted}",
+    }
+    assert "allocate MR" in texts["doctor.txt"]
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    found = read_directory(str(tmp_path))
+    assert found["plan"]["groups"] == plan["groups"]
+    assert (found["logs"], found["unread"], diagnose(found)) == ([], [], [])
+
+
+def test_a_bundle_beside_other_things_says_whose_its_logs_are(tmp_path: Path) -> None:
+    given = samples.running(
+        samples.a_job(), logs=[samples.a_log("Couldn't allocate MR", pod="rdma/train")], unread=["a right"]
+    )
+    for part in ("one", "two"):
+        for name, text in bundle_files(given).items():
+            (tmp_path / part / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / part / name).write_text(text)
+    (tmp_path / "pods.json").write_text(json.dumps({"kind": "List", "items": [samples.a_node("other")]}))
+    found = read_directory(str(tmp_path))
+    assert {(log["host"], log["pod"], log["source"]) for log in found["logs"]} == {(HOST, "rdma/train", "pod")}
+    assert sorted(found["cluster"]["nodes"]) == [HOST, "other"]
+    assert [pod["metadata"]["name"] for pod in found["cluster"]["pods"]] == ["ds-1", "train"]
+    assert found["unread"] == ["a right", "a right"]
+
+
+def test_of_two_plans_the_first_counts_and_the_other_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(samples.planned(HOST)))
+    (tmp_path / "b.json").write_text(json.dumps(samples.planned(OTHER)))
+    found = read_directory(str(tmp_path))
+    assert found["plan"]["groups"]["ib-a100"]["hosts"] == [HOST]
+    assert found["unread"] == ["another plan was read before this one, and counts: b.json"]
+
+
+def test_a_capture_of_a_part_of_a_node_does_not_say_that_the_rest_is_missing(tmp_path: Path) -> None:
+    listing = load_listing((CAPTURES / "ib-v100-1.capture").read_text(), "x")
+    parts = ("/sys/bus/pci", "/sys/class/infiniband/", "/sys/class/net", "/sys/devices")
+    listing = {path: entry for path, entry in listing.items() if path.startswith(parts)}
+    (tmp_path / "part.tar.gz").write_bytes(dump_archive(listing))
+    found = read_directory(str(tmp_path))
+    assert found["facts"]["part"]["devices"]
+    assert diagnose(found) == []
+    assert found["unread"] == [
+        "a capture of a part of /sys does not tell which character devices a node has: part.tar.gz"
+    ]
+
+
+def test_an_archive_of_logs_is_no_node(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "ticket.tar.gz", "w:gz") as archive:
+        member = tarfile.TarInfo("gpu-1/dmesg.txt")
+        member.size = 1
+        archive.addfile(member, io.BytesIO(b"x"))
+    found = read_directory(str(tmp_path))
+    assert found["facts"] == {}
+    assert found["unread"] == ["ticket.tar.gz has no /sys, so it is no capture of a node; unpack it if it has logs"]
+
+
+def test_objects_that_no_rule_looks_at_are_named_and_are_no_logs(tmp_path: Path) -> None:
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}, "data": {"a": "Couldn't allocate MR"}}
+    (tmp_path / "a.json").write_text(json.dumps(secret))
+    (tmp_path / "b.json").write_text(
+        json.dumps({"kind": "List", "items": [samples.a_node(), {**secret, "kind": "Job"}]})
+    )
+    (tmp_path / "c.yaml").write_text("apiVersion: v1\nkind: ResourceSliceList\nitems: [{metadata: {name: x}}]\n")
+    found = read_directory(str(tmp_path))
+    assert found["logs"] == []
+    assert list(found["cluster"]["nodes"]) == [HOST]
+    assert found["unread"] == [
+        f"no rule looks at objects of these kinds ({kind}): {name}"
+        for kind, name in (("Secret", "a.json"), ("Job", "b.json"), ("ResourceSlice", "c.yaml"))
+    ]
+
+
+def test_directories_that_are_not_entered_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(directory, "_DEEPEST", 1)
+    (tmp_path / "a" / "b" / "c").mkdir(parents=True)
+    (tmp_path / "elsewhere").symlink_to("/etc")
+    found = read_directory(str(tmp_path))
+    assert found["unread"] == ["elsewhere is a link", "a/b/c is too many directories below"]
+
+
+def test_recorded_outputs_are_used_or_named_and_nothing_false_is_found(shared_captures: Path) -> None:
+    """One of them has a run that failed before the one that passed."""
+    found = read_directory(str(shared_captures))
+    findings = [(each["id"], each["evidence"][0].partition(":")[0]) for each in diagnose(found)]
+    failed = "tools-perftest/crater-ib_write_bw-both.txt"
+    assert findings == [("device-wrong-name", failed), ("port-down", failed)]
+    assert len(found["facts"]) == len(list(shared_captures.glob("*/root.tar.gz")))
+    said = "\n".join(found["unread"])
+    programs = (
+        "ibdev2netdev|ibstat|ibv_devinfo|lspci|mlxcables|mst status|nvbandwidth|nvidia-smi topo|ofed_info|rdma link"
+    )
+    assert [program for program in programs.split("|") if f"what {program} prints" not in said] == []
+    assert "cannot be used" not in said
 
 
 def test_no_member_of_an_archive_gets_out_of_it(tmp_path: Path) -> None:
