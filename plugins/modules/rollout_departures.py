@@ -84,7 +84,6 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube, KubeError
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import group_value, node_scope
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import strays_in_words
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.rollout import Rollout
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.standing import Scope, standing, strays_of_systems
 
@@ -115,7 +114,7 @@ def main() -> None:
         module.exit_json(changed=False, strays={})
     strays = rollout.strays(**node_scope(given["hosts"], given["remove"], given["node_names"]))
     if strays:
-        module.fail_json(msg=strays_in_words(strays) + " Nothing was written or changed.", strays=strays)
+        module.fail_json(msg=rollout.told(strays) + " Nothing was written or changed.", strays=strays)
     everyone = node_scope([*given["hosts"], *given["others"]], given["remove"], given["node_names"])
     groups = [*keep, *(group_value(name) for name in given["groups"])]
     words = strays_of_systems(found, Scope(everyone["known"], groups, everyone["remove"]))

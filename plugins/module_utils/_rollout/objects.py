@@ -261,13 +261,18 @@ def lost_labels(
     }
 
 
-def strays_in_words(strays: t.Mapping[str, str]) -> str:
+def strays_in_words(strays: t.Mapping[str, str], groups: t.Mapping[str, str]) -> str:
+    """Why a run must not go on, with what to do. strays: lost_labels(). groups: class_groups()."""
     names = [f"{node} (class {strays[node]})" for node in strays]
+    remove = ", ".join(sorted(strays)[:_NAMED]) + (", ..." if len(strays) > _NAMED else "")
+    # a NicClusterPolicy serves classes of several groups
+    untold = sorted({name for name in strays.values() if name not in groups})
+    hosts = f" Name the hosts: of which group {some(untold)} is, nothing in the cluster tells." if untold else ""
     return (
         f"{len(strays)} nodes have the label {CLASS_LABEL}, and are not hosts of this inventory's RDMA groups: "
         f"{some(names)}. Their resource would go. Run with the whole inventory (this one may be a copy that lacks "
         "them, or a slice of a sliced job), say in rdma_rollout.node_names ({host: node}) how nodes of its hosts "
-        "are called, or say that they are to go: rdma_rollout.remove, a list of hosts or groups."
+        f"are called, or say that they are to go: rdma_rollout.remove: [{remove}] (hosts or groups).{hosts}"
     )
 
 

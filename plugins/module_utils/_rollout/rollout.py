@@ -117,11 +117,15 @@ class Rollout(Changes):
         """Raises KubeError when a node would lose its label that this run neither knows nor is told to take out."""
         strays = self.strays(known, remove)
         if strays:
-            raise KubeError("Nothing was changed. " + strays_in_words(strays))
+            raise KubeError("Nothing was changed. " + self.told(strays))
 
     def strays(self, known: t.Collection[str], remove: t.Collection[str]) -> dict[str, str]:
         """{node: class} of the nodes that would lose their label, and that this run neither knows nor is told to take out."""
         return lost_labels(self._old_labels, self.labels, self._groups, known, remove)
+
+    def told(self, strays: t.Mapping[str, str]) -> str:
+        """What strays() has found in words."""
+        return strays_in_words(strays, self._groups)
 
     def _insist_on_one_offer(self, classes: t.Collection[str]) -> None:
         """Raises KubeError where DRANET of ours serves a class: both would offer the same functions."""

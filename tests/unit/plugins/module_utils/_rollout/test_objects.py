@@ -30,6 +30,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects impor
     same,
     stale_on_node,
     stranger,
+    strays_in_words,
 )
 
 
@@ -120,6 +121,18 @@ def test_a_label_goes_only_where_somebody_says_so() -> None:
     labels = {"app.kubernetes.io/managed-by": MANAGED_BY, "app.kubernetes.io/instance": "b", GROUP_LABEL: "gone"}
     groups = class_groups([{"metadata": {"labels": labels}}])
     assert lost_labels(before, changes, groups, ["mine"], ["out", "gone"]) == {"stray": "a", "theirs": "c"}
+
+
+def test_whoever_takes_nodes_out_is_told_what_to_write() -> None:
+    """A class of a NicClusterPolicy is of no group that the cluster tells: the group in rdma_rollout.remove is not enough."""
+    groups = {"a-x": "a"}
+    said = strays_in_words({"n2": "a-x", "n1": "a-x"}, groups)
+    assert said.endswith("or say that they are to go: rdma_rollout.remove: [n1, n2] (hosts or groups).")
+    said = strays_in_words({"n1": "a-x", "n2": "b-x", "n3": "b-x"}, groups)
+    assert said.endswith(
+        "rdma_rollout.remove: [n1, n2, n3] (hosts or groups). Name the hosts: of which group b-x is, nothing in the cluster tells."
+    )
+    assert ", ...] (hosts or groups)." in strays_in_words(dict.fromkeys(map(str, range(99)), "a-x"), groups)
 
 
 EXPECTED = {"nodes": ["a", "b"], "resources": {"rdma/x": 63}}
