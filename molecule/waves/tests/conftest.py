@@ -152,7 +152,8 @@ class Site:
     def boot(self) -> None:
         """Starts what does not run."""
         play = [BIN / "ansible-playbook", ROOT / "playbooks" / "lab.yml"]
-        wish = {"lab_dir": str(nodes.lab()), "lab_engine": "auto", "lab_nodes": 5}
+        engine = os.environ.get("FABRIC_RDMA_ENGINE") or "auto"
+        wish = {"lab_dir": str(nodes.lab()), "lab_engine": engine, "lab_nodes": 5}
         done = subprocess.run(
             [*play, "-e", json.dumps(wish)],
             cwd=ROOT,
