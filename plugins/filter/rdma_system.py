@@ -55,6 +55,7 @@ RETURN = r"""
 _value:
   description:
     - The keys C(system), C(node_labels), C(charts), C(objects), C(waits), C(workloads), C(images), C(problems), C(warnings) and C(summary).
+    - C(pages) has, by group that it is for, rows of what it brings, for P(fabric.rdma.rdma_plan_pages#filter).
     - C(files) has the text and the mode of each file in which all of this is rendered, C(record) what the report shows.
   type: dict
 """
@@ -65,7 +66,7 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import request_of
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import page_rows, request_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Site, Surroundings
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.files import charts_for_helm, files_of, record_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer
@@ -117,7 +118,11 @@ def rdma_system(
     except FabricError as exc:
         raise AnsibleFilterError(str(exc)) from exc
     charts = charts_for_helm(request["charts"], whole, wish)
-    return {**request, "charts": charts, "files": files_of(request), "record": record_of(request)}
+    made = {"charts": charts, "files": files_of(request), "record": record_of(request)}
+    answer = {**request, **made, "pages": page_rows(request, wish, whole)}
+    # the pages have them
+    del answer["group_rows"]
+    return answer
 
 
 class FilterModule:

@@ -8,15 +8,31 @@ from __future__ import annotations
 import collections
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import OF_A_GROUP
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.initiators import duplicate_initiators
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.needs import host_needs
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.table import prepared_rows
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import inventory_value, kept_values
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import group_value, node_scope
 from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import completed
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import SYSTEMS, wished_systems
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.page import plan_page
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer, ViewError, cluster_view
 
-__all__ = ["kept_groups", "known_nodes", "scope_of", "site_of", "wished"]
+__all__ = ["kept_groups", "known_nodes", "plan_pages", "scope_of", "site_of", "wished"]
+
+# What the needs of a host are told, by the variable that has it.
+_PREPARING = {
+    "ofed": "rdma_ofed",
+    "want": "rdma_want",
+    "roce_host": "rdma_roce_host",
+    "storage": "rdma_storage",
+    "memlock": "rdma_memlock",
+    "gpudirect": "rdma_gpudirect",
+    "rdma_compute_domain": "rdma_compute_domain",
+}
 
 
 def _wishes_of(
@@ -140,3 +156,56 @@ def wished(
     own = hostvars[hosts[0]] if hosts else {}
     cluster = {system.variable: own.get(system.variable) for system in SYSTEMS if not system.of_groups}
     return wished_systems(_wishes_of(hostvars, groups, names, insist), cluster)
+
+
+def _preparation(
+    hosts: t.Sequence[str], hostvars: t.Mapping[str, t.Any], facts: t.Mapping[str, Json], duplicates: t.Sequence[Json]
+) -> list[tuple[str, str, str]]:
+    """Rows of what the playbook prepare would do with hosts, as they are now."""
+    plain = Plainer()
+    found: dict[str, Json] = {}
+    unknown = []
+    for host in hosts:
+        own = hostvars[host]
+        wishes = {key: plain(own[variable]) for key, variable in _PREPARING.items() if variable in own}
+        layer = (wishes.get("want") or {}).get("link_layer")
+        if "kernel" not in facts.get(host, {}):
+            unknown.append(
+                (host, "not known", "nothing is known of it that says what it lacks: run the playbook discover")
+            )
+            continue
+        try:
+            needs = host_needs(facts[host], {**wishes, "link_layer": layer, "duplicates": duplicates, "host": host})
+        except FabricError as exc:
+            unknown.append((host, "refused", str(exc)))
+            continue
+        replayed = "rdma_capture" in own
+        found[host] = {"before": needs, "after": None, "replayed": replayed, "stale_containers": []}
+    return [*unknown, *prepared_rows(found, check=True)]
+
+
+def plan_pages(
+    hostvars: t.Mapping[str, t.Any],
+    groups: t.Mapping[str, t.Sequence[str]],
+    names: t.Sequence[str],
+    plan: t.Mapping[str, t.Any],
+    asked: t.Mapping[str, t.Mapping[str, t.Sequence[t.Sequence[str]]]],
+) -> dict[str, str]:
+    """By group that is in the plan: all that is planned for it. asked: by system and group, what it brings."""
+    whole = completed(Plainer()(plan))
+    facts = cluster_view(hostvars, groups, names)["facts"]
+    duplicates = duplicate_initiators(
+        {host: own for host, own in facts.items() if "rdma_capture" not in hostvars[host]}
+    )
+    systems = wished(hostvars, groups, names, everything=False)
+    return {
+        name: plan_page(
+            name,
+            whole["groups"][name],
+            systems,
+            asked,
+            _preparation(sorted(groups[name]), hostvars, facts, duplicates),
+        )
+        for name in names
+        if name in whole["groups"]
+    }

@@ -20,8 +20,9 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract impo
     Site,
     Surroundings,
 )
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.page import concerned_groups, rows_of_groups
 
-__all__ = ["SYSTEMS", "request_of", "wished_systems"]
+__all__ = ["SYSTEMS", "page_rows", "request_of", "wished_systems"]
 
 
 class System(t.NamedTuple):
@@ -85,3 +86,9 @@ def request_of(name: str, wish: t.Any, site: Site, around: Surroundings) -> Requ
     # what objects pull is read off them; what charts pull, only their system knows
     request["images"] = sorted({*request["images"], *images_of(request["objects"])})
     return request
+
+
+def page_rows(request: Request, wish: t.Any, site: Site) -> dict[str, list[tuple[str, str]]]:
+    """By group that it is for: what a system is to bring, for the page of the plan."""
+    (system,) = (each for each in SYSTEMS if each.name == request["system"])
+    return rows_of_groups(request, site, concerned_groups(system.variable, system.of_groups, wish, site))

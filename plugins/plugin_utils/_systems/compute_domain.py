@@ -191,12 +191,14 @@ def _of_groups(
         found["workloads"].update(workloads)
         found["images"] += [image for image in (settings.nvbandwidth_image, settings.nccl_image) if image]
         cliques = cliques_of(hosts, site, nodes) if nodes is not None else {}
-        for clique, members in sorted(cliques.items()):
-            found["summary"].append(
-                (f"NVLink clique {clique or 'unknown'}", f"group {group}, {named('host', members)}")
-            )
+        rows = [
+            (f"NVLink clique {clique or 'unknown'}", f"group {group}, {named('host', members)}")
+            for clique, members in sorted(cliques.items())
+        ]
         if nodes is None:
-            found["summary"].append((f"NVLink cliques of group {group}", "not known: no cluster was asked"))
+            rows.append((f"NVLink cliques of group {group}", "not known: no cluster was asked"))
+        found["group_rows"][group] = rows
+        found["summary"] += rows
 
 
 def _with_chart(

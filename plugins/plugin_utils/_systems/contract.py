@@ -110,6 +110,8 @@ class Request(t.TypedDict):
     warnings: list[str]
     # rows for plan.yml and the report: (what, value) in words
     summary: list[tuple[str, str]]
+    # by group: those rows of the summary that are of it alone
+    group_rows: dict[str, list[tuple[str, str]]]
     # {node: {label: value}}: set with the objects, taken off with them
     node_labels: dict[str, dict[str, str]]
 
@@ -125,5 +127,6 @@ def empty_request(system: str) -> Request:
         "problems": [],
         "warnings": [],
         "summary": [],
+        "group_rows": {},
         "node_labels": {},
     }

@@ -263,9 +263,9 @@ def _made(
         )
         for each in choices:
             kinds = ", ".join(each.selectors)
-            found["summary"].append(
-                (f"DeviceClass {object_name(slug, each.pool)}", f"{len(nodes)} nodes, selected by {kinds}")
-            )
+            row = (f"DeviceClass {object_name(slug, each.pool)}", f"{len(nodes)} nodes, selected by {kinds}")
+            found["group_rows"].setdefault(group, []).append(row)
+            found["summary"].append(row)
     found["problems"] += _same_names(moved)
     if found["problems"]:
         return found, []

@@ -120,7 +120,10 @@ def request(
     check_whereabouts(wish, [each.network for each in planned], found)
     directories = directories_of(wish, site, found)
     result["problems"], result["warnings"] = found.problems, found.warnings
-    result["summary"] = _summary(planned, wish, site)
+    for each in planned:
+        row = (f"network {each.network.name} ({each.network.group})", _network_words(each, site))
+        result["group_rows"].setdefault(each.network.group, []).append(row)
+    result["summary"] = [row for rows in result["group_rows"].values() for row in rows] + _summary(planned, wish)
     if not result["problems"]:
         _fill(result, planned, wish, site, directories, found)
         result["problems"], result["warnings"] = found.problems, found.warnings
@@ -308,13 +311,12 @@ def _add_spiderpool(
 # --- in words -------------------------------------------------------------------------------------------------------------
 
 
-def _summary(planned: t.Sequence[_Planned], wish: t.Mapping[str, t.Any], site: Site) -> list[tuple[str, str]]:
+def _summary(planned: t.Sequence[_Planned], wish: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
+    """What counts for all networks."""
     rows = []
     programs: set[str] = set()
     for each in planned:
-        network = each.network
-        rows.append((f"network {network.name} ({network.group})", _network_words(each, site)))
-        programs |= cni_plugins(network, each.rows)
+        programs |= cni_plugins(each.network, each.rows)
     if programs:
         rows.append(("CNI plugins that the nodes need", ", ".join(sorted(programs))))
     for name, title in (("multus", "Multus"), ("whereabouts", "Whereabouts"), ("spiderpool", "Spiderpool")):

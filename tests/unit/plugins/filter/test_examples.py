@@ -37,6 +37,7 @@ KEYED_BY_NAMES = {
     "rdma_labels",
     "rdma_manifests",
     "rdma_merged_facts",
+    "rdma_plan_pages",
     "rdma_turns",
     "rdma_unusable",
 }

@@ -117,7 +117,7 @@ def test_a_chart_is_read_as_name_and_version(
 
     def request(_name: str, _wish: t.Any, _site: t.Any, around: Json) -> Json:
         seen.append(around)
-        return t.cast("Json", empty_request("any"))
+        return t.cast("Json", empty_request("longhorn"))
 
     monkeypatch.setattr("ansible_collections.fabric.rdma.plugins.filter.rdma_system.request_of", request)
     site = rdma_site(hosts(), GROUPS, ["one"], a_plan())
