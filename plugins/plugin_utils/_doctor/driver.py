@@ -17,6 +17,10 @@ _DRIVERS = ("nvidia", "NVRM", "mlx5", "ib_", "openibd", "doca", "mofed")
 # nvidia-peermem.c, once for each deregistration, without a limit
 _KNOWN_FLOOD = "detected invalid context, skipping further processing"
 _NUMBERS = re.compile(r"0x[0-9a-f]{1,16}|\d{1,20}")
+# A message of the kernel or of a service, and not a row of a table or what a program says: dmesg, journalctl, RFC 3339, klog
+_MESSAGE = re.compile(
+    r"\[ *[\d.]{1,20}\]|\[\w{3} \w{3} [ \d]\d |\w{3} [ \d]\d \d\d:\d\d:\d\d |\d{4}[-/]\d\d[-/]\d\d|<\d{1,3}>|[IWEF]\d{4} |kernel: "
+)
 # Of the last lines of a log, so many alike are a flood, and such a part of all.
 _LOOKED_AT, _FLOOD, _SHARE = 5000, 200, 0.5
 # mlnxofedinstall and openibd, RHEL's weak modules, dkms
@@ -40,9 +44,9 @@ def _flood(case: Case) -> t.Iterator[Hit]:
         for text, count in sorted(counts.items(), key=lambda item: -item[1])[:1]:
             said = first[text]
             known = _KNOWN_FLOOD in said
-            if (known and count >= 50) or (
-                count >= _FLOOD and count > _SHARE * len(lines) and any(word in said for word in _DRIVERS)
-            ):
+            message = log["source"] in ("kernel", "journal") or _MESSAGE.match(said)
+            of_driver = message and any(word in said for word in _DRIVERS) and "NCCL" not in said
+            if (known and count >= 50) or (of_driver and count >= _FLOOD and count > _SHARE * len(lines)):
                 yield case.hit(
                     log, [f"{quoted(log['name'])}: {count} of {len(lines)} lines are like this one: {quoted(said)}"]
                 )

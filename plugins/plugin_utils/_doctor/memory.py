@@ -34,6 +34,8 @@ _KEYS = ("CREATE_MKEY(", "create_mkey(", "async reg mr failed")
 _SPENT = re.compile(r"limits exceeded|no resources|err\(-1[12]\)|status -1[12]\b")
 # libibverbs (init.c), /proc/PID/limits, ulimit -a, ulimit -l as our own Pods say it
 _SAYS = ("RLIMIT_MEMLOCK is ", "Max locked memory", "max locked memory", "memlock soft ")
+# Of these, a shell on a host may have been asked, whose limit is not that of containers.
+_OF_A_SHELL = ("Max locked memory", "max locked memory")
 _IN_BYTES = re.compile(r"(?:RLIMIT_MEMLOCK is|Max locked memory|memlock soft)\s{1,40}(\d{1,15}|unlimited)")
 _IN_KIB = re.compile(r"max locked memory\s{1,40}\(k[bB][a-z]{0,4}, -l\)\s{1,9}(\d{1,15}|unlimited)")
 
@@ -110,7 +112,8 @@ def _limited(case: Case, low: int, high: int) -> t.Iterator[Hit]:
         for host in case.hosts_of_log(log):
             by_host.setdefault(host, []).extend(failed)
         for told, line in _told_limits(case, log):
-            if low < told <= high:
+            of_a_job = failed or log["pod"] or not any(word in line.raw for word in _OF_A_SHELL)
+            if low < told <= high and of_a_job:
                 yield case.hit(log, [str(line), *failed], severity="error" if failed else None)
     for host, facts in case.facts.items():
         limit = pod_limit(facts)

@@ -28,6 +28,8 @@ _SHM = (
 _SYSTEM_ERROR = ("unhandled system error", "ncclSystemError", "ncclUnhandledSystemError")
 _CHANNEL = "] via NET/Socket"
 _SOCKET = (_CHANNEL, "Using network Socket", "NET/Socket : Using", "Assigned NET plugin Socket")
+# between GPUs of one node
+_INSIDE = (" via P2P/", " via SHM/")
 _OVER_IB = ("Using network IB", "NET/IB : Using", "Assigned NET plugin IB", "] via NET/IB")
 _NO_DEVICE = "NET/IB : No device found"
 _USES = "NET/IB : Using"
@@ -106,8 +108,10 @@ def _over_socket(case: Case) -> t.Iterator[Hit]:
             cause, remedy, evidence = _why_socket(case, log)
             none = [str(line) for line in case.lines(_NO_DEVICE, logs=[log])]
             pod = case.pod_of(log)
-            # a job on one node has no need of HCAs
             wanted = any(_CHANNEL in line.raw for line in lines) or (pod is not None and bool(case.wants(pod)))
+            # a job on one node has no need of HCAs
+            if not wanted and any(way in log["text"] for way in _INSIDE) and "] via NET/" not in log["text"]:
+                continue
             found = [*none[:1], str(lines[0]), *evidence]
             yield case.hit(log, found, cause=cause, remedy=remedy, severity="error" if wanted else None)
 

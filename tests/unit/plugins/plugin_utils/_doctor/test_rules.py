@@ -249,6 +249,46 @@ def test_a_line_alone_is_explained(lines: list[str], given: t.Any, ids: list[str
     assert sorted(each["id"] for each in diagnose(samples.running(samples.a_job(**given), logs=[log]))) == ids
 
 
+# What is attached to tickets and is as it should be: the limit of a shell, tables with a row like the other, a job on one node.
+WELL = {
+    "ulimit -a": ["max locked memory           (kbytes, -l) 8192"],
+    "limits": ["Max locked memory         8388608              8388608              bytes"],
+    "rdma resource": [
+        f"link mlx5_0/1 lqpn {number} rqpn {number} type RC state RTS comm python3" for number in range(300)
+    ],
+    "NCCL of many ranks": [f"h1:{rank}:{rank} [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [RO]" for rank in range(300)],
+    "the same, with times": [
+        f"2026-01-06 08:00:00 NCCL INFO NET/IB : Using [0]mlx5_0:1/IB {rank}" for rank in range(300)
+    ],
+    "NCCL on one node": [samples.SOCKET, "h1:7:7 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM"],
+}
+
+
+@pytest.mark.parametrize("what", WELL)
+def test_what_is_well_has_no_finding(what: str) -> None:
+    log = {**samples.a_log(*WELL[what]), "source": "file"}
+    assert diagnose(material(logs=[log])) == []
+
+
+def test_the_same_of_a_job_has_one() -> None:
+    """A limit inside a Pod, a job that wants HCAs, messages of a driver in each form."""
+    told = {
+        "memlock-8-mib": WELL["ulimit -a"],
+        "nccl-over-socket": WELL["NCCL on one node"],
+    }
+    for rule, lines in told.items():
+        given = samples.running(samples.a_job(), logs=[samples.a_log(*lines, pod="rdma/train")])
+        assert [each["id"] for each in diagnose(given)] == [rule]
+    for start in (
+        "[  5.1] ",
+        "[Tue Jan  6 08:00:00 2026] ",
+        "Jan  6 08:00:00 h1 kernel: ",
+        "2026-01-06T08:00:00Z ",
+        "I0106 08:00:00 ",
+    ):
+        assert found(samples.said(*[f"{start}mlx5_core: cmd {number}" for number in range(300)]), "driver-log-flood")
+
+
 def test_the_name_of_a_host_is_no_reason() -> None:
     facts = samples.facts_of()
     facts["devices"][0]["plugin"].update(visible=False, reason="no driver bound to the PCI function")
