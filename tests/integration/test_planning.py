@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import DRA_DRIVER, GPU_OPERATOR, LONGHORN
 from ansible_collections.fabric.rdma.tests.unit.contracts import load
 
 if t.TYPE_CHECKING:
@@ -327,3 +328,117 @@ def test_facts_from_a_cache_are_called_so(site: Site) -> None:
     assert re.search(r"the plan is as old as they are \(of 20\d\d-\d\d-\d\d \d\d:\d\d UTC", warning), warning
     assert "facts of 2 hosts are not of this run, but of 20" in said
     assert not any("gathered" in facts for facts in cached.load("facts.json").values())
+
+
+# Each kind of group with what it may ask for, and what the whole cluster may.
+EVERY_KIND: dict[str, tuple[dict[str, str], dict[str, t.Any]]] = {
+    "v100": (V100, {"rdma_gpudirect": "none"}),
+    "a100": (
+        A100,
+        {
+            "rdma_want": {"link_layer": "InfiniBand"},
+            "rdma_networks": [
+                {"name": "ib", "kind": "ipoib", "ipam": {"type": "whereabouts", "range": "10.20.0.0/24"}}
+            ],
+        },
+    ),
+    "gb200": (
+        {"g1": "gb200-1", "g2": "gb200-2"},
+        {"rdma_want": {"link_layer": "InfiniBand"}, "rdma_compute_domain": {"version": DRA_DRIVER}},
+    ),
+    "rails": (
+        {"r1": "roce-rails-1", "r2": "roce-rails-2"},
+        {
+            "rdma_want": {"link_layer": "Ethernet"},
+            "rdma_rails": True,
+            "rdma_roce_host": {"mtu": 9000},
+            "rdma_networks": [
+                {
+                    "name": "fabric",
+                    "kind": "macvlan",
+                    "rails": True,
+                    "ipam": {"type": "whereabouts", "range": "192.168.0.0/16", "per_rail": 24},
+                }
+            ],
+        },
+    ),
+}
+OF_ALL: dict[str, t.Any] = {
+    "rdma_cluster_cidrs": {"pods": ["10.244.0.0/16"], "services": ["10.96.0.0/12"]},
+    "rdma_multus": {"install": True},
+    "rdma_whereabouts": {"install": True},
+    "rdma_gpu_operator": {"version": GPU_OPERATOR},
+    "rdma_longhorn": {"version": LONGHORN, "groups": [], "nodes": ["v1"]},
+    "rdma_vgpu": {"groups": ["v100"], "stop_device_plugin": True, "hypernodes": True},
+    "rdma_topology": {"labels": True},
+}
+# By group: the systems of its page in their order, and some of what each says.
+ON_ITS_PAGE = {
+    "v100": {
+        "device_plugin": ["Pods ask for rdma/rdma_v100", "deviceIDs 1017"],
+        "gpu_operator": [GPU_OPERATOR],
+        "vgpu": ["binpack", "HyperNode rdma-v100-", "label nvidia.com/gpu.deploy.device-plugin=false"],
+        "topology": ["label topology.fabric.rdma/leaf=leaf-1"],
+        "longhorn": [LONGHORN, "label node.longhorn.io/create-default-disk=true"],
+    },
+    "a100": {
+        "device_plugin": ["ifNames ibp161s0", "port is Down"],
+        "gpu_operator": [GPU_OPERATOR],
+        "secondary_network": ["NetworkAttachmentDefinition default/ib-a100-ibp161s0", "10.20.0.0/24", "Whereabouts"],
+    },
+    "gb200": {
+        "device_plugin": ["deviceIDs 1021"],
+        "gpu_operator": [GPU_OPERATOR],
+        "compute_domain": [DRA_DRIVER, "workloads/nvbandwidth-gb200.yaml"],
+    },
+    "rails": {
+        "device_plugin": ["mlx5_7 as rdma/rdma_rails_gpu8"],
+        "gpu_operator": [GPU_OPERATOR],
+        "secondary_network": ["fabric-rail1", "enp18s0f0np0", "192.168.7.1 to 192.168.7.254", "macvlan"],
+    },
+}
+
+
+def sections(page: str) -> dict[str, str]:
+    """By title: what is below it, in one line."""
+    parts = re.split(r"\n\n(\S.*)\n-+\n", page)
+    return {title: " ".join(text.split()) for title, text in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def test_all_that_is_planned_for_a_group_is_on_one_page_before_it_is_applied(site: Site) -> None:
+    groups = {name: hosts for name, (hosts, _wishes) in EVERY_KIND.items()}
+    site.write(groups, **OF_ALL)
+    whole = json.loads((site.directory / "hosts.json").read_text())
+    for name, (_hosts, wishes) in EVERY_KIND.items():
+        whole["rdma"]["children"][name]["vars"] |= wishes
+    (site.directory / "hosts.json").write_text(json.dumps(whole))
+    site.output.mkdir()
+    place = {"host": "v1", "group": "v100", "device": "mlx5_0", "port": 1, "netdev": None, "rail": 0, "subnet": None}
+    place |= {"link_layer": "InfiniBand", "leaf": "leaf-1", "leaf_port": "1"}
+    switch = {"id": "leaf-1", "name": "leaf-1", "link_layer": "InfiniBand", "leaf": True}
+    nothing: dict[str, list[str]] = {
+        key: [] for key in ("trunks", "units", "unplaced", "sources", "findings", "warnings")
+    }
+    drawn = {"schema": 1, "places": [place], "switches": [switch], "leaves": {}, **nothing}
+    (site.output / "fabric.json").write_text(json.dumps(drawn))
+
+    said = site.play("plan")
+    for name, systems in ON_ITS_PAGE.items():
+        page = (site.output / "plan" / f"{name}.txt").read_text()
+        assert max(map(len, page.splitlines())) <= 100
+        found = sections(page)
+        nodes = found.pop("prepare the nodes")
+        assert "storage_prereqs: Package" in nodes
+        assert ("roce_host: " in nodes) is (name == "rails")
+        assert list(found) == list(systems), name
+        for system, words in systems.items():
+            assert [word for word in words if word not in found[system]] == [], (name, system)
+        # what is written is what is shown
+        assert all(" ".join(line.split()) in said for line in page.splitlines())
+
+    # a group that there is no more has no page; what is not ours stays
+    (site.output / "plan" / "notes.txt").write_text("mine")
+    site.write({"v100": V100}, rdma_rollout={"remove": ["a100", "gb200", "rails"]})
+    site.play("plan")
+    assert sorted(path.name for path in (site.output / "plan").iterdir()) == ["notes.txt", "v100.txt"]
+    assert list(sections((site.output / "plan" / "v100.txt").read_text())) == ["prepare the nodes", "device_plugin"]
