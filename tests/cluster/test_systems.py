@@ -20,6 +20,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
     GROUP_LABEL,
     POD_SECURITY,
+    SPENT_ANNOTATION,
     SYSTEM_LABEL,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects_ready import wait_for_objects
@@ -419,6 +420,29 @@ def test_a_definition_of_which_others_have_objects_stays(space: Kube) -> None:
     # it is not forgotten: it goes once nobody has any of it
     assert looked(space).changed is False
     space.request("DELETE", f"{path}/theirs", "delete")
+    assert roll_out(space) == {
+        "CustomResourceDefinition widgets.test.example": "removed",
+        "ConfigMap fabric-rdma-storage": "removed",
+    }
+
+
+def test_a_definition_goes_with_objects_that_hold_nothing(space: Kube) -> None:
+    """Of a kind of which the system makes objects by itself, as Whereabouts makes pools: those in use keep it."""
+    own = definition()
+    own["metadata"]["annotations"] = {SPENT_ANNOTATION: "spec.size"}
+    roll_out(space, own, config("a"))
+    space.forget_kinds()
+    path = f"/apis/test.example/v1/namespaces/{SPACE}/widgets"
+    for name, spec in (("spent", {}), ("empty", {"size": 0}), ("used", {"size": 1})):
+        body = {**widget(name), "spec": spec}
+        space.request("POST", path, "make", [("fieldManager", "somebody")], body)
+    rollout = looked(space)
+    assert rollout.warnings == [
+        "CustomResourceDefinition widgets.test.example stays: others have objects of it (Widget rdma/used)"
+    ]
+    rollout.perform()
+    assert len(space.list(path, "list")) == 3
+    space.request("DELETE", f"{path}/used", "delete")
     assert roll_out(space) == {
         "CustomResourceDefinition widgets.test.example": "removed",
         "ConfigMap fabric-rdma-storage": "removed",

@@ -13,6 +13,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects impor
     describe,
     pod_trouble,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.values import value_at
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.waiting import Patience, wait_until_right
 
 __all__ = ["wait_for_objects"]
@@ -35,12 +36,6 @@ def _rolled_out(item: t.Mapping[str, t.Any]) -> list[str]:
     ]
 
 
-def _value_at(item: t.Any, path: str) -> t.Any:
-    for part in path.split("."):
-        item = item.get(part) if isinstance(item, t.Mapping) else None
-    return item
-
-
 def _lacking(kube: Kube, wait: t.Mapping[str, t.Any]) -> list[str]:
     """What is not yet as it should be of one object, in words."""
     metadata = {"name": wait["name"], **({"namespace": wait["namespace"]} if wait.get("namespace") else {})}
@@ -55,7 +50,7 @@ def _lacking(kube: Kube, wait: t.Mapping[str, t.Any]) -> list[str]:
         return [f"{shown} does not exist"]
     found.update(apiVersion=item["apiVersion"], kind=item["kind"])
     if wait.get("path"):
-        value = _value_at(found, str(wait["path"]))
+        value = value_at(found, str(wait["path"]))
         return (
             [] if str(value) == str(wait.get("value")) else [f"{shown}: {wait['path']} is {value}, not {wait['value']}"]
         )

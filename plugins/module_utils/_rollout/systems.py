@@ -32,6 +32,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import
     INVENTORY_LABEL,
     MANAGED_BY,
     POD_SECURITY,
+    SPENT_ANNOTATION,
     SYSTEM_LABEL,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import (
@@ -42,6 +43,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects impor
     some,
     stranger,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.values import value_at
 
 __all__ = ["SystemRollout"]
 
@@ -446,15 +448,21 @@ class SystemRollout(Changes):
             self._gone += [] if others else [record]
 
     def _may_go(self, item: Json, going: t.Sequence[Json]) -> bool:
-        """Not a definition of which somebody else has objects: they would be deleted with it."""
+        """Not a definition of which somebody else has objects: they would be deleted with it.
+
+        What the system has made itself, and what holds nothing any more, is nobody's (SPENT_ANNOTATION).
+        """
         mine = {(describe(each), each["apiVersion"]) for each in going}
+        field = str((item["metadata"].get("annotations") or {}).get(SPENT_ANNOTATION) or "")
         for version, kind in _defined(item):
             if not self._served((version, kind)):
                 continue
             plural, _namespaced = self.kube.kinds(version)[kind]
-            others = self.kube.list(f"/apis/{version}/{plural}", f"list {plural}", metadata_only=True)
+            others = self.kube.list(f"/apis/{version}/{plural}", f"list {plural}", metadata_only=not field)
             left = [
-                name for name in (describe({**each, "kind": kind}) for each in others) if (name, version) not in mine
+                name
+                for name, each in ((describe({**each, "kind": kind}), each) for each in others)
+                if (name, version) not in mine and not (field and not value_at(each, field))
             ]
             if left:
                 self.warnings.append(f"{describe(item)} stays: others have objects of it ({some(left)})")

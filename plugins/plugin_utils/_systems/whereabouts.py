@@ -13,7 +13,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import WHEREABOUTS
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import MANAGED_BY
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import MANAGED_BY, SPENT_ANNOTATION
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.cni_install import (
     CONFIG_INSIDE,
     PROGRAMS_INSIDE,
@@ -59,7 +59,10 @@ def _whereabouts_definitions() -> list[Json]:
             "spec": schema_object(["podref"], containerid=TEXT, podref=TEXT, ifname=TEXT),
         },
     }
-    return [definition(_WHEREABOUTS_GROUP, "v1alpha1", names(kind), properties) for kind, properties in kinds.items()]
+    found = [definition(_WHEREABOUTS_GROUP, "v1alpha1", names(kind), properties) for kind, properties in kinds.items()]
+    # it makes a pool for each range by itself, which stays when all addresses are given back
+    found[0]["metadata"]["annotations"] = {SPENT_ANNOTATION: "spec.allocations"}
+    return found
 
 
 def whereabouts_file(directories: CniDirectories) -> t.Optional[str]:

@@ -63,6 +63,16 @@ def test_the_schema_of_a_pool_knows_what_is_written_into_it() -> None:
     assert set(pool["properties"]["allocations"]["additionalProperties"]["properties"]) == {"id", "ifname", "podref"}
 
 
+def test_a_pool_that_has_given_no_address_keeps_no_definition() -> None:
+    """Whereabouts makes pools itself, and leaves them; what says that an address is in use has no such field."""
+    definitions = {item["spec"]["names"]["kind"]: item["metadata"].get("annotations") for item in made()[:3]}
+    assert definitions == {
+        "IPPool": {"rdma.fabric/spent-without": "spec.allocations"},
+        "NodeSlicePool": None,
+        "OverlappingRangeIPReservation": None,
+    }
+
+
 def test_its_pods_write_where_the_plugin_on_the_node_reads() -> None:
     pod = pod_of(one(made(), "DaemonSet"))
     (container,) = pod["containers"]
