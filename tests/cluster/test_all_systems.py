@@ -31,6 +31,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import FIRST_PLACE, Lease
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dranet import DRIVER
 from ansible_collections.fabric.rdma.tests.cluster import cluster as control_plane
+from ansible_collections.fabric.rdma.tests.cluster import definitions
 from ansible_collections.fabric.rdma.tests.cluster.kubelets import NODE_ANNOTATION
 
 if t.TYPE_CHECKING:
@@ -39,6 +40,8 @@ if t.TYPE_CHECKING:
 pytestmark = pytest.mark.cluster
 
 Json = dict[str, t.Any]
+WHEREABOUTS_GROUP = "whereabouts.cni.cncf.io"
+WHEREABOUTS_PATH = f"/apis/{WHEREABOUTS_GROUP}/v1alpha1"
 NADS = "/apis/k8s.cni.cncf.io/v1/network-attachment-definitions"
 # as a kubelet labels its node
 LINUX = {"kubernetes.io/os": "linux"}
@@ -86,6 +89,27 @@ def networks(site: Site) -> dict[str, Json]:
     }
 
 
+# what comes with the networks, and is for all groups
+BROUGHT = (
+    "DaemonSet kube-system/multus",
+    "DaemonSet kube-system/whereabouts",
+    "CustomResourceDefinition network-attachment-definitions.k8s.cni.cncf.io",
+    f"CustomResourceDefinition ippools.{WHEREABOUTS_GROUP}",
+)
+
+
+def own_versions(site: Site) -> dict[str, str]:
+    """Definitions, accounts and DaemonSets of systems, with the version that the server gives them."""
+    paths = (definitions.PLACE, "/apis/apps/v1/daemonsets", "/api/v1/serviceaccounts", "/api/v1/configmaps")
+    return {
+        f"{path} {item['metadata']['name']}": str(
+            item["metadata"]["generation"] if path.endswith("daemonsets") else item["metadata"]["uid"]
+        )
+        for path in paths
+        for item in site.kube.list(path, "list", labelSelector=SYSTEM_LABEL)
+    }
+
+
 @pytest.fixture
 def rails(site: Site) -> t.Iterator[Site]:
     """A group with a rail for each GPU, whose Pods get a network on each."""
@@ -115,6 +139,13 @@ def test_networks_of_rails_come_change_and_go(rails: Site) -> None:
     rails.run("rollout")
     assert networks(rails) == {name: {**each, "mtu": 1500} for name, each in first.items()}
 
+    # a look says what would go, and changes nothing
+    whole = (networks(rails), own_versions(rails))
+    said = " ".join(rails.run("uninstall", "--check").split())
+    for name in (*(f"NetworkAttachmentDefinition default/{name}" for name in first), *BROUGHT):
+        assert f'"{name}": "removed"' in said
+    assert (networks(rails), own_versions(rails)) == whole
+
     rails.run("uninstall", "-e", json.dumps({"rdma_uninstall_groups": ["roce-rails"]}))
     assert networks(rails) == {}
     # what all groups share stays until everything goes
@@ -124,6 +155,34 @@ def test_networks_of_rails_come_change_and_go(rails: Site) -> None:
     rails.run("uninstall")
     assert rails.kube.list(daemon_sets, "list", labelSelector=SYSTEM_LABEL) == []
     assert "changed=0" in rails.run("uninstall").splitlines()[-2]
+
+
+def pool(site: Site, name: str, **allocations: Json) -> None:
+    """What Whereabouts makes for a range, once a Pod has asked for an address of it."""
+    metadata = {"name": name, "namespace": "kube-system"}
+    body = {"apiVersion": f"{WHEREABOUTS_GROUP}/v1alpha1", "kind": "IPPool", "metadata": metadata}
+    body["spec"] = {"range": "192.168.0.0/24", "allocations": allocations}
+    site.kube.request("POST", f"{WHEREABOUTS_PATH}/namespaces/kube-system/ippools", "make", body=body)
+
+
+def test_pools_that_have_given_no_address_go_with_whereabouts(rails: Site) -> None:
+    """It has made them itself. One of which a Pod has an address keeps the definition, which goes later."""
+    definition = f"CustomResourceDefinition ippools.{WHEREABOUTS_GROUP}"
+    rails.run("rollout")
+    rails.kube.forget_kinds()
+    pool(rails, "192.168.0.0-24")
+    pool(rails, "192.168.1.0-24", **{"7": {"id": "x", "podref": "default/worker"}})
+    said = " ".join(rails.run("uninstall").split())
+    assert f"{definition} stays: others have objects of it (IPPool kube-system/192.168.1.0-24)" in said
+    left = rails.kube.list(definitions.PLACE, "list", labelSelector=SYSTEM_LABEL)
+    assert [item["metadata"]["name"] for item in left] == [f"ippools.{WHEREABOUTS_GROUP}"]
+    assert len(rails.kube.list(f"{WHEREABOUTS_PATH}/ippools", "list")) == 2
+
+    body = [{"op": "replace", "path": "/spec/allocations", "value": {}}]
+    path = f"{WHEREABOUTS_PATH}/namespaces/kube-system/ippools/192.168.1.0-24"
+    rails.kube.request("PATCH", path, "give back", [], body, "application/json-patch+json")
+    assert f'"{definition}": "removed"' in " ".join(rails.run("uninstall").split())
+    assert rails.kube.list(definitions.PLACE, "list", labelSelector=SYSTEM_LABEL) == []
 
 
 def test_a_system_that_nobody_wishes_for_any_more_is_told_and_goes_alone(rails: Site) -> None:
@@ -289,8 +348,11 @@ def test_a_chart_comes_stays_changes_and_goes(site: Site, case: Charted) -> None
     assert at(told(site, case.namespace, case.chart), case.path) == case.values[1]
     assert beside(site, case) == case.beside
 
-    # a look changes nothing
-    site.run("uninstall", "--check")
+    # a look says what would go, and changes nothing
+    said = " ".join(site.run("uninstall", "--check").split())
+    assert f'"release {case.namespace}/{case.release}": "removed"' in said
+    for key in case.beside[1]:
+        assert key in said
     assert told(site, case.namespace, case.chart)
     assert beside(site, case) == case.beside
     site.run("uninstall", "-e", json.dumps({"rdma_uninstall_systems": [case.system]}))
@@ -483,7 +545,9 @@ def test_claims_come_stay_change_and_go(claimed: Site) -> None:
     assert claims(claimed) == {**whole, "ResourceClaimTemplate": moved}
 
     alone = ("-e", json.dumps({"rdma_uninstall_systems": ["dra"]}))
-    claimed.run("uninstall", "--check", *alone)
+    said = " ".join(claimed.run("uninstall", "--check", *alone).split())
+    for name in (f"DeviceClass {resource}", f"DaemonSet rdma/dranet-{slug}", "labels of node gb200-1"):
+        assert f'"{name}": "removed"' in said
     assert claims(claimed) == {**whole, "ResourceClaimTemplate": moved}
     # a claim has a device of a node: its Pod could not end without the driver
     allocated(claimed, "gb200-1")
@@ -642,7 +706,9 @@ def test_labels_of_leaves_come_change_and_go(site: Site) -> None:
     assert leaf_labels(site) == {"gb200-1": "leaf-1", "gb200-2": "leaf-2"}
 
     alone = ("-e", json.dumps({"rdma_uninstall_systems": ["topology"]}))
-    site.run("uninstall", "--check", *alone)
+    said = " ".join(site.run("uninstall", "--check", *alone).split())
+    for name in ("gb200-1", "gb200-2"):
+        assert f'"labels of node {name}": "removed"' in said
     assert len(leaf_labels(site)) == 2
     site.run("uninstall", *alone)
     assert leaf_labels(site) == {}

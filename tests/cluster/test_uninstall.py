@@ -27,8 +27,11 @@ def test_groups_go_one_after_the_other_and_others_stay(site: Site) -> None:
     metadata = {"name": "theirs", "labels": {"app.kubernetes.io/managed-by": "fabric.rdma"}}
     site.kube.request("POST", FOREIGN, "make", [("fieldManager", "somebody")], {"metadata": metadata, "data": {}})
 
-    # a look changes nothing
-    site.run("uninstall", "--check")
+    # a look says what would go, and changes nothing
+    said = " ".join(site.run("uninstall", "--check").split())
+    for name in before:
+        kind, _blank, own = name.partition(" ")
+        assert f'"{kind} rdma/{own}": "removed"' in said
     assert (site.objects(), site.classes()) == (before, classes)
 
     site.run("uninstall", "-e", json.dumps({"rdma_uninstall_groups": ["ib-v100"]}))

@@ -65,7 +65,9 @@ def test_every_system_comes_changes_and_goes_on_a_real_api_server(name: str) -> 
         (function,) = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef) and node.name == test]
         sources.append(ast.unparse(function))
     whole = "\n".join(sources)
-    for step in (r"run\('rollout', '--check'\)", r"\(\w+\.run\('rollout'\)\) == 0", r"run\('uninstall'"):
+    steps = (r"run\('rollout', '--check'\)", r"\(\w+\.run\('rollout'\)\) == 0", r"run\('uninstall'(?!, '--check')")
+    # which says what would go
+    for step in (*steps, r"said = ' '\.join\(\w+\.run\('uninstall', '--check'"):
         assert re.search(step, whole), step
     # once to bring it, once without a change, once with another wish
     assert len(re.findall(r"run\('rollout'\)", whole)) >= 3
