@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """nvbandwidth: matrices, sums, and what went wrong. Private to the collection. Pure.
 
-Follows nvbandwidth 0.5 to 0.8 (output.cpp): "Running NAME.", a title with the unit, a row of column numbers, rows of figures with N/A
+Follows nvbandwidth 0.5 to 0.10 (output.cpp, testcases*.cpp): "Running NAME.", a title with the unit, a row of column numbers, rows of figures with N/A
 where nothing is measured, and "SUM NAME figure". Titles say the unit: GB/s (10^9 bytes), and ns for latencies.
 """
 
@@ -51,7 +51,8 @@ class NvReport:
 
 
 _LAUNCHER = re.compile(r"^(?:\[\d+,\d+\]<std(?:out|err)>:|\d{1,6}: )?")
-_TITLE = re.compile(r"^\s{0,20}(mem\w{2,5} .{1,200})\((GB/s|ns|us)\)\s*$")
+# "memcpy CE ... bandwidth", "memory latency SM ...", "Device to Device Latency SM GPU(row) <-> GPU(column)"
+_TITLE = re.compile(r"^\s{0,20}(mem\w{2,5} .{1,200}|\w.{0,100} [CG]PU\(.{1,100})\((GB/s|ns|us)\)\s*$")
 _SUM = re.compile(r"^SUM (\S{1,100}) (\S{1,30})\s*$")
 _RUNNING = re.compile(r"^Running (\S{1,100}?)\.?\s*$")
 _CELL = re.compile(r"N/A|-?\d{1,15}(?:\.\d{1,10})?|nan|inf")

@@ -51,6 +51,25 @@ def test_matrices_survive_the_programs_own_format(cells: Cells, prefix: str, uni
     assert report.findings == ()
 
 
+@pytest.mark.parametrize(
+    ("title", "unit"),
+    [
+        ("memcpy CE GPU(row) <- GPU(column) bandwidth", "GB/s"),
+        ("memcpy local GPU(column) bandwidth", "GB/s"),
+        ("memcpy CE GPU(columns) <- CPU(rows) bandwidth", "GB/s"),
+        ("memory latency SM CPU(row) <-> GPU(column)", "ns"),
+        ("Device to Device Latency SM GPU(row) <-> GPU(column)", "ns"),
+        ("Multinode Device to Device Latency SM GPU(row) <-> GPU(column) across nodes", "ns"),
+    ],
+)
+def test_each_title_begins_a_matrix(title: str, unit: str) -> None:
+    text = a_test([[None, 826.42], [825.83, None]], unit=unit)
+    report = parse_nvbandwidth(HEAD + text.replace("memcpy CE GPU(row) -> GPU(column) bandwidth", title))
+    (matrix,) = report.matrices
+    assert (matrix.title, matrix.unit, matrix.figures) == (title, unit, (826.42, 825.83))
+    assert report.findings == ()
+
+
 @given(st.text(max_size=400))
 def test_any_text_is_read(text: str) -> None:
     parse_nvbandwidth(text)
