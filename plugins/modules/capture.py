@@ -87,7 +87,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import Fa
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import read, rehearse, replace
 from ansible_collections.fabric.rdma.plugins.module_utils._base.recorder import dump_archive, dump_listing
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.anonymize import anonymize
-from ansible_collections.fabric.rdma.plugins.module_utils._discover.live import module_answers
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.live import node_answers
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.record import record
 
 
@@ -107,7 +107,7 @@ def main() -> None:
 
     dest = module.params["dest"]
     try:
-        entries = record(open_tree(module.params["root"], module_answers(module)))
+        entries = record(open_tree(module.params["root"], node_answers()))
     except FabricError as exc:
         module.fail_json(msg=str(exc))
     if module.params["anonymize"]:

@@ -146,6 +146,7 @@ drift:
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._base.programs import run_program
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_apply import lift
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_daemon import Node
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_plan import parse_wish
@@ -163,15 +164,9 @@ def main() -> None:
         supports_check_mode=True,
     )
 
-    def command(arguments: list[str]) -> tuple[int, str, str]:
-        status, output, error = module.run_command(
-            arguments, environ_update={"LC_ALL": "C"}, handle_exceptions=False, cwd="/"
-        )
-        return int(status), str(output), str(error)
-
     wish = {key: module.params[key] for key in ("method", "handlers", "soft", "hard")}
     try:
-        result = lift(Node(command, "/run"), parse_wish(wish), module.check_mode, module.params["timeout"])
+        result = lift(Node(run_program, "/run"), parse_wish(wish), module.check_mode, module.params["timeout"])
     except FabricError as exc:
         module.fail_json(msg=str(exc))
     except OSError as exc:

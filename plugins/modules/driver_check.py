@@ -105,6 +105,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.programs import run_program
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import DirectoryTree
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_check import (
     DRIVER_NAMES,
@@ -122,8 +123,11 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
         program = module.get_bin_path(name)
         if program is None:
             return None
-        status, text, _dummy = module.run_command([program, *arguments], environ_update={"LC_ALL": "C"})
-        return str(text) if status == 0 else None
+        try:
+            status, text, _error = run_program([program, *arguments])
+        except OSError:
+            return None
+        return text if status == 0 else None
 
     params = module.params
     kernel = os.uname().release

@@ -96,6 +96,7 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._base.programs import run_program
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.dpkg import is_stack_package
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.packages import no_way_back
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.packages_run import (
@@ -155,11 +156,9 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    environment = {"LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_MODE": "l"}
 
     def run(command: list[str]) -> tuple[int, str, str]:
-        status, output, error = module.run_command(command, environ_update=environment, cwd="/")
-        return int(status), str(output), str(error)
+        return run_program(command, DEBIAN_FRONTEND="noninteractive", NEEDRESTART_MODE="l")
 
     try:
         manager = find_manager(run, module.params["lock_timeout"], module.params["manager"])

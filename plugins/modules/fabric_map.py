@@ -83,6 +83,8 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.programs import run_program
+
 # A subnet of ten thousand hosts prints some 20 MB.
 _MOST_TEXT = 64 << 20
 _PACKAGES = {"ibnetdiscover": "infiniband-diags", "lldpctl": "lldpd"}
@@ -96,7 +98,10 @@ def run(module: AnsibleModule, program: str, arguments: list[str]) -> dict[str, 
     # of coreutils: a program that waits for an answer that never comes is ended
     timeout = module.get_bin_path("timeout")
     command = [timeout, str(module.params["timeout"])] if timeout else []
-    status, output, error = module.run_command([*command, path, *arguments], environ_update={"LC_ALL": "C"}, cwd="/")
+    try:
+        status, output, error = run_program([*command, path, *arguments])
+    except OSError as exc:
+        return {"program": program, "text": "", "error": f"{path}: {exc.strerror}"}
     if status == 124 and timeout:
         return {"program": program, "text": "", "error": f"it did not end in {module.params['timeout']} seconds"}
     if status != 0 or len(output) > _MOST_TEXT:

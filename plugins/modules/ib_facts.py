@@ -274,7 +274,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.change import worse
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import SUBSETS, gather
-from ansible_collections.fabric.rdma.plugins.module_utils._discover.live import module_answers
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.live import node_answers
 
 
 def main() -> None:
@@ -293,7 +293,7 @@ def main() -> None:
     end = time.monotonic() + module.params["wait_timeout"]
     try:
         while True:
-            tree = open_tree(module.params["root"], module_answers(module))
+            tree = open_tree(module.params["root"], node_answers())
             facts = gather(tree, SUBSETS if "all" in asked else asked)
             if not before or not worse(before, facts) or time.monotonic() >= end:
                 break

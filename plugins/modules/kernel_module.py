@@ -92,6 +92,7 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import back_up, make_directories, read, replace
+from ansible_collections.fabric.rdma.plugins.module_utils._base.programs import run_program
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import DirectoryTree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.boot_modules import DIRECTORIES
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.kernel_log import parse_kmsg
@@ -133,7 +134,7 @@ def load(module: AnsibleModule, name: str) -> list[str]:
     handle = open_log()
     try:
         command = [module.get_bin_path("modprobe", required=True), name]
-        status, output, error = module.run_command(command, environ_update={"LC_ALL": "C"})
+        status, output, error = run_program(command)
         log = read_log(handle)
     finally:
         if handle is not None:

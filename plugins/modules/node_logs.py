@@ -59,6 +59,8 @@ import re
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.programs import run_program
+
 _MOST = 256 * 1024
 _UNIT = re.compile(r"[A-Za-z0-9][A-Za-z0-9:_.@\\-]{0,250}")
 
@@ -87,8 +89,10 @@ def main() -> None:
     asked = [(name, ["-u", name]) for name in params["units"]] + ([("kernel", ["-k"])] if params["kernel"] else [])
     for name, which in asked if program else []:
         command = [program, "--no-pager", "--quiet", "-o", "short-iso", "-n", str(max(params["lines"], 1)), *which]
-        # errors are in English then
-        status, out, err = module.run_command(command, environ_update={"LC_ALL": "C"}, errors="replace")
+        try:
+            status, out, err = run_program(command, errors="replace")
+        except OSError as exc:
+            status, out, err = 126, "", f"{program}: {exc.strerror}"
         if status != 0:
             unread.append(f"{name}: {' '.join(err.split())[:300] or 'journalctl failed'}")
         elif out.strip() and "-- No entries --" not in out[:200]:

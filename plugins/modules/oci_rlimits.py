@@ -124,6 +124,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import back_up, read, rehearse, replace
+from ansible_collections.fabric.rdma.plugins.module_utils._base.programs import run_program
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci import SpecError, load_spec
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci_edit import (
     changes_in_words,
@@ -146,7 +147,7 @@ def fresh_spec(module: AnsibleModule, ctr: str, needed: bool) -> t.Optional[Json
                 "give adopt, or the path of containerd's ctr",
             )
         return None
-    status, output, error = module.run_command([program, "oci", "spec"], environ_update={"LC_ALL": "C"})
+    status, output, error = run_program([program, "oci", "spec"])
     if status != 0:
         if needed:
             raise SpecError(f"'{program} oci spec' ended with {status}: {error.strip()}")

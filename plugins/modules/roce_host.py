@@ -126,6 +126,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import read
+from ansible_collections.fabric.rdma.plugins.module_utils._base.programs import run_program
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.roce import Plan
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.roce_run import Host, RoceError
 
@@ -159,16 +160,9 @@ def main() -> None:
     )
     params = module.params
 
-    def run(command: list[str]) -> tuple[int, str, str]:
-        # a program that is not there has a status of its own
-        status, output, error = module.run_command(
-            command, environ_update={"LC_ALL": "C"}, cwd="/", handle_exceptions=False
-        )
-        return int(status), str(output), str(error)
-
     try:
         wait, backup = params["wait_timeout"], params["backup"]
-        host = Host(params["root"], run, params["wish"], params["want"], wait, backup=backup)
+        host = Host(params["root"], run_program, params["wish"], params["want"], wait, backup=backup)
         before = host.facts()
         plan = host.plan(before)
         if plan.problems:

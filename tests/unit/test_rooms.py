@@ -154,38 +154,38 @@ def test_nothing_private_is_imported(path: Path) -> None:
 
 # Lines of module_utils that come to a node with a module, at most. What grows beyond it has probably come for one function of a file.
 MOST_LINES = {
-    "capture": 6450,
-    "cluster_access": 1050,
+    "capture": 6520,
+    "cluster_access": 1060,
     "cluster_snapshot": 1700,
-    "cluster_state": 1050,
-    "containerd_memlock": 5600,
-    "driver_check": 700,
+    "cluster_state": 1060,
+    "containerd_memlock": 5620,
+    "driver_check": 740,
     "driver_gate": 5600,
-    "driver_packages": 1300,
+    "driver_packages": 1360,
     "driver_proof": 550,
-    "fabric_map": 0,
+    "fabric_map": 70,
     "handover_ready": 1700,
-    "ib_facts": 5750,
+    "ib_facts": 5820,
     "iscsi_initiator": 800,
-    "kernel_module": 1050,
+    "kernel_module": 1070,
     "lab": 0,
     "link_counters": 1050,
     "mpi_traffic": 2000,
     "node_change": 450,
     "node_file": 320,
-    "node_logs": 0,
-    "oci_rlimits": 600,
+    "node_logs": 70,
+    "oci_rlimits": 640,
     "output_files": 0,
     "perftest": 1500,
     "pod_traffic": 3450,
-    "roce_host": 4450,
-    "rollout": 2300,
+    "roce_host": 4470,
+    "rollout": 2310,
     "rollout_departures": 2240,
     "rollout_lease": 1350,
-    "rollout_ready": 2250,
+    "rollout_ready": 2260,
     "stale_resources": 1200,
-    "system_objects": 2320,
-    "system_ready": 1850,
+    "system_objects": 2360,
+    "system_ready": 1890,
     "quiet_value": 0,
     "wave_gate": 0,
 }
@@ -195,6 +195,13 @@ MOST_LINES = {
 def test_a_module_brings_what_it_needs(path: Path) -> None:
     lines = sum(len((UTILS / each).read_text(encoding="utf-8").splitlines()) for each in shipped(path))
     assert lines <= MOST_LINES[path.stem]
+
+
+def test_no_module_runs_programs_with_what_can_lose_their_output() -> None:
+    """_base/programs.py says how Ansible's own way does."""
+    found = [str(path) for path in PLUGINS.rglob("*.py") if re.search(r"\.run_command\(", path.read_text())]
+    assert found == []
+    assert any("run_program(" in path.read_text() for path in PLUGINS.glob("modules/*.py"))
 
 
 def test_a_module_that_brings_much_says_why() -> None:

@@ -14,12 +14,13 @@ import time
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._base.programs import run_program
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.cri import Cri
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.dpkg import is_stack_package
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.ethtool import ethtool_answer
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.roce import qos_answer
 
-__all__ = ["live_answers", "module_answers"]
+__all__ = ["live_answers", "node_answers"]
 
 Run = t.Callable[[t.List[str]], t.Tuple[int, str, str]]
 
@@ -121,11 +122,13 @@ def live_answers(run: Run) -> t.Callable[[str, str], t.Optional[str]]:
     return ask
 
 
-def module_answers(module: t.Any) -> t.Callable[[str, str], t.Optional[str]]:
-    """The same for a module, which runs the programs in English and in a directory that everybody may read."""
+def node_answers() -> t.Callable[[str, str], t.Optional[str]]:
+    """The same for a module, which runs the programs of its node."""
 
     def run(command: list[str]) -> tuple[int, str, str]:
-        status, output, error = module.run_command(command, environ_update={"LC_ALL": "C"}, cwd="/")
-        return int(status), str(output), str(error)
+        try:
+            return run_program(command)
+        except OSError as exc:
+            return 126, "", f"{command[0]}: {exc.strerror}"
 
     return live_answers(run)

@@ -209,8 +209,7 @@ class _Run:
             )
         if daemon.kill_mode != "process":
             raise MemlockError(
-                f"{daemon.unit} has KillMode={daemon.kill_mode or 'unknown'}: a restart would kill every Pod of the "
-                "node",
+                f"{daemon.unit} has KillMode={daemon.kill_mode}: a restart would kill every Pod of the node",
                 "Set KillMode=process in the unit, run `systemctl daemon-reload`, then run again",
             )
         if self.wish.method == "spec" and daemon.distribution in _NO_SPEC:

@@ -124,7 +124,12 @@ class Node:
         status, output, error = self.command(["systemctl", "show", name, "--property", ",".join(_PROPERTIES)])
         if status != 0:
             raise MemlockError(f"`systemctl show {name}` ended with {status}: {error.strip()}")
-        return dict(line.split("=", 1) for line in output.splitlines() if "=" in line)
+        properties = dict(line.split("=", 1) for line in output.splitlines() if "=" in line)
+        if not properties.get("KillMode"):
+            raise MemlockError(
+                f"`systemctl show {name}` did not say what a restart of it kills: {error.strip() or output.strip() or 'nothing'}"
+            )
+        return properties
 
     def can_raise_limits(self) -> bool:
         """Whether the service manager has CAP_SYS_RESOURCE; without it, systemd passes over LimitMEMLOCK in silence."""

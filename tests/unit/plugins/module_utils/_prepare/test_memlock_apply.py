@@ -181,6 +181,7 @@ def test_a_specification_with_which_no_container_would_start(start: Start) -> No
     ("properties", "message"),
     [
         ({"KillMode": "control-group"}, "has KillMode=control-group: a restart would kill every Pod of the node"),
+        ({"KillMode": ""}, r"`systemctl show containerd\.service` did not say what a restart of it kills"),
     ],
 )
 def test_a_unit_that_makes_a_restart_unsafe(start: Start, properties: dict[str, str], message: str) -> None:
