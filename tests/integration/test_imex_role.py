@@ -81,6 +81,10 @@ class Node(t.NamedTuple):
         )
         return active, enabled, self.machine.run("test", "-e", REMEMBERED, check=False).returncode == 0
 
+    @property
+    def collection(self) -> Path:
+        return self.user.collection
+
     def moves(self) -> list[str]:
         """Whether the node was taken out of work and put back, in order."""
         path = self.directory / "moves"
@@ -226,6 +230,27 @@ def test_killed_at_each_step_of_giving_it_away_and_of_giving_it_back(node: Node)
     assert "failed=0" in node.play("restore")
     assert node.state() == RUNS
     assert changed(node.play("restore")) == 0
+
+
+def test_a_node_that_a_killed_run_has_left_out_of_work_goes_back(node: Node) -> None:
+    """All is as wished by then, so that the role has nothing else to do."""
+    node.install()
+    back = node.collection / "roles" / "ofed" / "tasks" / "uncordon.yml"
+    whole = back.read_text()
+    kills = {"ansible.builtin.command": {"argv": ["systemctl", "show", "kills"]}}
+    back.write_text(json.dumps([{"name": "be killed", **kills}]))
+    node.machine.kill_at("before", "kills")
+    said = node.play("mask", rdma_kubeconfig="/nowhere")
+    assert "PLAY RECAP" not in said, said
+    assert (node.state(), node.moves()) == (GIVEN, ["out"])
+
+    back.write_text(whole)
+    said = node.play("mask", rdma_kubeconfig="/nowhere")
+    assert "failed=0" in said, said
+    assert node.moves() == ["out", "back"]
+    # once
+    assert "failed=0" in node.play("mask", rdma_kubeconfig="/nowhere")
+    assert node.moves() == ["out", "back"]
 
 
 @pytest.mark.parametrize("word", ["stop", "disable"])
