@@ -5,15 +5,18 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import MULTUS, SPIDERPOOL, WHEREABOUTS
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import operator_release
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.cni_install import CniDirectories, cni_directories
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import parsed
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_hosts import Findings, Network
 
-__all__ = ["WHOLE_POLICY", "check_multus", "check_whereabouts", "directories_of", "section"]
+__all__ = ["WHOLE_POLICY", "check_multus", "check_releases", "check_whereabouts", "directories_of", "section"]
 
 # spec.secondaryNetwork.ipamPlugin of the NicClusterPolicy went with it.
 _NO_WHEREABOUTS_SINCE = (25, 10)
@@ -24,6 +27,31 @@ WHOLE_POLICY = "spec.secondaryNetwork of the NicClusterPolicy"
 
 def section(wish: t.Mapping[str, t.Any], name: str) -> Json:
     return {key: value for key, value in (wish.get(name) or {}).items() if value is not None}
+
+
+def check_releases(wish: t.Mapping[str, t.Any], found: Findings) -> None:
+    """What is installed is of a whole release: every node runs the same, also the one that comes next year."""
+    for name, known in (("multus", MULTUS), ("whereabouts", WHEREABOUTS), ("spiderpool", SPIDERPOOL)):
+        own = section(wish, name)
+        if not own.get("install"):
+            continue
+        image, version = str(own.get("image") or ""), own.get("version")
+        if image and not _pinned(image):
+            found.problem(
+                f"rdma_{name}.image is {image}, which is not pinned: give it the tag of a release, or its digest, so that every node runs the "
+                "same"
+            )
+        if not image and version is not None and parsed(version) is None:
+            example = known.rpartition(":")[2]
+            found.problem(f"rdma_{name}.version {version} is not a complete release: name one, such as {example}")
+
+
+def _pinned(image: str) -> bool:
+    name, _at, digest = image.partition("@")
+    tag = name.rpartition("/")[2].partition(":")[2]
+    return bool(re.fullmatch(r"sha256:[0-9a-f]{64}", digest)) or bool(
+        not digest and re.fullmatch(r"\w[\w.-]{0,127}", tag, re.ASCII) and tag not in ("latest", "stable")
+    )
 
 
 def check_multus(

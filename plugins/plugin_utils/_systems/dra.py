@@ -69,7 +69,7 @@ _Scoped = tuple[str, str, Class, list[str]]
 def _settings(wish: t.Mapping[str, t.Any], site: Site) -> tuple[Json, list[str]]:
     """(settings of daemon_set(), what is wrong with them)."""
     own = wish.get("dranet") or {}
-    version = str(own.get("version") or _VERSION).lstrip("v")
+    version = str(_VERSION if own.get("version") is None else own["version"]).lstrip("v")
     problems = []
     if not re.fullmatch(re.escape(_LINE) + r"\.[0-9]{1,4}", version):
         problems.append(

@@ -24,6 +24,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.addresses imp
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.cni_checks import (
     WHOLE_POLICY,
     check_multus,
+    check_releases,
     check_whereabouts,
     directories_of,
     section,
@@ -117,6 +118,7 @@ def request(
     pools = [(each.network, pool) for each in planned for own in each.pools.values() for pool in own]
     check_pools(pools, {**site["cidrs"], **section(wish, "cidrs")}, site, found)
     check_multus(wish, [each.network for each in planned], site, served, found)
+    check_releases(wish, found)
     check_whereabouts(wish, [each.network for each in planned], found)
     directories = directories_of(wish, site, found)
     result["problems"], result["warnings"] = found.problems, found.warnings

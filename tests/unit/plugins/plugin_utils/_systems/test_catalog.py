@@ -12,13 +12,15 @@ import typing as t
 import pytest
 import yaml
 
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import CLUSTER_WIDE, OF_A_GROUP
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import CLUSTER_WIDE, OF_A_GROUP, problems
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import ManifestError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import operator_release
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import (
     SYSTEMS,
     request_of,
     wished_systems,
 )
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import RequestError
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import RequestError, Site
 from ansible_collections.fabric.rdma.tests.cluster.test_all_systems import PROVED
 from ansible_collections.fabric.rdma.tests.unit.contracts import NOTHING_KNOWN
 from ansible_collections.fabric.rdma.tests.unit.machines import ROOT
@@ -109,3 +111,94 @@ def test_images_are_all_that_objects_pull() -> None:
     pulled = {line.split("image: ")[1].strip() for line in text.splitlines() if "image: " in line}
     assert pulled
     assert set(request["images"]) == pulled
+
+
+# --- versions that are none -------------------------------------------------------------------------------------------
+
+BAD_VERSIONS = [
+    "",
+    "latest",
+    "1",
+    "1.x",
+    "1.2",
+    "1.2.3.4",
+    "1.2.3; reboot",
+    "../../x",
+    "1.2.3 ",
+    "v1.16.0-alpha.1",
+    1.1,
+    -1,
+    True,
+    [],
+    {},
+]
+VERSIONED: dict[str, tuple[str, str, Json]] = {
+    "rdma_multus.version": ("secondary_network", "multus", {"install": True}),
+    "rdma_whereabouts.version": ("secondary_network", "whereabouts", {"install": True}),
+    "rdma_spiderpool.version": ("secondary_network", "spiderpool", {"install": True}),
+    "rdma_gpu_operator.version": ("gpu_operator", "", {}),
+    "rdma_compute_domain.version": ("compute_domain", "", {}),
+    "rdma_longhorn.version": ("longhorn", "", {}),
+    "rdma_vgpu.version": ("vgpu", "", {"groups": ["ib-v100"], "stop_device_plugin": True}),
+    "rdma_rollout.dranet.version": ("dra", "dranet", {}),
+}
+
+
+def versioned_site() -> Site:
+    groups = {
+        "roce-rails": (RAILS, ["roce-rails-1", "roce-rails-2"]),
+        "ib-v100": ({"rdma_gpudirect": "none"}, ["ib-v100-1"]),
+        "gb200": ({"rdma_compute_domain": {"feature_gates": {}}}, ["gb200-1"]),
+    }
+    return a_site(groups)
+
+
+@pytest.fixture(scope="module")
+def all_kinds() -> Site:
+    return versioned_site()
+
+
+@pytest.mark.parametrize("version", BAD_VERSIONS, ids=repr)
+@pytest.mark.parametrize("key", VERSIONED)
+def test_a_version_that_is_none_is_refused_by_its_name(all_kinds: Site, key: str, version: t.Any) -> None:
+    """By the table of wishes, or by the system, of which nothing is done then."""
+    system, section, wish = VERSIONED[key]
+    variable = key.partition(".")[0]
+    own: Json = {**wish, "version": version}
+    told = {"dranet": own, "engine": "dra"} if section == "dranet" else own
+    found = problems(variable, told)
+    if not found:
+        request = request_of(
+            system, {section: told} if system == "secondary_network" else told, all_kinds, NOTHING_KNOWN
+        )
+        found = [text for text in request["problems"] if text.startswith(key)]
+    assert [text for text in found if key in text], found
+
+
+@pytest.mark.parametrize("version", [*BAD_VERSIONS, None], ids=repr)
+def test_a_version_of_the_network_operator_that_is_none_is_refused_by_its_name(version: t.Any) -> None:
+    found = problems("rdma_rollout", {"engine": "network_operator", "operator_version": version})
+    if not found:
+        with pytest.raises(ManifestError, match=r"rdma_rollout\.operator_version|Network Operator 1\.2\.3 is too old"):
+            operator_release(version)
+
+
+@pytest.mark.parametrize(
+    "image", ["mirror.example.com/x", "mirror.example.com/x:latest", "x:v1/y", "x:v1; reboot", "x@sha256:12", "x:"]
+)
+@pytest.mark.parametrize("name", ["multus", "whereabouts"])
+def test_an_image_that_may_change_under_its_nodes_is_refused(all_kinds: Site, name: str, image: str) -> None:
+    request = request_of("secondary_network", {name: {"install": True, "image": image}}, all_kinds, NOTHING_KNOWN)
+    assert [
+        text for text in request["problems"] if text.startswith(f"rdma_{name}.image is {image}, which is not pinned")
+    ]
+
+
+@pytest.mark.parametrize(
+    "image", ["mirror.example.com:5000/x:v4.3.0", "x@sha256:" + 64 * "a", "x:v1@sha256:" + 64 * "a"]
+)
+def test_an_image_of_a_release_is_taken(all_kinds: Site, image: str) -> None:
+    wish = {name: {"install": True, "image": image} for name in ("multus", "whereabouts")}
+    request = request_of("secondary_network", wish, all_kinds, NOTHING_KNOWN)
+    assert request["problems"] == []
+    assert set(request["images"]) == {image}

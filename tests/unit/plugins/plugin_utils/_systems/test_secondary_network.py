@@ -591,6 +591,65 @@ def test_bad_addresses_are_refused_with_the_reason(name: str) -> None:
     assert found["objects"] == []
 
 
+# By kind, with who gives addresses: a network, the site and the wishes that it is right with.
+ADDRESSED: dict[str, tuple[Json, t.Callable[..., Request], Json]] = {
+    "macvlan": (MACVLAN, roce, {}),
+    "macvlan by the operator": ({**MACVLAN, "operator": True}, roce, {"wish": {"rollout": OPERATOR}}),
+    "macvlan with nv-ipam": ({**MACVLAN, "ipam": {**ADDRESSES, "type": "nv_ipam"}}, roce, {}),
+    "macvlan with Spiderpool": ({**MACVLAN, "ipam": {**ADDRESSES, "type": "spiderpool"}}, roce, {}),
+    "macvlan with static addresses": (
+        {**MACVLAN, "ipam": {**STATIC, "range": "10.20.0.0/16", "per_rail": 24}},
+        roce,
+        {},
+    ),
+    "ipoib": (IPOIB, infiniband, {}),
+    "ipoib by the operator": ({**IPOIB, "operator": True}, infiniband, {"wish": {"rollout": OPERATOR}}),
+    "hostdevice": (HOSTDEV, roce, {"wishes": NO_SHARES}),
+    "hostdevice by the operator": (
+        {**HOSTDEV, "operator": True},
+        roce,
+        {"wishes": NV_PREFIX, "wish": {"rollout": {**OPERATOR, "sriov": ["roce"]}}},
+    ),
+    "sriov": (SRIOV, roce, {}),
+    "sriov by the operator": ({**SRIOV, "operator": True}, roce, {}),
+    "sriov on InfiniBand": ({"name": "vfs", "kind": "sriov", "sriov": {"vfs": 4}, "ipam": ONE}, infiniband, {}),
+    "spiderpool": (SPIDER, roce, {}),
+    "spiderpool on InfiniBand": (
+        {"name": "ib", "kind": "spiderpool", "ipam": {"range": "10.20.0.0/24"}},
+        infiniband,
+        {},
+    ),
+}
+BAD_FOR_ALL: dict[str, tuple[Json, str]] = {
+    "no prefix length": ({"range": "10.20.0.0"}, "ipam.range: 10.20.0.0 has no prefix length"),
+    "no address": ({"range": "fabric/24"}, "ipam.range: "),
+    "five parts": ({"range": "10.20.0.0.0/16"}, "ipam.range: "),
+    "a part that is too large": ({"range": "10.20.0.256/16"}, "ipam.range: "),
+    "a prefix that is too long": ({"range": "10.20.0.0/33"}, "ipam.range: "),
+    "a span that ends before it begins": ({"range": "10.20.0.9-10.20.0.1/16"}, "ends before it begins"),
+    "loopback": ({"range": "127.0.0.0/16"}, "has loopback addresses"),
+    "multicast": ({"range": "239.0.0.0/16"}, "has multicast addresses"),
+    "link-local": ({"range": "fe80::/64"}, "link-local addresses"),
+    "an exclusion that is none": ({"exclude": ["10.20.0.x"]}, "ipam.exclude: "),
+    "a gateway that is none": ({"gateway": "router"}, "'router' is not an IP address"),
+    "of Pods": ({"range": "10.244.0.0/16"}, "10.244.0.0/16"),
+    "of Services": ({"range": "10.96.0.0/16"}, "10.96.0.0/12"),
+}
+
+
+@pytest.mark.parametrize("bad", BAD_FOR_ALL)
+@pytest.mark.parametrize("kind", ADDRESSED)
+def test_addresses_that_no_network_can_have_are_refused_for_each_kind(kind: str, bad: str) -> None:
+    network, site, more = ADDRESSED[kind]
+    change, message = BAD_FOR_ALL[bad]
+    cidrs = {"pods": ["10.244.0.0/16"], "services": ["10.96.0.0/12"], "nodes": []}
+    assert site(network, cidrs=cidrs, **more)["problems"] == []
+    found = site({**network, "ipam": {**network["ipam"], **change}}, cidrs=cidrs, **more)
+    assert any(message in text for text in found["problems"]), found["problems"]
+    assert all(f"network {network['name']}" in text for text in found["problems"])
+    assert found["objects"] == []
+
+
 @pytest.mark.parametrize(
     ("ipam", "message"),
     [
