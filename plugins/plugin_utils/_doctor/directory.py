@@ -56,6 +56,8 @@ _MOST_DIGITS = 100
 _MOST_NAMES = 3
 # PyYAML reads some 200 KB in a second.
 _MOST_YAML = 32 << 20
+# What PowerShell writes to a file.
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _ARCHIVE = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ")
 # What runs leave beside facts and plan, and the doctor does not read.
 _OF_A_RUN = ("evidence", "hosts", "findings", "system", "verdict")
@@ -213,10 +215,10 @@ class _Reader:
         """A file; name: its path in the directory, with slashes."""
         if data.startswith(CAPTURE_HEADER.encode()) or data.startswith(_ARCHIVE):
             self._capture(name, data)
-        elif b"\0" in data[:8192]:
+        elif b"\0" in data[:8192] and not data.startswith(_UTF16):
             self.unread.append(f"{name} is neither text nor a capture")
         else:
-            text = data.decode("utf-8", "replace")
+            text = data.decode("utf-16" if data.startswith(_UTF16) else "utf-8-sig", "replace")
             if not is_ours(text) and not self._documents(name, text):
                 self.texts[name] = text
                 program = printed_by(text)
@@ -261,11 +263,11 @@ class _Reader:
 
     def _documents(self, name: str, text: str) -> bool:
         """Whether a file has documents that are known, which are taken."""
-        start = text.lstrip("\ufeff \t\r\n")[:4096]
+        start = text.lstrip()[:4096]
         try:
             if start.startswith(("{", "[")):
                 found = [json.loads(text)]
-            elif re.match(r"(---\s*\n)?\s*(#[^\n]*\n\s*)*(apiVersion|kind|items):", start):
+            elif re.match(r"(?:\s|#[^\n]*\n|---[^\n]*\n)*(?:apiVersion|kind|items):", start):
                 self.yaml += len(text)
                 if self.yaml > _MOST_YAML:
                     self.unread.append(f"{name}: more than {_MOST_YAML >> 20} MiB of YAML; give it as JSON")

@@ -141,6 +141,23 @@ def test_what_other_programs_say_of_devices_is_no_facts(tmp_path: Path) -> None:
     assert diagnose(found) == []
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be"])
+def test_what_a_shell_of_windows_writes_is_read(tmp_path: Path, encoding: str) -> None:
+    start = "\ufeff" if encoding == "utf-16-be" else ""
+    (tmp_path / "node.json").write_bytes((start + json.dumps(samples.a_node())).replace("\n", "\r\n").encode(encoding))
+    (tmp_path / "job.log").write_bytes(f"{start}one\r\nCouldn't allocate MR\r\n".encode(encoding))
+    found = read_directory(str(tmp_path))
+    assert list(found["cluster"]["nodes"]) == [HOST]
+    assert [each["id"] for each in diagnose(found)] == ["mr-refused"]
+    assert found["unread"] == []
+
+
+@pytest.mark.parametrize("head", ["", "---\n", "# made by hand\n---\n", "---\n# a\n\n# b\n", "\n\n--- # c\n"])
+def test_what_stands_before_an_object_does_not_matter(tmp_path: Path, head: str) -> None:
+    (tmp_path / "node.yaml").write_text(f"{head}apiVersion: v1\nkind: Node\nmetadata: {{name: {HOST}}}\n")
+    assert list(read_directory(str(tmp_path))["cluster"]["nodes"]) == [HOST]
+
+
 def test_of_many_files_some_are_named(tmp_path: Path) -> None:
     for number in range(5):
         (tmp_path / f"{number}.json").write_text('{"a": 1}')
