@@ -218,6 +218,9 @@ def _of_nccl(job: Job, log: str, found: Collective) -> list[Finding]:
     wanted = _WAYS[job.way or "rdma"]
     if job.way == "tcp":
         findings = [each for each in findings if "over TCP, not over RDMA" not in each.cause]
+    if job.way in ("mnnvl", "tcp"):
+        # neither needs one
+        findings = [each for each in findings if each.cause != "NCCL found no HCA"]
     if report.transports and not any(wanted in each for each in report.transports):
         words = f"NCCL did not use {_WORDS[job.way or 'rdma']}, but {', '.join(report.transports[:5])}"
         findings.append(Finding(words, "see NCCL_DEBUG=INFO of the launcher, and what the Pods have asked for", ""))
@@ -234,6 +237,9 @@ def _of_nvbandwidth(log: str, found: Collective) -> list[Finding]:
     if figures:
         found["best_gbs"], found["lowest_gbs"] = max(figures), min(figures)
         found["average_gbs"] = round(statistics.fmean(figures), 3)
+    elif any(each.figures for each in report.matrices):
+        words = "nvbandwidth measured latencies only, and what is judged is bandwidth"
+        findings.append(Finding(words, "run a test that copies, such as device_to_device_memcpy_read_ce", ""))
     for each in report.matrices:
         own = each.figures
         median = statistics.median(own) if own else 0.0

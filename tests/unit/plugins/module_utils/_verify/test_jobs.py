@@ -181,6 +181,13 @@ def test_a_job_passes_by_the_way_that_it_is_to_take_alone(wished: str, taken: st
     assert bool(found["remedy"]) is (wished != taken)
 
 
+@pytest.mark.parametrize(("way", "verdict"), [("mnnvl", "pass"), ("rdma", "fail"), ("tcp", "pass")])
+def test_a_job_that_needs_no_hca_may_find_none(way: str, verdict: str) -> None:
+    none = "n1:7:7 [0] NCCL INFO NET/IB : No device found.\n"
+    found = judge_job(a_job(NAMES[way]), a_table(9.0, more=none + INFO.format(0, VIA[way])), None, None)
+    assert (found["verdict"], "NCCL found no HCA" in found["message"]) == (verdict, verdict == "fail")
+
+
 @pytest.mark.parametrize(("floor", "verdict"), [(None, "pass"), (400.0, "pass"), (480.0, "pass"), (500.0, "fail")])
 def test_the_best_bus_bandwidth_is_compared_with_the_floor(floor: float | None, verdict: str) -> None:
     found = judge_job(a_job("nccl-infiniband"), a_table(1.0, 480.0, more=INFO.format(0, VIA["rdma"])), None, floor)
@@ -213,6 +220,13 @@ def test_a_link_that_is_far_below_the_others_is_named() -> None:
     assert judge_job(a_job("nvbandwidth"), HEAD + a_test(square(2)), None, 100.0)["message"].startswith(
         "26.34 GB/s < 100 GB/s"
     )
+
+
+def test_a_job_that_measures_latencies_alone_says_why_it_is_not_judged() -> None:
+    found = judge_job(a_job("nvbandwidth"), HEAD + a_test(square(2), unit="ns"), None, None)
+    assert (found["verdict"], found["best_gbs"]) == ("error", None)
+    assert found["message"] == "nvbandwidth measured latencies only, and what is judged is bandwidth"
+    assert "device_to_device_memcpy_read_ce" in str(found["remedy"])
 
 
 @given(st.text(max_size=300), st.sampled_from([name for name, _tool, _way in WAYS]))
