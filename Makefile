@@ -149,6 +149,7 @@ lab-absent: .venv/.complete ## Stop the lab's nodes and delete their disks (the 
 .PHONY: benchmark
 benchmark: .venv/.complete ## Measure ib_facts on a node with 8 HCAs, the plan and the report of up to 10,000 nodes, and whole runs of playbooks, against bounds
 	@tools/apt-install --profile browser
+	@tools/apt-install --profile benchmark
 	@python -m pytest -q -rP -m benchmark benchmarks $(ARGS)
 
 .PHONY: bounds

@@ -8,13 +8,17 @@ python benchmarks/playbooks.py --generous          a few hosts and wider bounds,
 python benchmarks/playbooks.py --only small,site   only these parts, of small, facts, cached and site
 python benchmarks/playbooks.py --hosts 10 --cached 100 --site 50 --forks 5 --json FILE
 
-Hosts are replayed from a capture, or have their facts from a cache; what is compared with them runs over local connections. So no
-network and no SSH is in any of the figures: real nodes answer later than these, with the product and without it.
+Hosts are this machine over local connections, in mount namespaces with the /sys of a node with eight HCAs where they have to be
+converged; replayed from a capture; or have their facts from a cache. So no network and no SSH is in any of the figures: real nodes answer
+later than these, with the product and without it.
+
+What was measured is kept after each row. A run that fails is named at the end, and the others go on.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import platform
@@ -33,7 +37,7 @@ ROOT = Path(__file__).resolve().parents[1]
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT / ".collections"))
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import load_listing, open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
 
 CAPTURES = ROOT / "tests" / "captures"
@@ -46,7 +50,7 @@ WISHES: dict[str, t.Any] = {
 }
 # A run of prepare that has nothing to do, as a multiple of a ping of the same hosts, of so many hosts on. A mistake that costs each host
 # a process more, or loads everything again for each, goes beyond the generous one.
-BOUND, BOUND_HOSTS = 3.0, 50
+BOUND, BOUND_HOSTS = 2.5, 50
 GENEROUS, GENEROUS_HOSTS = 6.0, 20
 # How often the memory of a run is looked at, in seconds.
 LOOK = 0.25
@@ -57,6 +61,20 @@ INTERPRETER = """\
 echo >> "{place}/started"
 exec "{python}" "$@"
 """
+# The same on a host that has what the capture has below /sys.
+NODE = """\
+#!/bin/sh
+echo >> "{place}/started"
+exec unshare {rights} --mount sh -c '
+  mount --bind "{place}/tree/sys" /sys && exec "{python}" "$@"' node "$@"
+"""
+# Such a host needs nothing with these: packages and services are those of this machine.
+CONVERGED: dict[str, t.Any] = {
+    "rdma_ofed": {"method": "none"},
+    "rdma_storage": {"iscsi": False, "nfs": False, "path": ""},
+    "rdma_memlock": {"enabled": False},
+    "rdma_gpudirect": "none",
+}
 # How files are called in which Ansible keeps facts is its own matter.
 FILL = """\
 import json, sys
@@ -76,6 +94,10 @@ done
 """
 
 
+class RunError(Exception):
+    """A run that has failed, with the end of what it said."""
+
+
 class Run(t.NamedTuple):
     """seconds: of the clock; mb: most memory of all its processes at a time, what they share once.
 
@@ -87,13 +109,29 @@ class Run(t.NamedTuple):
     counts: dict[str, int]
 
 
-def inventory(place: Path, hosts: int, variables: dict[str, t.Any]) -> Path:
-    """A group of so many hosts."""
-    path = place / f"hosts-{hosts}-{len(variables)}.json"
+def unpack(place: Path) -> None:
+    """What the namespaces of hosts have in the place of this machine's own."""
+    listing = CAPTURES / f"{CAPTURE}.capture"
+    for name, entry in load_listing(listing.read_text(encoding="utf-8"), listing.name).items():
+        path = place / "tree" / name.lstrip("/")
+        if not name.startswith("/sys"):
+            continue
+        (path if entry.kind == "d" else path.parent).mkdir(parents=True, exist_ok=True)
+        if entry.kind == "l":
+            path.symlink_to(entry.target)
+        elif entry.kind == "f":
+            path.write_bytes(entry.data)
+
+
+def inventory(place: Path, hosts: int, variables: dict[str, t.Any], python: str = "python") -> Path:
+    """A group of so many hosts with the Python of this name."""
+    path = place / f"hosts-{hosts}-{len(variables)}-{python}.json"
     names: dict[str, dict[str, str]] = {f"node-{number:05d}": {} for number in range(1, hosts + 1)}
     common = {
         "ansible_connection": "local",
-        "ansible_python_interpreter": str(place / "python"),
+        "ansible_python_interpreter": str(place / python),
+        # whoever measures has the rights, or a namespace where he has
+        "ansible_become": False,
         "rdma_output_dir": str(place / "output"),
     }
     group = {"hosts": names, "vars": {**WISHES, **variables}}
@@ -125,7 +163,7 @@ def memory(first: int) -> float:
 
 
 def run(command: t.Sequence[str], place: Path, env: t.Mapping[str, str], codes: t.Container[int] = (0,)) -> Run:
-    """Runs a command in a process group of its own. It ends the benchmark with its output when it fails."""
+    """Runs a command in a process group of its own; RunError with its output when it fails."""
     counts, modules = place / "executions.json", place / "started"
     counts.unlink(missing_ok=True)
     modules.write_text("")
@@ -164,7 +202,7 @@ def run(command: t.Sequence[str], place: Path, env: t.Mapping[str, str], codes: 
         output.seek(0)
         said = output.read()
     if code not in codes:
-        sys.exit(f"{' '.join(command)} ended with {code}:\n{said[-4000:]}")
+        raise RunError(f"{' '.join(command)} ended with {code}:\n{said[-4000:]}")
     told = json.loads(counts.read_text()) if counts.exists() else {}
     return Run(seconds, most, {**told, "modules": len(modules.read_text())})
 
@@ -173,40 +211,117 @@ def playbook(name: str, hosts: Path, forks: int, *arguments: str) -> list[str]:
     return ["ansible-playbook", name, "-i", str(hosts), f"--forks={forks}", *arguments]
 
 
-class Table:
-    """Rows as they come, and all of them as data."""
+COLUMNS = (
+    "seconds",
+    "ratio",
+    "compared_with",
+    "modules_per_host",
+    "results_per_host",
+    "peak_mb",
+    "event_bytes_per_host",
+)
 
-    def __init__(self) -> None:
+
+class Table:
+    """Rows as they come, and all of them as data, kept in a file after each."""
+
+    def __init__(self, kept: Path, described: t.Mapping[str, t.Any]) -> None:
         self.rows: list[dict[str, t.Any]] = []
+        self.failures: list[dict[str, t.Any]] = []
+        self.left_out: list[str] = []
+        self._kept, self._described = kept, described
         print(
             f"{'what':34} {'hosts':>6} {'forks':>5} {'seconds':>8} {'ratio':>6} {'to':10} {'modules':>8} {'results':>8} {'peak MB':>8} {'events':>9}"
         )
 
+    def keep(self) -> None:
+        """Writes what there is."""
+        told = {"machine": self._described, "rows": self.rows, "failures": self.failures, "left_out": self.left_out}
+        self._kept.parent.mkdir(parents=True, exist_ok=True)
+        self._kept.write_text(json.dumps(told, indent=1) + "\n")
+
+    def leave_out(self, what: str, hosts: int, megabytes: float) -> bool:
+        """Whether the machine has too little memory for a row, which is said then."""
+        free = free_mb()
+        if free >= megabytes:
+            return False
+        self.left_out.append(f"{what}, {hosts} hosts: takes {megabytes:.0f} MB, of which the machine has {free:.0f}")
+        print(f"left out: {self.left_out[-1]}", flush=True)
+        self.keep()
+        return True
+
+    def measure(
+        self,
+        what: str,
+        hosts: int,
+        forks: int,
+        started: t.Callable[[], Run],
+        to: tuple[str, Run | None] | None = None,
+        events: t.Callable[[], int] | None = None,
+    ) -> Run | None:
+        """A row of what is run here. None when it fails, which is noted, and no reason for others not to run."""
+        try:
+            done = started()
+        except RunError as exc:
+            self.failures.append({"what": what, "hosts": hosts, "said": str(exc)})
+            print(f"{what:34} {hosts:6} {forks:5} failed", flush=True)
+            self.keep()
+            return None
+        self.add(what, hosts, forks, done, to, events() if events else None)
+        return done
+
     def add(
-        self, what: str, hosts: int, forks: int, done: Run, to: tuple[str, Run] | None = None, events: int | None = None
+        self,
+        what: str,
+        hosts: int,
+        forks: int,
+        done: Run,
+        to: tuple[str, Run | None] | None = None,
+        events: int | None = None,
     ) -> None:
+        """A row of what was run."""
         per_host = {key: round(done.counts[key] / hosts, 2) for key in ("modules", "results") if key in done.counts}
+        name, other = to or (None, None)
         row: dict[str, t.Any] = {
             "what": what,
             "hosts": hosts,
             "forks": forks,
             "seconds": round(done.seconds, 2),
-            "compared_with": to[0] if to else None,
-            "ratio": round(done.seconds / to[1].seconds, 2) if to else None,
+            "compared_with": name if other else None,
+            "ratio": round(done.seconds / other.seconds, 2) if other else None,
             "modules_per_host": per_host.get("modules"),
             "results_per_host": per_host.get("results"),
             "peak_mb": round(done.mb),
             "event_bytes_per_host": round(events / hosts) if events is not None else None,
         }
         self.rows.append(row)
-        shown = {key: "" if value is None else value for key, value in row.items()}
+        seconds, ratio, compared, modules, results, megabytes, sizes = (
+            "" if row[key] is None else row[key] for key in COLUMNS
+        )
         print(
-            f"{what:34} {hosts:6} {forks:5} {row['seconds']:8.1f} {shown['ratio']:>6} {shown['compared_with']:10} "
-            f"{shown['modules_per_host']:>8} {shown['results_per_host']:>8} {row['peak_mb']:8} {shown['event_bytes_per_host']:>9}",
+            f"{what:34} {hosts:6} {forks:5} {seconds:8.1f} {ratio:>6} {compared:10} {modules:>8} {results:>8} {megabytes:8} {sizes:>9}",
             flush=True,
         )
+        self.keep()
+
+    def wrong(self, bound: float, hosts: int) -> list[str]:
+        """What is not as it should be: runs that failed, and those of prepare that have nothing to do and do much."""
+        wrong = [f"{each['what']}, {each['hosts']} hosts: {each['said']}" for each in self.failures]
+        for row in self.rows:
+            if row["what"] != CONVERGED_ROW:
+                continue
+            if row["hosts"] >= hosts and row["ratio"] is not None and row["ratio"] > bound:
+                wrong.append(
+                    f"prepare of {row['hosts']} hosts takes {row['ratio']} times as long as a ping of them; the bound is {bound:g}"
+                )
+            if row["modules_per_host"] > 1:
+                wrong.append(
+                    f"prepare starts {row['modules_per_host']} modules on a host that needs nothing; one tells it all"
+                )
+        return wrong
 
 
+CONVERGED_ROW = "prepare, nothing to do"
 # Hosts that need something: this machine has no RDMA driver, as it is. Its kernel may have no modules that volumes need.
 UNPREPARED: dict[str, t.Any] = {
     "rdma_allow_unusable": True,
@@ -214,10 +329,12 @@ UNPREPARED: dict[str, t.Any] = {
     "rdma_serial": ["100%"],
     "rdma_max_unavailable": "100%",
 }
+# What a run of Ansible takes with facts in a cache or of replayed hosts, in megabytes: of itself, and for each host.
+OWN_MB, HOST_MB = 200.0, 0.3
 
 
 def small(table: Table, place: Path, sizes: t.Sequence[int], forks: int, first: bool = True) -> None:
-    """(a), (b), (c): the product on hosts that need nothing, a ping of as many, its first run, and the usual playbook."""
+    """(a), (b), (c): the product on hosts that need nothing, a ping of the same, its first run, and the usual playbook."""
     # a container has neither modules of its own nor a systemd
     plain = {
         "benchmark_ibdev2netdev": str(place / "ibdev2netdev"),
@@ -225,36 +342,39 @@ def small(table: Table, place: Path, sizes: t.Sequence[int], forks: int, first: 
         "benchmark_systemd": Path("/run/systemd/system").is_dir(),
     }
     for size in sizes:
-        here = inventory(place, size, {})
-        replayed = inventory(place, size, {"rdma_capture": str(CAPTURES / f"{CAPTURE}.capture")})
-        ping = run(["ansible", "all", "-m", "ansible.builtin.ping", "-i", str(here), f"--forks={forks}"], place, {})
-        table.add("ping", size, forks, ping)
-        for name in ("discover", "prepare"):
-            done = run(playbook(f"playbooks/{name}.yml", replayed, forks), place, {})
-            table.add(f"{name}, nothing to do", size, forks, done, ("ping", ping))
+        nodes = inventory(place, size, CONVERGED, "node")
+        command = ["ansible", "all", "-m", "ansible.builtin.ping", "-i", str(nodes), f"--forks={forks}"]
+        ping = table.measure("ping", size, forks, functools.partial(run, command, place, {}))
+
+        def compared(
+            what: str, name: str, hosts: Path, *arguments: str, size: int = size, ping: Run | None = ping
+        ) -> None:
+            started = functools.partial(run, playbook(name, hosts, forks, *arguments), place, {})
+            table.measure(what, size, forks, started, ("ping", ping))
+
+        compared("discover, nothing to do", "playbooks/discover.yml", nodes)
+        compared(CONVERGED_ROW, "playbooks/prepare.yml", nodes)
         if first:
             fresh = inventory(place, size, UNPREPARED)
-            for name, *arguments in (["discover"], ["prepare", "--check"]):
-                done = run(playbook(f"playbooks/{name}.yml", fresh, forks, *arguments), place, {})
-                table.add(" ".join([f"{name}, first run", *arguments]), size, forks, done, ("ping", ping))
-        done = run(playbook("benchmarks/plain.yml", here, forks, "--check", "-e", json.dumps(plain)), place, {})
-        table.add("the usual playbook, --check", size, forks, done, ("ping", ping))
+            compared("discover, first run", "playbooks/discover.yml", fresh)
+            compared("prepare, first run --check", "playbooks/prepare.yml", fresh, "--check")
+        here = inventory(place, size, {})
+        compared("the usual playbook, --check", "benchmarks/plain.yml", here, "--check", "-e", json.dumps(plain))
 
 
 def facts(table: Table, place: Path, hosts: int, forks: int) -> None:
     """(d): ib_facts on this machine against the programs that people run."""
     here = inventory(place, hosts, {})
     module = ["ansible", "all", "-i", str(here), f"--forks={forks}", "-m"]
-    done = run([*module, "fabric.rdma.ib_facts"], place, {})
-    usual = [
-        run([*module, "ansible.builtin.command", "-a", each], place, {})
-        for each in ("ibstat", "lspci")
-        if shutil.which(each)
-    ]
-    program = run([*module, "ansible.builtin.command", "-a", str(place / "ibdev2netdev")], place, {})
-    together = Run(sum(each.seconds for each in [*usual, program]), max(each.mb for each in [*usual, program]), {})
-    table.add(f"{len(usual) + 1} commands", hosts, forks, together)
-    table.add("ib_facts on this machine", hosts, forks, done, ("commands", together))
+    programs = [each for each in ("ibstat", "lspci") if shutil.which(each)] + [str(place / "ibdev2netdev")]
+
+    def usual() -> Run:
+        each = [run([*module, "ansible.builtin.command", "-a", program], place, {}) for program in programs]
+        return Run(sum(one.seconds for one in each), max(one.mb for one in each), {})
+
+    together = table.measure(f"{len(programs)} commands", hosts, forks, usual)
+    started = functools.partial(run, [*module, "fabric.rdma.ib_facts"], place, {})
+    table.measure("ib_facts on this machine", hosts, forks, started, ("commands", together))
 
 
 def cached(table: Table, place: Path, sizes: t.Sequence[int], forks: int) -> None:
@@ -262,6 +382,8 @@ def cached(table: Table, place: Path, sizes: t.Sequence[int], forks: int) -> Non
     known = place / "facts.json"
     known.write_text(json.dumps(gather(open_tree(str(CAPTURES / f"{CAPTURE}.capture")))))
     for size in sizes:
+        if table.leave_out("plan and report, cached facts", size, OWN_MB + HOST_MB * size):
+            continue
         cache = place / f"cache-{size}"
         env = {
             "ANSIBLE_CACHE_PLUGIN": "ansible.builtin.jsonfile",
@@ -271,34 +393,39 @@ def cached(table: Table, place: Path, sizes: t.Sequence[int], forks: int) -> Non
         fill = [sys.executable, "-c", FILL, str(known), str(size)]
         subprocess.run(fill, env={**os.environ, **env}, check=True)
         hosts = inventory(place, size, {})
-        ping = run(playbook("benchmarks/nothing.yml", hosts, forks), place, env)
-        table.add("a play that does nothing", size, forks, ping)
+        nothing = functools.partial(run, playbook("benchmarks/nothing.yml", hosts, forks), place, env)
+        least = table.measure("a play that does nothing", size, forks, nothing)
         for name in ("plan", "report"):
-            done = run(playbook(f"playbooks/{name}.yml", hosts, forks), place, env)
-            table.add(f"{name}, cached facts", size, forks, done, ("nothing", ping))
+            started = functools.partial(run, playbook(f"playbooks/{name}.yml", hosts, forks), place, env)
+            table.measure(f"{name}, cached facts", size, forks, started, ("nothing", least))
         shutil.rmtree(cache)
 
 
 def site(table: Table, place: Path, sizes: t.Sequence[int], forks: int) -> None:
     """(f): the whole job on replayed hosts, as ansible-runner starts it, with the size of its events."""
     for size in sizes:
+        if table.leave_out("site.yml under ansible-runner", size, OWN_MB + 2 * HOST_MB * size):
+            continue
         private = place / f"runner-{size}"
         (private / "env").mkdir(parents=True)
         hosts = inventory(place, size, {"rdma_capture": str(CAPTURES / f"{CAPTURE}.capture")})
-        command = [
-            "ansible-runner",
-            "run",
-            str(private),
-            "--playbook",
-            str(ROOT / "playbooks" / "site.yml"),
-            "--inventory",
-            str(hosts),
-        ]
-        command = [*command, "--forks", str(forks), "--quiet"]
-        done = run(command, place, {"ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".collections")})
-        events = sum(path.stat().st_size for path in private.glob("artifacts/*/job_events/*.json"))
-        table.add("site.yml under ansible-runner", size, forks, done, events=events)
+        command = ["ansible-runner", "run", str(private), "--playbook", str(ROOT / "playbooks" / "site.yml")]
+        command = [*command, "--inventory", str(hosts), "--forks", str(forks), "--quiet"]
+        started = functools.partial(run, command, place, {"ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".collections")})
+        table.measure(
+            "site.yml under ansible-runner",
+            size,
+            forks,
+            started,
+            events=lambda told=private: sum(each.stat().st_size for each in told.glob("artifacts/*/job_events/*.json")),
+        )
         shutil.rmtree(private)
+
+
+def free_mb() -> float:
+    """Megabytes that the machine has for more processes."""
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("MemAvailable"))
 
 
 def machine() -> dict[str, t.Any]:
@@ -324,6 +451,16 @@ def machine() -> dict[str, t.Any]:
     }
 
 
+def furnish(place: Path) -> None:
+    """The programs that hosts have, and what those that have to be converged find below /sys."""
+    unpack(place)
+    names = {"place": place, "python": sys.executable, "rights": "" if os.geteuid() == 0 else "--map-root-user"}
+    programs = {"ibdev2netdev": IBDEV2NETDEV, "python": INTERPRETER.format(**names), "node": NODE.format(**names)}
+    for name, text in programs.items():
+        (place / name).write_text(text)
+        (place / name).chmod(0o755)
+
+
 def numbers(text: str) -> list[int]:
     return [int(each) for each in text.split(",") if each]
 
@@ -343,14 +480,11 @@ def main() -> int:
         chosen.hosts, chosen.only = [GENEROUS_HOSTS], "small"
     described = machine()
     print(", ".join(f"{key}: {value}" for key, value in described.items()))
-    table = Table()
+    table = Table(chosen.json, described)
+    parts = chosen.only.split(",")
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
-        parts = chosen.only.split(",")
-        programs = {"ibdev2netdev": IBDEV2NETDEV, "python": INTERPRETER.format(place=place, python=sys.executable)}
-        for name, text in programs.items():
-            (place / name).write_text(text)
-            (place / name).chmod(0o755)
+        furnish(place)
         if "small" in parts:
             small(table, place, chosen.hosts, chosen.forks, first=not chosen.generous)
         if "facts" in parts:
@@ -359,19 +493,10 @@ def main() -> int:
             cached(table, place, chosen.cached, chosen.forks)
         if "site" in parts:
             site(table, place, chosen.site, chosen.forks)
-    chosen.json.parent.mkdir(parents=True, exist_ok=True)
-    chosen.json.write_text(json.dumps({"machine": described, "rows": table.rows}, indent=1) + "\n")
     print(f"kept in {chosen.json}")
-    far = [
-        row
-        for row in table.rows
-        if row["what"] == "prepare, nothing to do" and row["hosts"] >= bound_hosts and row["ratio"] > bound
-    ]
-    for row in far:
-        print(
-            f"prepare of {row['hosts']} hosts takes {row['ratio']} times as long as a ping of them; the bound is {bound:g}"
-        )
-    return 1 if far else 0
+    wrong = table.wrong(bound, bound_hosts)
+    print("\n".join(wrong))
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,129 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The table of `make benchmark` keeps what was measured, also when a later run fails, and names what is wrong."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def load(name: str) -> t.Any:
+    spec = importlib.util.spec_from_file_location(f"benchmark_{name}", ROOT / "benchmarks" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+playbooks = load("playbooks")
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    return tmp_path / "kept" / "benchmark.json"
+
+
+@pytest.fixture
+def table(kept: Path) -> t.Any:
+    return playbooks.Table(kept, {"processors": 2})
+
+
+def of(seconds: float, **counts: int) -> t.Any:
+    return playbooks.Run(seconds, 100.4, counts)
+
+
+def test_a_row_is_a_ratio_and_counts_of_each_host(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = playbooks.Table(kept, {})
+    table.add("ping", 50, 10, of(4.0, modules=50))
+    table.add("site", 50, 10, of(6.0, modules=50, results=125), ("ping", of(4.0)), events=5000)
+    ping, site = json.loads(kept.read_text())["rows"]
+    assert (ping["ratio"], ping["compared_with"], ping["event_bytes_per_host"]) == (None, None, None)
+    assert site == {
+        "what": "site",
+        "hosts": 50,
+        "forks": 10,
+        "seconds": 6.0,
+        "compared_with": "ping",
+        "ratio": 1.5,
+        "modules_per_host": 1.0,
+        "results_per_host": 2.5,
+        "peak_mb": 100,
+        "event_bytes_per_host": 100,
+    }
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert len({len(line) for line in (head, *rows)}) == 1
+    assert rows[1].split() == ["site", "50", "10", "6.0", "1.5", "ping", "1.0", "2.5", "100", "100"]
+
+
+def test_rows_stay_when_a_later_run_fails(table: t.Any, kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def broken() -> t.Any:
+        raise playbooks.RunError("ansible-playbook site.yml ended with 2:\nno space left")
+
+    assert table.measure("ping", 10, 5, lambda: of(2.0)) is not None
+    assert table.measure("site", 10, 5, broken) is None
+    assert table.measure("plan", 10, 5, lambda: of(3.0), ("site", None)) is not None
+    told = json.loads(kept.read_text())
+    assert [(row["what"], row["ratio"]) for row in told["rows"]] == [("ping", None), ("plan", None)]
+    assert told["machine"] == {"processors": 2}
+    assert [(each["what"], each["hosts"]) for each in told["failures"]] == [("site", 10)]
+    assert table.wrong(2.5, 50) == ["site, 10 hosts: ansible-playbook site.yml ended with 2:\nno space left"]
+    assert "failed" in capsys.readouterr().out
+
+
+def test_a_command_that_fails_says_what_it_said(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "print('out of forks'); raise SystemExit(3)"]
+    with pytest.raises(playbooks.RunError, match=r"ended with 3:\nout of forks"):
+        playbooks.run(command, tmp_path, {})
+
+
+@pytest.mark.parametrize(
+    ("hosts", "seconds", "modules", "said"),
+    [
+        (50, 9.0, 50, []),
+        (10, 30.0, 10, []),
+        (50, 11.0, 50, ["prepare of 50 hosts takes 2.75 times as long as a ping of them; the bound is 2.5"]),
+        (10, 9.0, 20, ["prepare starts 2.0 modules on a host that needs nothing; one tells it all"]),
+    ],
+)
+def test_a_converged_prepare_has_bounds(
+    table: t.Any, hosts: int, seconds: float, modules: int, said: list[str]
+) -> None:
+    table.add(playbooks.CONVERGED_ROW, hosts, 10, of(seconds, modules=modules), ("ping", of(4.0)))
+    assert table.wrong(2.5, 50) == said
+
+
+def test_a_size_is_left_out_only_where_memory_is_short(
+    table: t.Any, kept: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(playbooks, "free_mb", lambda: 1000.0)
+    assert not table.leave_out("plan", 1000, 500)
+    assert table.leave_out("plan", 10_000, 3200)
+    assert json.loads(kept.read_text())["left_out"] == [
+        "plan, 10000 hosts: takes 3200 MB, of which the machine has 1000"
+    ]
+    assert "left out: plan, 10000 hosts" in capsys.readouterr().out
+
+
+def test_the_table_has_the_sizes_of_a_large_site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """By default, when the machine can."""
+    asked: dict[str, list[int]] = {}
+    for part in ("small", "cached", "site"):
+        monkeypatch.setattr(
+            playbooks, part, lambda _table, _place, sizes, _forks, part=part, **_more: asked.update({part: sizes})
+        )
+    monkeypatch.setattr(playbooks, "facts", lambda *_arguments: None)
+    monkeypatch.setattr(playbooks, "machine", dict)
+    monkeypatch.setattr(sys, "argv", ["playbooks.py", "--json", str(tmp_path / "benchmark.json")])
+    assert playbooks.main() == 0
+    assert asked == {"small": [10, 50, 200], "cached": [100, 1000, 10_000], "site": [1000]}
