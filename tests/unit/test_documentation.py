@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import argparse
 import functools
+import importlib
 import itertools
 import json
 import re
 import shlex
 import typing as t
+import warnings
 from pathlib import Path
 
 import pytest
@@ -20,6 +23,8 @@ from ansible.cli.galaxy import GalaxyCLI
 from ansible.cli.playbook import PlaybookCLI
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
+from ansible_builder.cli import parse_args as ansible_builder_arguments
+from pip._internal.commands import create_command
 
 from ansible_collections.fabric.rdma.plugins.filter.rdma_selectors import rdma_selectors
 from ansible_collections.fabric.rdma.plugins.filter.rdma_table import rdma_table
@@ -133,45 +138,170 @@ def _python(words: list[str]) -> list[str]:
 
 
 def _pip(words: list[str]) -> list[str]:
+    """By the parser of pip itself."""
+    command = create_command(words[1])
+    _options, packages = command.parser.parse_args(words[2:])
     files = [Path(after).name for word, after in itertools.pairwise(words) if word in ("-r", "--requirement")]
-    return [f"there is no file {name}" for name in files if not (ROOT / name).is_file()]
-
-
-def _kubectl(words: list[str]) -> list[str]:
-    plain = [word for word in words[1:] if not word.startswith("-")]
-    known = (
-        "annotate",
-        "apply",
-        "cordon",
-        "create",
-        "delete",
-        "describe",
-        "drain",
-        "get",
-        "label",
-        "logs",
-        "rollout",
-        "uncordon",
-    )
-    wrong = [] if set(plain) & set(known) else [f"kubectl has no verb among {plain}"]
-    return wrong + [
-        f"there is no file {word}" for word in plain if word.startswith("docs/") and not (ROOT / word).exists()
+    return [f"there is no file {name}" for name in files if not (ROOT / name).is_file()] + [
+        f"{name} is in no file of versions" for name in packages
     ]
 
 
-def _any(_words: list[str]) -> list[str]:
+def _builder(words: list[str]) -> list[str]:
+    ansible_builder_arguments(words[1:])
     return []
 
 
+def _awx(words: list[str]) -> list[str]:
+    """By the parser of awxkit itself, as far as it goes without a server."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        formats, resource = (importlib.import_module(f"awxkit.cli.{name}") for name in ("format", "resource"))
+    parser = argparse.ArgumentParser("awx")
+    formats.add_authentication_arguments(parser, {})
+    _options, rest = parser.parse_known_args(words[1:])
+    known = {command.name for command in resource.CustomCommand.registry.values()}
+    return [] if len(rest) == 1 and rest[0] in known else [f"awx takes no {shlex.join(rest)}"]
+
+
+@functools.cache
+def _sources() -> str:
+    """All that writes files of a run."""
+    patterns = ("playbooks/**/*.yml", "roles/*/tasks/*.yml", "plugins/**/*.py")
+    return "\n".join(path.read_text() for pattern in patterns for path in ROOT.glob(pattern))
+
+
+def unknown_path(path: str) -> list[str]:
+    """What is wrong with a file or directory that a reader is told to use: of the collection, of a run, or of the reader."""
+    installed = "~/.ansible/collections/ansible_collections/fabric/rdma/"
+    if path.startswith(installed):
+        there = (ROOT / path.removeprefix(installed)).exists()
+    elif path.startswith("rdma-output/rendered/"):
+        _output, _rendered, group, *names = path.split("/")
+        # as the plan of the demo's nodes calls its classes
+        planned = json.loads((CAPTURES / "demo-plan.json").read_text())["groups"].get(group, {"classes": []})
+        there = bool(planned["classes"]) and set(names) <= {f"{each['name']}-labels.sh" for each in planned["classes"]}
+    elif path.startswith("rdma-output/"):
+        name = path.removeprefix("rdma-output/")
+        there = re.search(rf"[\s\"'/{{]{re.escape(name)}\b", _sources()) is not None
+    else:
+        there = path.startswith(GIVEN) or "/" not in path or (ROOT / path).exists() or path.startswith("ticket/")
+    return [] if there else [f"there is no file {path}"]
+
+
+def _cp(words: list[str]) -> list[str]:
+    *sources, _target = [word for word in words[1:] if not word.startswith("-")]
+    wrong = [f"cp has no option {word}" for word in words[1:] if word.startswith("-") and word not in ("-r", "-a")]
+    return wrong + [each for source in sources for each in unknown_path(source)]
+
+
+def _sh(words: list[str]) -> list[str]:
+    return (
+        []
+        if len(words) == 2 and words[1].endswith(".sh") and not unknown_path(words[1])
+        else [f"there is no script {words[1:]}"]
+    )
+
+
+def _cd(words: list[str]) -> list[str]:
+    """Into the clone of the sources."""
+    galaxy = yaml.safe_load((ROOT / "galaxy.yml").read_text())
+    return [] if words[1:] == [f"{galaxy['namespace']}.{galaxy['name']}"] else [f"there is no directory {words[1:]}"]
+
+
+def _git(words: list[str]) -> list[str]:
+    """A clone of wherever the reader has the sources."""
+    good = (
+        words[1:2] == ["clone"]
+        and len(words) == 3
+        and (words[2] == "..." or words[2].startswith("https://git.example.com/"))
+    )
+    return [] if good else [f"git {shlex.join(words[1:])} is not a clone of these sources"]
+
+
+# Verb: what may follow it, kinds of objects that Kubernetes has, or that this collection makes.
+KINDS = {
+    "clusterpolicies.nvidia.com",
+    "configmaps",
+    "daemonset",
+    "daemonsets",
+    "deployments",
+    "events",
+    "lease",
+    "leases",
+    "namespaces",
+    "node",
+    "nodes",
+    "pod",
+    "pods",
+    "serviceaccounts",
+    "token",
+}
+VERBS: dict[str, set[str] | None] = {
+    **dict.fromkeys(("annotate", "create", "delete", "describe", "get", "label"), KINDS),
+    # a file, or a name of the reader
+    **dict.fromkeys(("apply", "cordon", "drain", "logs", "uncordon")),
+}
+# Options, and whether a value follows.
+KUBECTL = {"-n": True, "-A": False, "-o": True, "-l": True, "-f": True, "--duration": True, "--server-side": False}
+
+
+def _kubectl(words: list[str]) -> list[str]:
+    """Against lists of verbs, kinds and options: a kubectl is not on every machine."""
+    wrong, plain, files, rest = [], [], [], iter(words[1:])
+    for word in rest:
+        if not word.startswith("-"):
+            plain.append(word)
+        elif word not in KUBECTL:
+            wrong.append(f"kubectl has no option {word}")
+        elif KUBECTL[word]:
+            value = next(rest, "")
+            files += [value] if word == "-f" and value != "-" else []
+            if word == "-l" and not re.fullmatch(
+                r"(app\.kubernetes\.io/managed-by=fabric\.rdma|rdma\.fabric/[a-z]+(=[\w.-]+)?)", value
+            ):
+                wrong.append(f"no object has a label {value}")
+            if word == "-o" and value not in ("json", "yaml", "wide", "name"):
+                wrong.append(f"kubectl has no output {value}")
+    if not plain and not wrong:
+        return []
+    verb, *after = plain or [""]
+    if verb not in VERBS:
+        return [*wrong, f"kubectl has no verb {verb}"]
+    kinds = VERBS[verb]
+    if kinds is not None and (after or verb == "create"):
+        wrong += [f"Kubernetes has no kind {each}" for each in (after or [""])[0].split(",") if each not in kinds]
+    return wrong + [each for name in files for each in unknown_path(name)]
+
+
+def _helm(words: list[str]) -> list[str]:
+    """The reader's own chart."""
+    return (
+        [] if tuple(words[1:3]) in {("show", "crds"), ("pull",)} else [f"helm {shlex.join(words[1:])} is not checked"]
+    )
+
+
+def _grep(words: list[str]) -> list[str]:
+    return [] if len(words) == 2 else [f"grep {shlex.join(words[1:])} reads no output"]
+
+
+# A program without a row here is an error: whoever writes of a new one says here how it is checked.
 CHECKS: dict[str, t.Callable[[list[str]], list[str]]] = {
+    "ansible-builder": _builder,
     "ansible-doc": _doc,
     "ansible-galaxy": _galaxy,
     "ansible-playbook": _playbook,
+    "awx": _awx,
+    "cd": _cd,
+    "cp": _cp,
+    "git": _git,
+    "grep": _grep,
+    "helm": _helm,
     "kubectl": _kubectl,
     "make": _make,
     "pip": _pip,
     "python": _python,
-    **dict.fromkeys(("ansible-builder", "awx", "cd", "cp", "git", "helm", "sh"), _any),
+    "sh": _sh,
 }
 
 
@@ -220,7 +350,7 @@ def test_a_command_in_a_sentence_can_be_typed() -> None:
         (paper, " ".join(span.split()))
         for paper in PAPERS
         for span in re.findall(
-            r"(?<!`)`((?:ansible-playbook|make|ansible-doc) [^`]+)`(?!`)", FENCE.sub("", (ROOT / paper).read_text())
+            rf"(?<!`)`((?:{'|'.join(CHECKS)}) [^`]+)`(?!`)", FENCE.sub("", (ROOT / paper).read_text())
         )
     ]
     assert len(found) > 50
@@ -235,8 +365,26 @@ def test_a_command_in_a_sentence_can_be_typed() -> None:
         ("ansible-playbook fabric.rdma.site -i inventories/mine -e rdma_serail=1", "there is no variable rdma_serail"),
         ("ansible-playbook fabric.rdma.site --no-such-option", "does not take these arguments"),
         ("cd x && make nothing", "there is no target nothing"),
-        ("kubectl aply -f docs/rbac.yml", "kubectl has no verb"),
+        ("kubectl aply -f docs/rbac.yml", "kubectl has no verb aply"),
         ("kubectl apply -f docs/nothing.yml", "there is no file docs/nothing.yml"),
+        ("kubectl get nodes,pdos -A", "Kubernetes has no kind pdos"),
+        ("kubectl get pods --al", "kubectl has no option --al"),
+        ("kubectl get pods -l app=rdma", "no object has a label app=rdma"),
+        ("kubectl get pods -o jsn", "kubectl has no output jsn"),
+        ("kubectl apply -f rdma-output/rendered/ib-v1000", "there is no file rdma-output/rendered/ib-v1000"),
+        ("sh rdma-output/rendered/ib-a100/nothing-labels.sh", "there is no script"),
+        ("cp rdma-output/repot.json monday.json", "there is no file rdma-output/repot.json"),
+        ("cp -r ~/.ansible/collections/ansible_collections/fabric/rdma/inventories/exmaple x", "there is no file"),
+        ("pip install -r requirement.txt", "there is no file requirement.txt"),
+        ("pip install --no-such-option", "does not take these arguments"),
+        ("pip install requests", "requests is in no file of versions"),
+        ("ansible-builder built", "does not take these arguments"),
+        ("awx --conf.host https://awx.example.com imprt", "awx takes no imprt"),
+        ("awx --conf.hots https://awx.example.com import", "awx takes no"),
+        ("git clone https://git.example.com/rdma.git && cd fabric.rmda", "there is no directory"),
+        ("git checkout main", "is not a clone of these sources"),
+        ("helm instal x", "helm instal x is not checked"),
+        ("python tools/nothing.py", "there is no file tools/nothing.py"),
         ("ansible-doc -t module fabric.rdma.nothing", "there is no module nothing"),
         ("rdmactl start", "not a program that this test knows"),
     ],
@@ -377,6 +525,15 @@ def test_a_link_leads_to_a_file() -> None:
             if "://" not in target and not ((ROOT / paper).parent / target).exists():
                 wrong.append(f"{paper}: {target}")
     assert wrong == []
+
+
+def test_a_user_meets_no_placeholder_of_galaxy() -> None:
+    text = (ROOT / "galaxy.yml").read_text()
+    told = yaml.safe_load(text)
+    assert "example" not in text
+    # the one that make release fills in
+    assert [key for key, value in told.items() if not value] == ["repository"]
+    assert "s|^repository: .*|repository: $repository|" in (ROOT / "tools" / "release").read_text()
 
 
 def test_the_picture_is_small() -> None:
