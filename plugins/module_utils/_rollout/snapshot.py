@@ -145,6 +145,9 @@ def _pod_spec(spec: Json) -> Json:
     ]
     if volumes:
         found["volumes"] = volumes
+    claims = [_some(each, "name") for each in _maps(spec.get("resourceClaims"))]
+    if claims:
+        found["resourceClaims"] = claims
     return found
 
 

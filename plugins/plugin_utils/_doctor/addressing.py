@@ -76,7 +76,7 @@ def _missing(case: Case) -> t.Iterator[tuple[Line, str]]:
 def _not_asked_for(case: Case) -> t.Iterator[Hit]:
     for line, _device in _missing(case):
         pod = case.pod_of(line.log)
-        if pod is not None and not case.wants(pod):
+        if pod is not None and case.asks_for_none(pod):
             yield case.hit(line.log, [f"{shown_pod(pod)} asks for no RDMA resource", str(line)])
 
 

@@ -16,7 +16,12 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
 from ansible_collections.fabric.rdma.plugins.module_utils._base.text import printable
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import without_password
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.snapshot import empty_snapshot, part_of, resources_of
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.snapshot import (
+    empty_snapshot,
+    part_of,
+    requests_of,
+    resources_of,
+)
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.contract import Hit, Json, Log, Material
 
 __all__ = ["MOST_TEXT", "Case", "Line", "entries_of", "name_of", "quoted", "shown_pod", "tolerated"]
@@ -24,6 +29,8 @@ __all__ = ["MOST_TEXT", "Case", "Line", "entries_of", "name_of", "quoted", "show
 # Of a log, its end is looked at; of a line, so much is quoted.
 MOST_TEXT = 4 << 20
 _QUOTED = 300
+# Extended resources that are no network.
+_GPUS = ("nvidia.com/gpu", "nvidia.com/mig-", "nvidia.com/vgpu", "volcano.sh/vgpu", "amd.com/gpu")
 # Lines of one log that show the same.
 _MOST_LINES = 3
 
@@ -225,6 +232,18 @@ class Case:
     def wants(self, pod: Json) -> set[str]:
         """RDMA resources that a Pod asks for."""
         return resources_of(pod, self.resources)
+
+    def asks_for_none(self, pod: Json) -> bool:
+        """Whether a Pod asks for no RDMA device: neither by a claim, nor by a resource that is one, or that nobody knows."""
+        others = {name for name in requests_of(pod) if not name.startswith(_GPUS)}
+        return not self.wants(pod) and not others and not pod["spec"].get("resourceClaims")
+
+    def pods_are_known(self, daemon_set: Json) -> bool:
+        """Whether Pods of a DaemonSet would be there: somebody may have listed those of some namespaces only."""
+        if not self.cluster.get("listed"):
+            return True
+        spaces = {pod["metadata"].get("namespace") for pod in self.cluster["pods"]}
+        return len(spaces) > 1 or daemon_set["metadata"].get("namespace") in spaces
 
     def workloads(self) -> list[Json]:
         """Pods that ask for an RDMA resource."""

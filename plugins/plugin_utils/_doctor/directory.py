@@ -113,6 +113,9 @@ def _cluster(value: t.Any) -> Json:
     policies = _list(given.get("policies"))
     snapshot["policies"] = [reduced(item["kind"], item) for item in policies if _is_object("", item)]
     nodes = _text_map(given.get("nodes"))
+    if given.get("listed") is True:
+        # what is not there was perhaps not listed
+        snapshot["listed"] = True
     snapshot["nodes"] = {name: reduced("Node", item) for name, item in nodes.items() if _is_object("Node", item)}
     return sorted_snapshot(snapshot)
 
@@ -198,6 +201,8 @@ class _Reader:
         self.plan: Json = {}
         self.cluster: Json = {}
         self.objects: set[str] = set()
+        # whether all of a cluster is in there, or what somebody has listed
+        self.whole = False
         # what bundles say of themselves: logs by their files, groups, names of nodes
         self.index: dict[str, Json] = {}
         self.groups: Json = {}
@@ -295,6 +300,7 @@ class _Reader:
                 self._note("another plan was read before this one, and counts", name)
             self.plan = self.plan or found
         elif "nodes" in found and "pods" in found:
+            self.whole = True
             self._join(_cluster(found))
         elif "devices" in found and "schema" in found:
             self._add_facts(_host_of_file(name), name, found)
@@ -351,7 +357,7 @@ class _Reader:
         self.unread += map(str, _list(context.get("unread")))
 
     def material(self) -> Material:
-        cluster = _cluster(self.cluster)
+        cluster = _cluster({**self.cluster, "listed": not self.whole} if self.cluster else {})
         hosts = {*map(str, self.facts), *(cluster.get("nodes") or ())}
         pods = {name_of(pod): pod for pod in cluster.get("pods") or ()}
         logs = [

@@ -85,7 +85,7 @@ def _why_socket(case: Case, log: Log) -> tuple[str, str, list[str]]:
             "install libibverbs1 and ibverbs-providers (rdma-core) in the image",
             [],
         )
-    if pod is not None and not case.wants(pod):
+    if pod is not None and case.asks_for_none(pod):
         remedy = "resources: {limits: {RESOURCE: 1}} in the container, with the resource of its group"
         return (
             "the Pod asks for no RDMA resource, so NCCL finds no HCA and goes over TCP",

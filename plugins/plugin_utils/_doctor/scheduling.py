@@ -21,7 +21,7 @@ _WAITING = ("mofed", "ofed-driver-validation")
 
 
 def _tainted(case: Case) -> t.Iterator[Hit]:
-    for each in case.daemon_sets("plugin"):
+    for each in filter(case.pods_are_known, case.daemon_sets("plugin")):
         tolerations = each["spec"]["template"]["spec"].get("tolerations") or []
         for node in case.nodes_for(each):
             name = node["metadata"]["name"]
@@ -76,6 +76,12 @@ def _is_waiting(pod: Json) -> bool:
 def _why_driver(case: Case, node: str) -> tuple[str, str, str]:
     """(cause, remedy, evidence): why the operator's driver is not ready on a node."""
     pods = case.pods_on(node, "ofed")
+    if not pods and case.cluster.get("listed") and not case.cluster["policies"]:
+        return (
+            "",
+            "",
+            "neither a policy of the operator nor a driver Pod on the node is among the objects that were listed",
+        )
     if not pods and not any("ofedDriver" in (each.get("spec") or {}) for each in case.cluster["policies"]):
         return (
             "a Pod waits for the driver of the Network Operator, and no policy of the operator has a driver (ofedDriver)",
@@ -136,7 +142,7 @@ def _nfd_label(case: Case) -> t.Iterator[Hit]:
 
 
 def _not_on_node(case: Case) -> t.Iterator[Hit]:
-    for each in case.daemon_sets("plugin"):
+    for each in filter(case.pods_are_known, case.daemon_sets("plugin")):
         there = {pod["spec"].get("nodeName") for pod in case.pods_of(each)}
         unscheduled = [
             words for pod in case.pods_of(each) if not pod["spec"].get("nodeName") and (words := pod_trouble(pod))

@@ -67,6 +67,37 @@ def test_what_kubectl_prints_is_diagnosed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("pods", "ids"),
+    [
+        # none was listed, or those of another namespace only
+        ([], []),
+        ([("default", "x")], []),
+        # those of all namespaces, and those of the plugin's own
+        ([("default", "x"), ("kube-system", "y")], ["plugin-not-on-node"]),
+        ([("rdma", "x")], ["plugin-not-on-node"]),
+    ],
+)
+def test_pods_that_nobody_listed_are_not_missing(tmp_path: Path, pods: list[tuple[str, str]], ids: list[str]) -> None:
+    items = [samples.a_node(), samples.a_daemon_set(), samples.a_config_map()]
+    for space, name in pods:
+        pod = samples.a_pod(name, None, image="registry.example/x:1")
+        items.append({**pod, "metadata": {**pod["metadata"], "namespace": space}})
+    (tmp_path / "some.json").write_text(json.dumps({"kind": "List", "items": items}))
+    assert [each["id"] for each in diagnose(read_directory(str(tmp_path)))] == ids
+
+
+def test_a_policy_that_nobody_listed_is_not_missing(tmp_path: Path) -> None:
+    """As `kubectl get nodes,daemonsets,pods` gives it, without the operator's own kinds."""
+    init = {"initContainerStatuses": [{"name": "mofed-validation", "ready": False, "state": {"running": {}}}]}
+    items = [samples.a_node(), samples.a_daemon_set(), samples.a_config_map(), samples.a_pod(status=init)]
+    (tmp_path / "some.json").write_text(json.dumps({"kind": "List", "items": items}))
+    (finding,) = diagnose(read_directory(str(tmp_path)))
+    assert finding["id"] == "mofed-wait"
+    assert "no policy" not in finding["cause"]
+    assert "that were listed" in finding["evidence"][-1]
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "[" * 100_000,

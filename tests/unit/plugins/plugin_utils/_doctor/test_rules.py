@@ -289,6 +289,28 @@ def test_the_same_of_a_job_has_one() -> None:
         assert found(samples.said(*[f"{start}mlx5_core: cmd {number}" for number in range(300)]), "driver-log-flood")
 
 
+@pytest.mark.parametrize(
+    ("pod", "asks"),
+    [
+        ({}, False),
+        ({"container": {"resources": {"limits": {"nvidia.com/gpu": "8", "cpu": "1"}}}}, False),
+        ({"resourceClaims": [{"name": "rdma", "resourceClaimTemplateName": "x"}]}, True),
+        ({"container": {"resources": {"limits": {"nvidia.com/hostdev": "1"}}}}, True),
+    ],
+)
+def test_a_claim_or_a_resource_of_an_unknown_name_may_be_rdma(pod: t.Any, asks: bool) -> None:
+    given = material(
+        samples.a_pod("train", None, image="registry.example/train:1", **pod),
+        logs=[
+            samples.a_log(" IB device mlx5_9 not found", pod="rdma/train"),
+            samples.a_log("NCCL INFO NET/IB : No device found.", samples.SOCKET, pod="rdma/train", name="nccl"),
+        ],
+    )
+    socket = found(given, "nccl-over-socket")[0]
+    assert bool(found(given, "device-not-asked-for")) is not asks
+    assert ("asks for no RDMA resource" in socket["cause"]) is not asks
+
+
 def test_the_name_of_a_host_is_no_reason() -> None:
     facts = samples.facts_of()
     facts["devices"][0]["plugin"].update(visible=False, reason="no driver bound to the PCI function")
