@@ -6,14 +6,42 @@
 
 from __future__ import annotations
 
+import os
 import typing as t
 from datetime import datetime, timezone
 
 from ansible.plugins.action import ActionBase
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._base.change import snapshot
+from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import SUBSETS, gather
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.names import foreign_facts
-from ansible_collections.fabric.rdma.plugins.plugin_utils._view import GATHERED, foreign_in_words
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import GATHERED, foreign_in_words, seen_in_this_run
+
+
+def replayed(capture: t.Any, asked: t.Any) -> dict[str, t.Any]:
+    """What the module would answer on the host of a capture: {ansible_facts: {rdma}}, or {failed, msg}."""
+    subsets = asked.split(",") if isinstance(asked, str) else list(asked or ["all"])
+    unknown = sorted(str(each) for each in subsets if each not in ("all", *SUBSETS))
+    if unknown:
+        return {"failed": True, "msg": f"gather_subset knows no {', '.join(unknown)}"}
+    try:
+        tree = open_tree(os.path.expanduser(os.path.expandvars(str(capture))))
+        facts = gather(tree, SUBSETS if "all" in subsets else subsets)
+    except FabricError as exc:
+        return {"failed": True, "msg": str(exc)}
+    return {"changed": False, "ansible_facts": {"rdma": facts}}
+
+
+def known(variables: t.Mapping[str, t.Any], needed: t.Iterable[t.Any], as_root: bool) -> bool:
+    """Whether facts of this run have all these subsets. What was gathered without root lacks what only root may read."""
+    facts = (variables.get("ansible_facts") or {}).get("rdma")
+    # what a node says has any form
+    if not isinstance(facts, dict) or not seen_in_this_run(variables) or set(map(str, needed)) - set(facts):
+        return False
+    runtime = facts.get("runtime")
+    return not (as_root and isinstance(runtime, dict) and runtime.get("as_root") is False)
 
 
 class ActionModule(ActionBase):
@@ -38,9 +66,16 @@ class ActionModule(ActionBase):
                 arguments["before"] = snapshot(arguments["before"])
             except (AttributeError, KeyError, TypeError, ValueError) as exc:
                 return {**result, "failed": True, "msg": f"before holds no facts of ib_facts: {exc!r}"}
-        result.update(
-            self._execute_module(module_name="fabric.rdma.ib_facts", module_args=arguments, task_vars=task_vars)
-        )
+        needed = arguments.pop("unless", None)
+        if needed is not None and known(variables, needed, as_root=not arguments.get("capture")):
+            return {**result, "changed": False, "ansible_facts": {}}
+        if arguments.get("capture"):
+            # a process for each host would do nothing else
+            result.update(replayed(arguments["capture"], arguments.get("gather_subset")))
+        else:
+            result.update(
+                self._execute_module(module_name="fabric.rdma.ib_facts", module_args=arguments, task_vars=task_vars)
+            )
         facts = result.pop("ansible_facts", None) or {}
         if result.get("failed") or result.get("unreachable"):
             return result

@@ -106,8 +106,8 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._base.roots import open_root
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_gate import (
     Asked,
     free_space,
@@ -135,7 +135,7 @@ def main() -> None:
     live = os.path.realpath(params["root"]) == "/"
     try:
         overridden = parse_overrides(params["override"])
-        tree = open_tree(params["root"])
+        tree = open_root(params["root"])
         reasons = gate(
             tree,
             Asked(

@@ -45,6 +45,21 @@ options:
       - A file is taken for a capture, either a tar archive (plain or compressed) or the text form. It is read in place.
     type: path
     default: /
+  capture:
+    description:
+      - A capture, or an unpacked one, on the controller, in place of the node. It is read there by the user who runs Ansible. Nobody
+        connects to the host, and no module runs.
+      - O(root), O(before) and O(wait_timeout) have no part in it.
+    type: path
+    version_added: "0.1.0"
+  unless:
+    description:
+      - Gathers nothing when this run has gathered these subsets already, with the rights that they take. C(ansible_facts) is then empty.
+        Facts from a fact cache are not of this run.
+      - The controller decides it. No module runs then.
+    type: list
+    elements: str
+    version_added: "0.1.0"
   before:
     description:
       - Facts C(rdma) of the node from before a change of it. A port of InfiniBand is not Active before a subnet manager has been there, and
@@ -270,9 +285,9 @@ import time
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._base.change import worse
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._base.roots import open_root
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import SUBSETS, gather
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.live import node_answers
 
@@ -282,18 +297,22 @@ def main() -> None:
         argument_spec={
             "gather_subset": {"type": "list", "elements": "str", "choices": ["all", *SUBSETS], "default": ["all"]},
             "root": {"type": "path", "default": "/"},
+            "capture": {"type": "path"},
+            "unless": {"type": "list", "elements": "str"},
             "before": {"type": "dict"},
             "wait_timeout": {"type": "int", "default": 120},
         },
         supports_check_mode=True,
     )
 
+    if module.params["capture"] or module.params["unless"] is not None:
+        module.fail_json(msg="capture and unless are matters of the action of this name, which runs on the controller")
     asked = module.params["gather_subset"]
     before = {} if module.check_mode else module.params["before"] or {}
     end = time.monotonic() + module.params["wait_timeout"]
     try:
         while True:
-            tree = open_tree(module.params["root"], node_answers())
+            tree = open_root(module.params["root"], node_answers())
             facts = gather(tree, SUBSETS if "all" in asked else asked)
             if not before or not worse(before, facts) or time.monotonic() >= end:
                 break

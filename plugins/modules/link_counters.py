@@ -72,8 +72,8 @@ reading:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._base.roots import open_root
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.ethtool import counters_answer
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.health import read_counters
 
@@ -81,7 +81,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.health impor
 def main() -> None:
     module = AnsibleModule(argument_spec={"root": {"type": "path", "default": "/"}}, supports_check_mode=True)
     try:
-        reading = read_counters(open_tree(module.params["root"], counters_answer))
+        reading = read_counters(open_root(module.params["root"], counters_answer))
     except FabricError as exc:
         module.fail_json(msg=str(exc))
     module.exit_json(changed=False, reading=reading)

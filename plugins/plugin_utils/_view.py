@@ -67,8 +67,8 @@ _WISHES = {
 GATHERED = "gathered"
 # What a file of facts does not keep.
 _OF_A_RUN = ("change", "health")
-# What the role discover leaves in the run that gathers (its README has both).
-_RESULTS = ("discover_gathered", "discover_replayed")
+# What the role discover leaves in the run that gathers (its README has it).
+_RESULT = "discover_gathered"
 
 
 # What facts of earlier versions lack, which a fact cache may have; who reads it does without.
@@ -188,7 +188,7 @@ def foreign_hosts(hostvars: t.Mapping[str, t.Any], hosts: t.Iterable[str]) -> li
 def seen_in_this_run(variables: t.Mapping[str, t.Any]) -> bool:
     """Whether the facts of a host are of this run; others are from a fact cache, or of an earlier step."""
     known = _kept(variables)
-    return any("ansible_facts" in (known.get(result) or {}) for result in _RESULTS)
+    return "ansible_facts" in (known.get(_RESULT) or {})
 
 
 def _kept(variables: t.Mapping[str, t.Any]) -> t.Mapping[str, t.Any]:

@@ -136,7 +136,7 @@ def test_a_node_that_is_killed_fails_its_slice_and_the_next_run_completes_it(
         """In the middle: the first host has been discovered."""
         if (
             event["event"] == "runner_on_ok"
-            and event["event_data"].get("task", "").endswith("Read the captures of the replayed hosts")
+            and event["event_data"].get("resolved_action") == "fabric.rdma.ib_facts"
             and not reached.is_set()
         ):
             reached.set()

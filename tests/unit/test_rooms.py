@@ -165,7 +165,7 @@ MOST_LINES = {
     "driver_proof": 550,
     "fabric_map": 70,
     "handover_ready": 1700,
-    "ib_facts": 5820,
+    "ib_facts": 5840,
     "iscsi_initiator": 800,
     "kernel_module": 1070,
     "lab": 0,

@@ -15,7 +15,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._prepare.package_names
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.roce import roce_needs
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage_needs import storage_needs
 
-__all__ = ["host_needs"]
+__all__ = ["due", "host_needs"]
 
 Json = t.Dict[str, t.Any]
 
@@ -66,3 +66,11 @@ def host_needs(facts: t.Mapping[str, t.Any], wishes: t.Mapping[str, t.Any]) -> J
         # another driver may bring the symbol; the role decides again with the facts of then
         peermem.update(needed=True, reasons=["the driver stack comes first", *peermem["reasons"]])
     return needs
+
+
+def due(needs: t.Mapping[str, t.Any]) -> Json:
+    """What host_needs says in short: {roles, away}, the roles that have to run, in order, and whether the host is out of work meanwhile."""
+    ofed = needs.get("ofed") or {}
+    drains = [needs.get(role) or {} for role in ("nvidia_imex", "roce_host")]
+    away = any(ofed.get(key) for key in ("driver", "activate", "prove")) or any(each.get("drain") for each in drains)
+    return {"roles": [role for role, need in needs.items() if need["needed"]], "away": away}

@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from ansible_collections.fabric.rdma.plugins.action.ib_facts import ActionModule
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
 
 FOUND = {"schema": 1, "warnings": []}
 
@@ -69,3 +72,78 @@ def test_facts_that_are_variables_of_ours_are_refused_before_anything_runs(monke
     assert result["failed"]
     assert "rdma_groups" in result["msg"]
     assert "ansible_facts" not in result
+
+
+CAPTURE = Path(__file__).resolve().parents[3] / "captures" / "ib-v100-1.capture"
+
+
+def acted(arguments: dict[str, Any], variables: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """What the action answers, and with which arguments it has started the module."""
+    task = SimpleNamespace(async_val=0, check_mode=False, diff=False, action="fabric.rdma.ib_facts", args=arguments)
+    connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir="/tmp"), has_pipelining=True)
+    plugin = ActionModule(task, connection, SimpleNamespace(), None, None, None)
+    plugin._discovered_interpreter_key = None
+    started: list[dict[str, Any]] = []
+
+    def execute(module_args: dict[str, Any], **_others: Any) -> Any:
+        started.append(module_args)
+        return {"changed": False, "ansible_facts": {"rdma": FOUND}}
+
+    plugin._execute_module = execute  # type: ignore[method-assign]
+    return plugin.run(task_vars={"inventory_hostname": "n", **variables}), started
+
+
+def test_a_capture_is_read_on_the_controller_and_nobody_connects() -> None:
+    result, started = acted({"capture": str(CAPTURE), "gather_subset": ["devices"]}, {})
+    facts = result["ansible_facts"]["rdma"]
+    assert facts.pop("gathered").endswith("Z")
+    assert facts == gather(open_tree(str(CAPTURE)), ["devices"])
+    assert started == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"capture": "/nothing"}, "root '/nothing' cannot be read"),
+        ({"capture": str(CAPTURE), "gather_subset": ["devices", "sky"]}, "gather_subset knows no sky"),
+    ],
+)
+def test_a_capture_that_cannot_be_read_is_a_failure(arguments: dict[str, Any], said: str) -> None:
+    result, started = acted(arguments, {})
+    assert result["failed"]
+    assert said in result["msg"]
+    assert "ansible_facts" not in result
+    assert started == []
+
+
+def of_this_run(**facts: Any) -> dict[str, Any]:
+    return {"ansible_facts": {"rdma": {**FOUND, **facts}}, "discover_gathered": {"ansible_facts": {}}}
+
+
+def test_facts_of_this_run_are_not_gathered_again() -> None:
+    result, started = acted({"unless": ["devices"]}, of_this_run(devices=[]))
+    assert (result["changed"], result["ansible_facts"]) == (False, {})
+    assert started == []
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {},
+        {"ansible_facts": {"rdma": {"devices": []}}},
+        {**of_this_run(devices=[]), "discover_gathered": {"unreachable": True}},
+        of_this_run(gpus=[]),
+        of_this_run(devices=[], runtime={"as_root": False}),
+        {**of_this_run(), "ansible_facts": {"rdma": "devices"}},
+    ],
+    ids=["none", "of a cache", "of one that does not answer", "of another subset", "without root", "of no form"],
+)
+def test_facts_that_are_not_of_this_run_or_not_all_are_gathered(variables: dict[str, Any]) -> None:
+    result, started = acted({"unless": ["devices"], "wait_timeout": 5}, variables)
+    assert started == [{"wait_timeout": 5}]
+    assert set(result["ansible_facts"]) == {"rdma"}
+
+
+def test_facts_of_a_capture_need_no_root() -> None:
+    known = of_this_run(devices=[], runtime={"as_root": False})
+    assert acted({"unless": ["devices"], "capture": str(CAPTURE)}, known)[0]["ansible_facts"] == {}

@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._base.change import active_ports, lost_ports, snapshot, worse
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError, WishError
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.needs import host_needs
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.needs import due, host_needs
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, Machine, facts_of
 
 NOTHING = {"needed": False, "reasons": [], "packages": False, "modules": []}
@@ -314,3 +314,20 @@ def test_worse_also_names_lost_ports() -> None:
     after["devices"][1]["ports"][0].update(state="Init")
     assert worse(before, after) == ["mlx5_1 (0000:a1:00.0) port 1 was Active and is Init (phys state LinkUp)"]
     assert worse(before, {}) == []
+
+
+@pytest.mark.parametrize(
+    ("needs", "roles", "away"),
+    [
+        ({"ofed": {"needed": False}, "roce_host": {"needed": False}}, [], False),
+        ({"ofed": {"needed": True}, "containerd_memlock": {"needed": True}}, ["ofed", "containerd_memlock"], False),
+        ({"ofed": {"needed": True, "driver": True}}, ["ofed"], True),
+        ({"ofed": {"needed": True, "activate": "reload"}}, ["ofed"], True),
+        ({"ofed": {"needed": True, "prove": True}}, ["ofed"], True),
+        ({"ofed": {"needed": False}, "roce_host": {"needed": True, "drain": True}}, ["roce_host"], True),
+        ({"ofed": {"needed": False}, "nvidia_imex": {"needed": True, "drain": True}}, ["nvidia_imex"], True),
+        ({"ofed": {"needed": False}, "nvidia_imex": {"needed": True, "drain": False}}, ["nvidia_imex"], False),
+    ],
+)
+def test_a_host_is_out_of_work_only_for_what_takes_it_out(needs: dict[str, Any], roles: list[str], away: bool) -> None:
+    assert due(needs) == {"roles": roles, "away": away}
