@@ -237,6 +237,8 @@ class Charted(t.NamedTuple):
     values: tuple[t.Any, t.Any]
     # what it brings beside the chart: DaemonSets, and labels of nodes
     beside: tuple[int, Json] = (0, {})
+    # names of definitions and accounts that it brings once the wish has changed
+    more: tuple[str, ...] = ()
     # what its nodes have to have
     labels: tuple[tuple[str, str], ...] = ()
 
@@ -276,9 +278,10 @@ CHARTED = [
         "nvidia-dra-driver-gpu",
         DRA_LINES[0, 4].chart.rpartition("/")[2],
         DRA_DRIVER,
-        {"feature_gates": {"CrashOnNVLinkFabricErrors": False}},
+        {"feature_gates": {"CrashOnNVLinkFabricErrors": False}, "mpi_operator": "install"},
         ("featureGates",),
         (None, {"CrashOnNVLinkFabricErrors": False}),
+        more=("mpijobs.kubeflow.org", "mpi-operator"),
         labels=(("nvidia.com/gpu.clique", "7b968a6d-c8aa-45e1-9e07-e1e51be99c31.1"),),
     ),
     Charted(
@@ -347,6 +350,7 @@ def test_a_chart_comes_stays_changes_and_goes(site: Site, case: Charted) -> None
     site.run("rollout")
     assert at(told(site, case.namespace, case.chart), case.path) == case.values[1]
     assert beside(site, case) == case.beside
+    assert {*case.more} <= {key.rpartition(" ")[2] for key in own_versions(site)}
 
     # a look says what would go, and changes nothing
     said = " ".join(site.run("uninstall", "--check").split())
@@ -359,6 +363,7 @@ def test_a_chart_comes_stays_changes_and_goes(site: Site, case: Charted) -> None
     assert site.kube.find(f"/api/v1/namespaces/{case.namespace}/configmaps/told-{case.chart}", "read") is None
     assert site.kube.list(releases, "list", labelSelector="owner=helm") == []
     assert beside(site, case) == (0, {})
+    assert own_versions(site) == {}
     space = site.kube.find(f"/api/v1/namespaces/{case.namespace}", "read")
     assert space is not None
     assert not [key for key in space["metadata"].get("labels") or {} if key.startswith(POD_SECURITY)]

@@ -151,7 +151,9 @@ def claims(**more: t.Any) -> Request:
 
 
 def compute_domains(**more: t.Any) -> Request:
-    site = test_compute_domain.gb200(nccl_image="images.example.com/nccl-tests:v1")
+    site = test_compute_domain.gb200(
+        workloads={"nccl_image": "images.example.com/nccl-tests:v1"}, mpi_operator="install"
+    )
     return through_catalogue("compute_domain", {}, {**site, **more}, served=test_compute_domain.SERVED)
 
 

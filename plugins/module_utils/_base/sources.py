@@ -111,6 +111,8 @@ DRA_LINES = {(25, 3): _DRA_OLD, (25, 8): _DRA_OLD, (25, 12): _DRA_OLD, (0, 4): _
 DRA_DRIVER = "0.4.1"
 # What measures between GPUs of several nodes, as the driver's own examples take it.
 NVBANDWIDTH = "ghcr.io/nvidia/k8s-samples:nvbandwidth-v0.7-8d103163"
+# What runs it on several nodes, as MPIJobs; its tags have no v.
+MPI_OPERATOR = "docker.io/mpioperator/mpi-operator:0.8.0"
 
 # Volcano and the device plugin that shares GPUs for it. The chart's images are in the repository volcanosh of its registry.
 VOLCANO_CHARTS = "https://volcano-sh.github.io/helm-charts"

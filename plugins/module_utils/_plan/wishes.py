@@ -499,6 +499,10 @@ def _flags(where: str, value: t.Any) -> list[str]:
     return [problem for key, each in value.items() for problem in _flag(f"{where}.{key}", each)]
 
 
+def _flag_or_install(where: str, value: t.Any) -> list[str]:
+    return [] if isinstance(value, bool) or value == "install" else _wrong(where, value, "true, false or install")
+
+
 _COMPUTE_DOMAIN = _keys(
     api_version=_choice("auto", "v1", "v1beta2", "v1beta1"),
     cliques=_choice("any", "one"),
@@ -507,7 +511,7 @@ _COMPUTE_DOMAIN = _keys(
     gpus=_flag,
     host_imex=_choice("keep", "mask", "restore"),
     imex=_choice("driver", "host"),
-    mpi_operator=_flag,
+    mpi_operator=_flag_or_install,
     namespace=_object_name,
     release=_object_name,
     values=_dictionary,

@@ -41,6 +41,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.compute_domai
     group_workloads,
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Request, Site, empty_request
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.mpi_operator import mpi_operator_objects
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import Version, mirrored, named
 
 __all__ = ["request"]
@@ -148,13 +149,31 @@ def _workload_problems(settings: Settings, hosts: t.Sequence[str]) -> list[str]:
     ]
 
 
+def _brings_mpi(wishes: t.Mapping[str, Json]) -> bool:
+    return any(wish["mpi_operator"] == "install" for wish in wishes.values())
+
+
+def _with_mpi(found: Request, wishes: t.Mapping[str, Json], site: Site) -> None:
+    """Adds the MPI Operator where a group asks for it."""
+    if not _brings_mpi(wishes):
+        found["summary"].append(
+            ("MPI Operator", "has to be there for nvbandwidth and nccl-tests; it is not installed by this")
+        )
+        return
+    objects, wait, image = mpi_operator_objects(site)
+    found["objects"] += objects
+    found["waits"].append(wait)
+    found["images"].append(image)
+    found["summary"].append(("MPI Operator", f"{image.rpartition(':')[2]} in namespace {wait['namespace']}"))
+
+
 def _mpi_findings(wishes: t.Mapping[str, Json], served: Served) -> tuple[list[str], list[str]]:
-    """(problems, warnings) on the MPI Operator, which is the user's own."""
-    if served is None or MPI_VERSION in (served.get(MPI_GROUP) or ()):
+    """(problems, warnings) on the MPI Operator where it is the user's own."""
+    if served is None or MPI_VERSION in (served.get(MPI_GROUP) or ()) or _brings_mpi(wishes):
         return [], []
     why = (
         f"the API server has no MPIJob ({MPI_GROUP}/{MPI_VERSION}), which nvbandwidth and nccl-tests run as: install the MPI Operator "
-        "(deploy/v2beta1/mpi-operator.yaml of its release, with kubectl apply --server-side)"
+        f"({_VARIABLE}.mpi_operator: install, or deploy/v2beta1/mpi-operator.yaml of its release with kubectl apply --server-side)"
     )
     insisting = [group for group, wish in wishes.items() if wish["mpi_operator"]]
     if insisting:
@@ -231,7 +250,6 @@ def _with_chart(
         ("root of the NVIDIA driver", root),
         ("GPUs by DRA", "yes" if wish["gpus"] else "no: a device plugin serves them"),
         ("IMEX", imex),
-        ("MPI Operator", "has to be there for nvbandwidth and nccl-tests; it is not installed by this"),
     ]
 
 
@@ -266,6 +284,7 @@ def request(
     found["problems"] += [*_host_imex_problems(release, first), *_gpu_problems(first, site, gpu_operator)]
     found["warnings"] += warnings
     _with_chart(found, release, first, site, hosts, api_version, keeps_old_names(release, first, installed))
+    _with_mpi(found, wishes, site)
     mpi_problems, mpi_warnings = _mpi_findings(wishes, served)
     found["problems"] += mpi_problems
     found["warnings"] += mpi_warnings

@@ -9,6 +9,7 @@ import itertools
 import json
 import typing as t
 
+import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,8 +20,13 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import pr
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import request_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.compute_domain import request
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Request, Site
+from ansible_collections.fabric.rdma.tests.cluster import definitions
 from ansible_collections.fabric.rdma.tests.unit.contracts import NOTHING_KNOWN
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._systems.captured import Json, a_site, insist
+from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._systems.test_multus import (
+    same_definition,
+    structural,
+)
 
 GB200 = ["gb200-1", "gb200-2"]
 NEW = "dra-driver-nvidia-gpu"
@@ -609,6 +615,46 @@ def test_the_mpi_operator_is_asked_for_where_it_is_missing() -> None:
     (problem,) = asked(gb200(mpi_operator=True), served=served)["problems"]
     assert "group gb200 with rdma_compute_domain.mpi_operator" in problem
     assert asked(gb200(mpi_operator=True))["problems"] == []
+
+
+def test_the_mpi_operator_comes_where_it_is_asked_for() -> None:
+    served = {"resource.k8s.io": ["v1"]}
+    assert asked(gb200(), served=served)["objects"] == []
+    found = asked(t.cast("t.Any", {**gb200(mpi_operator="install"), "pull_secrets": ["pull"]}), served=served)
+    assert (found["problems"], found["warnings"]) == ([], [])
+    kinds = [item["kind"] for item in found["objects"]]
+    assert kinds[:2] == ["CustomResourceDefinition", "Namespace"]
+    assert kinds[-1] == "Deployment"
+    (container,) = found["objects"][-1]["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == sources.MPI_OPERATOR
+    assert found["objects"][-1]["spec"]["template"]["spec"]["imagePullSecrets"] == [{"name": "pull"}]
+    assert sources.MPI_OPERATOR in found["images"]
+    assert found["waits"][-1]["name"] == "mpi-operator"
+    assert ("MPI Operator", "0.8.0 in namespace mpi-operator") in found["summary"]
+    # it stays asked for once it is there
+    again = asked(gb200(mpi_operator="install"), served={**served, "kubeflow.org": ["v2beta1"]})
+    assert [item["kind"] for item in again["objects"]] == kinds
+
+
+def test_the_mpi_operators_definition_is_that_of_its_jobs_and_takes_ours() -> None:
+    found = asked(gb200(mpi_operator="install", workloads=ALL))
+    own = found["objects"][0]
+    jobs = [item for items in found["workloads"].values() for item in items if item["kind"] == "MPIJob"]
+    assert {item["apiVersion"] for item in jobs} == {f"{own['spec']['group']}/{own['spec']['versions'][0]['name']}"}
+    # the controller writes the status apart
+    assert own["spec"]["versions"][0]["subresources"] == {"status": {}}
+    same_definition(own)
+    schema = own["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    assert structural(schema)
+    for item in jobs:
+        jsonschema.Draft202012Validator(schema).validate(item)
+    if definitions.FOLDER.is_dir():
+        known = definitions.read("kubeflow.org_mpijobs.yaml")["mpijobs.kubeflow.org"]["spec"]["versions"][0]
+        fields = known["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+        filled = {
+            key: row["default"] for key, row in schema["properties"]["spec"]["properties"].items() if "default" in row
+        }
+        assert filled == {key: row["default"] for key, row in fields.items() if "default" in row}
 
 
 def test_every_image_is_listed() -> None:
