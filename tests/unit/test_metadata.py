@@ -20,6 +20,7 @@ import yaml
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.names import OF_A_RUN
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import ROLES as CHANGING
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import SYSTEMS
 from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_matrix import CASES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -1063,3 +1064,59 @@ def test_what_is_not_linted_has_a_reason() -> None:
         if re.search(r"# noqa\b", line) and not re.search(r"# noqa: [A-Z0-9, ]+ - \w", line)
     ]
     assert lines == []
+
+
+# What changes a cluster. A module of this collection that does asks for the Lease itself, whoever has taken it.
+CHANGES_CLUSTERS = ("kubernetes.core.k8s", "kubernetes.core.helm", "fabric.rdma.system_objects")
+# The files in which a role may do so, with what they include before: the Lease is held by then.
+HOLDS = (
+    "tasks: lease.yml",
+    "tasks_from: hold",
+    "fabric.rdma.rollout_lease:",
+    "when: cluster_system_held | default({}) | length > 0",
+)
+# who includes them holds it
+HELD = {"cluster_chart/tasks/absent.yml", "cluster_chart/tasks/present.yml"}
+# a node leaves work and comes back, Pods with old limits start again: not a rollout
+OF_NODES = {"ofed/tasks/drain.yml", "ofed/tasks/uncordon.yml", "containerd_memlock/tasks/pods.yml"}
+
+
+def changers() -> dict[str, str]:
+    """Files of tasks with a task that changes a cluster, by their path below roles, with their text."""
+    found = {}
+    for path in sorted((ROOT / "roles").glob("*/tasks/*.yml")):
+        if any(module in task for task in flat(yaml.safe_load(path.read_text()) or ()) for module in CHANGES_CLUSTERS):
+            found[str(path.relative_to(ROOT / "roles"))] = path.read_text()
+    return found
+
+
+def test_nothing_changes_a_cluster_before_the_lease_is_held() -> None:
+    """Two rollouts at the same time, of whichever systems, would undo each other."""
+    found = changers()
+    assert {*found} >= {*HELD, *OF_NODES, "cluster_system/tasks/apply.yml", "cluster_system/tasks/remove.yml"}
+    early = [
+        name
+        for name, text in found.items()
+        if name not in {*HELD, *OF_NODES}
+        and not any(
+            word in text[: min(text.index(f"{module}:") for module in CHANGES_CLUSTERS if f"{module}:" in text)]
+            for word in HOLDS
+        )
+    ]
+    assert early == []
+
+
+@pytest.mark.parametrize("system", [each.name for each in SYSTEMS if each.name != "device_plugin"])
+def test_a_system_is_brought_and_removed_by_the_one_role_that_holds_the_lease(system: str) -> None:
+    """The device plugin is brought by a module that holds it itself (test_lease.py)."""
+    tasks = ROOT / "roles" / system / "tasks"
+    own = {name for name in changers() if name.startswith(f"{system}/")}
+    assert own <= {"longhorn/tasks/remove.yml", "longhorn/tasks/protect.yml"}
+    included = {
+        role["name"]
+        for path in tasks.glob("*.yml")
+        for task in flat(yaml.safe_load(path.read_text()) or ())
+        for role in [task.get("ansible.builtin.include_role") or {}]
+        if "tasks_from" not in role and role
+    }
+    assert included == {"fabric.rdma.cluster_system"}
