@@ -11,6 +11,8 @@ virtual functions have the name of a physical one. What else depends on its vers
 - since 3.6.0, a virtual function without a netdev has the link type of its physical function;
 - since 3.8.0, a function without an RDMA device counts as one that has, when devlink has ``enable_rdma`` for it. That may be so
   for the functions of a card that a LAG has left without.
+
+The newest that was looked at is 3.11.0, which selects as 3.8.0 does.
 """
 
 from __future__ import annotations
