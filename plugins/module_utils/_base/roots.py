@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The tree of a node, live or captured, for modules: they run on live nodes, which then do not compile what reads captures."""
+"""The tree of a node, live or captured, for modules: they run on live nodes, which then do not
+compile what reads captures. Private to the collection."""
 
 from __future__ import annotations
 
