@@ -20,11 +20,10 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
     GROUP_LABEL,
     POD_SECURITY,
-    SPENT_ANNOTATION,
     SYSTEM_LABEL,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects_ready import wait_for_objects
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.systems import SystemRollout
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.systems import SPENT_ANNOTATION, SystemRollout
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.waiting import Patience
 from ansible_collections.fabric.rdma.tests.cluster import cluster as control_plane
 from ansible_collections.fabric.rdma.tests.cluster.test_all_systems import chart as packed

@@ -19,7 +19,6 @@ __all__ = [
     "POD_SECURITY",
     "POLICY_VERSION",
     "RDMA_SECTION",
-    "SPENT_ANNOTATION",
     "SRIOV_SECTION",
     "SYSTEM_LABEL",
     "TRAFFIC_LABEL",
@@ -35,9 +34,6 @@ GROUP_LABEL = "rdma.fabric/group"
 INVENTORY_LABEL = "rdma.fabric/inventory"
 # On the objects of a system (networks, drivers, storage): which one, so that it can be changed and removed by itself.
 SYSTEM_LABEL = "rdma.fabric/system"
-# On a CustomResourceDefinition of whose kind the system itself makes objects, beside ours: the field without which one of them holds
-# nothing that anybody has.
-SPENT_ANNOTATION = "rdma.fabric/spent-without"
 MANAGED_BY = "fabric.rdma"
 APP_NAME = "rdma-shared-dp"
 # The driver that takes the place of the device plugin with engine: dra.

@@ -32,7 +32,6 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import
     INVENTORY_LABEL,
     MANAGED_BY,
     POD_SECURITY,
-    SPENT_ANNOTATION,
     SYSTEM_LABEL,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import (
@@ -45,8 +44,11 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects impor
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.values import value_at
 
-__all__ = ["SystemRollout"]
+__all__ = ["SPENT_ANNOTATION", "SystemRollout"]
 
+# On a CustomResourceDefinition of whose kind the system itself makes objects, beside ours: the field without which one of them holds
+# nothing that anybody has.
+SPENT_ANNOTATION = "rdma.fabric/spent-without"
 _CRD = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 # Seconds until a kind is served whose definition has just been applied.
 _SERVED_TRIES, _SERVED_PAUSE = 120, 0.5

@@ -13,7 +13,8 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import WHEREABOUTS
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import MANAGED_BY, SPENT_ANNOTATION
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import MANAGED_BY
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.systems import SPENT_ANNOTATION
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.cni_install import (
     CONFIG_INSIDE,
     PROGRAMS_INSIDE,
