@@ -23,7 +23,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects impor
     stranger,
 )
 
-__all__ = ["RECORD", "Changes", "Json", "Pair", "Step", "opened_by_systems", "patiently"]
+__all__ = ["RECORD", "Changes", "Json", "Pair", "Step", "opened_by_systems", "patiently", "value_at"]
 
 Json = t.Dict[str, t.Any]
 # What is being done, in words, and how.
@@ -329,3 +329,8 @@ def patiently(step: t.Callable[[], t.Any], passes: t.Callable[[KubeError], bool]
             if not left or not passes(exc):
                 raise
         time.sleep(pause)
+
+
+def value_at(item: t.Any, path: str) -> t.Any:
+    """What is at a place such as status.state; None where there is none."""
+    return functools.reduce(lambda it, key: it.get(key) if isinstance(it, t.Mapping) else None, path.split("."), item)

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.changes import Json
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.changes import Json, value_at
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import (
     describe,
     pod_trouble,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.values import value_at
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.waiting import Patience, wait_until_right
 
 __all__ = ["wait_for_objects"]

@@ -25,6 +25,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.changes impor
     Step,
     opened_by_systems,
     patiently,
+    value_at,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError, Unreachable
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
@@ -42,7 +43,6 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects impor
     some,
     stranger,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.values import value_at
 
 __all__ = ["SPENT_ANNOTATION", "SystemRollout"]
 

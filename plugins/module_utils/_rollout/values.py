@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import typing as t
 
-__all__ = ["config_text", "merged", "value_at"]
+__all__ = ["config_text", "merged"]
 
 
 def merged(base: t.Mapping[str, t.Any], over: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
@@ -23,10 +23,3 @@ def merged(base: t.Mapping[str, t.Any], over: t.Mapping[str, t.Any]) -> dict[str
 def config_text(config: t.Any) -> str:
     """JSON for the Network Operator, which puts it between apostrophes: one inside would end it."""
     return json.dumps(config, sort_keys=True).replace("'", "\\u0027")
-
-
-def value_at(item: t.Any, path: str) -> t.Any:
-    """What is at a place such as status.state; None where there is none."""
-    for part in path.split("."):
-        item = item.get(part) if isinstance(item, t.Mapping) else None
-    return item
