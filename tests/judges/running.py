@@ -1,7 +1,7 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The shared device plugin itself, running on a recorded node, and asked as a kubelet asks it."""
+"""The shared device plugin and DRANET themselves, running on a recorded node; the plugin is asked as a kubelet asks it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
-from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.golang import device_plugin_program
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.golang import (
+    DRANET_PROGRAM,
+    build_go_program,
+    device_plugin_program,
+)
 from ansible_collections.fabric.rdma.tests.cluster import cluster
 from ansible_collections.fabric.rdma.tests.judges.judges import HERE, stage
 
@@ -29,11 +33,11 @@ END_STREAM, END_HEADERS = 1, 4
 CALL = {
     b":method": b"POST",
     b":scheme": b"http",
-    b":path": b"/v1beta1.DevicePlugin/Allocate",
     b":authority": b"localhost",
     b"content-type": b"application/grpc",
     b"te": b"trailers",
 }
+ALLOCATE = b"/v1beta1.DevicePlugin/Allocate"
 # AllocateRequest{container_requests: [{devices_ids: ["0"]}]}
 REQUEST = b"\x0a\x03\x0a\x010"
 
@@ -73,12 +77,13 @@ def _answer(stream: IO[bytes]) -> bytes:
     return data
 
 
-def allocate(path: Path) -> set[str]:
-    """The files below /dev/infiniband that a plugin gives to a container that asks for one device."""
+def ask(path: Path, method: bytes, request: bytes) -> bytes:
+    """The answer to a request over gRPC by a socket."""
+    call = {**CALL, b":path": method}
     headers = b"".join(
-        b"\x00" + bytes([len(name)]) + name + bytes([len(value)]) + value for name, value in CALL.items()
+        b"\x00" + bytes([len(name)]) + name + bytes([len(value)]) + value for name, value in sorted(call.items())
     )
-    message = b"\x00" + len(REQUEST).to_bytes(4, "big") + REQUEST
+    message = b"\x00" + len(request).to_bytes(4, "big") + request
     directory = os.open(path.parent, os.O_PATH)
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(SECONDS)
@@ -94,7 +99,12 @@ def allocate(path: Path) -> set[str]:
             + _frame(DATA, END_STREAM, 1, message)
         )
         with connection.makefile("rb") as stream:
-            return {name.decode() for name in re.findall(rb"/dev/infiniband/(\w+)", _answer(stream))}
+            return _answer(stream)
+
+
+def allocate(path: Path) -> set[str]:
+    """The files below /dev/infiniband that a plugin gives to a container that asks for one device."""
+    return {name.decode() for name in re.findall(rb"/dev/infiniband/(\w+)", ask(path, ALLOCATE, REQUEST))}
 
 
 def _wait_for_servers(process: subprocess.Popen[bytes], log: Path) -> None:
@@ -103,6 +113,35 @@ def _wait_for_servers(process: subprocess.Popen[bytes], log: Path) -> None:
         assert process.poll() is None, f"the plugin ended with {process.returncode}: {log.read_text()}"
         assert time.monotonic() < end, f"not within {SECONDS} s: the plugin serves: {log.read_text()}"
         time.sleep(0.05)
+
+
+def publishes(node: Node, numa_nodes: int, selected: str) -> dict[str, dict[str, Any]]:
+    """Device -> attributes, in the first ResourceSlice of a DRANET with this filter. numa_nodes: how many the machine has."""
+    program = build_go_program(DRANET_PROGRAM, str(cluster.cache_directory()), cluster.say, lambda: None)
+    (node.root / "proc").mkdir(exist_ok=True)
+    (node.root / "proc/meminfo").write_text("Hugepagesize: 2048 kB\nHugetlb: 0 kB\n")
+    for number in range(numa_nodes):
+        place = node.root / f"sys/devices/system/node/node{number}"
+        (place / "hugepages").mkdir(parents=True)
+        (place / "distance").write_text(
+            " ".join("10" if other == number else "21" for other in range(numa_nodes)) + "\n"
+        )
+        (place / "meminfo").write_text(f"Node {number} MemTotal: 1048576 kB\n")
+    namespaces = ["unshare", "--net", *(["--user", "--map-root-user"] if os.geteuid() else [])]
+    arguments = ["--hostname-override=node", "--bind-address=127.0.0.1:9177", "--cloud-provider-hint=NONE"]
+    done = subprocess.run(
+        [
+            *[*namespaces, sys.executable, str(HERE / "recorded_driver.py"), str(node.root), program],
+            *[*arguments, f"--filter={selected}"],
+        ],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
 
 
 def gives(node: Node, config: dict[str, Any]) -> dict[str, set[str]]:
