@@ -91,7 +91,7 @@ def networks(site: Site) -> dict[str, Json]:
 
 # what comes with the networks, and is for all groups
 BROUGHT = (
-    "DaemonSet kube-system/multus",
+    "DaemonSet kube-system/kube-multus-ds",
     "DaemonSet kube-system/whereabouts",
     "CustomResourceDefinition network-attachment-definitions.k8s.cni.cncf.io",
     f"CustomResourceDefinition ippools.{WHEREABOUTS_GROUP}",
