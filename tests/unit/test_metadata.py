@@ -812,6 +812,7 @@ OF_ANSIBLE = {
         "fail",
         "group_by",
         "import_playbook",
+        "import_role",
         "import_tasks",
         "include_role",
         "include_tasks",

@@ -23,7 +23,7 @@ _LOOK = 0.2
 def run_program(command: list[str], errors: str = "surrogateescape", **environment: str) -> tuple[int, str, str]:
     """Runs a program to its end, in English, in /, with nothing to read: (status, output, what it said on standard error).
 
-    The status is negative for a signal. errors: what becomes of bytes that are no UTF-8. environment: further variables.
+    The status is negative for a signal. errors: what becomes of bytes that are not UTF-8. environment: further variables.
     OSError when the program cannot be started. What it leaves behind may keep its output open, and is not waited for.
     """
     with subprocess.Popen(

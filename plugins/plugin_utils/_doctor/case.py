@@ -29,7 +29,7 @@ __all__ = ["MOST_TEXT", "Case", "Line", "entries_of", "name_of", "quoted", "show
 # Of a log, its end is looked at; of a line, so much is quoted.
 MOST_TEXT = 4 << 20
 _QUOTED = 300
-# Extended resources that are no network.
+# Extended resources of other things than networks.
 _GPUS = ("nvidia.com/gpu", "nvidia.com/mig-", "nvidia.com/vgpu", "volcano.sh/vgpu", "amd.com/gpu")
 # Lines of one log that show the same.
 _MOST_LINES = 3

@@ -241,7 +241,7 @@ class _Reader:
             text = data.decode("utf-8", "surrogateescape") if listed else ""
             entries = load_listing(text, name) if listed else load_archive(data, name)
             if not any(path.startswith("/sys/") for path in entries):
-                self.unread.append(f"{name} has no /sys, so it is no capture of a node; unpack it if it has logs")
+                self.unread.append(f"{name} has no /sys, so it is not a capture of a node; unpack it if it has logs")
                 return
             facts = gather(MemoryTree(entries, name))
         except (TreeError, FabricError) as exc:

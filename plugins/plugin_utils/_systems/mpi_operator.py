@@ -23,6 +23,8 @@ __all__ = ["mpi_operator_objects"]
 
 # Where its controller keeps its Lease unless it is told otherwise (cmd/mpi-operator/app/options).
 _NAME = _NAMESPACE = "mpi-operator"
+# of the user as whom containers of its jobs run, as the definition has it
+_HOME = "/root"
 
 
 def _rules() -> list[Json]:
@@ -51,7 +53,7 @@ def _definition() -> Json:
             "mpiReplicaSpecs": dict(anything),
             "runLauncherAsWorker": {"type": "boolean", "default": False},
             "slotsPerWorker": {"type": "integer", "format": "int32", "default": 1},
-            "sshAuthMountPath": {"type": "string", "default": "/root/.ssh"},
+            "sshAuthMountPath": {"type": "string", "default": f"{_HOME}/.ssh"},
         },
     }
     names = {"kind": "MPIJob", "listKind": "MPIJobList", "plural": "mpijobs", "singular": "mpijob"}

@@ -222,7 +222,7 @@ def test_of_two_files_with_facts_of_a_host_the_first_counts_and_the_other_is_nam
 
 
 def test_what_a_run_leaves_is_read_as_what_it_is(tmp_path: Path) -> None:
-    """The report has groups, too, and comes after the plan; and what quotes findings is no log in which they are found again."""
+    """The report has groups, too, and comes after the plan; and what quotes findings is not a log in which they are found again."""
     plan = json.loads((CAPTURES / "demo-plan.json").read_text())
     report = json.loads((CAPTURES / "demo-report.json").read_text())
     document = document_of(samples.said("Couldn't allocate MR"))
@@ -291,7 +291,7 @@ def test_an_archive_of_logs_is_no_node(tmp_path: Path) -> None:
         archive.addfile(member, io.BytesIO(b"x"))
     found = read_directory(str(tmp_path))
     assert found["facts"] == {}
-    assert found["unread"] == ["ticket.tar.gz has no /sys, so it is no capture of a node; unpack it if it has logs"]
+    assert found["unread"] == ["ticket.tar.gz has no /sys, so it is not a capture of a node; unpack it if it has logs"]
 
 
 def test_objects_that_no_rule_looks_at_are_named_and_are_no_logs(tmp_path: Path) -> None:
