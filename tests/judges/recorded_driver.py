@@ -76,7 +76,7 @@ def devices(body: bytes) -> dict[str, dict[str, bool | int | str]]:
     for device in map(fields, fields(spec).get(6, [])):
         own = found.setdefault(device[1][0].decode(), {})
         for entry in map(fields, device.get(2, [])):
-            [(kind, [value])] = fields(entry[2][0]).items()
+            [(kind, [value])] = list(fields(entry[2][0]).items())
             own[entry[1][0].decode()] = {2: int, 3: bool, 4: bytes.decode}[kind](value)
     return found
 

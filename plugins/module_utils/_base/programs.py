@@ -26,7 +26,8 @@ def run_program(command: list[str], errors: str = "surrogateescape", **environme
     The status is negative for a signal. errors: what becomes of bytes that are not UTF-8. environment: further variables.
     OSError when the program cannot be started. What it leaves behind may keep its output open, and is not waited for.
     """
-    with subprocess.Popen(
+    # in place of run_command(), which loses output
+    with subprocess.Popen(  # pylint: disable=ansible-bad-function
         command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

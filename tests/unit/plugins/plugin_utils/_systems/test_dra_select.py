@@ -214,7 +214,7 @@ def test_a_numa_node_selects_nothing_where_it_may_be_the_only_one() -> None:
         plan = plan_groups(facts, {"g": {"hosts": list(facts), "resource": {"name": "x"}, "want": want}})
         chosen, problems = choose(classes_of(plan), facts)
         assert problems == []
-        [[choice]] = chosen.values()
+        [[choice]] = list(chosen.values())
         return choice.selectors
 
     assert selected(two=facts_of(two))["numaNode"] == ["0"]
