@@ -611,11 +611,13 @@ def test_what_dranet_serves_leaves_on_purpose_only(claimed: Site) -> None:
     after = claims(claimed)
     assert after["nodes"] == ["gb200-1"]
     assert after["DaemonSet"] == [name for name in before["DaemonSet"] if "gb200-b" not in name]
-    # and nothing is left to be said
+    # and nothing is left to be said: without the wish, the plan is written once more
     claimed.groups = {"gb200": whole["gb200"]}
     del claimed.rollout["remove"]
+    claimed.run("rollout")
     assert changes(claimed.run("rollout")) == 0
     claimed.groups = whole
+    assert claims(claimed) == after
 
 
 def test_two_rollouts_of_a_system_at_once(claimed: Site) -> None:

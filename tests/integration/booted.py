@@ -151,6 +151,11 @@ class Booted:
         """A file of the node."""
         self.run("sh", "-c", 'mkdir -p "$(dirname "$1")" && cat > "$1"', "write", path, text=text)
 
+    def start(self, unit: str, *command: str) -> None:
+        """A service, alone: what services need by default would set up this machine's kernel and devices, and empty the node's /tmp."""
+        self.run("systemd-run", f"--unit={unit}", "--property=DefaultDependencies=no", *command)
+        assert self.run("systemctl", "is-active", "sysinit.target", check=False).stdout.strip() == "inactive"
+
     def kill_at(self, when: str, word: str) -> None:
         """Whoever calls systemctl next with a word (restart, mask) is killed before or after it has done it. /run/kill is gone then."""
         if self.run("test", "-e", "/usr/bin/systemctl.real", check=False).returncode:

@@ -150,7 +150,7 @@ def lacking(node: Node) -> Node:
     write("/srv/Packages", CONTROL + entry)
     write("/etc/apt/sources.list", "deb [trusted=yes] file:/srv ./\n")
     write("/run/locks.py", LOCKS)
-    run("systemd-run", "--unit=theirs", "python3", "/run/locks.py")
+    node.machine.start("theirs", sys.executable, "/run/locks.py")
     end = time.monotonic() + limit(30)
     while run("test", "-e", "/run/theirs", check=False).returncode:
         assert time.monotonic() < end, "nobody locks it"
@@ -180,7 +180,7 @@ def test_apt_that_stays_with_somebody_else_is_an_error(lacking: Node) -> None:
 def test_apt_is_waited_for_while_somebody_else_has_it(lacking: Node) -> None:
     # until apt has been asked to install, and waits
     asked = "until pgrep -f '[A]nsiballZ_apt' > /dev/null; do sleep 0.2; done; sleep 5; rm /run/theirs"
-    lacking.machine.run("systemd-run", "--unit=ends", "sh", "-c", asked)
+    lacking.machine.start("ends", "sh", "-c", asked)
     said = lacking.play(storage_prereqs_lock_timeout=int(limit(120)))
     assert "failed=0" in said, said
     assert lacking.machine.run("test", "-e", "/run/theirs", check=False).returncode

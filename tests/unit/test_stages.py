@@ -40,7 +40,7 @@ quick:
 slow:
 \t@echo $$$$ > slow.pid; sleep 1000; echo "1 passed"
 slower:
-\t@trap 'sleep 1; rm slower.pid; exit 1' TERM; echo $$$$ > slower.pid; sleep 1000 & wait
+\t@trap 'sleep 1; rm slower.pid; exit 1' TERM; sleep 1000 & echo $$$$ > slower.pid; wait
 """
 
 
