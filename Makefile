@@ -104,6 +104,7 @@ kubernetes: .venv/.complete ## Run the scenario kubernetes: a real control plane
 
 .PHONY: judges
 judges: .venv/.complete ## Compare plans with what the device plugins' own code offers, and with what a running one gives (built once, 1 to 5 minutes)
+	@tools/apt-install --profile judges
 	@python -m pytest -q -s -m judges tests/judges $(ARGS)
 
 .PHONY: control-plane

@@ -31,7 +31,7 @@ Json = dict[str, t.Any]
 
 DEMO = CAPTURES.parents[1] / "inventories" / "demo" / "group_vars"
 
-CLUSTERS = int(os.environ.get("FABRIC_RDMA_JUDGED_CLUSTERS", "400"))
+CLUSTERS = int(os.environ.get("FABRIC_RDMA_JUDGED_CLUSTERS", "500"))
 SEED = int(os.environ.get("FABRIC_RDMA_JUDGED_SEED", "1"))
 # of each plugin, so that a generator that makes nothing but refusals does not pass
 FEWEST = 100
