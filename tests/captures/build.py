@@ -414,8 +414,8 @@ class Machine:
             "proc /proc proc rw,nosuid,nodev,noexec,relatime 0 0\n"
             "/dev/nvme0n1p2 / ext4 rw,relatime 0 0\n",
         )
-        for tool in tools:
-            tree.file(f"usr/{'sbin' if tool in ('ibstat', 'rdma') else 'bin'}/{tool}", "")
+        for tool in (*BASE_TOOLS, *tools):
+            tree.file(f"usr/{'sbin' if tool in ('blkid', 'ibstat', 'rdma') else 'bin'}/{tool}", "")
 
 
 def guid_of(mac: str) -> str:
@@ -474,6 +474,8 @@ MODULE_DIRECTORY = {
 }
 INBOX = [name for name in MODULE_DIRECTORY if not name.startswith("nvidia")]
 RDMA_LOADED = ["ib_core", "ib_uverbs", "rdma_cm", "rdma_ucm", "mlx5_core", "mlx5_ib"]
+# of any distribution's base system
+BASE_TOOLS = ("awk", "bash", "blkid", "curl", "findmnt", "grep", "lsblk")
 ALL_TOOLS = ("ibstat", "ibv_devinfo", "ib_write_bw", "ib_write_lat", "rdma")
 
 UBUNTU2204, ROCKY9, UBUNTU2404, DEBIAN12 = (
