@@ -43,12 +43,14 @@ __all__ = [
     "SPIDERPOOL_IMAGES",
     "SRIOV_PLUGIN",
     "SRIOV_PLUGIN_IMAGE",
+    "TOGETHER",
     "VGPU_PLUGIN",
     "VOLCANO",
     "VOLCANO_CHARTS",
     "VOLCANO_IMAGES",
     "VOLCANO_LINES",
     "WHEREABOUTS",
+    "Together",
 ]
 
 SHARED_PLUGIN_IMAGE = "k8s-rdma-shared-dev-plugin"
@@ -250,6 +252,46 @@ LONGHORN_IMAGES: dict[tuple[int, int], tuple[str, dict[str, str]]] = {
     ),
     (1, 11): _longhorn("v1.11.3", "v0.0.88", "v4.12.0", "v6.3.0", "v2.17.0", "v2.2.0", "v8.6.0", "v2.19.0"),
     (1, 12): _longhorn("v1.12.1", "v0.0.92", "v4.12.0", "v5.3.0", "v2.17.0", "v2.2.1", "v8.6.0", "v2.19.0"),
+}
+
+
+class Together(t.NamedTuple):
+    """What a release line has been tried with by its publisher."""
+
+    # minor versions of Kubernetes 1, oldest and newest; newest None: it is not said
+    kubernetes: tuple[int, t.Optional[int]]
+    # release lines of NVIDIA's DRA driver
+    dra_driver: tuple[tuple[int, int], ...] = ()
+
+
+# What goes together, by what a chart brings and its release line; docs/support.md shows it. The Network Operator: its documentation
+# (docs/platform-support.rst of each release; 26.7 is not in it). The GPU Operator: the same, and the DRA driver that its documentation
+# names. The DRA driver, Longhorn: kubeVersion of their charts. Volcano: its README.
+TOGETHER: dict[str, dict[tuple[int, int], Together]] = {
+    "Network Operator": {
+        (24, 10): Together((27, 30)),
+        (25, 1): Together((27, 31)),
+        (25, 4): Together((29, 32)),
+        (25, 7): Together((29, 33)),
+        (25, 10): Together((30, 34)),
+        (26, 1): Together((31, 35)),
+        (26, 4): Together((31, 35)),
+    },
+    "GPU Operator": {
+        (24, 9): Together((24, 31)),
+        (25, 3): Together((29, 33)),
+        (25, 10): Together((30, 34), ((25, 12),)),
+        (26, 3): Together((32, 36), ((25, 12), (0, 4))),
+        (26, 7): Together((33, 36), ((0, 4), (0, 5))),
+    },
+    "NVIDIA's DRA driver": {line: Together((32, None)) for line in DRA_LINES},
+    "Longhorn": {line: Together((25, None)) for line in LONGHORN_IMAGES},
+    "Volcano": {
+        (1, 12): Together((21, 32)),
+        (1, 13): Together((23, 33)),
+        (1, 14): Together((23, 34)),
+        (1, 15): Together((24, 35)),
+    },
 }
 
 # Collections that ours needs, as galaxy.yml and collections/requirements.yml ask for them.

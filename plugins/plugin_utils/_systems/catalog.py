@@ -21,6 +21,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract impo
     Surroundings,
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.page import concerned_groups, rows_of_groups
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.together import untried
 
 __all__ = ["SYSTEMS", "page_rows", "request_of", "wished_systems"]
 
@@ -85,6 +86,7 @@ def request_of(name: str, wish: t.Any, site: Site, around: Surroundings) -> Requ
     request = t.cast(Request, module.request(wish or {}, site, **{key: known.get(key) for key in system.told}))
     # what objects pull is read off them; what charts pull, only their system knows
     request["images"] = sorted({*request["images"], *images_of(request["objects"])})
+    request["warnings"] += untried(request["charts"], around["nodes"], around["wishes"].get("rdma_gpu_operator"))
     return request
 
 
