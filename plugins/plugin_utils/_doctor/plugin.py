@@ -12,6 +12,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import functions_of
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.solver import SHARED, matched
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL, DRA_LABEL
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import pod_trouble, quantity
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.case import (
     Case,
@@ -82,7 +83,10 @@ def _selectors_match_nothing(case: Case) -> t.Iterator[Hit]:
 
 def _exclusive(case: Case) -> t.Iterator[Hit]:
     for host, facts in case.facts.items():
-        if (facts.get("kernel") or {}).get("rdma_netns") == "exclusive":
+        labels = ((case.node_of(host) or {}).get("metadata") or {}).get("labels") or {}
+        # DRANET works in it, too
+        served = DRA_LABEL in labels and CLASS_LABEL not in labels
+        if (facts.get("kernel") or {}).get("rdma_netns") == "exclusive" and not served:
             yield Hit((host,), (f"{host}: rdma system says netns exclusive",))
     yield from case.told(_EXCLUSIVE)
 

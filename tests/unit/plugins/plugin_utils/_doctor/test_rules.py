@@ -435,3 +435,13 @@ def test_a_rule_without_a_translation_is_found(change: t.Any, said: str) -> None
     assert tool.translation_problems(chinese) == []
     change(chinese)
     assert any(said in problem for problem in tool.translation_problems(chinese))
+
+
+def test_a_node_that_dranet_serves_may_have_exclusive_namespaces() -> None:
+    """Once the device plugin has nothing to do there any more."""
+    facts = {HOST: samples.facts_of(kernel__rdma_netns="exclusive")}
+    both = samples.a_node(labels={"rdma.fabric/dra": "ib-a100"})
+    only = samples.a_node(labels={"rdma.fabric/dra": "ib-a100"})
+    del only["metadata"]["labels"]["rdma.fabric/class"]
+    assert [finding["hosts"] for finding in found(material(both, facts=facts), "exclusive-namespaces")] == [[HOST]]
+    assert found(material(only, facts=facts), "exclusive-namespaces") == []
