@@ -63,6 +63,7 @@ def _job_template(entry: Json, what: Json, keys: _Keys) -> Json:
                 "name": each["name"],
                 "description": each["description"],
                 "rrule": each["rrule"],
+                "extra_data": each["extra_data"],
                 "enabled": True,
                 "natural_key": {"unified_job_template": key, "name": each["name"], "type": "schedule"},
             }

@@ -79,6 +79,39 @@ RELATED = {
 }
 
 
+# What the answer to a question may be, by its type; a default is one, or an empty text.
+ANSWERS = {"text": str, "textarea": str, "multiplechoice": str, "multiselect": str, "integer": int, "float": float}
+
+
+def survey_problems(survey: Json) -> list[str]:
+    """What AWX refuses of a survey."""
+    if not all(
+        isinstance(survey.get(key), kind) for key, kind in (("name", str), ("description", str), ("spec", list))
+    ):
+        return ["a survey has a name, a description and a spec"]
+    wrong = [] if survey["spec"] else ["a survey has questions"]
+    names = [question.get("variable") for question in survey["spec"]]
+    wrong += [f"{name} is asked for twice" for name in {each for each in names if names.count(each) > 1}]
+    for question in survey["spec"]:
+        name, kind, default = question.get("variable"), question.get("type"), question.get("default", "")
+        if kind not in ANSWERS or not all(isinstance(question.get(key), str) for key in ("variable", "question_name")):
+            wrong.append(f"{name} needs a known type, a question and a variable")
+            continue
+        if not isinstance(question.get("required"), bool):
+            wrong.append(f"{name} is required or not")
+        if default != "" and not isinstance(default, ANSWERS[kind]):
+            wrong.append(f"the default of {name} is of another type")
+        if not all(isinstance(question.get(key, 0), int) for key in ("min", "max")):
+            wrong.append(f"the bounds of {name} are numbers")
+        if kind.startswith("multi"):
+            given = str(default).splitlines()
+            if not question.get("choices") or set(given) - set(question["choices"]):
+                wrong.append(f"{name} needs choices, of which its default is")
+            if kind == "multiplechoice" and len(given) > 1:
+                wrong.append(f"{name} has one default at most")
+    return wrong
+
+
 class Awx:
     """Its objects. fields: by endpoint, what its objects have."""
 
@@ -159,6 +192,19 @@ class Awx:
             if data[key] is not None and not any(data[key] in self.objects[place] for place in FOREIGN[key]):
                 raise ValueError(f"{endpoint}: {key} {data[key]!r} is not there")
 
+    def _check_schedule(self, data: Json) -> None:
+        """A rule with a beginning in a zone, and an answer to each question that has to be answered: here no default counts."""
+        if not re.fullmatch(
+            r"DTSTART(;TZID=[\w/]+:\d{8}T\d{6}|:\d{8}T\d{6}Z) RRULE:FREQ=\w+;INTERVAL=\d+", data["rrule"]
+        ):
+            raise ValueError(f"schedules: rrule {data['rrule']!r}")
+        survey = self.surveys.get(("job_templates", data["unified_job_template"]), {"spec": []})
+        needed = [question["variable"] for question in survey["spec"] if question["required"]]
+        given = data.get("extra_data") or {}
+        missing = set(needed) - set(json.loads(given) if isinstance(given, str) else given)
+        if missing:
+            raise ValueError(f"schedules: variables_needed_to_start: {', '.join(sorted(missing))}")
+
     def _list(self, endpoints: t.Iterable[str], asked: t.Mapping[str, str]) -> Json:
         results = []
         for endpoint in endpoints:
@@ -177,6 +223,8 @@ class Awx:
         """What lies below an object."""
         if name == "survey_spec":
             if method == "POST":
+                if wrong := survey_problems(data):
+                    raise ValueError(f"{endpoint}: {'; '.join(wrong)}")
                 self.surveys[endpoint, number] = data
             return 200, self.surveys.get((endpoint, number), {})
         if name == "create_approval_template":
@@ -233,6 +281,8 @@ class Awx:
             if method == "OPTIONS":
                 return 200, self._options(endpoint)
             self._check(endpoint, data)
+            if endpoint == "schedules":
+                self._check_schedule(data)
             return 201, self.page(endpoint, self._create(endpoint, data))
         number = int(parts[3])
         own = self.objects[endpoint][number]

@@ -16,7 +16,7 @@ import pytest
 import yaml
 from ansible.parsing.dataloader import DataLoader
 
-from ansible_collections.fabric.rdma.tests.integration.awx_api import KINDS, Awx, Server
+from ansible_collections.fabric.rdma.tests.integration.awx_api import KINDS, Awx, Server, survey_problems
 
 pytestmark = pytest.mark.integration
 
@@ -118,6 +118,35 @@ def test_what_is_named_is_there() -> None:
     [prepare] = [entry for entry in templates.values() if entry["playbook"].endswith("/prepare.yml")]
     assert prepare["extra_vars"] == {"rdma_slices": prepare["job_slice_count"]}
     assert int(what["questions"]["away"]["default"]) == prepare["job_slice_count"]
+
+
+def test_a_schedule_answers_what_its_template_has_to_ask() -> None:
+    """Nobody is there at night: AWX refuses a schedule without an answer, whatever the default."""
+    what = told()
+    [compare] = [entry for entry in what["job_templates"] if entry["name"] == "rdma compare"]
+    [nightly] = what["schedules"]
+    assert nightly["job_template"] == compare["name"]
+    asked = [what["questions"][name] for name in compare["survey"]]
+    assert nightly["extra_data"] == {each["variable"]: each["default"] for each in asked if each["required"]}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"required": "yes"}, "x is required or not"),
+        ({"type": "list"}, "x needs a known type"),
+        ({"default": 4}, "the default of x is of another type"),
+        ({"min": "1"}, "the bounds of x are numbers"),
+        ({"type": "multiplechoice", "choices": ["a"], "default": "b"}, "x needs choices, of which its default is"),
+        ({"type": "multiselect"}, "x needs choices"),
+        ({"type": "multiplechoice", "choices": ["a", "b"], "default": "a\nb"}, "x has one default at most"),
+    ],
+)
+def test_a_survey_that_awx_refuses_is_refused(change: Json, said: str) -> None:
+    question = {"variable": "x", "question_name": "x?", "type": "text", "required": True, "default": "a"}
+    assert survey_problems({"name": "", "description": "", "spec": [question]}) == []
+    [found] = survey_problems({"name": "", "description": "", "spec": [{**question, **change}]})
+    assert said in found
 
 
 def test_playbook_and_import_make_the_same(server: Server, fields: dict[str, set[str]]) -> None:

@@ -567,7 +567,7 @@ ASKED = {
     "hosts": "hosts",
     "groups": "groups",
     "waves": "waves",
-    "away": "how many may be out of work",
+    "away": "how many may be out of service",
     "method": "apply or render",
 }
 
@@ -617,3 +617,4 @@ def test_who_clicks_makes_what_the_playbook_for_awx_makes() -> None:
         hour = re.search(r"T(\d\d)(\d\d)", each["rrule"])
         assert hour
         assert f"`{each['name']}`, every day at {hour[1]}:{hour[2]}" in text
+        assert all(f"answer its survey with `{answer}`" in text for answer in each["extra_data"].values())
