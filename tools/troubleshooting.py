@@ -3,12 +3,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Writes docs/troubleshooting.md out of the table of the doctor's rules, and docs/zh/troubleshooting.md with its translation.
 
-With --check, says whether they are up to date. A rule without a translation, or a translation without a rule, is an error.
+With --check, says whether they are up to date. A rule without a translation, or a translation without a rule, is an error; so is one
+that names other variables, commands, files or figures than the rule does.
 """
 
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 import typing
 from pathlib import Path
@@ -30,6 +32,12 @@ the fabric, and finds the problems with cables ([its role](../roles/fabric/READM
 tables of rules.
 """
 
+
+# What a reader types, looks for or compares, which is the same in every language.
+NAMES = re.compile(
+    r"rdma_[a-z_]+(?:\.[a-z_]+)*|fabric\.rdma\.[a-z_]+|kubectl(?: -?[a-z-]+)+|--[a-z-]+|[A-Z]{3,}(?:_[A-Z0-9]+)+"
+    r"|\b[a-z0-9]+(?:_[a-z0-9]+)+|/[a-z0-9_./-]{4,}|\b\d[\d.]*\b"
+)
 
 LINKS, CABLES = "Cards and links", "Cables"
 # Kinds of findings do not say it themselves.
@@ -93,7 +101,19 @@ def translation_problems(chinese: typing.Any) -> list[str]:
     parts = [
         f"the rule {name} needs {', '.join(keys)}" for name, entry in chinese["rules"].items() if tuple(entry) != keys
     ]
-    return [f"{CHINESE.relative_to(ROOT)}: {each}" for each in missing + more + parts]
+    problems = missing + more + parts or [
+        f"the {part} of the rule {rule.id} and its translation differ in {', '.join(differences)}"
+        for own in families.values()
+        for rule in own
+        for part in ("cause", "remedy")
+        if (differences := different_names(getattr(rule, part), chinese["rules"][rule.id][part]))
+    ]
+    return [f"{CHINESE.relative_to(ROOT)}: {each}" for each in problems]
+
+
+def different_names(text: str, translated: str) -> list[str]:
+    """What only one of them names."""
+    return sorted(set(NAMES.findall(text)) ^ set(NAMES.findall(translated)))
 
 
 def chinese_page(chinese: typing.Any) -> str:

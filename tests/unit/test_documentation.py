@@ -518,6 +518,25 @@ def test_a_remedy_names_variables_that_there_are() -> None:
     assert sorted(named - variables()) == []
 
 
+def spoken_of(paper: str) -> tuple[list[Block], int, list[str]]:
+    """What a page has in every language: its blocks without comments, how many sections, and the names of code between their blocks."""
+    text = (ROOT / paper).read_text()
+    plain = [
+        Block(each.language, "\n".join(re.sub(r"\s+# .*", "", line) for line in each.text.splitlines()))
+        for each in blocks(paper, "yaml", "console", "text")
+    ]
+    prose = FENCE.sub("", text)
+    names = sorted(set(re.findall(r"`([^`\s]*[_./-][^`\s]*)`", prose)))
+    return plain, len(re.findall(r"^## ", prose, re.M)), names
+
+
+def test_the_chinese_quick_start_says_what_the_english_one_says() -> None:
+    """The same steps, the same blocks but for their comments, and the same names; who changes one page changes the other."""
+    english, chinese = spoken_of("docs/quickstart.md"), spoken_of("docs/zh/quickstart.md")
+    assert len(english[0]) > 8
+    assert chinese == english
+
+
 def test_a_link_leads_to_a_file() -> None:
     wrong = []
     for paper in PAPERS:

@@ -422,6 +422,11 @@ def test_the_page_of_causes_is_up_to_date() -> None:
         (lambda chinese: chinese["rules"].update(gone={}), "there is no rule gone to translate"),
         (lambda chinese: chinese["families"].pop("Storage"), "the family Storage is not translated"),
         (lambda chinese: chinese["rules"]["mofed-wait"].pop("cause"), "the rule mofed-wait needs title, cause, remedy"),
+        (
+            lambda chinese: chinese["rules"]["plugin-tainted"].update(remedy="rdma_rollout.toleration"),
+            "the remedy of the rule plugin-tainted and its translation differ in kubectl taint nodes, rdma_rollout.toleration, "
+            "rdma_rollout.tolerations",
+        ),
     ],
 )
 def test_a_rule_without_a_translation_is_found(change: t.Any, said: str) -> None:
