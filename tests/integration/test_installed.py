@@ -67,6 +67,39 @@ def test_a_git_address_in_requirements_installs_it(user: User, tmp_path: Path) -
     assert (there.collection / "requirements.txt").is_file()
 
 
+def test_what_is_downloaded_for_an_air_gap_is_installed_behind_it(user: User, tmp_path: Path) -> None:
+    """With the commands of docs/air-gap.md, but for those of pip. What the collection depends on is there already."""
+    before, behind = tmp_path / "before", tmp_path / "behind"
+    subprocess.run(["git", "clone", "--quiet", "--bare", str(ROOT), str(before / "fabric.rdma.git")], check=True)
+    commit = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
+    source = {"name": f"git+file://{before}/fabric.rdma.git", "type": "git", "version": commit.stdout.strip()}
+    (before / "requirements.yml").write_text(yaml.safe_dump({"collections": [source]}))
+    collections = tmp_path / "there"
+    shutil.copytree(user.collections, collections, ignore=shutil.ignore_patterns("fabric"), symlinks=True)
+    env = {**user.env, "ANSIBLE_COLLECTIONS_PATH": str(collections)}
+    blocks = re.findall(r"```console\n(.*?)```", (ROOT / "docs" / "air-gap.md").read_text(), re.DOTALL)
+    for directory, block in zip((before, behind), blocks, strict=False):
+        lines = [line for line in block.splitlines() if not line.startswith("pip ")]
+        assert any(line.startswith("ansible-galaxy collection ") for line in lines)
+        script = "\n".join(line.replace(" download ", " download --no-deps ") for line in lines)
+        done = subprocess.run(
+            ["sh", "-ec", script],
+            cwd=directory,
+            env=env,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        if directory == before:
+            behind.mkdir()
+            shutil.copytree(before / "collections", behind / "collections")
+            assert "netaddr" in (before / "requirements.txt").read_text()
+    there = type(user)(tmp_path, collections, env)
+    assert "fabric.rdma.rollout" in there.run("ansible-doc", "--list", "fabric.rdma").stdout
+
+
 def test_modules_are_found_by_full_name(user: User) -> None:
     modules = sorted(f"fabric.rdma.{path.stem}" for path in ROOT.glob("plugins/modules/*.py"))
     docs = json.loads(user.run("ansible-doc", "--type", "module", "--json", *modules).stdout)

@@ -195,6 +195,12 @@ def _cp(words: list[str]) -> list[str]:
     return wrong + [each for source in sources for each in unknown_path(source)]
 
 
+def _ssh(words: list[str]) -> list[str]:
+    """To a node of the lab, with the configuration that the lab writes."""
+    good = len(words) == 4 and words[1] == "-F" and words[2].endswith("ssh_config") and words[3].startswith("lab")
+    return [] if good else [f"ssh {shlex.join(words[1:])} is not the way to a node of the lab"]
+
+
 def _sh(words: list[str]) -> list[str]:
     return (
         []
@@ -204,9 +210,18 @@ def _sh(words: list[str]) -> list[str]:
 
 
 def _cd(words: list[str]) -> list[str]:
-    """Into the clone of the sources."""
+    """Into the clone of the sources, or what ansible-galaxy has downloaded."""
     galaxy = yaml.safe_load((ROOT / "galaxy.yml").read_text())
-    return [] if words[1:] == [f"{galaxy['namespace']}.{galaxy['name']}"] else [f"there is no directory {words[1:]}"]
+    known = ([f"{galaxy['namespace']}.{galaxy['name']}"], ["collections"])
+    return [] if words[1:] in known else [f"there is no directory {words[1:]}"]
+
+
+def _tar(words: list[str]) -> list[str]:
+    """A file of the collection, out of its tarball of this version."""
+    galaxy = yaml.safe_load((ROOT / "galaxy.yml").read_text())
+    tarball = "collections/{namespace}-{name}-{version}.tar.gz".format(**galaxy)
+    good = words[1:3] == ["-xzf", tarball] and len(words) == 4 and (ROOT / words[3]).is_file()
+    return [] if good else [f"tar {shlex.join(words[1:])} takes no file out of {tarball}"]
 
 
 def _git(words: list[str]) -> list[str]:
@@ -302,6 +317,8 @@ CHECKS: dict[str, t.Callable[[list[str]], list[str]]] = {
     "pip": _pip,
     "python": _python,
     "sh": _sh,
+    "ssh": _ssh,
+    "tar": _tar,
 }
 
 
@@ -332,6 +349,22 @@ def wrong_with(command: str) -> list[str]:
         except SystemExit:
             wrong.append(f"{words[0]} does not take these arguments: {shlex.join(words)}")
     return wrong
+
+
+def test_no_command_hides_in_a_block_that_is_not_checked() -> None:
+    """A block without a language would be one, and so would a command in what is shown as output."""
+    wrong = []
+    for paper in PAPERS:
+        fences = re.findall(r"^ *```.*$", (ROOT / paper).read_text(), re.M)
+        known = ("```console", "```text", "```yaml", "```{toctree}")
+        wrong += [f"{paper}: {fence}" for fence in fences[::2] if fence not in known]
+        wrong += [
+            f"{paper}: {line}"
+            for block in blocks(paper, "text")
+            for line in block.text.splitlines()
+            if re.match(rf"(\$ )?({'|'.join(CHECKS)}) [\w./-]", line)
+        ]
+    assert wrong == []
 
 
 @pytest.mark.parametrize("paper", papers_with("console"))
@@ -383,6 +416,8 @@ def test_a_command_in_a_sentence_can_be_typed() -> None:
         ("awx --conf.hots https://awx.example.com import", "awx takes no"),
         ("git clone https://git.example.com/rdma.git && cd fabric.rmda", "there is no directory"),
         ("git checkout main", "is not a clone of these sources"),
+        ("tar -xzf collections/fabric-rdma-0.0.9.tar.gz requirements.txt", "takes no file out of"),
+        ("ssh -F .lab/ssh_config a100-1", "is not the way to a node of the lab"),
         ("helm instal x", "helm instal x is not checked"),
         ("python tools/nothing.py", "there is no file tools/nothing.py"),
         ("ansible-doc -t module fabric.rdma.nothing", "there is no module nothing"),
@@ -516,6 +551,24 @@ def test_a_remedy_names_variables_that_there_are() -> None:
     named -= NO_VARIABLES
     assert len(named) > 5
     assert sorted(named - variables()) == []
+
+
+# What remedies have kubectl do, with the first kind or name behind it.
+KUBECTL_OF_REMEDIES = {
+    *("describe daemonset", "get nodefeaturerules", "get nodes", "get pods"),
+    *("logs POD", "rollout restart", "taint nodes", "uncordon NODE"),
+}
+
+
+@pytest.mark.parametrize("paper", ["docs/troubleshooting.md", "docs/zh/troubleshooting.md"])
+def test_a_remedy_can_be_typed(paper: str) -> None:
+    """It stands in a sentence, in no marks: a terminal shows it, too."""
+    text = (ROOT / paper).read_text()
+    playbooks = set(re.findall(r"ansible-playbook fabric\.rdma\.(\w+)", text))
+    assert len(playbooks) > 3
+    assert sorted(name for name in playbooks if not (ROOT / "playbooks" / f"{name}.yml").is_file()) == []
+    asked = set(re.findall(r"kubectl(?: -n [\w-]+| -A)* ([a-z]+ [\w-]+)", text))
+    assert asked == KUBECTL_OF_REMEDIES
 
 
 def spoken_of(paper: str) -> tuple[list[Block], int, list[str]]:
