@@ -4,13 +4,17 @@
 """Configuration of the SR-IOV network device plugin from the same facts and pools. Private. Pure.
 
 The model follows sriov-network-device-plugin (pkg/netdevice, pkg/devices, pkg/utils, pkg/resources/deviceSelectors.go): it lists
-PCI functions of class 02 that have a driver, leaves out those that carry the default route and physical functions that have
-virtual ones, and with isRdma keeps those that have an RDMA device, whatever its driver and its character devices. Since 3.5.1 only
-virtual functions have the name of a physical one. What else depends on its version is looked at in each of them:
+PCI functions of class 02 that have a driver, leaves out physical functions that have virtual ones, and with isRdma keeps those that
+have an RDMA device, whatever its driver and its character devices. Since 3.5.1 only virtual functions have the name of a physical
+one. What else depends on its version is looked at in each of them:
 
 - since 3.6.0, a virtual function without a netdev has the link type of its physical function;
 - since 3.8.0, a function without an RDMA device counts as one that has, when devlink has ``enable_rdma`` for it. That may be so
   for the functions of a card that a LAG has left without.
+
+A function that carries the default route is not to be offered, and cannot be relied upon to be left out: the versions before 3.8.0
+leave it out where the route is one of IPv4 with a single next hop, and later ones never do (their netlink library gives such a route a
+destination, pkg/utils/utils.go asks for one without).
 
 The newest that was looked at is 3.11.0, which selects as 3.8.0 does.
 """
@@ -35,6 +39,8 @@ Json = t.Dict[str, t.Any]
 
 # The versions that see different things, by the first of each.
 VERSIONS = ("3.5.1", "3.6.0", "3.8.0")
+_NETDEV_TYPES = {"Ethernet": "ether", "InfiniBand": "infiniband"}
+_IN_USE = "it carries the default route of the host"
 # Which of them one configuration is to be exact for, the more the better and the newer the better.
 _HOLDS = (
     ("3.5.1 or newer", VERSIONS),
@@ -45,18 +51,16 @@ _HOLDS = (
 
 
 def _refusal(device: t.Mapping[str, t.Any], routes: t.Collection[str]) -> t.Optional[str]:
-    """Why the plugin does not offer the PCI function of a device, None when it does."""
+    """Why the PCI function of a device is not offered, or not to be offered, None when it is."""
     if device["kind"] == "sf":
         return "a sub-function is not a PCI function (deviceType auxNetDevice, which is not planned)"
     if device["class"] is not None and not device["class"].startswith("02"):
         return f"PCI class {device['class']} is not a network controller"
     if not driver_of_function(device):
         return "it has no driver"
-    if _own_netdevs(device) & set(routes):
-        return "it carries the default route of the host"
     if device["kind"] in ("pf", "software") and device["sriov"]["vfs"]:
         return f"it has {device['sriov']['vfs']} virtual functions, which the plugin offers in its place"
-    return None
+    return _IN_USE if _own_netdevs(device) & set(routes) else None
 
 
 def _ids(device: t.Mapping[str, t.Any]) -> tuple[str, str, str]:
@@ -71,71 +75,84 @@ def _own_netdevs(device: t.Mapping[str, t.Any]) -> set[str]:
     return set(device["netdevs"])
 
 
-def _uplinks(facts: t.Mapping[str, t.Any]) -> dict[str, tuple[str, str]]:
+def _uplinks(facts: t.Mapping[str, t.Any]) -> dict[str, tuple[str, t.Optional[str]]]:
     """{PCI address: (name, link type)} of physical functions. With representors beside it, it is the uplink's name."""
-    found: dict[str, tuple[str, str]] = {}
+    found: dict[str, tuple[str, t.Optional[str]]] = {}
     # of a function with both sorts of devices, the card's own knows best
     for row in sorted(facts["devices"], key=lambda row: bool(row["kind"] == "pf")):
         if row["kind"] in ("pf", "software") and row["pci"] and not row["sriov"]["pf"]:
             found[row["pci"]] = (min(_own_netdevs(row), default=""), row["plugin"]["link_type"])
+    for row in facts["devices"]:
+        for member in row["lag"]["members"] if row["lag"] else ():
+            # a leg without an RDMA device of its own, whose virtual functions have theirs
+            found.setdefault(member["pci"], (member["netdev"], "ether"))
     return found
+
+
+def _links(device: t.Mapping[str, t.Any], physical: t.Optional[str], version: str) -> list[str]:
+    """The link types that a version may see a function with. physical: that of its physical function, None where it is not known."""
+    if device["plugin"]["if_name"] or not device["sriov"]["pf"] or version == VERSIONS[0]:
+        return [device["plugin"]["link_type"]]
+    if physical is not None:
+        return [physical]
+    # it has no RDMA device, and may have a netdev, which is then of the sort of these ports
+    layers = {port["link_layer"] for port in device["ports"]}
+    return ["", *(_NETDEV_TYPES[layer] for layer in sorted(layers) if layer in _NETDEV_TYPES)]
 
 
 def sriov_functions(
     host: str, facts: t.Mapping[str, t.Any], functions: t.Sequence[Function]
 ) -> tuple[dict[str, list[Function]], list[str]]:
-    """(functions as each version of this plugin sees them, why it cannot offer some that are wanted).
+    """(functions as each version of this plugin sees or may see them, why it cannot offer some that are wanted).
 
     functions: those of the shared plugin, of which pool and reason are taken.
     """
     routes = (facts.get("management") or {}).get("default_route_netdevs") or ()
     known = {function.pci: function for function in functions}
     uplinks = _uplinks(facts)
-    found: dict[str, dict[str, Function]] = {version: {} for version in VERSIONS}
+    found: dict[str, dict[str, list[Function]]] = {version: {} for version in VERSIONS}
     refusals: list[str] = []
-    legs: list[tuple[str, t.Mapping[str, t.Any], str]] = []
     for device in facts["devices"]:
         pci = device["pci"]
         if not pci or pci in found[VERSIONS[0]]:
             continue
         shared = known.get(pci)
         reason = _refusal(device, routes)
-        # there is no devlink parameter for software
-        if device["lag"] and device["kind"] != "software":
-            legs += [
-                (member["pci"], device, member["netdev"])
-                for member in device["lag"]["members"]
-                if member["pci"] not in (None, pci)
-            ]
-        if reason:
-            if shared and shared.pool:
-                refusals.append(f"host {host}: {device['name']} ({pci}) is wanted, but {reason}")
+        if reason and shared and shared.pool:
+            refusals.append(f"host {host}: {device['name']} ({pci}) is wanted, but {reason}")
+        if reason not in (None, _IN_USE):
             continue
-        name, link = uplinks.get(device["sriov"]["pf"], ("", "")) if device["sriov"]["pf"] else ("", "")
+        name, link = uplinks.get(device["sriov"]["pf"], ("", None))
         for version in VERSIONS:
-            own = device["plugin"]["link_type"]
-            if not device["plugin"]["if_name"] and version != VERSIONS[0]:
-                own = link
-            found[version][pci] = Function(
-                values=(*_ids(device), own, name, pci),
-                pool=shared.pool if shared else "",
-                pci=pci,
-                devices=(device["name"],),
-                ports=shared.ports if shared else (),
-                why=shared.why if shared else device["plugin"]["reason"] or "",
-            )
-    for pci, device, netdev in legs:
-        if pci in found[VERSIONS[-1]] or netdev in routes:
-            continue
-        found[VERSIONS[-1]][pci] = Function(
-            values=(*_ids(device), "ether", "", pci),
-            pool="",
-            pci=pci,
-            devices=(netdev,),
-            ports=(),
-            why=f"the other leg of {device['lag']['netdev']}, which has no RDMA device of its own",
-        )
-    return {version: [own[pci] for pci in sorted(own)] for version, own in found.items()}, refusals
+            found[version][pci] = [
+                Function(
+                    values=(*_ids(device), own, name, pci),
+                    pool=shared.pool if shared else "",
+                    pci=pci,
+                    devices=(device["name"],),
+                    ports=shared.ports if shared else (),
+                    why=shared.why if shared else device["plugin"]["reason"] or "",
+                )
+                for own in _links(device, link, version)
+            ]
+    for leg in _legs(facts):
+        found[VERSIONS[-1]].setdefault(leg.pci, [leg])
+    return {version: [row for pci in sorted(own) for row in own[pci]] for version, own in found.items()}, refusals
+
+
+def _legs(facts: t.Mapping[str, t.Any]) -> t.Iterator[Function]:
+    """The functions of LAGs that have lost their RDMA devices to it. There is no devlink parameter for software."""
+    for device in facts["devices"]:
+        for member in device["lag"]["members"] if device["lag"] and device["kind"] != "software" else ():
+            if member["pci"] not in (None, device["pci"]):
+                yield Function(
+                    values=(*_ids(device), "ether", "", member["pci"]),
+                    pool="",
+                    pci=member["pci"],
+                    devices=(member["netdev"],),
+                    ports=(),
+                    why=f"the other leg of {device['lag']['netdev']}, which has no RDMA device of its own",
+                )
 
 
 def without_sriov(reason: t.Optional[str] = None) -> Sriov:

@@ -141,6 +141,51 @@ def test_the_other_leg_of_a_lag_may_be_offered() -> None:
     assert sriov_pools(facts, entry["sriov"]["config"]) == {"rdma/rdma_x": {"0000:3b:00.0"}}
 
 
+def test_virtual_functions_of_the_other_leg_of_a_lag() -> None:
+    """Their physical one has a name and a link type, though no RDMA device."""
+    machine = Machine()
+    legs = [machine.function(f"0000:3b:00.{port}", sriov_totalvfs=8, sriov_numvfs=1) for port in (0, 1)]
+    machine.port(machine.hca("mlx5_bond_0", legs[0]))
+    machine.bond("bond0", "eth0 eth1")
+    for port, leg in enumerate(legs):
+        machine.netdev(f"eth{port}", leg, master="bond0")
+        virtual = machine.function(f"0000:3b:00.{port + 2}", device="0x1018")
+        machine.port(machine.hca(f"mlx5_{port}", virtual))
+        machine.link(f"{virtual}/physfn", leg)
+    machine.netdev("eth0v0", virtual.replace("00.3", "00.2"))
+    facts = facts_of(machine)
+    seen, _refusals = sriov_functions("n", facts, [])
+    # without a netdev, as while a Pod has it: linkTypes [ether] selects it since 3.6.0
+    others = {version: [row for row in own if row.pci == "0000:3b:00.3"] for version, own in seen.items()}
+    assert {version: row.values[3:] for version, [row] in others.items()} == {
+        "3.5.1": ("", "eth1", "0000:3b:00.3"),
+        "3.6.0": ("ether", "eth1", "0000:3b:00.3"),
+        "3.8.0": ("ether", "eth1", "0000:3b:00.3"),
+    }
+    want = {"link_layer": "Ethernet", "kinds": ["vf"], "exclude": ["mlx5_1"]}
+    [entry] = plan_group("g", {"n": facts}, wishes(want))["classes"]
+    assert entry["sriov"]["config"]["resourceList"][0]["selectors"] == {"pfNames": ["eth0"], "isRdma": True}
+    for version in SRIOV_VERSIONS[entry["sriov"]["versions"]]:
+        assert sriov_pools(facts, entry["sriov"]["config"], version) == {"rdma/rdma_x": {"0000:3b:00.2"}}
+
+
+def test_the_link_type_of_a_physical_function_without_an_rdma_device_is_not_known() -> None:
+    """Its netdev, which facts do not have, gives virtual functions theirs: no selector goes by what that may be."""
+    machine = Machine()
+    physical = machine.function("0000:3b:00.0", sriov_totalvfs=8, sriov_numvfs=2)
+    machine.netdev("eth0", physical)
+    for number in (0, 1):
+        virtual = machine.function(f"0000:3b:00.{number + 2}", device="0x1018")
+        machine.port(machine.hca(f"mlx5_{number}", virtual, nodes=number == 0))
+        machine.link(f"{virtual}/physfn", physical)
+    machine.netdev("eth0v0", virtual.replace("00.3", "00.2"))
+    facts = facts_of(machine)
+    [entry] = plan_group("g", {"n": facts}, wishes({"link_layer": "Ethernet", "kinds": ["vf"]}))["classes"]
+    assert entry["matches"]["n"][0]["pci"] == "0000:3b:00.2"
+    [resource] = entry["sriov"]["config"]["resourceList"]
+    assert resource["selectors"] == {"pciAddresses": ["0000:3b:00.2"], "isRdma": True}
+
+
 def test_virtual_functions_of_a_card_that_has_software_devices_only() -> None:
     """The plugin names them by the netdev of the physical one, and offers no function that has virtual ones."""
     machine = Machine()
@@ -184,3 +229,25 @@ def test_what_carries_the_default_route_is_not_offered() -> None:
     assert entry["sriov"]["reason"] == (
         "host n: mlx5_0 (0000:3b:00.0) is wanted, but it carries the default route of the host"
     )
+
+
+def test_what_carries_the_default_route_is_told_from_what_is_wanted() -> None:
+    """No version can be relied upon to leave it out: since 3.8.0 none does, and before that they know routes of IPv4 only."""
+    machine = Machine()
+    machine.nic()
+    machine.nic("mlx5_1", "eth1", "0000:5e:00.0")
+    machine.file("/proc/net/route", "Iface\neth0\t00000000\t0\t3\t0\t0\t0\t00000000\n")
+    facts = facts_of(machine)
+    want = {"link_layer": "Ethernet", "exclude": ["mlx5_0"]}
+    [entry] = plan_group("g", {"n": facts}, wishes(want))["classes"]
+    [resource] = entry["sriov"]["config"]["resourceList"]
+    assert resource["selectors"] == {"pciAddresses": ["0000:5e:00.0"], "isRdma": True}
+    assert entry["sriov"]["versions"] == "3.5.1 or newer"
+    for version in SRIOV_VERSIONS[entry["sriov"]["versions"]]:
+        assert sriov_pools(facts, entry["sriov"]["config"], version) == {"rdma/rdma_x": {"0000:5e:00.0"}}
+    # where another host wants that address, there is no configuration for both
+    other = Machine()
+    other.nic("mlx5_1", "eth1", "0000:3b:00.0")
+    [entry] = plan_group("g", {"n": facts, "o": facts_of(other)}, wishes(want))["classes"]
+    assert entry["sriov"]["config"] is None
+    assert "mlx5_0 (0000:3b:00.0) of host n" in entry["sriov"]["reason"]
