@@ -70,6 +70,30 @@ def test_no_event_is_as_large_as_the_cluster(user: User, tmp_path: Path) -> None
     assert (output / "bundle").is_dir()
 
 
+# Tasks that each further host costs in plays after its facts are known: a check of the role's arguments, and whether to ask it about its
+# cables; the same check, and its part in the traffic.
+EACH = {"Map the fabric": 2, "Verify": 5}
+
+
+def test_hosts_whose_facts_are_known_cost_no_task_each(user: User, tmp_path: Path) -> None:
+    """Of thousands, a task that is skipped at each takes the controller as long as one that does something."""
+    names = ("discover", "plan", "rollout", "fabric", "verify", "report")
+    plays = [{"ansible.builtin.import_playbook": f"fabric.rdma.{name}"} for name in names]
+    (tmp_path / "play.yml").write_text(json.dumps(plays))
+    given = ["--playbook", str(tmp_path / "play.yml"), "--inventory", str(inventory(tmp_path, 4)), "--quiet"]
+    variables = "-e rdma_rollout_method=render -e ansible_become=false"
+    user.run("ansible-runner", "run", str(tmp_path / "private"), *given, "--cmdline", variables)
+    seen: dict[tuple[str, str], int] = {}
+    told = [json.loads(path.read_text()) for path in (tmp_path / "private").glob("artifacts/*/job_events/*.json")]
+    for event in told:
+        if event["event"] == "runner_on_start":
+            key = (event["event_data"]["play"], event["event_data"]["host"])
+            seen[key] = seen.get(key, 0) + 1
+    assert {"Discover", "Plan", "Roll out", "Map the fabric", "Verify", "Report"} <= {play for play, _host in seen}
+    # the first one stands for all in what is done once
+    assert {play: count for (play, host), count in seen.items() if host == "n4" and play != "Discover"} == EACH
+
+
 @pytest.mark.parametrize("whose", ["user", "oldest_user"])
 def test_a_quiet_value_is_seen_by_those_who_use_it_alone(
     whose: str, request: pytest.FixtureRequest, tmp_path: Path

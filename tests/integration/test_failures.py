@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import typing as t
@@ -97,6 +98,20 @@ def test_a_host_that_fails_on_the_way(whose: str, request: pytest.FixtureRequest
     assert "Insist that all nodes are well" in done.stdout
     assert "1 host without facts" in (tmp_path / "output" / "report.html").read_text()
     assert list((tmp_path / "output" / "rendered" / "good").glob("*-daemonset.yaml"))
+
+
+def test_verify_alone_goes_on_without_a_host_that_cannot_be_read(user: User, tmp_path: Path) -> None:
+    """The others are judged, and the run fails for it; it is no reason for them to go without their part."""
+    inventory = write_inventory(tmp_path, {"good": replayed("ib-v100-1", "ib-v100-2", "nowhere")}, ansible_become=False)
+    done = user.run("ansible-playbook", "fabric.rdma.verify", "-i", str(inventory), check=False)
+    assert done.returncode == 2, done.stdout
+    assert "nowhere: Gather the facts of the hosts: " in said(done)
+    assert "nowhere.capture" in said(done)
+    # the two that are read go through it, without traffic: they are replayed
+    assert "Insist on every floor" in said(done)
+    recap = done.stdout.partition("PLAY RECAP")[2]
+    assert re.search(r"ib-v100-2 .*failed=0", recap)
+    assert re.search(r"nowhere .*failed=1", recap)
 
 
 @pytest.mark.parametrize("whose", ["user", "oldest_user"])

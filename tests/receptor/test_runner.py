@@ -33,6 +33,7 @@ WELL: dict[str, tuple[Json, str]] = {
     "fabric": ({}, "Map the fabric"),
     "plan": ({}, "Show what is selected"),
     "prepare": ({}, "Show what was done and what is left"),
+    "probe": ({}, "Gather the facts"),
     "report": ({}, "Show the summary"),
     "rollout": (RENDER, "Plan the groups"),
     "site": ({}, "Show the summary"),
