@@ -202,8 +202,8 @@ results:
       first of all servers, then of all spare ones.
     - V(client) gives C(command), C(status), C(seconds), C(timed_out), C(output), whether it was C(repeated), and what it says. That is C(mtu_bytes),
       C(message_bytes), C(iterations), C(bandwidth_gbps) with C(peak) and C(average), C(message_rate_mpps), or C(latency_us)
-      with C(min), C(max), C(typical), C(average), C(stdev), C(p99) and C(p999). With C(all_sizes) these are of the largest size, and
-      C(sizes) has for each one its C(bytes), and C(gbps) or C(us).
+      with C(min), C(max), C(typical), C(average), C(stdev), C(p99) and C(p999). With C(all_sizes) a bandwidth is of the largest size, a
+      latency of the shortest, and C(sizes) has for each one its C(bytes), and C(gbps) or C(us).
     - C(senseless) is null, or has the figures that cannot be, as printed. All others are null then.
     - C(problem) is null, or has a C(cause) and a C(remedy).
   returned: success

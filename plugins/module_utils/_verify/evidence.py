@@ -73,6 +73,9 @@ def judged(test: PlannedTest, result: Json, served: Json) -> Measurement:
         "remedy": None,
     }
     _said(entry, test)
+    if test.get("all_sizes") and found["message_bytes"]:
+        # what the figure is of
+        entry["message_bytes"] = found["message_bytes"]
     if found["sizes"] and result.get("status") == 0:
         entry["sizes"] = found["sizes"]
     if result.get("status") == 0 and found["senseless"]:

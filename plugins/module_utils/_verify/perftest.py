@@ -175,7 +175,7 @@ class Size(t.TypedDict, total=False):
 
 
 class Measured(t.TypedDict):
-    """The last row of an output: nulls where there is none, or where its figures cannot be (senseless: those, as printed).
+    """The row that counts (see measured()): nulls where there is none, or where its figures cannot be (senseless: those, as printed).
 
     sizes: all rows of a table of many sizes (-a), each size once; None where there was one size.
     """
@@ -477,7 +477,8 @@ def _test(text: str) -> tuple[t.Optional[str], t.Optional[str]]:
 
 
 def measured(test: str, text: str) -> Measured:
-    """The last row of an output as plain values: what perftest found at the largest size. Nulls where there is none.
+    """The row of an output that counts, as plain values: a bandwidth with the largest messages, a latency with the shortest. Nulls
+    where there is none.
 
     A machine without time for its clock prints figures that cannot be (inf, nan, 0, negative, more than any port carries). None of
     such a row is taken; they are in `senseless` then, as printed, which is null otherwise.
@@ -496,7 +497,7 @@ def measured(test: str, text: str) -> Measured:
         "sizes": None,
     }
     if rows:
-        row = rows[-1]
+        row = _of_shortest(rows) if kind_of(test) == "latency" else rows[-1]
         values["sizes"] = _sizes(rows)
         if row.senseless:
             return {**values, "sizes": None, "senseless": row.senseless}
@@ -519,6 +520,12 @@ def measured(test: str, text: str) -> Measured:
                 "p999": row.p999,
             }
     return values
+
+
+def _of_shortest(rows: t.Sequence[Row]) -> Row:
+    """The last row with the shortest messages: the time that long ones take is that of their bandwidth."""
+    least = min(row.message_bytes for row in rows)
+    return [row for row in rows if row.message_bytes == least][-1]
 
 
 def _sizes(rows: t.Sequence[Row]) -> t.Optional[list[Size]]:

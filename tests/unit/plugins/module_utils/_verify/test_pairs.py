@@ -330,6 +330,21 @@ def test_evidence_of_a_measurement(lab: dict[str, t.Any]) -> None:
     assert latency["latency_us"]["typical"] > 0
 
 
+def test_with_all_sizes_hardware_that_is_well_passes_and_the_evidence_says_of_which_size() -> None:
+    planned = plan({name: node(rate=400.0) for name in ("lab1", "lab2")}, all_sizes=True)
+    rows = (
+        " 2 5000 0.05 0.05 2.8\n 8388608 5000 391.0 390.5 0.006\n",
+        " 2 1000 0.87 4.70 0.89 0.90 0.08 0.95 4.70\n 8388608 1000 169.0 175.0 170.0 170.5 0.8 173.0 175.0\n",
+    )
+    client = {"results": [{"output": output, "status": 0} for output in rows]}
+    found = build_evidence(planned, results(client))
+    bandwidth, latency = found["groups"]["g"]["tests"]
+    assert found["failures"] == []
+    assert (bandwidth["message_bytes"], bandwidth["message"]) == (8388608, "390 Gb/s >= 360 Gb/s")
+    assert (latency["message_bytes"], latency["message"]) == (2, "0.89 us <= 20 us")
+    assert [len(test["sizes"]) for test in (bandwidth, latency)] == [2, 2]
+
+
 def sentences(lab: dict[str, t.Any], **parts: t.Any) -> list[str]:
     return t.cast("list[str]", build_evidence(lab, results(**parts))["failures"])
 

@@ -293,6 +293,23 @@ def test_sizes_of_latency_are_in_microseconds() -> None:
     assert measured("ib_write_lat", LATENCY + rows[0])["sizes"] is None
 
 
+def test_a_latency_is_that_of_the_shortest_message_and_a_bandwidth_that_of_the_longest() -> None:
+    """8 MiB at 400 Gb/s take 170 microseconds on the best link."""
+    rows = [
+        " 2 1000 0.87 4.70 0.89 0.90 0.08 0.95 4.70\n",
+        " 8388608 1000 169.0 175.0 170.0 170.5 0.8 173.0 175.0\n",
+    ]
+    # both sides in one stream
+    values = measured("ib_write_lat", LATENCY + "".join(rows) + rows[0])
+    assert (values["message_bytes"], values["latency_us"] and values["latency_us"]["typical"]) == (2, 0.89)
+    table = GBITS + ROW.format(2, 5000, 0.05, 0.05, 2.8) + ROW.format(8388608, 5000, 391.0, 390.5, 0.006)
+    values = measured("ib_write_bw", table)
+    assert (values["message_bytes"], values["bandwidth_gbps"] and values["bandwidth_gbps"]["average"]) == (
+        8388608,
+        390.5,
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "cause"),
     [
