@@ -20,6 +20,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._verify.contract impor
     Ping,
     PlannedTest,
     Proof,
+    Untested,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.ends import sensible
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.jobs import Collective
@@ -205,10 +206,15 @@ def _failures(evidence: Evidence, limits: Limits) -> list[str]:
         if job["verdict"] != "pass":
             failures.append(_told(f"{group}: {job['tool']} ({job['name']})", job))
     return failures + [
-        printable(f"{group}: {row['host']} {row['device']} port {row['port']} was not measured: {row['reason']}")
+        printable(f"{group}: {_unmeasured(row)} was not measured: {row['reason']}")
         for row in evidence["untested"]
         if row["defect"]
     ]
+
+
+def _unmeasured(row: Untested) -> str:
+    """A port, or a host as a whole."""
+    return str(row["host"]) if row["device"] is None else f"{row['host']} {row['device']} port {row['port']}"
 
 
 def _told(what: str, row: t.Union[Collective, Inspection, Ping]) -> str:

@@ -251,6 +251,8 @@ class _Answer(t.NamedTuple):
     # None: nobody looked
     looks: t.Optional[list[Json]]
     pings: list[Json]
+    # why nobody has pinged, where somebody was to; empty otherwise
+    unpinged: str
 
 
 def _maps(value: t.Any) -> list[Json]:
@@ -278,13 +280,17 @@ def _answer(given: t.Mapping[str, t.Any], count: int) -> _Answer:
             one = results[number]
         rounds.append((own, one if isinstance(one, (list, tuple)) else []))
     looked = [part for part in parts if "looks" in part or part.get("item") == "look"]
+    pings = [row for part in parts for row in _maps(part.get("pings"))]
+    asked = next((row for row in rows if row["item"] == "ping"), None)
+    unpinged = str(asked.get("msg") or "the Pods gave no answer")[:_MOST_WORDS] if asked and not pings else ""
     return _Answer(
         next((str(part["image"]) for part in parts if part.get("image")), ""),
         next((part["memory_bytes"] for part in parts if "memory_bytes" in part), None),
         why,
         rounds,
         [row for part in looked for row in _maps(part.get("looks"))] if looked else None,
-        [row for part in parts for row in _maps(part.get("pings"))],
+        pings,
+        unpinged,
     )
 
 
@@ -295,7 +301,7 @@ def pod_evidence(
 
     An answer without results (the module failed) is an error of every pair. jobs: what a loop over MPIJobs registered.
     """
-    groups: dict[str, Found] = {name: {"tests": [], "untested": rows} for name, rows in plan["untested"].items()}
+    groups: dict[str, Found] = {name: {"tests": [], "untested": [*rows]} for name, rows in plan["untested"].items()}
     given = _answer(answer, len(plan["rounds"]))
     for (why, of_round), pairs in zip(given.rounds, plan["rounds"]):
         for place, pair in enumerate(pairs):
@@ -313,6 +319,11 @@ def pod_evidence(
         group = of_host.get(str(row.get("client")))
         if group is not None:
             groups[group].setdefault("pings", []).append(_ping(row))
+    for pair in (pair for pairs in plan["rounds"] for pair in pairs if given.unpinged):
+        for side in SIDES:
+            missing = not_measured(pair[side], None, None, f"its secondary networks: {given.unpinged}", True)
+            if missing not in groups[pair["group"]]["untested"]:
+                groups[pair["group"]]["untested"].append(missing)
     for row in _maps((jobs or {}).get("results")):
         item = row.get("item")
         name = str(item.get("group")) if isinstance(item, t.Mapping) else ""

@@ -406,6 +406,27 @@ def test_a_ping_is_judged(lab: Json, given: Json, verdict: str, words: str) -> N
     assert bool(ping["remedy"]) == (verdict != "pass")
 
 
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"failed": True, "msg": "network 'rail1' is not namespace/name"}, "network 'rail1' is not namespace/name"),
+        ({"pings": []}, "the Pods gave no answer"),
+        ({"pings": "x"}, "the Pods gave no answer"),
+    ],
+    ids=str,
+)
+def test_pings_that_were_asked_for_and_nobody_made_are_failures(lab: Json, given: Json, why: str) -> None:
+    """What the role registers of its last call, for all pairs together."""
+    first = {"item": "look", "looks": EVERYWHERE}
+    second = {"item": 0, **answer(lab, a_log(*BOTH), a_log())}
+    found = judged(lab, {"results": [first, second, {"item": "ping", **given}]})
+    assert found["failures"] == [
+        f"g: {host} was not measured: its secondary networks: {why}" for host in ("lab1", "lab2")
+    ]
+    assert [test["verdict"] for test in found["groups"]["g"]["tests"]] == ["pass", "pass"]
+    assert judged(lab, {"results": [first, second]})["failures"] == []
+
+
 # --- GPUs ------------------------------------------------------------------------------------------------------------
 
 
