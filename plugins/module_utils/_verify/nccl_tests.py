@@ -69,6 +69,8 @@ class NcclReport:
 # "0: ", "[1,0]<stdout>:" of mpirun --tag-output, and the time that kubectl logs --timestamps prints
 _LAUNCHER = re.compile(r"^(?:\d{4}-\d\d-\d\dT[\d:.]{8,20}Z? )?(?:\[\d+,\d+\]<std(?:out|err)>:|\d{1,6}: )?")
 _NUMBER = re.compile(r"-?(?:\d{1,20}(?:\.\d{1,20})?(?:[eE][-+]?\d{1,3})?|nan|inf)")
+# Elements. Earlier programs print the largest error there, with a point or an exponent, and judge it below the table.
+_WRONG = re.compile(r"0{0,20}[1-9][0-9]{0,20}")
 _AVERAGE = re.compile(r"Avg bus bandwidth\s{0,20}:\s{0,20}(\S{1,30})")
 _BOUNDS = re.compile(r"Out of bounds values\s{0,20}:\s{0,20}(\d{1,18}) ")
 _PROGRAM = re.compile(r"\b(\w{1,30}_perf)\b")
@@ -81,6 +83,9 @@ _MOST_ROWS = 200
 _MOST_NAMES = 64
 
 _WRONG_WAY = "name the HCAs in NCCL_IB_HCA (the plan of the group has the value), ask for the RDMA resource, and see NCCL_DEBUG=INFO"
+_WRONG_VALUES = (
+    "repeat it on fewer nodes to find the one; look at the memory errors (ECC) of its GPUs and the errors of its ports"
+)
 _MEMORY = "lift the limit of locked memory of containers (the role containerd_memlock), or add the capability IPC_LOCK"
 
 # (pattern, cause, remedy): of NCCL (src/transport/net_ib, bootstrap.cc), nccl-tests and the launcher.
@@ -228,8 +233,22 @@ def _doubts(report: NcclReport, text: str) -> t.Iterator[Finding]:
     if report.out_of_bounds:
         yield Finding(
             f"the collective gave {report.out_of_bounds} wrong values",
-            "repeat it on fewer nodes to find the one; look at the memory errors (ECC) of its GPUs and the errors of its ports",
+            _WRONG_VALUES,
             f"Out of bounds values : {report.out_of_bounds}",
+        )
+    halves = [(row, half) for row in report.rows for half in (row.out_of_place, row.in_place) if half]
+    wrong = [row for row, half in halves if _WRONG.fullmatch(half.wrong or "")]
+    if wrong and report.out_of_bounds is None:
+        yield Finding(
+            f"the collective gave wrong values with {wrong[0].size_bytes} bytes",
+            _WRONG_VALUES,
+            "the column #wrong is not 0",
+        )
+    if report.rows and report.average_busbw is None:
+        yield Finding(
+            "the output of nccl-tests has no end: larger sizes may be missing, and whether all values were right",
+            "see the log of the launcher; lower NCCL_DEBUG_SUBSYS to INIT,NET if it is very long",
+            "no line with Avg bus bandwidth",
         )
     sockets = [way for way in report.transports if way.startswith("NET/Socket")]
     if sockets and "NCCL_IB_DISABLE set by environment to 1" not in text:

@@ -164,6 +164,12 @@ def _doubts(matrices: t.Sequence[Matrix]) -> t.Iterator[Finding]:
                 "look at NVLink and PCIe between them (nvidia-smi topo -m, nvidia-smi nvlink -s)",
                 each.title,
             )
+        if each.sum is None and figures:
+            yield Finding(
+                f"{each.name or each.title}: the matrix has no sum below it: a part of the output is missing",
+                "see the log of the launcher: nvbandwidth may have ended in this test",
+                each.title,
+            )
         if each.sum is not None and figures and abs(sum(figures) - each.sum) > _ROUNDED * len(figures) + 0.01:
             yield Finding(
                 f"{each.name}: the figures do not add up to the sum that is printed: a part of the output is missing",

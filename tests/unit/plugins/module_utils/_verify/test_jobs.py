@@ -222,6 +222,19 @@ def test_a_link_that_is_far_below_the_others_is_named() -> None:
     )
 
 
+def test_a_log_that_is_cut_off_proves_nothing() -> None:
+    """A log is read up to a length, and a launcher may be killed: figures of the first sizes prove nothing of the last ones."""
+    whole = a_table(1.0, 480.0, more=INFO.format(0, VIA["rdma"]))
+    for end in ("# Out of bounds", "# Avg bus"):
+        found = judge_job(a_job("nccl-infiniband"), whole.partition(end)[0], None, None)
+        assert (found["verdict"], found["best_gbs"]) == ("fail", 480.0)
+        assert "has no end" in found["message"]
+    matrices = HEAD + a_test(square(4, 800.0), "one") + a_test(square(4, 800.0), "two")
+    assert judge_job(a_job("nvbandwidth"), matrices, None, None)["verdict"] == "pass"
+    found = judge_job(a_job("nvbandwidth"), matrices.rpartition("SUM")[0], None, 100.0)
+    assert (found["verdict"], "two: the matrix has no sum" in found["message"]) == ("fail", True)
+
+
 def test_a_job_that_measures_latencies_alone_says_why_it_is_not_judged() -> None:
     found = judge_job(a_job("nvbandwidth"), HEAD + a_test(square(2), unit="ns"), None, None)
     assert (found["verdict"], found["best_gbs"]) == ("error", None)

@@ -11,9 +11,10 @@ import pytest
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._verify import jobs_run
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.jobs import checked_job
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.jobs import checked_job, judge_job
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.jobs_run import remove_objects, run_job
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.test_jobs import manifests
+from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.test_nccl_tests import INFO, a_table
 from ansible_collections.fabric.rdma.tests.unit.pod_cluster import Refused
 
 Json = dict[str, t.Any]
@@ -99,6 +100,28 @@ def test_a_job_is_made_read_and_removed() -> None:
     assert cluster.made == ["ComputeDomain", "MPIJob"]
     assert remove_objects(cluster, job, OURS) == ["MPIJob nccl-mnnvl-gb200", "ComputeDomain nccl-mnnvl-gb200"]
     assert cluster.objects == {}
+
+
+class Talkative(JobCluster):
+    """With a log as the API server gives it: so many of the last lines, and of these so many bytes."""
+
+    def text(self, path: str, doing: str, **query: str) -> str:
+        lines = self._log.splitlines(True)
+        if "tailLines" in query:
+            lines = lines[-int(query["tailLines"]) :]
+        return "".join(lines)[: int(query["limitBytes"])]
+
+
+@pytest.mark.parametrize("ranks", [8, 1000])
+def test_of_a_long_log_the_ways_at_its_beginning_and_the_figures_at_its_end_are_read(ranks: int) -> None:
+    """NCCL_DEBUG=INFO on a thousand GPUs; each rank says that it ends behind the table."""
+    ways = "".join(INFO.format(rank % 10, "NET/IB/0/GDRDMA") * 100 for rank in range(ranks))
+    ends = "".join(f"n{rank}:95:120 [0] NCCL INFO comm 0x55 rank {rank} - Destroy COMPLETE\n" for rank in range(ranks))
+    table, end = a_table(100.0, 480.0).split("# Out of bounds")
+    log, problem = run_job(Talkative(log=f"{ways}{table}{ends}# Out of bounds{end}"), the_job("nccl-infiniband"), 60)
+    found = judge_job(the_job("nccl-infiniband"), log, problem, 400.0)
+    assert (found["verdict"], found["best_gbs"], found["transports"]) == ("pass", 480.0, ["NET/IB/0/GDRDMA"])
+    assert len(log) < 2 << 20
 
 
 @pytest.mark.parametrize(

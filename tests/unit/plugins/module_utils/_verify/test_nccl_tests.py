@@ -122,6 +122,22 @@ def test_wrong_values_are_a_finding_and_no_figures_are_one() -> None:
     assert none.cause == "nccl-tests printed no figures"
 
 
+def test_an_output_that_is_cut_off_is_a_finding() -> None:
+    """The largest sizes, and whether what arrived was right, are behind the cut."""
+    whole = a_table(1.0, 2.0)
+    (cut,) = parse_nccl(whole.partition("# Out of bounds")[0]).findings
+    assert cut.cause.startswith("the output of nccl-tests has no end")
+    (cut,) = parse_nccl(whole.partition("# Avg")[0]).findings
+    assert cut.remedy
+
+
+def test_wrong_values_of_a_row_are_a_finding_where_nobody_has_summed_them_up() -> None:
+    wrong, cut = parse_nccl(a_table(1.0, wrong="3").partition("# Out of bounds")[0]).findings
+    assert wrong.cause == "the collective gave wrong values with 1 bytes"
+    assert wrong.remedy
+    assert "no end" in cut.cause
+
+
 def test_tcp_that_was_asked_for_is_no_finding() -> None:
     asked = "n1:1:2 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1.\n"
     assert parse_nccl(a_table(1.0, more=asked + INFO.format(0, "NET/Socket/0"))).findings == ()

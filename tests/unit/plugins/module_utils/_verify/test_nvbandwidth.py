@@ -93,8 +93,12 @@ def test_several_tests_and_waived_ones() -> None:
 
 
 def test_a_matrix_without_its_sum() -> None:
-    (matrix,) = parse_nvbandwidth(a_test(square(3)).partition("SUM")[0]).matrices
+    """The program ends each with it, so that one without is cut off."""
+    report = parse_nvbandwidth(HEAD + a_test(square(3), "whole") + a_test(square(3)).partition("SUM")[0])
+    matrix = report.matrices[-1]
     assert (matrix.name, matrix.sum, len(matrix.cells)) == (NAME, None, 3)
+    (missing,) = report.findings
+    assert missing.cause == f"{NAME}: the matrix has no sum below it: a part of the output is missing"
 
 
 @pytest.mark.parametrize(
