@@ -22,7 +22,9 @@ options:
     type: dict
     required: true
   readings:
-    description: For each host a list of two readings of M(fabric.rdma.link_counters), from before and after. A host without both is left out.
+    description:
+      - For each host a list of two readings of M(fabric.rdma.link_counters), from before and after. A host without both does not fail. Where it
+        measured, it is among what was not (C(untested)).
     type: dict
     required: true
   groups:
@@ -50,6 +52,7 @@ import typing as t
 from ansible.utils.unsafe_proxy import wrap_var
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.ends import not_measured
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.links import (
     HostLink,
     compare_links,
@@ -57,6 +60,8 @@ from ansible_collections.fabric.rdma.plugins.module_utils._verify.links import (
     links_table,
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
+
+_UNREAD = "what grew on its links: their counters were not read both before and after the traffic"
 
 
 def _own(value: t.Any) -> t.Any:
@@ -91,6 +96,8 @@ def rdma_link_health(evidence: t.Any, readings: t.Any, groups: t.Any) -> dict[st
             rows += own
             # a host without an RDMA device has no links, and has been read
             unread += [host] if not own and host in readings and not _read(readings[host]) else []
+        measured = {str(entry[side]["host"]) for entry in group["tests"] for side in ("client", "server")}
+        group["untested"] += [not_measured(host, None, None, _UNREAD, False) for host in unread if host in measured]
         if rows or unread:
             group["links"] = rows
             found["tables"][name] = "\n".join([found["tables"][name], "", *links_table(rows, unread)])

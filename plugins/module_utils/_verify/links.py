@@ -117,6 +117,7 @@ _PACKETS = ("port_xmit_packets", "port_rcv_packets")
 _SOFTWARE_PACKETS = ("sent_pkts", "rcvd_pkts")
 _WRAP = 1 << 32
 _MOST_ROWS, _MOST_TEXT, _MOST_COUNT, _MOST_LINES = 4096, 64, 1 << 64, 20
+_UNKNOWN = "it shows no counter of errors, so whether some grew is not known"
 _ORDER = {"fail": 0, "note": 1, "pass": 2}
 _REMEDIES = {
     "wire": "clean or replace the cable and its transceivers, look at the same counters of the switch's port, and measure again",
@@ -265,8 +266,10 @@ def _link(
         row["reset"] = "its counters began again: the driver was loaded again, or somebody set them to 0"
     grown = _judged(_growth(before, after, row["reset"] is not None), seconds)
     row["grown"] = grown
-    row["verdict"] = grown[0]["verdict"] if grown else "note" if row["reset"] else "pass"
-    row["message"] = _in_words(grown, seconds, row["reset"])
+    # what nobody can see has not passed
+    silent = not (before.keys() & after.keys() & _RULES.keys())
+    row["verdict"] = grown[0]["verdict"] if grown else "note" if row["reset"] or silent else "pass"
+    row["message"] = _UNKNOWN if silent and not row["reset"] else _in_words(grown, seconds, row["reset"])
     row["remedy"] = None
     if row["verdict"] == "fail":
         sorts = {_RULES[each["counter"]].sort for each in grown if each["verdict"] == "fail"}

@@ -52,12 +52,7 @@ def checks_view(evidence: t.Mapping[str, t.Any]) -> tuple[list[Json], int]:
     for network, pings in _by(evidence.get("pings"), "network").items():
         rows |= _pings(network, pings)
     for each in as_maps(evidence.get("links")):
-        grown = [one for one in as_maps(each.get("grown")) if one.get("verdict") != "pass"]
-        words = (
-            ", ".join(sorted({str(one.get("counter")) for one in grown}, key=natural_key))
-            or "nothing that must not grow"
-        )
-        key = ("links while traffic moved", clean(f"{words} grew", 200), _state(each))
+        key = ("links while traffic moved", _grown(each), _state(each))
         rows.setdefault(key, []).append(str(each.get("host")))
     for each in as_maps(evidence.get("collectives")):
         # a job runs on nodes that the scheduler has picked
@@ -72,6 +67,15 @@ def checks_view(evidence: t.Mapping[str, t.Any]) -> tuple[list[Json], int]:
 
 def _state(each: Json) -> str:
     return _STATES.get(str(each.get("verdict")), "bad")
+
+
+def _grown(link: Json) -> str:
+    """The counters that grew; of a link of which none did, and that is not well, what was said of it."""
+    grown = [one for one in as_maps(link.get("grown")) if one.get("verdict") != "pass"]
+    if not grown and _state(link) != "ok" and link.get("message"):
+        return clean(link["message"], 200)
+    words = ", ".join(sorted({str(one.get("counter")) for one in grown}, key=natural_key))
+    return clean(f"{words or 'nothing that must not grow'} grew", 200)
 
 
 def _by(items: t.Any, key: str) -> dict[str, list[Json]]:

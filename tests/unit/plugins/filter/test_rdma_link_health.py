@@ -51,6 +51,17 @@ def test_what_grows_under_load_fails_the_run_and_is_in_the_evidence() -> None:
     table = found["tables"]["a100"].splitlines()
     assert (table[0], table[-1]) == ("table", "  not looked at: n3")
     assert found["expected"] == ["n1", "n2"]
+    assert found["groups"]["a100"]["untested"] == []
+
+
+def test_a_host_that_measured_and_whose_counters_nobody_read_is_among_what_was_not_measured() -> None:
+    """In the file, too, which the report reads. One that had no part in it (n3) has nothing to tell."""
+    readings = {"n1": [a_reading(10), a_reading(20)], "n2": [a_reading(10), {}], "n3": [{}, {}]}
+    found = rdma_link_health(evidence(), readings, GROUPS)
+    [missing] = checked("evidence", json.loads(json.dumps(found["groups"]["a100"])))["untested"]
+    assert (missing["host"], missing["device"], missing["port"], missing["defect"]) == ("n2", None, None, False)
+    assert missing["reason"].startswith("what grew on its links: ")
+    assert found["failures"] == ["one"]
 
 
 def test_evidence_without_readings_stays_as_it_is() -> None:

@@ -66,6 +66,26 @@ def test_what_pods_get_and_reach_and_links_under_load_are_told_and_failures_are_
     assert "What Pods get and reach" in Page(render_html(model)).words()
 
 
+def test_a_link_that_did_not_pass_and_has_no_counter_that_grew_says_why() -> None:
+    """One that is gone, one whose counters began again, one that shows none."""
+    parts = a_cluster(12)
+    links = parts["evidence"][0]["links"]
+    said = {
+        0: ("fail", "it was there before the traffic, and no longer is"),
+        1: ("note", "it shows no counter of errors"),
+    }
+    for number, (verdict, message) in said.items():
+        links[number].update(verdict=verdict, grown=[], message=message)
+    rows = {
+        (row["state"], row["text"]): row["hosts"]["names"]
+        for row in build(**parts)["groups"][0]["checks"]
+        if row["what"] == "links while traffic moved"
+    }
+    assert rows["bad", said[0][1]] == [links[0]["host"]]
+    assert rows["warn", said[1][1]] == [links[1]["host"]]
+    assert len(rows["ok", "nothing that must not grow grew"]) == 10
+
+
 def test_checks_of_one_kind_are_one_finding_and_one_row_however_many_hosts_they_are_of() -> None:
     parts = a_cluster(12)
     evidence = parts["evidence"][0]
