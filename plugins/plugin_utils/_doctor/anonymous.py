@@ -21,10 +21,17 @@ __all__ = ["Names"]
 _PATTERNS = (
     ("email", r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9.-]{1,255}\.[A-Za-z]{2,24}\b"),
     ("iqn", r"\biqn\.\d{4}-\d{2}\.[A-Za-z0-9.-]{1,200}(?::[A-Za-z0-9._:-]{1,200})?"),
-    ("gid", r"\b(?:[0-9a-f]{4}:){7}[0-9a-f]{4}\b"),
+    # as perftest prints a GID: its 16 bytes as decimal numbers, of which the last four are an IPv4 address for RoCE
+    ("bytes", r"(?<![\w:])\d{2,3}(?::\d{2,3}){15}(?![\w:])"),
+    ("gid", r"\b(?:[0-9A-Fa-f]{4}:){7}[0-9A-Fa-f]{4}\b"),
     ("mac", r"\b[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){5}(?:(?::[0-9A-Fa-f]{2}){14})?(?![0-9A-Fa-f:])"),
-    ("guid", r"(?<![0-9a-f])(?:[0-9a-f]{4}:){3}[0-9a-f]{4}(?![0-9a-f])|\b0x[0-9a-f]{16}\b"),
-    ("ipv6", r"(?<![\w:])(?:[0-9A-Fa-f]{1,4}:){1,7}:(?:[0-9A-Fa-f]{1,4}(?::[0-9A-Fa-f]{1,4}){0,6})?"),
+    ("guid", r"(?<![0-9A-Fa-f])(?:[0-9A-Fa-f]{4}:){3}[0-9A-Fa-f]{4}(?![0-9A-Fa-f])|\b0x[0-9A-Fa-f]{16}\b"),
+    (
+        "ipv6",
+        r"(?<![\w:])(?:(?:[0-9A-Fa-f]{1,4}:){7}[0-9A-Fa-f]{1,4}(?![\w:])"
+        r"|(?:[0-9A-Fa-f]{1,4}:){1,7}:(?:[0-9A-Fa-f]{1,4}(?::[0-9A-Fa-f]{1,4}){0,6})?)",
+    ),
+    ("range", r"(?<![\w.-])\d{1,3}(?:\.\d{1,3}){3}-\d{1,3}(?:\.\d{1,3}){3}(?![\w.-]*\d)"),
     ("ipv4", r"(?<![\w.-])\d{1,3}(?:\.\d{1,3}){3}(?![\w.-]*\d)"),
     ("home", r"/home/[A-Za-z0-9._-]{1,64}"),
     ("name", r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}"),
@@ -82,6 +89,19 @@ class Names:
         guid = self._guid(digits)
         return ":".join([prefix, *(guid[at : at + 4] for at in (0, 4, 8, 12))])
 
+    def _bytes(self, text: str) -> str:
+        """A GID of decimal numbers."""
+        numbers = [int(part) for part in text.split(":")]
+        if any(number > 255 for number in numbers):
+            return text
+        digits = "".join(f"{number:02x}" for number in numbers)
+        gid = self._gid(":".join(digits[at : at + 4] for at in range(0, 32, 4))).replace(":", "")
+        return ":".join(f"{int(gid[at : at + 2], 16):02d}" for at in range(0, 32, 2))
+
+    def _address(self, text: str) -> str:
+        """An IPv4 address; a host may be called by it."""
+        return self._hosts.get(text) or self._ipv4(text)
+
     def _ipv4(self, text: str) -> str:
         if text.startswith(_LOCAL) or any(int(part) > 255 for part in text.split(".")):
             return text
@@ -101,13 +121,14 @@ class Names:
         sort, text = str(match.lastgroup), match[0]
         if sort == "name":
             return self._name(text)
-        if sort == "ipv4":
-            # a host may be called by its address
-            return self._hosts.get(text) or self._ipv4(text)
+        if sort in ("ipv4", "range"):
+            return "-".join(map(self._address, text.split("-")))
+        if sort == "bytes":
+            return self._bytes(text)
         if sort == "gid":
-            return self._gid(text)
+            return self._gid(text.lower())
         if sort == "guid":
-            digits = self._guid(text.removeprefix("0x").replace(":", ""))
+            digits = self._guid(text.lower().removeprefix("0x").replace(":", ""))
             if text.startswith("0x"):
                 return "0x" + digits
             return ":".join(digits[at : at + 4] for at in (0, 4, 8, 12))

@@ -92,6 +92,38 @@ def test_an_anonymous_bundle_names_nobody() -> None:
     assert len(set(re.findall(r"host-\d+", everything))) == 2
 
 
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        # perftest, of RoCE and of InfiniBand
+        (" GID: 00:00:00:00:00:00:00:00:00:00:255:255:10:20:30:40", "10:20:30:40"),
+        (" GID: 254:128:00:00:00:00:00:00:184:89:159:03:00:212:109:254", "184:89:159"),
+        ("route to 2001:db8:5:6:7:8:9:77 dev eth0", "5:6:7:8:9:77"),
+        ("GID FE80:0000:0000:0000:B859:9F03:00D4:6DFE", "B859:9F03"),
+        ("node GUID 0xB8599F0300D46DFE", "D46DFE"),
+        ("node GUID b8:59:9f:03:00:d4:6d:fe", "9f:03:00"),
+        ("range 10.20.30.40-10.20.30.90", "20.30"),
+        ("IP 10.20.30.40:4791, (10.20.30.41) <10.20.30.42>", "20.30"),
+    ],
+)
+def test_addresses_are_replaced_in_each_form_that_programs_print(text: str, secret: str) -> None:
+    log = {"name": "job", "source": "file", "host": None, "pod": None, "text": text}
+    files = bundle_files(material(logs=[log]), anonymize=True)
+    (found,) = [each for name, each in files.items() if name.startswith("logs/")]
+    assert secret not in found
+    assert found != text
+
+
+def test_an_address_is_the_same_in_each_form() -> None:
+    """So that a rule still sees that two are alike."""
+    log = samples.a_log("10.20.30.40 and 00:00:00:00:00:00:00:00:00:00:255:255:10:20:30:40", "10.20.30.40-10.20.30.41")
+    files = bundle_files(material(logs=[log]), anonymize=True)
+    (found,) = [each for name, each in files.items() if name.startswith("logs/")]
+    (first, decimal, *_more) = re.findall(r"\d+(?:\.\d+){3}|\d+(?::\d+){15}", found)
+    assert [int(part) for part in decimal.split(":")[-4:]] == [int(part) for part in first.split(".")]
+    assert f"{first}-198.18." in found
+
+
 def test_a_name_is_the_same_in_all_files() -> None:
     files = bundle_files(samples.running(facts={HOST: samples.facts_of()}), anonymize=True)
     assert all("host-00001" in files[name] for name in ("facts.json", "cluster.json"))
