@@ -281,7 +281,10 @@ class _Reader:
             else:
                 return False
         except (ValueError, RecursionError, yaml.YAMLError):
-            # logs have lines of JSON, too
+            if not _has_json_lines(text.lstrip()):
+                self._note(
+                    "it begins like JSON or YAML, cannot be read as that (cut off?), and is read like a log", name
+                )
             return False
         known = [self._document(name, each) for each in found]
         if not all(known):
@@ -373,6 +376,17 @@ class _Reader:
             self.node_names,
             [*self.unread, *starmap(_noted, self.notes.items())],
         )
+
+
+def _has_json_lines(text: str) -> bool:
+    """Whether a text begins like a log: with a line that is JSON by itself, or with a time in brackets."""
+    first = text.split("\n", 1)[0]
+    if first.startswith("[") and not re.match(r'\[\s*(?:$|[\[{"])', first):
+        return True
+    try:
+        return isinstance(json.loads(first), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _noted(text: str, names: t.Sequence[str]) -> str:

@@ -172,6 +172,27 @@ def test_what_other_programs_say_of_devices_is_no_facts(tmp_path: Path) -> None:
     assert diagnose(found) == []
 
 
+def test_objects_that_are_cut_off_are_named(tmp_path: Path) -> None:
+    """A disk that was full, or kubectl that was ended: what the doctor does not find in there is not well for it."""
+    objects = json.dumps({"kind": "List", "items": [samples.a_node(), samples.a_pod()]}, indent=4)
+    (tmp_path / "a.json").write_text(objects[: len(objects) // 2])
+    (tmp_path / "b.json").write_text(f"[{objects[: len(objects) // 2]}")
+    (tmp_path / "c.yaml").write_text("apiVersion: v1\nkind: Node\nmetadata: {name: x\n")
+    found = read_directory(str(tmp_path))
+    assert found["unread"] == [
+        "it begins like JSON or YAML, cannot be read as that (cut off?), and is read like a log: a.json, b.json, c.yaml"
+    ]
+    assert found["cluster"] == {}
+
+
+def test_logs_that_begin_like_json_are_logs(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text('{"level": "info"}\n{"level": "error", "msg": "x"}\n')
+    (tmp_path / "b.log").write_text("[    5.1] mlx5_core 0000:3b:00.0: firmware version: 20.31\n")
+    (tmp_path / "c.log").write_text("[1,0]<stdout>:# nThread 1 nGpus 1\n")
+    found = read_directory(str(tmp_path))
+    assert ([log["name"] for log in found["logs"]], found["unread"]) == (["a.log", "b.log", "c.log"], [])
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be"])
 def test_what_a_shell_of_windows_writes_is_read(tmp_path: Path, encoding: str) -> None:
     start = "\ufeff" if encoding == "utf-16-be" else ""
