@@ -61,7 +61,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 cluster:
-  description: Reduced objects, nodes by name, all others as lists. Empty when the cluster does not answer.
+  description:
+    - Reduced objects, nodes by name, all others as lists. Empty when the cluster does not answer.
+    - C(listed) is true where Pods or policies could not be listed, so that those that are not there are not missing.
   returned: success
   type: dict
   sample: {schema: 1, nodes: {}, daemon_sets: [], config_maps: [], policies: [], pods: [], events: []}

@@ -269,6 +269,16 @@ def test_who_may_not_read_something_is_told_of_the_rest(ward: Ward, limited: Lim
     assert nothing["cluster"]["nodes"] == {}
     assert any("may not list nodes" in line for line in nothing["unread"])
     assert "there is no Pod rdma/none" in nothing["unread"]
+    # who may not list Pods is not told that they are missing
+    core = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}
+    limited.grant("fabric-rdma-some", core, {"apiGroups": ["apps"], "resources": ["daemonsets"], "verbs": ["list"]})
+    end = time.monotonic() + limit(30)
+    while len((some := said_to(limited, {"logs_of": 0}))["cluster"]["daemon_sets"]) != 1:
+        assert time.monotonic() < end, some["unread"]
+        time.sleep(0.5)
+    assert sorted(some["cluster"]["nodes"]) == NODES
+    assert any("may not list Pods" in line for line in some["unread"])
+    assert diagnose(material_of({}, {}, some["cluster"], [], {}, {}, some["unread"])) == []
     limited.grant("fabric-rdma-doctor", *limited.documented("doctor"))
     # without policies of the operator nobody asks for them
     end = time.monotonic() + limit(30)

@@ -34,6 +34,7 @@ class _Look:
     def __init__(self, kube: Kube) -> None:
         self.kube = kube
         self.unread: list[str] = []
+        self.refused: list[str] = []
 
     def items(self, path: str, doing: str, **query: str) -> list[Json]:
         try:
@@ -44,6 +45,7 @@ class _Look:
             # a cluster without the operator has no policies
             if exc.code != 404:
                 self.unread.append(str(exc))
+                self.refused.append(path)
             return []
 
     def config_maps(self, daemon_sets: t.Iterable[Json]) -> list[Json]:
@@ -129,6 +131,9 @@ def look(kube: Kube, resources: t.Collection[str], named: t.Collection[str]) -> 
         "pods": pods,
         "events": events[-_MOST_EVENTS:],
     }
+    if any(path.endswith("/pods") or POLICY_VERSION in path for path in here.refused):
+        # of Pods and policies, what is not there is not missing then
+        snapshot["listed"] = True
     missing = sorted(set(named) - {f"{space}/{name}" for space, name in kept})
     here.unread += [f"there is no Pod {name}" for name in missing]
     return sorted_snapshot(snapshot), here.unread

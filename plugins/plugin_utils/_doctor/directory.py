@@ -303,7 +303,8 @@ class _Reader:
                 self._note("another plan was read before this one, and counts", name)
             self.plan = self.plan or found
         elif "nodes" in found and "pods" in found:
-            self.whole = True
+            # of one that nobody could list as a whole, what is not there is not missing
+            self.whole = self.whole or found.get("listed") is not True
             self._join(_cluster(found))
         elif "devices" in found and "schema" in found:
             self._add_facts(_host_of_file(name), name, found)
