@@ -49,9 +49,9 @@ def _names(fabric: Json) -> dict[str, str]:
 
 
 def fabric_view(fabric: Json, when: str) -> Json | None:
-    """Leaves in the order of their names; None where nobody knows a place. when: the time of the file that it is from."""
-    places = as_maps(fabric.get("places"))
-    if not places:
+    """Leaves in the order of their names; None where nobody has looked. when: the time of the file that it is from."""
+    places, unplaced = as_maps(fabric.get("places")), as_maps(fabric.get("unplaced"))
+    if not places and not unplaced:
         return None
     names = _names(fabric)
     of_leaf: dict[str, list[Json]] = {}
@@ -66,7 +66,6 @@ def fabric_view(fabric: Json, when: str) -> Json | None:
     up = _uplinks(fabric, names)
     order = sorted(of_leaf, key=lambda leaf: (natural_key(names.get(leaf) or leaf), leaf))
     leaves = [_leaf(names.get(leaf, leaf), of_leaf[leaf], suspects, up.get(leaf, [])) for leaf in order]
-    unplaced = as_maps(fabric.get("unplaced"))
     reasons: dict[str, list[str]] = {}
     for each in unplaced:
         reasons.setdefault(clean(each.get("reason")), []).append(str(each.get("host")))
@@ -75,7 +74,9 @@ def fabric_view(fabric: Json, when: str) -> Json | None:
         "told": ", ".join(
             clean(f"{each.get('program')} on {each.get('host')}", 120) for each in as_maps(fabric.get("sources"))[:4]
         ),
-        "summary": f"{plural(len(places), 'port')} on {plural(len(leaves), 'leaf').replace('leafs', 'leaves')}",
+        "summary": f"{plural(len(places), 'port')} on {plural(len(leaves), 'leaf').replace('leafs', 'leaves')}"
+        if places
+        else "No port of a node is on the map",
         "leaves": leaves[:_MAX_LEAVES],
         "more": [{"name": leaf["name"], "meta": leaf["meta"], "hosts": leaf["hosts"]} for leaf in leaves[_MAX_LEAVES:]],
         "strays": sum(leaf["stray_count"] for leaf in leaves),

@@ -120,7 +120,17 @@ def findings_of_files(saved: t.Any) -> tuple[list[Found], dict[str, tuple[Json, 
         when = in_utc(stat.get("mtime"))
         documents[name] = (document, when)
         found += _findings_of_run([document], f"{name}, {when}")
+        notes += _not_looked_at(document, f"{name}, {when}")
     return found, documents, notes
+
+
+def _not_looked_at(document: Json, source: str) -> list[Json]:
+    """What the doctor could not look at: that it has found nothing there means nothing."""
+    unread = as_list(document.get("unread"))
+    if not unread:
+        return []
+    more = f" (and {len(unread) - 1} more, in the file)" if len(unread) > 1 else ""
+    return [{"state": "info", "text": clean(f"{source}: not looked at: {clean(unread[0], 300)}{more}")}]
 
 
 def findings_of_traffic(group: str, measured: t.Iterable[Json]) -> list[Found]:

@@ -157,8 +157,25 @@ def test_a_file_that_cannot_be_read_is_a_note(sample: Json, text: str) -> None:
     assert model["notes"][0]["text"].startswith("doctor.json is left out, it cannot be read: ")
 
 
+def test_what_the_doctor_could_not_look_at_is_a_note_and_no_problem(sample: Json) -> None:
+    """That it has found nothing says nothing then."""
+    unread = ["there is no kubeconfig", "host x: the journal cannot be read"]
+    document = {"findings": [], "unread": unread}
+    model = model_of(sample, files=[saved(document, "doctor.json")])
+    told = "doctor.json, 2023-11-14 22:13 UTC: not looked at: there is no kubeconfig (and 1 more, in the file)"
+    assert model["notes"] == [{"state": "info", "text": told}]
+    assert model["verdict"] == model_of(sample)["verdict"]
+    assert told in Page(render_html(model)).words()
+    assert model_of(sample, files=[saved({"findings": [], "unread": []}, "doctor.json")])["notes"] == []
+
+
 @given(JUNK)
 def test_junk_in_such_files_is_no_error(junk: Any) -> None:
-    for document in (junk, {"findings": junk}, {"findings": [a_finding(hosts=junk, evidence=junk, remedy=junk)]}):
+    for document in (
+        junk,
+        {"findings": junk},
+        {"unread": junk},
+        {"findings": [a_finding(hosts=junk, evidence=junk, remedy=junk)]},
+    ):
         files = [[{"path": "/out/doctor.json", "mtime": junk}, json.dumps(document, default=str)]]
         Page(render_html(build({}, {}, [], {"g": ["a"]}, files=files)))

@@ -162,6 +162,24 @@ def test_nodes_are_shown_by_leaf_and_a_port_on_the_leaf_of_another_rail_is_named
     assert "leaf-2-rail7 8 ports, 8 nodes, rail 7" in words
 
 
+def test_a_map_without_a_place_says_why() -> None:
+    """lldpd runs nowhere: nobody has found the cables to be right."""
+    parts = a_cluster(3)
+    rows = [
+        {"host": host, "group": "gpu-roce", "device": "mlx5_0", "port": 1, "reason": "install and start lldpd"}
+        for host in parts["groups"]["gpu-roce"]
+    ]
+    fabric = {"places": [], "switches": [], "trunks": [], "findings": [], "unplaced": rows, "warnings": ["no lldpctl"]}
+    parts["files"] = [[{"path": "/out/fabric.json", "mtime": 0}, json.dumps(fabric)]]
+    words = Page(render_html(build(**parts))).words()
+    assert "Fabric No port of a node is on the map." in words
+    assert "3 ports: install and start lldpd" in words
+    assert "no lldpctl" in words
+    # nobody has looked
+    parts["files"] = []
+    assert build(**parts)["fabric"] is None
+
+
 def test_versions_that_differ_are_marked_with_their_nodes() -> None:
     model = build(**a_cluster(60))
     rows = {row["what"]: row for row in model["groups"][0]["versions"]}
