@@ -44,6 +44,8 @@ _HARDWARE_ERRORS = (
     "completer_retry_err",
 )
 _WIRE_ERRORS = ("rx_crc_errors", "rx_errors", "tx_errors")
+# What only the driver of an Ethernet card tells of its wire.
+_PHY_ERRORS = ("rx_crc_errors_phy", "rx_symbol_err_phy", "rx_pcs_symbol_err_phy", "tx_pause_storm_error_events")
 _MAX_ROWS = 24
 
 
@@ -69,6 +71,7 @@ class _Health:
         for netdev in as_maps(port.get("netdevs")):
             wire = as_map(self.netdevs.get(str(netdev.get("name"))))
             found |= _counted(as_map(wire.get("statistics")), _WIRE_ERRORS) | _counted(wire, ("carrier_downs",))
+            found |= _counted(as_map(wire.get("counters")), _PHY_ERRORS)
         return found
 
     def cable(self, port: Json) -> str | None:

@@ -31,6 +31,20 @@ def test_links_that_are_ill_are_named_with_leaf_and_cable_worst_first() -> None:
     )
 
 
+def test_errors_that_only_the_driver_of_an_ethernet_card_tells_count_too() -> None:
+    """Symbols on the wire of RoCE. Pauses do not."""
+    parts = a_cluster(3, ill=False)
+    host = parts["groups"]["gpu-roce"][0]
+    netdev = parts["facts"][host]["health"]["netdevs"][0]
+    netdev["counters"] = {**netdev["counters"], "rx_symbol_err_phy": 9, "rx_prio3_pause": 5}
+    model = build(**parts)
+    [port] = [each for each in model["groups"][0]["members"][host]["ports"] if each["device"] == netdev["device"]]
+    assert port["errors"]["rx_symbol_err_phy"] == 9
+    assert "rx_prio3_pause" not in port["errors"]
+    [row] = [each for each in model["groups"][0]["links"]["rows"] if each["host"] == host]
+    assert "rx_symbol_err_phy 9" in row["errors"]
+
+
 def test_what_pods_get_and_reach_and_links_under_load_are_told_and_failures_are_findings() -> None:
     parts = a_cluster(12)
     checked("evidence", parts["evidence"][0])
