@@ -111,7 +111,8 @@ def _add_group(metrics: _Metrics, name: str, group: Json) -> None:
             text = "What was looked at beside bandwidth and latency, by what became of it."
             metrics.gauge("checks", text, count, group=name, check=check, verdict=verdict)
     for each in group["collectives"]:
-        labels = {"group": name, "job": each["name"], "test": each["test"] or each["tool"], "way": each["way"] or ""}
+        # not job, which Prometheus gives to what it scrapes: ours would become exported_job
+        labels = {"group": name, "mpijob": each["name"], "test": each["test"] or each["tool"], "way": each["way"] or ""}
         text = "Whether a job over GPUs of several nodes came to what it has to."
         metrics.gauge("collective_passed", text, int(each["verdict"] == "pass"), **labels)
         for key, kind in (

@@ -60,6 +60,8 @@ def _labels(inside: str) -> list[tuple[str, str]]:
         match = _LABEL.match(inside)
         assert match, inside
         assert not match[1].startswith("__")
+        # Prometheus gives them to what it scrapes, and renames those of others
+        assert match[1] not in ("job", "instance"), match[1]
         found.append((match[1], re.sub(r"\\(.)", lambda part: {"n": "\n"}.get(part[1], part[1]), match[2])))
         inside = inside[match.end() :]
     assert len({name for name, _value in found}) == len(found)

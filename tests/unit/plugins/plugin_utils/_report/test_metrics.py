@@ -82,6 +82,13 @@ def test_errors_of_links_are_counters_and_findings_are_counted() -> None:
     assert value_of(found, "changes", direction="worse") == document["history"]["worse"] > 0
 
 
+def test_jobs_over_several_nodes_are_in_base_units_under_a_label_of_their_own() -> None:
+    found = read_metrics(render_metrics(document_of(build(**a_cluster(12)))))
+    own = {"group": "gpu-roce", "mpijob": "nccl-tcp", "way": "tcp"}
+    assert value_of(found, "collective_passed", **own) == 0
+    assert value_of(found, "collective_bandwidth_bytes_per_second", **own, figure="best") == pytest.approx(9.8e9)
+
+
 def test_zeros_of_ports_are_told_by_their_node() -> None:
     """A counter begins at 0 for an alert, and 128,000 of them at 0 say what 16,000 do."""
     found = read_metrics(render_metrics(document_of(build(**a_cluster(28)))))
