@@ -68,6 +68,7 @@ def compared(earlier: Json, now: Json) -> Json:
         if old is not None:
             changes += [*_of_state(name, old, group), *_of_nodes(name, old, group), *_of_errors(name, old, group)]
             changes += _of_measurements(name, old, group)
+            changes += _of_jobs(name, old, group)
     changes += _of_findings(earlier, now)
     ways: dict[str, list[_Change]] = {"worse": [], "better": []}
     for change in changes:
@@ -240,6 +241,30 @@ def _of_median(told: str, pairs: t.Sequence[tuple[Json, Json]]) -> t.Iterator[_C
         shown = unit.replace("us", "µs")
         figures = f"was {in_figures(one)} {shown}, and is {in_figures(two)} {shown}"
         yield _Change("better" if part > 0 else "worse", 800, f"{told}: the median {figures}")
+
+
+def _of_jobs(name: str, old: Json, new: Json) -> t.Iterator[_Change]:
+    """Jobs over GPUs of several nodes that ran both times: nccl-tests and nvbandwidth."""
+    before = {_job(each): each for each in old["collectives"]}
+    for job in new["collectives"]:
+        own = before.get(_job(job))
+        if own is None:
+            continue
+        one, two = (each["lowest_gbs" if each["tool"] == "nvbandwidth" else "best_gbs"] for each in (own, job))
+        turned = (own["verdict"] == "pass") != (job["verdict"] == "pass")
+        part = (two - one) / one if one and two else 0.0
+        if turned or abs(part) > _NOTABLE["Gb/s"]:
+            better = job["verdict"] == "pass" if turned else part > 0
+            word = ("passes now" if better else "fails now") if turned else "is better" if better else "is worse"
+            figures = [f"{in_figures(each)} GB/s" if each else "without result" for each in (one, two)]
+            said = f": {job['message']}" if turned and not better and job["message"] else ""
+            over = f" over {job['way']}" if job["way"] else ""
+            text = f"{name}: {job['test'] or job['tool']}{over} ({job['name']}) {word}: was {figures[0]}, and is {figures[1]}{said}"
+            yield _Change("better" if better else "worse", 650 if turned else 320, text)
+
+
+def _job(job: Json) -> tuple[t.Any, ...]:
+    return job["name"], job["tool"], job["way"], job["test"]
 
 
 def _part(old: float, new: float, unit: str) -> float:

@@ -98,6 +98,53 @@ def test_measurements_are_compared_pair_by_pair_and_those_of_one_kind_are_one(sa
     ]
 
 
+def a_job(**given: Any) -> Json:
+    job = {"name": "nccl-rdma", "tool": "nccl-tests", "way": "rdma", "test": "all_reduce_perf", "ranks": 16}
+    job.update(
+        best_gbs=360.0, average_gbs=120.0, lowest_gbs=None, limit_gbs=None, verdict="pass", message="", remedy=None
+    )
+    return {**job, **given}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "way", "said"),
+    [
+        ({}, {"best_gbs": 350.0}, "worse", None),
+        ({}, {"best_gbs": 180.0}, "worse", "is worse: was 360 GB/s, and is 180 GB/s"),
+        ({"best_gbs": 180.0}, {}, "better", "is better: was 180 GB/s, and is 360 GB/s"),
+        (
+            {},
+            {"best_gbs": None, "verdict": "error", "message": "NCCL found no HCA"},
+            "worse",
+            "fails now: was 360 GB/s, and is without result: NCCL found no HCA",
+        ),
+        ({"verdict": "fail", "message": "x"}, {}, "better", "passes now: was 360 GB/s, and is 360 GB/s"),
+        ({"name": "other"}, {"best_gbs": 1.0}, "worse", None),
+    ],
+)
+def test_jobs_over_several_nodes_are_compared(
+    sample: Json, before: Json, after: Json, way: str, said: str | None
+) -> None:
+    old = document_of(model_of(sample))
+    new = copy.deepcopy(old)
+    old["groups"]["ib-a100"]["collectives"] = [a_job(**before)]
+    new["groups"]["ib-a100"]["collectives"] = [a_job(**after)]
+    history = compared(checked("report", old), checked("report", new))
+    told = [f"ib-a100: all_reduce_perf over rdma (nccl-rdma) {said}"] if said else []
+    assert (texts(history, way), history["count_worse"] + history["count_better"]) == (told, len(told))
+
+
+def test_of_nvbandwidth_the_slowest_link_is_compared(sample: Json) -> None:
+    def job(lowest: float) -> Json:
+        return a_job(name="nvb", tool="nvbandwidth", way=None, test="d2d", best_gbs=800.0, lowest_gbs=lowest)
+
+    old = document_of(model_of(sample))
+    new = copy.deepcopy(old)
+    old["groups"]["ib-a100"]["collectives"], new["groups"]["ib-a100"]["collectives"] = [job(790.0)], [job(395.0)]
+    [row] = compared(checked("report", old), checked("report", new))["worse"]
+    assert row["text"] == "ib-a100: d2d (nvb) is worse: was 790 GB/s, and is 395 GB/s"
+
+
 def test_groups_nodes_verdicts_and_findings_that_come_and_go_are_told(sample: Json) -> None:
     finding = {"id": "x", "severity": "error", "group": "ib-a100", "hosts": ["a"], "cause": "it is slow"}
 
