@@ -5,7 +5,8 @@
 
 The trees are read twice: by ib_facts, from whose facts the plan is made, and by the code of both plugins (tests/judges), each
 with the configuration that the plan has for it. What netlink tells on a node is taken from the tree; default routes are not
-there. The SR-IOV plugin is of a version between 3.5.1 and 3.6.0. Recorded nodes are also met by the shared plugin as it is, running.
+known to the kernel that the plugins ask. The SR-IOV plugin is of a version between 3.5.1 and 3.6.0; of later ones a matcher of our own
+says what they offer. Recorded nodes are also met by the shared plugin as it is, running.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.cluster import p
 from ansible_collections.fabric.rdma.tests.judges.judges import judges as running
 from ansible_collections.fabric.rdma.tests.judges.running import Node, gives
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, Machine, checked, facts_of
+from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._plan.plans import SRIOV_VERSIONS, sriov_pools
 
 Json = dict[str, t.Any]
 
@@ -47,6 +49,9 @@ def a_function(machine: Machine, rng: random.Random, index: int, model: str) -> 
     if rng.random() < 0.15:
         a_soft_device(machine, rng, index, f"{bus}.0")
         return
+    if rng.random() < 0.15:
+        rng.choice([a_card_with_functions, a_bonded_card])(machine, rng, index, model)
+        return
     values = {
         "vendor": vendor,
         "device": model,
@@ -57,8 +62,7 @@ def a_function(machine: Machine, rng: random.Random, index: int, model: str) -> 
     function = machine.function(f"{bus}.0", **values, **numbers)
     a_device(machine, rng, function, f"mlx5_{index}", f"rdt{index}p0", infiniband)
     if numbers.get("sriov_numvfs"):
-        switchdev = rng.random() < 0.5
-        if switchdev and machine.entries.get(f"/sys/class/net/rdt{index}p0"):
+        if has_uplink(machine, index) and rng.random() < 0.5:
             machine.files(f"{function}/net/rdt{index}p0", phys_switch_id="ab12", phys_port_name=f"p{index}")
             machine.netdev(f"rda{index}r0", function, phys_switch_id="ab12", phys_port_name=f"pf{index}vf0")
         virtual = machine.function(f"{bus}.2", **{**values, "device": "0x101e"})
@@ -67,6 +71,57 @@ def a_function(machine: Machine, rng: random.Random, index: int, model: str) -> 
         a_device(machine, rng, virtual, f"mlx5_{index}v", f"rdt{index}v0", infiniband)
     elif rng.random() < 0.1:
         lag(machine, f"{bus}.1", f"rdt{index}p1", values)
+
+
+def has_uplink(machine: Machine, index: int) -> bool:
+    """In switchdev mode a physical function has one netdev beside its representors, and not another one before it."""
+    return f"/sys/class/net/rdt{index}p0" in machine.entries and f"/sys/class/net/rdA{index}p0" not in machine.entries
+
+
+def a_card_with_functions(machine: Machine, rng: random.Random, index: int, model: str) -> None:
+    """A physical function with several virtual ones, in switchdev mode or not. Some lack the netdev, or the RDMA device."""
+    bus, infiniband = f"0000:{16 + index:02x}:00", rng.random() < 0.5
+    values = {"vendor": "0x15b3", "class": rng.choice(["0x020000", "0x020700"])}
+    count = rng.choice([1, 2, 3])
+    physical = machine.function(f"{bus}.0", **values, device=model, sriov_totalvfs=4, sriov_numvfs=count)
+    a_device(machine, rng, physical, f"mlx5_{index}", f"rdt{index}p0", infiniband, netdev_chance=0.9)
+    switchdev = not infiniband and has_uplink(machine, index) and rng.random() < 0.5
+    if switchdev:
+        machine.files(f"{physical}/net/rdt{index}p0", phys_switch_id="ab12", phys_port_name="p0")
+    for number in range(count):
+        if switchdev:
+            machine.netdev(f"rda{index}r{number}", physical, phys_switch_id="ab12", phys_port_name=f"pf0vf{number}")
+        function = machine.function(f"{bus}.{number + 2}", **values, device="0x101e")
+        machine.link(f"{function}/physfn", physical)
+        machine.link(f"{physical}/virtfn{number}", function)
+        a_device(
+            machine, rng, function, f"mlx5_{index}v{number}", f"rdt{index}v{number}", infiniband, netdev_chance=0.5
+        )
+
+
+def a_bonded_card(machine: Machine, rng: random.Random, index: int, model: str) -> None:
+    """Two functions of a LAG: the first has the RDMA device of both. They may have virtual ones."""
+    bus, bond = f"0000:{16 + index:02x}:00", f"rdb{index}"
+    values = {"vendor": "0x15b3", "class": "0x020000", "device": model}
+    numbers = {"sriov_totalvfs": 4, "sriov_numvfs": rng.choice([0, 0, 1])} if rng.random() < 0.5 else {}
+    functions = [machine.function(f"{bus}.{port}", **values, **numbers) for port in (0, 1)]
+    for port, function in enumerate(functions):
+        an_alias(machine, function)
+        machine.netdev(f"rdt{index}p{port}", function, master=bond)
+        if numbers.get("sriov_numvfs"):
+            virtual = machine.function(f"{bus}.{port + 2}", **{**values, "device": "0x101e"})
+            machine.link(f"{virtual}/physfn", function)
+            machine.link(f"{function}/virtfn0", virtual)
+            a_device(machine, rng, virtual, f"mlx5_{index}v{port}", f"rdt{index}v{port}", False, netdev_chance=0.5)
+    machine.bond(bond, f"rdt{index}p0 rdt{index}p1")
+    machine.port(machine.hca(f"mlx5_bond_{index}", functions[0]))
+
+
+def a_default_route(machine: Machine, rng: random.Random) -> None:
+    """Over a netdev that is there. The plugins ask a kernel that knows it not, so they offer what carries it."""
+    netdevs = sorted(path.rpartition("/")[2] for path in machine.entries if path.rpartition("/")[0] == "/sys/class/net")
+    if netdevs:
+        machine.file("/proc/net/route", f"Iface\n{rng.choice(netdevs)}\t00000000\t0\t3\t0\t0\t0\t00000000\n")
 
 
 def an_alias(machine: Machine, function: str) -> None:
@@ -97,7 +152,14 @@ def a_soft_device(machine: Machine, rng: random.Random, index: int, pci: str) ->
 
 
 def a_device(
-    machine: Machine, rng: random.Random, function: str, name: str, netdev: str, infiniband: bool, whole: bool = False
+    machine: Machine,
+    rng: random.Random,
+    function: str,
+    name: str,
+    netdev: str,
+    infiniband: bool,
+    whole: bool = False,
+    netdev_chance: float = 0.85,
 ) -> None:
     """The RDMA device of a function, its port and its netdev, or some of that, unless it is to be whole."""
     an_alias(machine, function)
@@ -111,7 +173,7 @@ def a_device(
                 state=rng.choice(["4: ACTIVE"] * 4 + ["1: DOWN"]),
                 rate=rng.choice(["100 Gb/sec (4X EDR)", "10 Gb/sec (1X QDR)"]),
             )
-    if whole or rng.random() < 0.85:
+    if whole or rng.random() < netdev_chance:
         machine.netdev(netdev, function, type=32 if infiniband else 1)
         if rng.random() < 0.1:
             # the first name in the order of bytes counts
@@ -131,6 +193,8 @@ def a_machine(rng: random.Random, models: list[str]) -> Machine:
     machine.directory("/sys/bus/pci/devices")
     for index, model in enumerate(models):
         a_function(machine, rng, index, model)
+    if rng.random() < 0.2:
+        a_default_route(machine, rng)
     return machine
 
 
@@ -262,19 +326,38 @@ def test_the_type_of_a_link_counts(link_type: str, names: set[str], tmp_path: Pa
     assert {devices[file][0] for file in given - {"rdma_cm"}} == names
 
 
+def random_cluster(rng: random.Random) -> tuple[dict[str, Machine], Json]:
+    """Hosts, and groups of them with wishes."""
+    machines: dict[str, Machine] = {}
+    groups: Json = {}
+    for group in range(rng.choice([1, 1, 2])):
+        models = [rng.choice(["0x1017", "0x101b", "0x1021"]) for _card in range(rng.randint(1, 4))]
+        own = {f"g{group}n{host}": a_machine(rng, models) for host in range(rng.randint(1, 3))}
+        machines.update(own)
+        groups[f"g{group}"] = wishes(rng, list(own), f"r{group}")
+    return machines, groups
+
+
+def offers_of(judges: t.Any, tree: Path, facts: Json, own_class: Json) -> t.Iterator[tuple[str, Json, Json]]:
+    """(who says so, configuration, what it offers on a host) for each configuration of a class and each who knows the plugin."""
+    config, sriov = own_class["config"], own_class["sriov"]
+    older = sriov["config"] if str(sriov["versions"]).startswith("3.5.1") else None
+    found = judges.offers(tree, config, older)
+    yield "shared", config, found["shared"]
+    if older:
+        yield "sriov", older, found["sriov"]
+    if sriov["config"]:
+        for version in SRIOV_VERSIONS[sriov["versions"]]:
+            pools = sriov_pools(facts, sriov["config"], version)
+            yield "matcher", sriov["config"], {name.rpartition("/")[2]: pcis for name, pcis in pools.items()}
+
+
 def test_the_plugins_offer_what_the_plan_says() -> None:
     compared: Counter[str] = Counter()
     wrong: list[str] = []
     with running() as judges:
         for number in range(CLUSTERS):
-            rng = random.Random(f"{SEED}.{number}")
-            machines: dict[str, Machine] = {}
-            groups: Json = {}
-            for group in range(rng.choice([1, 1, 2])):
-                models = [rng.choice(["0x1017", "0x101b", "0x1021"]) for _card in range(rng.randint(1, 4))]
-                own = {f"g{group}n{host}": a_machine(rng, models) for host in range(rng.randint(1, 3))}
-                machines.update(own)
-                groups[f"g{group}"] = wishes(rng, list(own), f"r{group}")
+            machines, groups = random_cluster(random.Random(f"{SEED}.{number}"))
             facts = {host: facts_of(machine) for host, machine in machines.items()}
             software = {
                 host: {device["name"] for device in own["devices"] if device["kind"] == "software"}
@@ -292,16 +375,11 @@ def test_the_plugins_offer_what_the_plan_says() -> None:
                         )
                         expected = {resource: {row["pci"] for row in own_class["matches"][host]}}
                         everything[host].update(expected)
-                        sriov = own_class["sriov"]["config"]
-                        if not str(own_class["sriov"]["versions"]).startswith("3.5.1"):
-                            sriov = None
-                        found = judges.offers(trees[host], own_class["config"], sriov)
-                        for plugin, config in (("shared", own_class["config"]), ("sriov", sriov)):
-                            if config:
-                                compared[plugin] += 1
-                                offered = {name: set(pcis) for name, pcis in found[plugin].items()}
-                                if offered != expected:
-                                    wrong.append(f"{number} {host} {plugin}: {config} offers {offered}, not {expected}")
+                        for who, config, found in offers_of(judges, trees[host], facts[host], own_class):
+                            compared[who] += 1
+                            offered = {name: set(pcis) for name, pcis in found.items()}
+                            if offered != expected:
+                                wrong.append(f"{number} {host} {who}: {config} offers {offered}, not {expected}")
             cluster = plan["cluster"]["config"]
             for host in machines if cluster else ():
                 compared["cluster"] += 1
@@ -309,11 +387,11 @@ def test_the_plugins_offer_what_the_plan_says() -> None:
                 offered = {name: set(pcis) for name, pcis in found.items() if pcis}
                 if offered != everything[host]:
                     wrong.append(f"{number} {host} cluster: {cluster} offers {offered}, not {everything[host]}")
-    soft = compared.pop("software")
+    soft, models = compared.pop("software"), compared.pop("matcher")
     print(
         f"\ndevice plugins: {sum(compared.values())} configurations compared {dict(compared)}, {soft} with software devices, "
-        f"{len(wrong)} wrong"
+        f"{models} answers of the matcher, {len(wrong)} wrong"
     )
     assert not wrong, "\n".join(wrong[:10])
-    assert min(compared[plugin] for plugin in ("shared", "sriov", "cluster")) >= FEWEST, compared
+    assert min(models, *(compared[plugin] for plugin in ("shared", "sriov", "cluster"))) >= FEWEST, compared
     assert soft >= FEWEST // 10
