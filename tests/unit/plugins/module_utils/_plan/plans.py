@@ -211,12 +211,21 @@ def at_no_function(device: Json) -> Json:
 @st.composite
 def host_facts(draw: st.DrawFn) -> Json:
     devices = [draw(device_facts(index)) for index in range(draw(st.integers(0, 5)))]
-    routes = draw(st.sampled_from([[], [], [], ["eth0"], ["eth1"]]))
-    management = {"default_route_netdevs": routes, "rdma_backed": False, "mounts_over_rdma": []}
-    return checked({"schema": 1, "devices": devices, "management": management, "warnings": []})
+    return checked({"schema": 1, "devices": devices, "warnings": []})
 
 
 CLUSTER = st.lists(host_facts(), min_size=1, max_size=6).map(lambda hosts: {f"n{i}": h for i, h in enumerate(hosts)})
+
+
+@st.composite
+def routed(draw: st.DrawFn) -> dict[str, Json]:
+    """A cluster of which some hosts have their default route over an HCA."""
+    found = {}
+    for host, facts in draw(CLUSTER).items():
+        routes = draw(st.sampled_from([[], [], [], ["eth0"], ["eth1"]]))
+        management = {"default_route_netdevs": routes, "rdma_backed": False, "mounts_over_rdma": []}
+        found[host] = checked({**facts, "management": management})
+    return found
 
 
 WANT = st.fixed_dictionaries(

@@ -22,6 +22,7 @@ from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._plan.plans
     WANT,
     Json,
     check_sriov_refusal,
+    routed,
     sriov_pools,
     two_ports,
     virtual_functions,
@@ -29,7 +30,7 @@ from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._plan.plans
 )
 
 
-@given(CLUSTER, WANT, STRATEGY)
+@given(routed(), WANT, STRATEGY)
 def test_the_sriov_plugin_offers_the_same(cluster: dict[str, Json], want: Json, strategy: str) -> None:
     try:
         plan = plan_group("g", cluster, wishes(want, strategy))
