@@ -277,7 +277,7 @@ def test_who_may_not_read_something_is_told_of_the_rest(ward: Ward, limited: Lim
         assert time.monotonic() < end, some["unread"]
         time.sleep(0.5)
     assert sorted(some["cluster"]["nodes"]) == NODES
-    assert any("may not list Pods" in line for line in some["unread"])
+    assert any("may not list pods" in line for line in some["unread"])
     assert diagnose(material_of({}, {}, some["cluster"], [], {}, {}, some["unread"])) == []
     limited.grant("fabric-rdma-doctor", *limited.documented("doctor"))
     # without policies of the operator nobody asks for them
