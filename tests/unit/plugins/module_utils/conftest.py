@@ -42,7 +42,10 @@ def start(generation: str) -> Iterator[Start]:
             root.mkdir()
             machine = Machine(root, programs(generation), config, layout)
             machines.append(machine)
-            assert machine.start(), (root / "log").read_text()
+            started = machine.start()
+            # whether it ended, or was waited for in vain
+            status = machine.process.poll() if machine.process else "not begun"
+            assert started, f"containerd {generation}, exit status {status}:\n" + (root / "log").read_text()
             return machine
 
         yield make
