@@ -25,7 +25,7 @@ export KEEP_LAB
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 # What runs many playbooks compiles each module of Ansible once (tools/setup-venv).
-integration receptor driver kubernetes cluster networks molecule scenarios: export PYTHONPATH := $(CURDIR)/.venv/bytecode
+integration receptor driver kubernetes cluster networks dranet molecule scenarios: export PYTHONPATH := $(CURDIR)/.venv/bytecode
 
 .PHONY: help
 help: ## Show this list
@@ -40,12 +40,12 @@ demo-cluster: .venv/.complete ## The same with three nodes that are a Kubernetes
 	@tools/demo cluster
 
 .PHONY: test
-test: .venv/.complete ## Run what CI runs: lint, docs, sanity, unit, bounds, integration, molecule (not: driver, kubernetes, cluster, networks, judges, receptor)
+test: .venv/.complete ## Run what CI runs: lint, docs, sanity, unit, bounds, integration, molecule (not: driver, kubernetes, cluster, networks, dranet, judges, receptor)
 	@tools/test lint,docs+sanity unit bounds integration molecule
 
 .PHONY: everything
 everything: .venv/.complete ## Run that and all that it leaves out, with one table at the end (about two and a half hours)
-	@tools/test lint,docs+sanity+programs bounds scenarios+unit,kubernetes,judges,integration networks driver receptor
+	@tools/test lint,docs+sanity+programs bounds scenarios+unit,kubernetes,judges,integration networks dranet driver receptor
 
 .PHONY: check
 check: .venv/.complete ## Lint, check types, run the unit tests that need no real part of a node: the inner loop, under five minutes
@@ -118,6 +118,10 @@ cluster: .venv/.complete ## Run the scenario cluster: real kubelets, the real de
 .PHONY: networks
 networks: .venv/.complete ## Run the scenario networks: real Multus, macvlan and Whereabouts, Pods that reach each other on two rails (half an hour)
 	@SCENARIOS=networks tools/molecule $(ARGS)
+
+.PHONY: dranet
+dranet: .venv/.complete ## Run the scenario dranet: the real DRANET, Pods that get functions by claims, a class that goes there and back (half an hour)
+	@SCENARIOS=dranet tools/molecule $(ARGS)
 
 .PHONY: molecule
 molecule: .venv/.complete ## Run the scenarios with nodes (default, runtimes, waves) from create to destroy

@@ -39,7 +39,10 @@ NETWORKS = "k8s.v1.cni.cncf.io/networks"
 
 
 class Pod:
-    """A Pod of the image of the lab on one of the nodes. networks: it is in that of the cluster and in these, and not in the node's."""
+    """A Pod of the image of the lab on one of the nodes. networks: it is in that of the cluster and in these, and not in the node's.
+
+    templates: of ResourceClaims, each of which it has a claim by. Then it is gone once its kubelet has given back what it had.
+    """
 
     def __init__(
         self,
@@ -50,9 +53,14 @@ class Pod:
         user: int,
         resource: str | None,
         networks: t.Sequence[str] | None = None,
+        templates: t.Sequence[str] = (),
     ) -> None:
         self.site, self.name, self.path = site, name, f"{PODS}/{name}"
-        resources = {"limits": {resource: 1}} if resource else {}
+        # without any, the API server forgets a Pod before it has ended
+        self.grace = 1 if templates else 0
+        resources: dict[str, t.Any] = {"limits": {resource: 1}} if resource else {}
+        if templates:
+            resources["claims"] = [{"name": each} for each in templates]
         container = {
             "name": "main",
             "image": POD_IMAGE,
@@ -65,12 +73,13 @@ class Pod:
         affinity = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [_named(node)]}}
         spec = {
             "containers": [container],
+            "resourceClaims": [{"name": each, "resourceClaimTemplateName": each} for each in templates] or None,
             "restartPolicy": "Never",
             # RoCE addresses are those of the node
             "hostNetwork": networks is None,
             "affinity": {"nodeAffinity": affinity},
             "tolerations": [{"operator": "Exists"}],
-            "terminationGracePeriodSeconds": 0,
+            "terminationGracePeriodSeconds": self.grace,
             "automountServiceAccountToken": False,
         }
         metadata: dict[str, t.Any] = {"name": name, "labels": {"test": "yes"}}
@@ -113,7 +122,7 @@ class Pod:
 
     def delete(self) -> None:
         if self.status():
-            self.site.core.delete_namespaced_pod(self.name, "default", grace_period_seconds=0)
+            self.site.core.delete_namespaced_pod(self.name, "default", grace_period_seconds=self.grace)
 
 
 def _named(node: str) -> dict[str, t.Any]:
@@ -172,6 +181,12 @@ class Site:
         ]
         return dict(found)
 
+    def files_of(self, node: str, hca: str) -> set[str]:
+        """The character devices of an HCA, as the kernel says it on the node, and the one that all share."""
+        text = self.on(node, "grep -H . /sys/class/infiniband_verbs/uverbs*/ibdev /sys/class/infiniband_mad/*/ibdev")
+        found = dict(line.split(":", 1) for line in text.splitlines())
+        return {path.split("/")[-2] for path, name in found.items() if name == hca} | {"rdma_cm"}
+
     # Pods
 
     def log(self, path: str) -> str:
@@ -186,8 +201,9 @@ class Site:
         user: int = 0,
         resource: str | None = RESOURCE,
         networks: t.Sequence[str] | None = None,
+        templates: t.Sequence[str] = (),
     ) -> Pod:
-        made = Pod(self, name, node, command, user, resource, networks)
+        made = Pod(self, name, node, command, user, resource, networks, templates)
         self.pods.append(made)
         return made
 

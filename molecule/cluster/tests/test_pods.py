@@ -21,13 +21,6 @@ USER = 1000
 SHARES = 63
 
 
-def files_of(site: Site, node: str, hca: str) -> set[str]:
-    """The character devices of an HCA, as the kernel says it on the node, and the one that all share."""
-    text = site.on(node, "grep -H . /sys/class/infiniband_verbs/uverbs*/ibdev /sys/class/infiniband_mad/*/ibdev")
-    found = dict(line.split(":", 1) for line in text.splitlines())
-    return {path.split("/")[-2] for path, name in found.items() if name == hca} | {"rdma_cm"}
-
-
 def plan_of(site: Site) -> dict[str, t.Any]:
     return dict(load(site.output / "plan.json"))
 
@@ -53,7 +46,7 @@ def exposed(site: Site, node: str) -> set[str]:
 def assert_exact(site: Site, node: str, resource: str = RESOURCE) -> set[str]:
     """What a Pod has, what the plugin says that it gives, and what the plan says that it will, are the same. The HCAs."""
     hcas = planned(plan_of(site))[node]
-    expected = {file for hca in hcas for file in files_of(site, node, hca)}
+    expected = {file for hca in hcas for file in site.files_of(node, hca)}
     pod = site.pod(f"exact-{node}", node, "ls /dev/infiniband", resource=resource)
     found = set(pod.result().split())
     pod.delete()
@@ -104,7 +97,7 @@ def test_a_pod_has_the_device_and_may_lock_memory(site: Site, user: int) -> None
         pod = site.pod(f"has-{name}", name, script.replace("$HCA", CABLED[name]), user)
         uid, *files, soft, hard, state = pod.result().splitlines()
         assert int(uid) == user
-        assert set(files) == files_of(site, name, CABLED[name])
+        assert set(files) == site.files_of(name, CABLED[name])
         assert (soft, hard) == ("unlimited", "unlimited")
         assert "PORT_ACTIVE" in state
 
@@ -132,7 +125,7 @@ def test_a_pod_opens_its_own_device_and_no_other(site: Site, resource: str | Non
     for name in NAMES:
         devices = numbers(site, name)
         assert len(devices) == 3
-        own = files_of(site, name, CABLED[name]) & set(devices) if resource else set()
+        own = site.files_of(name, CABLED[name]) & set(devices) if resource else set()
         assert len(own) == (1 if resource else 0)
         script = "".join(OPEN % {"file": file, "number": number} for file, number in devices.items())
         pod = site.pod(f"opens-{name}", name, script + "ibv_devices 2> /dev/null | tail -n +3", resource=resource)
@@ -187,7 +180,7 @@ def test_verify_measures_between_pods(site: Site) -> None:
         assert look["verdict"] == "pass", look["message"]
         assert (look["memlock"], look["ipc_lock"]) == ({"soft": "unlimited", "hard": "unlimited"}, False)
         assert look["devices"] == [CABLED[look["host"]]]
-        assert set(look["files"]) == files_of(site, look["host"], CABLED[look["host"]])
+        assert set(look["files"]) == site.files_of(look["host"], CABLED[look["host"]])
         assert look["memory_bytes"] is None
     assert {test["test"] for test in tests} == {"ib_write_bw", "ib_write_lat"}
     # no node is left out
@@ -201,7 +194,7 @@ def test_verify_measures_between_pods(site: Site) -> None:
         for side in ("client", "server"):
             host = test[side]["host"]
             assert test[side]["device"] == CABLED[host]
-            assert set(test["pods"]["files"][side]) == files_of(site, host, CABLED[host])
+            assert set(test["pods"]["files"][side]) == site.files_of(host, CABLED[host])
         if test["bandwidth_gbps"]:
             assert test["bandwidth_gbps"]["average"] > 0
     assert site.kube.list(PODS, "list", labelSelector=TRAFFIC_LABEL) == []
@@ -305,7 +298,7 @@ def test_a_wish_that_changes(site: Site) -> None:
         site.wait("the new one is offered", lambda name=name: site.allocatable(name, new) == fewer, seconds=300)
         site.wait("the old one is not", lambda name=name: not site.allocatable(name), seconds=60)
     pod = site.pod("new", "lab1", "ls /dev/infiniband", resource=new)
-    assert set(pod.result().split()) == files_of(site, "lab1", CABLED["lab1"])
+    assert set(pod.result().split()) == site.files_of("lab1", CABLED["lab1"])
     # for five minutes the kubelet would put it back
     for name in NAMES:
         site.wait("the kubelet has given it up", lambda name=name: capacity(site, name) == 0, seconds=400)
