@@ -85,7 +85,8 @@ def _uplinks(facts: t.Mapping[str, t.Any]) -> dict[str, tuple[str, t.Optional[st
     for row in facts["devices"]:
         for member in row["lag"]["members"] if row["lag"] else ():
             # a leg without an RDMA device of its own, whose virtual functions have theirs
-            found.setdefault(member["pci"], (member["netdev"], "ether"))
+            if member["pci"]:
+                found.setdefault(member["pci"], (member["netdev"], "ether"))
     return found
 
 

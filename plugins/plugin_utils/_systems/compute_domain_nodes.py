@@ -8,11 +8,12 @@ Follows cmd/compute-domain-kubelet-plugin of NVIDIA's DRA driver, and its docume
 
 from __future__ import annotations
 
-import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import TOGETHER
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import in_dots
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import named
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import named, numbers_of
 
 __all__ = ["CLIQUE_LABEL", "NodeView", "cliques_of", "node_findings"]
 
@@ -23,7 +24,8 @@ _MNNVL_FLOOR = "570.158.01"
 # The DRA driver hands devices out by CDI, which containerd has since 1.7, and by itself since 2.0.
 _CDI_SINCE, _CDI_DEFAULT_SINCE = (1, 7), (2, 0)
 # kubeVersion of its charts, and what its documentation asks for since DRA is on by default.
-_KUBELET_SINCE, _DRA_DEFAULT_SINCE = (1, 32), (1, 34)
+_KUBELET_SINCE = (1, min(row.kubernetes[0] for row in TOGETHER["NVIDIA's DRA driver"].values()))
+_DRA_DEFAULT_SINCE = (1, 34)
 _MASK = (
     "set rdma_compute_domain.host_imex: mask and run prepare.yml, which stops and masks it, and remembers how it was"
 )
@@ -37,17 +39,11 @@ class Findings(t.NamedTuple):
     warnings: list[str]
 
 
-def _numbers(version: t.Any) -> tuple[int, ...]:
-    """The numbers at the head of a version; () where it has none."""
-    match = re.match(r"v?(\d{1,9}(?:\.\d{1,9})*)", str(version or ""))
-    return tuple(int(part) for part in match.group(1).split(".")) if match else ()
-
-
 def _driver_findings(nvidia: t.Mapping[str, t.Any]) -> list[str]:
     if not nvidia.get("driver"):
         return ["the NVIDIA driver is not loaded: install or start it, and discover the host again"]
     version = str(nvidia["driver"])
-    if _numbers(version) < _numbers(_MNNVL_FLOOR):
+    if numbers_of(version) < numbers_of(_MNNVL_FLOOR):
         return [f"its NVIDIA driver is {version}, and ComputeDomains need {_MNNVL_FLOOR} or newer: upgrade it"]
     return []
 
@@ -97,7 +93,7 @@ def _service_findings(imex: t.Optional[t.Mapping[str, t.Any]], mode: str, host_i
 
 def _runtime_findings(runtime: t.Mapping[str, t.Any]) -> Findings:
     version = (runtime.get("containerd") or {}).get("version")
-    numbers = _numbers(version)[:2]
+    numbers = numbers_of(version)[:2]
     if not numbers or numbers >= _CDI_DEFAULT_SINCE:
         return Findings([], [])
     if numbers < _CDI_SINCE:
@@ -113,12 +109,15 @@ def _runtime_findings(runtime: t.Mapping[str, t.Any]) -> Findings:
 
 
 def _kubelet_findings(kubelet: t.Any) -> Findings:
-    numbers = _numbers(kubelet)[:2]
+    numbers = numbers_of(kubelet)[:2]
     if not numbers or numbers >= _DRA_DEFAULT_SINCE:
         return Findings([], [])
     if numbers < _KUBELET_SINCE:
         return Findings(
-            [f"its kubelet is {kubelet}, and NVIDIA's DRA driver needs 1.32 or newer: upgrade the cluster"], []
+            [
+                f"its kubelet is {kubelet}, and NVIDIA's DRA driver needs {in_dots(_KUBELET_SINCE)} or newer: upgrade the cluster"
+            ],
+            [],
         )
     return Findings(
         [], [f"its kubelet is {kubelet}, which needs the feature gate DynamicResourceAllocation (on since 1.34)"]

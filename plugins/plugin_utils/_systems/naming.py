@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-__all__ = ["Version", "mirrored", "named", "parsed"]
+__all__ = ["Version", "mirrored", "named", "numbers_of", "parsed"]
 
 
 class Version(t.NamedTuple):
@@ -26,6 +26,12 @@ def parsed(version: t.Any) -> t.Optional[Version]:
         return None
     major, minor, patch = (int(part) for part in match.groups())
     return Version(f"{major}.{minor}.{patch}", (major, minor), patch)
+
+
+def numbers_of(version: t.Any) -> tuple[int, ...]:
+    """The numbers at the head of a version; () where it has none."""
+    match = re.match(r"v?(\d{1,9}(?:\.\d{1,9})*)", str(version or ""))
+    return tuple(int(part) for part in match.group(1).split(".")) if match else ()
 
 
 def mirrored(image: str, registry: t.Optional[str]) -> str:

@@ -5,20 +5,18 @@
 
 from __future__ import annotations
 
-import re
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import TOGETHER, Together
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import in_dots
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Chart, Json
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import named, parsed
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Chart
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import named, numbers_of, parsed
 
 __all__ = ["untried"]
 
 _DRA_DRIVER = "NVIDIA's DRA driver"
-# The last part of what a chart is called -> what it brings.
+# The last part of what a chart is called -> what it brings. The Network Operator is not brought by a system.
 _BRINGS = {
-    "network-operator": "Network Operator",
     "gpu-operator": "GPU Operator",
     "nvidia-dra-driver-gpu": _DRA_DRIVER,
     "dra-driver-nvidia-gpu": _DRA_DRIVER,
@@ -65,8 +63,8 @@ def untried(
 
     nodes: {node: {kubelet: v1.36.1}}, None where no cluster was asked. gpu_operator: the wish for it, which need not be of this request.
     """
-    kubelets = {name: re.match(r"v?1\.(\d{1,4})\.", str(node.get("kubelet"))) for name, node in (nodes or {}).items()}
-    minors = {name: int(match.group(1)) for name, match in kubelets.items() if match}
+    kubelets = {name: numbers_of(node.get("kubelet")) for name, node in (nodes or {}).items()}
+    minors = {name: own[1] for name, own in kubelets.items() if own[:1] == (1,) and len(own) > 1}
     found: list[str] = []
     for chart in charts:
         name = _BRINGS.get(chart["chart"].rpartition("/")[2])
@@ -74,6 +72,5 @@ def untried(
         if name and line:
             found += _kubernetes(name, line, TOGETHER[name][line], minors)
             if name == _DRA_DRIVER:
-                wish: Json = dict(gpu_operator or {})
-                found += _gpu_operator(line, wish.get("version"))
+                found += _gpu_operator(line, (gpu_operator or {}).get("version"))
     return found

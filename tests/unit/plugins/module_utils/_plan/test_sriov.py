@@ -170,6 +170,21 @@ def test_virtual_functions_of_the_other_leg_of_a_lag() -> None:
         assert sriov_pools(facts, entry["sriov"]["config"], version) == {"rdma/rdma_x": {"0000:3b:00.2"}}
 
 
+def test_a_member_of_a_lag_that_is_not_on_pci_gives_its_name_to_nobody() -> None:
+    machine = Machine()
+    function = machine.nic("mlx5_bond_0", "eth0", "0000:3b:00.0")
+    second = machine.function("0000:3b:00.1")
+    machine.netdev("eth0", function, master="bond0")
+    machine.netdev("eth1", second, master="bond0")
+    machine.bond("bond0", "eth0 eth1")
+    machine.nic("mlx5_1", "eth2", "0000:af:00.0")
+    facts = facts_of(machine)
+    [lag] = [device["lag"] for device in facts["devices"] if device["lag"]]
+    lag["members"].append({**lag["members"][0], "netdev": "veth0", "pci": None})
+    seen, _refusals = sriov_functions("n", facts, [])
+    assert {row.values[4] for own in seen.values() for row in own} == {""}
+
+
 def test_the_link_type_of_a_physical_function_without_an_rdma_device_is_not_known() -> None:
     """Its netdev, which facts do not have, gives virtual functions theirs: no selector goes by what that may be."""
     machine = Machine()
