@@ -313,6 +313,23 @@ def test_a_scenario_begins_with_what_a_killed_run_left(name: str) -> None:
     assert sequence[:2] == ["syntax", "destroy"]
     assert sequence[-1] == "destroy"
     assert "create" in sequence
+    # and forgets what it has written, which molecule leaves there: its changes would count as those of this run
+    assert ROOT / "molecule" / "shared" / "forget.yml" in playbooks_of(ROOT / "molecule" / name / destroying(name))
+
+
+def destroying(name: str) -> str:
+    """The playbook that a scenario ends with."""
+    provisioner = yaml.safe_load((ROOT / "molecule" / name / "molecule.yml").read_text()).get("provisioner", {})
+    return str(provisioner.get("playbooks", {}).get("destroy", "destroy.yml"))
+
+
+def playbooks_of(path: Path) -> list[Path]:
+    """A playbook and all that it imports."""
+    found = [path.resolve()]
+    for play in yaml.safe_load(path.read_text()):
+        if "ansible.builtin.import_playbook" in play:
+            found += playbooks_of(path.parent / play["ansible.builtin.import_playbook"])
+    return found
 
 
 def test_the_table_of_the_control_plane_lists_its_tests() -> None:

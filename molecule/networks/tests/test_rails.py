@@ -9,10 +9,11 @@ import ipaddress
 import re
 import typing as t
 
-from pods import NAMES, Pod, Site
+from pods import Pod, Site
 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import MANAGED_BY
 
+NAMES = ["lab1", "lab2"]
 RESOURCE = "rdma/rdma_rails"
 # network -> its netdev in a Pod that is in both, its addresses
 RAILS = {
