@@ -207,6 +207,13 @@ ansible_facts:
           sample:
             init: {memlock: {soft: 8388608, hard: 8388608}, nofile: {soft: 1073741816, hard: 1073741816}}
             session: {memlock: {soft: 8388608, hard: 8388608}, nofile: {soft: 1024, hard: 524288}}
+        bare_functions:
+          description: Network functions that C(mlx5_core) drives and that have no RDMA device.
+          returned: subset devices
+          type: list
+          elements: dict
+          sample:
+            - {pci: "0000:3b:00.1", vendor: 15b3, device: "1017", driver: mlx5_core, netdevs: [eth1], link_type: ether, sriov: {total: 8, vfs: 0, pf: null}}
         management:
           description: What a reload of the RDMA driver would cut off.
           returned: subset management

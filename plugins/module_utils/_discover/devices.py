@@ -23,7 +23,16 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.models impor
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.pcie import read_pcie
 
-__all__ = ["PCI_FUNCTION", "Facts", "bridges_above", "function_of", "hex_id", "number", "read_devices"]
+__all__ = [
+    "PCI_FUNCTION",
+    "Facts",
+    "bridges_above",
+    "function_of",
+    "hex_id",
+    "number",
+    "read_bare_functions",
+    "read_devices",
+]
 
 Facts = t.Dict[str, t.Any]
 
@@ -42,6 +51,7 @@ _MODALIAS = re.compile(
 # What the driver of an HCA has device IDs for, and no other driver: Mellanox' network controllers (class 02). A Mellanox function
 # of another class is a bridge, a DMA engine or a management function of a BlueField.
 _MELLANOX, _NETWORK = "15b3", 0x02
+_MLX5 = "mlx5_core"
 
 # include/uapi/linux/if_arp.h; the words are netlink's, which the device plugin compares (Attrs().EncapType).
 _NETDEV_TYPES = {1: "ether", 32: "infiniband", 772: "loopback", 65534: "none"}
@@ -495,3 +505,40 @@ def read_devices(tree: Tree, warnings: list[str]) -> list[Facts]:
     node = _Node(tree, warnings)
     names = sorted(tree.names("/sys/class/infiniband"), key=natural_key)
     return [device for device in (_read_device(node, name) for name in names) if device is not None]
+
+
+def read_bare_functions(tree: Tree, devices: t.Iterable[Facts]) -> list[Facts]:
+    """The network functions that mlx5_core drives and that have no RDMA device: [{pci, vendor, device, driver, netdevs, link_type, sriov}].
+
+    Its devlink parameter enable_rdma may have one count as RDMA all the same (drivers/net/ethernet/mellanox/mlx5/core/devlink.c; no
+    other driver has it), and its virtual functions have its name. netdevs, link_type and sriov are as those of devices.
+    """
+    node = _Node(tree, [])
+    # a sub-function's device is not one of the function that it names
+    known = {device["pci"] for device in devices if device["kind"] != "sf"}
+    found = []
+    for pci in tree.names("/sys/bus/pci/devices"):
+        base = "/sys/bus/pci/devices/" + pci
+        # as in _check_drivers()
+        if pci in known or hex_id(tree, base + "/vendor") != _MELLANOX or tree.link_name(base + "/driver") != _MLX5:
+            continue
+        function = function_of(tree.real(base))
+        if (
+            function is None
+            or not PCI_FUNCTION.fullmatch(pci)
+            or (number(tree, function + "/class", 16) or 0) >> 16 != _NETWORK
+        ):
+            continue
+        names = node.function_netdevs(function)
+        found.append(
+            {
+                "pci": pci,
+                "vendor": _MELLANOX,
+                "device": hex_id(tree, function + "/device"),
+                "driver": _MLX5,
+                "netdevs": _own_netdevs(tree, function),
+                "link_type": node.netdev(names[0])["type"] or "" if names else "",
+                "sriov": {**_virtual_functions(tree, function), "pf": tree.link_name(function + "/physfn")},
+            }
+        )
+    return found

@@ -22,6 +22,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.devices impo
     function_of,
     hex_id,
     number,
+    read_bare_functions,
     read_devices,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.dpkg import (
@@ -319,6 +320,7 @@ def gather(tree: Tree, subsets: t.Iterable[str] = SUBSETS) -> Facts:
         devices = read_devices(tree, warnings)
     if "devices" in wanted:
         facts["devices"] = devices
+        facts["bare_functions"] = read_bare_functions(tree, devices)
     release: t.Optional[str] = None
     if wanted & {"gpus", "kernel"}:
         release = tree.text("/proc/sys/kernel/osrelease") or None

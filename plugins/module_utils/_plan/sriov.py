@@ -9,8 +9,8 @@ have an RDMA device, whatever its driver and its character devices. Since 3.5.1 
 one. What else depends on its version is looked at in each of them:
 
 - since 3.6.0, a virtual function without a netdev has the link type of its physical function;
-- since 3.8.0, a function without an RDMA device counts as one that has, when devlink has ``enable_rdma`` for it. That may be so
-  for the functions of a card that a LAG has left without.
+- since 3.8.0, a function without an RDMA device counts as one that has, when devlink has ``enable_rdma`` for it. No fact says
+  whether it has: that may be so for each function that mlx5_core drives, and no configuration offers one of them.
 
 A function that carries the default route is not to be offered, and cannot be relied upon to be left out: the versions before 3.8.0
 leave it out where the route is one of IPv4 with a single next hop, and later ones never do (their netlink library gives such a route a
@@ -87,6 +87,9 @@ def _uplinks(facts: t.Mapping[str, t.Any]) -> dict[str, tuple[str, t.Optional[st
             # a leg without an RDMA device of its own, whose virtual functions have theirs
             if member["pci"]:
                 found.setdefault(member["pci"], (member["netdev"], "ether"))
+    for row in facts.get("bare_functions", ()):
+        if not row["sriov"]["pf"]:
+            found.setdefault(row["pci"], (min(row["netdevs"], default=""), row["link_type"]))
     return found
 
 
@@ -138,6 +141,8 @@ def sriov_functions(
             ]
     for leg in _legs(facts):
         found[VERSIONS[-1]].setdefault(leg.pci, [leg])
+    for row in facts.get("bare_functions", ()):
+        found[VERSIONS[-1]].setdefault(row["pci"], list(_bare(row, uplinks)))
     return {version: [row for pci in sorted(own) for row in own[pci]] for version, own in found.items()}, refusals
 
 
@@ -154,6 +159,25 @@ def _legs(facts: t.Mapping[str, t.Any]) -> t.Iterator[Function]:
                     ports=(),
                     why=f"the other leg of {device['lag']['netdev']}, which has no RDMA device of its own",
                 )
+
+
+def _bare(row: t.Mapping[str, t.Any], uplinks: t.Mapping[str, tuple[str, t.Optional[str]]]) -> t.Iterator[Function]:
+    """A function that has no RDMA device, as the plugin may see it; none where it offers its virtual functions in its place."""
+    if row["sriov"]["vfs"]:
+        return
+    name, link = uplinks.get(row["sriov"]["pf"], ("", None))
+    links = [row["link_type"]]
+    if not row["netdevs"] and row["sriov"]["pf"]:
+        links = ["", *_NETDEV_TYPES.values()] if link is None else [link]
+    for own in links:
+        yield Function(
+            values=(row["vendor"], row["device"] or "", row["driver"], own, name, row["pci"]),
+            pool="",
+            pci=row["pci"],
+            devices=tuple(row["netdevs"][:1]),
+            ports=(),
+            why="it has no RDMA device, and counts as RDMA all the same where devlink has enable_rdma for it",
+        )
 
 
 def without_sriov(reason: t.Optional[str] = None) -> Sriov:

@@ -780,6 +780,51 @@ def test_an_hca_without_a_driver_is_told() -> None:
     assert warning.startswith("PCI device 0000:5e:00.0 (ConnectX-7) is a network controller without a driver")
 
 
+def test_functions_without_an_rdma_device() -> None:
+    """Those that mlx5_core drives: other drivers have no devlink parameter that makes them count as RDMA."""
+    machine = Machine()
+    machine.nic("mlx5_0", "eth0", "0000:3b:00.0")
+    physical = machine.function("0000:3b:00.1", sriov_totalvfs=8, sriov_numvfs=2)
+    machine.netdev("eth1", physical, phys_port_name="p1")
+    machine.netdev("eth1r0", physical, phys_port_name="pf1vf0")
+    virtual = machine.function("0000:3b:00.2", device="0x101e")
+    machine.link(f"{virtual}/physfn", physical)
+    given_away = machine.function("0000:3b:00.3", device="0x101e", driver="vfio-pci")
+    machine.link(f"{given_away}/physfn", physical)
+    machine.function("0000:3b:00.4", driver=None)
+    machine.function("0000:3c:00.0", vendor="0x8086", driver="ice")
+    machine.function("0000:3d:00.0", **{"class": "0x080100"})
+    machine.netdev("ib0", machine.function("0000:af:00.0"), type=32)
+    common = {"vendor": "15b3", "driver": "mlx5_core"}
+    none = {"total": 0, "vfs": 0, "pf": None}
+    assert facts_of(machine)["bare_functions"] == [
+        {
+            "pci": "0000:3b:00.1",
+            "device": "1017",
+            "netdevs": ["eth1"],
+            "link_type": "ether",
+            "sriov": {"total": 8, "vfs": 2, "pf": None},
+            **common,
+        },
+        {
+            "pci": "0000:3b:00.2",
+            "device": "101e",
+            "netdevs": [],
+            "link_type": "",
+            "sriov": {**none, "pf": "0000:3b:00.1"},
+            **common,
+        },
+        {
+            "pci": "0000:af:00.0",
+            "device": "1017",
+            "netdevs": ["ib0"],
+            "link_type": "infiniband",
+            "sriov": none,
+            **common,
+        },
+    ]
+
+
 def test_a_sub_function_has_no_virtual_functions_of_its_own() -> None:
     machine = Machine()
     function = machine.nic(sriov_totalvfs=8, sriov_numvfs=2)

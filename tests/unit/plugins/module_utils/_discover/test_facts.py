@@ -39,7 +39,7 @@ def test_an_empty_root_gives_empty_facts_without_a_warning() -> None:
 @pytest.mark.parametrize(
     ("subset", "keys"),
     [
-        ("devices", {"devices"}),
+        ("devices", {"devices", "bare_functions"}),
         ("gpus", {"gpus", "nvidia"}),
         ("kernel", {"kernel", "ofed"}),
         ("limits", {"limits"}),

@@ -79,6 +79,8 @@ def sriov_pools(facts: Json, config: Json, version: tuple[int, ...] = (3, 11, 0)
     # name and link type of physical functions; legs of LAGs have no row of their own
     physical = {member["pci"]: (member["netdev"], "ether") for member in members}
     physical |= {pci: (min(row["netdevs"], default=""), row["plugin"]["link_type"]) for pci, row in rows.items()}
+    bare = {row["pci"]: row for row in facts.get("bare_functions", []) if row["pci"] not in rows}
+    physical = {pci: (min(row["netdevs"], default=""), row["link_type"]) for pci, row in bare.items()} | physical
     listed = []
     for device in rows.values():
         routes = facts.get("management", {}).get("default_route_netdevs", [])
@@ -108,6 +110,14 @@ def sriov_pools(facts: Json, config: Json, version: tuple[int, ...] = (3, 11, 0)
                 # devlink may have enable_rdma for it
                 leg = {"vendors": device["vendor"] or "", "devices": device["device"] or "", "linkTypes": "ether"}
                 listed.append({**leg, "drivers": device["driver"], "pciAddresses": member["pci"], "pfNames": ""})
+
+    for row in bare.values() if version >= (3, 8) else []:
+        if not row["sriov"]["vfs"] and row["pci"] not in [device["pciAddresses"] for device in listed]:
+            # the same: the worst that devlink may say
+            name, above = physical.get(row["sriov"]["pf"], ("", ""))
+            link = row["link_type"] if row["netdevs"] or not row["sriov"]["pf"] else above
+            own = {"vendors": row["vendor"], "devices": row["device"] or "", "linkTypes": link, "pfNames": name}
+            listed.append({**own, "drivers": row["driver"], "pciAddresses": row["pci"]})
 
     def selected(device: Json, selectors: Json) -> bool:
         assert selectors["isRdma"] is True
@@ -214,17 +224,34 @@ def host_facts(draw: st.DrawFn) -> Json:
     return checked({"schema": 1, "devices": devices, "warnings": []})
 
 
+@st.composite
+def bare_function(draw: st.DrawFn, index: int) -> Json:
+    """A function without an RDMA device: a physical one, also of devices that there are, or a virtual one."""
+    physical = draw(st.sampled_from([None, None, "0000:01:00.0", "0000:7f:00.0"]))
+    netdevs = draw(st.sampled_from([[f"eth{9 + index}"], []]))
+    return {
+        "pci": f"0000:{index + (3 if draw(st.booleans()) else 0x7F):02x}:00.{'2' if physical else '0'}",
+        "vendor": "15b3",
+        "device": draw(st.sampled_from(["1017", "101b"])),
+        "driver": "mlx5_core",
+        "netdevs": netdevs,
+        "link_type": draw(st.sampled_from(["ether", "infiniband"])) if netdevs else "",
+        "sriov": {"total": 0, "vfs": 0 if physical else draw(st.sampled_from([0, 0, 2])), "pf": physical},
+    }
+
+
 CLUSTER = st.lists(host_facts(), min_size=1, max_size=6).map(lambda hosts: {f"n{i}": h for i, h in enumerate(hosts)})
 
 
 @st.composite
 def routed(draw: st.DrawFn) -> dict[str, Json]:
-    """A cluster of which some hosts have their default route over an HCA."""
+    """A cluster of which some hosts have their default route over an HCA, or functions without RDMA devices."""
     found = {}
     for host, facts in draw(CLUSTER).items():
         routes = draw(st.sampled_from([[], [], [], ["eth0"], ["eth1"]]))
         management = {"default_route_netdevs": routes, "rdma_backed": False, "mounts_over_rdma": []}
-        found[host] = checked({**facts, "management": management})
+        bare = [draw(bare_function(index)) for index in range(draw(st.sampled_from([0, 0, 1, 2])))]
+        found[host] = checked({**facts, "management": management, "bare_functions": bare})
     return found
 
 

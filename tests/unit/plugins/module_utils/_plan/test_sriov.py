@@ -142,6 +142,69 @@ def test_the_other_leg_of_a_lag_may_be_offered() -> None:
     assert sriov_pools(facts, entry["sriov"]["config"]) == {"rdma/rdma_x": {"0000:3b:00.0"}}
 
 
+def test_a_function_without_an_rdma_device_may_be_offered() -> None:
+    """Since 3.8.0, wherever devlink has enable_rdma for it, as for a function whose RDMA device was never made."""
+    machine = Machine()
+    machine.nic("mlx5_0", "eth0", "0000:3b:00.0")
+    machine.netdev("eth1", machine.function("0000:af:00.0"))
+    facts = facts_of(machine)
+    assert [row["pci"] for row in facts["bare_functions"]] == ["0000:af:00.0"]
+    [entry] = plan_group("g", {"n": facts}, wishes({"link_layer": "Ethernet"}))["classes"]
+    assert entry["sriov"]["versions"] == "3.5.1 or newer"
+    assert entry["sriov"]["config"]["resourceList"][0]["selectors"] == {
+        "pciAddresses": ["0000:3b:00.0"],
+        "isRdma": True,
+    }
+    for version in SRIOV_VERSIONS["3.5.1 or newer"]:
+        assert sriov_pools(facts, entry["sriov"]["config"], version) == {"rdma/rdma_x": {"0000:3b:00.0"}}
+    # one that has virtual functions is not offered: these are, in its place
+    machine.files(machine.function("0000:af:00.0"), sriov_numvfs=1)
+    facts = facts_of(machine)
+    [entry] = plan_group("g", {"n": facts}, wishes({"link_layer": "Ethernet"}))["classes"]
+    assert entry["sriov"]["config"]["resourceList"][0]["selectors"] == {"devices": ["1017"], "isRdma": True}
+
+
+def test_a_virtual_function_without_an_rdma_device_may_be_offered() -> None:
+    """It has the name of its physical one, and the link type, too, where it has no netdev."""
+    facts = virtual_functions(("eth0v0", "eth1v0"), "eth0", "eth1")
+    row = {
+        "pci": "0000:3b:00.4",
+        "vendor": "15b3",
+        "device": "1018",
+        "driver": "mlx5_core",
+        "netdevs": [],
+        "link_type": "",
+    }
+    want = {"link_layer": "Ethernet", "kinds": ["vf"], "exclude": ["mlx5_9"]}
+    for above, selectors in (
+        ("0000:3b:00.0", {"pciAddresses": ["0000:3b:00.2"]}),
+        ("0000:3b:00.1", {"pfNames": ["eth0"]}),
+        # of a physical function that is not visible, it may have any link type, and no name
+        ("0000:ff:00.0", {"pfNames": ["eth0"]}),
+    ):
+        facts["bare_functions"] = [{**row, "sriov": {"total": 0, "vfs": 0, "pf": above}}]
+        [entry] = plan_group("g", {"n": facts}, wishes(want))["classes"]
+        assert entry["sriov"]["config"]["resourceList"][0]["selectors"] == {**selectors, "isRdma": True}
+        assert sriov_pools(facts, entry["sriov"]["config"]) == {"rdma/rdma_x": {"0000:3b:00.2"}}
+
+
+def test_a_physical_function_without_an_rdma_device_gives_its_name() -> None:
+    machine = Machine()
+    for number, bus in ((0, "3b"), (1, "af")):
+        physical = machine.function(f"0000:{bus}:00.0", sriov_totalvfs=8, sriov_numvfs=1)
+        machine.netdev(f"eth{number}", physical)
+        virtual = machine.function(f"0000:{bus}:00.2", device="0x1018")
+        machine.port(machine.hca(f"mlx5_{number}", virtual))
+        machine.netdev(f"eth{number}v0", virtual)
+        machine.link(f"{virtual}/physfn", physical)
+    facts = facts_of(machine)
+    want = {"link_layer": "Ethernet", "kinds": ["vf"], "exclude": ["mlx5_1"]}
+    [entry] = plan_group("g", {"n": facts}, wishes(want))["classes"]
+    assert entry["sriov"]["config"]["resourceList"][0]["selectors"] == {"pfNames": ["eth0"], "isRdma": True}
+    for version in SRIOV_VERSIONS[entry["sriov"]["versions"]]:
+        assert sriov_pools(facts, entry["sriov"]["config"], version) == {"rdma/rdma_x": {"0000:3b:00.2"}}
+
+
 def test_virtual_functions_of_the_other_leg_of_a_lag() -> None:
     """Their physical one has a name and a link type, though no RDMA device."""
     machine = Machine()
