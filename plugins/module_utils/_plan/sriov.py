@@ -174,7 +174,8 @@ def _bare(row: t.Mapping[str, t.Any], uplinks: t.Mapping[str, tuple[str, t.Optio
             values=(row["vendor"], row["device"] or "", row["driver"], own, name, row["pci"]),
             pool="",
             pci=row["pci"],
-            devices=tuple(row["netdevs"][:1]),
+            # what reasons call it
+            devices=(*row["netdevs"][:1], "a function without a netdev")[:1],
             ports=(),
             why="it has no RDMA device, and counts as RDMA all the same where devlink has enable_rdma for it",
         )

@@ -205,7 +205,23 @@ def cable_findings(places: t.Iterable[Place], names: t.Mapping[str, str]) -> lis
         found += [_pair_finding(one, other, names) for one, other in pairs]
         found += [_single_finding(one, names) for one in left]
         found += _ties(cables, patterns[:20], names)
-    return found[:_MOST_FINDINGS]
+    return _bounded(found)
+
+
+def _bounded(found: list[Finding]) -> list[Finding]:
+    """No more findings than a page can show: the last one then speaks for all that are left, and names their hosts."""
+    kept, left = found[: _MOST_FINDINGS - 1], found[_MOST_FINDINGS - 1 :]
+    if len(left) < 2:
+        return found
+    hosts = sorted({host for each in left for host in each["hosts"]}, key=natural_key)
+    last: Finding = {
+        **left[0],
+        "hosts": hosts,
+        "cause": f"{len(left)} more findings on cables, of {len(hosts)} hosts ({hosts_label(hosts)})"[:300],
+        "evidence": [each["cause"] for each in left[:20]],
+        "remedy": "repair the cables that are named one by one, and draw the map again: it then names the next ones",
+    }
+    return [*kept, last]
 
 
 def subnet_findings(places: t.Sequence[Place], unplaced: t.Sequence[Unplaced], discovered: bool) -> list[Finding]:

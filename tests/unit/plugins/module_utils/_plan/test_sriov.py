@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from hypothesis import assume, given
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import PlanError
@@ -186,6 +187,34 @@ def test_a_virtual_function_without_an_rdma_device_may_be_offered() -> None:
         [entry] = plan_group("g", {"n": facts}, wishes(want))["classes"]
         assert entry["sriov"]["config"]["resourceList"][0]["selectors"] == {**selectors, "isRdma": True}
         assert sriov_pools(facts, entry["sriov"]["config"]) == {"rdma/rdma_x": {"0000:3b:00.2"}}
+
+
+@pytest.mark.parametrize(("netdev", "named"), [("eth7", "eth7"), (None, "a function without a netdev")])
+def test_a_function_without_an_rdma_device_that_nothing_tells_apart_is_named(netdev: str | None, named: str) -> None:
+    """It is on one host where the wanted one is on another, and alike: then the versions before 3.8.0 have a configuration."""
+    facts = {}
+    for host, bare, wanted in (("n1", "0000:af:00.0", "0000:3b:00.0"), ("n2", "0000:3b:00.0", "0000:af:00.0")):
+        machine = Machine()
+        machine.nic("mlx5_0", "eth0", wanted)
+        function = machine.function(bare)
+        if netdev:
+            machine.netdev(netdev, function)
+        facts[host] = facts_of(machine)
+        facts[host]["bare_functions"][0]["link_type"] = "ether"
+    [entry] = plan_group("g", facts, wishes({"link_layer": "Ethernet"}))["classes"]
+    assert entry["sriov"]["versions"] == "3.5.1 to 3.7.0"
+    places = {
+        host: dict.fromkeys(VERSIONS, rows["3.8.0"])
+        for host, rows in ((host, sriov_functions(host, own, function_rows(own))[0]) for host, own in facts.items())
+    }
+    found = sriov_config(places, [], {"r": {"name": "x", "prefix": "rdma"}})
+    assert found["config"] is None
+    assert named in found["reason"]
+
+
+def function_rows(facts: Json) -> list[Function]:
+    """What is wanted of a host: its devices."""
+    return [Function((), "r", device["pci"], (device["name"],), (1,), "wanted") for device in facts["devices"]]
 
 
 def test_a_physical_function_without_an_rdma_device_gives_its_name() -> None:

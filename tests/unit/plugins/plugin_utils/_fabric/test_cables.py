@@ -108,5 +108,18 @@ def test_a_thousand_hosts_take_seconds() -> None:
     view = view_of(cables)
     answers = answers_of(view, cables)
     began = time.monotonic()
-    assert len(fabric_map(view, None, answers)["findings"]) <= 200
+    found = fabric_map(view, None, answers)["findings"]
     assert time.monotonic() - began < 30
+    assert len(found) <= 200
+
+
+@pytest.mark.parametrize(("wrong", "left"), [(200, None), (201, 2), (260, 61)])
+def test_findings_that_no_page_can_show_are_counted_and_their_hosts_named(wrong: int, left: int | None) -> None:
+    cables = {f"n{number}": "ABCD" for number in range(600)}
+    # each of them alone with its fault
+    cables |= {f"n{number}": f"A{chr(200 + number)}CD" for number in range(wrong)}
+    found = findings(cables)
+    assert len(found) == 200
+    assert {host for each in found for host in each["hosts"]} == {f"n{number}" for number in range(wrong)}
+    said = f"{left} more findings on cables, of {left} hosts"
+    assert sum(each["cause"].startswith(said) for each in found) == (left is not None)
