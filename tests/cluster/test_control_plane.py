@@ -129,3 +129,35 @@ def test_it_is_continued_on_other_ports_where_somebody_has_taken_its_own(tmp_pat
         assert [item["metadata"]["name"] for item in kube.list("/api/v1/nodes", "list")] == ["lab1"]
     finally:
         lab_cluster.stop(place)
+
+
+def test_it_is_started_on_other_ports_where_somebody_takes_one_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever looks finds all of them free at first, then that of the API server still: etcd says that it is not so, then the other one does."""
+    place = LabDirectory(str(tmp_path))
+    etcd, peer, server = free_ports(3)
+    place.save({"format": STATE_FORMAT, "kubernetes": {"ports": [etcd, peer, server]}})
+    wish = LabSpec(place.path, str(control_plane.cache_directory()), plan_nodes(1, 2048, 1), kubernetes=True)
+    lies, told = [{etcd, server}, {server}], list[str]()
+    choose, is_free = lab_cluster._choose_ports, lab_cluster.port_is_free
+
+    def choose_blindly(kept: t.Sequence[int], nodes_run: bool) -> tuple[int, int, int]:
+        lie = lies.pop(0) if lies else set[int]()
+        monkeypatch.setattr(lab_cluster, "port_is_free", lambda port: port in lie or is_free(port))
+        return choose(kept, nodes_run)
+
+    monkeypatch.setattr(lab_cluster, "_choose_ports", choose_blindly)
+    with contextlib.ExitStack() as stack:
+        for port in (etcd, server):
+            stack.enter_context(socket.create_server(("127.0.0.1", port)))
+        try:
+            built = lab_cluster.Kubernetes(control_plane.programs(), "")
+            ports = lab_cluster.start(place, wish, built, told.append, ignore)
+            assert told.count("control plane: another program has taken one of its ports") == 2
+            assert not {etcd, server} & set(ports)
+            assert ports[1] == peer
+            kube = Kube(lab_cluster.kubeconfig_of(place))
+            assert [item["metadata"]["name"] for item in kube.list("/api/v1/nodes", "list")] == ["lab1"]
+        finally:
+            lab_cluster.stop(place)

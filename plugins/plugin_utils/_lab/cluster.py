@@ -8,6 +8,7 @@ What nodes run comes on a disk that they share, read-only: one program and the i
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -92,6 +93,8 @@ __all__ = [
 POD_IMAGE = "localhost/fabric-rdma-lab:1"
 # What nodes can have the images of beside those, by the roles that ask for them.
 SYSTEMS = ("dra", "secondary_network")
+# How often a control plane is started, when others take its ports.
+_STARTS = 3
 _PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet")
 
 
@@ -270,13 +273,34 @@ def start(
         ports = ports_of(place)
         _keep(directory, ports=ports)
     else:
+        users = dict(kubelet_user(node) for node in spec.nodes)
+        ports = _start_where_free(directory, built, progress, alive, users, nodes_run)
+    _make_nodes(ControlPlane(place, built.programs, ports), [node.name for node in spec.nodes])
+    return ports
+
+
+def _start_where_free(
+    directory: LabDirectory,
+    built: Kubernetes,
+    progress: Progress,
+    alive: Alive,
+    users: t.Mapping[str, str],
+    nodes_run: bool,
+) -> Ports:
+    """Starts the control plane; on other ports where somebody takes one before its server does, which is seconds later. Its ports."""
+    for attempt in range(_STARTS):
         ports = _choose_ports(_kept(directory).get("ports") or (), nodes_run)
         # Before it runs: whoever finds it running after this process was killed has to know where.
         _keep(directory, ports=ports)
-        users = dict(kubelet_user(node) for node in spec.nodes)
-        start_control_plane(place, built.programs, ports, progress, alive, users=users)
-    _make_nodes(ControlPlane(place, built.programs, ports), [node.name for node in spec.nodes])
-    return ports
+        try:
+            start_control_plane(_place(directory), built.programs, ports, progress, alive, users=users)
+            return ports
+        except LabError as exc:
+            # as etcd and the API server quote it
+            if os.strerror(errno.EADDRINUSE).lower() not in exc.message.lower() or attempt == _STARTS - 1:
+                raise
+            progress("control plane: another program has taken one of its ports")
+    raise AssertionError("unreachable")
 
 
 def _kept(directory: LabDirectory) -> dict[str, t.Any]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -184,10 +185,12 @@ class Plane:
         self.then()
 
 
-def a_cluster(directory: Path, nodes_run: bool = False) -> tuple[int, int, int]:
+def a_cluster(
+    directory: Path, nodes_run: bool = False, progress: t.Callable[[str], None] = lambda _text: None
+) -> tuple[int, int, int]:
     wish, built = spec(directory, kubernetes=True), Kubernetes({}, "")
     place = LabDirectory(str(directory))
-    return cluster.start(place, wish, built, lambda _text: None, lambda: None, nodes_run)
+    return cluster.start(place, wish, built, progress, lambda: None, nodes_run)
 
 
 def test_ports_are_known_when_who_has_started_it_was_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,6 +232,44 @@ def test_a_port_that_somebody_has_taken(tmp_path: Path, monkeypatch: pytest.Monk
         assert [index for index in range(3) if first[index] != second[index]] == [taken]
         assert port_is_free(second[taken])
         assert plane.started[-1] == second
+
+
+def test_a_port_that_is_taken_after_it_was_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The API server listens seconds after the choice. Other ports are tried, twice, but not for what else goes wrong."""
+    plane, told = Plane(monkeypatch), list[str]()
+    LabDirectory(str(tmp_path)).save({"format": 1})
+    with contextlib.ExitStack() as stack:
+
+        def take() -> t.NoReturn:
+            plane.runs = False
+            stack.enter_context(socket.create_server(("127.0.0.1", plane.started[-1][2])))
+            raise LabError("no control plane:\nfailed to listen: bind: address already in use")
+
+        plane.then = take
+        with pytest.raises(LabError, match="address already in use"):
+            a_cluster(tmp_path, progress=told.append)
+        assert len(set(plane.started)) == 3
+        assert told == ["control plane: another program has taken one of its ports"] * 2
+
+        def take_once() -> None:
+            plane.then = lambda: None
+            take()
+
+        plane.then = take_once
+        ports = a_cluster(tmp_path)
+        assert (len(plane.started), plane.started[-1]) == (5, ports)
+        # what etcd listens on is free again
+        assert ports[:2] == plane.started[0][:2]
+        assert LabDirectory(str(tmp_path)).state()["kubernetes"]["ports"] == list(ports)
+
+    def fail() -> t.NoReturn:
+        plane.runs = False
+        raise LabError("no control plane:\nno space left on device")
+
+    plane.runs, plane.then = False, fail
+    with pytest.raises(LabError, match="no space left"):
+        a_cluster(tmp_path)
+    assert len(plane.started) == 6
 
 
 def test_the_way_to_the_api_server() -> None:
