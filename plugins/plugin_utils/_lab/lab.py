@@ -113,7 +113,12 @@ class Lab:
 
     def status(self) -> LabResult:
         """What runs."""
-        return self._result(False)
+        return self._result(False, notes=self._panicked())
+
+    def _panicked(self) -> list[str]:
+        """What there is to say of nodes whose kernel has given up."""
+        names = [node.name for node in self.place.nodes() if node.pid is not None and not node.running]
+        return [f"the kernel of {name} has panicked, see {self.place.node_path(name, 'console.log')}" for name in names]
 
     def present(self, spec: LabSpec, check: bool = False) -> LabResult:
         """Makes the lab run as wished: builds the image, starts the nodes, waits until each can be used.
@@ -144,6 +149,9 @@ class Lab:
             if self.place.fits(spec.key(image, built.key if built else "")):
                 changed = self._resume(spec, built)
                 return self._result(changed, before=before, seconds=seconds, notes=notes)
+            for text in self._panicked():
+                notes.append(f"started again: {text.partition(',')[0]}")
+                self.progress(f"lab: {text}")
             engine = self._start(spec, image, built, engine, notes, seconds)
             # how fast this machine is: the time limits of tests follow it
             if engine == "qemu":
@@ -231,11 +239,16 @@ class Lab:
         """Plugs cables in and out of nodes that run. Whether there was something to do."""
         others = self._other_cables(spec)
         for name, cables in others.items():
+            # until all of it is done, nobody knows how far it has come
+            self._note_cables(name, {})
             plug(self.place, name, cables)
-            state = self.place.state()
-            self.place.save({**state, "cables": {**state.get("cables", {}), name: cables}})
+            self._note_cables(name, cables)
             self.progress(f"{name}: cables are in of {', '.join(card for card in cables if cables[card]) or 'no card'}")
         return bool(others)
+
+    def _note_cables(self, name: str, cables: t.Mapping[str, bool]) -> None:
+        state = self.place.state()
+        self.place.save({**state, "cables": {**state.get("cables", {}), name: cables}})
 
     def _engine(self, spec: LabSpec, notes: list[str]) -> str:
         """What nodes are to be, and in a note why they are not containers where they could have been some."""

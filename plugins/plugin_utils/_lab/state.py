@@ -39,6 +39,8 @@ STATE_FILE = "state.json"
 LOCK_FILE = "lock"
 # Of the control plane, which makes and removes it.
 CLUSTER_DIRECTORY = "control-plane"
+# Of Linux, on the console.
+PANIC_TEXT = "Kernel panic"
 # Where less is free, nodes cannot write.
 LITTLE_MIB = 100
 TOP_FILES = ("ssh_config", "known_hosts", "id_ed25519", "id_ed25519.pub", STATE_FILE)
@@ -162,6 +164,10 @@ class LabDirectory:
                 return int(text)
         return None
 
+    def panicked(self, name: str) -> bool:
+        """Whether the kernel of a node has given up: its process goes on then, and does nothing any more."""
+        return PANIC_TEXT in read(self.node_path(name, "console.log"))
+
     def nodes(self) -> list[NodeStatus]:
         """The nodes that the state names, and whether they run."""
         result: list[NodeStatus] = []
@@ -173,7 +179,7 @@ class LabDirectory:
                     name=node["name"],
                     address=node["address"],
                     port=node["port"],
-                    running=pid is not None,
+                    running=pid is not None and not self.panicked(node["name"]),
                     pid=pid,
                     console=self.node_path(node["name"], "console.log"),
                     cables=state.get("cables", {}).get(node["name"], {}),

@@ -46,7 +46,7 @@ def wait_until_ready(
                     if now - started > 2:
                         progress(f"{name}: ready after {now - started:.0f} s")
                     continue
-                if "Kernel panic" in read(directory.node_path(name, "console.log")):
+                if directory.panicked(name):
                     raise Panicked(directory.epitaph(name, "its kernel panicked", accel))
                 reason = _given_up(directory, name, probe, timeout if now - started > timeout else None)
                 if reason is not None:

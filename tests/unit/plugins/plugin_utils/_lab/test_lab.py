@@ -135,6 +135,67 @@ def test_a_guest_that_panics_is_started_again(tmp_path: Path, monkeypatch: pytes
     assert len(told) == min(panics, 2)
 
 
+def test_a_node_that_has_panicked_does_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its process does. It is told, and all are started again with the disks that they had, instead of being waited for."""
+    told: list[str] = []
+    mine = Lab(str(tmp_path / "lab"), told.append)
+    wish = spec(tmp_path / "lab", accel="tcg")
+    nodes = [{"name": node.name, "address": node.address, "port": 1} for node in wish.nodes]
+    console = Path(mine.place.node_path("lab2", "console.log"))
+    console.parent.mkdir(parents=True)
+    mine.place.save({"format": STATE_FORMAT, "spec": wish.key(IMAGE), "engine": "qemu", "nodes": nodes})
+    monkeypatch.setattr(mine.place, "pid", lambda _name: 1)
+    for name, value in (("require_tools", None), ("choose_sources", ("bookworm", [])), ("cached_image", IMAGE)):
+        monkeypatch.setattr(lab, name, lambda *_all, value=value: value)
+    done: list[str] = []
+    monkeypatch.setattr(mine, "_resume", lambda *_all: bool(done.append("resume")))
+
+    def start(*_all: object) -> str:
+        done.append("start")
+        mine.place.save({**mine.place.state(), "accel": "tcg"})
+        return "container"
+
+    monkeypatch.setattr(mine, "_start", start)
+    console.write_text("lab2 login: ")
+    assert [node.running for node in mine.status().nodes] == [True, True]
+    assert (mine.present(wish).notes, done) == ([], ["resume"])
+    console.write_text("[   96.1] Kernel panic - not syncing: hung_task: blocked tasks\n")
+    found = mine.status()
+    assert [(node.running, node.pid) for node in found.nodes] == [(True, 1), (False, 1)]
+    assert found.notes == [f"the kernel of lab2 has panicked, see {console}"]
+    assert mine.present(wish, check=True).changed is True
+    found = mine.present(wish)
+    assert (found.changed, done) == (True, ["resume", "start"])
+    assert found.notes == ["started again: the kernel of lab2 has panicked"]
+    assert told == [f"lab: the kernel of lab2 has panicked, see {console}"]
+
+
+@pytest.mark.parametrize("failure", [LabError("no answer"), SystemExit()])
+def test_cables_that_were_changed_in_part_are_changed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: BaseException
+) -> None:
+    """Also when they are to be as they were before that."""
+
+    def wish(cable: bool) -> LabSpec:
+        hcas = ["mlx5_0", {"name": "mlx5_1", "cable": cable}]
+        return spec(tmp_path, nodes=plan_nodes([{"name": "lab1", "hcas": hcas}], 1024, 1))
+
+    mine, plugged = Lab(str(tmp_path), lambda _text: None), list[dict[str, bool]]()
+    mine.place.save({"format": STATE_FORMAT, "engine": "qemu", "cables": {"lab1": {"card1": True, "card2": True}}})
+
+    def plug(_place: object, _name: str, cables: dict[str, bool]) -> None:
+        plugged.append(dict(cables))
+        if len(plugged) == 1:
+            raise failure
+
+    monkeypatch.setattr(lab, "plug", plug)
+    with pytest.raises(type(failure)):
+        mine._plug(wish(False))
+    assert mine._plug(wish(True)) is True
+    assert plugged == [{"card1": True, "card2": False}, {"card1": True, "card2": True}]
+    assert mine._plug(wish(True)) is False
+
+
 def test_cables_are_changed_while_nodes_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that are not as they are to be, and no others. (That the kernel sees it is molecule's to prove.)"""
     plugged: list[tuple[str, dict[str, bool]]] = []
