@@ -24,7 +24,7 @@ export KEEP_LAB
 # Tools of the virtual environment call each other by name.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-# What runs many playbooks compiles each module of Ansible once (tools/setup-venv).
+# What runs many playbooks compiles modules and collections once, not in each process (tools/bytecode.py).
 integration receptor driver kubernetes cluster networks dranet molecule scenarios: export PYTHONPATH := $(CURDIR)/.venv/bytecode
 
 .PHONY: help

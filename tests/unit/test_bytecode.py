@@ -1,0 +1,70 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What tools/setup-venv has Python keep of code that Ansible brings: it is what that code says now, wherever it lies."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# What Ansible's importer makes of a filter plugin of a collection, and where a function of that says that it is.
+LOAD = """
+import sys
+from ansible.utils.collection_loader import _collection_finder
+_collection_finder._AnsibleCollectionFinder(paths=[sys.argv[1]])._install()
+import ansible_collections.some.where.plugins.filter.one as one
+print(one.said(), one.said.__code__.co_filename)
+"""
+
+
+def load(site: Path, collections: Path) -> list[str]:
+    environment = {**os.environ, "PYTHONPATH": str(site)}
+    done = subprocess.run(
+        [sys.executable, "-c", LOAD, str(collections)], env=environment, check=True, capture_output=True, text=True
+    )
+    return done.stdout.split()
+
+
+def test_code_of_collections_is_compiled_once(tmp_path: Path) -> None:
+    kept, site = tmp_path / "kept", tmp_path / "site"
+    site.mkdir()
+    written = subprocess.run(
+        [sys.executable, ROOT / "tools" / "bytecode.py", kept],
+        env={**os.environ, "PYTHONPATH": str(ROOT / ".collections")},
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    (site / "sitecustomize.py").write_text(written)
+
+    def collection(name: str, said: str) -> tuple[Path, Path]:
+        path = tmp_path / name / "ansible_collections" / "some" / "where" / "plugins" / "filter" / "one.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"def said():\n    return {said!r}\n")
+        return tmp_path / name, path
+
+    first, path = collection("first", "this")
+    assert load(site, first) == ["this", str(path)]
+    files = {file: file.stat().st_mtime_ns for file in kept.iterdir()}
+    assert files
+    # the same again, and the same code elsewhere: nothing is compiled, and each says where it lies
+    second, other = collection("second", "this")
+    assert load(site, first) == ["this", str(path)]
+    assert load(site, second) == ["this", str(other)]
+    assert {file: file.stat().st_mtime_ns for file in kept.iterdir()} == files
+    # what is kept is what is run
+    for file in files:
+        file.write_bytes(file.read_bytes().replace(b"this", b"that"))
+    assert load(site, first) == ["that", str(path)]
+    # code that has changed is another
+    collection("first", "other")
+    assert load(site, first) == ["other", str(path)]
+    # what is damaged, or cannot be kept, is compiled
+    for file in files:
+        file.write_bytes(b"")
+    assert load(site, second) == ["this", str(other)]
