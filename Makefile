@@ -25,7 +25,7 @@ export KEEP_LAB
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 # What runs many playbooks compiles modules and collections once, not in each process (tools/bytecode.py).
-integration receptor driver kubernetes cluster networks dranet molecule scenarios: export PYTHONPATH := $(CURDIR)/.venv/bytecode
+lint integration receptor driver kubernetes cluster networks dranet molecule scenarios: export PYTHONPATH := $(CURDIR)/.venv/bytecode
 
 .PHONY: help
 help: ## Show this list
@@ -45,7 +45,7 @@ test: .venv/.complete ## Run what CI runs: lint, docs, sanity, unit, bounds, int
 
 .PHONY: everything
 everything: .venv/.complete ## Run that and all that it leaves out, with one table at the end (about two and a half hours)
-	@tools/test lint,docs+sanity+programs bounds scenarios+unit,kubernetes,judges,integration networks dranet driver receptor
+	@tools/test lint,docs,bounds+sanity+programs scenarios+kubernetes,judges+unit,integration networks dranet driver receptor
 
 .PHONY: check
 check: .venv/.complete ## Lint, check types, run the unit tests that need no real part of a node: the inner loop, under five minutes
@@ -128,8 +128,8 @@ molecule: .venv/.complete ## Run the scenarios with nodes (default, runtimes, wa
 	@tools/molecule $(ARGS)
 
 .PHONY: scenarios
-scenarios: .venv/.complete ## Run the scenarios of make everything that share two cores best: those of make molecule, and cluster
-	@SCENARIOS="default runtimes waves cluster" tools/molecule $(ARGS)
+scenarios: .venv/.complete ## Run the scenarios of make everything that share two cores best: cluster, the longest, beside those of make molecule
+	@SCENARIOS="cluster default runtimes waves" tools/molecule $(ARGS)
 
 .PHONY: lab
 lab: .venv/.complete ## Boot the lab's nodes and leave them running (make lab-ssh, make lab-absent)
