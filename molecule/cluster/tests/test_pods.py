@@ -293,9 +293,11 @@ def test_a_node_that_restarts(site: Site) -> None:
 def test_a_wish_that_changes(site: Site) -> None:
     """The DaemonSet is rolled, the new resource comes, and the old one goes for good from real kubelets."""
     new, fewer = "rdma/rdma_new", 31
+    before = {name: site.plugin_pod(name)["metadata"]["uid"] for name in NAMES}
     site.run("rollout", rdma_resource={"name": "rdma_new", "hca_max": fewer})
     for name in NAMES:
         site.wait("the new one is offered", lambda name=name: site.allocatable(name, new) == fewer, seconds=300)
+        assert site.plugin_pod(name)["metadata"]["uid"] != before[name]
         site.wait("the old one is not", lambda name=name: not site.allocatable(name), seconds=60)
     pod = site.pod("new", "lab1", "ls /dev/infiniband", resource=new)
     assert set(pod.result().split()) == site.files_of("lab1", CABLED["lab1"])
