@@ -543,9 +543,21 @@ BAD_ADDRESSES: dict[str, tuple[Json, str]] = {
     "two gateways": ({"gateway": ["first", "last"]}, "has two gateways for"),
     "a route without a gateway": ({"routes": ["10.0.0.0/8"]}, "goes through a gateway of IPv4, and there is none"),
     "a default route": ({"gateway": "first", "routes": ["0.0.0.0/0"]}, "would take the default route of every Pod"),
+    "a default route in two halves": (
+        {"gateway": "first", "routes": ["0.0.0.0/1", "128.0.0.0/1"]},
+        "0.0.0.0/1, 128.0.0.0/1 would take the default route of every Pod",
+    ),
     "a route that is none": (
         {"gateway": "first", "routes": ["10.0.0.0/8/8"]},
         "ipam.routes: '/8/8' is not a prefix length",
+    ),
+    "a range twice for a rail": (
+        {
+            "range": None,
+            "per_rail": None,
+            "ranges": {**{rail: f"10.{rail}.0.0/24" for rail in range(1, 9)}, "1": "10.9.0.0/24"},
+        },
+        "ipam.ranges has two ranges for rail 1, as a number and as text: keep one",
     ),
     "ranges of some rails": (
         {"range": None, "per_rail": None, "ranges": {1: "10.20.0.0/24"}},
@@ -631,6 +643,8 @@ BAD_FOR_ALL: dict[str, tuple[Json, str]] = {
     "multicast": ({"range": "239.0.0.0/16"}, "has multicast addresses"),
     "link-local": ({"range": "fe80::/64"}, "link-local addresses"),
     "an exclusion that is none": ({"exclude": ["10.20.0.x"]}, "ipam.exclude: "),
+    "a route that is none": ({"gateway": "first", "routes": ["10.0.0.0/99"]}, "ipam.routes: "),
+    "a route to Pods": ({"gateway": "first", "routes": ["10.240.0.0/12"]}, "10.244.0.0/16"),
     "a gateway that is none": ({"gateway": "router"}, "'router' is not an IP address"),
     "of Pods": ({"range": "10.244.0.0/16"}, "10.244.0.0/16"),
     "of Services": ({"range": "10.96.0.0/16"}, "10.96.0.0/12"),
@@ -712,6 +726,38 @@ def test_two_networks_that_overlap_are_both_named() -> None:
     assert (
         "network ib (pool ib, 10.20.0.0/24) and group ib: network other (pool other, 10.20.0.128/25) both have" in text
     )
+
+
+@pytest.mark.parametrize("kind", ["pods", "services"])
+def test_a_route_that_would_take_what_the_cluster_sends_itself_names_both(kind: str) -> None:
+    wish = {**IPOIB, "ipam": {**ONE, "gateway": "first", "routes": ["10.30.0.0/16", "10.96.0.0/11"]}}
+    text = one_problem(infiniband(wish, wish={"cidrs": {kind: ["10.112.0.0/12"]}}))
+    assert "group ib: network ib: ipam.routes: 10.96.0.0/11 would take the way to 10.112.0.0/12" in text
+    assert f"(rdma_cluster_cidrs.{kind})" in text
+    # nodes are reached over the fabric, too
+    sane(infiniband(wish, wish={"cidrs": {"nodes": ["10.112.0.0/12"]}}))
+
+
+def test_the_gateway_of_a_network_is_given_to_no_pod_of_another() -> None:
+    first = {**IPOIB, "ipam": {"type": "whereabouts", "range": "10.20.0.1-10.20.0.99/24"}}
+    second = {
+        **IPOIB,
+        "name": "other",
+        "ipam": {"type": "whereabouts", "range": "10.20.0.100-10.20.0.199/24", "gateway": "first"},
+    }
+    text = one_problem(infiniband(first, second))
+    assert "group ib: network ib (pool ib, 10.20.0.0/24) gives Pods 10.20.0.1, which is the gateway of group ib: " in text
+    assert "network other (pool other, 10.20.0.0/24): name it in ipam.exclude" in text
+    sane(infiniband({**first, "ipam": {**first["ipam"], "exclude": ["10.20.0.1"]}}, second))
+    sane(infiniband({**first, "ipam": {**first["ipam"], "gateway": "first"}}, second))
+
+
+def test_a_range_of_a_rail_that_there_is_not_is_warned_of() -> None:
+    ranges = {rail: f"10.{rail}.0.0/24" for rail in range(1, 10)}
+    found = sane(roce({**MACVLAN, "ipam": {"type": "whereabouts", "ranges": ranges}}))
+    assert found["warnings"] == [
+        "group roce: network fabric: ipam.ranges has a range for rail 9, and the group has no such rail: it is not used"
+    ]
 
 
 def test_groups_of_one_fabric_have_parts_of_one_network() -> None:
