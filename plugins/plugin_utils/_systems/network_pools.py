@@ -354,9 +354,16 @@ def _hosts_of(pool: Pool) -> Span:
 
 
 def check_pools(
-    pools: t.Sequence[tuple[Network, Pool]], cidrs: t.Mapping[str, t.Sequence[str]], site: Site, found: Findings
+    pools: t.Sequence[tuple[Network, Pool]],
+    cidrs: t.Mapping[str, t.Sequence[str]],
+    site: Site,
+    nodes: t.Optional[t.Mapping[str, Json]],
+    found: Findings,
 ) -> None:
-    """All pools of all groups against each other, the CIDRs of the cluster (rdma_cluster_cidrs), and addresses that nodes have."""
+    """All pools of all groups against each other, the CIDRs of the cluster (rdma_cluster_cidrs), and what nodes have.
+
+    nodes: {node: {addresses, pod_cidrs}} as cluster_state has them, None where nobody has looked.
+    """
     named = [(f"{network.words} (pool {pool.name}, {pool.network})", pool.spans) for network, pool in pools]
     for one, two, span in clashes(named):
         found.problem(f"{one} and {two} both have {span_words(span)}: give them ranges of their own")
@@ -379,7 +386,14 @@ def check_pools(
                     )
             if kind != "nodes":
                 _check_ways(pools, text, cidr, f"{_WHOSE.get(kind, kind)} (rdma_cluster_cidrs.{kind})", found)
-    _check_nodes(named, site, found)
+    _check_nodes(named, site, nodes or {}, found)
+    told = _check_pod_cidrs(named, nodes or {}, found)
+    unknown = [_WHOSE[kind] for kind in ("pods", "services") if not cidrs.get(kind) and not (told and kind == "pods")]
+    if named and unknown:
+        found.warn(
+            f"rdma_cluster_cidrs names no networks of {' and '.join(unknown)}, so that nobody knows whether pools of secondary networks "
+            "overlap with them: name them"
+        )
 
 
 def _check_gateways_of_others(
@@ -399,9 +413,7 @@ def _check_gateways_of_others(
             )
 
 
-def _check_ways(
-    pools: t.Sequence[tuple[Network, Pool]], text: str, cidr: Span, whose: str, found: Findings
-) -> None:
+def _check_ways(pools: t.Sequence[tuple[Network, Pool]], text: str, cidr: Span, whose: str, found: Findings) -> None:
     """Routes of Pods that would send what is for the cluster into the fabric."""
     for network, pool in pools:
         for route in _texts(network.ipam.get("routes")) if pool.gateway is not None else ():
@@ -424,9 +436,33 @@ def _common(spans: t.Sequence[Span], other: Span) -> t.Optional[Span]:
     return None
 
 
-def _check_nodes(named: t.Sequence[tuple[str, t.Sequence[Span]]], site: Site, found: Findings) -> None:
+def _check_pod_cidrs(
+    named: t.Sequence[tuple[str, t.Sequence[Span]]], nodes: t.Mapping[str, Json], found: Findings
+) -> bool:
+    """What the cluster has given to nodes for their Pods. Whether it tells that at all."""
+    rows = []
+    for node, view in sorted(nodes.items()):
+        for cidr in view.get("pod_cidrs") or ():
+            try:
+                rows.append((str(cidr), node, parse_network(str(cidr))[0]))
+            except AddressError:
+                continue
+    for name, spans in named:
+        hits = [(cidr, node) for cidr, node, span in rows if _common(spans, span)]
+        if hits:
+            more = f" (and {len(hits) - 1} more to others)" if len(hits) > 1 else ""
+            found.problem(
+                f"{name} overlaps {hits[0][0]}, which the cluster gives to Pods of node {hits[0][1]}{more}: take another range, or exclude what "
+                "they have in common"
+            )
+    return bool(rows)
+
+
+def _check_nodes(
+    named: t.Sequence[tuple[str, t.Sequence[Span]]], site: Site, nodes: t.Mapping[str, Json], found: Findings
+) -> None:
     hits: dict[str, list[str]] = {}
-    for address, where in node_addresses(site):
+    for address, where in node_addresses(site, nodes):
         try:
             span, _note = parse_network(address)
         except AddressError:
