@@ -9,9 +9,10 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.node_views im
 
 
 def test_a_node_tells_its_addresses_and_the_networks_of_its_pods() -> None:
+    taint = {"key": "nvidia.com/gpu", "effect": "NoSchedule"}
     node = {
         "metadata": {"name": "gpu-1", "labels": {"a": "b"}},
-        "spec": {"podCIDR": "10.244.3.0/24", "podCIDRs": ["10.244.3.0/24", "fd00:3::/64"]},
+        "spec": {"podCIDR": "10.244.3.0/24", "podCIDRs": ["10.244.3.0/24", "fd00:3::/64"], "taints": [taint]},
         "status": {
             "addresses": [{"type": "InternalIP", "address": "192.0.2.11"}, {"type": "Hostname", "address": "gpu-1"}],
             "nodeInfo": {"kubeletVersion": "v1.36.3"},
@@ -25,6 +26,7 @@ def test_a_node_tells_its_addresses_and_the_networks_of_its_pods() -> None:
             "kubelet": "v1.36.3",
             "addresses": ["192.0.2.11", "gpu-1"],
             "pod_cidrs": ["10.244.3.0/24", "fd00:3::/64"],
+            "taints": [taint],
         },
-        "gpu-2": {"labels": {}, "kubelet": None, "addresses": [], "pod_cidrs": []},
+        "gpu-2": {"labels": {}, "kubelet": None, "addresses": [], "pod_cidrs": [], "taints": []},
     }
