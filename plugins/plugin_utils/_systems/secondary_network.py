@@ -122,7 +122,7 @@ def request(
     check_pools(pools, {**site["cidrs"], **section(wish, "cidrs")}, site, nodes, found)
     check_multus(wish, [each.network for each in planned], site, served, found)
     check_releases(wish, found)
-    check_whereabouts(wish, [each.network for each in planned], found)
+    check_whereabouts(wish, [each.network for each in planned], served, found)
     directories = directories_of(wish, site, found)
     result["problems"], result["warnings"] = found.problems, found.warnings
     for each in planned:
