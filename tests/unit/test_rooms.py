@@ -157,7 +157,7 @@ MOST_LINES = {
     "capture": 6670,
     "cluster_access": 1060,
     "cluster_snapshot": 1700,
-    "cluster_state": 1080,
+    "cluster_state": 1100,
     "containerd_memlock": 5630,
     "driver_check": 740,
     "driver_gate": 5740,
