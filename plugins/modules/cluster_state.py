@@ -10,7 +10,8 @@ module: cluster_state
 short_description: Tell what a cluster serves, and which nodes it has
 version_added: "0.1.0"
 description:
-  - Asks the API server which versions of which API groups it serves, and which labels and kubelets its nodes have.
+  - Asks the API server which versions of which API groups it serves, and which labels, kubelets, addresses, taints
+    and networks of Pods its nodes have.
 extends_documentation_fragment:
   - fabric.rdma.attributes.reads
   - fabric.rdma.kubernetes
@@ -44,10 +45,11 @@ served:
   type: dict
   sample: {"": [v1], apps: [v1], resource.k8s.io: [v1]}
 nodes:
-  description: Labels and version of the kubelet, by node.
+  description: Labels, version of the kubelet, addresses and names, networks of Pods, and taints, by node.
   returned: success
   type: dict
-  sample: {gpu-1: {labels: {nvidia.com/gpu.present: "true"}, kubelet: v1.34.2}}
+  sample:
+    gpu-1: {labels: {nvidia.com/gpu.present: "true"}, kubelet: v1.34.2, addresses: [192.0.2.11, gpu-1], pod_cidrs: [10.244.3.0/24], taints: []}
 systems:
   description: Names of the systems that rollouts of O(inventory) have brought. V(null) where they could not be looked at.
   returned: when O(inventory) is given
@@ -68,6 +70,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import
     MANAGED_BY,
     SYSTEM_LABEL,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.node_views import node_views
 
 
 def systems(module: AnsibleModule, kube: Kube) -> t.Optional[list[str]]:
@@ -88,7 +91,10 @@ def main() -> None:
     module = AnsibleModule(argument_spec={**CONNECTION_OPTIONS, "inventory": {"type": "str"}}, supports_check_mode=True)
     try:
         kube = connected(module)
-        result: dict[str, t.Any] = {"served": kube.served(), "nodes": kube.node_views()}
+        result: dict[str, t.Any] = {
+            "served": kube.served(),
+            "nodes": node_views(kube.list("/api/v1/nodes", "list nodes")),
+        }
         if module.params["inventory"] is not None:
             result["systems"] = systems(module, kube)
     except FabricError as exc:

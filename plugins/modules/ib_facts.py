@@ -215,10 +215,12 @@ ansible_facts:
           sample:
             - {pci: "0000:3b:00.1", vendor: 15b3, device: "1017", driver: mlx5_core, netdevs: [eth1], link_type: ether, sriov: {total: 8, vfs: 0, pf: null}}
         management:
-          description: What a reload of the RDMA driver would cut off.
+          description:
+            - How the node is reached, and what a reload of the RDMA driver would cut off.
+            - C(addresses) are those of netdevs of RDMA ports and of default routes. A capture of an earlier version has none.
           returned: subset management
           type: dict
-          sample: {default_route_netdevs: [bond0], rdma_backed: true, mounts_over_rdma: []}
+          sample: {default_route_netdevs: [bond0], rdma_backed: true, mounts_over_rdma: [], addresses: {bond0: [192.0.2.7], ib0: [198.51.100.7]}}
         roce:
           description:
             - What decides how RoCE behaves on the host. For each Ethernet port of an RDMA device its MTU, ToS, ARP and C(rp_filter)

@@ -733,6 +733,7 @@ PROVED = {
         "test_all_groups.py::test_a_wish_of_one_group_touches_only_what_is_its_own",
         "test_all_groups.py::test_what_is_gone_goes_and_what_is_not_ours_stays",
         "test_uninstall.py::test_groups_go_one_after_the_other_and_others_stay",
+        "test_operator.py::test_policies_go_by_group_and_what_others_have_stays",
     ],
     "dra": ["test_all_systems.py::test_claims_come_stay_change_and_go"],
     "secondary_network": ["test_all_systems.py::test_networks_of_rails_come_change_and_go"],

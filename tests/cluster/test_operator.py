@@ -630,6 +630,51 @@ def test_from_daemon_sets_to_the_operator_and_back(two: Site) -> None:
     assert len(two.objects()) == 2
 
 
+def test_policies_go_by_group_and_what_others_have_stays(two: Site) -> None:
+    kube = two.kube
+    theirs = {"kind": "NicClusterPolicy", "metadata": {"name": "nic-cluster-policy"}}
+    make(kube, {**theirs, "spec": {"secondaryNetwork": {"multus": MULTUS}}})
+    first = cluster_policy(kube)
+    assert first is not None
+    two.rollout.update(policy="node", node_affinity=False, tolerations=[])
+    two.run("rollout")
+    before, classes = policies(kube), two.classes()
+    assert (len(before), len(classes)) == (2, 4)
+
+    # a look says what would go, and changes nothing
+    said = flat(two.run("uninstall", "--check"))
+    for name in before:
+        assert f"NicNodePolicy {name}: removed" in said
+    assert (policies(kube), two.classes()) == (before, classes)
+
+    two.run("uninstall", "-e", json.dumps({"rdma_uninstall_groups": ["gb200"]}))
+    left = policies(kube)
+    assert len(left) == 1
+    assert left.items() < before.items()
+    assert set(two.classes()) == {"v100-1", "v100-2"}
+    two.run("uninstall")
+    assert (policies(kube), two.classes()) == ({}, {})
+    assert changed(two.run("uninstall")) == 0
+
+    # of the policy of all, only our section goes
+    two.rollout["policy"] = "cluster"
+    two.run("rollout")
+    whole = cluster_policy(kube)
+    assert whole is not None
+    assert set(whole["spec"]) == {"secondaryNetwork", "rdmaSharedDevicePlugin"}
+    said = flat(two.run("uninstall", "--check"))
+    assert "NicClusterPolicy nic-cluster-policy: given up" in said
+    looked = cluster_policy(kube)
+    assert looked is not None
+    assert looked["spec"] == whole["spec"]
+    two.run("uninstall")
+    last = cluster_policy(kube)
+    assert last is not None
+    assert last["spec"] == first["spec"]
+    assert two.classes() == {}
+    assert changed(two.run("uninstall")) == 0
+
+
 def test_what_others_have_is_theirs(two: Site) -> None:
     kube = two.kube
     theirs = {"kind": "NicClusterPolicy", "metadata": {"name": "nic-cluster-policy"}}

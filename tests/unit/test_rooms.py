@@ -154,18 +154,18 @@ def test_nothing_private_is_imported(path: Path) -> None:
 
 # Lines of module_utils that come to a node with a module, at most. What grows beyond it has probably come for one function of a file.
 MOST_LINES = {
-    "capture": 6570,
+    "capture": 6670,
     "cluster_access": 1060,
     "cluster_snapshot": 1700,
-    "cluster_state": 1060,
+    "cluster_state": 1100,
     "containerd_memlock": 5630,
     "driver_check": 740,
-    "driver_gate": 5650,
+    "driver_gate": 5740,
     "driver_packages": 1360,
     "driver_proof": 550,
     "fabric_map": 70,
     "handover_ready": 1700,
-    "ib_facts": 5890,
+    "ib_facts": 5990,
     "iscsi_initiator": 800,
     "kernel_module": 1070,
     "lab": 0,

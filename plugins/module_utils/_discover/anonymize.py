@@ -165,6 +165,8 @@ def anonymize(entries: t.Mapping[str, Entry]) -> dict[str, Entry]:
                 text = "\n"
         elif path.startswith("/.answers/ethtool/"):
             text = _ethtool(text, aliases)
+        elif path == "/.answers/addresses":
+            text = ""
         elif name == "node_desc":
             # the kernel's tools write "HOSTNAME DEVICE" there; Soft-iWARP says what it is
             text = "Software iWARP stack\n" if line.startswith("Software iWARP") else f"host {path.split('/')[-2]}\n"

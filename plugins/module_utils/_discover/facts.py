@@ -14,6 +14,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.change import PA
 from ansible_collections.fabric.rdma.plugins.module_utils._base.change import open_change
 from ansible_collections.fabric.rdma.plugins.module_utils._base.places import DRIVER_PACKAGES, DRIVER_PROOF
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.addresses import read_addresses
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.boot_modules import persisted
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.devices import (
     PCI_FUNCTION,
@@ -285,7 +286,11 @@ def _management(tree: Tree, devices: list[Facts]) -> Facts:
         for lower in stack_of(tree, name):
             driver = tree.link_name(f"/sys/class/net/{lower}/device/driver")
             backed = backed or lower in rdma or driver in _RDMA_DRIVERS
-    return {"default_route_netdevs": routes, "rdma_backed": backed, "mounts_over_rdma": mounts_over_rdma(tree)}
+    found = {"default_route_netdevs": routes, "rdma_backed": backed, "mounts_over_rdma": mounts_over_rdma(tree)}
+    ours = {name for device in devices for name in device["netdevs"]}
+    addresses = read_addresses(tree, {*ours, *routes})
+    # a capture of an earlier version does not tell
+    return found if addresses is None else {**found, "addresses": addresses}
 
 
 def _valid_unicode(value: t.Any) -> t.Any:

@@ -16,6 +16,7 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.programs import run_program
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.cri import Cri
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.addresses import addresses_answer
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.dpkg import is_stack_package
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.ethtool import ethtool_answer
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.roce import qos_answer
@@ -107,6 +108,7 @@ def live_answers(run: Run) -> t.Callable[[str, str], t.Optional[str]]:
         return "".join(line + "\n" for line in kept) if status == 0 else None
 
     questions = {
+        "addresses": addresses_answer,
         "changed": _changed,
         "cri": _cri,
         "ethtool": ethtool_answer,

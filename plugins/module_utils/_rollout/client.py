@@ -291,16 +291,6 @@ class Kube:
             found[str(group["name"])] = sorted(versions, key=lambda version: version != preferred)
         return found
 
-    def node_views(self) -> dict[str, Json]:
-        """{node: {labels, kubelet: the version of its kubelet}}."""
-        return {
-            item["metadata"]["name"]: {
-                "labels": item["metadata"].get("labels") or {},
-                "kubelet": ((item.get("status") or {}).get("nodeInfo") or {}).get("kubeletVersion"),
-            }
-            for item in self.list("/api/v1/nodes", "list nodes")
-        }
-
     def kinds(self, version: str) -> dict[str, tuple[str, bool]]:
         """{kind: (what it is called in paths, whether it has a namespace)} of an API version, empty when the cluster has none of it."""
         if version not in self._kinds:

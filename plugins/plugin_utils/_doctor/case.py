@@ -24,7 +24,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.snapshot impo
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.contract import Hit, Json, Log, Material
 
-__all__ = ["MOST_TEXT", "Case", "Line", "entries_of", "name_of", "quoted", "shown_pod", "tolerated"]
+__all__ = ["MOST_TEXT", "Case", "Line", "entries_of", "name_of", "quoted", "shown_pod"]
 
 # Of a log, its end is looked at; of a line, so much is quoted.
 MOST_TEXT = 4 << 20
@@ -60,20 +60,6 @@ def shown_pod(pod: Json) -> str:
 def name_of(item: Json) -> str:
     metadata = item["metadata"]
     return f"{metadata.get('namespace')}/{metadata.get('name')}"
-
-
-def tolerated(taint: Json, tolerations: t.Iterable[Json]) -> bool:
-    """Whether one of these tolerations is for a taint (k8s.io/component-helpers, scheduling/corev1)."""
-    for each in tolerations:
-        if each.get("effect") not in (None, "", taint.get("effect")):
-            continue
-        if each.get("key") not in (None, "", taint.get("key")):
-            continue
-        if each.get("operator") == "Exists" or (
-            each.get("key") and (each.get("value") or "") == (taint.get("value") or "")
-        ):
-            return True
-    return False
 
 
 class Case:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.node_views import tolerated
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import pod_trouble
-from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.case import Case, quoted, shown_pod, tolerated
+from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.case import Case, quoted, shown_pod
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.contract import Hit, Json, Rule
 
 __all__ = ["RULES"]

@@ -112,7 +112,12 @@ def _distributions(site: Site) -> set[str]:
     return {str(((facts or {}).get("runtime") or {}).get("distribution")) for facts in site["facts"].values()}
 
 
-def check_whereabouts(wish: t.Mapping[str, t.Any], networks: t.Sequence[Network], found: Findings) -> None:
+def check_whereabouts(
+    wish: t.Mapping[str, t.Any],
+    networks: t.Sequence[Network],
+    served: t.Optional[t.Collection[str]],
+    found: Findings,
+) -> None:
     whereabouts, rollout = section(wish, "whereabouts"), section(wish, "rollout")
     users = [each.words for each in networks if each.ipam_type == "whereabouts"]
     release, ours = None, rollout.get("engine") == "network_operator"
@@ -138,7 +143,14 @@ def check_whereabouts(wish: t.Mapping[str, t.Any], networks: t.Sequence[Network]
         found.problem(
             f"{users[0]}: {words}: set rdma_whereabouts.install: true, or false where somebody else brings it, or take ipam.type: nv_ipam"
         )
-    elif users and not whereabouts.get("install") and not whereabouts.get("operator") and "install" not in whereabouts:
+    elif not users or whereabouts.get("install") or whereabouts.get("operator"):
+        return
+    elif served is not None and "whereabouts.cni.cncf.io" not in served:
+        found.problem(
+            f"{users[0]} needs Whereabouts, and the cluster serves no whereabouts.cni.cncf.io, which comes with it: set "
+            "rdma_whereabouts.install: true, or install it by other means first"
+        )
+    elif "install" not in whereabouts:
         found.warn(
             f"{users[0]} needs Whereabouts, and nobody is said to bring it: rdma_whereabouts.install: true does, false says that the cluster "
             "has it"

@@ -57,7 +57,7 @@ class Surroundings(t.TypedDict):
     installed: t.Optional[dict[str, Json]]
     # by API group, "" for the core: its versions that are served
     served: t.Optional[dict[str, list[str]]]
-    # by node: {labels, kubelet}
+    # by node: {labels, kubelet, addresses, pod_cidrs, taints}
     nodes: t.Optional[dict[str, Json]]
     # wishes that count for the whole cluster, by variable
     wishes: Json

@@ -27,7 +27,11 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.charts import
     value_at,
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Request, Site, empty_request
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.longhorn_nodes import Spdk, node_findings
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.longhorn_nodes import (
+    Spdk,
+    node_findings,
+    taint_problems,
+)
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.longhorn_release import (
     RELEASE,
     taint_toleration,
@@ -306,6 +310,7 @@ def request(
             f"the cluster has no {named('node', strange, len(strange))}, which would store for Longhorn: correct {_VARIABLE}.nodes, or name the "
             "nodes of hosts that are called otherwise in rdma_rollout.node_names"
         )
+    found["problems"] += taint_problems(names, nodes or {}, given["tolerations"])
     replicas, wrong, careful = _replicas(given, len(names))
     found["problems"] += wrong
     found["warnings"] += careful

@@ -16,15 +16,18 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import Wi
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage import SPDK_MODULES
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.initiators import duplicate_initiators
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage import storage_checks
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.node_views import tolerated
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import named
 
-__all__ = ["Spdk", "node_findings"]
+__all__ = ["Spdk", "node_findings", "taint_problems"]
 
 # Longhorn's documentation, V2 Data Engine, prerequisites: below 5.19, I/O errors of a volume may reboot the host.
 _V2_KERNEL, _V2_KERNEL_WISHED = (5, 19), (6, 7)
 # one page of what is reserved
 _PAGE_MIB = 2
+# k8s.io/kubernetes, pkg/controller/daemon/util: a DaemonSet tolerates these taints by itself
+_OF_KUBERNETES = "node.kubernetes.io/"
 
 
 class Spdk(t.NamedTuple):
@@ -161,3 +164,23 @@ def node_findings(
             if row[0] == "error":
                 warnings.setdefault(("cannot use volumes", row), []).append(host)
     return _in_words(problems), _in_words(warnings)
+
+
+def taint_problems(
+    storing: t.Iterable[str], nodes: t.Mapping[str, Json], tolerations: t.Sequence[t.Mapping[str, t.Any]]
+) -> list[str]:
+    """Nodes on which no Pod of Longhorn would run. storing: nodes; nodes: as cluster_state has them; tolerations: rdma_longhorn's."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for name in sorted(storing):
+        for taint in nodes.get(name, {}).get("taints") or ():
+            key, effect = str(taint.get("key")), taint.get("effect")
+            asks = effect == "PreferNoSchedule" or key.startswith(_OF_KUBERNETES)
+            if not asks and not tolerated(taint, tolerations):
+                value = f"={taint['value']}" if taint.get("value") else ""
+                found.setdefault((key, f"{key}{value}:{effect}"), []).append(name)
+    return [
+        f"{named('node', names, len(names))} {'have' if len(names) > 1 else 'has'} the taint {taint}, which rdma_longhorn.tolerations do not "
+        f"tolerate, so that no Pod of Longhorn runs there and it stores nothing: add {{key: {key}, operator: Exists}} to them, or let it not "
+        "store (rdma_longhorn.groups, .nodes)"
+        for (key, taint), names in found.items()
+    ]

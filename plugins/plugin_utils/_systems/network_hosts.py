@@ -360,14 +360,24 @@ def _check_vfs(network: Network, site: Site, hosts: t.Sequence[str], found: Find
                 )
 
 
-def node_addresses(site: Site) -> list[tuple[str, str]]:
-    """[(address, where it was seen)]: what the GIDs of RDMA ports of all hosts tell, without link-local ones."""
+def node_addresses(site: Site, nodes: t.Mapping[str, Json]) -> list[tuple[str, str]]:
+    """[(address, where it was seen)]: what GIDs of RDMA ports tell, what netdevs of hosts have, and what the cluster knows of its nodes.
+
+    Without link-local ones. A name that stands for an address is one, too, and means nothing here.
+    """
     found: dict[str, str] = {}
     for host in sorted(site["facts"]):
-        for device in (site["facts"][host] or {}).get("devices") or ():
+        facts = site["facts"][host] or {}
+        for device in facts.get("devices") or ():
             for port in device["ports"]:
                 for gid in port["gids"]:
                     address = gid["ipv4"] or (gid["gid"] if port["link_layer"] == "Ethernet" else None)
                     if address and not address.lower().startswith(("fe80:", "0000:0000:0000:0000:0000:0000:0000:0000")):
                         found.setdefault(address, f"{gid['netdev'] or device['name']} of host {host}")
+        for netdev, addresses in ((facts.get("management") or {}).get("addresses") or {}).items():
+            for address in addresses:
+                found.setdefault(address, f"{netdev} of host {host}")
+    for node in sorted(nodes):
+        for address in nodes[node].get("addresses") or ():
+            found.setdefault(str(address), f"node {node}")
     return list(found.items())

@@ -16,6 +16,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.addresses imp
     count,
     cut,
     make_pool,
+    merged,
     parse_exclusion,
     parse_gateway,
     parse_network,
@@ -70,6 +71,7 @@ def make_pools(network: Network, site: Site, found: Findings) -> Pools:
     rails: list[t.Optional[int]] = [None]
     if network.rails:
         rails = list(rails_of(site["plan"]["groups"][network.group]))
+    _check_rail_ranges(network, rails, found)
     exclusions = _exclusions(network, found)
     pools: Pools = {}
     for rail in rails:
@@ -145,6 +147,22 @@ def _ranges(network: Network, rail: t.Optional[int], found: Findings) -> list[Ra
             )
         return ranges
     return [each for each in (_of_rail(network, given, rail, found) for given in ranges) if each]
+
+
+def _check_rail_ranges(network: Network, rails: t.Sequence[t.Optional[int]], found: Findings) -> None:
+    """Ranges by rail of which one would silently not count."""
+    seen = set()
+    # YAML has numbers for keys, JSON has texts
+    for key in map(str, network.ipam.get("ranges") or () if network.rails else ()):
+        if key in seen:
+            found.problem(
+                f"{network.words}: ipam.ranges has two ranges for rail {key}, as a number and as text: keep one"
+            )
+        elif key not in map(str, rails):
+            found.warn(
+                f"{network.words}: ipam.ranges has a range for rail {key}, and the group has no such rail: it is not used"
+            )
+        seen.add(key)
 
 
 def _of_rail(network: Network, given: Range, rail: int, found: Findings) -> t.Optional[Range]:
@@ -226,6 +244,8 @@ def _network_text(text: str) -> str:
 
 def _check_routes(network: Network, pools: Pools, found: Findings) -> None:
     families = {pool.version for own in pools.values() for pool in own if pool.gateway is not None}
+    spans: dict[int, list[Span]] = {}
+    texts: dict[int, list[str]] = {}
     for text in _texts(network.ipam.get("routes")):
         try:
             span, note = parse_network(text)
@@ -238,10 +258,14 @@ def _check_routes(network: Network, pools: Pools, found: Findings) -> None:
             found.problem(
                 f"{network.words}: ipam.routes: {text} goes through a gateway of IPv{span.version}, and there is none: set ipam.gateway"
             )
-        elif span.last - span.first + 1 == 1 << (32 if span.version == 4 else 128):
+        spans.setdefault(span.version, []).append(span)
+        texts.setdefault(span.version, []).append(text)
+    for version, own in spans.items():
+        # also in two halves
+        if version in families and count(merged(own)) == 1 << (32 if version == 4 else 128):
             found.problem(
-                f"{network.words}: ipam.routes: {text} would take the default route of every Pod from the network of the cluster: name "
-                "the networks of the other rails or racks"
+                f"{network.words}: ipam.routes: {', '.join(texts[version])} would take the default route of every Pod from the network of "
+                "the cluster: name the networks of the other rails or racks"
             )
 
 
@@ -330,12 +354,20 @@ def _hosts_of(pool: Pool) -> Span:
 
 
 def check_pools(
-    pools: t.Sequence[tuple[Network, Pool]], cidrs: t.Mapping[str, t.Sequence[str]], site: Site, found: Findings
+    pools: t.Sequence[tuple[Network, Pool]],
+    cidrs: t.Mapping[str, t.Sequence[str]],
+    site: Site,
+    nodes: t.Optional[t.Mapping[str, Json]],
+    found: Findings,
 ) -> None:
-    """All pools of all groups against each other, the CIDRs of the cluster (rdma_cluster_cidrs), and addresses that nodes have."""
+    """All pools of all groups against each other, the CIDRs of the cluster (rdma_cluster_cidrs), and what nodes have.
+
+    nodes: {node: {addresses, pod_cidrs}} as cluster_state has them, None where nobody has looked.
+    """
     named = [(f"{network.words} (pool {pool.name}, {pool.network})", pool.spans) for network, pool in pools]
     for one, two, span in clashes(named):
         found.problem(f"{one} and {two} both have {span_words(span)}: give them ranges of their own")
+    _check_gateways_of_others(pools, named, found)
     for kind, texts in sorted(cidrs.items()):
         for text in texts:
             try:
@@ -352,7 +384,49 @@ def check_pools(
                         f"{name} overlaps {text}, which the cluster gives to {_WHOSE.get(kind, kind)} (rdma_cluster_cidrs.{kind}): both have "
                         f"{span_words(both)}; take another range, or exclude what they have in common"
                     )
-    _check_nodes(named, site, found)
+            if kind != "nodes":
+                _check_ways(pools, text, cidr, f"{_WHOSE.get(kind, kind)} (rdma_cluster_cidrs.{kind})", found)
+    _check_nodes(named, site, nodes or {}, found)
+    told = _check_pod_cidrs(named, nodes or {}, found)
+    unknown = [_WHOSE[kind] for kind in ("pods", "services") if not cidrs.get(kind) and not (told and kind == "pods")]
+    if named and unknown:
+        found.warn(
+            f"rdma_cluster_cidrs names no networks of {' and '.join(unknown)}, so that nobody knows whether pools of secondary networks "
+            "overlap with them: name them"
+        )
+
+
+def _check_gateways_of_others(
+    pools: t.Sequence[tuple[Network, Pool]], named: t.Sequence[tuple[str, t.Sequence[Span]]], found: Findings
+) -> None:
+    """A pool that gives the gateway of another to a Pod takes its way from all Pods of the other."""
+    gateways = {
+        f"the gateway of {name}": (Span(pool.version, pool.gateway, pool.gateway),)
+        for (_network, pool), (name, _spans) in zip(pools, named, strict=True)
+        if pool.gateway is not None
+    }
+    # of a pair, what is earlier in the list comes first
+    for one, two, span in clashes([*named, *gateways.items()]):
+        if two in gateways and one not in gateways:
+            found.problem(
+                f"{one} gives Pods {span_words(span)}, which is {two}: name it in ipam.exclude, or make it the gateway of both"
+            )
+
+
+def _check_ways(pools: t.Sequence[tuple[Network, Pool]], text: str, cidr: Span, whose: str, found: Findings) -> None:
+    """Routes of Pods that would send what is for the cluster into the fabric."""
+    for network, pool in pools:
+        for route in _texts(network.ipam.get("routes")) if pool.gateway is not None else ():
+            try:
+                span = parse_network(route)[0]
+            except AddressError:
+                # said of the network
+                continue
+            if _common([span], cidr):
+                found.problem(
+                    f"{network.words}: ipam.routes: {route} would take the way to {text} from Pods, which the cluster gives to {whose}: "
+                    "name the networks of the other rails or racks"
+                )
 
 
 def _common(spans: t.Sequence[Span], other: Span) -> t.Optional[Span]:
@@ -362,9 +436,33 @@ def _common(spans: t.Sequence[Span], other: Span) -> t.Optional[Span]:
     return None
 
 
-def _check_nodes(named: t.Sequence[tuple[str, t.Sequence[Span]]], site: Site, found: Findings) -> None:
+def _check_pod_cidrs(
+    named: t.Sequence[tuple[str, t.Sequence[Span]]], nodes: t.Mapping[str, Json], found: Findings
+) -> bool:
+    """What the cluster has given to nodes for their Pods. Whether it tells that at all."""
+    rows = []
+    for node, view in sorted(nodes.items()):
+        for cidr in view.get("pod_cidrs") or ():
+            try:
+                rows.append((str(cidr), node, parse_network(str(cidr))[0]))
+            except AddressError:
+                continue
+    for name, spans in named:
+        hits = [(cidr, node) for cidr, node, span in rows if _common(spans, span)]
+        if hits:
+            more = f" (and {len(hits) - 1} more to others)" if len(hits) > 1 else ""
+            found.problem(
+                f"{name} overlaps {hits[0][0]}, which the cluster gives to Pods of node {hits[0][1]}{more}: take another range, or exclude what "
+                "they have in common"
+            )
+    return bool(rows)
+
+
+def _check_nodes(
+    named: t.Sequence[tuple[str, t.Sequence[Span]]], site: Site, nodes: t.Mapping[str, Json], found: Findings
+) -> None:
     hits: dict[str, list[str]] = {}
-    for address, where in node_addresses(site):
+    for address, where in node_addresses(site, nodes):
         try:
             span, _note = parse_network(address)
         except AddressError:

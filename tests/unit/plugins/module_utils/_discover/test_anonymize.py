@@ -127,6 +127,7 @@ def test_nothing_of_a_site_is_left_anywhere(process: str) -> None:
     )
     cable = '{"vendor": "v", "part": "p", "serial": "secret17", "length_m": 3}'
     machine.file("/.answers/ethtool/ib0", f'{{"counters": {{"rx_prio3_pause": 1}}, "module": {cable}}}')
+    machine.file("/.answers/addresses", "ib0 10.1.2.3\n")
     machine.file("/etc/modules-load.d/a.conf", "# node17, by someone\nib_umad # secret\n\n; secret\nib_ipoib\n")
     if process == "1234":
         machine.link("/proc/self", "/proc/1234")

@@ -121,6 +121,23 @@ def test_a_cluster_without_multus_is_refused_unless_somebody_brings_it() -> None
     sane(asked({"multus": {"install": False}}, site, ["apps", "k8s.cni.cncf.io"]))
 
 
+def test_a_cluster_without_whereabouts_is_refused_unless_somebody_brings_it() -> None:
+    """No object of ours is of its kinds, so that nothing but the Pods would tell."""
+    site = networked_site({"ib": networked(IB, IPOIB)})
+    multus, served = {"install": False}, ["apps", "k8s.cni.cncf.io"]
+    for whereabouts in ({}, {"install": False}):
+        (text,) = asked({"multus": multus, "whereabouts": whereabouts}, site, served)["problems"]
+        assert text == (
+            "group ib: network ib needs Whereabouts, and the cluster serves no whereabouts.cni.cncf.io, which comes with it: set "
+            "rdma_whereabouts.install: true, or install it by other means first"
+        )
+    sane(asked({"multus": multus, "whereabouts": {"install": True}}, site, served))
+    sane(asked({"multus": multus, "whereabouts": {"install": False}}, site, [*served, "whereabouts.cni.cncf.io"]))
+    # the operator brings it after this
+    older = {"rollout": {**OPERATOR, "operator_version": "25.7.0"}, "whereabouts": {"operator": True}}
+    sane(asked({"multus": multus, **older}, site, served))
+
+
 def test_a_spiderpool_of_others_is_named_as_one_that_may_bring_a_multus() -> None:
     site = networked_site({"ib": networked(IB, NV_IPAM)})
     found = sane(asked({"multus": {"install": True}}, site, ["spiderpool.spidernet.io"]))

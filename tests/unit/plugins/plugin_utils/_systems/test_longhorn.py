@@ -275,6 +275,28 @@ def test_tolerations_come_to_all_three_places() -> None:
     )
 
 
+def test_a_node_that_stores_and_has_a_taint_that_nobody_tolerates_is_named() -> None:
+    """No Pod of Longhorn would run there, and nobody would miss it: a DaemonSet does not count such a node."""
+    gpu: Json = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+    cluster: Json = {host: {"taints": [gpu]} for host in V100}
+    # what a DaemonSet tolerates by itself, what only asks, and what is on nodes that do not store
+    cluster["ib-v100-1"] = {"taints": [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}, gpu]}
+    cluster["ib-v100-2"] = {"taints": [{"key": "old", "effect": "PreferNoSchedule"}]}
+    cluster["cp-1"] = {"taints": [{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}]}
+    given: Json = {"version": LONGHORN, "groups": ["ib-v100"]}
+    (said,) = request(given, the_site(), nodes=cluster)["problems"]
+    assert said == (
+        "node ib-v100-1 has the taint nvidia.com/gpu=present:NoSchedule, which rdma_longhorn.tolerations do not tolerate, so that no Pod of "
+        "Longhorn runs there and it stores nothing: add {key: nvidia.com/gpu, operator: Exists} to them, or let it not store "
+        "(rdma_longhorn.groups, .nodes)"
+    )
+    for toleration in ({"key": "nvidia.com/gpu", "operator": "Exists"}, {"operator": "Exists"}, gpu):
+        assert request({**given, "tolerations": [toleration]}, the_site(), nodes=cluster)["problems"] == []
+    cluster["ib-v100-2"] = {"taints": [gpu]}
+    (said,) = request(given, the_site(), nodes=cluster)["problems"]
+    assert said.startswith("nodes ib-v100-1 and ib-v100-2 have the taint nvidia.com/gpu=present:NoSchedule, which")
+
+
 @pytest.mark.parametrize(
     ("toleration", "said"),
     [

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import copy
 import ipaddress
 import json
 import typing as t
@@ -17,7 +18,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import S
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import problems
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL, GROUP_LABEL
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems import addresses
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Request
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Request, Site
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.secondary_network import request
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._systems.captured import a_site, insist
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._systems.network_sites import (
@@ -543,9 +544,21 @@ BAD_ADDRESSES: dict[str, tuple[Json, str]] = {
     "two gateways": ({"gateway": ["first", "last"]}, "has two gateways for"),
     "a route without a gateway": ({"routes": ["10.0.0.0/8"]}, "goes through a gateway of IPv4, and there is none"),
     "a default route": ({"gateway": "first", "routes": ["0.0.0.0/0"]}, "would take the default route of every Pod"),
+    "a default route in two halves": (
+        {"gateway": "first", "routes": ["0.0.0.0/1", "128.0.0.0/1"]},
+        "0.0.0.0/1, 128.0.0.0/1 would take the default route of every Pod",
+    ),
     "a route that is none": (
         {"gateway": "first", "routes": ["10.0.0.0/8/8"]},
         "ipam.routes: '/8/8' is not a prefix length",
+    ),
+    "a range twice for a rail": (
+        {
+            "range": None,
+            "per_rail": None,
+            "ranges": {**{rail: f"10.{rail}.0.0/24" for rail in range(1, 9)}, "1": "10.9.0.0/24"},
+        },
+        "ipam.ranges has two ranges for rail 1, as a number and as text: keep one",
     ),
     "ranges of some rails": (
         {"range": None, "per_rail": None, "ranges": {1: "10.20.0.0/24"}},
@@ -631,6 +644,8 @@ BAD_FOR_ALL: dict[str, tuple[Json, str]] = {
     "multicast": ({"range": "239.0.0.0/16"}, "has multicast addresses"),
     "link-local": ({"range": "fe80::/64"}, "link-local addresses"),
     "an exclusion that is none": ({"exclude": ["10.20.0.x"]}, "ipam.exclude: "),
+    "a route that is none": ({"gateway": "first", "routes": ["10.0.0.0/99"]}, "ipam.routes: "),
+    "a route to Pods": ({"gateway": "first", "routes": ["10.240.0.0/12"]}, "10.244.0.0/16"),
     "a gateway that is none": ({"gateway": "router"}, "'router' is not an IP address"),
     "of Pods": ({"range": "10.244.0.0/16"}, "10.244.0.0/16"),
     "of Services": ({"range": "10.96.0.0/16"}, "10.96.0.0/12"),
@@ -714,6 +729,41 @@ def test_two_networks_that_overlap_are_both_named() -> None:
     )
 
 
+@pytest.mark.parametrize("kind", ["pods", "services"])
+def test_a_route_that_would_take_what_the_cluster_sends_itself_names_both(kind: str) -> None:
+    wish = {**IPOIB, "ipam": {**ONE, "gateway": "first", "routes": ["10.30.0.0/16", "10.96.0.0/11"]}}
+    text = one_problem(infiniband(wish, wish={"cidrs": {kind: ["10.112.0.0/12"]}}))
+    assert "group ib: network ib: ipam.routes: 10.96.0.0/11 would take the way to 10.112.0.0/12" in text
+    assert f"(rdma_cluster_cidrs.{kind})" in text
+    # nodes are reached over the fabric, too
+    sane(infiniband(wish, wish={"cidrs": {"nodes": ["10.112.0.0/12"]}}))
+
+
+def test_the_gateway_of_a_network_is_given_to_no_pod_of_another() -> None:
+    first = {**IPOIB, "ipam": {"type": "whereabouts", "range": "10.20.0.1-10.20.0.99/24"}}
+    second = {
+        **IPOIB,
+        "name": "other",
+        "ipam": {"type": "whereabouts", "range": "10.20.0.100-10.20.0.199/24", "gateway": "first"},
+    }
+    text = one_problem(infiniband(first, second))
+    assert (
+        "group ib: network ib (pool ib, 10.20.0.0/24) gives Pods 10.20.0.1, which is the gateway of group ib: " in text
+    )
+    assert "network other (pool other, 10.20.0.0/24): name it in ipam.exclude" in text
+    sane(infiniband({**first, "ipam": {**first["ipam"], "exclude": ["10.20.0.1"]}}, second))
+    sane(infiniband({**first, "ipam": {**first["ipam"], "gateway": "first"}}, second))
+
+
+def test_a_range_of_a_rail_that_there_is_not_is_warned_of() -> None:
+    ranges = {rail: f"10.{rail}.0.0/24" for rail in range(1, 10)}
+    found = sane(roce({**MACVLAN, "ipam": {"type": "whereabouts", "ranges": ranges}}))
+    told = (
+        "group roce: network fabric: ipam.ranges has a range for rail 9, and the group has no such rail: it is not used"
+    )
+    assert told in found["warnings"]
+
+
 def test_groups_of_one_fabric_have_parts_of_one_network() -> None:
     first = {**IPOIB, "ipam": {"type": "whereabouts", "range": "10.20.0.10-10.20.0.99/16"}}
     second = {**IPOIB, "name": "other", "ipam": {"type": "whereabouts", "range": "10.20.1.10-10.20.1.99/16"}}
@@ -725,6 +775,61 @@ def test_groups_of_one_fabric_have_parts_of_one_network() -> None:
 def test_cidrs_of_the_cluster_that_are_none_are_told() -> None:
     found = infiniband(IPOIB, wish={"cidrs": {"pods": ["10.244.0.0/33"]}})
     assert "rdma_cluster_cidrs.pods: '/33' is not a prefix length of IPv4 (0 to 32)" in one_problem(found)
+
+
+def test_addresses_of_netdevs_that_no_gid_tells_are_those_of_nodes() -> None:
+    """IPoIB, and the network over which a node is reached."""
+    site = networked_site({"ib": networked(IB, IPOIB)})
+    facts = copy.deepcopy(site["facts"])
+    own = {"ibp161s0": ["10.20.0.11", "fd00::1"], "eth0": ["192.0.2.1"]}
+    facts["ib-a100-1"]["management"]["addresses"] = own
+    text = one_problem(asked(BROUGHT, t.cast(Site, {**site, "facts": facts})))
+    assert (
+        "(pool ib, 10.20.0.0/24) has addresses that nodes have: 10.20.0.11 (ibp161s0 of host ib-a100-1); name" in text
+    )
+    facts["ib-a100-1"]["management"]["addresses"] = {"eth0": ["10.20.0.12", "no address"]}
+    assert "10.20.0.12 (eth0 of host ib-a100-1)" in one_problem(asked(BROUGHT, t.cast(Site, {**site, "facts": facts})))
+
+
+def test_what_the_cluster_says_of_its_nodes_overlaps_with_no_pool() -> None:
+    """Also of nodes that no inventory has."""
+    site = networked_site({"ib": networked(IB, IPOIB)})
+    node = {"labels": {}, "kubelet": "v1.36.3", "addresses": ["192.0.2.9"], "pod_cidrs": ["10.244.3.0/24"]}
+    assert request(BROUGHT, site, nodes={"cp-1": node})["problems"] == []
+    here = {**node, "addresses": ["10.20.0.9", "cp-1.example"]}
+    text = one_problem(request(BROUGHT, site, nodes={"cp-1": here}))
+    assert "has addresses that nodes have: 10.20.0.9 (node cp-1)" in text
+    text = one_problem(request(BROUGHT, site, nodes={"cp-1": {**node, "pod_cidrs": ["10.20.0.0/26"]}}))
+    assert (
+        "network ib (pool ib, 10.20.0.0/24) overlaps 10.20.0.0/26, which the cluster gives to Pods of node cp-1: "
+        in text
+    )
+    many = {f"n{number}": {**node, "pod_cidrs": ["no network", f"10.20.0.{number}/32"]} for number in range(1, 9)}
+    assert "which the cluster gives to Pods of node n1 (and 7 more to others): " in one_problem(
+        request(BROUGHT, site, nodes=many)
+    )
+    # of an earlier look
+    assert request(BROUGHT, site, nodes={"cp-1": {"labels": {}, "kubelet": None}})["problems"] == []
+
+
+def test_nobody_can_compare_with_what_nobody_tells() -> None:
+    site = networked_site({"ib": networked(IB, IPOIB)})
+    (text,) = [each for each in request(BROUGHT, site)["warnings"] if "rdma_cluster_cidrs" in each]
+    assert text == (
+        "rdma_cluster_cidrs names no networks of Pods and Services, so that nobody knows whether pools of secondary networks overlap with "
+        "them: name them"
+    )
+    (text,) = [
+        each
+        for each in request({**BROUGHT, "cidrs": {"pods": ["10.244.0.0/16"]}}, site)["warnings"]
+        if "rdma_cluster_cidrs" in each
+    ]
+    assert "names no networks of Services, so" in text
+    whole = {"pods": ["10.244.0.0/16"], "services": ["10.96.0.0/12"]}
+    told = request({**BROUGHT, "cidrs": whole}, site)["warnings"]
+    assert not [each for each in told if "rdma_cluster_cidrs" in each]
+    bare = networked_site({"ib": networked(IB, {"name": "ib", "kind": "ipoib"})})
+    assert not [each for each in request(BROUGHT, bare)["warnings"] if "rdma_cluster_cidrs" in each]
 
 
 def test_host_local_is_for_one_node() -> None:
