@@ -50,7 +50,7 @@ class ActionModule(ActionBase):
         return result
 
     def _left(self, variables: dict[str, t.Any]) -> dict[str, dict[str, t.Any]]:
-        """The hosts that have left the play, those of earlier waves that are still there, and what each role did on both."""
+        """Hosts that have left the play, those of earlier waves that are still there, and the host itself, with what each role did there."""
         everyone, there = variables["ansible_play_hosts_all"], variables["ansible_play_hosts"]
         hostvars = variables["hostvars"]
         # the whole wave: no variable tells of those that have left it
@@ -67,6 +67,13 @@ class ActionModule(ActionBase):
         left.update((host, {"wave": "earlier", "how": STAYED}) for host in stayed if host in registered)
         for host, one in left.items():
             one["changes"] = _changes(registered.get(host) or {})
+        # the host itself: the role that begins may be one that is tried again
+        host, names = variables["inventory_hostname"], self._task.register or ()
+        # newer versions of ansible-core have a mapping, with the names as keys
+        names = [names] if isinstance(names, str) else list(names)
+        changes = _changes(registered.get(host) or {})
+        own = {role: pair for role, pair in changes.items() if f"{role}_begun" not in names}
+        left[host] = {"wave": "own", "how": STAYED, "changes": own}
         return left
 
 

@@ -148,6 +148,21 @@ def test_kept_in_the_play(whose: str, way: str, strategy: str, request: pytest.F
     assert "n4 is left as it is: n2, of an earlier wave, has begun the role ofed and not ended it. Look at" in output
 
 
+@pytest.mark.parametrize(("whose", "again"), [("user", False), ("oldest_user", False), ("user", True)])
+def test_kept_in_the_play_it_is_changed_by_no_other_role(
+    whose: str, again: bool, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """What one role has left half done is no ground for the next; the same role may be tried again."""
+    rescue = change(tmp_path, "ofed") if again else [{"ansible.builtin.debug": {"msg": "we go on"}}]
+    kept = {"block": change(tmp_path, "ofed", then=fault("failed")), "rescue": rescue}
+    tasks = [kept, *change(tmp_path, "storage_prereqs")]
+    # that n2 fails then does count
+    everybody = play(*tasks, max_fail_percentage=100)
+    (_first, second), output = changed(request.getfixturevalue(whose), tmp_path, everybody)
+    assert second == (set(HOSTS) if again else {"n1", "n3"})
+    assert ("n2 is left as it is: it has begun the role ofed and not ended it. Look at" in output) is not again
+
+
 @pytest.mark.parametrize("whose", ["user", "oldest_user"])
 def test_a_host_that_its_user_ends_stops_nobody(whose: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     tasks = [*change(tmp_path, "ofed"), *fault("ended"), *change(tmp_path, "storage_prereqs")]

@@ -66,7 +66,13 @@ def test_a_skip_fails_in_continuous_integration_unless_it_may(
 
 @pytest.mark.parametrize(
     ("ci", "absent", "passes"),
-    [("true", "", True), ("true", "3.14", True), ("true", "3.8", False), ("true", "3.14 3.9", False), ("", "3.8", True)],
+    [
+        ("true", "", True),
+        ("true", "3.14", True),
+        ("true", "3.8", False),
+        ("true", "3.14 3.9", False),
+        ("", "3.8", True),
+    ],
 )
 def test_a_python_of_nodes_that_is_missing_fails_in_continuous_integration(
     repo: Path, tmp_path: Path, ci: str, absent: str, passes: bool
