@@ -97,7 +97,7 @@ def test_ansible_alone_goes_on(kind: str, user: User, tmp_path: Path) -> None:
 
 
 NEWEST_AND_OLDEST = pytest.mark.parametrize(
-    ("whose", "strategy"), [("user", "linear"), ("user", "host_pinned"), ("oldest_user", "linear")]
+    ("whose", "strategy"), [("user", "linear"), ("user", "free"), ("user", "host_pinned"), ("oldest_user", "linear")]
 )
 
 
@@ -161,6 +161,18 @@ def test_kept_in_the_play_it_is_changed_by_no_other_role(
     (_first, second), output = changed(request.getfixturevalue(whose), tmp_path, everybody)
     assert second == (set(HOSTS) if again else {"n1", "n3"})
     assert ("n2 is left as it is: it has begun the role ofed and not ended it. Look at" in output) is not again
+
+
+@pytest.mark.parametrize("strategy", ["linear", "free"])
+def test_a_handler_that_fails_after_the_role_stops_later_waves(user: User, strategy: str, tmp_path: Path) -> None:
+    """Handlers run when all tasks of a wave have."""
+    notify = {"ansible.builtin.command": "true", "notify": "Use it", "when": "inventory_hostname == 'n2'"}
+    handler = {"name": "Use it", "ansible.builtin.command": "false"}
+    # all of them may fail
+    keywords = {"handlers": [handler], "strategy": strategy, "max_fail_percentage": 100}
+    (hosts, _none), output = changed(user, tmp_path, play(*change(tmp_path, "ofed"), notify, **keywords))
+    assert hosts == {"n1", "n2", "n3"}
+    assert "n4 is left as it is: n2 failed or was lost after the role ofed. Look at" in output
 
 
 @pytest.mark.parametrize("whose", ["user", "oldest_user"])
