@@ -20,6 +20,11 @@ from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import 
     refusals,
 )
 
+_IGNORED = (
+    "ignore_errors is in effect here, so that a change that fails would go on and come to a good end. Take it out; a block with a "
+    "rescue goes on after a failure"
+)
+
 
 class ActionModule(ActionBase):
     """Runs in the controller's process, whatever the host of the task is."""
@@ -35,11 +40,14 @@ class ActionModule(ActionBase):
         _unused, args = self.validate_argument_spec(argument_spec=spec)
         variables = task_vars or {}
         if args["state"] == "begin":
+            name = variables.get("inventory_hostname")
+            ignored, self._task.ignore_errors = self._task.ignore_errors, False  # a refusal counts
+            if ignored and not self._task.check_mode:
+                raise AnsibleActionFail(f"{name} is left as it is: {_IGNORED}.")
             reasons = refusals(self._left(variables))
             if reasons:
                 raise AnsibleActionFail(
-                    f"{variables.get('inventory_hostname')} is left as it is: {'; '.join(reasons)}. Look at what "
-                    "happened there, put it right, then run again."
+                    f"{name} is left as it is: {'; '.join(reasons)}. Look at what happened there, put it right, then run again."
                 )
         else:
             # with ignore_unreachable, tasks of the role may have gone nowhere

@@ -66,13 +66,15 @@ def play(*tasks: dict[str, t.Any], **keywords: t.Any) -> dict[str, t.Any]:
     return {**common, **keywords, "tasks": list(tasks)}
 
 
-def changed(user: User, tmp_path: Path, *plays: dict[str, t.Any]) -> tuple[list[set[str]], str]:
+def changed(
+    user: User, tmp_path: Path, *plays: dict[str, t.Any], arguments: t.Sequence[str] = ()
+) -> tuple[list[set[str]], str]:
     """Which hosts each role has changed, and the output. The directory of the changes is tmp_path."""
     hosts = {name: {"ansible_connection": "local", "ansible_python_interpreter": "python3"} for name in HOSTS}
     (tmp_path / "hosts.json").write_text(json.dumps({"all": {"hosts": hosts}}))
     (tmp_path / "play.yml").write_text(json.dumps(plays))
-    arguments = ["-i", str(tmp_path / "hosts.json"), str(tmp_path / "play.yml")]
-    done = user.run("ansible-playbook", *arguments, check=False)
+    command = ["ansible-playbook", "-i", str(tmp_path / "hosts.json"), str(tmp_path / "play.yml")]
+    done = user.run(*command, *arguments, check=False)
     found = [{path.name.split()[1] for path in tmp_path.glob(f"{role} *")} for role in ROLES]
     return found, " ".join((done.stdout + done.stderr).split())
 
@@ -161,6 +163,35 @@ def test_kept_in_the_play_it_is_changed_by_no_other_role(
     (_first, second), output = changed(request.getfixturevalue(whose), tmp_path, everybody)
     assert second == (set(HOSTS) if again else {"n1", "n3"})
     assert ("n2 is left as it is: it has begun the role ofed and not ended it. Look at" in output) is not again
+
+
+IGNORED = {"ignore_errors": True}
+
+
+@pytest.mark.parametrize(
+    ("whose", "of_play", "of_block", "arguments", "begins"),
+    [
+        ("user", IGNORED, {}, [], False),
+        ("oldest_user", IGNORED, {}, [], False),
+        ("user", {}, {"ignore_errors": "{{ not ansible_check_mode }}"}, [], False),
+        ("user", {}, {"ignore_errors": "{{ ansible_check_mode }}"}, [], True),
+        ("user", IGNORED, {}, ["--check"], True),
+    ],
+)
+def test_no_change_begins_whose_errors_would_be_ignored(
+    whose: str,
+    of_play: dict[str, t.Any],
+    of_block: dict[str, t.Any],
+    arguments: list[str],
+    begins: bool,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+) -> None:
+    """A task that fails would not end it: it would come to a good end, on one host after the other. A rehearsal changes none."""
+    block = {"block": change(tmp_path, "ofed"), **of_block}
+    _hosts, output = changed(request.getfixturevalue(whose), tmp_path, play(block, **of_play), arguments=arguments)
+    assert ("changed: [n1]" in output) is begins
+    assert ("n1 is left as it is: ignore_errors is in effect here, so that" in output) is not begins
 
 
 @pytest.mark.parametrize("strategy", ["linear", "free"])
