@@ -20,6 +20,11 @@ from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import 
     refusals,
 )
 
+_IGNORED = (
+    "ignore_errors is in effect here, so that a change that fails would go on and come to a good end. Take it out; a block with a "
+    "rescue goes on after a failure"
+)
+
 
 class ActionModule(ActionBase):
     """Runs in the controller's process, whatever the host of the task is."""
@@ -35,11 +40,14 @@ class ActionModule(ActionBase):
         _unused, args = self.validate_argument_spec(argument_spec=spec)
         variables = task_vars or {}
         if args["state"] == "begin":
+            name = variables.get("inventory_hostname")
+            ignored, self._task.ignore_errors = self._task.ignore_errors, False  # a refusal counts
+            if ignored and not self._task.check_mode:
+                raise AnsibleActionFail(f"{name} is left as it is: {_IGNORED}.")
             reasons = refusals(self._left(variables))
             if reasons:
                 raise AnsibleActionFail(
-                    f"{variables.get('inventory_hostname')} is left as it is: {'; '.join(reasons)}. Look at what "
-                    "happened there, put it right, then run again."
+                    f"{name} is left as it is: {'; '.join(reasons)}. Look at what happened there, put it right, then run again."
                 )
         else:
             # with ignore_unreachable, tasks of the role may have gone nowhere
@@ -50,7 +58,7 @@ class ActionModule(ActionBase):
         return result
 
     def _left(self, variables: dict[str, t.Any]) -> dict[str, dict[str, t.Any]]:
-        """The hosts that have left the play, those of earlier waves that are still there, and what each role did on both."""
+        """Hosts that have left the play, those of earlier waves that are still there, and the host itself, with what each role did there."""
         everyone, there = variables["ansible_play_hosts_all"], variables["ansible_play_hosts"]
         hostvars = variables["hostvars"]
         # the whole wave: no variable tells of those that have left it
@@ -67,6 +75,13 @@ class ActionModule(ActionBase):
         left.update((host, {"wave": "earlier", "how": STAYED}) for host in stayed if host in registered)
         for host, one in left.items():
             one["changes"] = _changes(registered.get(host) or {})
+        # the host itself: the role that begins may be one that is tried again
+        host, names = variables["inventory_hostname"], self._task.register or ()
+        # newer versions of ansible-core have a mapping, with the names as keys
+        names = [names] if isinstance(names, str) else list(names)
+        changes = _changes(registered.get(host) or {})
+        own = {role: pair for role, pair in changes.items() if f"{role}_begun" not in names}
+        left[host] = {"wave": "own", "how": STAYED, "changes": own}
         return left
 
 

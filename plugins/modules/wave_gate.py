@@ -13,7 +13,10 @@ description:
   - Roles that change nodes say with it where a change begins and where it has come to a good end. A change does not begin when a
     host has left the play, since a task failed there or it no longer answers, that a role has changed in this run, or that
     is of an earlier wave (a batch of C(serial)), changed or not. Nor does it when a host of an earlier wave is still in the play, by a
-    C(rescue) or C(ignore_unreachable), and has not ended a change that it began.
+    C(rescue) or C(ignore_unreachable), and has not ended a change that it began. On such a host no other role begins, in its own wave
+    neither; the same role may try again.
+  - Nor does a change begin where C(ignore_errors) is in effect, outside of check mode, since a task of it that fails would not end it.
+    This refusal is never ignored.
   - A host that left before it was changed does not stop the others of its own wave, so that without waves nobody waits for it.
     One that left in an earlier play of the run stops the waves after its own, and those before it, too, if it was changed. To go on
     without such a host, take it out of the run with C(--limit).

@@ -66,13 +66,15 @@ def play(*tasks: dict[str, t.Any], **keywords: t.Any) -> dict[str, t.Any]:
     return {**common, **keywords, "tasks": list(tasks)}
 
 
-def changed(user: User, tmp_path: Path, *plays: dict[str, t.Any]) -> tuple[list[set[str]], str]:
+def changed(
+    user: User, tmp_path: Path, *plays: dict[str, t.Any], arguments: t.Sequence[str] = ()
+) -> tuple[list[set[str]], str]:
     """Which hosts each role has changed, and the output. The directory of the changes is tmp_path."""
     hosts = {name: {"ansible_connection": "local", "ansible_python_interpreter": "python3"} for name in HOSTS}
     (tmp_path / "hosts.json").write_text(json.dumps({"all": {"hosts": hosts}}))
     (tmp_path / "play.yml").write_text(json.dumps(plays))
-    arguments = ["-i", str(tmp_path / "hosts.json"), str(tmp_path / "play.yml")]
-    done = user.run("ansible-playbook", *arguments, check=False)
+    command = ["ansible-playbook", "-i", str(tmp_path / "hosts.json"), str(tmp_path / "play.yml")]
+    done = user.run(*command, *arguments, check=False)
     found = [{path.name.split()[1] for path in tmp_path.glob(f"{role} *")} for role in ROLES]
     return found, " ".join((done.stdout + done.stderr).split())
 
@@ -97,7 +99,7 @@ def test_ansible_alone_goes_on(kind: str, user: User, tmp_path: Path) -> None:
 
 
 NEWEST_AND_OLDEST = pytest.mark.parametrize(
-    ("whose", "strategy"), [("user", "linear"), ("user", "host_pinned"), ("oldest_user", "linear")]
+    ("whose", "strategy"), [("user", "linear"), ("user", "free"), ("user", "host_pinned"), ("oldest_user", "linear")]
 )
 
 
@@ -146,6 +148,62 @@ def test_kept_in_the_play(whose: str, way: str, strategy: str, request: pytest.F
     (hosts, _none), output = changed(request.getfixturevalue(whose), tmp_path, play(*tasks, **keywords))
     assert {"n1", "n2"} <= hosts <= {"n1", "n2", "n3"}
     assert "n4 is left as it is: n2, of an earlier wave, has begun the role ofed and not ended it. Look at" in output
+
+
+@pytest.mark.parametrize(("whose", "again"), [("user", False), ("oldest_user", False), ("user", True)])
+def test_kept_in_the_play_it_is_changed_by_no_other_role(
+    whose: str, again: bool, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """What one role has left half done is no ground for the next; the same role may be tried again."""
+    rescue = change(tmp_path, "ofed") if again else [{"ansible.builtin.debug": {"msg": "we go on"}}]
+    kept = {"block": change(tmp_path, "ofed", then=fault("failed")), "rescue": rescue}
+    tasks = [kept, *change(tmp_path, "storage_prereqs")]
+    # that n2 fails then does count
+    everybody = play(*tasks, max_fail_percentage=100)
+    (_first, second), output = changed(request.getfixturevalue(whose), tmp_path, everybody)
+    assert second == (set(HOSTS) if again else {"n1", "n3"})
+    assert ("n2 is left as it is: it has begun the role ofed and not ended it. Look at" in output) is not again
+
+
+IGNORED = {"ignore_errors": True}
+
+
+@pytest.mark.parametrize(
+    ("whose", "of_play", "of_block", "arguments", "begins"),
+    [
+        ("user", IGNORED, {}, [], False),
+        ("oldest_user", IGNORED, {}, [], False),
+        ("user", {}, {"ignore_errors": "{{ not ansible_check_mode }}"}, [], False),
+        ("user", {}, {"ignore_errors": "{{ ansible_check_mode }}"}, [], True),
+        ("user", IGNORED, {}, ["--check"], True),
+    ],
+)
+def test_no_change_begins_whose_errors_would_be_ignored(
+    whose: str,
+    of_play: dict[str, t.Any],
+    of_block: dict[str, t.Any],
+    arguments: list[str],
+    begins: bool,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+) -> None:
+    """A task that fails would not end it: it would come to a good end, on one host after the other. A rehearsal changes none."""
+    block = {"block": change(tmp_path, "ofed"), **of_block}
+    _hosts, output = changed(request.getfixturevalue(whose), tmp_path, play(block, **of_play), arguments=arguments)
+    assert ("changed: [n1]" in output) is begins
+    assert ("n1 is left as it is: ignore_errors is in effect here, so that" in output) is not begins
+
+
+@pytest.mark.parametrize("strategy", ["linear", "free"])
+def test_a_handler_that_fails_after_the_role_stops_later_waves(user: User, strategy: str, tmp_path: Path) -> None:
+    """Handlers run when all tasks of a wave have."""
+    notify = {"ansible.builtin.command": "true", "notify": "Use it", "when": "inventory_hostname == 'n2'"}
+    handler = {"name": "Use it", "ansible.builtin.command": "false"}
+    # all of them may fail
+    keywords = {"handlers": [handler], "strategy": strategy, "max_fail_percentage": 100}
+    (hosts, _none), output = changed(user, tmp_path, play(*change(tmp_path, "ofed"), notify, **keywords))
+    assert hosts == {"n1", "n2", "n3"}
+    assert "n4 is left as it is: n2 failed or was lost after the role ofed. Look at" in output
 
 
 @pytest.mark.parametrize("whose", ["user", "oldest_user"])

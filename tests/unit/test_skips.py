@@ -1,7 +1,7 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""In continuous integration a skip fails, but for the ones that are named."""
+"""In continuous integration a skip fails, but for the ones that are named, and so does a Python of nodes that is not there."""
 
 from __future__ import annotations
 
@@ -62,3 +62,44 @@ def test_a_skip_fails_in_continuous_integration_unless_it_may(
     assert last in done.stdout.splitlines()[-1], done.stdout
     assert ("skipped in continuous integration: not on this machine" in done.stdout) is bool(ci)
     assert done.returncode == (1 if ci and not whole else 2 if ci else 5 if whole else 0)
+
+
+@pytest.mark.parametrize(
+    ("ci", "absent", "passes"),
+    [
+        ("true", "", True),
+        ("true", "3.14", True),
+        ("true", "3.8", False),
+        ("true", "3.14 3.9", False),
+        ("", "3.8", True),
+    ],
+)
+def test_a_python_of_nodes_that_is_missing_fails_in_continuous_integration(
+    repo: Path, tmp_path: Path, ci: str, absent: str, passes: bool
+) -> None:
+    """With stand-ins for ansible-test and for what looks for interpreters."""
+    sanity = (repo / "tools" / "sanity").read_text()
+    ran = "".join(f"echo 'Running sanity test \"t{number}\"'\n" for number in range(24))
+    for name, text in {
+        "tools/sanity": sanity,
+        "tools/find-python": f'case " {absent} " in *" $1 "*) exit 1;; esac; echo {sys.executable}\n',
+        ".venv/bin/python": f'exec {sys.executable} "$@"\n',
+        ".venv/bin/ansible-test": ran,
+    }.items():
+        path = tmp_path / "checkout" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/bash\n{text}")
+        path.chmod(0o755)
+    (tmp_path / "checkout" / "tools" / "check_floor.py").write_text("")
+    subprocess.run(["git", "init", "--quiet", str(tmp_path / "checkout")], check=True)
+    done = subprocess.run(
+        [tmp_path / "checkout" / "tools" / "sanity"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "CI": ci, "HOME": str(tmp_path)},
+    )
+    assert "sanity: 24 passed with Python" in done.stdout, done.stdout + done.stderr
+    assert (done.returncode == 0) is passes, done.stderr
+    for version in absent.split():
+        assert version in done.stdout

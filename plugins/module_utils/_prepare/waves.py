@@ -294,7 +294,7 @@ def refusals(left: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
     """Why a role must not begin to change a host, in words; an empty list lets it.
 
     left: the hosts that have left the play, by name {wave, how, changes}; wave and how as gone() tells them, and with how STAYED
-    those of earlier waves that somebody has kept in it (rescue, ignore_unreachable). changes: by role what
+    those that somebody has kept in it (rescue, ignore_unreachable): of earlier waves, and of its own the host itself. changes: by role what
     the action wave_gate returned at the begin and at the end of its change, {at: seconds}; None, or something without `at`, where
     it did not come so far.
 
@@ -312,7 +312,8 @@ def refusals(left: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
         how = _HOW.get(one["how"], "failed or was lost")
         if one["how"] == STAYED:
             if unfinished:
-                reasons.append(f"{host}, of an earlier wave, has begun the role {unfinished[0]} and not ended it")
+                who = "it" if one["wave"] == "own" else f"{host}, of an earlier wave,"
+                reasons.append(f"{who} has begun the role {unfinished[0]} and not ended it")
         elif unfinished:
             reasons.append(f"{host} {how} in the middle of the role {unfinished[0]}")
         elif any(isinstance(begin, t.Mapping) and begin.get("failed") for begin, _end in changes.values()):

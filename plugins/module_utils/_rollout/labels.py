@@ -51,5 +51,5 @@ POLICY_VERSION = "mellanox.com/v1alpha1"
 CLUSTER_POLICY = "nic-cluster-policy"
 RDMA_SECTION = "rdmaSharedDevicePlugin"
 SRIOV_SECTION = "sriovDevicePlugin"
-# On the NicClusterPolicy: the groups that its configuration serves, as GROUP_LABEL has them.
+# On the NicClusterPolicy: the classes that its configuration serves, each with its group as GROUP_LABEL has it: CLASS=GROUP,CLASS=GROUP.
 GROUPS_ANNOTATION = "rdma.fabric/groups"

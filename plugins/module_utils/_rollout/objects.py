@@ -265,7 +265,7 @@ def strays_in_words(strays: t.Mapping[str, str], groups: t.Mapping[str, str]) ->
     """Why a run must not go on, with what to do. strays: lost_labels(). groups: class_groups()."""
     names = [f"{node} (class {strays[node]})" for node in strays]
     remove = ", ".join(sorted(strays)[:_NAMED]) + (", ..." if len(strays) > _NAMED else "")
-    # a NicClusterPolicy serves classes of several groups
+    # somebody may have taken the label, or the annotation of a NicClusterPolicy, that tells the group
     untold = sorted({name for name in strays.values() if name not in groups})
     hosts = f" Name the hosts: of which group {some(untold)} is, nothing in the cluster tells." if untold else ""
     return (

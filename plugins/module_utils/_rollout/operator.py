@@ -564,7 +564,7 @@ def _cluster_policy(plan: Plan, release: Release, settings: t.Mapping[str, t.Any
     for _slug, _group, entry, _path in rows:
         _check_kubelets(entry, settings)
     spec = _cluster_spec(plan, cluster["config"], release, settings)
-    groups = sorted({group_value(group) for _slug, group, _entry, _path in rows})
+    served = sorted(f"{slug}={group_value(group)}" for slug, group, _entry, _path in rows)
     return {
         "nic-cluster-policy.yaml": {
             "apiVersion": POLICY_VERSION,
@@ -572,7 +572,7 @@ def _cluster_policy(plan: Plan, release: Release, settings: t.Mapping[str, t.Any
             # not the label of what is ours: others may have sections of it
             "metadata": {
                 "name": CLUSTER_POLICY,
-                "annotations": {GROUPS_ANNOTATION: ",".join(groups), INVENTORY_LABEL: inventory_value(settings)},
+                "annotations": {GROUPS_ANNOTATION: ",".join(served), INVENTORY_LABEL: inventory_value(settings)},
             },
             "spec": spec,
         }

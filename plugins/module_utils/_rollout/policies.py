@@ -43,6 +43,7 @@ __all__ = [
     "owned",
     "policy_state",
     "retreat",
+    "served_groups",
     "side_effects",
     "state_name",
     "webhook_will_agree",
@@ -87,13 +88,13 @@ def _spec_owners(item: t.Mapping[str, t.Any]) -> dict[str, set[str]]:
 
 
 def cluster_classes(item: t.Optional[t.Mapping[str, t.Any]]) -> set[str]:
-    """The classes that our NicClusterPolicy reaches, none of another's."""
+    """The classes that our NicClusterPolicy serves or reaches, none of another's. It reaches all nodes without rdma_rollout.node_affinity."""
     if item is None or not applied_by_us(item):
         return set()
     required = ((item.get("spec") or {}).get("nodeAffinity") or {}).get(
         "requiredDuringSchedulingIgnoredDuringExecution"
     )
-    return {
+    return set(served_groups(item)) | {
         str(value)
         for term in (required or {}).get("nodeSelectorTerms") or []
         for row in term.get("matchExpressions") or []
@@ -102,9 +103,11 @@ def cluster_classes(item: t.Optional[t.Mapping[str, t.Any]]) -> set[str]:
     }
 
 
-def _served_groups(item: t.Mapping[str, t.Any]) -> set[str]:
-    text = (item["metadata"].get("annotations") or {}).get(GROUPS_ANNOTATION) or ""
-    return set(text.split(",")) if text else set()
+def served_groups(item: t.Optional[t.Mapping[str, t.Any]]) -> dict[str, str]:
+    """{class: group as in GROUP_LABEL} of a NicClusterPolicy of ours."""
+    text = str(((item or {}).get("metadata", {}).get("annotations") or {}).get(GROUPS_ANNOTATION) or "")
+    pairs = (row.partition("=") for row in text.split(","))
+    return {name: group for name, _sign, group in pairs if name and group}
 
 
 def _sections(item: t.Mapping[str, t.Any]) -> set[str]:
@@ -155,7 +158,7 @@ def retreat(
             )
         )
     if ours and applied_by_us(existing):
-        left = sorted(_served_groups(existing) & set(keep))
+        left = sorted(set(served_groups(existing).values()) & set(keep))
         if left:
             if not desired:
                 return []

@@ -46,6 +46,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.policies impo
     in_its_way,
     named_cluster_policy,
     retreat,
+    served_groups,
     side_effects,
     webhook_will_agree,
 )
@@ -84,7 +85,7 @@ class Rollout(Changes):
         self._look_for_strangers()
         self._insist_on_one_offer(set(nodes.values()))
         existing = self._own(objects)
-        self._groups = class_groups(existing)
+        self._groups = {**served_groups(self._cluster_policy), **class_groups(existing)}
         self._gone, warnings = removals(existing, objects, keep, self.inventory, self.adopt)
         self.warnings += warnings
         self._look_at_namespaces(existing)

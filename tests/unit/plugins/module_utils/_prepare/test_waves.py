@@ -283,6 +283,11 @@ def test_a_host_that_somebody_has_kept_in_the_play_is_no_better_for_it() -> None
     assert refusals({"a": {**kept, "changes": {"ofed": (BEGUN, None)}}}) == [
         "a, of an earlier wave, has begun the role ofed and not ended it"
     ]
+    itself = {"wave": "own", "how": STAYED}
+    assert refusals({"a": {**itself, "changes": {"ofed": (BEGUN, ENDED)}}}) == []
+    assert refusals({"a": {**itself, "changes": {"ofed": (BEGUN, None)}}}) == [
+        "it has begun the role ofed and not ended it"
+    ]
 
 
 def test_a_host_that_was_held_back_is_no_reason_beside_the_one_it_waits_for() -> None:

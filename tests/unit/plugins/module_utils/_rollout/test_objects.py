@@ -124,7 +124,7 @@ def test_a_label_goes_only_where_somebody_says_so() -> None:
 
 
 def test_whoever_takes_nodes_out_is_told_what_to_write() -> None:
-    """A class of a NicClusterPolicy is of no group that the cluster tells: the group in rdma_rollout.remove is not enough."""
+    """Somebody may have taken what tells the group of a class from its object: the group in rdma_rollout.remove is not enough then."""
     groups = {"a-x": "a"}
     said = strays_in_words({"n2": "a-x", "n1": "a-x"}, groups)
     assert said.endswith("or say that they are to go: rdma_rollout.remove: [n1, n2] (hosts or groups).")

@@ -155,7 +155,7 @@ def test_one_policy_for_the_cluster(version: str) -> None:
     else:
         assert (plugin["repository"], plugin["version"]) == ("nvcr.io/nvidia/mellanox", f"network-operator-v{version}")
     assert item["metadata"]["annotations"] == {
-        "rdma.fabric/groups": "a100,v100",
+        "rdma.fabric/groups": "a100-ib0=a100,a100-ib1=a100,v100-vendor-15b3=v100",
         "rdma.fabric/inventory": "default",
     }
     assert "labels" not in item["metadata"], "the object is not ours as a whole"

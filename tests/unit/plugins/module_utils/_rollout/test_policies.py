@@ -28,7 +28,7 @@ NODE_POLICY = {"kind": "NicNodePolicy", "metadata": {"name": "a"}, "spec": {"nod
 DAEMON_SET = {"kind": "DaemonSet", "metadata": {"name": "d"}, "spec": {}}
 
 
-def cluster_policy(owners: dict[str, list[str]], groups: str = "a", **spec: Any) -> dict[str, Any]:
+def cluster_policy(owners: dict[str, list[str]], groups: str = "a-x=a", **spec: Any) -> dict[str, Any]:
     """A NicClusterPolicy. owners: managers by the fields of spec that they have applied."""
     managers: dict[str, dict[str, Any]] = {}
     for field, names in owners.items():
@@ -94,7 +94,7 @@ def test_what_another_inventory_has_rolled_out_is_left_alone_unless_it_is_in_the
 
 
 def test_a_group_that_stays_keeps_the_policy_that_serves_it() -> None:
-    item = cluster_policy({RDMA: [MINE]}, groups="a,b")
+    item = cluster_policy({RDMA: [MINE]}, groups="a-x=a,b-x=b,b-y=b")
     with pytest.raises(PolicyConflict, match="serves b, too, which this run leaves as they are"):
         retreat(item, [NODE_POLICY], ["b", "c"], False)
     assert retreat(item, [], ["b"], False) == [], "nothing comes in its place"
@@ -152,9 +152,12 @@ def test_what_would_move_pods_of_others() -> None:
 def test_the_classes_that_a_cluster_policy_reaches() -> None:
     term = {"matchExpressions": [{"key": "rdma.fabric/class", "operator": "In", "values": ["a", "b"]}]}
     affinity = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
-    assert cluster_classes(cluster_policy({"nodeAffinity": [MINE]}, nodeAffinity=affinity)) == {"a", "b"}
+    assert cluster_classes(cluster_policy({"nodeAffinity": [MINE]}, groups="", nodeAffinity=affinity)) == {"a", "b"}
     assert cluster_classes(cluster_policy({"nodeAffinity": ["kubectl"]}, nodeAffinity=affinity)) == set()
-    assert cluster_classes(cluster_policy({RDMA: [MINE]})) == set()
+    assert cluster_classes(cluster_policy({RDMA: [MINE]}, groups="a-x=a,b-x=b")) == {"a-x", "b-x"}, (
+        "without an affinity"
+    )
+    assert cluster_classes(cluster_policy({RDMA: [MINE]}, groups="")) == set()
     assert cluster_classes(None) == set()
 
 
