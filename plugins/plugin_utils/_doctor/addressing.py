@@ -28,7 +28,13 @@ _GID_INDEX = re.compile(r"GID index\s{1,20}:\s{1,4}(\d{1,3})")
 _LOCAL_INDEX = re.compile(r"local GID index (\d{1,3})")
 # NCCL (src/misc/ibvwrap.cc, src/transport/net_ib)
 _NCCL_QP = "Call to ibv_modify_qp failed"
-_RETRIES = ("Failed status 12", "transport retry counter exceeded", "status=12 ", "(12) opcode", "with error 12, opcode")
+_RETRIES = (
+    "Failed status 12",
+    "transport retry counter exceeded",
+    "status=12 ",
+    "(12) opcode",
+    "with error 12, opcode",
+)
 # perftest of an InfiniBand port that nobody has given an address
 _NO_LID = "Local lid 0x0 detected"
 

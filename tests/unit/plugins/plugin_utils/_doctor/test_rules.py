@@ -263,12 +263,32 @@ QP = "h1:7:7 [0] misc/ibvwrap.cc:310 NCCL WARN Call to ibv_modify_qp failed with
         ("modprobe: ERROR: could not insert 'nvidia': Exec format error", {}, "kernel-without-gpu-driver"),
         # NCCL 2.12, 2.18, 2.20, 2.27
         ("NET/IB : Got completion with error 12, opcode 1, len 32631, vendor err 129", {}, "no-answer"),
-        ("NET/IB : Got completion from peer 192.0.2.2<40012> with error 12, opcode 0, len 0, vendor err 129 (Send)", {}, "no-answer"),
-        ("NET/IB: Got completion from peer 192.0.2.2<4> with status=12 opcode=0 len=0 vendor err 129 (Send)", {}, "no-answer"),
-        ("NET/IB: Got completion from peer 192.0.2.2<4> with status=IBV_WC_RETRY_EXC_ERR(12) opcode=IBV_WC_SEND(0)", {}, "no-answer"),
+        (
+            "NET/IB : Got completion from peer 192.0.2.2<40012> with error 12, opcode 0, len 0, vendor err 129 (Send)",
+            {},
+            "no-answer",
+        ),
+        (
+            "NET/IB: Got completion from peer 192.0.2.2<4> with status=12 opcode=0 len=0 vendor err 129 (Send)",
+            {},
+            "no-answer",
+        ),
+        (
+            "NET/IB: Got completion from peer 192.0.2.2<4> with status=IBV_WC_RETRY_EXC_ERR(12) opcode=IBV_WC_SEND(0)",
+            {},
+            "no-answer",
+        ),
         # NCCL up to 2.12
-        ("NCCL WARN Error while creating shared memory segment nccl-shm-recv-8f1c-0-0-1 (size 9637888)", {}, "nccl-shared-memory"),
-        ("include/shm.h:28 NCCL WARN Call to posix_fallocate failed : No space left on device", {}, "nccl-shared-memory"),
+        (
+            "NCCL WARN Error while creating shared memory segment nccl-shm-recv-8f1c-0-0-1 (size 9637888)",
+            {},
+            "nccl-shared-memory",
+        ),
+        (
+            "include/shm.h:28 NCCL WARN Call to posix_fallocate failed : No space left on device",
+            {},
+            "nccl-shared-memory",
+        ),
         # the index that NCCL says it used is the link-local address, or that of RoCE v2
         (QP + "curr state INIT, next state RTR, local GID index 0, local GID fe80::1", {"facts": ROCE}, "qp-gid-index"),
         (QP + "curr state INIT, next state RTR, local GID index 3, local GID ::1", {"facts": ROCE}, "qp-roce-route"),
@@ -279,7 +299,11 @@ QP = "h1:7:7 [0] misc/ibvwrap.cc:310 NCCL WARN Call to ibv_modify_qp failed with
             {},
             "memlock-64-kib",
         ),
-        ("The OpenFabrics (openib) BTL failed to initialize while trying to allocate some locked memory.", {}, "mr-refused"),
+        (
+            "The OpenFabrics (openib) BTL failed to initialize while trying to allocate some locked memory.",
+            {},
+            "mr-refused",
+        ),
         # perftest
         (" Local lid 0x0 detected. Is an SM running? ", {}, "port-init"),
         # kubelet
