@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import typing as t
+from pathlib import Path
 
 import pytest
 from pods import CABLED, NAMES, POD_IMAGE, PODS, RESOURCE, Site
@@ -199,6 +200,18 @@ def test_the_doctor_says_why_jobs_fail(site: Site, small_limit: None) -> None:
     assert any("allocate MR" in line for line in found["memlock-64-kib"]["evidence"])
     assert "rdma_memlock" in found["memlock-64-kib"]["remedy"]
     assert CABLED[NAMES[1]] in found["device-wrong-name"]["remedy"]
+
+
+def test_the_doctor_explains_what_a_node_printed_without_any_cluster(site: Site, tmp_path: Path) -> None:
+    """A directory with the output of perftest on a port without a cable."""
+    (out,) = {"mlx5_0", "mlx5_1"} - {CABLED[NAMES[0]]}
+    said = site.on(NAMES[0], f"ib_write_bw -F -d {out} 2>&1 || true")
+    print(said)
+    (tmp_path / "said.log").write_text(said)
+    site.run("doctor", doctor_directory=str(tmp_path))
+    (finding,) = load(site.output / "doctor.json")["findings"]
+    assert finding["id"] == "port-down"
+    assert "state is Down" in finding["evidence"][0]
 
 
 def test_one_report_shows_all_that_is_wrong(site: Site, slow_link: str, small_limit: None) -> None:
