@@ -1,15 +1,16 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What `verify` finds between Pods: all pairs, a link that is slow, a node whose Pods may lock only 64 KiB."""
+"""What `verify` and `doctor` find between and in Pods: all pairs, a link that is slow, a node whose Pods may lock only 64 KiB."""
 
 from __future__ import annotations
 
 import itertools
 import typing as t
+from pathlib import Path
 
 import pytest
-from pods import CABLED, NAMES, POD_IMAGE, PODS, Site
+from pods import CABLED, NAMES, POD_IMAGE, PODS, RESOURCE, Site
 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import TRAFFIC_LABEL
 from ansible_collections.fabric.rdma.tests.unit.contracts import load
@@ -163,6 +164,54 @@ def test_a_node_whose_pods_may_lock_64_kib_is_diagnosed(site: Site, small_limit:
             assert "may lock only so much memory" in entry["message"]
             assert "containerd_memlock" in entry["remedy"]
     assert "containerd_memlock" in output
+
+
+# Both ends in one Pod: the server asks for memory when its client is there.
+ALONE = (
+    "ib_write_bw {0} & for n in 1 2 3 4 5 6; do sleep 5; said=$(ib_write_bw {0} 127.0.0.1 2>&1); "
+    'case "$said" in *"Couldn\'t connect to"*) ;; *) break ;; esac; done; echo "$said"; kill $! 2> /dev/null; echo ended'
+)
+
+
+def test_the_doctor_says_why_jobs_fail(site: Site, small_limit: None) -> None:
+    """By facts, objects and the logs of Pods that did fail: for locked memory, no device, a device of another name."""
+    jobs = {
+        "locks": (SICK, ALONE.format(f"-F -x 1 -s 1048576 -n 20 -d {CABLED[SICK]}"), RESOURCE),
+        "asks-for-none": (NAMES[0], f"ib_write_bw -F -d {CABLED[NAMES[0]]}; echo ended", None),
+        "wrong-name": (NAMES[1], "ib_write_bw -F -d mlx5_9; echo ended", RESOURCE),
+    }
+    for name, (node, script, resource) in jobs.items():
+        print(f"{name} on {node}: {site.pod(name, node, script, USER, resource).result()}")
+    site.run("doctor", doctor_pods=[f"default/{name}" for name in jobs])
+    document = load(site.output / "doctor.json")
+    print(
+        "\n".join(f"{each['severity']} {each['id']} {each['hosts']}: {each['cause']}" for each in document["findings"])
+    )
+    found = {each["id"]: each for each in document["findings"]}
+    hosts = {
+        "memlock-64-kib": [SICK],
+        "mr-ordinary-user": [SICK],
+        "pod-without-ipc-lock": [SICK],
+        "device-not-asked-for": [NAMES[0]],
+        "device-wrong-name": [NAMES[1]],
+    }
+    assert {rule: found[rule]["hosts"] for rule in hosts} == hosts
+    assert found["memlock-64-kib"]["severity"] == "error"
+    assert any("allocate MR" in line for line in found["memlock-64-kib"]["evidence"])
+    assert "rdma_memlock" in found["memlock-64-kib"]["remedy"]
+    assert CABLED[NAMES[1]] in found["device-wrong-name"]["remedy"]
+
+
+def test_the_doctor_explains_what_a_node_printed_without_any_cluster(site: Site, tmp_path: Path) -> None:
+    """A directory with the output of perftest on a port without a cable."""
+    (out,) = {"mlx5_0", "mlx5_1"} - {CABLED[NAMES[0]]}
+    said = site.on(NAMES[0], f"ib_write_bw -F -d {out} 2>&1 || true")
+    print(said)
+    (tmp_path / "said.log").write_text(said)
+    site.run("doctor", doctor_directory=str(tmp_path))
+    (finding,) = load(site.output / "doctor.json")["findings"]
+    assert finding["id"] == "port-down"
+    assert "state is Down" in finding["evidence"][0]
 
 
 def test_one_report_shows_all_that_is_wrong(site: Site, slow_link: str, small_limit: None) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.text import age_in_words
+from ansible_collections.fabric.rdma.plugins.module_utils._base.text import age_in_words, hosts_label
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Class, Cluster, Group, Plan, Selectors
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import (
     PlanError,
@@ -38,19 +38,23 @@ PLAN_SCHEMA = 1
 
 def _twins(facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], hosts: t.Sequence[str]) -> list[str]:
     """Hosts of which another one has the same device: two names for one machine, or a capture that was copied."""
-    first: dict[str, str] = {}
-    found: dict[tuple[str, str], str] = {}
+    owners: dict[str, list[str]] = {}
     for host in hosts:
-        for device in facts_by_host[host].get("devices", []):
-            guid = device["node_guid"] or ""
-            other = first.setdefault(guid, host) if guid.strip("0:") else host
-            if other != host:
-                found.setdefault((other, host), guid)
+        for guid in dict.fromkeys(device["node_guid"] or "" for device in facts_by_host[host].get("devices", [])):
+            if guid.strip("0:"):
+                owners.setdefault(guid, []).append(host)
+    # of several devices that the same hosts have, the first
+    found: dict[tuple[str, ...], str] = {}
+    for guid, own in owners.items():
+        if len(own) > 1:
+            found.setdefault(tuple(own), guid)
     return [
         "hosts {} and {} both have a device with the node GUID {}: are they two names of one machine?".format(
-            *pair, guid
+            *own, guid
         )
-        for pair, guid in sorted(found.items())
+        if len(own) == 2
+        else f"{hosts_label(own)} all have a device with the node GUID {guid}: are they names of one machine, or copies of it?"
+        for own, guid in sorted(found.items())
     ]
 
 

@@ -111,7 +111,7 @@ _CAUSES: tuple[tuple[str, str, str], ...] = (
         "ask for the RDMA resource in the Pod, and see that the names in NCCL_IB_HCA are there",
     ),
     (
-        r"Got completion from peer \S{1,80} with (?:status=|error )(?P<status>\d+)",
+        r"Got completion (?:from peer \S{1,80} )?with (?:status=|error )(?:\w{1,40}\()?(?P<status>\d+)",
         "a transfer between HCAs failed (status {status}; 12: no answer from the other side)",
         "look at cables, port counters, and for RoCE at PFC, MTU and routes between the two",
     ),

@@ -584,6 +584,11 @@ _CAUSES: tuple[tuple[str, str, str], ...] = (
         "start a subnet manager in its InfiniBand fabric, or find out why the present one does not sweep this port",
     ),
     (
+        r"Local lid 0x0 detected",
+        "the port has no LID: no subnet manager has given it one",
+        "start a subnet manager in its InfiniBand fabric, or find out why the present one does not sweep this port",
+    ),
+    (
         r"Port number (?P<port>\d+) state is (?P<state>\w+)",
         "port {port} of the device is in state {state}",
         "check cable, transceiver and switch port, and set the port's network interface up",

@@ -144,7 +144,7 @@ def _defects(host: str, end: _End, planned: Exposed, wished_memory: t.Any) -> t.
     """(what is wrong with what a Pod was given, what to do). Nothing is said of a Pod that has printed nothing."""
     memlock = end["memlock"]
     if any(value not in (None, "unlimited") for value in memlock.values()) and not end["ipc_lock"]:
-        words = " and ".join(f"{key} {value} KiB" for key, value in memlock.items() if value != "unlimited")
+        words = " and ".join(f"{key} {value} KiB" for key, value in memlock.items() if value not in (None, "unlimited"))
         yield f"a Pod on {host} may lock only so much memory: {words}", _LIFT
     if end["user"] is None:
         return

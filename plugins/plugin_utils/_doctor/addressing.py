@@ -23,10 +23,20 @@ _OF_INFINIBAND = re.compile(r"Link type {1,20}: IB\b|NET/IB : Using [^\n]{0,400}
 # Characters of a log in which a program says what it was told.
 _HEAD = 200_000
 _RTR = re.compile(r"Failed to modify (?:UD )?QP(?: \w{1,12})? to RTR")
+# perftest, and NCCL from 2.20 on
 _GID_INDEX = re.compile(r"GID index\s{1,20}:\s{1,4}(\d{1,3})")
+_LOCAL_INDEX = re.compile(r"local GID index (\d{1,3})")
 # NCCL (src/misc/ibvwrap.cc, src/transport/net_ib)
 _NCCL_QP = "Call to ibv_modify_qp failed"
-_RETRIES = ("Failed status 12", "transport retry counter exceeded", "status=12 ", "(12) opcode")
+_RETRIES = (
+    "Failed status 12",
+    "transport retry counter exceeded",
+    "status=12 ",
+    "(12) opcode",
+    "with error 12, opcode",
+)
+# perftest of an InfiniBand port that nobody has given an address
+_NO_LID = "Local lid 0x0 detected"
 
 
 def devices_of(facts: Json) -> list[Json]:
@@ -55,6 +65,7 @@ def _port_down(case: Case) -> t.Iterator[Hit]:
 
 def _port_init(case: Case) -> t.Iterator[Hit]:
     yield from _in_state(case, "Init", "Arm")
+    yield from case.told(_NO_LID)
     for host, facts in case.facts.items():
         waiting = [
             f"{host}: {device['name']} port {port['number']} is {port['state']}"
@@ -150,7 +161,7 @@ def _different_fabrics(case: Case) -> t.Iterator[Hit]:
 
 
 def _used_index(line: Line) -> t.Optional[int]:
-    found = _GID_INDEX.search(line.log["text"][:_HEAD])
+    found = _LOCAL_INDEX.search(line.raw) or _GID_INDEX.search(line.log["text"][:_HEAD])
     return int(found.group(1)) if found else None
 
 

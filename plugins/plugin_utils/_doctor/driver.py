@@ -29,6 +29,11 @@ _OTHER_KERNEL = (
     "Module mlx5_core belong to a kernel",
     "version magic '",
 )
+_NOT_INSERTED = "could not insert"
+_MODULES = ("nvidia", "nv_peer_mem", "mlx5", "'ib_", "'rdma_", "gdrdrv")
+# kernel, security/lockdown and kernel/module/signing.c; errno EKEYREJECTED and ENOKEY as modprobe says them
+_REJECTED = ("Key was rejected by service", "Required key not available")
+_UNSIGNED = ("Loading of unsigned module is rejected", "Loading of module with unavailable key is rejected")
 
 
 def _flood(case: Case) -> t.Iterator[Hit]:
@@ -91,6 +96,16 @@ def _kernel_without_gpu(case: Case) -> t.Iterator[Hit]:
     for line in case.lines(_OTHER_KERNEL[2]):
         if "should be" in line.raw and any(word in line.raw for word in ("nvidia", "mlx5")):
             yield case.hit(line.log, [str(line)])
+    for line in case.lines("Exec format error"):
+        if _NOT_INSERTED in line.raw and any(word in line.raw for word in _MODULES[:2]):
+            yield case.hit(line.log, [str(line)])
+
+
+def _not_signed(case: Case) -> t.Iterator[Hit]:
+    for line in case.lines(*_REJECTED):
+        if _NOT_INSERTED in line.raw and any(word in line.raw for word in _MODULES):
+            yield case.hit(line.log, [str(line)])
+    yield from case.told(*_UNSIGNED)
 
 
 RULES = (
@@ -123,5 +138,15 @@ RULES = (
         "NVIDIA's modules were built for another kernel than the one that runs",
         "install the kernel's headers, dkms autoinstall -k $(uname -r), reboot; or boot the kernel that they were built for",
         _kernel_without_gpu,
+    ),
+    Rule(
+        "module-not-signed",
+        "The kernel refuses a module that is not signed",
+        "error",
+        ("logs",),
+        "Secure Boot is on, and the kernel refuses a driver's module: it knows no key that has signed it",
+        "enroll the key that signs it: mokutil --import KEY.der, then reboot and confirm it at the console (DKMS signs with "
+        "/var/lib/dkms/mok.pub, on Ubuntu /var/lib/shim-signed/mok/MOK.der); or turn Secure Boot off",
+        _not_signed,
     ),
 )

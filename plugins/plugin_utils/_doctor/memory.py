@@ -26,18 +26,22 @@ _FAILURES = (
     "Call to ibv_reg_mr",
     "ibv_reg_mr(",
     "Please set max locked memory",
+    # Open MPI (btl/openib, help-mpi-btl-openib.txt)
+    "trying to allocate some locked memory",
 )
 # What has another cause: GPU memory that no HCA reaches (EFAULT, EINVAL), which has rules of its own.
 _OTHERS = ("error=14", "error=22", "Bad address", "not supported")
 # mlx5_core (cmd.c: mlx5_cmd_out_err(), and mlx5_cmd_check() in older ones; mr.c: create_mkey_callback())
 _KEYS = ("CREATE_MKEY(", "create_mkey(", "async reg mr failed")
 _SPENT = re.compile(r"limits exceeded|no resources|err\(-1[12]\)|status -1[12]\b")
-# libibverbs (init.c), /proc/PID/limits, ulimit -a, ulimit -l as our own Pods say it
+# libibverbs (init.c), /proc/PID/limits, ulimit -a and UCX, ulimit -l as our own Pods say it
 _SAYS = ("RLIMIT_MEMLOCK is ", "Max locked memory", "max locked memory", "memlock soft ")
 # Of these, a shell on a host may have been asked, whose limit is not that of containers.
 _OF_A_SHELL = ("Max locked memory", "max locked memory")
 _IN_BYTES = re.compile(r"(?:RLIMIT_MEMLOCK is|Max locked memory|memlock soft)\s{1,40}(\d{1,15}|unlimited)")
-_IN_KIB = re.compile(r"max locked memory\s{1,40}\(k[bB][a-z]{0,4}, -l\)\s{1,9}(\d{1,15}|unlimited)")
+_IN_KIB = re.compile(
+    r"max locked memory\s{1,40}(?:\(k[bB][a-z]{0,4}, -l\)\s{1,9}|\(ulimit -l\) to 'unlimited' \(current: )(\d{1,15}|unlimited)"
+)
 
 
 def _limit_in(line: str) -> t.Optional[int]:

@@ -24,6 +24,9 @@ _SHM = (
     "shared memory segment /dev/shm/nccl",
     "failed to extend /dev/shm/nccl",
     "failed to create shared memory file /dev/shm/nccl",
+    # up to 2.12
+    "shared memory segment nccl-shm-",
+    "Call to posix_fallocate failed",
 )
 _SYSTEM_ERROR = ("unhandled system error", "ncclSystemError", "ncclUnhandledSystemError")
 _CHANNEL = "] via NET/Socket"

@@ -41,6 +41,9 @@ _EXCLUSIVE = "incorrect RDMA subsystem network namespace"
 _EMPTY = ("no devices in device pool, creating empty resource server", "no Rdma Devices were found for resource")
 _NO_CHARACTER_DEVICE = "missing RDMA device spec for device"
 _RESTARTED = "most likely Kubelet restarted"
+# runc, libcontainer/specconv and containerd, pkg/oci
+_ADDING = "adding custom device"
+_STATES = ("waiting", "terminated")
 _PULL = ("ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable")
 
 
@@ -195,6 +198,23 @@ def _not_pulled(case: Case) -> t.Iterator[Hit]:
                 yield Hit(case.host_of(pod["spec"].get("nodeName")), (quoted(words),), about=(name_of(pod),))
 
 
+def _device_file_gone(case: Case) -> t.Iterator[Hit]:
+    for line in case.lines(_ADDING):
+        if _is_gone(line.raw):
+            yield case.hit(line.log, [str(line)])
+    for pod in case.cluster["pods"]:
+        host = case.host_of(pod["spec"].get("nodeName"))
+        for each in (pod.get("status") or {}).get("containerStatuses") or []:
+            states = [(each.get(state) or {}).get(key) or {} for state in ("state", "lastState") for key in _STATES]
+            said = next((str(one.get("message")) for one in states if _is_gone(str(one.get("message")))), "")
+            if said:
+                yield Hit(host, (f"{shown_pod(pod)}: {quoted(said)}",), about=(name_of(pod),))
+
+
+def _is_gone(text: str) -> bool:
+    return _ADDING in text and "/dev/infiniband/" in text and "no such file" in text
+
+
 def _crashes(case: Case) -> t.Iterator[Hit]:
     for daemon_set in case.daemon_sets("plugin", "dranet"):
         for pod in case.pods_of(daemon_set):
@@ -310,6 +330,16 @@ RULES = (
         "a node cannot pull an image",
         "correct rdma_rollout.image or its registry, or name a Secret with credentials: rdma_rollout.image_pull_secrets",
         _not_pulled,
+    ),
+    Rule(
+        "device-file-gone",
+        "A device file that a Pod is to get is gone",
+        "error",
+        ("cluster", "logs"),
+        "the device plugin gives Pods a device file that the node does not have any more: the driver was loaded anew after the plugin had "
+        "started, and has numbered its files anew",
+        "kubectl -n NAMESPACE rollout restart daemonset NAME of the device plugin, then delete the Pod, so that it is made again",
+        _device_file_gone,
     ),
     Rule(
         "plugin-crashes",

@@ -25,7 +25,8 @@ _BROKEN = (
     "invalid plugin config",
     "can't load base OCI spec",
 )
-_RLIMIT = ("error setting rlimit type 8", "error setting rlimits for ready process: error setting rlimit type 8")
+# runc from 1.1 on, older ones, crun
+_RLIMIT = ("error setting rlimit type 8", "setrlimit RLIMIT_MEMLOCK: ", "setrlimit `RLIMIT_MEMLOCK`: ")
 _IMEX = ("Failed to allocate Imex session", "Failed to allocate IMEX session")
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL
@@ -19,6 +20,9 @@ _NIC_LABEL = "feature.node.kubernetes.io/pci-15b3.present"
 _WAIT_LABEL = "network.nvidia.com/operator.mofed.wait"
 # Init containers that wait for the operator's driver: of its own Pods, and of the GPU Operator's.
 _WAITING = ("mofed", "ofed-driver-validation")
+# kubelet, pkg/kubelet/cm/devicemanager/manager.go
+_NOT_ALLOCATED = "which is unexpected"
+_RESOURCE = re.compile(r"(?:unhealthy devices|unavailable for) ([a-z0-9./_-]{1,200}?)[.,]?(?:\s|$)", re.IGNORECASE)
 
 
 def _tainted(case: Case) -> t.Iterator[Hit]:
@@ -171,6 +175,10 @@ def _refused_by_kubelet(case: Case) -> t.Iterator[Hit]:
                 case.host_of(pod["spec"].get("nodeName")),
                 (f"{shown_pod(pod)}: {quoted(status.get('message') or status['reason'])}",),
             )
+    for line in case.lines(_NOT_ALLOCATED):
+        found = _RESOURCE.search(line.raw)
+        if found and (found[1] in case.resources or found[1].startswith("rdma/")):
+            yield case.hit(line.log, [str(line)])
 
 
 RULES = (
@@ -235,7 +243,7 @@ RULES = (
         "pod-refused-by-kubelet",
         "A kubelet refused a Pod that asks for an RDMA resource",
         "error",
-        ("cluster",),
+        ("cluster", "logs"),
         "the kubelet refused a Pod because the device plugin did not answer, or had no device by then",
         "delete the Pod, so that it is made again, once the node's device plugin is ready: kubectl get pods -A -l "
         "app.kubernetes.io/name=rdma-shared-dp",

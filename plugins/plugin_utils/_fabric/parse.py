@@ -99,7 +99,8 @@ def _one(value: t.Any) -> t.Mapping[str, t.Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _neighbour(body: t.Mapping[str, t.Any]) -> t.Optional[Neighbour]:
+def _neighbour(body: t.Mapping[str, t.Any]) -> t.Optional[tuple[Neighbour, bool]]:
+    """A neighbour, and whether it says that it is a switch."""
     chassis, port = _one(body.get("chassis")), _one(body.get("port"))
     name = ""
     if not _one(chassis.get("id")) and len(chassis) == 1:
@@ -109,10 +110,19 @@ def _neighbour(body: t.Mapping[str, t.Any]) -> t.Optional[Neighbour]:
     own, there = _one(chassis.get("id")), _one(port.get("id"))
     chassis_id = _text(own.get("value"))
     description = _text(port.get("descr"))
-    # the address of a port tells nobody which one it is
-    is_address = there.get("type") == "mac"
-    spot = (description if is_address and description else _text(there.get("value"))) or description
-    return Neighbour(chassis_id, _text(name) or chassis_id, spot) if chassis_id else None
+    spot = _text(there.get("value"))
+    # neither the address of a port nor a switch's own number for it tells anybody which one it is
+    tells = there.get("type") != "mac" and not (there.get("type") == "local" and spot.isdigit())
+    spot = (spot if tells else description or spot) or description
+    return (Neighbour(chassis_id, _text(name) or chassis_id, spot), _is_switch(chassis)) if chassis_id else None
+
+
+def _is_switch(chassis: t.Mapping[str, t.Any]) -> bool:
+    able = chassis.get("capability")
+    return any(
+        isinstance(each, dict) and each.get("type") in ("Bridge", "Router") and each.get("enabled") is True
+        for each in (able if isinstance(able, list) else [able])
+    )
 
 
 def parse_lldp(text: str) -> dict[str, Neighbour]:
@@ -123,11 +133,14 @@ def parse_lldp(text: str) -> dict[str, Neighbour]:
         return {}
     interfaces = _one(_one(value).get("lldp")).get("interface")
     rows = interfaces if isinstance(interfaces, list) else [interfaces]
-    found: dict[str, Neighbour] = {}
+    found: dict[str, tuple[Neighbour, bool]] = {}
     for row in rows[:_MOST_NETDEVS]:
         for netdev, body in row.items() if isinstance(row, dict) else ():
             neighbour = _neighbour(_one(body))
-            # of several on one cable the first
-            if neighbour is not None and len(found) < _MOST_NETDEVS:
-                found.setdefault(_text(netdev), neighbour)
-    return found
+            name = _text(netdev)
+            if neighbour is None or len(found) >= _MOST_NETDEVS:
+                continue
+            # of several on one cable the first that is a switch
+            if name not in found or (neighbour[1] and not found[name][1]):
+                found[name] = neighbour
+    return {name: neighbour for name, (neighbour, _switch) in found.items()}

@@ -127,11 +127,12 @@ def _measured(
         medians = [far.get((level, name, frozenset(each))) for each in (ends, ends[:1], ends[1:])] if far else []
         row["middle"] = next(filter(None, medians), "")
         row["far"] = bool(row["middle"]) and row["value"] is not None
-    # failures first, then those far from the others, then what is nearest to its limit
+    # failures first, of them those without a result; of the rest those far from the others; then what is nearest to its limit
     rows.sort(
         key=lambda row: (
             row["state"] == "ok",
-            not row["far"],
+            row["state"] == "ok" and not row["far"],
+            row["value"] is not None,
             -(row["value"] or 0) if latency else row["value"] or 0,
             row["client"],
             row["server"],

@@ -516,6 +516,17 @@ def test_two_names_of_one_machine_are_told() -> None:
     ]
 
 
+def test_many_copies_of_a_machine_are_one_warning() -> None:
+    """A fleet of virtual machines made of one image would have one for each."""
+    facts = next(iter(captured("ib-v100-1").values()))
+    hosts = [f"gpu-{number:03}" for number in range(1, 101)]
+    plan = plan_groups(dict.fromkeys(hosts, facts), {"g": {"hosts": hosts, **RESOURCE}})
+    assert plan["groups"]["g"]["warnings"] == [
+        f"gpu-001..gpu-100 (100 hosts) all have a device with the node GUID {facts['devices'][0]['node_guid']}: "
+        "are they names of one machine, or copies of it?"
+    ]
+
+
 def test_facts_that_are_not_of_this_run_are_told_with_their_age() -> None:
     facts = captured("ib-v100-1", "ib-v100-2")
     one, two = facts

@@ -98,6 +98,13 @@ TEXTS = [
     ),
     ("n1:1:2 [0] NCCL INFO NET/IB : No device found.", "NCCL found no HCA"),
     ("n1:1:2 NCCL WARN NET/IB : Got completion from peer 10.0.0.1<4> with status=12 opcode=0", "(status 12;"),
+    ("n1:1:2 NCCL WARN NET/IB : Got completion with error 12, opcode 1, len 32631, vendor err 129", "(status 12;"),
+    ("n1:1:2 NCCL WARN NET/IB : Got completion from peer 10.0.0.1<4> with error 12, opcode 0, len 0", "(status 12;"),
+    (
+        "n1:1:2 NCCL WARN NET/IB: Got completion from peer 10.0.0.1<4> with status=IBV_WC_RETRY_EXC_ERR(12) opcode=IBV_WC_SEND(0)",
+        "(status 12;",
+    ),
+    ("include/shm.h:28 NCCL WARN Call to posix_fallocate failed : No space left on device", "/dev/shm"),
     ("NCCL WARN Error while creating shared memory segment /dev/shm/nccl-x (size 5)", "/dev/shm"),
     ("[n1:1] segmentation fault in ncclProxyServiceUDS", "segmentation fault"),
     ("n1:1:2 [0] NCCL WARN Cuda failure 'out of memory'", "CUDA failed: Cuda failure 'out of memory'"),

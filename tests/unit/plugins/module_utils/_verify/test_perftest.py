@@ -474,6 +474,10 @@ TEXTS = [
     (" Port number 2 state is Init\n Couldn't set the link layer", "no subnet manager has brought it up"),
     (" Port number 1 state is Armed\n", "no subnet manager has brought it up"),
     (
+        " Local lid 0x0 detected. Is an SM running? \nIf you're running RMDA over Ethernet",
+        "no subnet manager has given it one",
+    ),
+    (
         "Failed to modify QP to RTR\n Unable to Connect the HCA's through the link",
         "cannot reach the other side's address",
     ),

@@ -304,6 +304,14 @@ SICK = [
 ]
 
 
+def test_a_limit_that_a_shell_does_not_tell_is_not_named(lab: Json) -> None:
+    """Some know `ulimit -S` only."""
+    found = looked(lab, a_look(memlock={"soft": "64", "hard": None}), *EVERYWHERE[1:])
+    (look, *_others) = found["groups"]["g"]["inspections"]
+    assert "may lock only so much memory: soft 64 KiB" in look["message"]
+    assert "None" not in look["message"]
+
+
 @pytest.mark.parametrize(("given", "cause", "remedy"), SICK, ids=[row[1][:30] for row in SICK])
 def test_what_a_pod_is_not_given_fails_with_its_remedy(lab: Json, given: Json, cause: str, remedy: str) -> None:
     found = looked(lab, a_look(**given), *EVERYWHERE[1:])

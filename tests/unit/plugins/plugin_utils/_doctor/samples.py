@@ -270,6 +270,10 @@ SETUP = "h1:7:7 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0"
 USES = "h1:7:7 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/RoCE [RO]; OOB eth0:192.0.2.1<0>"
 SOCKET = "h1:7:7 [0] NCCL INFO NET/Socket : Using [0]eth0:192.0.2.1<0>"
 PLUGIN_LOG = "2026/02/01 00:00:00 resource manager reading configs"
+GONE = (
+    "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start "
+    'container process: error gathering device information while adding custom device "/dev/infiniband/uverbs3": no such file or directory'
+)
 FLOOD = (
     "kernel: nvidia-peermem nv_get_p2p_free_callback:127 ERROR detected invalid context, skipping further processing"
 )
@@ -321,6 +325,10 @@ def _plugin_samples() -> dict[str, tuple[t.Any, t.Any]]:
             running({**EVENT, "lastTimestamp": "2026-02-02T00:00:00Z"}),
         ),
         "image-not-pulled": (running(pod=a_pod(status=waiting("ImagePullBackOff"))), running(pod=a_pod(status=crash))),
+        "device-file-gone": (
+            running(a_job(status=waiting("RunContainerError", GONE))),
+            running(a_job(status=waiting("RunContainerError", GONE.replace("infiniband/uverbs3", "nvidia7")))),
+        ),
         "plugin-crashes": (
             running(pod=a_pod(status=crash)),
             running(pod=a_pod(status=crash), logs=[refused]),
@@ -493,6 +501,10 @@ def _host_samples() -> dict[str, tuple[t.Any, t.Any]]:
         ),
         "driver-log-flood": (said(*[f"[{number}.1] {FLOOD}" for number in range(300)]), said(FLOOD, "all well")),
         "kernel-without-rdma-driver": (material(facts={HOST: bad}), material(facts={HOST: good})),
+        "module-not-signed": (
+            said("modprobe: ERROR: could not insert 'nvidia_peermem': Key was rejected by service"),
+            said("modprobe: ERROR: could not insert 'vboxdrv': Key was rejected by service"),
+        ),
         "kernel-without-gpu-driver": (material(facts={HOST: checked(older)}), material(facts={HOST: peermem(False)})),
     }
 

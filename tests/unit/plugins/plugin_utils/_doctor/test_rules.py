@@ -249,6 +249,104 @@ def test_a_line_alone_is_explained(lines: list[str], given: t.Any, ids: list[str
     assert sorted(each["id"] for each in diagnose(samples.running(samples.a_job(**given), logs=[log]))) == ids
 
 
+ROCE = {HOST: samples.facts_of("roce-rails-1")}
+QP = "h1:7:7 [0] misc/ibvwrap.cc:310 NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_0:1, "
+
+
+@pytest.mark.parametrize(
+    ("line", "given", "rule"),
+    [
+        # modprobe and the kernel, where Secure Boot is on
+        ("modprobe: ERROR: could not insert 'mlx5_core': Required key not available", {}, "module-not-signed"),
+        ("kernel: Loading of unsigned module is rejected", {}, "module-not-signed"),
+        # a module of another kernel
+        ("modprobe: ERROR: could not insert 'nvidia': Exec format error", {}, "kernel-without-gpu-driver"),
+        # NCCL 2.12, 2.18, 2.20, 2.27
+        ("NET/IB : Got completion with error 12, opcode 1, len 32631, vendor err 129", {}, "no-answer"),
+        (
+            "NET/IB : Got completion from peer 192.0.2.2<40012> with error 12, opcode 0, len 0, vendor err 129 (Send)",
+            {},
+            "no-answer",
+        ),
+        (
+            "NET/IB: Got completion from peer 192.0.2.2<4> with status=12 opcode=0 len=0 vendor err 129 (Send)",
+            {},
+            "no-answer",
+        ),
+        (
+            "NET/IB: Got completion from peer 192.0.2.2<4> with status=IBV_WC_RETRY_EXC_ERR(12) opcode=IBV_WC_SEND(0)",
+            {},
+            "no-answer",
+        ),
+        # NCCL up to 2.12
+        (
+            "NCCL WARN Error while creating shared memory segment nccl-shm-recv-8f1c-0-0-1 (size 9637888)",
+            {},
+            "nccl-shared-memory",
+        ),
+        (
+            "include/shm.h:28 NCCL WARN Call to posix_fallocate failed : No space left on device",
+            {},
+            "nccl-shared-memory",
+        ),
+        # the index that NCCL says it used is the link-local address, or that of RoCE v2
+        (QP + "curr state INIT, next state RTR, local GID index 0, local GID fe80::1", {"facts": ROCE}, "qp-gid-index"),
+        (QP + "curr state INIT, next state RTR, local GID index 3, local GID ::1", {"facts": ROCE}, "qp-roce-route"),
+        # UCX, Open MPI
+        (
+            "ib_md.c:309 UCX ERROR ibv_reg_mr(address=0x7f) failed: Cannot allocate memory : Please set max locked memory (ulimit -l) "
+            "to 'unlimited' (current: 64 kbytes)",
+            {},
+            "memlock-64-kib",
+        ),
+        (
+            "The OpenFabrics (openib) BTL failed to initialize while trying to allocate some locked memory.",
+            {},
+            "mr-refused",
+        ),
+        # perftest
+        (" Local lid 0x0 detected. Is an SM running? ", {}, "port-init"),
+        # kubelet
+        (
+            "kubelet[9]: Allocate failed due to no healthy devices present; cannot allocate unhealthy devices rdma/r, which is unexpected",
+            {},
+            "pod-refused-by-kubelet",
+        ),
+        (
+            "kubelet[9]: Allocate failed due to requested number of devices unavailable for rdma/r. Requested: 1, Available: 0, which is "
+            "unexpected",
+            {},
+            "pod-refused-by-kubelet",
+        ),
+        # runc 1.0, crun
+        (
+            "container_linux.go:380: starting container process caused: process_linux.go:545: container init caused: setrlimit "
+            "RLIMIT_MEMLOCK: operation not permitted: unknown",
+            {},
+            "rlimit-refused",
+        ),
+        ("crun: setrlimit `RLIMIT_MEMLOCK`: Operation not permitted: OCI permission denied", {}, "rlimit-refused"),
+    ],
+)
+def test_every_version_of_a_program_is_understood(line: str, given: t.Any, rule: str) -> None:
+    errors = [each for each in diagnose(samples.said(line, **given)) if each["severity"] == "error"]
+    assert [each["id"] for each in errors] == [rule]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        # a resource of somebody else
+        "Allocate failed due to requested number of devices unavailable for nvidia.com/gpu. Requested: 8, Available: 7, which is unexpected",
+        "NET/IB : Got completion with error 5, opcode 0, len 0, vendor err 244",
+        "ulimit: max locked memory (ulimit -l) to 'unlimited' (current: unlimited kbytes)",
+        "setrlimit RLIMIT_NOFILE: operation not permitted",
+    ],
+)
+def test_a_line_that_is_like_one_of_a_cause_has_no_finding(line: str) -> None:
+    assert diagnose(samples.said(line)) == []
+
+
 # What is attached to tickets and is as it should be: the limit of a shell, tables with a row like the other, a job on one node.
 WELL = {
     "ulimit -a": ["max locked memory           (kbytes, -l) 8192"],

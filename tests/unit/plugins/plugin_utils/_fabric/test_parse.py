@@ -148,12 +148,44 @@ def test_neighbours_of_one_or_more_netdevs_are_read(several: bool) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("port", "spot"),
+    [
+        # SONiC; Junos and ArubaOS number their ports for themselves; a number alone is better than nothing
+        ({"id": {"type": "local", "value": "Ethernet12"}, "descr": "server 4"}, "Ethernet12"),
+        ({"id": {"type": "local", "value": "526"}, "descr": "et-0/0/1"}, "et-0/0/1"),
+        ({"id": {"type": "local", "value": "526"}}, "526"),
+    ],
+)
+def test_a_port_is_what_its_switch_calls_it(port: Any, spot: str) -> None:
+    found = parse_lldp(json.dumps({"lldp": {"interface": {"eth0": told(NAMED, port)}}}))
+    assert found["eth0"].port == spot
+
+
+def test_of_several_on_one_cable_a_switch_counts() -> None:
+    """A DPU, or another machine behind the same port, speaks LLDP, too, and may be heard first."""
+    able = {"capability": [{"type": "Bridge", "enabled": True}, {"type": "Router", "enabled": False}]}
+    alone = {"capability": {"type": "Station", "enabled": True}}
+    off = {"capability": [{"type": "Bridge", "enabled": False}, {"type": "Station", "enabled": True}]}
+    rows = [
+        {"eth0": told({name: {"id": {"type": "mac", "value": name}, **more}}, IFNAME)}
+        for name, more in (("dpu", alone), ("vm", off), ("leaf", able), ("other-leaf", able))
+    ]
+    found = parse_lldp(json.dumps({"lldp": {"interface": rows}}))
+    assert found["eth0"].name == "leaf"
+    # where none is one, the first
+    assert parse_lldp(json.dumps({"lldp": {"interface": rows[:2]}}))["eth0"].name == "dpu"
+
+
 ODD = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=5)),
     lambda inner: st.one_of(
         st.lists(inner, max_size=3),
         st.dictionaries(
-            st.sampled_from(["lldp", "interface", "chassis", "port", "id", "value", "descr", "eth0"]), inner
+            st.sampled_from(
+                ["lldp", "interface", "chassis", "port", "id", "value", "descr", "eth0", "capability", "type"]
+            ),
+            inner,
         ),
     ),
 )

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.fabric.rdma.plugins.plugin_utils._report.measurements import measured_views
 from ansible_collections.fabric.rdma.tests.unit import contracts
+from ansible_collections.fabric.rdma.tests.unit.contracts import a_test
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.samples import (
     Page,
     group_of,
@@ -31,6 +33,35 @@ def test_a_failed_measurement_is_a_problem_and_comes_first(sample: dict[str, Any
     said = "2 of 4 measurements failed, such as ib_write_bw from ib-a100-2 mlx5_1 to ib-a100-1 mlx5_1: Port number 1"
     assert said in " ".join(summary_of(sample).split())
     assert "no result error; limit: at least 180 Gb/s. Port number 1 state is Down" in Page(page_of(sample)).words()
+
+
+@pytest.mark.parametrize("name", ["ib_write_bw", "ib_write_lat"])
+def test_of_failures_the_worst_comes_first_whichever_are_outliers(name: str) -> None:
+    """The bars beside many nodes are eight: a pair without a result is among them, and nothing left out is worse."""
+    late, hosts = name.endswith("_lat"), [f"n{number:02}" for number in range(30)]
+    values = [None, *(float(value) for value in (range(101, 111) if late else range(10, 20)))]
+    tests = [
+        a_test(
+            hosts[2 * at],
+            hosts[2 * at + 1],
+            None if late else value,
+            test=name,
+            latency_us={"typical": value} if late and value else None,
+            floor={"max_us": 100} if late else {"min_gbps": 90},
+            verdict="fail" if value else "error",
+        )
+        for at, value in enumerate(values)
+    ]
+    # neither the worst nor the one without a result
+    mild = tests[1:6] if late else tests[6:]
+    outliers = [
+        {"level": "hosts", "test": name, "unit": "us", "median": 3.0, "ends": [test["client"]]} for test in mild
+    ]
+    (view,) = measured_views(tests, outliers)
+    assert any(row["far"] for row in view["all"])
+    found = [row["value"] for row in view["all"]]
+    assert found == [None, *sorted((value for value in values if value), reverse=late)]
+    assert (len(view["rows"]), view["more"]) == (8, 3)
 
 
 def test_a_limit_far_away_does_not_flatten_the_bars(sample: dict[str, Any]) -> None:
