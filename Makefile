@@ -14,6 +14,9 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?=
 # make unit ARGS="-k selectors -x"          more arguments for the program behind a target
 ARGS ?=
+# SIZES="--only site --site 5000"            benchmark: which parts, how many hosts (python benchmarks/playbooks.py --help)
+SIZES ?=
+export FABRIC_RDMA_SIZES = $(SIZES)
 # REPOSITORY=https://...                     release: where the sources are
 REPOSITORY ?=
 export REPOSITORY

@@ -465,33 +465,43 @@ def numbers(text: str) -> list[int]:
     return [int(each) for each in text.split(",") if each]
 
 
+PARTS = ("small", "facts", "cached", "site")
+
+
+def parts(text: str) -> list[str]:
+    """ArgumentTypeError for one that there is not: nothing would be measured, and nothing wrong with it."""
+    asked = text.split(",")
+    if unknown := sorted(set(asked) - set(PARTS)):
+        raise argparse.ArgumentTypeError(f"{', '.join(map(repr, unknown))} is none of {', '.join(PARTS)}")
+    return asked
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--hosts", type=numbers, default=[10, 50, 200], help="sizes of (a) to (c)")
     parser.add_argument("--cached", type=numbers, default=[100, 1000, 10_000], help="sizes of (e)")
     parser.add_argument("--site", type=numbers, default=[1000], help="sizes of (f)")
     parser.add_argument("--forks", type=int, default=10)
-    parser.add_argument("--only", default="small,facts,cached,site", help="parts, of: small, facts, cached, site")
+    parser.add_argument("--only", type=parts, default=list(PARTS), help=f"parts, of: {', '.join(PARTS)}")
     parser.add_argument("--generous", action="store_true")
     parser.add_argument("--json", type=Path, default=ROOT / ".cache" / "benchmark.json")
     chosen = parser.parse_args()
     bound, bound_hosts = (GENEROUS, GENEROUS_HOSTS) if chosen.generous else (BOUND, BOUND_HOSTS)
     if chosen.generous:
-        chosen.hosts, chosen.only = [GENEROUS_HOSTS], "small"
+        chosen.hosts, chosen.only = [GENEROUS_HOSTS], ["small"]
     described = machine()
     print(", ".join(f"{key}: {value}" for key, value in described.items()))
     table = Table(chosen.json, described)
-    parts = chosen.only.split(",")
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
         furnish(place)
-        if "small" in parts:
+        if "small" in chosen.only:
             small(table, place, chosen.hosts, chosen.forks, first=not chosen.generous)
-        if "facts" in parts:
+        if "facts" in chosen.only:
             facts(table, place, 10, chosen.forks)
-        if "cached" in parts:
+        if "cached" in chosen.only:
             cached(table, place, chosen.cached, chosen.forks)
-        if "site" in parts:
+        if "site" in chosen.only:
             site(table, place, chosen.site, chosen.forks)
     print(f"kept in {chosen.json}")
     wrong = table.wrong(bound, bound_hosts)

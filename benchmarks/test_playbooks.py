@@ -1,11 +1,12 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The ratios of whole runs of playbooks: all rows for `make benchmark`, a few hosts for `make bounds`."""
+"""The ratios of whole runs of playbooks: all rows for `make benchmark`, or those of SIZES; a few hosts for `make bounds`."""
 
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,8 @@ import pytest
 @pytest.mark.benchmark
 def test_playbooks() -> None:
     script = Path(__file__).with_name("playbooks.py")
-    generous = ["--generous"] if os.environ.get("FABRIC_RDMA_BOUNDS") == "generous" else []
-    run = subprocess.run([sys.executable, str(script), *generous], capture_output=True, text=True, check=False)
+    generous = os.environ.get("FABRIC_RDMA_BOUNDS") == "generous"
+    asked = ["--generous"] if generous else shlex.split(os.environ.get("FABRIC_RDMA_SIZES", ""))
+    run = subprocess.run([sys.executable, str(script), *asked], capture_output=True, text=True, check=False)
     print(run.stdout, end="")
     assert run.returncode == 0, run.stdout + run.stderr

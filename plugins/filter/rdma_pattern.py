@@ -11,7 +11,8 @@ version_added: "0.1.0"
 description:
   - Returns what C(hosts) of a play is to be, or says what is wrong with it where Ansible would find no host and say nothing.
   - Ansible evaluates C(hosts) itself, before it starts the processes that do the tasks of the hosts. So the filters of this collection are
-    loaded once for all of these. Without it, each process loads them again, which costs a run more than all else on many hosts.
+    loaded once for all of these, and what facts are checked by is made once. Without it, each process does both again, which costs a run more
+    than all else on many hosts.
 options:
   _input:
     description: The pattern, or a list of patterns.
@@ -39,6 +40,8 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import facts_checker
+
 
 def rdma_pattern(pattern: t.Any) -> str:
     parts = pattern if isinstance(pattern, (list, tuple)) else [pattern]
@@ -47,6 +50,7 @@ def rdma_pattern(pattern: t.Any) -> str:
         raise AnsibleFilterError(
             f"rdma_hosts is {shown[:200]}; expected a pattern of hosts, such as 'ib-a100' or 'ib-a100:!rack-7', or a list of them"
         )
+    facts_checker()
     return ",".join(parts)
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import collections.abc
 import contextlib
 import functools
 import json
@@ -40,6 +41,7 @@ __all__ = [
     "checked_facts",
     "cluster_view",
     "earlier_classes",
+    "facts_checker",
     "facts_of",
     "foreign_hosts",
     "foreign_in_words",
@@ -122,25 +124,25 @@ class Plainer:
         return self._plain(value, _DEEPEST)
 
     def _plain(self, value: t.Any, depth: int) -> t.Any:
-        if isinstance(value, (t.Mapping, list, tuple)):
-            self._left -= len(value)
-            if depth == 0 or self._left < 0:
-                raise PlainError(
-                    f"has more than {_MOST_PARTS} parts" if depth else f"is nested more than {_DEEPEST} levels deep"
-                )
-        if isinstance(value, t.Mapping):
-            own = {self._scalar(str(key)): self._plain(item, depth - 1) for key, item in value.items()}
-            # what is in it stays in there, so that its address stands for it
-            return self._seen.setdefault((dict, *(part for key, item in own.items() for part in (key, id(item)))), own)
+        # most are texts and numbers, and to ask typing's Mapping takes longer than all the rest
+        if isinstance(value, bool) or value is None:
+            return value
+        for kind in (str, int, float):
+            if isinstance(value, kind):
+                return self._scalar(kind(value))
+        if not isinstance(value, (dict, list, tuple, collections.abc.Mapping)):
+            return self._scalar(str(value))
+        self._left -= len(value)
+        if depth == 0 or self._left < 0:
+            raise PlainError(
+                f"has more than {_MOST_PARTS} parts" if depth else f"is nested more than {_DEEPEST} levels deep"
+            )
         if isinstance(value, (list, tuple)):
             items = [self._plain(item, depth - 1) for item in value]
             return self._seen.setdefault((list, *map(id, items)), items)
-        if isinstance(value, bool) or value is None:
-            return value
-        for kind in (int, float, str):
-            if isinstance(value, kind):
-                return self._scalar(kind(value))
-        return self._scalar(str(value))
+        own = {self._scalar(str(key)): self._plain(item, depth - 1) for key, item in value.items()}
+        # what is in it stays in there, so that its address stands for it
+        return self._seen.setdefault((dict, *(part for key, item in own.items() for part in (key, id(item)))), own)
 
     def _scalar(self, value: t.Any) -> t.Any:
         # 1 and 1.0 are equal, and not the same
@@ -231,7 +233,8 @@ def facts_of(variables: t.Mapping[str, t.Any]) -> t.Mapping[str, t.Any]:
 
 
 @functools.lru_cache(maxsize=1)
-def _checker() -> Checker:
+def facts_checker() -> Checker:
+    """What facts are checked by. Made once in a process, and in those that this one starts afterwards."""
     return Checker(schema_of("facts"), NEWER)
 
 
@@ -251,10 +254,10 @@ def checked_facts(
     plain, seen: kept from host to host, so that equal parts are looked at once.
     """
     try:
-        facts, when = _timeless((plain or Plainer())(found))
+        facts, when = _timeless((plain or Plainer())(_bare(found)))
     except PlainError as exc:
         return None, None, [f"the fact rdma {exc}"]
-    return facts, when, _checker().problems(facts, seen if plain is not None else None)
+    return facts, when, facts_checker().problems(facts, seen if plain is not None else None)
 
 
 def sound_facts(facts_by_host: t.Mapping[str, t.Any]) -> tuple[dict[str, t.Any], dict[str, str]]:
@@ -264,7 +267,7 @@ def sound_facts(facts_by_host: t.Mapping[str, t.Any]) -> tuple[dict[str, t.Any],
     sound: dict[str, t.Any] = {}
     malformed: dict[str, str] = {}
     for host, found in facts_by_host.items():
-        facts, _when, problems = checked_facts(_bare(found), plain, seen)
+        facts, _when, problems = checked_facts(found, plain, seen)
         if problems:
             malformed[str(host)] = malformed_in_words(str(host), problems)
         else:

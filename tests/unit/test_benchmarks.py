@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import subprocess
 import sys
 import typing as t
 from pathlib import Path
@@ -127,3 +128,15 @@ def test_the_table_has_the_sizes_of_a_large_site(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(sys, "argv", ["playbooks.py", "--json", str(tmp_path / "benchmark.json")])
     assert playbooks.main() == 0
     assert asked == {"small": [10, 50, 200], "cached": [100, 1000, 10_000], "site": [1000]}
+
+
+def test_sizes_of_make_reach_the_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a part that there is not is an error: a table without rows would have nothing wrong in it."""
+    say = 'say: ; @echo "$$FABRIC_RDMA_SIZES"'
+    command = ["make", "--eval", say, "SIZES=--only site,sight --site 50", "say"]
+    given = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    assert given == command[3].partition("=")[2]
+    monkeypatch.setenv("FABRIC_RDMA_SIZES", given)
+    monkeypatch.delenv("FABRIC_RDMA_BOUNDS", raising=False)
+    with pytest.raises(AssertionError, match="'sight' is none of small, facts, cached, site"):
+        load("test_playbooks").test_playbooks()

@@ -1,0 +1,63 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is done once for all hosts of a run is not done again in the process of each."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import typing as t
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[4]
+# In a process of its own: Ansible's loader finds collections in another way than pytest has found this one.
+PROCESS = """
+import json, sys
+from ansible.parsing.dataloader import DataLoader
+from ansible.plugins.loader import init_plugin_loader
+from ansible import template
+init_plugin_loader([sys.argv[1]])
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
+from ansible_collections.fabric.rdma.plugins.plugin_utils import _view
+trusted = getattr(template, "trust_as_template", lambda text: text)
+
+class Noting(_view.Plainer):
+    kinds = set()
+
+    def _plain(self, value, depth):
+        self.kinds.add(type(value).__name__)
+        return super()._plain(value, depth)
+
+_view.Plainer = Noting
+facts = gather(open_tree(sys.argv[2]))
+templar = template.Templar(DataLoader(), variables={"ansible_facts": {"rdma": facts}})
+pattern = templar.template(trusted("{{ ['gpu', '!old'] | fabric.rdma.rdma_pattern }}"))
+ready = _view.facts_checker.cache_info().currsize
+needs = templar.template(trusted("{{ ansible_facts['rdma'] | fabric.rdma.rdma_needs({'method': 'none'}, host='n1') }}"))
+print(json.dumps({"pattern": pattern, "ready": ready, "needs": sorted(needs), "kinds": sorted(Noting.kinds)}))
+"""
+
+
+@pytest.fixture(scope="module")
+def told() -> dict[str, t.Any]:
+    capture = ROOT / "tests" / "captures" / "roce-rails-1.capture"
+    command = [sys.executable, "-c", PROCESS, str(ROOT / ".collections"), str(capture)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return t.cast("dict[str, t.Any]", json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_what_facts_are_checked_by_is_made_before_a_process_of_a_host_starts(told: dict[str, t.Any]) -> None:
+    assert (told["pattern"], told["ready"]) == ("gpu,!old", 1)
+
+
+def test_facts_of_a_node_are_read_as_they_are_kept(told: dict[str, t.Any]) -> None:
+    """From 2.19 on, ansible-core would look for a template in each of their thousands of parts."""
+    assert "ofed" in told["needs"]
+    assert {"dict", "list", "str"} <= set(told["kinds"])
+    assert [kind for kind in told["kinds"] if "Lazy" in kind] == []
