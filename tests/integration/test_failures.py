@@ -181,7 +181,7 @@ def end_of_site(user: User, directory: Path, begin: str = "Plan", *then: dict[st
         for key in [key for key in play if key.endswith("import_playbook")]:
             play[key] = "fabric.rdma." + play[key].removesuffix(".yml")
     gather = {
-        "fabric.rdma.ib_facts": {"root": "{{ facts_of }}"},
+        "fabric.rdma.ib_facts": {"capture": "{{ facts_of }}"},
         "delegate_to": "localhost",
         "when": "facts_of is defined",
     }
