@@ -19,7 +19,8 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import 
     defaults_of,
     engine_defaults,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import ON_NODES, VARIABLES, problems
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.node_wishes import NODE_DEFAULTS
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import PLAN_DEFAULTS, VARIABLES, problems
 
 ROOT = Path(__file__).resolve().parents[5]
 ROLES = sorted(path.parent.parent.name for path in (ROOT / "roles").glob("*/defaults/main.yml"))
@@ -191,7 +192,7 @@ def test_a_default_is_a_wish_that_passes() -> None:
 
 
 def test_what_code_on_nodes_reads_is_the_same() -> None:
-    for variable, default in ON_NODES.items():
+    for variable, default in {**PLAN_DEFAULTS, **NODE_DEFAULTS}.items():
         keys = default if isinstance(default, dict) else {}
         assert {key: defaults_of(variable, key) for key in keys} == keys
         assert keys or defaults_of(variable) == default
