@@ -46,8 +46,8 @@ options:
     default: /
   capture:
     description:
-      - A capture on the controller, in place of the node: a tar archive (plain or compressed), the text form, or a directory with an
-        unpacked one. The user who runs Ansible reads it there, without unpacking it. Nobody connects to the host, and no module runs.
+      - A capture on the controller, in place of the node. It is a tar archive (plain or compressed), the text form, or a directory with
+        an unpacked one. The user who runs Ansible reads it there, in place. Nobody connects to the host, and no module runs.
       - O(root), O(before) and O(wait_timeout) have no part in it.
     type: path
     version_added: "0.1.0"
