@@ -91,6 +91,6 @@ def load_journal(value: t.Optional[Json], path: str) -> t.Optional[Json]:
         return {"boot_id": value["boot_id"], "devices": list(value["devices"]), "entries": value["entries"]}
     except (KeyError, TypeError, ValueError, AttributeError) as exc:
         raise RememberedError(
-            f"{path} is damaged: it does not say what RoCE settings were before a change that never came to its end",
+            f"{path} is damaged: it does not say what RoCE settings were before a change that never finished",
             "see that the settings are as they should be, and remove it",
         ) from exc

@@ -278,7 +278,7 @@ def policies(network: Network, rows: t.Sequence[Attachment], site: Site, namespa
             ]
             if not matches:
                 found.problem(
-                    f"{network.words}: class {entry['name']} has no PCI function of which the operator could make virtual ones"
+                    f"{network.words}: class {entry['name']} has no PCI function that the operator could make virtual ones of"
                     + ("" if row.rail is None else f" on rail {row.rail}")
                 )
                 continue

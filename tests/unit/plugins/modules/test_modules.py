@@ -18,7 +18,6 @@ import pytest
 
 from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
-from ansible_collections.fabric.rdma.plugins.module_utils._base.recorder import dump_archive
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, ROOT, Machine, checked, lay, unpacked
 
