@@ -23,7 +23,7 @@ _RDMA_DRIVERS = ("mlx4_core", "mlx4_en", "mlx5_core", "mlx5e", "irdma", "ice", "
 
 
 def kernel_release(tree: Tree, warnings: list[str]) -> t.Optional[str]:
-    """The release of the running kernel. What is no release goes to the warnings."""
+    """The release of the running kernel. Anything else goes to the warnings."""
     release = tree.text("/proc/sys/kernel/osrelease") or None
     if release and not re.fullmatch(r"[\w.+~-]+", release):
         warnings.append(f"/proc/sys/kernel/osrelease says '{release!s:.60}', which is not a kernel release")

@@ -436,7 +436,7 @@ def pod_body(
 
 # --- how a Pod is doing -----------------------------------------------------------------------------------------------
 
-# Reasons of a container that waits, and does not come to an end of it by itself (kubelet, pkg/kubelet/images and kuberuntime).
+# Reasons of a container that waits, and does not stop waiting by itself (kubelet, pkg/kubelet/images and kuberuntime).
 _IMAGE_REASONS = (
     "ErrImageNeverPull",
     "ImageInspectError",
