@@ -9,8 +9,8 @@ name: rdma_bundle
 short_description: Make the files of a bundle for a diagnosis elsewhere
 version_added: "0.1.0"
 description:
-  - Makes the files of a directory out of which P(fabric.rdma.rdma_material#filter) makes the same material again, so that a diagnosis finds
-    the same in it.
+  - Makes the files of a directory from which P(fabric.rdma.rdma_material#filter) makes the same material, so that a diagnosis elsewhere
+    finds the same.
 options:
   _input:
     description:

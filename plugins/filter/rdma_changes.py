@@ -17,7 +17,7 @@ options:
     type: raw
     required: true
   now:
-    description: The facts of now by host. Hosts of which there are none now are left out.
+    description: The facts of now by host. Hosts without facts now are left out.
     type: dict
     required: true
 author:
@@ -33,7 +33,7 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - C(hosts) has by host what changed, at most twenty sentences each. C(new) names hosts of which nothing was known.
+    - C(hosts) has by host what changed, at most twenty sentences each. C(new) names hosts that were not known then.
     - C(lines) has the same for people, at most two hundred.
   type: dict
   sample:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: rdma_dra_conflicts
-short_description: Tell why DRANET cannot come to a class, or go from it
+short_description: Tell why DRANET cannot be given to a class, or taken from it
 version_added: "0.1.0"
 description:
   - A function is offered by the device plugin or by DRANET, never by both.

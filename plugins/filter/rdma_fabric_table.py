@@ -9,7 +9,7 @@ name: rdma_fabric_table
 short_description: Show the map of the fabric as text
 version_added: "0.1.0"
 description:
-  - One line for each switch that hosts are plugged in at, then the ports of which nobody knows where they are, and what is wrong, with its
+  - One line for each switch that hosts are plugged in at, then the ports that nobody can place, and what is wrong, with its
     remedy. No line has more than 100 columns.
 positional: _input
 options:

@@ -41,7 +41,7 @@ options:
     description: What M(fabric.rdma.cluster_state) returns.
     type: dict
   groups:
-    description: Groups of which classes are handed over. All of O(rollout) by default.
+    description: Groups whose classes are handed over. All of O(rollout) by default.
     type: list
     elements: str
   allow_unusable:

@@ -46,7 +46,7 @@ _value:
   description:
     - One entry for each name that several hosts have, sorted by name.
     - C(keeper) is the host that keeps it. C(regenerate) are those that get another one. C(refused) are hosts with open
-      sessions under the name of another host with open sessions. Then there is no keeper, and none of them can be changed.
+      sessions under the name of another host with open sessions. Then nobody keeps it, and none of them can be changed.
   type: list
   elements: dict
   sample:

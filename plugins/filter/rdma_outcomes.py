@@ -26,7 +26,7 @@ options:
     type: str
     required: true
   failure:
-    description: Name of the variable that has the same of a host that could not even be looked at.
+    description: Name of the variable that has the same for a host that could not even be looked at.
     type: str
     required: true
   turn:

@@ -9,7 +9,7 @@ name: rdma_plan_pages
 short_description: Show all that is planned for a group on one page
 version_added: "0.1.0"
 description:
-  - Makes a page of text for each group that was planned, with the order of what is done, what preparing its nodes comes to, the selectors of
+  - Makes a page of text for each group that was planned, with the order of what is done, what its nodes need, the selectors of
     the device plugin with what they leave out, and what each further system brings, down to addresses of networks, selectors of
     DRA classes, charts, labels of nodes and files of workloads.
 extends_documentation_fragment:
@@ -29,7 +29,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Show what comes to each group
+- name: Show the plan of a group
   ansible.builtin.debug:
     msg: "{{ (hostvars | fabric.rdma.rdma_plan_pages(groups, rdma_groups, plan_result))['ib-a100'] }}"
   run_once: true

@@ -9,10 +9,10 @@ name: rdma_rollout
 short_description: Make the objects that the rollout of a plan applies
 version_added: "0.1.0"
 description:
-  - Gives the objects of the classes, the nodes of each class with the resources that they are to offer, and the groups of which
-    everything in the cluster stays as it is, as M(fabric.rdma.rollout) and M(fabric.rdma.rollout_ready) take them.
-  - A group that this run did not plan stays as it is. So does one of which hosts have no usable port, unless O(allow_unusable)
-    says that this is so on purpose.
+  - Gives the objects of the classes, the nodes of each class with the resources that they are to offer, and the groups that
+    stay as they are in the cluster, as M(fabric.rdma.rollout) and M(fabric.rdma.rollout_ready) take them.
+  - A group that this run did not plan stays as it is. So does one with hosts that have no usable port, unless O(allow_unusable)
+    says that this is on purpose.
 positional: settings, groups, allow_unusable
 options:
   _input:

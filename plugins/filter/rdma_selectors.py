@@ -23,7 +23,7 @@ description:
   - Finds one configuration for the whole cluster (C(NicClusterPolicy)) that is exact on all hosts of all groups, or says with a
     counter-example why there is none.
   - Gives the configuration of the SR-IOV network device plugin that offers the same functions.
-  - A group for which even that is not possible, or of which facts of some hosts are missing or partial, has C(planned) false and says
+  - A group for which even that is not possible, or with hosts whose facts are missing or partial, has C(planned) false and says
     why in C(errors), with a counter-example (host, device, why). The other groups are planned.
   - Says for each device or port that is left out on which host and why.
 positional: groups, earlier
@@ -96,8 +96,8 @@ _value:
       C(reason) (why it is not one with the other classes of the group) and C(sriov) (C(config) with the C(resourceList) of the
       SR-IOV network device plugin and the C(versions) of it that this holds for, or the C(reason) why there is none).
     - C(cluster) has the one C(config) for all groups with the C(selectors) by resource and the number of C(hosts) that it is
-      exact on. Where there is none, C(errors) says why, and C(alternative) what to do. Nodes of which there are no facts are
-      not known to it.
+      exact on. Where there is none, C(errors) says why, and C(alternative) what to do. It does not know nodes without
+      facts.
     - C(warnings) are of all groups together. C(schema) is the version of the form.
     - C(removed) and C(remove) are what P(fabric.rdma.rdma_merged_plan#filter) notes of hosts and groups that are taken out.
   type: dict

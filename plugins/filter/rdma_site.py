@@ -39,7 +39,7 @@ RETURN = r"""
 _value:
   description:
     - C(groups) has the hosts of each group, C(wishes) the wishes of each group by variable, C(facts) the facts by host, C(plan) the
-      plan, C(keep) the groups of which everything stays as it is, C(known) the nodes of all others and those that are taken out on purpose,
+      plan, C(keep) the groups that stay as they are, C(known) the nodes of all others and those that are taken out on purpose,
       C(scope) the nodes of the whole inventory, the planned groups, and what is taken out on purpose,
       C(cidrs) the variable C(rdma_cluster_cidrs), C(leaves) the names of the leaves of each host in the map of the fabric.
     - C(inventory), C(node_names), C(registry), C(pull_secrets) and C(charts) are what O(rollout) has.

@@ -9,8 +9,8 @@ name: rdma_stops
 short_description: Tell why a turn of a rollout must not begin
 version_added: "0.1.0"
 description:
-  - Compares the hosts of the turns before with what became of them. A host that has begun and has not come to a good end (it failed,
-    is worse than before, or no longer answers) is a reason, however Ansible counts it.
+  - Compares the hosts of the turns before with what became of them. A host that has begun and has not ended well (it failed, is worse
+    than before, or no longer answers) is a reason, however Ansible counts it.
 positional: hosts, turn, place, outcome
 options:
   _input:

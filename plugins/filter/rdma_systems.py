@@ -28,7 +28,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Show what comes to the cluster
+- name: Show what the cluster gets
   ansible.builtin.debug:
     msg: "{{ hostvars | fabric.rdma.rdma_systems(groups, rdma_groups) }}"
 """

@@ -15,7 +15,7 @@ description:
     and the warnings and errors.
   - From checks of storage prerequisites by host, one line for each check that is not in order, with its remedy, and one for all those
     of a host that are.
-  - From the summary of a system, and from what preparing hosts came to, one line for each row.
+  - From the summary of a system, and from what was done to prepare hosts, one line for each row.
 options:
   _input:
     description:

@@ -30,8 +30,8 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - C(groups) has the hosts and the wishes of each group, C(facts) the facts by host, C(without_facts) the groups of which no
-      host has facts, C(unseen) the same of these as C(groups) of the others.
+    - C(groups) has the hosts and the wishes of each group, C(facts) the facts by host, C(without_facts) the groups without a
+      host that has facts, C(unseen) for these what C(groups) has for the others.
     - C(malformed) has the hosts whose facts cannot be used, with what is wrong with them.
     - C(cached) has the hosts whose facts the role P(fabric.rdma.discover#role) did not gather in this run, with the time when they
       were gathered, null where nobody knows.

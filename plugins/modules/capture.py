@@ -42,7 +42,7 @@ options:
     type: bool
     default: false
   root:
-    description: Where the node's files are, as in M(fabric.rdma.ib_facts).
+    description: Where the node's files are, as in M(fabric.rdma.ib_facts), or an earlier capture, such as one to anonymize.
     type: path
     default: /
 author:

@@ -56,7 +56,7 @@ options:
     default: []
   root:
     description:
-      - Directory with the node's files, or a capture, as in M(fabric.rdma.ib_facts).
+      - Directory with the node's files, which may be an unpacked capture, as in M(fabric.rdma.ib_facts).
       - For another root than V(/), free space, the SSH connection and programs are not looked at.
     type: path
     default: /

@@ -41,14 +41,13 @@ options:
   root:
     description:
       - Where the node's files are. V(/) is the live node.
-      - A directory is taken for an unpacked capture. Symbolic links in it, also absolute ones, never lead out of it.
-      - A file is taken for a capture, either a tar archive (plain or compressed) or the text form. It is read in place.
+      - Any other directory is taken for an unpacked capture. Symbolic links in it, also absolute ones, never lead out of it.
     type: path
     default: /
   capture:
     description:
-      - A capture, or an unpacked one, on the controller, in place of the node. It is read there by the user who runs Ansible. Nobody
-        connects to the host, and no module runs.
+      - A capture on the controller, in place of the node. It is a tar archive (plain or compressed), the text form, or a directory with
+        an unpacked one. The user who runs Ansible reads it there, in place. Nobody connects to the host, and no module runs.
       - O(root), O(before) and O(wait_timeout) have no part in it.
     type: path
     version_added: "0.1.0"
@@ -91,11 +90,10 @@ EXAMPLES = r"""
   fabric.rdma.ib_facts:
     before: "{{ rdma_before_the_change }}"
 
-- name: Replay a support bundle on the controller
+- name: Replay a support bundle that lies on the controller
   fabric.rdma.ib_facts:
-    root: /srv/bundles/node17.tar.gz
+    capture: /srv/bundles/node17.tar.gz
     gather_subset: [devices, gpus]
-  delegate_to: localhost
 """
 
 RETURN = r"""

@@ -12,7 +12,7 @@ version_added: "0.1.0"
 description:
   - First a Pod on each of O(looks), for each of O(users), tells what it is given.
   - Makes two Pods for each pair of nodes, one for the server and one for the client of perftest. Each asks for the RDMA resource, has
-    no privilege, and comes to its node through the scheduler.
+    no privilege, and is placed on its node by the scheduler.
   - Each Pod tells its user, its limit of locked memory and the files in C(/dev/infiniband), then one test after the other is measured.
   - Pairs of a round run at the same time. They must not share a node.
   - Figures that cannot be (infinite, not a number, zero, negative) are what a busy machine prints. They are measured once more.

@@ -49,7 +49,7 @@ options:
     type: dict
     required: true
   keep:
-    description: Groups, as in the label C(rdma.fabric/group), of which everything stays as it is.
+    description: Groups, as in the label C(rdma.fabric/group), that stay as they are.
     type: list
     elements: str
     default: []

@@ -11,7 +11,7 @@ short_description: Insist that this inventory has the nodes of earlier rollouts
 version_added: "0.1.0"
 description:
   - Looks for nodes with the label C(rdma.fabric/class) that a rollout of this inventory would take it from, because no host of the
-    inventory is behind them, and for nodes and groups of which other systems (DRANET, networks, storage) have labels or objects. The
+    inventory is behind them, and for nodes and groups that other systems (DRANET, networks, storage) have labels on or objects for. The
     inventory may be a slice of a sliced job, or a copy that lacks some hosts. Fails with their names, unless O(remove) takes them out on
     purpose.
   - M(fabric.rdma.rollout) and M(fabric.rdma.system_objects) insist on the same before they change the cluster. This module asks before the
@@ -37,7 +37,7 @@ options:
     elements: str
     default: []
   keep:
-    description: Groups of the inventory that the run does not plan, and of which everything stays as it is.
+    description: Groups of the inventory that the run does not plan, and that stay as they are.
     type: list
     elements: str
     default: []

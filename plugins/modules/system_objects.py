@@ -93,13 +93,13 @@ options:
     type: bool
     default: false
   keep:
-    description: Groups, as in the label C(rdma.fabric/group), of which everything stays as it is.
+    description: Groups, as in the label C(rdma.fabric/group), that stay as they are.
     type: list
     elements: str
     default: []
   only:
     description:
-      - Groups, as in the label C(rdma.fabric/group), of which alone something is removed. O(objects) and O(charts) have to be empty.
+      - Remove only what is of these groups, named as in the label C(rdma.fabric/group). O(objects) and O(charts) have to be empty.
       - By default, everything of the system that nobody asks for.
     type: list
     elements: str
@@ -203,7 +203,7 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
     options = {key: parameters[key] for key in ("force", "inventory", "adopt", "pending")}
     rollout = SystemRollout(kube, parameters["system"], parameters["place"], **options)
     if parameters["only"] is not None and (parameters["objects"] or parameters["charts"]):
-        module.fail_json(msg="only says of which groups something is removed; objects and charts have to be empty")
+        module.fail_json(msg="only names the groups that lose something; objects and charts have to be empty with it")
     if parameters["remember"]:
         if parameters["objects"]:
             module.fail_json(msg="remember is for charts alone; objects have to be empty")

@@ -10,7 +10,7 @@ module: wave_gate
 short_description: Refuse to change further nodes after a change has failed
 version_added: "0.1.0"
 description:
-  - Roles that change nodes say with it where a change begins and where it has come to a good end. A change does not begin when a
+  - Roles that change nodes say with it when a change begins and when it has ended well. A change does not begin when a
     host has left the play, since a task failed there or it no longer answers, that a role has changed in this run, or that
     is of an earlier wave (a batch of C(serial)), changed or not. Nor does it when a host of an earlier wave is still in the play, by a
     C(rescue) or C(ignore_unreachable), and has not ended a change that it began. On such a host no other role begins, in its own wave
@@ -26,7 +26,7 @@ description:
     wave, whenever their turn would be.
   - Does not rely on C(max_fail_percentage), which counts neither hosts that become unreachable nor those that fail in a block with
     an C(always) section. Works with any strategy, and between the batches of C(serial).
-  - A change has come to a good end only on a host that answers, so that O(state=end) asks it. O(state=begin) connects to no host.
+  - A change has ended well only on a host that answers, so O(state=end) asks it. O(state=begin) connects to no host.
   - The roles of this collection use it. The playbook C(prepare) has waves of its own.
 extends_documentation_fragment:
   - fabric.rdma.attributes.reads

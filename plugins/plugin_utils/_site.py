@@ -112,7 +112,7 @@ def site_of(
 
 
 def kept_groups(site: Site, groups: t.Iterable[str]) -> list[str]:
-    """Groups, as in GROUP_LABEL, of which everything stays as it is: this run has not planned them. groups: all of the inventory."""
+    """Groups, as in GROUP_LABEL, that stay as they are: this run has not planned them. groups: all of the inventory."""
     known = site["plan"]["groups"]
     return kept_values([name for name in known if not known[name]["planned"]], known, groups)
 

@@ -93,7 +93,7 @@ def test_a_host_that_fails_on_the_way(whose: str, request: pytest.FixtureRequest
     done = user.run("ansible-playbook", "fabric.rdma.site", "-i", str(inventory), check=False)
     assert done.returncode == 2, done.stdout
     summary = (tmp_path / "output" / "summary.txt").read_text()
-    assert summary.startswith("✕  1 node did not come to a good end: nowhere; 1 of 2 groups has a problem: lost\n")
+    assert summary.startswith("✕  1 node did not finish: nowhere; 1 of 2 groups has a problem: lost\n")
     assert "nowhere failed in the step discover" in summary
     assert "Insist that all nodes are well" in done.stdout
     assert "1 host without facts" in (tmp_path / "output" / "report.html").read_text()
@@ -131,7 +131,7 @@ def test_hosts_that_do_not_answer(whose: str, request: pytest.FixtureRequest, tm
     assert "dark1 is unreachable in the step discover" in page
     assert "Remedy: see that it answers ssh" in page
     summary = (tmp_path / "output" / "summary.txt").read_text()
-    assert summary.startswith("✕  2 nodes did not come to a good end: dark1, dark2; group fabric has a problem\n")
+    assert summary.startswith("✕  2 nodes did not finish: dark1, dark2; group fabric has a problem\n")
     assert "dark2 is unreachable" in said(done).partition("PLAY [Conclude]")[2]
 
 
@@ -181,7 +181,7 @@ def end_of_site(user: User, directory: Path, begin: str = "Plan", *then: dict[st
         for key in [key for key in play if key.endswith("import_playbook")]:
             play[key] = "fabric.rdma." + play[key].removesuffix(".yml")
     gather = {
-        "fabric.rdma.ib_facts": {"root": "{{ facts_of }}"},
+        "fabric.rdma.ib_facts": {"capture": "{{ facts_of }}"},
         "delegate_to": "localhost",
         "when": "facts_of is defined",
     }

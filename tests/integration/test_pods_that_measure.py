@@ -27,7 +27,7 @@ PLAY = """
 - hosts: rdma
   gather_facts: false
   tasks:
-    - fabric.rdma.ib_facts: {root: "{{ capture }}"}
+    - fabric.rdma.ib_facts: {capture: "{{ capture }}"}
       check_mode: false
 - import_playbook: fabric.rdma.verify
   vars: {verify_insist: false}

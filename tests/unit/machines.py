@@ -5,16 +5,18 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import json
 import posixpath
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import Entry, MemoryTree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import Entry, MemoryTree, load_listing
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import SUBSETS, gather
 
@@ -41,6 +43,29 @@ def checked(facts: dict[str, Any]) -> dict[str, Any]:
 def facts_of(source: Machine | Tree, subsets: Iterable[str] = SUBSETS) -> dict[str, Any]:
     """Facts of a machine or tree. Every test comes by its facts through here, so that each is checked."""
     return checked(gather(source.tree() if isinstance(source, Machine) else source, subsets))
+
+
+def lay(entries: Mapping[str, Entry], root: Path) -> None:
+    """The objects of a capture below a directory."""
+    for path, entry in entries.items():
+        place = root / path.lstrip("/")
+        if entry.kind == "d":
+            place.mkdir(parents=True, exist_ok=True)
+            continue
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if entry.kind == "l":
+            place.symlink_to(entry.target)
+        else:
+            place.write_bytes(entry.data)
+
+
+@functools.cache
+def unpacked(capture: Path) -> str:
+    """A directory with the files of a capture, for as long as the tests run."""
+    place = tempfile.TemporaryDirectory()
+    atexit.register(place.cleanup)
+    lay(load_listing(capture.read_text("utf-8"), capture.name), Path(place.name))
+    return place.name
 
 
 def ipoib(guid: str = GUID) -> str:

@@ -587,6 +587,9 @@ TRANSLATED = {
     "the inventory no longer asks for it": r"\bwishes for any " + r"more\b",
     "is not a": r"(?i)(?<!\bthere )(?<!\bhere )(?<!\bwhere )\b(?:is|are) n"
     + r"o (?!longer|more|worse|exact|problem|reason)[a-z]",
+    "finished": r"\b(?:comes?|came) to (?:its|an?|their|no)(?: good)? e" + r"nd\b",
+    "those that are gone": r"\bthat there are no " + r"more\b",
+    "that stay as they are": r"\bof which every" + r"thing\b",
     "no longer runs": r"\bdoes not \w+ any " + r"more\b",
 }
 

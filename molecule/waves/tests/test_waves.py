@@ -47,7 +47,7 @@ def assert_untouched(site: Site, result: Result, *names: str) -> None:
 
 
 def assert_second_wave_ends(site: Site, result: Result) -> None:
-    """lab3 is the one of its wave that comes to no good end. lab2, of the same wave, had its turn before or never gets it."""
+    """lab3 is the one of its wave that does not finish. lab2, of the same wave, had its turn before or never gets it."""
     assert_new(site, "lab1")
     if result.states()["lab2"] == "held":
         assert result.watch.drained == ["lab1", "lab3"]

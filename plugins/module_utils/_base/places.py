@@ -18,7 +18,7 @@ DRIVER_PACKAGES = _STATE + "/driver-packages.json"
 # Link types of cards that work from the next boot on.
 ROCE = _STATE + "/roce.json"
 
-# What RoCE settings were before a change, until it has come to its end.
+# What RoCE settings were before a change, until it has finished.
 ROCE_CHANGE = _STATE + "/roce-change.json"
 
 # What nvidia-imex.service was before it was masked. Written by the role nvidia_imex: {enabled, running}.

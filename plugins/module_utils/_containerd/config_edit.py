@@ -166,7 +166,7 @@ def _unclear(
         own = own_version(file)
         if own > newest_version(generation):
             refusals.append(
-                f"{file.path} has version {own}, of which {daemon_name(generation)} reads no CRI settings; convert it to "
+                f"{file.path} has version {own}, in which {daemon_name(generation)} reads no CRI settings; convert it to "
                 f"version {newest_version(generation)}"
             )
             continue

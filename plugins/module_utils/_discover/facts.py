@@ -37,15 +37,16 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.nvidia impor
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.programs import program_path
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.roce import read_roce
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.runtime import read_limits, read_runtime
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.stack import (
+    driver_stack,
+    kernel_release,
+    module_paths,
+    read_management,
+)
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage import (
     SPDK_MODULES,
     STORAGE_MODULES,
     read_storage,
-)
-from ansible_collections.fabric.rdma.plugins.module_utils._discover.ways import (
-    default_route_netdevs,
-    mounts_over_rdma,
-    stack_of,
 )
 
 __all__ = ["MODULES", "SUBSETS", "gather"]
@@ -77,8 +78,6 @@ _TOOLS = ("ib_write_bw", "ib_write_lat", "ibstat", "ibv_devinfo", "rdma")
 # BMC is a 0300, too; AMD's MI100 and its like are 0380).
 _GPU_CLASSES = (0x0302, 0x1200)
 _GPU_VENDORS = {0x0300: ("10de", "1002"), 0x0380: ("10de", "1002")}
-# A reload of one of these takes its netdevs away.
-_RDMA_DRIVERS = ("mlx4_core", "mlx4_en", "mlx5_core", "mlx5e", "irdma", "ice", "bnxt_en", "bnxt_re")
 
 
 def _gpus(tree: Tree, warnings: list[str], devices: list[Facts]) -> list[Facts]:
@@ -137,30 +136,6 @@ def _nearest(gpu: Facts, devices: list[Facts]) -> list[str]:
         and device["kind"] not in ("software", "smi", "sf")
         and device["numa_node"] == gpu["numa_node"]
     ]
-
-
-def _module_path(listing: bytes, name: str) -> t.Optional[str]:
-    """Path of a module below /lib/modules/RELEASE according to modules.dep, None when it has none (depmod(8)).
-
-    A line is ``PATH: DEPENDENCIES``. bytes.find over half a megabyte takes microseconds; a split into lines, milliseconds.
-    The file's name has the dashes or underscores of the build, the module's name always underscores.
-    """
-    for spelling in (name, name.replace("_", "-")):
-        needle = (f"/{spelling}.ko").encode()
-        at = listing.find(needle)
-        while at >= 0:
-            start = listing.rfind(b"\n", 0, at) + 1
-            if b":" not in listing[start:at]:
-                return listing[start : at + 256].split(b":", 1)[0].decode("utf-8", "replace")
-            at = listing.find(needle, at + 1)
-    return None
-
-
-def _module_files(tree: Tree, release: t.Optional[str]) -> dict[str, str]:
-    """Paths by name of those MODULES that are on disk for a kernel release."""
-    listing = (tree.read(f"/lib/modules/{release}/modules.dep") or b"") if release else b""
-    paths = ((name, _module_path(listing, name)) for name in MODULES)
-    return {name: path for name, path in paths if path is not None}
 
 
 # What the V2 data engine of Longhorn (SPDK) asks of a CPU: the number of the feature by the type of the CPU, as the kernel counts them
@@ -253,23 +228,11 @@ def _proof(tree: Tree, warnings: list[str]) -> t.Optional[Facts]:
 
 
 def _ofed(tree: Tree, files: dict[str, str], warnings: list[str]) -> Facts:
-    """Which driver stack the node has on disk and in the kernel.
-
-    ofed_info is a shell script that prints its own text: the release stands in its first lines (MLNX_OFED_LINUX-..., or
-    OFED-internal-... from DOCA).
-    """
-    script = (tree.read("/usr/bin/ofed_info") or b"")[:4096].decode("utf-8", "replace")
-    found = re.search(r"(MLNX_OFED_LINUX|OFED-internal)-([0-9][0-9A-Za-z.-]*)", script)
-    path = files.get("mlx5_core")
-    path_kind = None if path is None else ("inbox" if path.startswith("kernel/") else "updates")
-    flavour = "inbox"
-    if found and found.group(1) == "MLNX_OFED_LINUX":
-        flavour = "mlnx_ofed"
-    elif found or (tree.exists("/opt/mellanox/doca") and path_kind == "updates"):
-        flavour = "doca"
+    """Which driver stack the node has on disk and in the kernel, and what came with it."""
+    flavour, version, path_kind = driver_stack(tree, files.get("mlx5_core"))
     return {
         "flavour": flavour,
-        "version": found.group(2).rstrip(".-") if found else None,
+        "version": version,
         "mlx5_core": {"path_kind": path_kind, "version": tree.text("/sys/module/mlx5_core/version")},
         # a long list to look through, and nobody asks for the distribution's
         "packages": None if flavour == "inbox" else _stack_packages(tree),
@@ -279,16 +242,9 @@ def _ofed(tree: Tree, files: dict[str, str], warnings: list[str]) -> Facts:
 
 
 def _management(tree: Tree, devices: list[Facts]) -> Facts:
-    routes = default_route_netdevs(tree)
-    rdma = {name for device in devices if device["kind"] != "software" for name in device["netdevs"]}
-    backed = False
-    for name in routes:
-        for lower in stack_of(tree, name):
-            driver = tree.link_name(f"/sys/class/net/{lower}/device/driver")
-            backed = backed or lower in rdma or driver in _RDMA_DRIVERS
-    found = {"default_route_netdevs": routes, "rdma_backed": backed, "mounts_over_rdma": mounts_over_rdma(tree)}
+    found = read_management(tree, devices)
     ours = {name for device in devices for name in device["netdevs"]}
-    addresses = read_addresses(tree, {*ours, *routes})
+    addresses = read_addresses(tree, {*ours, *found["default_route_netdevs"]})
     # a capture of an earlier version does not tell
     return found if addresses is None else {**found, "addresses": addresses}
 
@@ -328,11 +284,8 @@ def gather(tree: Tree, subsets: t.Iterable[str] = SUBSETS) -> Facts:
         facts["bare_functions"] = read_bare_functions(tree, devices)
     release: t.Optional[str] = None
     if wanted & {"gpus", "kernel"}:
-        release = tree.text("/proc/sys/kernel/osrelease") or None
-        if release and not re.fullmatch(r"[\w.+~-]+", release):
-            warnings.append(f"/proc/sys/kernel/osrelease says '{release!s:.60}', which is not a kernel release")
-            release = None
-        files = _module_files(tree, release)
+        release = kernel_release(tree, warnings)
+        files = module_paths(tree, release, MODULES)
     if "gpus" in wanted:
         facts["gpus"] = _gpus(tree, warnings, devices)
         has_gpu = any(gpu["vendor"] == "10de" for gpu in facts["gpus"])

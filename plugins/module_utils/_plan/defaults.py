@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What holds where an inventory wishes for nothing: the default of every variable and key that wishes.py checks. Private. Pure.
 
-Apart from the checks, so that no node gets it: wishes.ON_NODES has the few defaults that code on nodes reads. Defaults of roles and
+Apart from the checks, so that no node gets it: node_wishes.NODE_DEFAULTS has the few defaults that code on nodes reads. Defaults of roles and
 docs/variables.md need literals of their own: tests/unit/plugins/module_utils/_plan/test_defaults.py names those that differ.
 """
 
@@ -23,7 +23,8 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
     WHEREABOUTS,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.storage import LONGHORN_PATH
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import ON_NODES
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.node_wishes import NODE_DEFAULTS
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import PLAN_DEFAULTS
 
 __all__ = ["DEFAULTS", "ENGINES", "Said", "defaults_of", "engine_defaults"]
 
@@ -288,9 +289,9 @@ DEFAULTS: Json = {
     "rdma_gpu_operator": _GPU_OPERATOR,
     "rdma_longhorn": _LONGHORN,
     "rdma_topology": {"labels": False, "label": "topology.fabric.rdma/leaf"},
-    **{variable: default for variable, default in ON_NODES.items() if not isinstance(default, dict)},
-    "rdma_resource": {**ON_NODES["rdma_resource"], "name": _REQUIRED},
-    "rdma_want": ON_NODES["rdma_want"],
+    **{variable: default for variable, default in PLAN_DEFAULTS.items() if not isinstance(default, dict)},
+    "rdma_resource": {**PLAN_DEFAULTS["rdma_resource"], "name": _REQUIRED},
+    "rdma_want": PLAN_DEFAULTS["rdma_want"],
     "rdma_networks": _NETWORK,
     "rdma_ofed": {
         "method": "inbox",
@@ -304,7 +305,7 @@ DEFAULTS: Json = {
         "activate": "none",
         "override": [],
     },
-    "rdma_memlock": ON_NODES["rdma_memlock"],
+    "rdma_memlock": NODE_DEFAULTS["rdma_memlock"],
     "rdma_gpudirect": "auto",
     "rdma_storage": {"iscsi": True, "nfs": True, "dm_crypt": False, "multipath": True, "path": LONGHORN_PATH},
     # but for persist, nothing is changed that is not named
@@ -312,7 +313,7 @@ DEFAULTS: Json = {
         **dict.fromkeys(
             ("mtu", "trust", "pfc", "ecn", "dscp", "tos", "multi_rail", "arp", "rp_filter", "netns", "link_type"), _NONE
         ),
-        **ON_NODES["rdma_roce_host"],
+        **NODE_DEFAULTS["rdma_roce_host"],
     },
     "rdma_verify": dict.fromkeys(("min_gbps", "min_share", "max_us"), _NONE),
     "rdma_kubeconfig": _NONE,

@@ -12,15 +12,34 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.words import nearest, unknown_keys, without_password
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import unknown_keys
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import (
+    Check,
+    Json,
+)
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import choice as _choice
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import dictionary as _dictionary
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import flag as _flag
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import keys as _keys
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import listing as _listing
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import name as _name
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import names as _names
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import number as _number
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import rate as _rate
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import shown as _shown
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import strings as _strings
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import text as _text
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import truth as _truth
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import wrong as _wrong
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.node_wishes import NODE_DEFAULTS, NODE_WISHES
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.reasons import DRIVER_REASONS, REASONS, unknown_reasons
 
 __all__ = [
     "CLUSTER_WIDE",
     "MAX_LEVELS",
     "OF_A_GROUP",
-    "ON_NODES",
     "PLANNED",
+    "PLAN_DEFAULTS",
     "VARIABLES",
     "problems",
     "rail_name",
@@ -29,15 +48,6 @@ __all__ = [
 
 # As many entries of rdma_serial as the playbook prepare has steps.
 MAX_LEVELS = 8
-
-Json = t.Dict[str, t.Any]
-# (how the value is called, the value) -> what is wrong with it
-Check = t.Callable[[str, t.Any], t.List[str]]
-
-# As Ansible's filter bool reads them: what comes from the command line is text.
-_TRUTHS = ("true", "yes", "on", "1", "y", "t")
-_FALSEHOODS = ("false", "no", "off", "0", "n", "f")
-_SHOWN = 80
 
 # k8s-rdma-shared-dev-plugin, pkg/resources/resources_manager.go, validResourceName(), and what Kubernetes asks of an extended
 # resource (k8s.io/apimachinery/pkg/util/validation, IsQualifiedName: ends are letters or digits, at most 63 characters; the
@@ -52,42 +62,6 @@ _RAIL_NAMES = "{name}_gpu{rail}"
 _MOST_RAILS = 99
 
 
-def _shown(value: t.Any) -> str:
-    text = without_password(repr(value))
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
-
-
-def _wrong(where: str, value: t.Any, expected: str) -> list[str]:
-    return [f"{where} is {_shown(value)}; expected {expected}"]
-
-
-# --- sorts of values -------------------------------------------------------------------------------------------------
-
-
-def _choice(*options: str) -> Check:
-    def check(where: str, value: t.Any) -> list[str]:
-        if isinstance(value, str) and value in options:
-            return []
-        return _wrong(where, value, f"one of {', '.join(options)}{nearest(value, options)}")
-
-    return check
-
-
-def _flag(where: str, value: t.Any) -> list[str]:
-    return [] if isinstance(value, bool) else _wrong(where, value, "true or false")
-
-
-def _truth(where: str, value: t.Any) -> list[str]:
-    """As _flag(), and the words that Ansible takes for it."""
-    if isinstance(value, bool) or value in (0, 1) or str(value).lower() in (*_TRUTHS, *_FALSEHOODS):
-        return []
-    return _wrong(where, value, "true or false")
-
-
-def _text(where: str, value: t.Any) -> list[str]:
-    return [] if isinstance(value, str) else _wrong(where, value, "a text")
-
-
 def _secret(where: str, value: t.Any) -> list[str]:
     """A text that may hold a password: it is never shown."""
     return [] if isinstance(value, str) else [f"{where} is of type {type(value).__name__}; expected a text"]
@@ -100,10 +74,6 @@ def _registry(where: str, value: t.Any) -> list[str]:
     return _text(where, value)
 
 
-def _name(where: str, value: t.Any) -> list[str]:
-    return [] if isinstance(value, str) and value else _wrong(where, value, "a name")
-
-
 def _release(where: str, value: t.Any) -> list[str]:
     if isinstance(value, float):
         return [
@@ -112,24 +82,6 @@ def _release(where: str, value: t.Any) -> list[str]:
     if isinstance(value, (str, int)) and not isinstance(value, bool):
         return []
     return _wrong(where, value, "a release such as 2.9.1")
-
-
-def _dictionary(where: str, value: t.Any) -> list[str]:
-    if isinstance(value, t.Mapping):
-        return []
-    return [f"{where} is of type {type(value).__name__}; expected a dictionary"]
-
-
-def _number(least: int, most: t.Optional[int], expected: str) -> Check:
-    """A whole number, also as the text that it is when it comes from the command line."""
-
-    def check(where: str, value: t.Any) -> list[str]:
-        number = int(value) if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}", value) else value
-        if isinstance(number, bool) or not isinstance(number, int) or number < least or number > (most or number):
-            return _wrong(where, value, expected)
-        return []
-
-    return check
 
 
 def _share(where: str, value: t.Any) -> list[str]:
@@ -155,15 +107,6 @@ def _waves(where: str, value: t.Any) -> list[str]:
     return found[:1]
 
 
-def _listing(each: Check, expected: str, least: int = 0) -> Check:
-    def check(where: str, value: t.Any) -> list[str]:
-        if isinstance(value, (list, tuple)) and len(value) >= least and not any(each("", item) for item in value):
-            return []
-        return _wrong(where, value, expected)
-
-    return check
-
-
 def _rows(each: Check, expected: str) -> Check:
     """A list of which every entry is told of by its place."""
 
@@ -180,10 +123,6 @@ def _optional(each: Check) -> Check:
     return lambda where, value: [] if value is None else each(where, value)
 
 
-_names = _listing(_name, "a list of names")
-_strings = _listing(_text, "a list of strings")
-
-
 def _reasons(reasons: t.Collection[str]) -> Check:
     """A list of names of reasons that do not count."""
 
@@ -191,36 +130,6 @@ def _reasons(reasons: t.Collection[str]) -> Check:
         wrong = _names(where, value)
         unknown = None if wrong else unknown_reasons(where, value, reasons)
         return [unknown] if unknown else wrong
-
-    return check
-
-
-def _some_of(*options: str) -> Check:
-    def check(where: str, value: t.Any) -> list[str]:
-        wrong = _strings(where, value)
-        if wrong:
-            return wrong
-        unknown = [item for item in value if item not in options]
-        if unknown or not value:
-            hint = nearest(unknown[0], options) if unknown else ""
-            return _wrong(where, value, f"some of {', '.join(options)}{hint}")
-        return []
-
-    return check
-
-
-def _keys(**spec: Check) -> Check:
-    """A dictionary with these keys."""
-
-    def check(where: str, value: t.Any) -> list[str]:
-        if not isinstance(value, t.Mapping):
-            return _dictionary(where, value)
-        unknown = unknown_keys(where, value, spec)
-        found = [unknown] if unknown else []
-        for key, each in spec.items():
-            if key in value:
-                found += each(f"{where}.{key}", value[key])
-        return found
 
     return check
 
@@ -250,12 +159,6 @@ def _shares(where: str, value: t.Any) -> list[str]:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST_SHARES:
         expected = f"an integer from 0 to {_MOST_SHARES}: how many Pods of a node share the devices"
         return _wrong(where, value, expected)
-    return []
-
-
-def _rate(where: str, value: t.Any) -> list[str]:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
-        return _wrong(where, value, "a number of Gb/s, 0 or more")
     return []
 
 
@@ -299,57 +202,10 @@ def _rails_of(name: t.Any, wish: t.Any) -> list[str]:
 # --- what nodes are prepared for -------------------------------------------------------------------------------------
 
 
-def _limit(where: str, value: t.Any) -> list[str]:
-    if value in ("unlimited", "infinity") or not _number(0, None, "")(where, value):
-        return []
-    if isinstance(value, int) and not isinstance(value, bool) and value >= -1:
-        return []
-    return _wrong(where, value, "a number of bytes, or unlimited")
-
-
-def _handlers(where: str, value: t.Any) -> list[str]:
-    if value == "all" or not _listing(_name, "", 1)(where, value):
-        return []
-    return _wrong(where, value, "'all' or a list of names of runtime handlers")
-
-
 def _storage_path(where: str, value: t.Any) -> list[str]:
     if isinstance(value, str) and (not value or value.startswith("/")):
         return []
     return _wrong(where, value, "an absolute path, or an empty string to check no directory")
-
-
-_PRIORITIES = _keys(priorities=_listing(_number(0, 7, ""), "a list of priorities from 0 to 7"))
-
-# Sysctls of a netdev: Documentation/networking/ip-sysctl.rst.
-_ROCE_HOST = _keys(
-    link_type=_choice("ETH", "IB"),
-    netns=_choice("shared", "exclusive"),
-    mtu=_number(1280, 9978, "a number of bytes from 1280 to 9978, such as 9000"),
-    multi_rail=_flag,
-    arp=_keys(announce=_number(0, 2, "0, 1 or 2"), filter=_number(0, 1, "0 or 1"), ignore=_number(0, 2, "0, 1 or 2")),
-    rp_filter=_number(0, 2, "0 (off), 1 (strict) or 2 (loose)"),
-    trust=_choice("dscp", "pcp"),
-    pfc=_PRIORITIES,
-    ecn=_PRIORITIES,
-    dscp=_number(0, 63, "a DSCP from 0 to 63, such as 26"),
-    tos=_number(0, 255, "a ToS from 0 to 255, such as 106"),
-    persist=_flag,
-)
-
-
-def _roce_host(where: str, value: t.Any) -> list[str]:
-    found = _ROCE_HOST(where, value)
-    if found:
-        return found
-    for key in ("pfc", "ecn"):
-        if key in value and "priorities" not in value[key]:
-            found.append(f"{where}.{key} has no priorities; name them, such as [3], or none with []")
-    if "dscp" in value and "tos" in value:
-        found.append(
-            f"{where} has both dscp and tos, which say the same thing in two ways; keep one (dscp 26 is the ToS 106)"
-        )
-    return found
 
 
 # --- how it comes to the cluster -------------------------------------------------------------------------------------
@@ -774,14 +630,6 @@ _GPU_OPERATOR = _keys(
 
 # --- the table -------------------------------------------------------------------------------------------------------
 
-_WANT_KEYS: dict[str, Check] = {
-    "link_layer": _choice("InfiniBand", "Ethernet"),
-    "state": _choice("Active", "any"),
-    "min_rate_gbps": _rate,
-    "kinds": _some_of("pf", "vf", "sf", "software"),
-    "exclude": _strings,
-}
-
 # Wishes of a group, by which it is planned; all its hosts have the same.
 PLANNED: dict[str, Check] = {
     "rdma_resource": _keys(
@@ -789,7 +637,7 @@ PLANNED: dict[str, Check] = {
         prefix=_resource_prefix,
         hca_max=_shares,
     ),
-    "rdma_want": _keys(**_WANT_KEYS),
+    "rdma_want": NODE_WISHES["rdma_want"],
     "rdma_selector_strategy": _choice("auto", "ifnames", "device_ids"),
     "rdma_rails": _rails,
 }
@@ -809,16 +657,10 @@ OF_A_GROUP: dict[str, Check] = {
         repository=_optional(_secret),
         version=_optional(_release),
     ),
-    "rdma_memlock": _keys(
-        enabled=_truth,
-        method=_choice("spec", "limit"),
-        handlers=_handlers,
-        soft=_limit,
-        hard=_limit,
-    ),
+    "rdma_memlock": NODE_WISHES["rdma_memlock"],
     "rdma_gpudirect": _choice("auto", "peermem", "dmabuf", "none"),
     "rdma_storage": _keys(iscsi=_flag, nfs=_flag, dm_crypt=_flag, multipath=_flag, path=_optional(_storage_path)),
-    "rdma_roce_host": _roce_host,
+    "rdma_roce_host": NODE_WISHES["rdma_roce_host"],
     "rdma_verify": _keys(
         min_gbps=_optional(_rate), min_share=_optional(_share_of_rate), max_us=_optional(_microseconds)
     ),
@@ -873,19 +715,17 @@ def problems(variable: str, value: t.Any) -> list[str]:
     return [] if value is None else VARIABLES[variable](variable, value)
 
 
-# The defaults that code on nodes reads, too. defaults.py has those of every variable.
-ON_NODES: Json = {
+# The defaults of what the planner reads. defaults.py has those of every variable.
+PLAN_DEFAULTS: Json = {
     "rdma_resource": {"name": None, "prefix": "rdma", "hca_max": 63},
-    "rdma_want": {"link_layer": "InfiniBand", "state": "Active", "min_rate_gbps": 0, "kinds": ["pf"], "exclude": []},
+    "rdma_want": NODE_DEFAULTS["rdma_want"],
     "rdma_selector_strategy": "auto",
     "rdma_rails": False,
-    "rdma_memlock": {"enabled": True, "method": "spec", "handlers": "all", "soft": "unlimited", "hard": "unlimited"},
-    "rdma_roce_host": {"persist": True},
 }
 
 
 def _filled(variable: str, given: t.Any) -> Json:
-    return {**ON_NODES[variable], **(given or {})}
+    return {**PLAN_DEFAULTS[variable], **(given or {})}
 
 
 def with_defaults(wishes: t.Mapping[str, t.Any]) -> tuple[Json, list[str]]:
@@ -913,7 +753,7 @@ def with_defaults(wishes: t.Mapping[str, t.Any]) -> tuple[Json, list[str]]:
     checked = {
         "resource": resource,
         "want": _filled("rdma_want", wishes.get("want")),
-        "strategy": wishes.get("strategy") or ON_NODES["rdma_selector_strategy"],
+        "strategy": wishes.get("strategy") or PLAN_DEFAULTS["rdma_selector_strategy"],
         "rails": pattern,
     }
     return checked, found

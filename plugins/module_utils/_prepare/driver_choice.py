@@ -11,6 +11,7 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.module_utils._base.change import address_of
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.dpkg import is_stack_package
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import problems
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_cards import (
     VENDORS,
@@ -54,8 +55,8 @@ def check_wish(wish: t.Mapping[str, t.Any]) -> Json:
     wrong = problems("rdma_ofed", wish)
     if wrong:
         raise WishError("; ".join(wrong))
-    method = wish.get("method") or "inbox"
-    result = {**wish, "method": method, "activate": wish.get("activate") or "none"}
+    method = wish.get("method") or defaults_of("rdma_ofed", "method")
+    result = {**wish, "method": method, "activate": wish.get("activate") or defaults_of("rdma_ofed", "activate")}
     if method not in VENDORS:
         return result
     wanted = ("version", "repository", "key") if method == "doca" else ("version", "iso")
@@ -96,7 +97,7 @@ _IDLE = {
 
 def check_pairs(wish: t.Mapping[str, t.Any]) -> None:
     """WishError for keys of rdma_ofed that its method does nothing with. wish: as a user wrote it, without defaults."""
-    method = str(wish.get("method") or "inbox")
+    method = str(wish.get("method") or defaults_of("rdma_ofed", "method"))
     idle = [key for key in _IDLE[method] if wish.get(key) and (key, wish[key]) != ("activate", "none")]
     if idle:
         is_default = "" if wish.get("method") else ", the default"

@@ -12,11 +12,16 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.change import address_of
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
-from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.devices import read_devices
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.models import model_name
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.stack import (
+    driver_stack,
+    kernel_release,
+    module_paths,
+    read_management,
+)
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.ways import netdevs_below
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.reasons import REASONS, unknown_reasons
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_cards import check_cards
@@ -253,7 +258,7 @@ def _installed_stack(flavour: str, asked: Asked) -> t.Optional[str]:
 def _driverless(tree: Tree, devices: t.Iterable[t.Mapping[str, t.Any]]) -> list[tuple[str, t.Optional[str]]]:
     """Cards without an RDMA device, which facts do not have: (PCI address, model)."""
     # a software device at a card is none of the card's
-    known = {address_of(device) for device in devices}
+    known = {device["pci"] for device in devices if device["kind"] != "software"}
     found = []
     for pci in tree.names("/sys/bus/pci/devices"):
         ids = [(tree.text(f"/sys/bus/pci/devices/{pci}/{key}") or "")[2:] for key in ("vendor", "device")]
@@ -262,9 +267,9 @@ def _driverless(tree: Tree, devices: t.Iterable[t.Mapping[str, t.Any]]) -> list[
     return found
 
 
-def _over_driver(tree: Tree, facts: t.Mapping[str, t.Any], asked: Asked) -> t.Iterator[tuple[str, str]]:
+def _over_driver(tree: Tree, management: t.Mapping[str, t.Any], asked: Asked) -> t.Iterator[tuple[str, str]]:
     """What a reload of the driver would cut off. An installation cuts nothing, and a reboot ends and begins it all in order."""
-    for netdev in facts["management"]["default_route_netdevs"]:
+    for netdev in management["default_route_netdevs"]:
         way = _way_over_driver(tree, netdev)
         if way:
             yield "default_route", f"the default route goes over {way}"
@@ -278,7 +283,7 @@ def _over_driver(tree: Tree, facts: t.Mapping[str, t.Any], asked: Asked) -> t.It
         way = _way_over_driver(tree, route) if route else None
         if way:
             yield "storage_mounts", f"{what} goes over {way}"
-    for what in _rdma_storage(tree, facts["management"]["mounts_over_rdma"]):
+    for what in _rdma_storage(tree, management["mounts_over_rdma"]):
         yield "rdma_storage", what
 
 
@@ -292,21 +297,25 @@ def _reload(tree: Tree, asked: Asked) -> t.Iterator[tuple[str, str]]:
 
 
 def _found(tree: Tree, asked: Asked) -> t.Iterator[tuple[str, str]]:
-    facts = gather(tree, ["devices", "kernel", "management"])
-    cards = check_cards(_driverless(tree, facts["devices"]), asked.method, asked.version)
+    # what the facts of the node warn of is said where they are gathered
+    devices = read_devices(tree, [])
+    management = read_management(tree, devices)
+    release = kernel_release(tree, [])
+    flavour, _version, _place = driver_stack(tree, module_paths(tree, release, ["mlx5_core"]).get("mlx5_core"))
+    cards = check_cards(_driverless(tree, devices), asked.method, asked.version)
     for text in cards.refusals:
         yield "unsupported_card", text
     for name, single in (
-        ("installed_stack", _installed_stack(facts["ofed"]["flavour"], asked)),
+        ("installed_stack", _installed_stack(flavour, asked)),
         ("driver_container", _driver_container(tree)),
     ):
         if single:
             yield name, single
     if asked.activate == "reload":
-        yield from _over_driver(tree, facts, asked)
+        yield from _over_driver(tree, management, asked)
         yield from _reload(tree, asked)
     else:
-        system = [mount for mount in facts["management"]["mounts_over_rdma"] if _SYSTEM.match(mount["target"])]
+        system = [mount for mount in management["mounts_over_rdma"] if _SYSTEM.match(mount["target"])]
         for mount in system:
             yield "rdma_storage", _mount_text(mount)
     kubelet = None if asked.drained else _kubelet(tree)
@@ -316,7 +325,7 @@ def _found(tree: Tree, asked: Asked) -> t.Iterator[tuple[str, str]]:
         if free < wanted:
             yield "disk_space", f"{free} MiB are free under {path}, {wanted} are wanted"
     for name, single in (
-        ("kernel_headers", _headers(tree, facts["kernel"]["release"])),
+        ("kernel_headers", _headers(tree, release)),
         ("secure_boot", _secure_boot(tree)),
     ):
         if single:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
+
 __all__ = ["imex_needs"]
 
 Json = t.Dict[str, t.Any]
@@ -26,7 +28,7 @@ def imex_needs(facts: t.Mapping[str, t.Any], wish: t.Optional[t.Mapping[str, t.A
     Pods lose the channels that they use: the daemon ends, or a second one takes the fabric.
     """
     imex = (facts.get("nvidia") or {}).get("imex")
-    consent = str((wish or {}).get("host_imex") or "keep")
+    consent = str((wish or {}).get("host_imex") or defaults_of("rdma_compute_domain", "host_imex"))
     found: Json = {"needed": False, "reasons": [], "action": None, "before": None, "was": None, "drain": False}
     if imex is None or consent == "keep":
         return found

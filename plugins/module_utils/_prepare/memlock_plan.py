@@ -36,7 +36,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci_edit i
     parse_rlimits,
     plan,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import ON_NODES, problems
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.node_wishes import NODE_DEFAULTS, node_problems
 
 __all__ = [
     "MemlockError",
@@ -86,10 +86,10 @@ class SpecPlan(t.NamedTuple):
 
 def parse_wish(wish: t.Mapping[str, t.Any]) -> Wish:
     """A wish as users write it ({method, handlers, soft, hard}); FabricError names the key, the value and what is allowed."""
-    wrong = problems("rdma_memlock", wish)
+    wrong = node_problems("rdma_memlock", wish)
     if wrong:
         raise MemlockError("; ".join(wrong))
-    given = {**ON_NODES["rdma_memlock"], **wish}
+    given = {**NODE_DEFAULTS["rdma_memlock"], **wish}
     method, handlers = given["method"], given["handlers"]
     if handlers == "all" or handlers == ["all"]:
         handlers = None
@@ -289,7 +289,7 @@ def memlock_needs(facts: t.Mapping[str, t.Any], wish: t.Mapping[str, t.Any]) -> 
     """
     wanted = parse_wish(wish)
     result: Json = {"needed": False, "reasons": [], "method": wanted.method, "handlers": [], "containerd": False}
-    if not {**ON_NODES["rdma_memlock"], **wish}["enabled"]:
+    if not {**NODE_DEFAULTS["rdma_memlock"], **wish}["enabled"]:
         return result
     runtime = facts.get("runtime") or {}
     containerd = runtime.get("containerd")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.driver_choice import ofed_needs
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.gpudirect import gpudirect_needs
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.imex import imex_needs
@@ -39,7 +40,11 @@ def host_needs(facts: t.Mapping[str, t.Any], wishes: t.Mapping[str, t.Any]) -> J
     A host for which every `needed` is false is converged: no role has to run on it. FabricError for a wish that cannot be
     fulfilled there.
     """
-    needs: Json = {"ofed": ofed_needs(facts, wishes.get("ofed") or {}, wishes.get("link_layer") or "InfiniBand")}
+    needs: Json = {
+        "ofed": ofed_needs(
+            facts, wishes.get("ofed") or {}, wishes.get("link_layer") or defaults_of("rdma_want", "link_layer")
+        )
+    }
     if wishes.get("os_family") is not None:
         needs["ofed"]["names"] = _rdma_names(wishes["os_family"], facts["kernel"]["release"])
     if wishes.get("roce_host") and {"devices", "management", "roce"} <= set(facts):
@@ -55,7 +60,7 @@ def host_needs(facts: t.Mapping[str, t.Any], wishes: t.Mapping[str, t.Any]) -> J
     if "runtime" in facts:
         needs["containerd_memlock"] = memlock_needs(facts, wishes.get("memlock") or {})
     if "nvidia" in facts and "devices" in facts:
-        needs["nvidia_peermem"] = gpudirect_needs(facts, wishes.get("gpudirect") or "auto")
+        needs["nvidia_peermem"] = gpudirect_needs(facts, wishes.get("gpudirect") or defaults_of("rdma_gpudirect"))
         needs["nvidia_imex"] = imex_needs(facts, wishes.get("rdma_compute_domain"))
     roce = needs.get("roce_host")
     if roce and roce["blocked"] and needs["ofed"]["needed"]:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What takes a change of RoCE settings back, kept on the node until the change has come to its end. Private to the collection. Pure.
+"""What takes a change of RoCE settings back, kept on the node until the change has finished. Private to the collection. Pure.
 
 A run that is killed leaves settings of which nobody knows any more what they were. The next run goes on from there, and where it
 fails, it puts back what was before both. An entry is {path, value} (a file of the kernel), {command} or {file, before, link, ours}; ours:
@@ -57,7 +57,7 @@ def made_journal(
     """The journal of a change that is about to begin: {boot_id, devices, entries}, the entries by what they are of, the oldest first.
 
     facts: those that the plan was made of. files: what is at the paths that it writes. boot: the ID of this boot. earlier: the journal of a
-    run that never came to its end, whose values count, since they are older.
+    run that never finished, whose values count, since they are older.
     """
     earlier = earlier or {"boot_id": boot, "devices": snapshot(facts)["devices"], "entries": {}}
     same_boot = earlier["boot_id"] == boot
@@ -91,6 +91,6 @@ def load_journal(value: t.Optional[Json], path: str) -> t.Optional[Json]:
         return {"boot_id": value["boot_id"], "devices": list(value["devices"]), "entries": value["entries"]}
     except (KeyError, TypeError, ValueError, AttributeError) as exc:
         raise RememberedError(
-            f"{path} is damaged: it does not say what RoCE settings were before a change that never came to its end",
+            f"{path} is damaged: it does not say what RoCE settings were before a change that never finished",
             "see that the settings are as they should be, and remove it",
         ) from exc

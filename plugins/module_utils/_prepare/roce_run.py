@@ -262,7 +262,7 @@ class Host:
         """Does what the plan says: (facts afterwards, what is pending). before: the facts that the plan was made of.
 
         RoceError when a step fails, does not take, or costs a port its Active state; then all is as before, or the message names what is
-        not. Files for the next boot are written when the live host has proved well. A change of an earlier run that never came to its end is
+        not. Files for the next boot are written when the live host has proved well. A change of an earlier run that never finished is
         taken up: "before" is then what was before it.
         """
         try:
@@ -304,7 +304,7 @@ class Host:
         return devices
 
     def _close(self) -> None:
-        """The change has come to its end. Where that cannot be noted, the next run finds everything done, and notes it."""
+        """The change has finished. Where that cannot be noted, the next run finds everything done, and notes it."""
         with contextlib.suppress(OSError):
             remembered.forget(self._root + places.ROCE_CHANGE)
 

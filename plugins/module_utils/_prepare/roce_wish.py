@@ -9,9 +9,8 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.roce import PRIORITIES
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.node_wishes import NODE_DEFAULTS, node_problems
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.ports import device_refusal
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import ON_NODES, with_defaults
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import problems as wish_problems
 
 __all__ = ["Wished", "chosen_devices", "chosen_ports", "pfc_list", "read_want", "read_wish"]
 
@@ -49,7 +48,7 @@ def _priorities(part: t.Any) -> t.Optional[list[int]]:
 
 def read_wish(wish: t.Any) -> Wished:
     """The wish rdma_roce_host; WishError with everything that is wrong with it."""
-    wrong = wish_problems("rdma_roce_host", wish)
+    wrong = node_problems("rdma_roce_host", wish)
     if wrong:
         raise WishError("; ".join(wrong))
     given: Json = wish or {}
@@ -67,16 +66,16 @@ def read_wish(wish: t.Any) -> Wished:
         pfc=_priorities(given.get("pfc")),
         ecn=_priorities(given.get("ecn")),
         tos=_number(given.get("tos")) if dscp is None else dscp << 2 | _ECT,
-        persist=given.get("persist", ON_NODES["rdma_roce_host"]["persist"]),
+        persist=given.get("persist", NODE_DEFAULTS["rdma_roce_host"]["persist"]),
     )
 
 
 def read_want(want: t.Any) -> dict[str, t.Any]:
     """The wish rdma_want with its defaults; WishError as read_wish()."""
-    checked, wrong = with_defaults({"resource": {"name": "any"}, "want": want})
+    wrong = node_problems("rdma_want", want)
     if wrong:
         raise WishError("; ".join(wrong))
-    return t.cast(t.Dict[str, t.Any], checked["want"])
+    return {**NODE_DEFAULTS["rdma_want"], **(want or {})}
 
 
 def chosen_devices(facts: Json, want: t.Mapping[str, t.Any]) -> list[Json]:

@@ -308,7 +308,7 @@ def _max_unavailable(value: t.Any) -> t.Union[int, str]:
 
 
 def kept_values(kept: t.Iterable[str], known: t.Collection[str], inventory: t.Iterable[str]) -> list[str]:
-    """The groups, as group_value() has them, of which everything stays as it is.
+    """The groups, as group_value() has them, that stay as they are.
 
     kept: of the groups that a plan knows. inventory: all groups of the inventory; those that the plan does not know stay, too. One of
     these that has the value of a known one (kube-node beside kube_node) has nothing that could stay.
@@ -367,7 +367,7 @@ def rollout_request(
     """What the rollout of a plan asks of a cluster: {objects, nodes, classes, keep, inventory, place}.
 
     objects: in the order in which they are to be applied. nodes: {node: class}. classes: [{name, group, daemon_set, namespace, nodes,
-    resources: {resource: count on each node}}]. keep: groups (as they stand in GROUP_LABEL) of which everything stays as it is
+    resources: {resource: count on each node}}]. keep: groups (as in GROUP_LABEL) that stay as they are
     (rollout_scope). place: the namespace where it is said who rolls out (Lease).
     """
     whole, keep = rollout_scope(plan, inventory_groups, allow_unusable)

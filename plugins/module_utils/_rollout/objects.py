@@ -267,7 +267,7 @@ def strays_in_words(strays: t.Mapping[str, str], groups: t.Mapping[str, str]) ->
     remove = ", ".join(sorted(strays)[:_NAMED]) + (", ..." if len(strays) > _NAMED else "")
     # somebody may have taken the label, or the annotation of a NicClusterPolicy, that tells the group
     untold = sorted({name for name in strays.values() if name not in groups})
-    hosts = f" Name the hosts: of which group {some(untold)} is, nothing in the cluster tells." if untold else ""
+    hosts = f" Name the hosts: nothing in the cluster tells to which group {some(untold)} belongs." if untold else ""
     return (
         f"{len(strays)} nodes have the label {CLASS_LABEL}, and are not hosts of this inventory's RDMA groups: "
         f"{some(names)}. Their resource would go. Run with the whole inventory (this one may be a copy that lacks "

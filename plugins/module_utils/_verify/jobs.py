@@ -161,7 +161,7 @@ def _figures(best: t.Optional[float], average: t.Optional[float], lowest: t.Opti
 
 
 def judge_job(job: Job, log: str, problem: t.Optional[t.Mapping[str, t.Any]], min_gbs: t.Optional[float]) -> Collective:
-    """What the log of a launcher proves. problem: why it did not come to its end; min_gbs: floor in GB/s (10^9 bytes), None for none.
+    """What the log of a launcher proves. problem: why it did not finish; min_gbs: floor in GB/s (10^9 bytes), None for none.
 
     Of nccl-tests the best bus bandwidth is judged, of nvbandwidth the lowest link.
     """

@@ -97,7 +97,7 @@ def _log(client: Client, job: Job, pods: t.Sequence[Json]) -> str:
 
 
 def run_job(client: Client, job: Job, timeout: int) -> tuple[str, t.Optional[Json]]:
-    """(what its launcher printed, {cause, remedy} when it did not come to a good end). The caller removes what was made."""
+    """(what its launcher printed, {cause, remedy} when it failed). The caller removes what was made."""
     try:
         for item in job.objects:
             client.request("POST", path_of(item, name=False), _doing("make", item), body=item)

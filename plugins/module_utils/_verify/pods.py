@@ -381,7 +381,7 @@ def misplaced(pod: t.Mapping[str, t.Any], node: str) -> t.Optional[Json]:
         return None
     name = str((pod.get("metadata") or {}).get("name"))
     return {
-        "cause": f"the Pod {name} came to the node {found} in place of {node}, so what it measures says nothing of {node}",
+        "cause": f"the Pod {name} landed on the node {found} and not on {node}, so what it measures says nothing of {node}",
         "remedy": "see who places Pods there: an admission webhook or another scheduler has changed its affinity",
     }
 
@@ -436,7 +436,7 @@ def pod_body(
 
 # --- how a Pod is doing -----------------------------------------------------------------------------------------------
 
-# Reasons of a container that waits, and does not come to an end of it by itself (kubelet, pkg/kubelet/images and kuberuntime).
+# Reasons of a container that waits, and does not stop waiting by itself (kubelet, pkg/kubelet/images and kuberuntime).
 _IMAGE_REASONS = (
     "ErrImageNeverPull",
     "ImageInspectError",

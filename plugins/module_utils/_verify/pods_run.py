@@ -267,7 +267,7 @@ class _Round:
             pair.stage, pair.since = "ending", time.monotonic()
 
     def _finish(self, pair: _Pair, problem: t.Optional[Json], whose: str) -> None:
-        """Reads what the Pods of a pair have printed, and removes them. problem: why it has not come to its end; whose: of which side."""
+        """Reads what the Pods of a pair have printed, and removes them. problem: why it has not finished; whose: of which side."""
         pair.stage = "done"
         for side in SIDES:
             name = name_of(self._wish, pair.number, side)

@@ -237,7 +237,7 @@ def _views(
 
 
 def _fallen(outcomes: t.Any) -> tuple[list[str], Json]:
-    """Names of the nodes whose change did not come to a good end, and notes that say at which step and what to do."""
+    """Names of the nodes whose change did not finish, and notes that say at which step and what to do."""
     hosts = {str(host): as_map(one) for host, one in as_map(as_map(outcomes).get("hosts")).items()}
     well = ("finished", "held")
     names = sorted((host for host, one in hosts.items() if str(one.get("state")) not in well), key=natural_key)

@@ -15,7 +15,7 @@ __all__ = ["verdict_of"]
 
 
 def verdict_of(groups: list[Json], notes: list[Json], fallen: list[str], failed: bool) -> Json:
-    """The headline and a line below it. fallen: nodes whose change did not come to a good end; failed: steps of the run did."""
+    """The headline and a line below it. fallen: nodes whose change did not finish; failed: steps of the run did."""
     if not groups:
         return {"state": "warn", "text": "No RDMA group to report on", "detail": "Set rdma_groups in the inventory."}
     bad = [group for group in groups if group["state"] == "bad"]
@@ -26,7 +26,7 @@ def verdict_of(groups: list[Json], notes: list[Json], fallen: list[str], failed:
         nodes_fell = "1 node" if len(fallen) == 1 else f"{len(fallen)} nodes"
         which = ", ".join(fallen[:4]) + (" and others" if len(fallen) > 4 else "")
         state = "bad"
-        text = f"{nodes_fell} did not come to a good end: {which}" + (f"; {_inside(text)}" if bad else "")
+        text = f"{nodes_fell} did not finish: {which}" + (f"; {_inside(text)}" if bad else "")
     elif failed:
         state, text = "bad", f"The run did not do all of its work; {_inside(text)}"
     nodes, ready = (sum(group[key] for group in groups) for key in ("hosts", "ready"))

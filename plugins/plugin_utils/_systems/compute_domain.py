@@ -98,7 +98,7 @@ def _device_plugin_on(wish: t.Mapping[str, t.Any]) -> bool:
     values = wish.get("values")
     section = values.get("devicePlugin") if isinstance(values, t.Mapping) else None
     on = section.get("enabled", True) if isinstance(section, t.Mapping) else True
-    return wish.get("device_plugin", True) is not False and on is not False
+    return wish.get("device_plugin", defaults_of("rdma_gpu_operator", "device_plugin")) is not False and on is not False
 
 
 def _host_imex_problems(release: Version, wish: t.Mapping[str, t.Any]) -> list[str]:

@@ -13,7 +13,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import CHARTS, GPU_LINES, GPU_OPERATOR
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import in_dots, nearest
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of, engine_defaults
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.charts import (
     chart_place,
     owned,
@@ -172,9 +172,9 @@ def _checked(release: Version, wish: Json) -> list[str]:
 
 def _rollout_problems(wish: Json, rollout: t.Mapping[str, t.Any]) -> list[str]:
     """Two that bring Node Feature Discovery."""
-    helm = rollout.get("helm") or {}
-    network = rollout.get("engine") == "network_operator" and helm.get("install", True)
-    if wish["nfd"] and network and helm.get("nfd", True):
+    helm = {**engine_defaults("network_operator")["helm"], **(rollout.get("helm") or {})}
+    network = rollout.get("engine") == "network_operator" and helm["install"]
+    if wish["nfd"] and network and helm["nfd"]:
         return [
             f"the Network Operator's chart brings Node Feature Discovery (rdma_rollout.helm.nfd), and so does that of the GPU Operator ({_VARIABLE}.nfd): "
             "a cluster has one; set rdma_rollout.helm.nfd: false, since the GPU Operator's also looks at network cards"

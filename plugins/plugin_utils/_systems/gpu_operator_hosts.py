@@ -13,6 +13,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.gpudirect import OPEN_ONLY, PROPRIETARY_ONLY, decide
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.naming import Version, named
@@ -64,7 +65,7 @@ def gpu_hosts(site: Site, groups: t.Iterable[str]) -> tuple[list[Host], list[str
     unknown: list[str] = []
     problems: list[str] = []
     for group in sorted(groups):
-        wish = site["wishes"].get(group, {}).get("rdma_gpudirect") or "auto"
+        wish = site["wishes"].get(group, {}).get("rdma_gpudirect") or defaults_of("rdma_gpudirect")
         for name in site["groups"][group]:
             facts = site["facts"].get(name)
             if facts is None or not {"kernel", "ofed", "gpus", "devices"} <= set(facts):

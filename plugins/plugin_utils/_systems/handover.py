@@ -319,7 +319,7 @@ def handover_plan(
     unknown = sorted({*(groups or ())} - {each["group"] for each in classes})
     if unknown and not problems:
         problems.append(
-            f"rdma_handover_groups names {', '.join(unknown)}, of which rdma_rollout.classes has nothing to hand over"
+            f"rdma_handover_groups names {', '.join(unknown)}, for which rdma_rollout.classes has nothing to hand over"
         )
     if problems:
         return [], problems

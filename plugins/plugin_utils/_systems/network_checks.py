@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Site
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_hosts import (
     ETHERNET,
@@ -112,7 +113,8 @@ def _check_operator(network: Network, rollout: t.Mapping[str, t.Any], found: Fin
     if rollout.get("engine") != "network_operator":
         found.problem(
             f"{network.words}: operator: true makes a resource of the Network Operator, and rdma_rollout.engine is "
-            f"{rollout.get('engine') or 'daemonset'}: set it to network_operator, or leave operator out for a NetworkAttachmentDefinition"
+            f"{rollout.get('engine') or defaults_of('rdma_rollout', 'engine')}: set it to network_operator, or leave operator out "
+            "for a NetworkAttachmentDefinition"
         )
     if network.ipam_type == "static":
         found.problem(

@@ -15,6 +15,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import SRIOV_PLUGIN
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Class, Group
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import engine_defaults
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import kubelet_root
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL, GROUP_LABEL, MANAGED_BY
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import class_slug, group_value
@@ -39,7 +40,7 @@ _UPSTREAM_PREFIX = "openshift.io"
 _SUFFIX = "_hostdev"
 _OR_NEWER = " or newer"
 _APP = "rdma-sriov-dp"
-_MEMORY = {"requests": {"cpu": "20m", "memory": "64Mi"}, "limits": {"memory": "128Mi"}}
+_DEFAULTS = engine_defaults("daemonset")
 
 
 class Functions(t.NamedTuple):
@@ -165,7 +166,7 @@ def _need_virtual_functions(network: Network, group: Group, found: Findings) -> 
 
 
 def _kubelet(network: Network, entry: Class, site: Site, rollout: t.Mapping[str, t.Any], found: Findings) -> str:
-    wished = str(rollout.get("kubelet_root") or "auto")
+    wished = str(rollout.get("kubelet_root") or _DEFAULTS["kubelet_root"])
     if wished != "auto":
         return wished.rstrip("/")
     roots = {
@@ -194,7 +195,7 @@ def _plugin_objects(
     pod = _plugin_pod(slug, name, _kubelet(network, entry, site, rollout, found), site, rollout, image)
     # it reads its configuration once
     annotations = {"rdma.fabric/config-sha256": hashlib.sha256(text.encode()).hexdigest()}
-    metadata = {"name": name, "namespace": str(rollout.get("namespace") or "kube-system"), "labels": labels}
+    metadata = {"name": name, "namespace": str(rollout.get("namespace") or _DEFAULTS["namespace"]), "labels": labels}
     return [
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"config.json": text}},
         daemon_set(metadata, selector, {**labels, "app.kubernetes.io/managed-by": MANAGED_BY}, annotations, pod, 1),
@@ -217,7 +218,7 @@ def _plugin_pod(slug: str, config: str, kubelet: str, site: Site, rollout: t.Map
         "args": ["--log-dir=sriovdp", "--log-level=2"],
         # it reads the host's PCI tree and makes sockets in the kubelet's directory
         "securityContext": {"privileged": True, "seccompProfile": {"type": "RuntimeDefault"}},
-        "resources": rollout.get("resources") or _MEMORY,
+        "resources": rollout.get("resources") or _DEFAULTS["resources"],
         "volumeMounts": [
             *({"name": volume, "mountPath": inside} for volume, _outside, inside, _kind in paths),
             {"name": "config", "mountPath": "/etc/pcidp", "readOnly": True},
@@ -226,9 +227,9 @@ def _plugin_pod(slug: str, config: str, kubelet: str, site: Site, rollout: t.Map
     pod: Json = {
         "hostNetwork": True,
         "automountServiceAccountToken": False,
-        "priorityClassName": str(rollout.get("priority_class") or "system-node-critical"),
+        "priorityClassName": str(rollout.get("priority_class") or _DEFAULTS["priority_class"]),
         "nodeSelector": {CLASS_LABEL: slug},
-        "tolerations": rollout.get("tolerations") or [{"operator": "Exists"}],
+        "tolerations": rollout.get("tolerations") or _DEFAULTS["tolerations"],
         "containers": [container],
         "volumes": [
             *({"name": volume, "hostPath": {"path": outside, **kind}} for volume, outside, _inside, kind in paths),
@@ -278,7 +279,7 @@ def policies(network: Network, rows: t.Sequence[Attachment], site: Site, namespa
             ]
             if not matches:
                 found.problem(
-                    f"{network.words}: class {entry['name']} has no PCI function of which the operator could make virtual ones"
+                    f"{network.words}: class {entry['name']} has no PCI function that the operator could make virtual ones of"
                     + ("" if row.rail is None else f" on rail {row.rail}")
                 )
                 continue

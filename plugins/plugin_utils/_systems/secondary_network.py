@@ -15,7 +15,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
     SPIDERPOOL_CHARTS,
     SPIDERPOOL_IMAGES,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of, engine_defaults
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.values import merged
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.addresses import (
     Pool,
@@ -208,9 +208,9 @@ def _check_names(planned: t.Sequence[_Planned], found: Findings) -> None:
 def _places(wish: t.Mapping[str, t.Any], network: Network, directories: t.Mapping[str, CniDirectories]) -> Places:
     rollout = section(wish, "rollout")
     ours = rollout.get("engine") == "network_operator"
-    operator = str(rollout.get("namespace") or "nvidia-network-operator") if ours else None
+    operator = str(rollout.get("namespace") or engine_defaults("network_operator")["namespace"]) if ours else None
     return Places(
-        str(network.ipam.get("namespace") or operator or "kube-system"),
+        str(network.ipam.get("namespace") or operator or engine_defaults("daemonset")["namespace"]),
         str((network.wish.get("sriov") or {}).get("namespace") or operator or "sriov-network-operator"),
         whereabouts_file(directories["whereabouts"]),
     )

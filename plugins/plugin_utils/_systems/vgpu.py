@@ -195,9 +195,10 @@ def _workload_warnings(wish: t.Mapping[str, t.Any], site: Site) -> list[str]:
     found = []
     for group in _hosts_of(wish, site):
         own, plan = site["wishes"].get(group) or {}, site["plan"]["groups"].get(group)
-        if str(own.get("rdma_gpudirect") or "auto") != "none":
+        gpudirect = own.get("rdma_gpudirect") or defaults_of("rdma_gpudirect")
+        if gpudirect != "none":
             found.append(
-                f"group {group}: GPUDirect RDMA (rdma_gpudirect: {own.get('rdma_gpudirect') or 'auto'}) does not work with a share of a "
+                f"group {group}: GPUDirect RDMA (rdma_gpudirect: {gpudirect}) does not work with a share of a "
                 "GPU: the library that keeps Pods within their share knows nothing of memory that HCAs reach"
             )
         if plan and any(plan["environment"].values()):

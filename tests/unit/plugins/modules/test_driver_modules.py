@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES
+from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, unpacked
 from ansible_collections.fabric.rdma.tests.unit.plugins.modules.examples import run_examples
 from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_matrix import content, differs, insist_on_return
 from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_modules import run
 
-A100 = str(CAPTURES / "ib-a100-1.capture")
+A100 = unpacked(CAPTURES / "ib-a100-1.capture")
 
 
 @pytest.mark.parametrize("check", [False, True])
@@ -44,7 +44,7 @@ def test_gate_of_this_machine() -> None:
     [
         ({"override": ["everything"]}, "ofed_override has no reason everything; there are unsupported_card, "),
         ({"version": "newest"}, "rdma_ofed.version is 'newest'; expected a release"),
-        ({"root": "/nowhere"}, "root '/nowhere' cannot be read"),
+        ({"root": "/nowhere"}, "root '/nowhere' is not a directory"),
     ],
 )
 def test_gate_of_what_makes_no_sense(arguments: dict[str, object], message: str) -> None:

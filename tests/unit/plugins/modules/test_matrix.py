@@ -20,8 +20,8 @@ import yaml
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
-from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, ROOT
-from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._prepare.roce_node import lay, rails
+from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, ROOT, lay, unpacked
+from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._prepare.roce_node import rails
 from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_modules import run
 
 CAPTURE = CAPTURES / "ib-a100-1.capture"
@@ -81,9 +81,9 @@ CASES = {
         shows_differences=False,
     ),
     "driver_gate": Case(
-        (Step("look", {"root": str(CAPTURE), "version": "2.9.1"}, False),),
+        (Step("look", {"root": unpacked(CAPTURE), "version": "2.9.1"}, False),),
         ({"version": "2.9.1", "activate": "now"}, "value of activate must be one of"),
-        lambda given: {**given, "root": str(CAPTURE)},
+        lambda given: {**given, "root": unpacked(CAPTURE)},
         shows_differences=False,
     ),
     "driver_proof": Case(
@@ -102,9 +102,14 @@ CASES = {
         shows_differences=False,
     ),
     "ib_facts": Case(
-        (Step("look", {"root": str(CAPTURE)}, False),),
+        (Step("look", {"root": unpacked(CAPTURE)}, False),),
         ({"root": "/nonexistent/node17"}, "/nonexistent/node17"),
-        lambda given: {**given, "root": str(CAPTURE), **({"before": FACTS} if "before" in given else {})},
+        # where a capture is named, the action reads it in place of the module
+        lambda given: {
+            **{key: value for key, value in given.items() if key != "capture"},
+            "root": unpacked(CAPTURE),
+            **({"before": FACTS} if "before" in given else {}),
+        },
         shows_differences=False,
     ),
     "iscsi_initiator": Case(
@@ -126,9 +131,9 @@ CASES = {
         lambda given: given,
     ),
     "link_counters": Case(
-        (Step("look", {"root": str(CAPTURE)}, False),),
+        (Step("look", {"root": unpacked(CAPTURE)}, False),),
         ({"root": "/nonexistent/node17"}, "/nonexistent/node17"),
-        lambda given: {**given, "root": str(CAPTURE)},
+        lambda given: {**given, "root": unpacked(CAPTURE)},
         shows_differences=False,
     ),
     "node_change": Case(
@@ -376,7 +381,7 @@ def examples() -> Iterator[t.Any]:
 def test_an_example_gives_what_is_documented(module: str, arguments: dict[str, t.Any], tmp_path: Path) -> None:
     (tmp_path / "spec.json").write_text(json.dumps(SPEC))
     if module == "roce_host":
-        lay(rails(1), tmp_path)
+        lay(rails(1).entries, tmp_path)
     result = call(module, tmp_path, CASES[module].here(arguments))
     # the example is of a module for GPUs, which is not on every machine
     assert not result.get("failed") or arguments.get("name") == "nvidia-peermem", result

@@ -18,9 +18,8 @@ import pytest
 
 from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
-from ansible_collections.fabric.rdma.plugins.module_utils._base.recorder import dump_archive
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
-from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, ROOT, Machine, checked
+from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, ROOT, Machine, checked, lay, unpacked
 
 CAPTURE = CAPTURES / "ib-a100-1.capture"
 
@@ -68,18 +67,18 @@ def run(module: str, check: bool = False, prelude: str = "", **arguments: Any) -
 
 @pytest.mark.parametrize("check", [False, True])
 def test_ib_facts_returns_what_a_capture_shows(check: bool) -> None:
-    result = run("ib_facts", check, root=str(CAPTURE))
+    result = run("ib_facts", check, root=unpacked(CAPTURE))
     assert result == {"changed": False, "ansible_facts": {"rdma": gather(open_tree(str(CAPTURE)))}}
 
 
 def test_ib_facts_of_a_subset() -> None:
-    result = run("ib_facts", root=str(CAPTURE), gather_subset=["gpus"])
+    result = run("ib_facts", root=unpacked(CAPTURE), gather_subset=["gpus"])
     assert set(result["ansible_facts"]["rdma"]) == {"schema", "gpus", "nvidia", "warnings"}
 
 
 def test_link_counters_are_those_of_the_facts() -> None:
     capture = CAPTURES / "roce-rails-1.capture"
-    result = run("link_counters", root=str(capture))
+    result = run("link_counters", root=unpacked(capture))
     health = gather(open_tree(str(capture)), ["health"])["health"]
     reading = {"uptime_s": None, "boot_id": None, "ports": health["ports"], "netdevs": health["netdevs"]}
     assert result == {"changed": False, "reading": reading}
@@ -87,7 +86,7 @@ def test_link_counters_are_those_of_the_facts() -> None:
 
 def test_link_counters_of_this_machine() -> None:
     assert run("link_counters")["reading"]["uptime_s"] > 0
-    assert "neither a directory nor a capture" in run("link_counters", root="/dev/null")["msg"]
+    assert run("link_counters", root="/dev/null")["msg"].startswith("root '/dev/null' is not a directory")
 
 
 def test_ib_facts_of_this_machine() -> None:
@@ -97,23 +96,26 @@ def test_ib_facts_of_this_machine() -> None:
 def test_ib_facts_of_names_that_are_no_text(tmp_path: Path) -> None:
     machine = Machine()
     machine.netdev("eth\udcff", machine.nic())
-    (tmp_path / "odd.tar.gz").write_bytes(dump_archive(machine.entries))
-    facts = checked(run("ib_facts", root=str(tmp_path / "odd.tar.gz"))["ansible_facts"]["rdma"])
+    lay(machine.entries, tmp_path)
+    facts = checked(run("ib_facts", root=str(tmp_path))["ansible_facts"]["rdma"])
     assert facts["devices"][0]["netdevs"] == ["eth0", "eth?"]
 
 
 def one_port(path: Path, state: str) -> Path:
-    """A capture of a node with one port in some state, which is there as a whole or not at all."""
+    """The files of a node with one port in some state, which are there as a whole or not at all."""
     machine = Machine()
     machine.port(machine.hca("mlx5_0", machine.function("0000:3b:00.0")), state=state, link_layer="InfiniBand")
-    (path.parent / "next").write_bytes(dump_archive(machine.entries))
+    files = path.parent / f"{path.name} {state[0]}"
+    if not files.exists():
+        lay(machine.entries, files)
+    (path.parent / "next").symlink_to(files)
     (path.parent / "next").replace(path)
     return path
 
 
 def test_ib_facts_waits_for_the_ports_that_were_active(tmp_path: Path) -> None:
     """After a boot, a port of InfiniBand is Init until a subnet manager has been there."""
-    path = one_port(tmp_path / "node.tar", "4: ACTIVE")
+    path = one_port(tmp_path / "node", "4: ACTIVE")
     before = run("ib_facts", root=str(path))["ansible_facts"]["rdma"]
     one_port(path, "2: INIT")
     later = threading.Timer(2, one_port, (path, "4: ACTIVE"))
@@ -126,7 +128,7 @@ def test_ib_facts_waits_for_the_ports_that_were_active(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("before", "check"), [(True, False), (True, True), (False, False)])
 def test_ib_facts_tells_of_a_port_that_does_not_come_back(tmp_path: Path, before: bool, check: bool) -> None:
     """Which is not for it to judge; and without facts from before, or in check mode, it waits for nothing."""
-    path = one_port(tmp_path / "node.tar", "4: ACTIVE")
+    path = one_port(tmp_path / "node", "4: ACTIVE")
     active = run("ib_facts", root=str(path))["ansible_facts"]["rdma"]
     one_port(path, "2: INIT")
     # its process would be ended long before
@@ -141,13 +143,23 @@ def test_ib_facts_of_before_that_are_none() -> None:
     assert result["msg"].startswith("before holds no facts of this module: ")
 
 
-@pytest.mark.parametrize("module", ["ib_facts", "capture"])
-def test_a_root_that_is_not_there(module: str, tmp_path: Path) -> None:
-    arguments: dict[str, Any] = {"dest": str(tmp_path / "x")} if module == "capture" else {}
-    result = run(module, root=f"{tmp_path}/none", **arguments)
+def test_a_capture_of_a_root_that_is_not_there(tmp_path: Path) -> None:
+    result = run("capture", root=f"{tmp_path}/none", dest=str(tmp_path / "x"))
     assert result["failed"]
     assert result["msg"] == (
         f"root '{tmp_path}/none' cannot be read: No such file or directory (expected a directory or a capture file)"
+    )
+
+
+@pytest.mark.parametrize("module", ["driver_gate", "ib_facts", "link_counters"])
+@pytest.mark.parametrize("root", ["/nowhere/node17", str(CAPTURE)])
+def test_a_module_reads_no_capture_on_a_node(module: str, root: str) -> None:
+    """What reads captures does not come to nodes."""
+    result = run(module, root=root, **({"version": "2.9.1"} if module == "driver_gate" else {}))
+    assert result["failed"]
+    assert result["msg"] == (
+        f"root '{root}' is not a directory. Unpack a capture, or name it in the option capture of fabric.rdma.ib_facts, which "
+        "reads it on the controller"
     )
 
 

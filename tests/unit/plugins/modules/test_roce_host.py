@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.fabric.rdma.tests.unit.machines import lay
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._prepare.roce_node import (
     ETHERNET,
     default_route,
-    lay,
     rails,
 )
 from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_modules import run
@@ -26,7 +26,7 @@ def call(root: Path, wish: Any, check: bool = False) -> dict[str, Any]:
 
 
 def test_before_and_after_are_told(tmp_path: Path) -> None:
-    lay(rails(1), tmp_path)
+    lay(rails(1).entries, tmp_path)
     result = call(tmp_path, {"rp_filter": 2})
     assert result["before"]["ports"][0]["ipv4"]["rp_filter"] == 1
     assert result["after"]["ports"][0]["ipv4"]["rp_filter"] == 2
@@ -42,7 +42,7 @@ def test_a_refusal_comes_before_anything_is_changed(tmp_path: Path, check: bool)
     """All of them at once, also in a check."""
     machine = rails(2)
     default_route(machine, "eth0")
-    lay(machine, tmp_path)
+    lay(machine.entries, tmp_path)
     (tmp_path / "usr/bin/mlnx_qos").unlink()
     result = call(tmp_path, {"mtu": 9000, "trust": "dscp"}, check)
     assert result["failed"]
@@ -64,7 +64,7 @@ def test_a_refusal_comes_before_anything_is_changed(tmp_path: Path, check: bool)
     ],
 )
 def test_what_makes_no_sense(tmp_path: Path, root: str | None, wish: Any, message: str) -> None:
-    lay(rails(1), tmp_path)
+    lay(rails(1).entries, tmp_path)
     result = call(Path(root) if root else tmp_path, wish)
     assert result["failed"]
     assert result["msg"].startswith(message)
@@ -72,7 +72,7 @@ def test_what_makes_no_sense(tmp_path: Path, root: str | None, wish: Any, messag
 
 def test_a_file_of_the_kernel_that_takes_nothing_puts_all_back(tmp_path: Path) -> None:
     """An MTU that the driver refuses: the message has the path and its reason."""
-    lay(rails(2), tmp_path)
+    lay(rails(2).entries, tmp_path)
     real = (tmp_path / "sys/class/net/eth1").resolve() / "mtu"
     fault = (
         "import errno as _errno, os as _os\n"

@@ -227,7 +227,7 @@ INLINE = f"version = 2\n[{V2}.containerd.runtimes]\nrunc = {{ runtime_type = 'x'
             CONFIGS["eks"],
             (1, 6),
             {"runc": SPEC},
-            f"{ROOT} has version 3, of which containerd 1.6 reads no CRI settings; convert it to version 2",
+            f"{ROOT} has version 3, in which containerd 1.6 reads no CRI settings; convert it to version 2",
         ),
         (
             CONFIGS["version 1"],

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import ast
+import itertools
 import re
 import typing as t
 from pathlib import Path
@@ -19,7 +21,8 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import 
     defaults_of,
     engine_defaults,
 )
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import ON_NODES, VARIABLES, problems
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.node_wishes import NODE_DEFAULTS
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import PLAN_DEFAULTS, VARIABLES, problems
 
 ROOT = Path(__file__).resolve().parents[5]
 ROLES = sorted(path.parent.parent.name for path in (ROOT / "roles").glob("*/defaults/main.yml"))
@@ -191,10 +194,49 @@ def test_a_default_is_a_wish_that_passes() -> None:
 
 
 def test_what_code_on_nodes_reads_is_the_same() -> None:
-    for variable, default in ON_NODES.items():
+    for variable, default in {**PLAN_DEFAULTS, **NODE_DEFAULTS}.items():
         keys = default if isinstance(default, dict) else {}
         assert {key: defaults_of(variable, key) for key in keys} == keys
         assert keys or defaults_of(variable) == default
+
+
+def pairs(table: t.Any) -> t.Iterator[tuple[str, t.Any]]:
+    """Each key of a table of defaults with its value, where that is a text."""
+    for key, value in table.items():
+        said = value.value if isinstance(value, Said) else value
+        if isinstance(said, dict):
+            yield from pairs(said)
+        elif isinstance(said, str) and said:
+            yield key.removeprefix("rdma_"), said
+
+
+def repeated(source: str, known: set[tuple[str, t.Any]]) -> list[str]:
+    """Where code says a default itself: get("KEY") or VALUE, get("KEY", VALUE)."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        call = node.values[0] if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or) else node
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.func.attr != "get":
+            continue
+        others = node.values[1:] if isinstance(node, ast.BoolOp) else call.args[1:]
+        for key, other in itertools.product(call.args[:1], others):
+            if not isinstance(key, ast.Constant) or not isinstance(other, ast.Constant):
+                continue
+            if (str(key.value).removeprefix("rdma_"), other.value) in known:
+                found.append(f"{key.value}: {other.value}")
+    return found
+
+
+def test_code_takes_defaults_from_the_table() -> None:
+    known = {*pairs(DEFAULTS), *itertools.chain.from_iterable(pairs(each) for each in ENGINES.values())}
+    assert repeated("a.get('engine') or 'daemonset'; b.get('policy', 'auto'); c.get('x') or 'y'", known) == [
+        "engine: daemonset",
+        "policy: auto",
+    ]
+    places = [*(ROOT / "plugins" / "module_utils").rglob("*.py"), *(ROOT / "plugins" / "plugin_utils").rglob("*.py")]
+    assert {path.name: found for path in places if (found := repeated(path.read_text(), known))} == {
+        # which the table itself imports
+        "wishes.py": ["engine: daemonset", "namespace: default"]
+    }
 
 
 def test_nobody_changes_the_table() -> None:

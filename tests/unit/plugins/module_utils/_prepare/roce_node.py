@@ -53,20 +53,6 @@ def facts_of_host(machine: Machine) -> dict[str, Any]:
     return gather(machine.tree(), SUBSETS)
 
 
-def lay(machine: Machine, root: Path) -> None:
-    """The files of a machine below a directory."""
-    for path, entry in machine.entries.items():
-        place = root / path.lstrip("/")
-        if entry.kind == "d":
-            place.mkdir(parents=True, exist_ok=True)
-            continue
-        place.parent.mkdir(parents=True, exist_ok=True)
-        if entry.kind == "l":
-            place.symlink_to(entry.target)
-        else:
-            place.write_bytes(entry.data)
-
-
 class Programs:
     """What mlnx_qos, cma_roce_tos, mlxconfig, rdma, systemctl and udevadm do, on files below a root.
 

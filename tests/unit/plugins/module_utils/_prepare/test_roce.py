@@ -407,7 +407,7 @@ def test_what_a_killed_run_has_left_is_a_reason() -> None:
     machine.file("/var/lib/fabric.rdma/roce-change.json", "{}")
     needs = roce_needs(facts_of_host(machine), {"mtu": 1500, "persist": False}, ETHERNET)
     assert (needs["needed"], needs["drain"]) == (True, True)
-    assert needs["reasons"] == ["a change of RoCE settings has not come to its end"]
+    assert needs["reasons"] == ["a change of RoCE settings has not finished"]
 
 
 def test_needs_of_a_host() -> None:

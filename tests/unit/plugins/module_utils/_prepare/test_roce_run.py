@@ -20,10 +20,10 @@ import pytest
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base import places
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.roce_run import Host, RoceError
+from ansible_collections.fabric.rdma.tests.unit.machines import lay
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._prepare.roce_node import (
     ETHERNET,
     Programs,
-    lay,
     rails,
 )
 
@@ -44,7 +44,7 @@ class Node:
     def __init__(self, root: Path, wish: dict[str, Any], **machine: Any) -> None:
         self.root = root
         self.programs = Programs(root)
-        lay(rails(**machine), root)
+        lay(rails(**machine).entries, root)
         self.wish = wish
 
     def host(self, live: bool = True, wait: float = 0) -> Host:

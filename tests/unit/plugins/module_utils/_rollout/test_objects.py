@@ -130,7 +130,7 @@ def test_whoever_takes_nodes_out_is_told_what_to_write() -> None:
     assert said.endswith("or say that they are to go: rdma_rollout.remove: [n1, n2] (hosts or groups).")
     said = strays_in_words({"n1": "a-x", "n2": "b-x", "n3": "b-x"}, groups)
     assert said.endswith(
-        "rdma_rollout.remove: [n1, n2, n3] (hosts or groups). Name the hosts: of which group b-x is, nothing in the cluster tells."
+        "rdma_rollout.remove: [n1, n2, n3] (hosts or groups). Name the hosts: nothing in the cluster tells to which group b-x belongs."
     )
     assert ", ...] (hosts or groups)." in strays_in_words(dict.fromkeys(map(str, range(99)), "a-x"), groups)
 

@@ -599,6 +599,6 @@ def test_a_pod_that_came_to_another_node() -> None:
     pod = {"metadata": {"name": "p"}, "spec": {"nodeName": "n2"}}
     problem = misplaced(pod, "n1")
     assert problem is not None
-    assert problem["cause"].startswith("the Pod p came to the node n2 in place of n1")
+    assert problem["cause"].startswith("the Pod p landed on the node n2 and not on n1")
     assert misplaced(pod, "n2") is None
     assert misplaced({"spec": {}}, "n1") is None

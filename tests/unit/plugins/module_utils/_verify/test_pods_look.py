@@ -97,7 +97,7 @@ def test_a_pod_on_another_node_says_nothing_of_its_own() -> None:
 
     cluster = Elsewhere(at_once, lambda _pod: a_log())
     (row,) = looked(cluster, "n1", users=[1000])
-    assert "came to the node n9 in place of n1" in row["problem"]["cause"]
+    assert "landed on the node n9 and not on n1" in row["problem"]["cause"]
     assert not cluster.pods
 
 

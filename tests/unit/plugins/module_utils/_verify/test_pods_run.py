@@ -304,7 +304,7 @@ def test_a_pod_on_another_node_measures_nothing(side: str) -> None:
     cluster = Elsewhere(healthy, good)
     ((answer,),) = measured(cluster, a_pair())
     assert (
-        f"came to the node lab9 in place of {'lab2' if side == 'server' else 'lab1'}"
+        f"landed on the node lab9 and not on {'lab2' if side == 'server' else 'lab1'}"
         in answer[side]["problem"]["cause"]
     )
     assert not cluster.pods

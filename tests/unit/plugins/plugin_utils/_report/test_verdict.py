@@ -32,7 +32,7 @@ def test_nodes_that_did_not_come_to_a_good_end_are_in_the_headline(sample: dict[
     }
     model = model_of(sample, outcomes={"schema": 1, "hosts": hosts})
     assert model["verdict"]["state"] == "bad"
-    assert model["verdict"]["text"] == "2 nodes did not come to a good end: ib-a100-2, ib-a100-10"
+    assert model["verdict"]["text"] == "2 nodes did not finish: ib-a100-2, ib-a100-10"
     assert [(item["state"], item["text"]) for item in model["nodes"]] == [
         ("bad", "ib-a100-10 failed in the step ofed: no room. Remedy: make some."),
         ("bad", "ib-a100-2 was lost. Remedy: look at it."),
@@ -40,4 +40,4 @@ def test_nodes_that_did_not_come_to_a_good_end_are_in_the_headline(sample: dict[
     ]
     sample["plan"]["groups"]["ib-a100"]["errors"] = ["no port is left"]
     text = model_of(sample, outcomes={"schema": 1, "hosts": {"n1": {"state": "lost"}}})["verdict"]["text"]
-    assert text == "1 node did not come to a good end: n1; group ib-a100 has a problem"
+    assert text == "1 node did not finish: n1; group ib-a100 has a problem"

@@ -509,7 +509,7 @@ def test_what_cannot_be_handed_over_is_refused(two: Any) -> None:
         "DRANET also serves stray, which rdma_rollout.classes leaves out, and what is left out would go: name all classes"
     ]
     assert planned(two, "dra", [], groups=["three"])[1] == [
-        "rdma_handover_groups names three, of which rdma_rollout.classes has nothing to hand over"
+        "rdma_handover_groups names three, for which rdma_rollout.classes has nothing to hand over"
     ]
 
 
