@@ -96,6 +96,8 @@ NEWER = (
 _DEEPEST = 60
 # 200 virtual functions make 30,000.
 _MOST_PARTS = 500_000
+# Python prints no number of more than 4300 digits, and YAML may have it (0xfff...).
+_MOST_BITS = 4096
 
 
 class ViewError(FabricError):
@@ -103,7 +105,7 @@ class ViewError(FabricError):
 
 
 class PlainError(FabricError):
-    """A value that is nested too deeply, or has too many parts."""
+    """A value that is nested too deeply, or has too many parts, or a number that nobody could print."""
 
 
 class Plainer:
@@ -129,7 +131,12 @@ class Plainer:
                     f"has more than {_MOST_PARTS} parts" if depth else f"is nested more than {_DEEPEST} levels deep"
                 )
         if isinstance(value, t.Mapping):
-            own = {self._scalar(str(key)): self._plain(item, depth - 1) for key, item in value.items()}
+            own = {
+                self._scalar(str(key if isinstance(key, str) else self._plain(key, depth - 1))): self._plain(
+                    item, depth - 1
+                )
+                for key, item in value.items()
+            }
             # what is in it stays in there, so that its address stands for it
             return self._seen.setdefault((dict, *(part for key, item in own.items() for part in (key, id(item)))), own)
         if isinstance(value, (list, tuple)):
@@ -139,6 +146,8 @@ class Plainer:
             return value
         for kind in (int, float, str):
             if isinstance(value, kind):
+                if kind is int and value.bit_length() > _MOST_BITS:
+                    raise PlainError(f"has a number of more than {_MOST_BITS} bits")
                 return self._scalar(kind(value))
         return self._scalar(str(value))
 
