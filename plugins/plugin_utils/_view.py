@@ -98,6 +98,8 @@ NEWER = (
 _DEEPEST = 60
 # 200 virtual functions make 30,000.
 _MOST_PARTS = 500_000
+# Python prints no number of more than 4300 digits, and YAML may have it (0xfff...).
+_MOST_BITS = 4096
 
 
 class ViewError(FabricError):
@@ -105,7 +107,7 @@ class ViewError(FabricError):
 
 
 class PlainError(FabricError):
-    """A value that is nested too deeply, or has too many parts."""
+    """A value that is nested too deeply, or has too many parts, or a number that nobody could print."""
 
 
 class Plainer:
@@ -129,6 +131,8 @@ class Plainer:
             return value
         for kind in (str, int, float):
             if isinstance(value, kind):
+                if kind is int and value.bit_length() > _MOST_BITS:
+                    raise PlainError(f"has a number of more than {_MOST_BITS} bits")
                 return self._scalar(kind(value))
         if not isinstance(value, (dict, list, tuple, collections.abc.Mapping)):
             return self._scalar(str(value))
@@ -140,7 +144,13 @@ class Plainer:
         if isinstance(value, (list, tuple)):
             items = [self._plain(item, depth - 1) for item in value]
             return self._seen.setdefault((list, *map(id, items)), items)
-        own = {self._scalar(str(key)): self._plain(item, depth - 1) for key, item in value.items()}
+        # a key that is no text may be a number that nobody could print
+        own = {
+            self._scalar(str(key if isinstance(key, str) else self._plain(key, depth - 1))): self._plain(
+                item, depth - 1
+            )
+            for key, item in value.items()
+        }
         # what is in it stays in there, so that its address stands for it
         return self._seen.setdefault((dict, *(part for key, item in own.items() for part in (key, id(item)))), own)
 

@@ -153,19 +153,20 @@ def test_nothing_private_is_imported(path: Path) -> None:
 
 
 # Lines of module_utils that come to a node with a module, at most. What grows beyond it has probably come for one function of a file.
+# The HCAs of all vendors that are told without a driver are 20 lines of each module that reads devices.
 MOST_LINES = {
-    "capture": 6700,
+    "capture": 6730,
     "cluster_access": 1060,
     "cluster_snapshot": 1700,
     "cluster_state": 1100,
-    "containerd_memlock": 4910,
+    "containerd_memlock": 4920,
     "driver_check": 740,
-    "driver_gate": 2020,
+    "driver_gate": 2040,
     "driver_packages": 1360,
     "driver_proof": 550,
     "fabric_map": 70,
     "handover_ready": 1700,
-    "ib_facts": 5760,
+    "ib_facts": 5770,
     "iscsi_initiator": 800,
     "kernel_module": 1070,
     "lab": 0,
@@ -178,7 +179,7 @@ MOST_LINES = {
     "output_files": 0,
     "perftest": 1500,
     "pod_traffic": 3450,
-    "roce_host": 3810,
+    "roce_host": 3830,
     "rollout": 2310,
     "rollout_departures": 2240,
     "rollout_lease": 1350,

@@ -57,7 +57,8 @@ def _sequences(names: t.Sequence[str]) -> list[str]:
     runs: list[list[str]] = []
     last: t.Optional[tuple[str, str, int]] = None
     for name in names:
-        found = re.match(r"(.*?)([0-9]+)([^0-9]*)$", name, re.DOTALL)
+        # Python reads numbers of so many digits only
+        found = re.match(r"(.*?)([0-9]{1,18})([^0-9]*)$", name, re.DOTALL)
         key = (found.group(1), found.group(3), int(found.group(2))) if found else None
         if key and last and key == (last[0], last[1], last[2] + 1):
             runs[-1].append(name)

@@ -286,7 +286,7 @@ class Reader:
                 if found:
                     return make(found), found.end()
         except ValueError as exc:
-            # such as the 30th of February; int() of thousands of digits
+            # such as the 30th of February
             raise self.error(at, "a value that does not exist, or is too long") from exc
         raise self.error(at, "expected a value")
 
@@ -433,7 +433,12 @@ def _time(found: t.Match[str]) -> t.Any:
 
 def _number(found: t.Match[str]) -> t.Any:
     text = found.group().replace("_", "")
-    return float(text) if found.group(1) else int(text, 0)
+    if found.group(1):
+        return float(text)
+    number = int(text, 0)
+    if not -(1 << 63) <= number < 1 << 63:
+        raise ValueError("containerd reads numbers of 64 bits")
+    return number
 
 
 def _float(found: t.Match[str]) -> t.Any:

@@ -52,6 +52,13 @@ _MODALIAS = re.compile(
 # of another class is a bridge, a DMA engine or a management function of a BlueField.
 _MELLANOX, _NETWORK = "15b3", 0x02
 _MLX5 = "mlx5_core"
+# InfiniBand controllers and those of other fabrics, of whatever vendor (include/linux/pci_ids.h, PCI_CLASS_SERIAL_INFINIBAND; pci.ids).
+_HCA_CLASSES = (0x0207, 0x0208, 0x0C06)
+# drivers/net/ethernet/mellanox/mlx4/main.c, drivers/infiniband/hw/efa/efa_main.c
+_HCA_DRIVERS = {
+    **{(_MELLANOX, device): "mlx4_core" for device in ("1003", "1004", "1007")},
+    **{("1d0f", device): "efa" for device in ("efa0", "efa1", "efa2", "efa3")},
+}
 
 # include/uapi/linux/if_arp.h; the words are netlink's, which the device plugin compares (Attrs().EncapType).
 _NETDEV_TYPES = {1: "ether", 32: "infiniband", 772: "loopback", 65534: "none"}
@@ -476,23 +483,36 @@ def _check_modaliases(tree: Tree, warnings: list[str]) -> None:
             )
 
 
+def _is_hca(vendor: t.Optional[str], device: str, pci_class: int) -> bool:
+    """Whether a function of a PCI class (its upper two bytes) can be nothing else than an HCA: other network cards may do RDMA or not."""
+    if pci_class in _HCA_CLASSES:
+        return True
+    return pci_class >> 8 == _NETWORK and (vendor == _MELLANOX or (vendor or "", device) in _HCA_DRIVERS)
+
+
 def _check_drivers(tree: Tree, warnings: list[str]) -> None:
     """Names the HCAs on PCI that have no driver: there is no RDMA device of them, so nothing else tells of them."""
     for pci in tree.names("/sys/bus/pci/devices"):
         base = "/sys/bus/pci/devices/" + pci
-        # class and driver are looked at for one vendor's functions only: a node has hundreds
-        if hex_id(tree, base + "/vendor") != _MELLANOX or tree.link_name(base + "/driver") is not None:
+        pci_class = (number(tree, base + "/class", 16) or 0) >> 8
+        # a node has hundreds of functions, of which few are looked at more closely
+        if pci_class not in _HCA_CLASSES and pci_class >> 8 != _NETWORK:
             continue
         # a virtual function without one waits for whom it is given to
-        if tree.link_name(base + "/physfn") is not None:
+        if any(tree.link_name(f"{base}/{name}") is not None for name in ("driver", "physfn")):
             continue
-        if (number(tree, base + "/class", 16) or 0) >> 16 == _NETWORK:
-            device = hex_id(tree, base + "/device") or ""
-            model = model_name(_MELLANOX, device)
-            warnings.append(
-                "PCI device {} ({}) is a network controller without a driver, so it has no RDMA device: load the driver (mlx5_core), "
-                "or see dmesg for why it did not take it".format(pci, model or f"{_MELLANOX}:{device}")
+        vendor, device = hex_id(tree, base + "/vendor"), hex_id(tree, base + "/device") or ""
+        if not _is_hca(vendor, device, pci_class):
+            continue
+        driver = _HCA_DRIVERS.get((vendor or "", device), _MLX5 if vendor == _MELLANOX else None)
+        warnings.append(
+            "PCI device {} ({}) is a network controller without a driver, so it has no RDMA device: load {}, "
+            "or see dmesg for why it did not take it".format(
+                pci,
+                model_name(vendor or "", device) or f"{vendor}:{device}",
+                f"the driver ({driver})" if driver else "its driver",
             )
+        )
 
 
 def read_devices(tree: Tree, warnings: list[str]) -> list[Facts]:

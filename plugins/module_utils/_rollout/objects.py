@@ -288,7 +288,7 @@ def some(names: t.Iterable[str]) -> str:
 
 def quantity(value: t.Any) -> int:
     """A count of an extended resource; those are whole numbers, which the API server may write as 1k (resource.Quantity)."""
-    match = re.fullmatch(r"(\d+)(k|M|G)?", str(value if value is not None else 0))
+    match = re.fullmatch(r"(\d{1,19})(k|M|G)?", str(value if value is not None else 0))
     if match is None:
         return 0
     return int(match.group(1)) * {None: 1, "k": 10**3, "M": 10**6, "G": 10**9}[match.group(2)]

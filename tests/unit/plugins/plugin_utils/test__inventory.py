@@ -244,8 +244,9 @@ def test_nodes_are_prepared_in_slices_when_that_is_meant() -> None:
         for own in variables.values():
             own["rdma_slices"] = meant
         assert inventory_problems(variables, GROUPS, ["a1"], False) == []
-    variables["a1"]["rdma_slices"] = "maybe"
-    assert len(inventory_problems(variables, GROUPS, ["a1"], False)) == 3
+    for meant in ("maybe", "9" * 5000):
+        variables["a1"]["rdma_slices"] = meant
+        assert len(inventory_problems(variables, GROUPS, ["a1"], False)) == 3
 
 
 def test_a_variable_that_cannot_be_read() -> None:
@@ -258,6 +259,15 @@ def test_a_variable_that_cannot_be_read() -> None:
     own = {host: Broken(found, rdma_want="{{ x }}") for host, found in hostvars().items()}
     found = inventory_problems(own, GROUPS, ["a1"], True)
     assert found == [f"group {name}: rdma_want cannot be read: 'x' is undefined" for name in ("a", "b")]
+
+
+def test_a_number_that_python_does_not_print() -> None:
+    """0xfff... in YAML. It has more than 4300 digits."""
+    own = {host: {**found, "rdma_want": {"min_rate_gbps": 16**5000}} for host, found in hostvars().items()}
+    found = inventory_problems(own, GROUPS, ["a1"], True)
+    assert found == [
+        f"group {name}: rdma_want cannot be read: has a number of more than 4096 bits" for name in ("a", "b")
+    ]
 
 
 def test_ten_thousand_hosts_with_the_same_wishes_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

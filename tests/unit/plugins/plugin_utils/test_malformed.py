@@ -425,6 +425,9 @@ def test_facts_that_are_nested_or_long_beyond_all_bounds(monkeypatch: pytest.Mon
     for facts, words in (
         (deep, "is nested more than 60 levels deep"),
         ([[0] * 1000] * 30, "has more than 20000 parts"),
+        # as YAML may have it; Python prints and reads no number of more than 4300 digits
+        (16**5_000, "has a number of more than 4096 bits"),
+        ({-(16**5_000): 1}, "has a number of more than 4096 bits"),
     ):
         bad = {**json.loads(captured("ib-a100-1")), "more": facts}
         plan = planned(GROUPS, bad)[1]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 import tomllib
 from typing import Any
 
@@ -114,6 +115,9 @@ BAD = [
     ("a = [\n1,\n", 1, "an array without end"),
     ("a = 2021-02-30", 1, "a value that does not exist, or is too long"),
     ("a = " + "9" * 5000, 1, "a value that does not exist, or is too long"),
+    ("a = 9223372036854775808", 1, "a value that does not exist, or is too long"),
+    ("a = -9223372036854775809", 1, "a value that does not exist, or is too long"),
+    ("a = 0x" + "f" * 5000, 1, "a value that does not exist, or is too long"),
     ("[a", 1, "expected ] at the end of the header"),
     ("[[a]", 1, "expected ]] at the end of the header"),
     ("[a] b = 1", 1, "expected the end of the line"),
@@ -133,7 +137,8 @@ def test_bad_text_is_refused_with_line_and_reason(text: str, line: int, reason: 
         parse(text)
     assert (caught.value.line, caught.value.reason) == (line, reason)
     assert str(caught.value) == f"line {line}: {reason}"
-    if "\udcff" not in text and "100" not in reason:
+    # tomllib reads numbers of any length, containerd only those of 64 bits
+    if "\udcff" not in text and "100" not in reason and not re.match(r"a = (-?922|0xfff)", text):
         with pytest.raises(ValueError):  # noqa: PT011 - tomllib lets int() speak for itself
             tomllib.loads(text)
 

@@ -777,7 +777,57 @@ def test_an_hca_without_a_driver_is_told() -> None:
     facts = facts_of(machine)
     assert [device["name"] for device in facts["devices"]] == ["mlx5_0"]
     [warning] = facts["warnings"]
-    assert warning.startswith("PCI device 0000:5e:00.0 (ConnectX-7) is a network controller without a driver")
+    assert warning == (
+        "PCI device 0000:5e:00.0 (ConnectX-7) is a network controller without a driver, so it has no RDMA device: load the "
+        "driver (mlx5_core), or see dmesg for why it did not take it"
+    )
+
+
+@pytest.mark.parametrize(
+    ("vendor", "device", "pci_class", "words"),
+    [
+        (
+            "0x15b3",
+            "0x1003",
+            "0x028000",
+            "(ConnectX-3) is a network controller without a driver, so it has no RDMA device: load the driver (mlx4_core)",
+        ),
+        (
+            "0x1d0f",
+            "0xefa1",
+            "0x020000",
+            "(Elastic Fabric Adapter (EFA)) is a network controller without a driver, so it has no RDMA device: load the driver (efa)",
+        ),
+        (
+            "0x1077",
+            "0x7322",
+            "0x0c0600",
+            "(1077:7322) is a network controller without a driver, so it has no RDMA device: load its driver",
+        ),
+        (
+            "0x8086",
+            "0x24f0",
+            "0x020800",
+            "(8086:24f0) is a network controller without a driver, so it has no RDMA device: load its driver",
+        ),
+        (
+            "0x1fc1",
+            "0x0010",
+            "0x020700",
+            "(1fc1:0010) is a network controller without a driver, so it has no RDMA device: load its driver",
+        ),
+        # any network card, which may do RDMA or not
+        ("0x1d0f", "0xec20", "0x020000", None),
+        ("0x8086", "0x1592", "0x020000", None),
+    ],
+)
+def test_an_hca_of_any_vendor_without_a_driver_is_told(
+    vendor: str, device: str, pci_class: str, words: str | None
+) -> None:
+    machine = Machine()
+    machine.function("0000:5e:00.0", vendor=vendor, device=device, driver=None, **{"class": pci_class})
+    warnings = facts_of(machine)["warnings"]
+    assert warnings == ([f"PCI device 0000:5e:00.0 {words}, or see dmesg for why it did not take it"] if words else [])
 
 
 def test_functions_without_an_rdma_device() -> None:

@@ -124,6 +124,9 @@ def test_continued_lines_stay_with_their_host() -> None:
         (["a1", "a2", "a3"], "a1..a3 (3 hosts)"),
         ([f"n{number:02}" for number in range(1, 13) if number != 7], "n01..n06, n08..n12 (11 hosts)"),
         ([f"n{number}" for number in range(0, 99, 2)], "n0, n2, n4, n6, n8, n10, n12, n14, n16, ... (50 hosts)"),
+        # Python reads no number of more than 4300 digits
+        (["n" + "1" * 5000], "n" + "1" * 5000),
+        ([f"n{'1' * 5000}{number}" for number in range(3)], f"n{'1' * 5000}0..n{'1' * 5000}2 (3 hosts)"),
         (["x" * 60, "y" * 60], "x" * 60 + ", ... (2 hosts)"),
     ],
 )
