@@ -129,10 +129,10 @@ class Plainer:
         # most are texts and numbers, and to ask typing's Mapping takes longer than all the rest
         if isinstance(value, bool) or value is None:
             return value
+        if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+            raise PlainError(f"has a number of more than {_MOST_BITS} bits")
         for kind in (str, int, float):
             if isinstance(value, kind):
-                if kind is int and value.bit_length() > _MOST_BITS:
-                    raise PlainError(f"has a number of more than {_MOST_BITS} bits")
                 return self._scalar(kind(value))
         if not isinstance(value, (dict, list, tuple, collections.abc.Mapping)):
             return self._scalar(str(value))
