@@ -268,6 +268,18 @@ def documented(module: str, name: str) -> t.Any:
     return yaml.safe_load(getattr(source, name))
 
 
+def insist_on_types(values: dict[str, t.Any], told: dict[str, t.Any]) -> None:
+    """Each value has the type that is documented, and a dictionary no other keys than those that are."""
+    for key, value in values.items():
+        assert value is None or isinstance(value, KINDS[told[key]["type"]]), (key, value)
+        items = value if isinstance(value, list) else [value]
+        if told[key].get("elements"):
+            assert all(isinstance(item, KINDS[told[key]["elements"]]) for item in value or [])
+        for item in items if "contains" in told[key] else ():
+            assert set(item or {}) <= set(told[key]["contains"]), (key, set(item) - set(told[key]["contains"]))
+            insist_on_types(item or {}, told[key]["contains"])
+
+
 def insist_on_return(module: str, result: dict[str, t.Any]) -> None:
     """Everything that a module returns is documented, has the type that is documented, and is there when it should be."""
     told = documented(module, "RETURN")
@@ -275,10 +287,7 @@ def insist_on_return(module: str, result: dict[str, t.Any]) -> None:
     # what exit_json() says of a file whose path is returned
     own -= {"size"} - set(told)
     assert own <= set(told), own - set(told)
-    for key in own:
-        assert result[key] is None or isinstance(result[key], KINDS[told[key]["type"]]), (key, result[key])
-        if told[key].get("elements"):
-            assert all(isinstance(item, KINDS[told[key]["elements"]]) for item in result[key] or [])
+    insist_on_types({key: result[key] for key in own}, told)
     if not result.get("failed"):
         assert {key for key, entry in told.items() if entry["returned"] == "success"} <= own
 
