@@ -77,6 +77,7 @@ def _around(state: t.Mapping[str, t.Any], releases: t.Any, wishes: t.Any) -> Sur
         "installed": None,
         "served": state.get("served"),
         "nodes": state.get("nodes"),
+        "service_cidrs": state.get("service_cidrs"),
         "wishes": dict(wishes or {}),
         "drivers": state.get("drivers"),
         "claims": state.get("claims"),

@@ -11,7 +11,7 @@ short_description: Tell what a cluster serves, and which nodes it has
 version_added: "0.1.0"
 description:
   - Asks the API server which versions of which API groups it serves, and which labels, kubelets, addresses, taints
-    and networks of Pods its nodes have.
+    and networks of Pods its nodes have, and which networks its Services have.
 extends_documentation_fragment:
   - fabric.rdma.attributes.reads
   - fabric.rdma.kubernetes
@@ -50,6 +50,14 @@ nodes:
   type: dict
   sample:
     gpu-1: {labels: {nvidia.com/gpu.present: "true"}, kubelet: v1.34.2, addresses: [192.0.2.11, gpu-1], pod_cidrs: [10.244.3.0/24], taints: []}
+service_cidrs:
+  description:
+    - Networks of Services, as objects of the kind ServiceCIDR tell them, which Kubernetes has from 1.33 on.
+    - V(null) where the cluster has none of these objects, or does not let them be listed.
+  returned: success
+  type: list
+  elements: str
+  sample: [10.96.0.0/12]
 systems:
   description: Names of the systems that rollouts of O(inventory) have brought. V(null) where they could not be looked at.
   returned: when O(inventory) is given
@@ -63,7 +71,12 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import CONNECTION_OPTIONS, Kube, KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import (
+    CONNECTION_OPTIONS,
+    Kube,
+    KubeError,
+    Unreachable,
+)
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.connection import connected
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
     INVENTORY_LABEL,
@@ -71,6 +84,19 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import
     SYSTEM_LABEL,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.node_views import node_views
+
+
+def service_cidrs(kube: Kube) -> t.Optional[list[str]]:
+    """None where nobody tells. Who needs them says so, and a rollout without secondary networks needs no right to read them."""
+    try:
+        items = kube.list("/apis/networking.k8s.io/v1/servicecidrs", "list ServiceCIDRs")
+    except Unreachable:
+        raise
+    except KubeError as exc:
+        if exc.code not in (403, 404):
+            raise
+        return None
+    return [str(cidr) for item in items for cidr in (item.get("spec") or {}).get("cidrs") or ()]
 
 
 def systems(module: AnsibleModule, kube: Kube) -> t.Optional[list[str]]:
@@ -94,6 +120,7 @@ def main() -> None:
         result: dict[str, t.Any] = {
             "served": kube.served(),
             "nodes": node_views(kube.list("/api/v1/nodes", "list nodes")),
+            "service_cidrs": service_cidrs(kube),
         }
         if module.params["inventory"] is not None:
             result["systems"] = systems(module, kube)

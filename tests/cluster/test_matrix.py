@@ -170,6 +170,9 @@ def test_modules_of_a_system_keep_the_rules_of_the_matrix(small: Site) -> None:
     (seen,) = run_examples("cluster_state", call)
     assert (seen["changed"], "v1" in seen["served"][""], sorted(seen["nodes"])) == (False, True, ["v100-1", "v100-2"])
     insist_on_return("cluster_state", seen)
+    # what the API server has made of --service-cluster-ip-range
+    items = small.kube.list("/apis/networking.k8s.io/v1/servicecidrs", "list ServiceCIDRs")
+    assert seen["service_cidrs"] == [cidr for item in items for cidr in item["spec"]["cidrs"]] != []
     (ready,) = run_examples("system_ready", call)
     assert ready["missing"] == []
     waits = [{"apiVersion": "apps/v1", "kind": "DaemonSet", "namespace": "rdma", "name": "none"}]

@@ -109,7 +109,13 @@ def plan_group(group: str, facts_by_host: Mapping[str, Json], wishes: Mapping[st
 
 
 # What systems are told of a cluster at which nobody has looked.
-NOTHING_KNOWN: Surroundings = {"installed": None, "served": None, "nodes": None, "wishes": {}}
+NOTHING_KNOWN: Surroundings = {
+    "installed": None,
+    "served": None,
+    "nodes": None,
+    "service_cidrs": None,
+    "wishes": {},
+}
 
 # --- small ones ------------------------------------------------------------------------------------------------------
 

@@ -59,6 +59,8 @@ class Surroundings(t.TypedDict):
     served: t.Optional[dict[str, list[str]]]
     # by node: {labels, kubelet, addresses, pod_cidrs, taints}
     nodes: t.Optional[dict[str, Json]]
+    # networks of Services, of clusters that tell them
+    service_cidrs: t.Optional[list[str]]
     # wishes that count for the whole cluster, by variable
     wishes: Json
     # DaemonSets of ours that serve functions to Pods, and all ResourceClaims

@@ -358,37 +358,41 @@ def check_pools(
     cidrs: t.Mapping[str, t.Sequence[str]],
     site: Site,
     nodes: t.Optional[t.Mapping[str, Json]],
+    services: t.Optional[t.Sequence[str]],
     found: Findings,
 ) -> None:
-    """All pools of all groups against each other, the CIDRs of the cluster (rdma_cluster_cidrs), and what nodes have.
+    """All pools of all groups against each other, the CIDRs of the cluster (rdma_cluster_cidrs, and its own), and what nodes have.
 
-    nodes: {node: {addresses, pod_cidrs}} as cluster_state has them, None where nobody has looked.
+    nodes: {node: {addresses, pod_cidrs}}, services: CIDRs, both as cluster_state has them, None where nobody has looked.
     """
     named = [(f"{network.words} (pool {pool.name}, {pool.network})", pool.spans) for network, pool in pools]
     for one, two, span in clashes(named):
         found.problem(f"{one} and {two} both have {span_words(span)}: give them ranges of their own")
     _check_gateways_of_others(pools, named, found)
-    for kind, texts in sorted(cidrs.items()):
-        for text in texts:
-            try:
-                cidr, note = parse_network(str(text))
-            except AddressError as exc:
-                found.problem(f"rdma_cluster_cidrs.{kind}: {exc}")
-                continue
-            if note:
-                found.warn(f"rdma_cluster_cidrs.{kind}: {note}")
-            for name, spans in named:
-                both = _common(spans, cidr)
-                if both:
-                    found.problem(
-                        f"{name} overlaps {text}, which the cluster gives to {_WHOSE.get(kind, kind)} (rdma_cluster_cidrs.{kind}): both have "
-                        f"{span_words(both)}; take another range, or exclude what they have in common"
-                    )
-            if kind != "nodes":
-                _check_ways(pools, text, cidr, f"{_WHOSE.get(kind, kind)} (rdma_cluster_cidrs.{kind})", found)
+    rows = [(kind, str(text), f"rdma_cluster_cidrs.{kind}") for kind, texts in sorted(cidrs.items()) for text in texts]
+    written = {text for kind, text, _source in rows if kind == "services"}
+    rows += [("services", text, "ServiceCIDR") for text in services or () if text not in written]
+    for kind, text, source in rows:
+        try:
+            cidr, note = parse_network(text)
+        except AddressError as exc:
+            found.problem(f"{source}: {exc}")
+            continue
+        if note:
+            found.warn(f"{source}: {note}")
+        whose = f"{_WHOSE.get(kind, kind)} ({source})"
+        for name, spans in named:
+            both = _common(spans, cidr)
+            if both:
+                found.problem(
+                    f"{name} overlaps {text}, which the cluster gives to {whose}: both have {span_words(both)}; take another range, or exclude "
+                    "what they have in common"
+                )
+        if kind != "nodes":
+            _check_ways(pools, text, cidr, whose, found)
     _check_nodes(named, site, nodes or {}, found)
-    told = _check_pod_cidrs(named, nodes or {}, found)
-    unknown = [_WHOSE[kind] for kind in ("pods", "services") if not cidrs.get(kind) and not (told and kind == "pods")]
+    told = {"pods": _check_pod_cidrs(named, nodes or {}, found), "services": bool(services)}
+    unknown = [_WHOSE[kind] for kind in ("pods", "services") if not cidrs.get(kind) and not told[kind]]
     if named and unknown:
         found.warn(
             f"rdma_cluster_cidrs names no networks of {' and '.join(unknown)}, so that nobody knows whether pools of secondary networks "

@@ -101,12 +101,13 @@ def request(
     site: Site,
     served: t.Optional[t.Mapping[str, t.Sequence[str]]] = None,
     nodes: t.Optional[t.Mapping[str, Json]] = None,
+    service_cidrs: t.Optional[t.Sequence[str]] = None,
 ) -> Request:
     """What the secondary networks of all groups ask of the cluster.
 
     wish: {multus, whereabouts, spiderpool, rollout, cidrs}, each as the variable rdma_* of that name (rdma_cluster_cidrs) has it, or
     nothing. The networks themselves are wishes of the groups (rdma_networks). served: versions of the cluster by API group; nodes:
-    {node: {addresses, pod_cidrs}}; each None where nobody has looked.
+    {node: {addresses, pod_cidrs}}; service_cidrs: networks of Services; each None where nobody has looked.
     """
     result = empty_request(_SYSTEM)
     networks = _networks(site)
@@ -119,7 +120,7 @@ def request(
     planned = [_plan(network, site, rollout, found) for network in networks if _is_planned(network, site, found)]
     _check_names(planned, found)
     pools = [(each.network, pool) for each in planned for own in each.pools.values() for pool in own]
-    check_pools(pools, {**site["cidrs"], **section(wish, "cidrs")}, site, nodes, found)
+    check_pools(pools, {**site["cidrs"], **section(wish, "cidrs")}, site, nodes, service_cidrs, found)
     check_multus(wish, [each.network for each in planned], site, served, found)
     check_releases(wish, found)
     check_whereabouts(wish, [each.network for each in planned], served, found)

@@ -832,6 +832,37 @@ def test_nobody_can_compare_with_what_nobody_tells() -> None:
     assert not [each for each in request(BROUGHT, bare)["warnings"] if "rdma_cluster_cidrs" in each]
 
 
+def test_networks_of_services_that_the_cluster_tells_overlap_with_no_pool() -> None:
+    """From Kubernetes 1.33 on, they are objects: nobody has to name them."""
+    whole = {**BROUGHT, "cidrs": {"pods": ["10.244.0.0/16"]}}
+    site = networked_site({"ib": networked(IB, IPOIB)})
+    found = request(whole, site, service_cidrs=["10.96.0.0/12", "fd00:96::/108"])
+    assert found["problems"] == []
+    assert not [each for each in found["warnings"] if "rdma_cluster_cidrs" in each]
+    text = one_problem(request(whole, site, service_cidrs=["10.20.0.128/25"]))
+    assert (
+        "network ib (pool ib, 10.20.0.0/24) overlaps 10.20.0.128/25, which the cluster gives to Services (ServiceCIDR): both have "
+        in text
+    )
+    # what is named, too, is told of once
+    both = {**BROUGHT, "cidrs": {"pods": ["10.244.0.0/16"], "services": ["10.20.0.128/25"]}}
+    assert "(rdma_cluster_cidrs.services)" in one_problem(request(both, site, service_cidrs=["10.20.0.128/25"]))
+    # a cluster without such objects, and one that does not let us read them
+    for unknown in ([], None):
+        (text,) = [each for each in request(whole, site, service_cidrs=unknown)["warnings"] if "rdma_cluster" in each]
+        assert "names no networks of Services, so" in text
+
+
+def test_a_route_takes_nothing_from_services_that_the_cluster_tells() -> None:
+    wish = {**IPOIB, "ipam": {**ONE, "gateway": "first", "routes": ["10.96.0.0/11"]}}
+    site = networked_site({"ib": networked(IB, wish)})
+    text = one_problem(request(BROUGHT, site, service_cidrs=["10.112.0.0/12"]))
+    assert (
+        "10.96.0.0/11 would take the way to 10.112.0.0/12 from Pods, which the cluster gives to Services (ServiceCIDR): "
+        in text
+    )
+
+
 def test_host_local_is_for_one_node() -> None:
     ipam = {
         "type": "host_local",
