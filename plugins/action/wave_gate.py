@@ -21,7 +21,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import 
 )
 
 _IGNORED = (
-    "ignore_errors is in effect here, so that a change that fails would go on and come to a good end. Take it out; a block with a "
+    "ignore_errors is in effect here, so that a change that fails would go on as if it had succeeded. Take it out; a block with a "
     "rescue goes on after a failure"
 )
 

@@ -144,7 +144,7 @@ class Plainer:
         if isinstance(value, (list, tuple)):
             items = [self._plain(item, depth - 1) for item in value]
             return self._seen.setdefault((list, *map(id, items)), items)
-        # a key that is no text may be a number that nobody could print
+        # a key other than a text may be a number that nobody could print
         own = {
             self._scalar(str(key if isinstance(key, str) else self._plain(key, depth - 1))): self._plain(
                 item, depth - 1

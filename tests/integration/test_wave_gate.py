@@ -154,7 +154,7 @@ def test_kept_in_the_play(whose: str, way: str, strategy: str, request: pytest.F
 def test_kept_in_the_play_it_is_changed_by_no_other_role(
     whose: str, again: bool, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    """What one role has left half done is no ground for the next; the same role may be tried again."""
+    """What one role has left half done is nothing for the next to build on; the same role may be tried again."""
     rescue = change(tmp_path, "ofed") if again else [{"ansible.builtin.debug": {"msg": "we go on"}}]
     kept = {"block": change(tmp_path, "ofed", then=fault("failed")), "rescue": rescue}
     tasks = [kept, *change(tmp_path, "storage_prereqs")]
@@ -187,7 +187,7 @@ def test_no_change_begins_whose_errors_would_be_ignored(
     request: pytest.FixtureRequest,
     tmp_path: Path,
 ) -> None:
-    """A task that fails would not end it: it would come to a good end, on one host after the other. A rehearsal changes none."""
+    """A task that fails would not end it: the role would go on as if it had succeeded, on one host after the other. A rehearsal changes none."""
     block = {"block": change(tmp_path, "ofed"), **of_block}
     _hosts, output = changed(request.getfixturevalue(whose), tmp_path, play(block, **of_play), arguments=arguments)
     assert ("changed: [n1]" in output) is begins

@@ -336,8 +336,8 @@ RULES = (
         "A device file that a Pod is to get is gone",
         "error",
         ("cluster", "logs"),
-        "the device plugin gives Pods a device file that the node does not have any more: the driver was loaded anew after the plugin had "
-        "started, and has numbered its files anew",
+        "the device plugin gives Pods a device file that the node no longer has: the driver was loaded again after the plugin had "
+        "started, and has numbered its files differently",
         "kubectl -n NAMESPACE rollout restart daemonset NAME of the device plugin, then delete the Pod, so that it is made again",
         _device_file_gone,
     ),
