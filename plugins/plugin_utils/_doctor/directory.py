@@ -52,6 +52,7 @@ _MOST_FILES = 10_000
 _MOST_BYTES = 256 << 20
 _DEEPEST = 12
 _MOST_DIGITS = 100
+_MOST_BRACKETS = 100
 # Of files of which the same is said.
 _MOST_NAMES = 3
 # PyYAML reads some 200 KB in a second.
@@ -171,7 +172,15 @@ def material_of(
 
 
 class _PlainLoader(yaml.SafeLoader):
-    """What JSON has. Without aliases, of which a few lines make more than fits into memory, and without tags, which PyYAML believes."""
+    """What JSON has. Without aliases, of which a few lines make more than fits into memory, and without tags, which PyYAML believes.
+
+    Without many brackets in brackets: each part costs PyYAML as much as there are around it.
+    """
+
+    def fetch_flow_collection_start(self, token: t.Any) -> None:
+        if self.flow_level >= _MOST_BRACKETS:  # type: ignore[attr-defined]
+            raise yaml.YAMLError("it is nested too deeply")
+        super().fetch_flow_collection_start(token)  # type: ignore[no-untyped-call]
 
     def compose_node(self, parent: t.Any, index: t.Any) -> t.Any:
         if self.check_event(yaml.AliasEvent):
@@ -280,7 +289,7 @@ class _Reader:
                 found = list(yaml.load_all(text, Loader=_PlainLoader))
             else:
                 return False
-        except (ValueError, RecursionError, yaml.YAMLError):
+        except (ValueError, OverflowError, RecursionError, yaml.YAMLError):
             if not _has_json_lines(text.lstrip()):
                 self._note(
                     "it begins like JSON or YAML, cannot be read as that (cut off?), and is read like a log", name
@@ -363,7 +372,7 @@ class _Reader:
     def material(self) -> Material:
         cluster = _cluster({**self.cluster, "listed": not self.whole} if self.cluster else {})
         hosts = {*map(str, self.facts), *(cluster.get("nodes") or ())}
-        pods = {name_of(pod): pod for pod in cluster.get("pods") or ()}
+        pods = {name_of(pod).rpartition("/")[2]: pod for pod in cluster.get("pods") or ()}
         logs = [
             {**self.index[name], "text": text} if name in self.index else _log_of_file(name, text, hosts, pods)
             for name, text in self.texts.items()
@@ -403,26 +412,25 @@ def _host_of_file(name: str) -> str:
     return posixpath.basename(directory) if stem in _OF_NOBODY and directory else stem
 
 
-def _named_in(parts: t.Sequence[str], known: t.Iterable[str]) -> t.Optional[str]:
-    """The longest known name that a part of a path is, or begins with."""
+def _named_in(parts: t.Sequence[str], known: t.Container[str]) -> t.Optional[str]:
+    """The longest known name that a part of a path is, or begins with. Its time does not depend on how many are known."""
     fitting = [
-        name
-        for name in known
+        part[:end]
         for part in parts
-        if part == name or (part.startswith(name) and not part[len(name)].isalnum())
+        for end in range(1, len(part) + 1)
+        if (end == len(part) or not part[end].isalnum()) and part[:end] in known
     ]
     return max(fitting, key=len, default=None)
 
 
-def _log_of_file(name: str, text: str, hosts: t.Collection[str], pods: t.Mapping[str, Json]) -> Json:
-    """A log that nobody says anything of: whose it is, its path may tell."""
+def _log_of_file(name: str, text: str, hosts: t.Container[str], pods: t.Mapping[str, Json]) -> Json:
+    """A log that nobody says anything of: whose it is, its path may tell. pods: by their names without namespaces."""
     parts = name.split("/")
-    short = {key.rpartition("/")[2]: key for key in pods}
-    found = _named_in(parts, short)
-    pod = short.get(found) if found else None
-    node = (pods[pod].get("spec") or {}).get("nodeName") if pod else None
+    found = _named_in(parts, pods)
+    pod = pods[found] if found else None
+    node = (pod.get("spec") or {}).get("nodeName") if pod else None
     host = node or _named_in(parts, hosts)
-    return {"name": name, "source": "file", "host": host, "pod": pod, "text": text}
+    return {"name": name, "source": "file", "host": host, "pod": name_of(pod) if pod else None, "text": text}
 
 
 def _path_in(path: str, directory: str, base: str) -> str:

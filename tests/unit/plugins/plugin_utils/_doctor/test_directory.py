@@ -9,6 +9,7 @@ import io
 import json
 import shutil
 import tarfile
+import typing as t
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,9 @@ def test_a_policy_that_nobody_listed_is_not_missing(tmp_path: Path) -> None:
         "kind: Node\nmetadata: {name: 2026-01-01, creationTimestamp: 2026-99-99}\n",
         "kind: Node\nmetadata: {name: x}\nspec: {taints: [{key: 2026-01-01}]}\n",
         "kind: Node\nmetadata: {name: x}\nstatus: {capacity: {rdma/r: 0x" + "f" * 9000 + "}}\n",
+        # numbers to the base of 60, of which PyYAML makes one that no float holds; a character that no Unicode has
+        "kind: Node\nmetadata: {name: x}\nstatus: {capacity: {rdma/r: 1" + ":59" * 300 + ".0}}\n",
+        'kind: Node\nmetadata: {name: "\\UFFFFFFFF"}\n',
     ],
 )
 def test_what_is_malformed_costs_nothing_else(tmp_path: Path, text: str) -> None:
@@ -140,6 +144,15 @@ def test_yaml_is_read_in_a_time_that_its_length_bounds(tmp_path: Path, monkeypat
     found = read_directory(str(tmp_path))
     assert list(found["cluster"]["nodes"]) == [HOST]
     assert found["unread"] == ["b.yaml: more than 1 MiB of YAML; give it as JSON"]
+
+
+def test_yaml_of_many_brackets_is_no_object(tmp_path: Path) -> None:
+    # each costs PyYAML as much as there are around it
+    (tmp_path / "a.yaml").write_text(f"kind: Node\nmetadata: {{name: {HOST}}}\nspec: {'[' * 300}{']' * 300}\n")
+    found = read_directory(str(tmp_path))
+    assert not found["cluster"]
+    assert len(found["unread"]) == 1
+    assert "cannot be read as that" in found["unread"][0]
 
 
 def test_what_cannot_be_used_is_named(tmp_path: Path) -> None:
@@ -371,6 +384,25 @@ def test_a_directory_that_is_none_or_too_much_is_refused(tmp_path: Path, monkeyp
         (tmp_path / name).write_text("x")
     with pytest.raises(DoctorError, match="more than 1 files"):
         read_directory(str(tmp_path))
+
+
+def test_whose_a_log_is_takes_no_longer_with_more_hosts_and_pods() -> None:
+    class Hosts(set[str]):
+        def __iter__(self) -> t.Iterator[str]:
+            raise AssertionError("all of them are gone through")
+
+    pod = {"metadata": {"name": "job-1", "namespace": "ai"}, "spec": {"nodeName": "gpu-7"}}
+    pods = {"job": {"metadata": {"name": "job"}}, "job-1": pod}
+    hosts = Hosts(["gpu-1", "gpu-11", "gpu"])
+    for name, host, of_pod in (
+        ("a/gpu-11.log", "gpu-11", None),
+        ("gpu-1/gpu.log", "gpu-1", None),
+        ("gpu-12.log", "gpu", None),
+        ("ai/job-1.log", "gpu-7", "ai/job-1"),
+        ("gpus.log", None, None),
+    ):
+        log = directory._log_of_file(name, "", hosts, pods)
+        assert (log["host"], log["pod"]) == (host, of_pod), name
 
 
 def test_logs_of_one_name_are_told_apart() -> None:
