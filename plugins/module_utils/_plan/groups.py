@@ -40,6 +40,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.rails import (
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.solver import (
     SHARED,
     Function,
+    as_sets,
     classes_of,
     explain,
     matched,
@@ -355,11 +356,6 @@ def _routes(host: str, facts: t.Mapping[str, t.Any], wanted: t.Sequence[Port]) -
     ]
 
 
-def _as_sets(selectors: t.Mapping[str, t.Collection[str]]) -> dict[str, t.AbstractSet[str]]:
-    """The same to look many functions up in: lists of names can be as long as there are hosts."""
-    return {kind: frozenset(values) for kind, values in selectors.items()}
-
-
 def _matches(
     hosts: t.Sequence[str],
     functions: t.Mapping[str, t.Sequence[Function]],
@@ -369,7 +365,7 @@ def _matches(
     """What selectors match on each host, by applying them; by PCI address."""
     seen: dict[tuple[str, ...], list[str]] = {}
     found: dict[str, list[Match]] = {}
-    lists = {pool: _as_sets(own) for pool, own in selectors.items()}
+    lists = {pool: as_sets(own) for pool, own in selectors.items()}
     for host in hosts:
         rows = found.setdefault(host, [])
         for function in functions[host]:
@@ -469,7 +465,7 @@ def _other_way(
 def _trespass(
     entry: Class, other: Class, hosts: t.Sequence[str], functions: t.Mapping[str, t.Sequence[Function]]
 ) -> t.Optional[str]:
-    pools = [(pool["resource"], _as_sets(pool["selectors"])) for pool in entry["pools"]]
+    pools = [(pool["resource"], as_sets(pool["selectors"])) for pool in entry["pools"]]
     for host in hosts:
         for function in functions[host]:
             for resource, selectors in pools:

@@ -25,6 +25,7 @@ __all__ = [
     "Catalogue",
     "Function",
     "Plugin",
+    "as_sets",
     "classes_of",
     "explain",
     "matched",
@@ -138,6 +139,11 @@ def matched(plugin: Plugin, selectors: t.Mapping[str, t.Collection[str]], values
         ):
             return False
     return True
+
+
+def as_sets(selectors: t.Mapping[str, t.Collection[str]]) -> dict[str, t.AbstractSet[str]]:
+    """Selectors for matched() of many functions: lists of names can be as long as there are hosts."""
+    return {kind: frozenset(values) for kind, values in selectors.items()}
 
 
 class _Pool:
@@ -385,13 +391,14 @@ def _still_exact(
     for hosts, selectors in earlier:
         if not selectors or not all(set(own) in allowed for own in selectors.values()):
             continue
+        pools = {pool: as_sets(own) for pool, own in selectors.items()}
         exact: dict[frozenset[Traits], bool] = {}
         staying = []
         for host in sorted(set(hosts)):
             if host in functions and host not in taken:
                 profile = traits_of(functions[host])
                 if profile not in exact:
-                    exact[profile] = _exact(plugin, selectors, profile)
+                    exact[profile] = _exact(plugin, pools, profile)
                 if exact[profile]:
                     staying.append(host)
         taken.update(staying)
@@ -407,19 +414,22 @@ def _still_exact(
 
 def _join_as_they_are(plugin: Plugin, classes: _Split, profiles: dict[frozenset[Traits], list[str]]) -> None:
     """Moves hosts from profiles to classes whose selectors are exact on them."""
+    tried = [(hosts, {pool: as_sets(own) for pool, own in selectors.items()}) for hosts, selectors in classes]
     for profile in list(profiles):
-        for hosts, selectors in classes:
-            if _exact(plugin, selectors, profile):
+        for hosts, pools in tried:
+            if _exact(plugin, pools, profile):
                 hosts += profiles.pop(profile)
-                hosts.sort()
                 break
+    for hosts, _selectors in classes:
+        hosts.sort()
 
 
-def _exact(plugin: Plugin, selectors: t.Mapping[str, Selectors], profile: t.Iterable[Traits]) -> bool:
+def _exact(
+    plugin: Plugin, pools: t.Mapping[str, t.Mapping[str, t.AbstractSet[str]]], profile: t.Iterable[Traits]
+) -> bool:
     """Whether selectors by pool match what each pool wants of a profile, and nothing else."""
     return all(
-        [pool for pool in sorted(selectors) if matched(plugin, selectors[pool], values)]
-        == [owner for owner in [owner] if owner]
+        [pool for pool in sorted(pools) if matched(plugin, pools[pool], values)] == ([owner] if owner else [])
         for values, owner in profile
     )
 

@@ -340,6 +340,40 @@ def test_a_host_whose_ports_are_up_is_well_whoever_looks_like_it() -> None:
     assert sorted_out(b, c) == {("A",), ("B",)}
 
 
+@pytest.mark.parametrize("again", [False, True], ids=["first plan", "planned before"])
+def test_names_are_looked_up_and_not_searched_for(again: bool) -> None:
+    """Each host has a card of the same model left out, so that a class has the names of all; some have a port down."""
+    compared = 0
+
+    class Name(str):
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    def work(count: int) -> int:
+        nonlocal compared
+        hosts = {
+            f"h{number}": host_of(
+                ("101b", "infiniband", Name(f"ib{number}"), True),
+                ("101b", "infiniband", Name(f"data{number}"), False),
+                sick=number % 20 == 0,
+            )
+            for number in range(count)
+        }
+        earlier = classes_of(SHARED, hosts, "auto")[0] if again else []
+        compared = 0
+        classes, refused = classes_of(SHARED, hosts, "auto", earlier)
+        assert refused == []
+        assert sorted(host for names, _selectors in classes for host in names) == sorted(hosts)
+        return compared
+
+    # four times the hosts; twice that work is for trees and luck
+    assert work(400) <= 8 * work(100)
+
+
 def test_earlier_classes_with_the_same_selectors_are_one() -> None:
     """They were two for where their kubelets are, which is looked at again."""
     hosts = {name: host_of(("1017", "ether", "a", True)) for name in ("h0", "h1", "h2")}
