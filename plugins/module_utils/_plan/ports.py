@@ -15,10 +15,13 @@ Json = t.Dict[str, t.Any]
 
 
 def names_of(device: t.Mapping[str, t.Any]) -> set[str]:
-    """Everything under which a user may exclude a device: RDMA name, PCI address, netdevs, bond."""
+    """Everything under which a user may exclude a device: RDMA name, PCI address, netdevs, bond; of a LAG also those of each member."""
     names = {device["name"], device["pci"] or "", *device["netdevs"]}
     if device["lag"]:
-        names.add(device["lag"]["netdev"])
+        # one device for all members: the second leg has none of its own
+        names.update(
+            (device["lag"]["netdev"], *(name for each in device["lag"]["members"] for name in each.values() if name))
+        )
     # members of a bond that is not a LAG have devices of their own
     names.update(netdev["master"] for port in device["ports"] for netdev in port["netdevs"] if netdev["master"])
     return names

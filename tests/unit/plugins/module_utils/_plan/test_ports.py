@@ -254,3 +254,14 @@ def test_a_port_that_comes_along_is_told() -> None:
     assert plan["warnings"] == [
         "host a: mlx4_0 comes as a whole, so Pods that get port 1 can also use port 2 of it, which is not wanted"
     ]
+
+
+@pytest.mark.parametrize("leg", ["bond0", "enp225s0f0np0", "enp225s0f1np1", "0000:e1:00.1"])
+def test_each_name_of_each_leg_excludes_a_lag(leg: str) -> None:
+    """Its legs have one RDMA device together."""
+    want = {"link_layer": "Ethernet", "exclude": [leg]}
+    plan = plan_group("g", captured("ib-a100-1"), wishes(want))
+    assert [row["reason"] for row in plan["exclusions"] if row["device"] == "mlx5_bond_0"] == [
+        f"excluded by name ({leg})"
+    ]
+    assert not [text for text in plan["warnings"] if text.startswith("rdma_want.exclude: ")]
