@@ -29,7 +29,9 @@ options:
     elements: str
     default: []
   pods:
-    description: More Pods to look at, with their logs, as NAMESPACE/NAME.
+    description:
+      - More Pods to look at, with their logs, as NAMESPACE/NAME.
+      - Who may not list the Pods of all namespaces gets these, if they may read them.
     type: list
     elements: str
     default: []
@@ -64,6 +66,7 @@ cluster:
   description:
     - Reduced objects, nodes by name, all others as lists. Empty when the cluster does not answer.
     - C(listed) is true where Pods or policies could not be listed, so that those that are not there are not missing.
+    - C(named) is true where the Pods are those of O(pods) alone, each read by its name, since they could not be listed.
   returned: success
   type: dict
   sample: {schema: 1, nodes: {}, daemon_sets: [], config_maps: [], policies: [], pods: [], events: []}

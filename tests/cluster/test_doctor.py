@@ -265,10 +265,22 @@ def said_to(user: Limited, arguments: Json) -> Json:
 
 def test_who_may_not_read_something_is_told_of_the_rest(ward: Ward, limited: Limited) -> None:
     ward.plugin()
-    nothing = said_to(limited, {"pods": ["rdma/none"]})
+    ward.job("train")
+    nothing = said_to(limited, {"pods": ["rdma/train"]})
     assert nothing["cluster"]["nodes"] == {}
+    assert nothing["cluster"]["pods"] == []
     assert any("may not list nodes" in line for line in nothing["unread"])
-    assert "there is no Pod rdma/none" in nothing["unread"]
+    # of what they may not read nobody says that it is not there
+    assert not any("there is no Pod" in line for line in nothing["unread"])
+    # one of their own they may ask about by its name
+    limited.grant("fabric-rdma-own", {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]})
+    end = time.monotonic() + limit(30)
+    while not (own := said_to(limited, {"pods": ["rdma/train", "rdma/none"], "logs_of": 0}))["cluster"]["pods"]:
+        assert time.monotonic() < end, own["unread"]
+        time.sleep(0.5)
+    assert [pod["metadata"]["name"] for pod in own["cluster"]["pods"]] == ["train"]
+    assert "there is no Pod rdma/none" in own["unread"]
+    ward.kube.request("DELETE", f"{SPACE}/pods/train", "delete", body={"gracePeriodSeconds": 0})
     # who may not list Pods is not told that they are missing
     core = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}
     limited.grant("fabric-rdma-some", core, {"apiGroups": ["apps"], "resources": ["daemonsets"], "verbs": ["list"]})

@@ -70,6 +70,28 @@ class _Look:
                 found.append(reduced("ConfigMap", item))
         return found
 
+    def pods(self, named: t.Collection[str]) -> tuple[list[Json], list[str]]:
+        """(all Pods, which of those that are named are not there). Who may not list all Pods may read those of some namespaces."""
+        every = self.items("/api/v1/pods", "list Pods")
+        if "/api/v1/pods" not in self.refused:
+            there = {f"{pod['metadata'].get('namespace')}/{pod['metadata']['name']}" for pod in every}
+            return every, sorted(set(named) - there)
+        missing = []
+        for each in sorted(named):
+            space, _slash, name = each.partition("/")
+            try:
+                pod = self.kube.find(f"/api/v1/namespaces/{space}/pods/{name}", f"read Pod {each}")
+            except Unreachable:
+                raise
+            except KubeError as exc:
+                self.unread.append(str(exc))
+                continue
+            if pod is None:
+                missing.append(each)
+            else:
+                every.append(pod)
+        return every, missing
+
 
 def _resource_names(config_maps: t.Iterable[Json], policies: t.Iterable[Json]) -> set[str]:
     """Resources that configurations of device plugins name. A configuration that cannot be read names none."""
@@ -107,7 +129,8 @@ def look(kube: Kube, resources: t.Collection[str], named: t.Collection[str]) -> 
         items = here.items(f"/apis/{POLICY_VERSION}/{plural}", f"list {kind}")
         policies += [reduced(kind, each) for each in items]
     known = {*resources, *_resource_names(config_maps, policies)}
-    pods = kept_pods(here.items("/api/v1/pods", "list Pods"), daemon_sets, known, named)
+    every, missing = here.pods(named)
+    pods = kept_pods(every, daemon_sets, known, named)
     kept = {(each["metadata"].get("namespace"), each["metadata"]["name"]) for each in [*pods, *daemon_sets]}
     events = [
         reduced("Event", each)
@@ -134,7 +157,9 @@ def look(kube: Kube, resources: t.Collection[str], named: t.Collection[str]) -> 
     if any(path.endswith("/pods") or POLICY_VERSION in path for path in here.refused):
         # of Pods and policies, what is not there is not missing then
         snapshot["listed"] = True
-    missing = sorted(set(named) - {f"{space}/{name}" for space, name in kept})
+    if named and "/api/v1/pods" in here.refused:
+        # Pods are those that somebody asked about, and no others
+        snapshot["named"] = True
     here.unread += [f"there is no Pod {name}" for name in missing]
     return sorted_snapshot(snapshot), here.unread
 

@@ -228,6 +228,8 @@ class Case:
         """Whether Pods of a DaemonSet would be there: somebody may have listed those of some namespaces only."""
         if not self.cluster.get("listed"):
             return True
+        if self.cluster.get("named"):
+            return False
         spaces = {pod["metadata"].get("namespace") for pod in self.cluster["pods"]}
         return len(spaces) > 1 or daemon_set["metadata"].get("namespace") in spaces
 

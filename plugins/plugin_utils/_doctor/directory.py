@@ -117,6 +117,9 @@ def _cluster(value: t.Any) -> Json:
     if given.get("listed") is True:
         # what is not there was perhaps not listed
         snapshot["listed"] = True
+    if given.get("named") is True:
+        # its Pods were read by their names
+        snapshot["named"] = True
     snapshot["nodes"] = {name: reduced("Node", item) for name, item in nodes.items() if _is_object("Node", item)}
     return sorted_snapshot(snapshot)
 
@@ -352,6 +355,8 @@ class _Reader:
         """Objects of a cluster: each that was not there before."""
         if not self.cluster:
             self.cluster = empty_snapshot()
+        if "named" in seen:
+            self.cluster["named"] = True
         self.cluster["nodes"] = {**seen["nodes"], **self.cluster["nodes"]}
         for part in set(KINDS.values()) - {"nodes"}:
             for item in seen[part]:

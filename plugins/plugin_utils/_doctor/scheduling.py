@@ -22,6 +22,9 @@ _WAIT_LABEL = "network.nvidia.com/operator.mofed.wait"
 _WAITING = ("mofed", "ofed-driver-validation")
 # kubelet, pkg/kubelet/cm/devicemanager/manager.go
 _NOT_ALLOCATED = "which is unexpected"
+# kube-scheduler, pkg/scheduler/framework/plugins/noderesources/fit.go
+_SHORT = "Insufficient "
+_SHORT_OF = re.compile(r"Insufficient ([a-z0-9.-]{1,200}/[A-Za-z0-9_.-]{1,63}?)(?=[.,]?(?:\s|$))")
 _RESOURCE = re.compile(r"(?:unhealthy devices|unavailable for) ([a-z0-9./_-]{1,200}?)[.,]?(?:\s|$)", re.IGNORECASE)
 
 
@@ -165,6 +168,10 @@ def _waits_for_resource(case: Case) -> t.Iterator[Hit]:
         short = [resource for resource in sorted(case.wants(pod)) if words and f"Insufficient {resource}" in words]
         if short:
             yield Hit((), (quoted(words),), about=(shown_pod(pod),))
+    # what kubectl describe and kubectl get events print
+    for line in case.lines(_SHORT):
+        if any(name in case.resources or name.startswith("rdma/") for name in _SHORT_OF.findall(line.raw)):
+            yield case.hit(line.log, [str(line)])
 
 
 def _refused_by_kubelet(case: Case) -> t.Iterator[Hit]:
@@ -234,7 +241,7 @@ RULES = (
         "pod-waits-for-resource",
         "No node has the RDMA resource left that a Pod asks for",
         "warning",
-        ("cluster",),
+        ("cluster", "logs"),
         "a Pod asks for an RDMA resource that no node where it may run has left",
         "compare the name with `kubectl get nodes -o json | grep rdma/`; where all of it is used, raise rdma_resource.hca_max",
         _waits_for_resource,

@@ -21,7 +21,9 @@ Json = dict[str, t.Any]
 
 
 class Server:
-    """Objects by what their path ends with; what may not be read is refused."""
+    """Objects by what their path ends with; what may not be read is refused. closed: a namespace of which nothing may be read."""
+
+    closed = "kube-system"
 
     def __init__(self, forbidden: str, *objects: Json) -> None:
         self._forbidden = forbidden
@@ -36,7 +38,18 @@ class Server:
         return [each for each in self._objects if f"{each['kind'].lower()}s" == plural]
 
     def find(self, path: str, doing: str) -> Json | None:
-        return next((each for each in self._objects if each["kind"] == "ConfigMap"), None)
+        *_ahead, space, plural, name = path.split("/")
+        if space == self.closed:
+            raise KubeError(f"may not {doing}", 403)
+        return next(
+            (
+                each
+                for each in self._objects
+                if (each["metadata"].get("namespace"), f"{each['kind'].lower()}s", each["metadata"]["name"])
+                == (space, plural, name)
+            ),
+            None,
+        )
 
 
 def ids(material: t.Any) -> list[str]:
@@ -59,6 +72,26 @@ def test_what_may_not_be_listed_is_not_missing(forbidden: str, found: list[str],
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     assert ids(read_directory(str(tmp_path))) == found
+
+
+def test_who_may_not_list_all_pods_asks_about_their_own(tmp_path: Path) -> None:
+    """By name, in namespaces whose Pods they may read. Of one that they may not read, nobody says that there is none.
+
+    Nor that the device plugin is not on a node, since one of its Pods was asked about, or Pods of two namespaces were.
+    """
+    failed = samples.a_job(status=samples.unschedulable("0/1 nodes are available: 1 Insufficient rdma/r."))
+    other = {**samples.a_job("other"), "metadata": {"name": "other", "namespace": "default"}}
+    objects = (samples.a_node(), samples.a_daemon_set(), samples.a_config_map(), failed, other)
+    asked = ["rdma/train", "default/other", "rdma/none", "kube-system/other"]
+    cluster, unread = look(t.cast("t.Any", Server("pods", *objects)), [], asked)
+    assert sorted(pod["metadata"]["name"] for pod in cluster["pods"]) == ["other", "train"]
+    assert unread == ["may not list Pods", "may not read Pod kube-system/other", "there is no Pod rdma/none"]
+    material = material_of(cluster=cluster, unread=unread)
+    assert "plugin-not-on-node" not in ids(material)
+    for name, text in bundle_files(material).items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert ids(read_directory(str(tmp_path))) == ids(material)
 
 
 def test_of_policies_that_may_not_be_listed_nobody_says_that_there_are_none() -> None:

@@ -333,6 +333,14 @@ def test_every_version_of_a_program_is_understood(line: str, given: t.Any, rule:
     assert [each["id"] for each in errors] == [rule]
 
 
+def test_what_kubectl_describe_says_of_a_pod_that_waits_is_read() -> None:
+    """The output that people attach first."""
+    line = "  Warning  FailedScheduling  12s  default-scheduler  0/9 nodes are available: 4 Insufficient cpu, 5 Insufficient rdma/rdma_a100."
+    (finding,) = diagnose(samples.said(line))
+    assert finding["id"] == "pod-waits-for-resource"
+    assert "Insufficient rdma/rdma_a100" in finding["evidence"][0]
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -341,6 +349,7 @@ def test_every_version_of_a_program_is_understood(line: str, given: t.Any, rule:
         "NET/IB : Got completion with error 5, opcode 0, len 0, vendor err 244",
         "ulimit: max locked memory (ulimit -l) to 'unlimited' (current: unlimited kbytes)",
         "setrlimit RLIMIT_NOFILE: operation not permitted",
+        "0/3 nodes are available: 2 Insufficient nvidia.com/gpu, 1 Insufficient cpu.",
     ],
 )
 def test_a_line_that_is_like_one_of_a_cause_has_no_finding(line: str) -> None:
