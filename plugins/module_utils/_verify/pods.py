@@ -70,8 +70,9 @@ _IPC_LOCK, _NO_LIMIT = 14, 1 << 60
 # Seconds beside the time limit: for an image to come to a node, and between two tests.
 START_SECONDS = 180
 _BETWEEN = 30
-# sh kills a perftest whose time is over: 128 + SIGKILL. And what it says of a program that is not there.
-_KILLED, _NOT_FOUND = 137, 127
+# sh kills a perftest whose time is over: 128 + SIGKILL. The script has another status for one that was killed before. And what sh says
+# of a program that is not there.
+_KILLED, _KILLED_EARLY, _NOT_FOUND = 137, 99, 127
 
 # POSIX sh with perftest, id, sleep and date. $1: server, client or look; $2: seconds for a test; each further one: a command line, words
 # parted by blanks. An unquoted variable is parted there, and nothing else in it has a meaning (set -f). What a program prints is told
@@ -112,6 +113,7 @@ before=
 if command -v stdbuf >/dev/null 2>&1; then before='stdbuf -oL'; fi
 # what is left of a timer must hold no pipe open
 bounded() {
+  over=$(($(date +%s) + limit))
   "$@" 2>&1 3>&- 4>&- &
   child=$!
   { sleep "$limit"; kill -9 "$child"; } >/dev/null 2>&1 3>&- 4>&- &
@@ -119,6 +121,7 @@ bounded() {
   wait "$child"
   status=$?
   kill "$timer" >/dev/null 2>&1
+  [ "$status" -ne 137 ] || [ "$(date +%s)" -ge "$over" ] || status=99
   return "$status"
 }
 told() {
@@ -500,6 +503,12 @@ def problem_of(pod: t.Mapping[str, t.Any], wish: Wish, name: str, node: str, lat
     return {"cause": cause[:2000], "remedy": _remedy(reason, said, unscheduled is not None, wish, name)}
 
 
+_MORE_MEMORY = (
+    "raise verify_pod_memory, or the LimitRange of the namespace; without a limit, see which Pods take the memory of the node "
+    "(dmesg there says what was killed)"
+)
+
+
 def _remedy(reason: str, said: str, unscheduled: bool, wish: Wish, name: str) -> str:
     if unscheduled:
         return (
@@ -510,6 +519,8 @@ def _remedy(reason: str, said: str, unscheduled: bool, wish: Wish, name: str) ->
         return f"let the node have the image {wish.image} (registry, credentials, network), or name another one with verify_pod_image"
     if reason == "UnexpectedAdmissionError" or "device plugin" in said:
         return "look at the log of the device plugin on the node: it did not give the device that it offers"
+    if reason == "OOMKilled":
+        return _MORE_MEMORY
     if reason == "DeadlineExceeded":
         return "see why it took so long, or raise verify_timeout"
     if reason in ("StartError", "ContainerCannotRun", *_STUCK):
@@ -595,6 +606,13 @@ def result_of(log: str, name: str, tests: t.Sequence[Json], wish: Wish, problem:
             why = {
                 "cause": f"{test['test']} is not in the image {wish.image}",
                 "remedy": "name an image with sh and perftest in verify_pod_image",
+            }
+            status = None
+        elif status == _KILLED_EARLY:
+            limit = f"a limit of {said['memory']} bytes" if said["memory"] else "no limit of memory of its own"
+            why = {
+                "cause": f"{test['test']} was killed before its time was over, as the kernel does where memory is short; the Pod has {limit}",
+                "remedy": _MORE_MEMORY,
             }
             status = None
         results.append(

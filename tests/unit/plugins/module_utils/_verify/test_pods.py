@@ -302,6 +302,18 @@ def test_a_test_that_hangs_is_ended(tmp_path: Path) -> None:
     assert (late["timed_out"], well["timed_out"]) == (True, False)
 
 
+def test_a_test_that_is_killed_before_its_time_is_not_called_slow(tmp_path: Path) -> None:
+    """As the kernel kills it where the Pod's memory is used up."""
+    programs = {"ib_write_bw": "echo begun; kill -9 $$", "ib_write_lat": "echo well"}
+    for side in ("client", "server"):
+        said = run(tmp_path, side, "20", *programs, **programs).stdout
+        tests = [{"test": name} for name in programs]
+        (killed, well) = result_of(said, "p", tests, a_wish())["results"]
+        assert (killed["timed_out"], well["status"]) == (False, 0)
+        assert "ib_write_bw was killed before its time was over" in killed["problem"]["cause"]
+        assert "verify_pod_memory" in killed["problem"]["remedy"]
+
+
 # What perftest does before it measures: a device, then a connection, by the port and the address of its arguments.
 PROGRAM = """
 import socket, sys
