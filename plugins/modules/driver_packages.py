@@ -14,7 +14,8 @@ description:
     that, by version. What others change before, after or since is left alone, and what their packages need stays.
   - So do packages that others install while the change goes on. Those of the RDMA stack, those of O(packages) and what these need are the
     change's, unless apt has it that somebody asked for one by name. Sources, pins and holds that others write meanwhile stay as well.
-  - What is remembered lies in C(/var/lib/fabric.rdma) until it is undone or forgotten, so that a later run can undo it, too.
+  - What is remembered lies in C(/var/lib/fabric.rdma) until it is undone or forgotten, so that a later run can undo it, too, or the rest
+    of it where this one could not.
   - Knows apt, dnf and zypper. With dnf, holds are the file of C(versionlock), with zypper its locks.
 extends_documentation_fragment:
   - fabric.rdma.attributes.full
@@ -114,12 +115,10 @@ def check(manager: Manager, check_mode: bool) -> list[str]:
     names = sorted(name for name in installed if is_stack_package(name))
     if not names:
         return []
-    missing = no_way_back(installed, manager.offered(names))
-    if missing and not check_mode:
-        # a node that nobody has asked for long knows old versions only
+    if not check_mode:
+        # a node that nobody has asked for long knows versions that are gone by now, and not those that came
         manager.refresh()
-        missing = no_way_back(installed, manager.offered(names))
-    return missing
+    return no_way_back(installed, manager.offered(names))
 
 
 def act(manager: Manager, state: str, check_mode: bool, packages: t.Sequence[str] = ()) -> Json:

@@ -164,6 +164,14 @@ def test_a_proof_that_is_due_is_not_forgotten_for_headers(node: Node) -> None:
     assert "driver_proof done" not in node.calls()
 
 
+def test_the_proof_of_what_did_not_go_is_still_due(node: Node) -> None:
+    """Else the next run would find the driver there, and take it for proved."""
+    node.answers["driver_packages restored"] = [{**RESTORED, "left": ["doca-ofed is 2.9.1"], "complete": False}]
+    said = node.play(DOES_NOT_INSTALL)
+    assert "not put back: doca-ofed is 2.9.1" in said
+    assert "driver_proof done" not in node.calls()
+
+
 def test_a_release_without_a_method_is_no_wish(node: Node) -> None:
     said = node.play(INSTALLS, ofed_method="inbox")
     assert "n1: ofed_method is inbox, which does nothing with ofed_version, ofed_repository and ofed_iso." in said

@@ -10,6 +10,7 @@ import contextlib
 import os
 import re
 import stat
+import time
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
@@ -40,6 +41,8 @@ Needs = t.Tuple[t.Dict[str, t.List[t.List[str]]], t.Dict[str, t.List[str]]]
 
 # A file of pins or repositories is a page; a key is two.
 _MAX_FILE = 1 << 20
+# Seconds between two looks at a lock.
+_LOCK_LOOK = 2
 
 
 class PackagesError(FabricError):
@@ -131,6 +134,20 @@ class Apt(Manager):
     """Debian and Ubuntu."""
 
     paths = ("/etc/apt/preferences", "/etc/apt/preferences.d/", "/etc/apt/sources.list.d/", "/etc/apt/keyrings/")
+    # files with numbers as names: steps that dpkg has begun and not ended
+    journal = "/var/lib/dpkg/updates"
+
+    def _patiently(self, *command: str) -> None:
+        """apt waits for the lock of dpkg by itself, and not for those of its lists and of its archives."""
+        until = time.monotonic() + self._lock_timeout
+        while True:
+            try:
+                self._output(*command)
+                return
+            except PackagesError as exc:
+                if "Could not get lock" not in str(exc) or time.monotonic() >= until:
+                    raise
+            time.sleep(_LOCK_LOOK)
 
     def _query(self) -> t.Any:
         return parse_dpkg_query(self._output("dpkg-query", "--show", "--showformat=" + DPKG_QUERY))
@@ -158,12 +175,18 @@ class Apt(Manager):
         return [(row[0].strip(), row[1].strip()) for row in rows if len(row) == 3]
 
     def refresh(self) -> None:
-        self._output("apt-get", "update", "-o", f"DPkg::Lock::Timeout={self._lock_timeout}")
+        self._patiently("apt-get", "update", "-o", f"DPkg::Lock::Timeout={self._lock_timeout}")
 
     def change(self, install: t.Sequence[tuple[str, str]], remove: t.Sequence[str]) -> None:
-        wanted = ["{}={}".format(*pair) for pair in install] + [name + "-" for name in remove]
+        with contextlib.suppress(FileNotFoundError):
+            # as the power that went leaves it; until then apt does nothing
+            if any(name.isdigit() for name in os.listdir(self.journal)):
+                self._run(["dpkg", "--configure", "-a"])
+        there = self._query()[0] if remove else {}
+        # of what is neither installed nor offered any more, apt says that there is no such package, and stops
+        wanted = ["{}={}".format(*pair) for pair in install] + [f"{name}-" for name in remove if name in there]
         if wanted:
-            self._output(
+            self._patiently(
                 "apt-get",
                 "install",
                 "--yes",
@@ -471,7 +494,7 @@ class Record:
         return Outcome(restored, plan.left + self._left(now), True)
 
     def undo(self) -> Outcome:
-        """Puts back what the changes found, and forgets it.
+        """Puts back what the changes found, and forgets it. What is not back stays remembered: a later run can put it back.
 
         What fails on the way keeps nothing else from being put back: on a full disk, what is removed makes the room for the rest.
         """
@@ -498,11 +521,14 @@ class Record:
         self._put(files, errors)
         with _noted(errors):
             back = {bare_name(name) for name, _version in plan.install}
-            self._manager.mark(plan.holds, [name for name in self._automatic if bare_name(name) in back])
+            # apt takes the hold from what it is told to install
+            held = {name: True for name, _version in plan.install if name in now.holds}
+            self._manager.mark({**held, **plan.holds}, [name for name in self._automatic if bare_name(name) in back])
         restored, left = undone(changes, self._manager.snapshot())
-        self.forget()
         # what the plan left says why
         told = [text for text in left if not any(text.split(" ")[0] == why.split(" ")[0] for why in plan.left)]
+        if not told:
+            self.forget()
         return Outcome(
             restored, plan.left + self._left(now) + told + (list(dict.fromkeys(errors)) if told else []), not told
         )

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from collections.abc import Sequence
@@ -113,6 +114,68 @@ def test_what_cannot_be_put_back_is_told_with_the_reason(tmp_path: Path, small: 
     assert outcome.left == ["clusterkit is 2, and was 1", "apt-get install: E: no ('clusterkit', '1')"]
     assert not outcome.complete
     assert "doca-ofed" not in small.packages, "the new driver goes all the same"
+    # once a repository has the version, a later run puts back the rest
+    small.offers = {("clusterkit", "1")}
+    again = Record(small, path)
+    assert again.found
+    assert again.undo().complete
+    assert small.packages["clusterkit"] == "1"
+    assert not Record(small, path).found
+
+
+def test_a_hold_outlives_that_its_package_is_put_back(
+    tmp_path: Path, small: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was there before the change and after it; what apt installs by name is no longer held."""
+    path = str(tmp_path / "packages.json")
+    small.held = {"clusterkit"}
+    Record(small, path).open()
+    small.packages.update({"clusterkit": "2", "doca-ofed": "1"})
+    Record(small, path).close()
+    install = small.change
+
+    def change_packages(wanted: Sequence[tuple[str, str]], remove: Sequence[str]) -> None:
+        install(wanted, remove)
+        small.held -= {name for name, _version in wanted}
+
+    monkeypatch.setattr(small, "change", change_packages)
+    assert Record(small, path).undo().complete
+    assert small.held == {"clusterkit"}
+
+
+LOCKED = "E: Could not get lock /var/lib/apt/lists/lock. It is held by process 712 (apt-get)"
+
+
+@pytest.mark.parametrize(("timeout", "looks"), [(60, 3), (0, 1)])
+def test_apt_waits_for_the_lock_of_its_lists(timeout: int, looks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[list[str]] = []
+
+    def run(command: list[str]) -> tuple[int, str, str]:
+        calls.append(command)
+        return (100, "", LOCKED) if len(calls) < 3 else (0, "", "")
+
+    monkeypatch.setattr(_packages_run, "_LOCK_LOOK", 0)
+    with contextlib.nullcontext() if timeout else pytest.raises(PackagesError, match="held by process 712"):
+        Apt(run, timeout).refresh()
+    assert len(calls) == looks
+
+
+@pytest.mark.parametrize("cut", [True, False])
+def test_what_dpkg_has_not_ended_is_ended_before_packages_go(tmp_path: Path, cut: bool) -> None:
+    """And what is gone already is not named: apt would say that there is no such package, and do nothing."""
+    if cut:
+        (tmp_path / "0001").touch()
+    calls: list[list[str]] = []
+
+    def run(command: list[str]) -> tuple[int, str, str]:
+        calls.append(command)
+        return 0, "doca-ofed\t1\tinstalled\tinstall\t\t\t\n" if command[0] == "dpkg-query" else "", ""
+
+    apt = Apt(run, 0)
+    apt.journal = str(tmp_path)
+    apt.change([], ["doca-ofed", "gone"])
+    assert (["dpkg", "--configure", "-a"] in calls) is cut
+    assert [word for word in calls[-1] if word.endswith("-")] == ["doca-ofed-"]
 
 
 def test_a_full_disk_is_no_end_of_the_undoing(tmp_path: Path, small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
