@@ -181,9 +181,9 @@ class _PlainLoader(yaml.SafeLoader):
     """
 
     def fetch_flow_collection_start(self, token: t.Any) -> None:
-        if self.flow_level >= _MOST_BRACKETS:  # type: ignore[attr-defined]
+        if self.flow_level >= _MOST_BRACKETS:
             raise yaml.YAMLError("it is nested too deeply")
-        super().fetch_flow_collection_start(token)  # type: ignore[no-untyped-call]
+        super().fetch_flow_collection_start(token)
 
     def compose_node(self, parent: t.Any, index: t.Any) -> t.Any:
         if self.check_event(yaml.AliasEvent):
