@@ -119,7 +119,7 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     offered = [("rdma-core", "44.0-3"), ("libibverbs1", "44.0-2")]
     stanza = "Package: {0}\nVersion: {1}\nArchitecture: all\nFilename: {0}.deb\nSize: 1\nSHA256: " + 64 * "0" + "\n\n"
     (tmp_path / "repository/Packages").write_text("".join(stanza.format(*pair) for pair in offered))
-    (tmp_path / "etc/sources.list").write_text(f"deb [trusted=yes] file:{tmp_path}/repository ./\n")
+    (tmp_path / "etc/sources.list").write_text(f"deb [trusted=yes] copy:{tmp_path}/repository ./\n")
     (tmp_path / "apt.conf").write_text(APT.format(tmp_path))
     monkeypatch.setenv("APT_CONFIG", str(tmp_path / "apt.conf"))
     monkeypatch.setenv("DPKG_ADMINDIR", str(tmp_path / "dpkg"))
@@ -134,6 +134,17 @@ def test_versions_that_cannot_be_put_back_are_named(packages: Path) -> None:
     assert run("driver_packages", **arguments) == {"changed": False, "no_way_back": ["rdma-core 44.0-2"]}
     (packages / "etc/sources.list").write_text("")
     assert run("driver_packages", **arguments)["no_way_back"] == unknown
+
+
+def test_a_version_that_a_repository_has_dropped_cannot_be_put_back(packages: Path) -> None:
+    """The node's lists are of yesterday."""
+    arguments = {"state": "checked", "manager": "apt"}
+    index = packages / "repository/Packages"
+    today = index.read_text()
+    index.write_text(today.replace("44.0-3", "44.0-2"))
+    assert run("driver_packages", **arguments)["no_way_back"] == []
+    index.write_text(today)
+    assert run("driver_packages", **arguments)["no_way_back"] == ["rdma-core 44.0-2"]
 
 
 def remembered_in(packages: Path) -> str:
