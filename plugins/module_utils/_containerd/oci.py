@@ -36,6 +36,8 @@ _READ = {
     }.items()
 }
 _SURROGATE = re.compile("[\ud800-\udfff]")
+# From 3.12 on, Python reads more levels than it writes. A specification has seven.
+_DEEPEST = 100
 
 
 class SpecError(FabricError):
@@ -84,15 +86,17 @@ def load_spec(data: bytes, source: str) -> Json:
 
 def _unfaithful(document: t.Any) -> t.Iterator[tuple[str, str]]:
     """(place, what is wrong): where Go reads something else than we do, or what we would write is no longer JSON."""
-    todo: list[tuple[str, t.Any]] = [("", document)]
+    todo: list[tuple[str, t.Any, int]] = [("", document, 1)]
     while todo:
-        place, value = todo.pop()
-        if isinstance(value, float) and not math.isfinite(value):
+        place, value, depth = todo.pop()
+        if isinstance(value, (dict, list)) and depth > _DEEPEST:
+            yield place, f"is nested more than {_DEEPEST} levels deep"
+        elif isinstance(value, float) and not math.isfinite(value):
             yield place, "is not a number that JSON can have, or one that is too large"
         elif isinstance(value, str) and _SURROGATE.search(value):
             yield place, "has one half of a surrogate pair"
         elif isinstance(value, list):
-            todo += [(f"{place}[{number}]", item) for number, item in enumerate(value)]
+            todo += [(f"{place}[{number}]", item, depth + 1) for number, item in enumerate(value)]
         elif isinstance(value, dict):
             names = _READ.get(re.sub(r"\[[0-9]+\]", "[]", place), {})
             for key, item in value.items():
@@ -102,7 +106,7 @@ def _unfaithful(document: t.Any) -> t.Iterator[tuple[str, str]]:
                 below = f"{place}.{key}" if place else key
                 if key.casefold() in names and key != names[key.casefold()]:
                     yield below, f"is '{names[key.casefold()]}' for containerd, which does not tell cases apart"
-                todo.append((below, item))
+                todo.append((below, item, depth + 1))
 
 
 def _kind(value: t.Any) -> str:

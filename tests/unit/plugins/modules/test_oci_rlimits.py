@@ -83,7 +83,12 @@ def test_adopt_keeps_what_somebody_made(tmp_path: Path, ctr: str) -> None:
     assert json.loads(adopt.read_bytes()) == foreign
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b'{"ociVersion": "1.2.0", "process"', b"\xff"])
+DEEP = b'{"ociVersion": "1.2.0", "process": {}, "x": ' + b"[" * 1200 + b"]" * 1200 + b"}"
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"[]", b'{"ociVersion": "1.2.0", "process"', b"\xff", DEEP], ids=["", "list", "cut", "bytes", "deep"]
+)
 def test_a_bad_file_is_an_error_and_stays(tmp_path: Path, ctr: str, data: bytes) -> None:
     path = tmp_path / "spec.json"
     path.write_bytes(data)

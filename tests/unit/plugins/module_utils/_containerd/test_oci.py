@@ -73,6 +73,15 @@ def test_a_file_that_would_kill_the_cri_plugin(data: bytes, message: str) -> Non
             r"process\.env\[1\] has one half of a surrogate pair",
         ),
         (b'{"ociVersion": "1", "process": {"\\udc00": 1}}', r"process has a key with one half of a surrogate pair"),
+        # from 3.12 on, Python reads more levels than it writes
+        (
+            b'{"ociVersion": "1", "process": {}, "a": ' + b"[" * 900 + b"]" * 900 + b"}",
+            r"a(\[0\])+ is nested more than 100 levels deep$",
+        ),
+        (
+            b'{"ociVersion": "1", "process": {}, "a": ' + b'{"b": ' * 900 + b"1" + b"}" * 900 + b"}",
+            r"a(\.b)+ is nested more than 100 levels deep$",
+        ),
     ],
 )
 def test_what_containerd_reads_otherwise(data: bytes, message: str) -> None:
