@@ -11,6 +11,7 @@ import re
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.dpkg import is_stack_package
+from ansible_collections.fabric.rdma.plugins.module_utils._prepare.openpgp import fingerprints, is_key_of
 
 __all__ = [
     "DPKG_QUERY",
@@ -20,6 +21,7 @@ __all__ = [
     "add_changes",
     "bare_name",
     "changes_between",
+    "keys_of_the_driver",
     "no_way_back",
     "of_release",
     "of_the_driver",
@@ -156,6 +158,15 @@ def _reached(
     return reached
 
 
+def keys_of_the_driver(changes: Changes) -> set[str]:
+    """Names of the keys that RPM trusts since a change, and that a file of the driver brought with it."""
+    files = [
+        pair[1] for path, pair in changes.get("files", {}).items() if pair[1] is not None and _DRIVER_FILE.search(path)
+    ]
+    prints = [each for file in files for each in fingerprints(base64.b64decode(file.data))]
+    return {name for name in changes.get("packages", {}) if is_key_of(name, prints)}
+
+
 def of_the_driver(
     changes: Changes,
     known: t.Collection[str],
@@ -168,7 +179,7 @@ def of_the_driver(
     """(what a change of the driver did, why each other package, hold or file is not of it) among all that happened meanwhile.
 
     Others may install packages at the same time. Of the driver are packages of the stack, those that are wished by name, those
-    that are known to be of it, and what these need and was changed with them, unless somebody asked for it by name. A package
+    that are known to be of it, keys that a file of it brought, and what these need and was changed with them, unless somebody asked for it by name. A package
     that is gone is of it, because nobody can say any more who was in its way. automatic: names that nobody asked for; None where
     the package manager does not tell.
 
@@ -179,6 +190,7 @@ def of_the_driver(
     there = _givers(needs, provides)
     asked_for_by_us = {name for wish in wished for name in there.get(wish, {wish})}
     sure = {name for name in changed if is_stack_package(name) or name in known or name in asked_for_by_us}
+    sure |= keys_of_the_driver(changes)
     reached = _reached(sure, set(changed), needs, there)
     nobodys = None if automatic is None else {bare_name(name) for name in automatic}
     own: dict[str, list[t.Any]] = {}

@@ -27,6 +27,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._prepare.packages impo
     add_changes,
     bare_name,
     changes_between,
+    keys_of_the_driver,
     of_the_driver,
     parse_dpkg_query,
     plan_undo,
@@ -414,9 +415,14 @@ class Record:
         if self._window is not None:
             # A run was killed in it, who knows when: only what nobody else changes is its doing.
             found = changes_between(self._window, self._manager.snapshot())
-            found["packages"] = {name: pair for name, pair in found["packages"].items() if is_stack_package(name)}
+            found["files"] = {
+                path: pair for path, pair in found["files"].items() if "fabric-rdma-" in os.path.basename(path)
+            }
+            keys = keys_of_the_driver(found)
+            found["packages"] = {
+                name: pair for name, pair in found["packages"].items() if is_stack_package(name) or name in keys
+            }
             found["holds"] = {name: pair for name, pair in found["holds"].items() if is_stack_package(name)}
-            found["files"] = {path: pair for path, pair in found["files"].items() if "/fabric-rdma-" in path}
             self._changes = add_changes(self._changes, found)
         if not self.found:
             self._automatic = self._manager.automatic() or []

@@ -30,6 +30,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._prepare.packages_run 
     Zypper,
     find_manager,
 )
+from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._prepare.test_openpgp import KEY
 
 
 class Small(Manager):
@@ -402,6 +403,25 @@ def test_sources_pins_and_holds_of_others_stay(tmp_path: Path, small: Small) -> 
     assert small.held == {"theirs"}
     assert sorted(os.listdir(directory)) == ["gone.list", "kubernetes.list", "preferences", "theirs.packaged"]
     assert (directory / "preferences").read_text(encoding="ascii") == "of somebody else"
+
+
+def test_a_key_that_rpm_trusts_since_the_change_goes_with_its_file(tmp_path: Path, small: Small) -> None:
+    """RPM keeps it as a package of another name; a key that somebody else has it trust meanwhile stays."""
+    path = str(tmp_path / "packages.json")
+    for closes in (True, False):
+        Record(small, path).open()
+        (Path(small.paths[0]) / "RPM-GPG-KEY-fabric-rdma-ofed").write_text(KEY, encoding="ascii")
+        small.packages.update({"gpg-pubkey-549b7549-6b0667bb": "0:549b7549-6b0667bb", "gpg-pubkey-1234abcd-1": "0:1"})
+        if closes:
+            Record(small, path).close()
+        else:
+            # killed
+            Record(small, path).open()
+        outcome = Record(small, path).undo()
+        assert "gpg-pubkey-549b7549-6b0667bb is out" in outcome.restored
+        assert small.packages == {"clusterkit": "1", "other": "1", "gpg-pubkey-1234abcd-1": "0:1"}
+        assert os.listdir(small.paths[0]) == []
+        assert outcome.complete
 
 
 @pytest.mark.parametrize(
