@@ -65,7 +65,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 no_way_back:
-  description: Installed packages of the RDMA stack, with their versions, that no repository of the node has.
+  description: >-
+    Installed packages of the RDMA stack, with their versions, that no repository of the node has. Where the lists of its repositories cannot be
+    refreshed, an entry says so, since nobody knows then what they still have.
   returned: O(state=checked)
   type: list
   elements: str
@@ -102,6 +104,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.dpkg import 
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.packages import no_way_back
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.packages_run import (
     Manager,
+    PackagesError,
     Record,
     find_manager,
 )
@@ -115,10 +118,14 @@ def check(manager: Manager, check_mode: bool) -> list[str]:
     names = sorted(name for name in installed if is_stack_package(name))
     if not names:
         return []
+    failed: list[str] = []
     if not check_mode:
         # a node that nobody has asked for long knows versions that are gone by now, and not those that came
-        manager.refresh()
-    return no_way_back(installed, manager.offered(names))
+        try:
+            manager.refresh()
+        except PackagesError as exc:
+            failed = [f"what its repositories no longer have ({exc})"]
+    return no_way_back(installed, manager.offered(names)) + failed
 
 
 def act(manager: Manager, state: str, check_mode: bool, packages: t.Sequence[str] = ()) -> Json:

@@ -91,7 +91,7 @@ def test_no_way_back_is_a_reason_not_to_begin(node: Node) -> None:
     said = node.play(INSTALLS)
     assert (
         "n1: the driver stays as it is. no_way_back: after a failure, rdma-core 44.0-2 could not be put back, since no "
-        "repository of the node has this version (name one that has). To go on all the same, name it: "
+        "repository of the node is known to have this version (name one that has). To go on all the same, name it: "
         "ofed_override: [no_way_back]." in said
     )
     assert node.calls() == ["ib_facts", "driver_gate", "driver_packages checked"]

@@ -147,6 +147,15 @@ def test_a_version_that_a_repository_has_dropped_cannot_be_put_back(packages: Pa
     assert run("driver_packages", **arguments)["no_way_back"] == ["rdma-core 44.0-2"]
 
 
+def test_a_repository_that_does_not_answer_is_a_reason_and_not_the_end(packages: Path) -> None:
+    """Whoever has the release as a file may go on: an operator can name the reason."""
+    (packages / "repository/Packages").unlink()
+    (told,) = [
+        each for each in run("driver_packages", state="checked", manager="apt")["no_way_back"] if "44.0-2" not in each
+    ]
+    assert told.startswith("what its repositories no longer have (apt-get update: ")
+
+
 def remembered_in(packages: Path) -> str:
     """What lets the module remember here."""
     return (
