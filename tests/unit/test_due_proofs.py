@@ -15,31 +15,34 @@ TASKS = Path(__file__).resolve().parents[2] / "roles" / "ofed" / "tasks"
 
 
 @pytest.mark.parametrize(
-    ("needs", "installed", "found", "headers", "forgets"),
+    ("needs", "installed", "found", "headers", "complete", "forgets"),
     [
         # what was changed is undone
-        ("driver", True, True, None, True),
+        ("driver", True, True, None, True, True),
         # the proof of an earlier run, whose packages are put back
-        ("prove", False, True, None, True),
+        ("prove", False, True, None, True, True),
         # its opening failed, so that nothing was installed: the proof that became due before it is of nothing
-        ("driver", False, False, None, True),
+        ("driver", False, False, None, True, True),
         # somebody forgot what the installation did: what is there now is not proved
-        ("driver", True, False, None, False),
+        ("driver", True, False, None, True, False),
         # of an earlier run's driver, which stays and has just failed
-        ("prove", False, False, None, False),
-        ("activate", False, False, None, False),
+        ("prove", False, False, None, True, False),
+        ("activate", False, False, None, True, False),
         # headers came with this run, and nothing else goes
-        ("activate", False, True, False, False),
-        ("prove", False, True, False, False),
+        ("activate", False, True, False, True, False),
+        ("prove", False, True, False, True, False),
         # the same, and what an earlier run installed goes, too
-        ("prove", False, True, True, True),
-        ("driver", True, True, False, True),
+        ("prove", False, True, True, True, True),
+        ("driver", True, True, False, True, True),
+        # what did not go is not proved
+        ("driver", True, True, None, False, False),
+        ("prove", False, True, None, False, False),
     ],
 )
 def test_which_proof_is_forgotten(
-    needs: str, installed: bool, found: bool, headers: bool | None, forgets: bool
+    needs: str, installed: bool, found: bool, headers: bool | None, complete: bool, forgets: bool
 ) -> None:
-    """headers: whether something was remembered when they came, None when none had to."""
+    """headers: whether something was remembered when they came, None when none had to. complete: whether all of it was put back."""
     environment = NativeEnvironment()
     driver = yaml.safe_load((TASKS / "driver.yml").read_text())
     [change] = [task for task in driver if task["name"] == "driver | Change it, or leave the node as it was"]
@@ -54,5 +57,6 @@ def test_which_proof_is_forgotten(
         for task in yaml.safe_load((TASKS / "restore.yml").read_text())
         if task["name"] == "restore | Forget that a proof was due"
     ]
-    values = {**begun, "__ofed_installed": installed, "__ofed_restored": {"found": found}}
-    assert environment.from_string(f"{{{{ {forget['when']} }}}}").render(values) is forgets
+    values = {**begun, "__ofed_installed": installed, "__ofed_restored": {"found": found, "complete": complete}}
+    wanted = " and ".join(f"({condition})" for condition in forget["when"])
+    assert environment.from_string(f"{{{{ {wanted} }}}}").render(values) is forgets
