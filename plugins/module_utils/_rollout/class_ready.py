@@ -36,7 +36,8 @@ def refusal(entry: t.Mapping[str, t.Any]) -> t.Optional[str]:
     name = entry["name"]
     if not entry["nodes"]:
         return f"class {name} has no nodes: there is nothing that could offer its resource"
-    if not entry["resources"]:
+    # what is counted node by node, as functions of SR-IOV are, is in node_resources alone
+    if not entry["resources"] and not any(entry["node_resources"].values()):
         return f"class {name} has no resources: there is nothing that its nodes could offer"
     asked = [("resources", entry["resources"])]
     asked += [(f"node_resources of {node}", counts) for node, counts in entry["node_resources"].items()]

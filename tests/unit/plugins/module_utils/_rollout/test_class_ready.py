@@ -16,13 +16,16 @@ ENTRY = {"name": "c", "nodes": ["n1"], "resources": {"rdma/a": 63}, "node_resour
 
 def test_what_nodes_can_offer_is_waited_for() -> None:
     assert refusal(ENTRY) is None
+    # functions of SR-IOV are counted node by node
+    assert refusal({**ENTRY, "resources": {}, "node_resources": {"n1": {"rdma/a": 4}}}) is None
 
 
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
         ({"nodes": []}, "class c has no nodes"),
-        ({"resources": {}}, "class c has no resources"),
+        ({"resources": {}, "node_resources": {}}, "class c has no resources"),
+        ({"resources": {}, "node_resources": {"n1": {}}}, "class c has no resources"),
         ({"resources": {"rdma/a": "63"}}, "class c, resources: rdma/a is '63', which must be a whole number from 0"),
         ({"resources": {"rdma/a": True}}, "rdma/a is True"),
         ({"resources": {"rdma/a": 0.5}}, "rdma/a is 0.5"),
