@@ -180,10 +180,10 @@ class _PlainLoader(yaml.SafeLoader):
     Without many brackets in brackets: each part costs PyYAML as much as there are around it.
     """
 
-    def fetch_flow_collection_start(self, token: t.Any) -> None:
+    def fetch_flow_collection_start(self, TokenClass: t.Any) -> None:
         if self.flow_level >= _MOST_BRACKETS:
             raise yaml.YAMLError("it is nested too deeply")
-        super().fetch_flow_collection_start(token)
+        super().fetch_flow_collection_start(TokenClass)
 
     def compose_node(self, parent: t.Any, index: t.Any) -> t.Any:
         if self.check_event(yaml.AliasEvent):
