@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -99,6 +100,36 @@ def test_megabytes_of_nothing_are_read_in_seconds(text: str) -> None:
     assert parse_ibnetdiscover(text).ends == {}
     assert parse_lldp(text) == {}
     assert time.monotonic() - began < 20
+
+
+# What the programs themselves have printed: ibnetdiscover of infiniband-diags 44.0, on a fabric that ibsim 0.10 simulates (two leaves, a
+# spine, four hosts with two HCAs, on n4 with exchanged cables), and lldpctl of lldpd 1.0.16, of a host with two netdevs and of a leaf with one.
+RECORDED = Path(__file__).parent / "recorded"
+
+
+def test_what_ibnetdiscover_has_printed_of_a_fabric_is_read() -> None:
+    found = parse_ibnetdiscover((RECORDED / "ibnetdiscover.txt").read_text())
+    leaves = {name: guid for guid, name in found.switches.items()}
+    assert sorted(leaves) == ["leaf-1", "leaf-2", "spine-1"]
+    one, two, spine = (leaves[name] for name in sorted(leaves))
+    # the first HCA of each host is at the first leaf, and the other way round on the last one
+    guids = [f"{0x100001 + 2 * number:016x}" for number in range(8)]
+    assert found.ends == {
+        guid: Spot((one, two)[number % 2 if number < 6 else 1 - number % 2], str(number // 2 + 1))
+        for number, guid in enumerate(guids)
+    }
+    assert found.trunks == {(leaf, spine): 1 for leaf in (one, two)}
+
+
+def test_what_lldpctl_has_printed_of_neighbours_is_read() -> None:
+    """Neighbours that call themselves a switch and tell of their port its address alone, beside its name."""
+    both, one = (parse_lldp((RECORDED / f"lldpctl-{name}.json").read_text()) for name in ("two", "one"))
+    assert {netdev: (each.name, each.port) for netdev, each in both.items()} == {
+        "rail1": ("leaf-1", "swp7"),
+        "rail2": ("leaf-2", "swp7"),
+    }
+    assert both["rail1"].id == "a6:a2:6c:22:9f:3a"
+    assert {netdev: (each.name, each.port) for netdev, each in one.items()} == {"swp7": ("n1", "rail1")}
 
 
 @st.composite
