@@ -75,6 +75,12 @@ options:
     type: list
     elements: str
     default: []
+  given_up:
+    description:
+      - RV(given_up) of an earlier call, hosts on which no Pod starts. Nothing is tried on them again, what would have been measured has
+        the reason.
+    type: dict
+    default: {}
   node_names:
     description: Nodes of hosts that are called otherwise, node by host.
     type: dict
@@ -111,6 +117,13 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+given_up:
+  description:
+    - Those of O(given_up), and the hosts on which a Pod has not started in time, each with a C(cause) and a C(remedy). A node that is off
+      costs one wait, and not one in each round.
+  returned: success
+  type: dict
+  sample: {}
 image:
   description: The image of the Pods.
   returned: success
@@ -213,10 +226,11 @@ def left(api: Api) -> str:
 
 def done(wish: Wish, api: Api, params: Json, rounds: list[list[Json]], looks: list[Json]) -> Json:
     """What Pods say: first what they are given, then what they measure, or whom they reach."""
-    looked = look_at(api, wish, looks, params["users"], params["programs"]) if looks else []
+    gone: dict[str, Json] = params["given_up"]
+    looked = look_at(api, wish, looks, params["users"], params["programs"], gone) if looks else []
     if wish.networks:
-        return {"looks": looked, "pings": ping_rounds(api, wish, rounds), "results": []}
-    return {"looks": looked, "pings": [], "results": measure_rounds(api, wish, rounds)}
+        return {"looks": looked, "pings": ping_rounds(api, wish, rounds, gone), "results": []}
+    return {"looks": looked, "pings": [], "results": measure_rounds(api, wish, rounds, gone)}
 
 
 def measure(
@@ -254,6 +268,7 @@ def main() -> None:
             "memory": {"type": "str", "default": ""},
             "ipc_lock": {"type": "bool", "default": False},
             "networks": {"type": "list", "elements": "str", "default": []},
+            "given_up": {"type": "dict", "default": {}},
             "node_names": {"type": "dict", "default": {}},
             "inventory": {"type": "str", "default": "default"},
             "timeout": {"type": "int", "default": 120},
@@ -273,7 +288,8 @@ def main() -> None:
         insist_on_memory(wish, rounds)
     except FabricError as exc:
         module.fail_json(msg=str(exc))
-    same = {"image": wish.image, "memory_bytes": wish.memory}
+    params["given_up"] = {host: dict(why) for host, why in params["given_up"].items() if isinstance(why, dict)}
+    same = {"image": wish.image, "memory_bytes": wish.memory, "given_up": params["given_up"]}
     if module.check_mode:
         none: Json = {"removed": [], "results": [], "looks": [], "pings": []}
         hosts = ", ".join(look["host"] for look in looks[:20]) + (" and others" if looks[20:] else "")

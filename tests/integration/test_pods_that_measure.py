@@ -13,7 +13,7 @@ import pytest
 
 from ansible_collections.fabric.rdma.tests.unit.contracts import load
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.test_pods import a_log, recorded
-from ansible_collections.fabric.rdma.tests.unit.pod_cluster import Served, healthy
+from ansible_collections.fabric.rdma.tests.unit.pod_cluster import Served, healthy, on
 
 if t.TYPE_CHECKING:
     from conftest import User
@@ -93,6 +93,28 @@ def test_a_run_makes_its_pods_measures_and_removes_them(user: User, tmp_path: Pa
         ("ib_write_lat", "pods", "pass"),
     ]
     assert "0.0729 Gb/s between Pods" in (tmp_path / "output" / "summary.txt").read_text()
+
+
+def test_a_node_that_starts_no_pod_is_tried_once_and_its_pairs_have_the_reason(user: User, tmp_path: Path) -> None:
+    """Each call of the module hears from the one before what not to try again."""
+    nowhere = {
+        "phase": "Pending",
+        "conditions": [{"type": "PodScheduled", "status": "False", "message": "0/2 nodes are available"}],
+    }
+    with Served(lambda pod, looks: nowhere if on(pod, HOSTS[1]) else healthy(pod, looks), log) as cluster:
+        timeout = ("-e", "verify_timeout=3")
+        said = run(user, tmp_path, cluster.kubeconfig(tmp_path), *timeout, fails=True)
+        # as both users at once, when it is looked at
+        assert len([pod for pod in cluster.made if on(pod, HOSTS[1])]) == 2
+        assert len(cluster.made) == 4
+        assert not cluster.pods
+    assert "(item=round 1 of 1, 1 pairs)" in said
+    tests = load(tmp_path / "output" / "evidence" / "rdma.json")["tests"]
+    assert [(test["test"], test["verdict"]) for test in tests] == [("ib_write_bw", "error"), ("ib_write_lat", "error")]
+    for test in tests:
+        assert test["message"].startswith("ib-a100-2 did not start its Pod before, and is not tried again: the Pod ")
+        assert "without a place for 3 s: 0/2 nodes are available" in test["message"]
+        assert "kubectl describe node" in test["remedy"]
 
 
 def test_a_cluster_that_does_not_answer(user: User, tmp_path: Path) -> None:

@@ -118,6 +118,11 @@ def side_of(pod: Json) -> str:
     return str(pod["metadata"]["name"].rpartition("-")[2])
 
 
+def on(pod: Json, node: str) -> bool:
+    """Whether a Pod is for a node."""
+    return f"'{node}'" in str(pod["spec"]["affinity"])
+
+
 def healthy(pod: Json, looks: int) -> Json:
     """Pending, running, and the client's ends."""
     if looks == 1:

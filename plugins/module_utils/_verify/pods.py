@@ -42,6 +42,7 @@ __all__ = [
     "look_words",
     "misplaced",
     "name_of",
+    "not_again",
     "not_done",
     "parse_log",
     "pod_body",
@@ -631,6 +632,12 @@ def result_of(log: str, name: str, tests: t.Sequence[Json], wish: Wish, problem:
         "problem": problem,
         "results": results,
     }
+
+
+def not_again(host: str, problem: t.Mapping[str, t.Any]) -> Json:
+    """{cause, remedy} of what was not tried on a host, since none of its Pods started before: problem says why."""
+    cause = f"{host} did not start its Pod before, and is not tried again: {problem.get('cause')}"
+    return {"cause": cause[:2000], "remedy": str(problem.get("remedy") or "")}
 
 
 def not_done(rounds: t.Sequence[t.Sequence[Json]], wish: Wish, why: str) -> list[list[Json]]:

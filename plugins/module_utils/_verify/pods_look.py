@@ -28,6 +28,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import (
     look_words,
     misplaced,
     name_of,
+    not_again,
     not_done,
     parse_log,
     pod_body,
@@ -50,6 +51,7 @@ class _Task:
     """A Pod on its way. wanted: of stage_of(); ready: what else it has to have, None for nothing."""
 
     name: str
+    host: str
     node: str
     body: Json
     wanted: str = "ended"
@@ -62,14 +64,20 @@ class _Task:
 
 
 class _Watch:
-    """Makes Pods, and waits for each until it is as wanted, or never will be."""
+    """Makes Pods, and waits for each until it is as wanted, or never will be.
 
-    def __init__(self, api: Api, wish: Wish) -> None:
-        self._api, self._wish = api, wish
+    gone: hosts on which no Pod starts, each with a cause and a remedy; they are not tried again, and those that show now are added.
+    """
+
+    def __init__(self, api: Api, wish: Wish, gone: dict[str, Json]) -> None:
+        self._api, self._wish, self._gone = api, wish, gone
 
     def run(self, tasks: t.Sequence[_Task]) -> None:
         for task in tasks:
             task.since = time.monotonic()
+            if task.host in self._gone:
+                self._finish(task, not_again(task.host, self._gone[task.host]))
+                continue
             try:
                 self._api.make(task.body)
             except FabricError as exc:
@@ -112,17 +120,20 @@ class _Watch:
         elif stage == "ended" or stage == "stuck":
             self._finish(task, problem_of(pod, self._wish, task.name, task.node))
         elif stage == "unschedulable" and late > self._wish.timeout:
-            words = f"without a place for {self._wish.timeout} s"
-            self._finish(task, problem_of(pod, self._wish, task.name, task.node, words))
+            self._give_up_on(task, f"without a place for {self._wish.timeout} s")
         elif late > self._wish.timeout + START_SECONDS:
             without = stage == "running" and task.wanted == "running"
             limit = self._wish.timeout + START_SECONDS
-            self._finish(
-                task,
-                networks_problem(task.name, self._wish.networks)
-                if without
-                else problem_of(pod, self._wish, task.name, task.node, f"not done within {limit} s"),
-            )
+            if without:
+                self._finish(task, networks_problem(task.name, self._wish.networks))
+            else:
+                self._give_up_on(task, f"not done within {limit} s")
+
+    def _give_up_on(self, task: _Task, late: str) -> None:
+        """Of a Pod that was waited for: the next one on its host would be, too."""
+        problem = problem_of(task.pod, self._wish, task.name, task.node, late)
+        self._finish(task, problem)
+        self._gone.setdefault(task.host, problem)
 
     def _finish(self, task: _Task, problem: t.Optional[Json]) -> None:
         if task.done:
@@ -145,23 +156,28 @@ class _Watch:
 
 
 def look_at(
-    api: Api, wish: Wish, looks: t.Sequence[Json], users: t.Sequence[int], programs: t.Collection[str]
+    api: Api,
+    wish: Wish,
+    looks: t.Sequence[Json],
+    users: t.Sequence[int],
+    programs: t.Collection[str],
+    gone: dict[str, Json],
 ) -> list[Json]:
     """What Pods on hosts are given, for each host and user: {host, as_user, pod, problem, and what GIVEN names}.
 
-    looks: of pods.checked_look(). None of the Pods is there afterwards.
+    looks: of pods.checked_look(); gone: as measure_rounds() has it. None of the Pods is there afterwards.
     """
     words = look_words(programs)
     asked = [(look, user) for look in looks for user in users]
     found: list[Json] = []
-    watch = _Watch(api, wish)
+    watch = _Watch(api, wish, gone)
     try:
         for start in range(0, len(asked), _BATCH):
             tasks = []
             for number, (look, user) in enumerate(asked[start : start + _BATCH], start):
                 name = name_of(wish, number, LOOK)
                 body = pod_body(wish, name, look["node"], look["resources"], words, user)
-                tasks.append(_Task(name, look["node"], body))
+                tasks.append(_Task(name, look["host"], look["node"], body))
             watch.run(tasks)
             watch.remove(tasks)
             for task, (look, user) in zip(tasks, asked[start:]):
@@ -188,20 +204,20 @@ def unanswered(
     ]
     if not wish.networks:
         return {"looks": looked, "pings": [], "results": not_done(rounds, wish, why)}
-    none = _Task("", "", {}, problem=problem)
+    none = _Task("", "", "", {}, problem=problem)
     pings = [row for pairs in rounds for pair in pairs for row in _answers(wish, pair, none, None)]
     return {"looks": looked, "pings": pings, "results": []}
 
 
-def ping_rounds(api: Api, wish: Wish, rounds: t.Sequence[t.Sequence[Json]]) -> list[Json]:
+def ping_rounds(api: Api, wish: Wish, rounds: t.Sequence[t.Sequence[Json]], gone: dict[str, Json]) -> list[Json]:
     """What Pods reach over the networks of the wish: {client, server, network, address, sent, received, rtt_us, problem} for each pair of
-    hosts and network. rounds: of pods.checked().
+    hosts and network. rounds: of pods.checked(); gone: as measure_rounds() has it.
 
     A Pod on each node has an address in each network; in each round, one more on each client pings those of its server.
     """
     peers: dict[str, _Task] = {}
     found: list[Json] = []
-    watch = _Watch(api, wish)
+    watch = _Watch(api, wish, gone)
 
     def there(pod: Json) -> bool:
         return addresses_of(pod, wish.networks) is not None
@@ -212,7 +228,7 @@ def ping_rounds(api: Api, wish: Wish, rounds: t.Sequence[t.Sequence[Json]]) -> l
             if node not in peers:
                 name = name_of(wish, len(peers), "peer")
                 body = peer_body(wish, name, node, pair["resources"]["server"])
-                peers[node] = _Task(name, node, body, "running", there)
+                peers[node] = _Task(name, pair["server"], node, body, "running", there)
         watch.run(list(peers.values()))
         number = 0
         for pairs in rounds:
@@ -236,7 +252,7 @@ def _pinging(wish: Wish, pair: Json, peer: _Task, number: int) -> t.Optional[_Ta
     if peer.problem is not None or addresses is None:
         return None
     name, node = name_of(wish, number, "ping"), pair["nodes"]["client"]
-    return _Task(name, node, ping_body(wish, name, node, pair["resources"]["client"], addresses))
+    return _Task(name, pair["client"], node, ping_body(wish, name, node, pair["resources"]["client"], addresses))
 
 
 def _answers(wish: Wish, pair: Json, peer: _Task, task: t.Optional[_Task]) -> list[Json]:

@@ -22,6 +22,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import (
     budget,
     misplaced,
     name_of,
+    not_again,
     pod_body,
     problem_of,
     result_of,
@@ -157,6 +158,7 @@ def watch(
 class _Pair:
     """A pair on its way. stage: server | client | ending | done."""
 
+    hosts: t.Mapping[str, str]
     nodes: t.Mapping[str, str]
     resources: t.Mapping[str, t.Sequence[str]]
     tests: list[Json]
@@ -170,10 +172,10 @@ class _Pair:
 
 
 class _Round:
-    """Pairs without a common host, all at once."""
+    """Pairs without a common host, all at once. gone: gets why of each host that did not start its Pod in time."""
 
-    def __init__(self, api: Api, wish: Wish, pairs: t.Sequence[_Pair]) -> None:
-        self._api, self._wish, self._pairs = api, wish, pairs
+    def __init__(self, api: Api, wish: Wish, pairs: t.Sequence[_Pair], gone: dict[str, Json]) -> None:
+        self._api, self._wish, self._pairs, self._gone = api, wish, pairs, gone
 
     def run(self) -> list[Json]:
         """{client, server} of each pair, as result_of() has them. No Pod of it is there afterwards."""
@@ -240,9 +242,10 @@ class _Round:
         else:
             late = self._late(pair, stage, now)
             if late is not None:
-                self._finish(
-                    pair, problem_of(pod, self._wish, pod["metadata"]["name"], pair.nodes[current], late), current
-                )
+                problem = problem_of(pod, self._wish, pod["metadata"]["name"], pair.nodes[current], late)
+                if late and pair.started is None:
+                    self._gone.setdefault(pair.hosts[current], problem)
+                self._finish(pair, problem, current)
 
     def _late(self, pair: _Pair, stage: str, now: float) -> t.Optional[str]:
         """What a Pod did not do in time; empty when it never will, None when there is time left."""
@@ -300,34 +303,57 @@ _FORBIDDEN = (
 )
 
 
-def measure_rounds(api: Api, wish: Wish, rounds: t.Sequence[t.Sequence[Json]]) -> list[list[Json]]:
+def measure_rounds(
+    api: Api, wish: Wish, rounds: t.Sequence[t.Sequence[Json]], gone: dict[str, Json]
+) -> list[list[Json]]:
     """Measures round after round; pairs are those of pods.checked(). What cannot be measured is told in its result.
 
-    Figures that cannot be are measured once more, in Pods and on ports of their own.
+    Figures that cannot be are measured once more, in Pods and on ports of their own. gone: hosts on which no Pod starts, each with a
+    cause and a remedy; they are not tried again, so that one costs a single wait, and those that show now are added.
     """
     answers: list[list[Json]] = []
     number = 0
     for pairs in rounds:
+        found = [_not_tried(wish, each, gone) for each in pairs]
         own = [
-            _Pair(each["nodes"], each["resources"], list(each["tests"]), number + place, wish.first_port)
+            _Pair(
+                {side: each[side] for side in SIDES},
+                each["nodes"],
+                each["resources"],
+                list(each["tests"]),
+                number + place,
+                wish.first_port,
+            )
             for place, each in enumerate(pairs)
         ]
         number += len(own)
-        found = _Round(api, wish, own).run()
+        tried = [place for place, answer in enumerate(found) if not answer]
+        for place, answer in zip(tried, _Round(api, wish, [own[place] for place in tried], gone).run()):
+            found[place] = answer
         again: list[tuple[Json, list[int], _Pair]] = []
         for pair, answer in zip(own, found):
             numbers = senseless(pair.tests, answer["client"])
             if numbers:
                 tests = [pair.tests[index] for index in numbers]
                 port = min(pair.first_port + len(pair.tests), 65535 - len(tests))
-                repeated = _Pair(pair.nodes, pair.resources, tests, number, port)
+                repeated = _Pair(pair.hosts, pair.nodes, pair.resources, tests, number, port)
                 number += 1
                 again.append((answer, numbers, repeated))
         if again:
-            seconds = _Round(api, wish, [pair for _answer, _numbers, pair in again]).run()
+            seconds = _Round(api, wish, [pair for _answer, _numbers, pair in again], gone).run()
             for (answer, numbers, _pair), second in zip(again, seconds):
                 for side in SIDES:
                     for place, index in enumerate(numbers):
                         answer[side]["results"][index] = {**second[side]["results"][place], "repeated": True}
         answers.append(found)
     return answers
+
+
+def _not_tried(wish: Wish, pair: Json, gone: t.Mapping[str, Json]) -> Json:
+    """The answer of a pair with a host on which no Pod starts; {} for one that is to be tried."""
+    for side in SIDES:
+        problem = gone.get(pair[side])
+        if problem is not None:
+            why = not_again(pair[side], problem)
+            return {each: result_of("", "", pair["tests"], wish, why) for each in SIDES}
+    return {}

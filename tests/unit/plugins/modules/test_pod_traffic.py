@@ -92,6 +92,30 @@ def test_pods_are_looked_at_and_ping(tmp_path: Path) -> None:
     assert check["msg"] == "between Pods would be measured: lab1 and lab2 (ping in default/rail1)"
 
 
+def test_a_host_that_is_given_up_is_passed_on_and_not_tried(tmp_path: Path) -> None:
+    """What starts no Pod, on a clock that cannot be wound: without a place it waits for the time of a test."""
+    nowhere = {
+        "phase": "Pending",
+        "conditions": [{"type": "PodScheduled", "status": "False", "message": "0/2 nodes are available"}],
+    }
+    with Served(lambda _pod, _looks: nowhere, good) as cluster:
+        kubeconfig = cluster.kubeconfig(tmp_path)
+        looks = [{"group": "g", "host": "lab2", "resources": ["rdma/r"], "devices": ["mlx5_0"], "whole": True}]
+        first = said(kubeconfig, rounds=[], looks=looks, timeout=1)
+        assert "without a place for 1 s" in first["given_up"]["lab2"]["cause"]
+        made = len(cluster.made)
+        second = said(kubeconfig, given_up=first["given_up"])
+        assert len(cluster.made) == made
+    assert second["given_up"] == first["given_up"]
+    ((pair,),) = second["results"]
+    problem = pair["client"]["results"][0]["problem"]
+    assert problem["cause"].startswith("lab2 did not start its Pod before, and is not tried again: the Pod default/")
+    # also where nothing can be asked, and in a check
+    for check in (True, False):
+        assert said(str(tmp_path / "none"), check, given_up=first["given_up"])["given_up"] == first["given_up"]
+    assert said(str(tmp_path / "none"), given_up={"lab2": "odd"})["given_up"] == {}
+
+
 def test_no_cluster_is_a_problem_of_every_look_and_ping(tmp_path: Path) -> None:
     looks = [{"host": "lab1", "resources": ["rdma/r"]}]
     result = said(str(tmp_path / "none"), looks=looks, networks=["default/rail1"])

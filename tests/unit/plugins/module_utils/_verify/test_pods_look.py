@@ -22,8 +22,12 @@ from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.tes
     a_pod,
     a_wish,
 )
-from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.test_pods_run import OWNER, RUN
-from ansible_collections.fabric.rdma.tests.unit.pod_cluster import PodCluster, ended, running, side_of
+from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.test_pods_run import (
+    OWNER,
+    RUN,
+    everyone,
+)
+from ansible_collections.fabric.rdma.tests.unit.pod_cluster import PodCluster, ended, on, running, side_of
 
 Json = dict[str, t.Any]
 
@@ -40,10 +44,12 @@ def api_of(cluster: PodCluster) -> Api:
     return Api(cluster, "default", OWNER, RUN, "abc")
 
 
-def looked(cluster: PodCluster, *hosts: str, users: t.Sequence[int] = (1000, 0)) -> list[Json]:
+def looked(
+    cluster: PodCluster, *hosts: str, users: t.Sequence[int] = (1000, 0), gone: Json | None = None
+) -> list[Json]:
     looks = [checked_look({"host": host, "resources": ["rdma/r"]}, {}) for host in hosts]
     wish = a_wish(labels={**OWNER, RUN: "abc"})
-    return look_at(api_of(cluster), wish, looks, users, ["ib_write_bw"])
+    return look_at(api_of(cluster), wish, looks, users, ["ib_write_bw"], {} if gone is None else gone)
 
 
 def user_of(pod: Json) -> int:
@@ -139,6 +145,28 @@ def test_a_cluster_that_refuses_is_a_problem_of_every_host() -> None:
     assert "cannot make Pod default/fabric-rdma-verify-abc-0-look: refused" in rows[0]["problem"]["cause"]
 
 
+def test_a_node_that_starts_no_pod_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where its Pods are in two batches, and when it was given up before."""
+    monkeypatch.setattr(pods_look, "_BATCH", 3)
+    cluster = PodCluster(
+        lambda pod, looks: {"phase": "Pending"} if on(pod, "n2") else at_once(pod, looks),
+        lambda pod: a_log(user=user_of(pod)),
+    )
+    gone: Json = {"n3": {"cause": "it is off", "remedy": ""}}
+    rows = looked(cluster, "n1", "n2", "n3", "n4", gone=gone)
+    assert [(row["host"], row["as_user"]) for row in rows] == [
+        (host, user) for host in ("n1", "n2", "n3", "n4") for user in (1000, 0)
+    ]
+    assert sorted(gone) == ["n2", "n3"]
+    assert [bool(row["problem"]) for row in rows] == [False, False, True, True, True, True, False, False]
+    assert "not done within 185 s" in rows[2]["problem"]["cause"]
+    assert rows[3]["problem"]["cause"].startswith("n2 did not start its Pod before, and is not tried again: ")
+    assert rows[4]["problem"]["cause"] == "n3 did not start its Pod before, and is not tried again: it is off"
+    assert len([pod for pod in cluster.made if on(pod, "n2")]) == 1
+    assert not [pod for pod in cluster.made if on(pod, "n3")]
+    assert pods_look.time.monotonic() < 300
+
+
 # --- pings -----------------------------------------------------------------------------------------------------------
 
 
@@ -160,9 +188,10 @@ class Networks(PodCluster):
         return {**found, "metadata": {**found["metadata"], "annotations": notes}}
 
 
-def pinged(cluster: PodCluster, *rounds: list[Json]) -> list[Json]:
+def pinged(cluster: PodCluster, *rounds: list[Json], gone: Json | None = None) -> list[Json]:
     wish = a_wish(labels={**OWNER, RUN: "abc"}, networks=NETWORKS)
-    return ping_rounds(api_of(cluster), wish, [[checked(pair, {}) for pair in pairs] for pairs in rounds])
+    asked = [[checked(pair, {}) for pair in pairs] for pairs in rounds]
+    return ping_rounds(api_of(cluster), wish, asked, {} if gone is None else gone)
 
 
 def status_of(pod: Json, looks: int) -> Json:
@@ -198,6 +227,25 @@ def test_a_node_without_addresses_fails_its_pairs_alone() -> None:
     assert [bool(row["problem"]) for row in rows] == [False, False, True, True]
     assert "runs without an address in all of default/rail1, rdma/rail2" in rows[2]["problem"]["cause"]
     assert not cluster.pods
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["known", "new"])
+def test_pings_of_a_node_that_starts_no_pod_cost_one_wait(known: bool) -> None:
+    hosts = ("n0", "n1", "n2", "n3", "n4")
+    problem = {"cause": "it is off", "remedy": ""}
+    for place in hosts:
+        cluster = Networks(
+            lambda pod, looks, place=place: {"phase": "Pending"} if on(pod, place) else status_of(pod, looks), answered
+        )
+        began, gone = pods_look.time.monotonic(), ({place: problem} if known else {})
+        wish = a_wish(labels={**OWNER, RUN: "abc"}, networks=NETWORKS)
+        rows = ping_rounds(api_of(cluster), wish, everyone(*hosts), gone)
+        assert list(gone) == [place]
+        assert len([pod for pod in cluster.made if on(pod, place)]) == (0 if known else 1)
+        assert pods_look.time.monotonic() - began < 300
+        assert len(rows) == 10 * len(NETWORKS)
+        for row in rows:
+            assert bool(row["problem"]) is (place in (row["client"], row["server"]))
 
 
 def test_an_image_without_ping_is_told() -> None:

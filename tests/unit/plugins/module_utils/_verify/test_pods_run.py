@@ -17,6 +17,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods_run impor
     measure_rounds,
     remove_leftovers,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.rounds import schedule
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.test_pods import (
     UNSCHEDULABLE,
     a_log,
@@ -25,7 +26,7 @@ from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.tes
     a_wish,
     recorded,
 )
-from ansible_collections.fabric.rdma.tests.unit.pod_cluster import PodCluster, ended, healthy, running, side_of
+from ansible_collections.fabric.rdma.tests.unit.pod_cluster import PodCluster, ended, healthy, on, running, side_of
 
 Json = dict[str, t.Any]
 OWNER = {"app.kubernetes.io/managed-by": "fabric.rdma", "rdma.fabric/inventory": "default"}
@@ -46,7 +47,7 @@ def api_of(cluster: PodCluster) -> Api:
 
 def measured(cluster: PodCluster, *pairs: Json, **given: t.Any) -> list[list[Json]]:
     wish = a_wish(labels={**OWNER, RUN: "abc"}, **given)
-    return measure_rounds(api_of(cluster), wish, [[checked(pair, {}) for pair in pairs]])
+    return measure_rounds(api_of(cluster), wish, [[checked(pair, {}) for pair in pairs]], {})
 
 
 def good(pod: Json) -> str:
@@ -238,7 +239,7 @@ def test_pods_that_cannot_be_removed_are_told() -> None:
     cluster = PodCluster(healthy, good, lambda method, _path: 403 if method == "DELETE" else 0)
     api = api_of(cluster)
     wish = a_wish(labels={**OWNER, RUN: "abc"})
-    ((answer,),) = measure_rounds(api, wish, [[checked(a_pair(), {})]])
+    ((answer,),) = measure_rounds(api, wish, [[checked(a_pair(), {})]], {})
     assert causes(answer) == ["", ""]
     assert answer["client"]["problem"] is None
     assert "cannot delete Pod default/fabric-rdma-verify-abc-0-" in api.left
@@ -253,7 +254,7 @@ def test_pods_that_go_at_last_are_not_told_as_left() -> None:
     refused = [403]
     cluster = PodCluster(healthy, good, lambda method, _path: refused[0] if method == "DELETE" else 0)
     api = api_of(cluster)
-    measure_rounds(api, a_wish(labels={**OWNER, RUN: "abc"}), [[checked(a_pair(), {})]])
+    measure_rounds(api, a_wish(labels={**OWNER, RUN: "abc"}), [[checked(a_pair(), {})]], {})
     assert api.left
     refused[0] = 0
     clear(api)
@@ -308,3 +309,72 @@ def test_a_pod_on_another_node_measures_nothing(side: str) -> None:
         in answer[side]["problem"]["cause"]
     )
     assert not cluster.pods
+
+
+def everyone(*hosts: str) -> list[list[Json]]:
+    """All pairs of hosts, in rounds that share none."""
+    return [
+        [checked({**a_pair(), "client": client, "server": server}, {}) for client, server in pairs]
+        for pairs in schedule(hosts, "full")
+    ]
+
+
+def dead(node: str) -> t.Callable[[Json, int], Json]:
+    """Its Pods are placed there, and nobody starts them."""
+    return lambda pod, looks: {"phase": "Pending"} if on(pod, node) else healthy(pod, looks)
+
+
+@pytest.mark.parametrize("place", range(5))
+def test_a_node_that_starts_no_pod_costs_one_wait_and_not_one_in_each_round(place: int) -> None:
+    hosts = [f"n{number}" for number in range(5)]
+    gone: Json = {}
+    cluster = PodCluster(dead(hosts[place]), good)
+    rounds = everyone(*hosts)
+    answers = measure_rounds(api_of(cluster), a_wish(labels={**OWNER, RUN: "abc"}), rounds, gone)
+    assert len([pod for pod in cluster.made if on(pod, hosts[place])]) == 1
+    # a wait is of 185 s
+    assert pods_run.time.monotonic() < 300
+    assert list(gone) == [hosts[place]]
+    told = []
+    for pairs, found in zip(rounds, answers, strict=True):
+        for pair, answer in zip(pairs, found, strict=True):
+            mine = hosts[place] in (pair["client"], pair["server"])
+            assert all(causes(answer)) is any(causes(answer)) is mine
+            told += causes(answer)[:1] if mine else []
+    # of each of its pairs why it was not measured
+    assert len(told) == 4
+    assert all("not started within 185 s" in cause for cause in told)
+    again = f"{hosts[place]} did not start its Pod before, and is not tried again: "
+    assert [again in cause for cause in told] == [False, True, True, True]
+
+
+def test_a_node_that_is_given_up_before_is_not_tried() -> None:
+    cluster = PodCluster(healthy, good)
+    gone = {"lab2": {"cause": "it is off", "remedy": "switch it on"}}
+    other = checked({**a_pair(), "client": "lab3", "server": "lab4"}, {})
+    ((bad, well),) = measure_rounds(
+        api_of(cluster), a_wish(labels={**OWNER, RUN: "abc"}), [[checked(a_pair(), {}), other]], gone
+    )
+    assert causes(bad) == ["lab2 did not start its Pod before, and is not tried again: it is off"] * 2
+    assert bad["client"]["results"][0]["problem"]["remedy"] == "switch it on"
+    assert causes(well) == ["", ""]
+    assert len(cluster.made) == 2
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        running(),
+        ended(1),
+        a_pod(waiting={"reason": "ImagePullBackOff", "message": "no such image"})["status"],
+        {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "no device"},
+    ],
+    ids=["hangs", "fails", "image", "admission"],
+)
+def test_a_node_that_answers_is_tried_again(status: Json) -> None:
+    """What fails at once costs no wait, and a pair that hangs says nothing of either node alone."""
+    gone: Json = {}
+    cluster = PodCluster(lambda pod, looks: status if on(pod, "n0") else healthy(pod, looks), lambda _pod: "")
+    measure_rounds(api_of(cluster), a_wish(labels={**OWNER, RUN: "abc"}), everyone("n0", "n1", "n2"), gone)
+    assert gone == {}
+    assert len([pod for pod in cluster.made if on(pod, "n0")]) == 2
