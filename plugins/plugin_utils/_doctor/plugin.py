@@ -52,7 +52,8 @@ def _no_character_device(case: Case) -> t.Iterator[Hit]:
         missing = [
             f"{host}: {device['name']}: {device['plugin']['reason']}"
             for device in facts.get("devices") or ()
-            if device["kind"] in ("pf", "vf", "sf") and " missing: load " in str(device["plugin"]["reason"])
+            # whatever it is of: the plugin lists functions
+            if " missing: load " in str(device["plugin"]["reason"])
         ]
         if missing:
             yield Hit((host,), tuple(map(quoted, missing[:3])))

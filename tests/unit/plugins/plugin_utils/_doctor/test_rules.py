@@ -424,6 +424,18 @@ def test_the_name_of_a_host_is_no_reason() -> None:
     assert found(material(facts={"missing: load 1": facts}), "character-device-missing") == []
 
 
+def test_a_software_device_at_a_function_lacks_a_character_device_as_any_other() -> None:
+    """The device plugin lists the function, whatever its RDMA device is of; one that it never lists lacks nothing."""
+    facts = samples.invisible()
+    facts["devices"][0]["kind"] = "software"
+    (hit,) = found(material(facts={HOST: facts}), "character-device-missing")
+    assert "umad device missing: load ib_umad" in hit["evidence"][0]
+    facts["devices"][0]["plugin"]["reason"] = (
+        "software device: it has no PCI function, and the plugin lists PCI functions only"
+    )
+    assert found(material(facts={HOST: facts}), "character-device-missing") == []
+
+
 HOSTILE = ["\x1b[31mred", "{{ lookup('pipe', 'id') }}", "\u202e", "a" * 5000, "://user:secret@host/"]
 
 
