@@ -9,9 +9,10 @@ import ipaddress
 import re
 import typing as t
 
-from pods import Pod, Site
+from pods import POD_IMAGE, PODS, Pod, Site
 
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import MANAGED_BY
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import MANAGED_BY, TRAFFIC_LABEL
+from ansible_collections.fabric.rdma.tests.unit.contracts import load
 
 NAMES = ["lab1", "lab2"]
 RESOURCE = "rdma/rdma_rails"
@@ -116,6 +117,24 @@ def test_a_pod_that_asks_for_one_rail_is_in_that_one(site: Site) -> None:
     assert set(pod.result().split()) == {"eth0", "lo", "net1"}
     (lease,) = pod.addresses().values()
     assert ipaddress.ip_address(lease) in RAILS["rail2"][1]
+
+
+def test_verify_pings_over_each_network(site: Site) -> None:
+    """By what Multus says of its Pods, and the ping of their image; none of them is left."""
+    networks = [f"default/{rail}" for rail in RAILS]
+    wishes = {"verify_pod_image": POD_IMAGE, "verify_tests": ["ib_write_lat"], "verify_pod_networks": networks}
+    site.run("verify", verify_level="pods", **wishes)
+    pings = load(site.output / "evidence" / "rails.json")["pings"]
+    print("\n".join(f"{each['client']} to {each['server']} in {each['network']}: {each['message']}" for each in pings))
+    assert sorted(each["network"] for each in pings) == networks
+    for each in pings:
+        assert each["verdict"] == "pass", each
+        assert {each["client"], each["server"]} == set(NAMES)
+        assert ipaddress.ip_address(each["address"]) in RAILS[each["network"].rpartition("/")[2]][1]
+        assert each["received"] == each["sent"] > 0
+        assert each["rtt_us"]["average"] > 0
+    assert site.kube.list(PODS, "list", labelSelector=TRAFFIC_LABEL) == []
+    site.wait("addresses are given back", lambda: leases(site) == {})
 
 
 def test_addresses_are_given_back(site: Site) -> None:
