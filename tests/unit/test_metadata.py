@@ -297,6 +297,9 @@ def test_make_molecule_says_what_it_runs() -> None:
     (said,) = re.findall(r"\((.*)\)", TARGETS["molecule"])
     assert said.split(", ") == [name for name in SCENARIOS if name not in apart]
     assert all(f"the scenario {name}" in TARGETS[name] for name in apart)
+    # of make test, which runs no other
+    number = ("no", "one", "two", "three", "four", "five")[len(said.split(", "))]
+    assert f", and {number} scenarios on virtual nodes." in " ".join((ROOT / "CONTRIBUTING.md").read_text().split())
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
