@@ -54,11 +54,12 @@ class ActionModule(ActionBase):
             answer: dict[str, t.Any] = self._execute_module("ansible.builtin.ping", module_args={}, task_vars=variables)
             if answer.get("failed"):
                 return {**result, **answer}
-        result.update(changed=False, at=time.time())
+        # only the order counts, which a clock that somebody sets would not keep; all processes of the run read the same one
+        result.update(changed=False, at=time.monotonic())
         return result
 
     def _left(self, variables: dict[str, t.Any]) -> dict[str, dict[str, t.Any]]:
-        """Hosts that have left the play, those of earlier waves that are still there, and the host itself, with what each role did there."""
+        """Hosts with what each role did there: that have left the play, of earlier waves that are still there, of other plays, and this one."""
         everyone, there = variables["ansible_play_hosts_all"], variables["ansible_play_hosts"]
         hostvars = variables["hostvars"]
         # the whole wave: no variable tells of those that have left it
@@ -73,6 +74,9 @@ class ActionModule(ActionBase):
         # a rescue, or ignore_unreachable, keeps a host in the play
         stayed = earlier(everyone, there, wave, in_order)
         left.update((host, {"wave": "earlier", "how": STAYED}) for host in stayed if host in registered)
+        # other plays of the run may have been waves before this one: all that they have begun has to be ended
+        elsewhere = set(registered).difference(everyone)
+        left.update((host, {"wave": "earlier", "how": STAYED}) for host in elsewhere)
         for host, one in left.items():
             one["changes"] = _changes(registered.get(host) or {})
         # the host itself: the role that begins may be one that is tried again

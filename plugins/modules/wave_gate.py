@@ -15,6 +15,8 @@ description:
     is of an earlier wave (a batch of C(serial)), changed or not. Nor does it when a host of an earlier wave is still in the play, by a
     C(rescue) or C(ignore_unreachable), and has not ended a change that it began. On such a host no other role begins, in its own wave
     neither; the same role may try again.
+  - Whoever makes waves of plays, each for other hosts, has the same. A change does not begin while a host of an earlier play has not ended
+    one that it began.
   - Nor does a change begin where C(ignore_errors) is in effect, outside of check mode, since a task of it that fails would not end it.
     This refusal is never ignored.
   - A host that left before it was changed does not stop the others of its own wave, so that without waves nobody waits for it.
@@ -56,8 +58,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 at:
-  description: When that was, in seconds since 1970 on the controller.
+  description: When that was, in seconds of a clock of the controller that nobody sets. Tells what came first in this run, and nothing else.
   returned: success
   type: float
-  sample: 1767225600.5
+  sample: 86400.5
 """

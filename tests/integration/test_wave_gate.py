@@ -221,6 +221,41 @@ def test_waves_in_another_order(user: User, tmp_path: Path) -> None:
     assert "n1 is left as it is: n4, of an earlier wave," in output
 
 
+# Beside the play, Ansible finds it by itself. Every look at this clock is earlier than the one before, in the processes of tasks, too.
+BACKWARDS = """
+import time
+
+from ansible.plugins.callback import CallbackBase
+
+DOCUMENTATION = "{name: backwards, type: aggregate, short_description: The clock runs backwards, description: [It does.]}"
+time.time = lambda: 2e9 - time.monotonic()
+
+
+class CallbackModule(CallbackBase):
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "aggregate"
+    CALLBACK_NAME = "backwards"
+"""
+
+
+@pytest.mark.parametrize("whose", ["user", "oldest_user"])
+@pytest.mark.parametrize("kind", ["none", "failed"])
+def test_a_clock_that_is_set_back_hides_no_failure_and_makes_none(
+    kind: str, whose: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """n2 ends the role well, and does not the second time: what it has ended was the time before, whatever the clock says of it."""
+    (tmp_path / "callback_plugins").mkdir()
+    (tmp_path / "callback_plugins/backwards.py").write_text(BACKWARDS)
+    again = change(tmp_path, "ofed", fault(kind) if kind != "none" else ())
+    tasks = [*change(tmp_path, "ofed"), *again, *change(tmp_path, "storage_prereqs")]
+    (_hosts, others), output = changed(request.getfixturevalue(whose), tmp_path, play(*tasks))
+    if kind == "none":
+        assert others == set(HOSTS), output
+    else:
+        assert others == {"n1"}, output
+        assert "n3 is left as it is: n2 failed or was lost in the middle of the role ofed. Look at" in output
+
+
 def test_what_was_lost_before_its_wave_stops_those_after_it(user: User, tmp_path: Path) -> None:
     """In an earlier play of the run; without waves, nobody waits for it."""
     lost = play(*fault("lost", "n3"), serial="100%")
@@ -234,6 +269,15 @@ def test_what_was_lost_before_its_wave_stops_those_after_it(user: User, tmp_path
     assert others == {"n1", "n2", "n4", "n5"}
     assert hosts == {"n1", "n2"}
     assert "n4 is left as it is: n3, of an earlier wave, failed or was lost before a role changed it." in output
+
+
+@pytest.mark.parametrize("kind", ["failed", "lost"])
+def test_a_play_of_its_own_is_a_wave(kind: str, user: User, tmp_path: Path) -> None:
+    """Of other hosts: what became of those of the play before counts, as where one play takes all hosts in waves."""
+    first = play(*change(tmp_path, "ofed", fault(kind)), hosts="n1,n2", serial="100%")
+    (hosts, _none), output = changed(user, tmp_path, first, play(*change(tmp_path, "ofed"), hosts="n3,n4,n5"))
+    assert hosts == {"n1", "n2"}
+    assert "n3 is left as it is: n2, of an earlier wave, has begun the role ofed and not ended it. Look at" in output
 
 
 def test_the_examples_begin_and_end(user: User, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import itertools
 import json
 import os
 import re
@@ -297,6 +298,9 @@ def test_make_molecule_says_what_it_runs() -> None:
     (said,) = re.findall(r"\((.*)\)", TARGETS["molecule"])
     assert said.split(", ") == [name for name in SCENARIOS if name not in apart]
     assert all(f"the scenario {name}" in TARGETS[name] for name in apart)
+    # of make test, which runs no other
+    number = ("no", "one", "two", "three", "four", "five")[len(said.split(", "))]
+    assert f", and {number} scenarios on virtual nodes." in " ".join((ROOT / "CONTRIBUTING.md").read_text().split())
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -397,6 +401,10 @@ def test_a_fault_says_where_only_a_longer_run_proves_it(row: t.Any) -> None:
         "driver": {("molecule", "driver")},
         "kubernetes": {("molecule", "kubernetes"), ("tests", "cluster")},
         "cluster": {("molecule", "cluster")},
+        "networks": {("molecule", "networks")},
+        "dranet": {("molecule", "dranet")},
+        "judges": {("tests", "judges")},
+        "receptor": {("tests", "receptor")},
     }
     for scenario, own in longer.items():
         assert (f"(`make {scenario}`)" in line) == (bool(places) and places <= own)
@@ -886,6 +894,28 @@ def test_one_writer_for_all_that_roles_write_on_a_node() -> None:
     assert {
         path.relative_to(ROOT): names for path, found in tasks.items() if (names := other_writers(found or ()))
     } == {}
+
+
+def test_what_a_loss_of_power_has_cut_short_is_ended_before_a_role_asks_for_packages() -> None:
+    """apt installs and removes nothing until then, so that every run of the role would fail."""
+
+    def settles(task: dict[str, t.Any]) -> bool:
+        return task.get("fabric.rdma.driver_packages", {}).get("state") in ("opened", "settled")
+
+    asks: list[str] = []
+    for path in sorted((ROOT / "roles").glob("*/tasks/*.yml")):
+        tasks = FAULTS.tasks(path)
+        if path.relative_to(ROOT) == Path("roles/ofed/tasks/apt.yml"):
+            # after what is before it in the file that leads there
+            before = FAULTS.tasks(path.parent / "install.yml")
+            tasks = {**dict(itertools.takewhile(lambda pair: "doca.yml" not in str(pair[1]), before.items())), **tasks}
+        ready = False
+        for name, task in tasks.items():
+            ready = ready or settles(task)
+            if {"ansible.builtin.apt", "ansible.builtin.package"} & set(task):
+                asks.append(name)
+                assert ready, name
+    assert len(asks) == 8
 
 
 @pytest.mark.parametrize(

@@ -295,8 +295,8 @@ def refusals(left: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
 
     left: the hosts that have left the play, by name {wave, how, changes}; wave and how as gone() tells them, and with how STAYED
     those that somebody has kept in it (rescue, ignore_unreachable): of earlier waves, and of its own the host itself. changes: by role what
-    the action wave_gate returned at the begin and at the end of its change, {at: seconds}; None, or something without `at`, where
-    it did not come so far.
+    the action wave_gate returned at the begin and at the end of its change, {at: seconds of a clock that
+    nobody sets}; None, or something without `at`, where it did not come so far.
 
     What was changed in this run has to be well, and every host of an earlier wave, whether it was changed or not. Not counted is
     one that ended a role well and left the wave that is under way without a word: its user may have ended it.
