@@ -30,6 +30,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import Lease
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import operator_manifests
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.rollout import Rollout
 from ansible_collections.fabric.rdma.tests.cluster import cluster as control_plane
 from ansible_collections.fabric.rdma.tests.cluster import definitions
 from ansible_collections.fabric.rdma.tests.unit.contracts import load
@@ -712,6 +713,33 @@ def test_what_others_have_is_theirs(two: Site) -> None:
     output = flat(two.run("rollout", fails=True))
     assert "NicNodePolicy theirs has rdmaSharedDevicePlugin" in output
     assert len(policies(kube)) == 3
+
+
+@pytest.mark.parametrize("sections", [False, True], ids=["our fields", "sections of others"])
+def test_a_policy_that_is_taken_over_before_we_leave_it_is_left_as_it_is(
+    site: Site, operator: Operator, sections: bool
+) -> None:
+    """Also with force, which was given for what was there."""
+    operator.away = True
+    kube = Kube(site.kube.source)
+    theirs = {"apiVersion": API, "kind": "NicClusterPolicy", "metadata": {"name": "nic-cluster-policy"}}
+    spec: dict[str, t.Any] = {"secondaryNetwork": {"multus": MULTUS}}
+    make(kube, {**theirs, "spec": {**spec, "rdmaSharedDevicePlugin": PLUGIN} if sections else spec})
+    if not sections:
+        kube.apply({**theirs, "spec": {"rdmaSharedDevicePlugin": PLUGIN}}, dry_run=False)
+    rollout = Rollout(kube, force=True, adopt=True, place=SPACE)
+    own = {"apiVersion": API, "kind": "NicNodePolicy", "metadata": {"name": "own"}}
+    rollout.look([{**own, "spec": {"nodeSelector": {"x": "y"}, "rdmaSharedDevicePlugin": PLUGIN}}], {}, [])
+    rollout.rehearse()
+    path, image = f"{BASE}/nicclusterpolicies/nic-cluster-policy", {"image": "theirs"}
+    body = {"spec": {"rdmaSharedDevicePlugin": image}}
+    kube.request("PATCH", path, "edit", [("fieldManager", "kubectl")], body, "application/merge-patch+json")
+    with pytest.raises(KubeError, match="was changed by kubectl since it was looked at, and is left as it is"):
+        rollout.perform()
+    left = cluster_policy(kube)
+    assert left is not None
+    assert left["spec"]["rdmaSharedDevicePlugin"] == {**PLUGIN, **image}
+    assert policies(kube) == {}
 
 
 def test_a_release_that_leaves_its_pods_alone(two: Site, operator: Operator) -> None:

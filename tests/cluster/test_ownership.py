@@ -11,7 +11,7 @@ import pytest
 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import rollout_request
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import INVENTORY_LABEL
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL, INVENTORY_LABEL
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.rollout import Rollout
 from ansible_collections.fabric.rdma.tests.unit.contracts import a_class, a_config, a_group, a_plan
 
@@ -164,6 +164,28 @@ def test_what_is_taken_over_between_look_and_change_is_left_as_it_is(space: Site
     assert [each["metadata"]["resourceVersion"] for each in before] == [
         each["metadata"]["resourceVersion"] for each in after
     ]
+
+
+def test_a_label_that_somebody_changes_between_look_and_change_is_left_as_it_is(space: Site) -> None:
+    kube = space.kube
+    space.groups = {"ib-v100": space.groups["ib-v100"]}
+    space.nodes()
+    wanted = {**request("g"), "nodes": {"v100-1": "g", "v100-2": "g"}}
+    rollout = looked(kube, wanted)
+    node = "/api/v1/nodes/v100-2"
+    edit(kube, "/api/v1/nodes/v100-1", {"metadata": {"labels": {"zone": "a"}}})
+    edit(kube, node, {"metadata": {"labels": {CLASS_LABEL: "theirs"}}})
+    with pytest.raises(KubeError, match="Node v100-2 was changed by somebody since it was looked at, and is left as"):
+        rollout.perform()
+    assert space.classes() == {"v100-1": "g", "v100-2": "theirs"}
+    # one that is made again under the same name has none of them
+    rollout = looked(kube, wanted)
+    kube.request("DELETE", node, "delete")
+    kube.request("POST", "/api/v1/nodes", "make", body={"metadata": {"name": "v100-2"}})
+    with pytest.raises(KubeError, match="Node v100-2 was changed by"):
+        rollout.perform()
+    assert "v100-2" not in space.classes()
+    kube.request("DELETE", node, "delete")
 
 
 def test_what_was_recreated_between_look_and_delete_is_left_as_it_is(space: Site) -> None:

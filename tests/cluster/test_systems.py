@@ -465,6 +465,45 @@ def test_what_somebody_changes_meanwhile_is_left_as_it_is(space: Kube) -> None:
     assert found(space, "a")["data"] == {"size": "1", "colour": "blue"}  # type: ignore[index]
 
 
+def test_a_label_that_somebody_changes_meanwhile_is_left_as_it_is(space: Kube, site: Site) -> None:
+    site.groups = {"ib-v100": site.groups["ib-v100"]}
+    site.nodes()
+    first, second = site.groups["ib-v100"]["hosts"]
+    roll_out(space, config("a"), labels={first: {"disk": "true"}, second: {"disk": "true"}})
+    rollout = looked(space, config("a"))
+    assert rollout.labels == {first: {"disk": None}, second: {"disk": None}}
+    path = "/api/v1/nodes/"
+    site.kube.merge(path + first, "label", {"metadata": {"labels": {"zone": "a"}}}, dry_run=False)
+    site.kube.merge(path + second, "label", {"metadata": {"labels": {"disk": "theirs"}}}, dry_run=False)
+    with pytest.raises(KubeError, match=f"Node {second} was changed by .* since it was looked at"):
+        rollout.perform()
+    assert "disk" not in site.node(first)["metadata"]["labels"]
+    assert site.node(second)["metadata"]["labels"]["disk"] == "theirs"
+
+
+def test_a_record_that_somebody_changes_meanwhile_is_not_overwritten(space: Kube, site: Site) -> None:
+    """It is written when a run begins, and again when it ends."""
+    site.groups = {"ib-v100": site.groups["ib-v100"]}
+    site.nodes()
+    first, _second = site.groups["ib-v100"]["hosts"]
+    roll_out(space, config("a"), labels={first: {"disk": "true"}})
+    rollout = looked(space, config("a"), labels={first: {"leaf": "one"}})
+    steps = 0
+
+    def before_each() -> None:
+        nonlocal steps
+        steps += 1
+        if steps == 3:
+            edit(space, "fabric-rdma-storage", theirs="yes")
+
+    with pytest.raises(KubeError, match="fabric-rdma-storage was changed by somebody since it was looked at"):
+        rollout.perform(before_each)
+    assert steps == 3, "its own, a label, and what was to be forgotten"
+    assert found(space, "fabric-rdma-storage")["data"]["theirs"] == "yes"  # type: ignore[index]
+    roll_out(space, config("a"), labels={first: {"leaf": "one"}})
+    assert looked(space, config("a"), labels={first: {"leaf": "one"}}).changed is False
+
+
 def test_fields_that_others_have_set_are_taken_only_with_force(space: Kube) -> None:
     roll_out(space, config("a", size="1"))
     edit(space, "a", size="7")

@@ -35,6 +35,8 @@ _MAX_PATH = 4096
 _MAX_HEADER_BYTES = 64 * 1024
 _MAX_RECORDS = 64
 _MAX_DIGITS = 255
+# How much of an archive is unpacked at once.
+_PIECE = 1024 * 1024
 # Of how many pieces a file with holes may be: each is put to a copy of all before it (tarfile, _FileInFile.read()).
 _MAX_PIECES = 64
 
@@ -134,13 +136,24 @@ def load_listing(text: str, source: str) -> dict[str, Entry]:
     return entries
 
 
-def _uncompressed(blob: bytes, source: str) -> bytes:
-    """The plain tar archive. Not left to tarfile, which holds extended headers in memory, however much they unpack to."""
+def _uncompressed(blob: bytes, source: str, charge: t.Callable[[int, int], None]) -> bytes:
+    """The plain tar archive. Not left to tarfile, which holds extended headers in memory, however much they unpack to.
+
+    charge: as in load_archive(); of what is damaged, what there was before.
+    """
     for magic, name in ((b"\x1f\x8b", "gzip"), (b"BZh", "bz2"), (b"\xfd7zXZ\0", "lzma")):
         if blob.startswith(magic):
             # a minimal Python may lack one of them
             with importlib.import_module(name).open(io.BytesIO(blob)) as stream:
-                blob = stream.read(MAX_CAPTURE_BYTES + 1)
+                pieces, size = [], 0
+                while size <= MAX_CAPTURE_BYTES:
+                    piece = stream.read(_PIECE)
+                    if not piece:
+                        break
+                    pieces.append(piece)
+                    size += len(piece)
+                    charge(len(piece), 0)
+                blob = b"".join(pieces)
             break
     if len(blob) > MAX_CAPTURE_BYTES:
         raise too_large(source)
@@ -194,16 +207,21 @@ class _Member(tarfile.TarInfo):
         return found
 
 
-def load_archive(blob: bytes, source: str) -> dict[str, Entry]:
+def load_archive(
+    blob: bytes, source: str, charge: t.Callable[[int, int], None] = lambda _size, _entries: None
+) -> dict[str, Entry]:
     """Entries by path from a tar archive (plain or compressed), read in memory: nothing is unpacked anywhere.
 
     Members with ``..`` in their name, hard links and devices are refused; numbers, sizes and lengths are bounded, so that a
-    hostile archive costs a clear error, and neither the memory of the host nor its time.
+    hostile archive costs a clear error, and neither the memory of the host nor its time. charge: is told how many bytes, and how many
+    entries, were unpacked, also of one that is refused: who reads many archives bounds what all of them cost.
     """
     entries: dict[str, Entry] = {}
     total = 0
     try:
-        with tarfile.open(fileobj=io.BytesIO(_uncompressed(blob, source)), mode="r:", tarinfo=_Member) as archive:
+        with tarfile.open(
+            fileobj=io.BytesIO(_uncompressed(blob, source, charge)), mode="r:", tarinfo=_Member
+        ) as archive:
             for count, member in enumerate(archive):
                 # it would keep all of them, with a copy of their headers each
                 archive.members.clear()  # type: ignore[attr-defined]
@@ -212,6 +230,7 @@ def load_archive(blob: bytes, source: str) -> dict[str, Entry]:
                     raise TreeError(f"{source}: member '{member.name!s:.60}' has a negative size")
                 # a sparse member is larger than what it takes up in the archive
                 total += member.size
+                charge(member.size if member.sparse else 0, 1)
                 if count >= MAX_CAPTURE_ENTRIES or total > MAX_CAPTURE_BYTES:
                     raise too_large(source)
                 parts = [part for part in member.name.split("/") if part not in ("", ".")]

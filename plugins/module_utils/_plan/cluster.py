@@ -22,6 +22,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import (
     pools_of,
     some_of,
     validate_wishes,
+    without_ipoib,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.solver import (
     SHARED,
@@ -165,11 +166,12 @@ def _cluster(
     for pool in pools:
         found = catalogue.search(pool, strategies[pool])
         if found is None:
-            return {
-                **refused,
-                "errors": [str(explain(SHARED, places, strategies[pool], named=True, only=pool))],
-                "alternative": _PER_CLASS,
-            }
+            infiniband: dict[str, set[t.Optional[str]]] = {host: set() for host in places}
+            for plan in plans.values():
+                for host, rows in plan["wanted"].items():
+                    infiniband[host] = {row["pci"] for row in rows if row["link_layer"] == "InfiniBand"}
+            why = str(explain(SHARED, places, strategies[pool], named=True, only=pool))
+            return {**refused, "errors": [why + without_ipoib(places, infiniband)], "alternative": _PER_CLASS}
         selectors[pool] = found
     if not pools:
         return {**refused, "errors": ["no group wants anything that the shared device plugin can advertise"]}

@@ -61,6 +61,7 @@ __all__ = [
     "pools_of",
     "some_of",
     "validate_wishes",
+    "without_ipoib",
 ]
 
 # The schema of the facts that this planner reads (docs/facts.schema.json).
@@ -99,7 +100,7 @@ def _idle_exclusions(facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]], exclu
     ]
 
 
-def _unnamed(
+def without_ipoib(
     functions: t.Mapping[str, t.Sequence[Function]], infiniband: t.Mapping[str, t.Collection[t.Optional[str]]]
 ) -> str:
     """What to do for InfiniBand functions without a netdev, where that keeps them from being told apart; empty for none."""
@@ -668,7 +669,7 @@ class _Planner:
         layers = {
             host: {row["pci"] for row in self.wanted[host] if row["link_layer"] == "InfiniBand"} for host in hosts
         }
-        return _unnamed({host: self.functions[host] for host in layers}, layers)
+        return without_ipoib({host: self.functions[host] for host in layers}, layers)
 
     def _leave_out(self, host: str, why: str) -> None:
         self.errors.append(f"host {host}: {why}")

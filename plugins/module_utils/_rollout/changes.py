@@ -54,10 +54,14 @@ class Changes:
         self._before: list[t.Optional[Json]] = []
         self._after: list[Json] = []
         self._adopted: dict[int, str] = {}
+        # what was made of them, where something was
+        self._now: dict[int, Json] = {}
         self._gone: list[Json] = []
         # namespaces that need not have privileged Pods any more, and how they are after that, by name
         self._opened: list[Json] = []
         self._closed: dict[str, Json] = {}
+        # nodes whose labels change, as they were looked at, by name; their specification and status aside
+        self._nodes: dict[str, Json] = {}
 
     # look
 
@@ -188,8 +192,16 @@ class Changes:
 
     # perform
 
-    def _precisely(self, seen: Json, step: t.Callable[[Json], t.Any]) -> None:
-        """Do something to an object only while it is the one that was looked at, whatever has become of its status."""
+    def _precisely(
+        self,
+        seen: Json,
+        step: t.Callable[[Json], t.Any],
+        still: t.Callable[[Json, Json], bool] = same,
+    ) -> None:
+        """Do something to an object only while it is the one that was looked at, whatever has become of its status.
+
+        still: whether it is, as it was looked at and as it is now.
+        """
         named = {key: seen[key] for key in ("apiVersion", "kind", "metadata")}
         for left in range(_LOOKS, -1, -1):
             try:
@@ -198,13 +210,13 @@ class Changes:
             except KubeError as exc:
                 if exc.code != 409 or not left:
                     raise
-                now = self.kube.find(self.kube.path(named), "read " + describe(named))
+                now = self._look_again(named)
                 if now is None:
                     raise KubeError(
                         f"{describe(named)} was deleted by somebody since it was looked at", 409, "Run again."
                     ) from exc
                 now.update(apiVersion=named["apiVersion"], kind=named["kind"])
-                if not same(seen, now):
+                if not still(seen, now):
                     raise KubeError(
                         f"{describe(named)} was changed by {changed_by(seen, now)} since it was looked at, and is left as it is",
                         409,
@@ -212,13 +224,26 @@ class Changes:
                     ) from exc
                 seen = now
 
-    def _apply(self, index: int) -> None:
-        item, before = self._objects[index], self._before[index]
+    def _look_again(self, named: Json) -> t.Optional[Json]:
+        if named["kind"] != "Node":
+            return self.kube.find(self.kube.path(named), "read " + describe(named))
+        # a rollout has to list nodes, and needs no right to get one
+        selector = "metadata.name=" + named["metadata"]["name"]
+        found = self.kube.list("/api/v1/nodes", "list nodes", metadata_only=True, fieldSelector=selector)
+        return next(iter(found), None)
+
+    def _apply(self, index: int, item: t.Optional[Json] = None) -> None:
+        """item: what the object is to be once more, after it was what it was to be."""
+        item, before = item or self._objects[index], self._now.get(index) or self._before[index]
         if before is not None:
             seen = {**before, "apiVersion": item["apiVersion"], "kind": item["kind"]}
-            self._precisely(seen, lambda now: self.kube.apply(item, dry_run=False, force=self.force, seen=now))
+
+            def apply(now: Json) -> None:
+                self._now[index] = self.kube.apply(item, dry_run=False, force=self.force, seen=now)
+
+            self._precisely(seen, apply)
             return
-        after = self.kube.apply(item, dry_run=False, force=self.force)
+        self._now[index] = after = self.kube.apply(item, dry_run=False, force=self.force)
         # server-side apply cannot be told to make something new only
         others = other_managers(after)
         if others:
@@ -241,6 +266,27 @@ class Changes:
             for index, item in enumerate(self._objects)
             if self._changes(index)
         ]
+
+    def _label(self, node: str, labels: t.Mapping[str, t.Optional[str]], dry_run: bool) -> None:
+        """Change labels of a node only while it has those that were looked at, whatever else has become of it."""
+
+        def of(item: Json) -> tuple[t.Any, ...]:
+            metadata = item["metadata"]
+            return (metadata["uid"], *((metadata.get("labels") or {}).get(key) for key in labels))
+
+        # a merge patch: server-side apply would make a node of that name
+        path, doing, body = "/api/v1/nodes/" + node, f"label node {node}", {"metadata": {"labels": dict(labels)}}
+        self._precisely(
+            {**self._nodes[node], "apiVersion": "v1", "kind": "Node"},
+            lambda now: self.kube.merge(path, doing, body, dry_run, now),
+            lambda seen, now: of(seen) == of(now),
+        )
+
+    def _label_steps(
+        self, changes: t.Iterable[tuple[str, t.Mapping[str, t.Optional[str]]]], dry_run: bool
+    ) -> list[Step]:
+        """changes: nodes, each with new values of its labels, None where one goes."""
+        return [(f"label node {node}", functools.partial(self._label, node, each, dry_run)) for node, each in changes]
 
     def _removal_steps(self, items: t.Iterable[Json], dry_run: bool) -> list[Step]:
         return [("delete " + describe(item), functools.partial(self._delete, item, dry_run)) for item in items]

@@ -359,8 +359,13 @@ class Kube:
             "application/apply-patch+yaml; charset=utf-8",
         )
 
-    def merge(self, path: str, doing: str, body: Json, dry_run: bool) -> Json:
-        """Merge patch: for what is not ours as a whole, and must not be made when it is not there (nodes)."""
+    def merge(
+        self, path: str, doing: str, body: Json, dry_run: bool, seen: t.Optional[t.Mapping[str, t.Any]] = None
+    ) -> Json:
+        """Merge patch: for what is not ours as a whole, and must not be made when it is not there (nodes). seen: as in apply()."""
+        if seen is not None:
+            precise = {key: seen["metadata"][key] for key in ("uid", "resourceVersion")}
+            body = {**body, "metadata": {**(body.get("metadata") or {}), **precise}}
         query = [
             ("fieldManager", FIELD_MANAGER),
             ("fieldValidation", "Strict"),

@@ -113,6 +113,7 @@ class Rollout(Changes):
                 f"{self.kube.server} has: {some(labels) or 'no node'}"
             )
         self._old_labels = {name: labels[name].get(CLASS_LABEL) for name in self.labels}
+        self._nodes = {item["metadata"]["name"]: item for item in present if item["metadata"]["name"] in self.labels}
 
     def insist(self, known: t.Collection[str], remove: t.Collection[str]) -> None:
         """Raises KubeError when a node would lose its label that this run neither knows nor is told to take out."""
@@ -247,12 +248,7 @@ class Rollout(Changes):
     # perform
 
     def _node_steps(self, dry_run: bool) -> list[Step]:
-        steps: list[Step] = []
-        for node, value in self.labels.items():
-            doing, body = f"label node {node}", {"metadata": {"labels": {CLASS_LABEL: value}}}
-            # a merge patch: server-side apply would make a node of that name
-            steps.append((doing, functools.partial(self.kube.merge, "/api/v1/nodes/" + node, doing, body, dry_run)))
-        return steps
+        return self._label_steps([(node, {CLASS_LABEL: value}) for node, value in self.labels.items()], dry_run)
 
     def _first(self) -> list[t.Any]:
         """What has to go before anything comes."""
@@ -260,17 +256,24 @@ class Rollout(Changes):
 
     def _retreat_steps(self, dry_run: bool) -> list[Step]:
         """How we leave the NicClusterPolicy. What is left of it is kept for the diff."""
+        # what the first of two steps has left is what the second one finds
+        left: list[Json] = []
+
+        def change(each: Retreat, seen: Json) -> None:
+            if each.how == "fields":
+                after = self.kube.apply(named_cluster_policy(), dry_run, seen=seen)
+            else:
+                path, doing = self.kube.path(each.item), "take sections from " + describe(each.item)
+                after = self.kube.merge(path, doing, {"spec": dict.fromkeys(each.sections)}, dry_run, seen)
+            self._left[each.how] = comparable(after)
+            if not dry_run:
+                left[:] = [after]
 
         def perform(each: Retreat) -> None:
             if each.how == "whole":
                 self._delete(each.item, dry_run)
-                return
-            if each.how == "fields":
-                after = self.kube.apply(named_cluster_policy(), dry_run)
             else:
-                body: Json = {"spec": dict.fromkeys(each.sections)}
-                after = self.kube.merge(self.kube.path(each.item), f"take {describe(each.item)} from it", body, dry_run)
-            self._left[each.how] = comparable(after)
+                self._precisely(left[0] if left else each.item, functools.partial(change, each))
 
         words = {"whole": "delete ", "fields": "give up our part of ", "sections": "take sections from "}
         return [(words[each.how] + describe(each.item), functools.partial(perform, each)) for each in self._retreats]

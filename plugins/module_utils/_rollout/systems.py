@@ -349,6 +349,8 @@ class SystemRollout(Changes):
                 ours.append(f"{node} {key} {value}")
             elif key not in wanted.get(node, {}) and now.get(node, {}).get(key) == value:
                 changes.append((node, key, None))
+        changing = {node for node, _key, _new in changes}
+        self._nodes = {item["metadata"]["name"]: item for item in nodes if item["metadata"]["name"] in changing}
         for node, key, new in changes:
             self.labels.setdefault(node, {})[key] = new
             self._old_labels.setdefault(node, {})[key] = now[node].get(key)
@@ -374,12 +376,7 @@ class SystemRollout(Changes):
         return kept
 
     def _node_steps(self, dry_run: bool) -> list[Step]:
-        steps: list[Step] = []
-        for node, labels in sorted(self.labels.items()):
-            doing, body = f"label node {node}", {"metadata": {"labels": labels}}
-            # a merge patch: server-side apply would make a node of that name
-            steps.append((doing, functools.partial(self.kube.merge, "/api/v1/nodes/" + node, doing, body, dry_run)))
-        return steps
+        return self._label_steps(sorted(self.labels.items()), dry_run)
 
     @property
     def changed(self) -> bool:
@@ -504,9 +501,7 @@ class SystemRollout(Changes):
         steps += self._removal_steps(self._gone, dry_run=False)
         if self._last_record is not None:
             doing = "forget in " + describe(self._last_record) + " what has gone"
-            steps.append(
-                (doing, functools.partial(self.kube.apply, self._last_record, dry_run=False, force=self.force))
-            )
+            steps.append((doing, functools.partial(self._apply, 0, self._last_record)))
         self._perform(steps, before_each, ())
 
     def _once_served(self, step: t.Callable[[], t.Any]) -> None:

@@ -49,12 +49,19 @@ CONTEXT = "context.json"
 # what material_of() takes
 MATERIAL = ("facts", "plan", "cluster", "logs", "groups", "node_names", "unread")
 _MOST_FILES = 10_000
+# With links and directories.
+_MOST_ENTRIES = 100_000
 _MOST_BYTES = 256 << 20
+# What all captures together may unpack to, each of which has bounds of its own: some 1,000 nodes.
+_MOST_UNPACKED = 2 << 30
+_MOST_UNPACKED_ENTRIES = 5_000_000
 _DEEPEST = 12
 _MOST_DIGITS = 100
 _MOST_BRACKETS = 100
 # Of files of which the same is said.
 _MOST_NAMES = 3
+# Sentences on what was not read.
+_MOST_UNREAD = 1_000
 # PyYAML reads some 200 KB in a second.
 _MOST_YAML = 32 << 20
 # What PowerShell writes to a file.
@@ -167,8 +174,15 @@ def material_of(
             if isinstance(hosts, (list, tuple))
         },
         "node_names": {host: str(node) for host, node in _text_map(node_names).items()},
-        "unread": [quoted(each) for each in missing],
+        "unread": _bounded([quoted(each) for each in missing[: _MOST_UNREAD + 1]], len(missing)),
     }
+
+
+def _bounded(sentences: list[str], count: int) -> list[str]:
+    """The first of many sentences, and how many there are."""
+    if count <= _MOST_UNREAD:
+        return sentences
+    return [*sentences[:_MOST_UNREAD], f"{count - _MOST_UNREAD} more of such sentences are left out"]
 
 
 # --- a directory ------------------------------------------------------------------------------------------------------
@@ -225,33 +239,47 @@ class _Reader:
         self.notes: dict[str, list[str]] = {}
         # whose facts are from which file
         self.sources: dict[str, str] = {}
-        # how much of it was read
-        self.yaml = 0
+        # how much of it was read, and what captures have unpacked to: bytes, entries
+        self.yaml = self.unpacked = self.unpacked_entries = 0
 
     def take(self, name: str, data: bytes) -> None:
         """A file; name: its path in the directory, with slashes."""
         if data.startswith(CAPTURE_HEADER.encode()) or data.startswith(_ARCHIVE):
             self._capture(name, data)
         elif b"\0" in data[:8192] and not data.startswith(_UTF16):
-            self.unread.append(f"{name} is neither text nor a capture")
+            self.note("neither text nor a capture", name)
         else:
             text = data.decode("utf-16" if data.startswith(_UTF16) else "utf-8-sig", "replace")
             if not is_ours(text) and not self._documents(name, text):
                 self.texts[name] = text
                 program = printed_by(text)
                 if program:
-                    self._note(program, name)
+                    self.note(program, name)
 
-    def _note(self, text: str, name: str) -> None:
+    def note(self, text: str, name: str) -> None:
+        """Something that is to be said of a file, once for all of which it is true."""
         names = self.notes.setdefault(text, [])
         if name not in names[-1:]:
             names.append(name)
 
+    def _charge(self, size: int, entries: int) -> None:
+        self.unpacked += size
+        self.unpacked_entries += entries
+
     def _capture(self, name: str, data: bytes) -> None:
+        if self.unpacked > _MOST_UNPACKED or self.unpacked_entries > _MOST_UNPACKED_ENTRIES:
+            self.note(
+                f"the captures and archives before these unpack to more than {_MOST_UNPACKED >> 20} MiB or {_MOST_UNPACKED_ENTRIES} entries, "
+                "and these are not read (give the doctor a part of them)",
+                name,
+            )
+            return
         try:
             listed = not data.startswith(_ARCHIVE)
             text = data.decode("utf-8", "surrogateescape") if listed else ""
-            entries = load_listing(text, name) if listed else load_archive(data, name)
+            entries = load_listing(text, name) if listed else load_archive(data, name, self._charge)
+            if listed:
+                self._charge(len(text), len(entries))
             if not any(path.startswith("/sys/") for path in entries):
                 self.unread.append(f"{name} has no /sys, so it is not a capture of a node; unpack it if it has logs")
                 return
@@ -260,7 +288,7 @@ class _Reader:
             self.unread.append(f"{name}: {exc}")
             return
         if any("not recorded" in str(device["plugin"]["reason"]) for device in facts.get("devices") or ()):
-            self._note("a capture of a part of /sys does not tell which character devices a node has", name)
+            self.note("a capture of a part of /sys does not tell which character devices a node has", name)
         self._add_facts(_host_of_file(name), name, facts)
 
     def _add_facts(self, host: str, name: str, facts: Json, named: bool = False) -> None:
@@ -276,7 +304,7 @@ class _Reader:
             self.sources[own] = name
             self.facts[own] = facts
         elif self.facts[host] != facts:
-            self._note(f"{known} has other facts of the same hosts, and counts", name)
+            self.note(f"{known} has other facts of the same hosts, and counts", name)
 
     def _documents(self, name: str, text: str) -> bool:
         """Whether a file has documents that are known, which are taken."""
@@ -294,13 +322,13 @@ class _Reader:
                 return False
         except (ValueError, OverflowError, RecursionError, yaml.YAMLError):
             if not _has_json_lines(text.lstrip()):
-                self._note(
+                self.note(
                     "it begins like JSON or YAML, cannot be read as that (cut off?), and is read like a log", name
                 )
             return False
         known = [self._document(name, each) for each in found]
         if not all(known):
-            self._note("a document of a form that is not known here is read like a log", name)
+            self.note("a document of a form that is not known here is read like a log", name)
         return all(known)
 
     def _document(self, name: str, found: t.Any) -> bool:
@@ -312,7 +340,7 @@ class _Reader:
             self._objects(name, found)
         elif "groups" in found and "schema" in found and "verdict" not in found:
             if self.plan and self.plan != found:
-                self._note("another plan was read before this one, and counts", name)
+                self.note("another plan was read before this one, and counts", name)
             self.plan = self.plan or found
         elif "nodes" in found and "pods" in found:
             # of one that nobody could list as a whole, what is not there is not missing
@@ -349,7 +377,7 @@ class _Reader:
                 seen[KINDS[kind]].append(own)
         self._join(seen)
         if others:
-            self._note(f"no rule looks at objects of these kinds ({', '.join(sorted(others)[:5])})", name)
+            self.note(f"no rule looks at objects of these kinds ({', '.join(sorted(others)[:5])})", name)
 
     def _join(self, seen: Json) -> None:
         """Objects of a cluster: each that was not there before."""
@@ -450,17 +478,24 @@ def read_directory(path: str) -> Material:
             f"{path} is not a directory", "give doctor_directory the directory of a bundle, or of logs and captures"
         )
     reader = _Reader()
-    count = total = 0
+    count = total = entries = 0
     for directory, names, files in os.walk(path):
         names.sort()
         if names and os.path.relpath(directory, path).count(os.sep) >= _DEEPEST:
-            reader.unread += [f"{_path_in(path, directory, each)} is too many directories below" for each in names]
+            for each in names:
+                reader.note("too many directories below", _path_in(path, directory, each))
             names.clear()
+        entries += len(files) + len(names)
+        if entries > _MOST_ENTRIES:
+            raise DoctorError(
+                f"{path} has more than {_MOST_ENTRIES} files, links and directories",
+                "give it a directory with logs and captures only",
+            )
         for base in sorted([*files, *names]):
             full = os.path.join(directory, base)
             name = _path_in(path, directory, base)
             if os.path.islink(full):
-                reader.unread.append(f"{name} is a link")
+                reader.note("a link, which is not followed", name)
                 continue
             if base in names:
                 continue
@@ -472,7 +507,7 @@ def read_directory(path: str) -> Material:
             try:
                 data = read(full, _MOST_BYTES) or b""
             except OSError as exc:
-                reader.unread.append(f"{name} cannot be read: {exc.strerror}")
+                reader.note(f"cannot be read ({exc.strerror})", name)
                 continue
             total += len(data)
             if total > 4 * _MOST_BYTES:

@@ -241,6 +241,21 @@ def test_a_configuration_for_all_is_refused_with_an_example_and_a_way_out() -> N
     assert cluster["alternative"].startswith("one configuration for each class is exact: the DaemonSets")
 
 
+def test_a_missing_ipoib_module_is_the_remedy_for_the_cluster_too() -> None:
+    facts = {}
+    for host, state in (("up", "4: ACTIVE"), ("down", "1: DOWN")):
+        machine = Machine()
+        hca = machine.hca("mlx5_0", machine.function("0000:3b:00.0"))
+        machine.port(hca, link_layer="InfiniBand", state=state)
+        facts[host] = facts_of(machine)
+    # what is in no group is reached, too, and is not named: nothing of it is wanted
+    (error,) = plan_groups(facts, {"g": group("up")})["cluster"]["errors"]
+    assert error.endswith(
+        "cannot tell them apart by vendors, deviceIDs, drivers, linkTypes, ifNames. InfiniBand devices without a netdev, such as mlx5_0 "
+        "of host up, cannot be selected by linkTypes or ifNames: load ib_ipoib on up"
+    )
+
+
 def test_a_host_without_a_usable_port_is_reached_by_it_too() -> None:
     """Its class runs no plugin there, but a configuration for all would offer the dead ports."""
     up = two_ports("eth0", "eth1", "eth0")

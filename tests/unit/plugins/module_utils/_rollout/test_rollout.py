@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import copy
+import json
 import typing as t
 
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
     CLASS_LABEL,
     GROUP_LABEL,
@@ -120,3 +122,144 @@ def test_the_policy_of_another_inventory_tells_nothing() -> None:
     rollout = Rollout(t.cast("t.Any", OfTheOperator("elsewhere")))
     rollout.look([], {}, [])
     assert rollout.strays([], []) == {}
+
+
+# --- what somebody changes between look and change ---------------------------------------------------------------------
+
+POLICY = f"/apis/{POLICY_VERSION}/nicclusterpolicies/nic-cluster-policy"
+NODE = "/api/v1/nodes/n1"
+
+
+class Precise(Kube):
+    """An API server that has a few objects by their paths, and insists on what a change insists on. Only its answers are played."""
+
+    def __init__(self, **plurals: str) -> None:
+        self.plurals, self.server, self.items = plurals, "https://api.example", t.cast("dict[str, Json]", {})
+        # what was changed, and what somebody else does before the next change
+        self.written: list[str] = []
+        self.meanwhile: t.Callable[[], None] | None = None
+
+    def kinds(self, version: str) -> dict[str, tuple[str, bool]]:
+        del version
+        return {kind: (plural, False) for kind, plural in self.plurals.items()}
+
+    def put(self, path: str, item: Json, manager: str = FIELD_MANAGER) -> None:
+        """What somebody writes, ours by default."""
+        old = self.items.get(path, {"metadata": {}})["metadata"]
+        spec = {"f:" + key: {} for key in item.get("spec") or {}}
+        entries = [entry for entry in old.get("managedFields") or [] if entry["manager"] != manager]
+        entry = {"manager": manager, "operation": "Apply", "fieldsV1": {"f:spec": spec}}
+        version = str(int(old.get("resourceVersion", "0")) + 1)
+        metadata = {"uid": path, **item["metadata"], "resourceVersion": version, "managedFields": [*entries, entry]}
+        self.items[path] = {**item, "metadata": metadata}
+
+    def request(
+        self, method: str, path: str, doing: str, query: t.Any = (), body: t.Any = None, *_more: str, **_headers: str
+    ) -> Json:  # type: ignore[override]
+        found = self.items.get(path)
+        if method == "GET":
+            if found is None and "limit" not in dict(query):
+                raise KubeError(f"cannot {doing}: not found", 404)
+            items = [item for place, item in self.items.items() if place.rpartition("/")[0] == path]
+            return copy.deepcopy(found if found is not None else {"items": items})
+        body = json.loads(body) if isinstance(body, str) else body
+        dry_run = ("dryRun", "All") in list(query) or "dryRun" in body
+        if self.meanwhile is not None and not dry_run:
+            self.meanwhile()
+            self.meanwhile, found = None, self.items.get(path)
+        metadata = body.get("preconditions") or body.get("metadata") or {}
+        wanted = {key: metadata[key] for key in ("uid", "resourceVersion") if key in metadata}
+        now = (found or {"metadata": {}})["metadata"]
+        if any(now.get(key) != value for key, value in wanted.items()):
+            raise KubeError(f"cannot {doing}: it is another by now", 409)
+        if not dry_run:
+            self.written.append(f"{method} {path}")
+            if found is not None:
+                now["resourceVersion"] += "1"
+        return copy.deepcopy(found or body)
+
+
+def leaving(*managers: str) -> Precise:
+    """A cluster with a NicClusterPolicy of which these have applied the device plugin."""
+    cluster = Precise(NicClusterPolicy="nicclusterpolicies", NicNodePolicy="nicnodepolicies")
+    metadata = {"name": "nic-cluster-policy", "annotations": {INVENTORY_LABEL: "default"}}
+    spec = {"rdmaSharedDevicePlugin": {}, "secondaryNetwork": {}}
+    item: Json = {"apiVersion": POLICY_VERSION, "kind": "NicClusterPolicy", "metadata": metadata, "spec": spec}
+    for manager in managers:
+        cluster.put(POLICY, {**item, "metadata": {**metadata}}, manager)
+    return cluster
+
+
+def node_policy() -> Json:
+    spec = {"rdmaSharedDevicePlugin": {}}
+    return {"apiVersion": POLICY_VERSION, "kind": "NicNodePolicy", "metadata": {"name": "p"}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("managers", "wanted"),
+    [((FIELD_MANAGER, "helm"), ()), (("helm",), (node_policy(),)), ((FIELD_MANAGER,), ())],
+    ids=["our fields", "sections of others", "whole"],
+)
+def test_a_policy_that_is_taken_over_before_we_leave_it_stays(
+    managers: tuple[str, ...], wanted: tuple[Json, ...]
+) -> None:
+    cluster = leaving(*managers)
+    rollout = Rollout(cluster, force=True)
+    rollout.look(wanted, {}, [])
+    rollout.rehearse()
+    theirs = {"rdmaSharedDevicePlugin": {"image": "mine"}}
+    cluster.meanwhile = lambda: cluster.put(POLICY, {**cluster.items[POLICY], "spec": theirs}, "kubectl")
+    with pytest.raises(KubeError, match=r"was changed by kubectl since it was looked at, and is left as it is"):
+        rollout.perform()
+    assert cluster.written == []
+
+
+def test_a_policy_that_is_gone_before_we_leave_it_does_not_come_again() -> None:
+    """Server-side apply would make it, with nothing in it."""
+    cluster = leaving(FIELD_MANAGER, "helm")
+    rollout = Rollout(cluster)
+    rollout.look([], {}, [])
+    rollout.rehearse()
+    cluster.meanwhile = cluster.items.clear
+    with pytest.raises(KubeError, match=r"NicClusterPolicy nic-cluster-policy was deleted by somebody"):
+        rollout.perform()
+    assert cluster.written == []
+
+
+def test_of_two_steps_out_of_a_policy_the_second_finds_what_the_first_has_left() -> None:
+    """Our fields, then sections of others."""
+    cluster = leaving(FIELD_MANAGER, "helm")
+    rollout = Rollout(cluster, force=True)
+    rollout.look([node_policy()], {}, [])
+    rollout.rehearse()
+    rollout.perform()
+    assert cluster.written[:2] == [f"PATCH {POLICY}"] * 2
+
+
+def labelled(value: str | None, **more: str) -> Json:
+    labels = {**({CLASS_LABEL: value} if value else {}), **more}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": labels}}
+
+
+@pytest.mark.parametrize("before", [None, "old"])
+def test_a_label_that_somebody_changes_before_us_stays(before: str | None) -> None:
+    cluster = Precise()
+    cluster.put(NODE, labelled(before), "kubectl")
+    rollout = Rollout(cluster)
+    rollout.look([], {"n1": "new"}, [])
+    rollout.rehearse()
+    cluster.meanwhile = lambda: cluster.put(NODE, labelled("theirs"), "somebody")
+    with pytest.raises(KubeError, match=r"Node n1 was changed by somebody since it was looked at"):
+        rollout.perform()
+    assert cluster.written == []
+
+
+def test_what_else_becomes_of_a_node_is_no_change_of_its_label() -> None:
+    cluster = Precise()
+    cluster.put(NODE, labelled("old"), "kubectl")
+    rollout = Rollout(cluster)
+    rollout.look([], {"n1": "new"}, [])
+    rollout.rehearse()
+    cluster.meanwhile = lambda: cluster.put(NODE, labelled("old", zone="a"), "kubelet")
+    rollout.perform()
+    assert cluster.written == [f"PATCH {NODE}"]

@@ -165,7 +165,13 @@ def test_what_cannot_be_used_is_named(tmp_path: Path) -> None:
     said = "\n".join(found["unread"])
     assert all(
         word in said
-        for word in ("binary", "link is a link", "archive.tar.gz", f"host {HOST}", "the plan cannot be used")
+        for word in (
+            "binary",
+            "a link, which is not followed: link",
+            "archive.tar.gz",
+            f"host {HOST}",
+            "the plan cannot be used",
+        )
     )
     assert not found["logs"]
 
@@ -349,7 +355,77 @@ def test_directories_that_are_not_entered_are_named(tmp_path: Path, monkeypatch:
     (tmp_path / "a" / "b" / "c").mkdir(parents=True)
     (tmp_path / "elsewhere").symlink_to("/etc")
     found = read_directory(str(tmp_path))
-    assert found["unread"] == ["elsewhere is a link", "a/b/c is too many directories below"]
+    assert found["unread"] == ["a link, which is not followed: elsewhere", "too many directories below: a/b/c"]
+
+
+def test_of_many_links_a_few_are_named_and_of_far_too_many_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(20):
+        (tmp_path / f"{number:02}").symlink_to("/etc")
+    found = read_directory(str(tmp_path))
+    assert found["unread"] == ["a link, which is not followed: 00, 01, 02 and 17 more"]
+    monkeypatch.setattr(directory, "_MOST_ENTRIES", 10)
+    with pytest.raises(DoctorError, match="more than 10 files, links and directories"):
+        read_directory(str(tmp_path))
+
+
+def test_what_is_said_of_what_was_not_read_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a bundle says it."""
+    monkeypatch.setattr(directory, "_MOST_UNREAD", 3)
+    unread = [f"sentence {number}" for number in range(5)]
+    (tmp_path / "context.json").write_text(json.dumps({"logs": [], "unread": unread}))
+    assert read_directory(str(tmp_path))["unread"] == [*unread[:3], "2 more of such sentences are left out"]
+
+
+def archived(size: int, count: int = 1, whole: bool = True) -> bytes:
+    """An archive of files with nothing but zeros, which is as small as can be."""
+    blob = io.BytesIO()
+    with tarfile.open(fileobj=blob, mode="w:gz") as archive:
+        for number in range(count):
+            member = tarfile.TarInfo(f"sys/{number}")
+            member.size = size
+            archive.addfile(member, io.BytesIO(bytes(size)))
+    return blob.getvalue() if whole else blob.getvalue()[:-9]
+
+
+@pytest.mark.parametrize(
+    ("bound", "most", "blob", "read"),
+    [
+        ("_MOST_UNPACKED", 3 << 20, archived(1 << 20), 3),
+        # what is refused has been unpacked, too
+        ("_MOST_UNPACKED", 3 << 20, archived(2 << 20, whole=False), 2),
+        ("_MOST_UNPACKED_ENTRIES", 25, archived(1, 10), 3),
+    ],
+    ids=["size", "damaged", "entries"],
+)
+def test_archives_have_a_bound_for_all_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str, most: int, blob: bytes, read: int
+) -> None:
+    monkeypatch.setattr(directory, bound, most)
+    opened = []
+    load = directory.load_archive
+
+    def counted(blob: bytes, source: str, *more: t.Any) -> t.Any:
+        opened.append(source)
+        return load(blob, source, *more)
+
+    monkeypatch.setattr(directory, "load_archive", counted)
+    for number in range(8):
+        (tmp_path / f"{number}.tar.gz").write_bytes(blob)
+    (line,) = [text for text in read_directory(str(tmp_path))["unread"] if "before these" in text]
+    assert len(opened) == read
+    assert line.startswith("the captures and archives before these unpack to more than ")
+    names = [f"{number}.tar.gz" for number in range(read, read + 3)]
+    assert line.endswith(f": {', '.join(names)} and {8 - read - 3} more")
+
+
+def test_listings_count_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(directory, "_MOST_UNPACKED_ENTRIES", 3)
+    for number in range(4):
+        (tmp_path / f"{number}.capture").write_text("# fabric.rdma capture 1\nd sys\nd sys/class\n")
+    found = read_directory(str(tmp_path))
+    assert [text for text in found["unread"] if text.endswith("a part of them): 2.capture, 3.capture")]
 
 
 def test_recorded_outputs_are_used_or_named_and_nothing_false_is_found(shared_captures: Path) -> None:
