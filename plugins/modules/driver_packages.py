@@ -31,8 +31,10 @@ options:
       - V(opened) is to be asked for right before a change, V(closed) right after it. There may be several changes.
       - V(restored) puts back what was there before the first of them.
       - V(forgotten) ends it, when the driver is proved.
+      - V(settled) ends what a loss of power has kept dpkg from ending, before which apt installs nothing, whatever it was asked for.
+        V(opened) and V(restored) do that, too.
     type: str
-    choices: [checked, opened, closed, restored, forgotten]
+    choices: [checked, opened, closed, restored, forgotten, settled]
     required: true
   packages:
     description:
@@ -74,7 +76,7 @@ no_way_back:
   sample: [rdma-core 44.0-2]
 found:
   description: Whether anything was remembered before.
-  returned: unless O(state=checked)
+  returned: unless O(state=checked) or O(state=settled)
   type: bool
 restored:
   description: What is as it was before, in words.
@@ -131,6 +133,11 @@ def check(manager: Manager, check_mode: bool) -> list[str]:
 def act(manager: Manager, state: str, check_mode: bool, packages: t.Sequence[str] = ()) -> Json:
     if state == "checked":
         return {"changed": False, "no_way_back": check(manager, check_mode)}
+    if state == "settled":
+        cut = manager.cut_short()
+        if cut and not check_mode:
+            manager.settle()
+        return {"changed": cut, **({"diff": {"prepared": "dpkg ends what it has begun\n"}} if cut else {})}
     record = Record(manager)
     result: Json = {"changed": False, "found": record.found}
     if state == "restored":
@@ -153,7 +160,7 @@ def main() -> None:
         argument_spec={
             "state": {
                 "type": "str",
-                "choices": ["checked", "opened", "closed", "restored", "forgotten"],
+                "choices": ["checked", "opened", "closed", "restored", "forgotten", "settled"],
                 "required": True,
             },
             "packages": {"type": "list", "elements": "str", "default": []},

@@ -185,3 +185,18 @@ def test_apt_is_waited_for_while_somebody_else_has_it(lacking: Node) -> None:
     assert "failed=0" in said, said
     assert lacking.machine.run("test", "-e", "/run/theirs", check=False).returncode
     assert installed(lacking)
+
+
+def test_what_a_loss_of_power_has_cut_short_is_ended(lacking: Node) -> None:
+    """dpkg has noted a step and not ended it: apt does nothing for anybody until that is done."""
+    lacking.machine.run("rm", "/run/theirs")
+    status = lacking.machine.run("dpkg-query", "--status", "dpkg").stdout
+    lacking.machine.write("/var/lib/dpkg/updates/0001", status)
+    refused = lacking.machine.run("apt-get", "install", "--yes", "open-iscsi", check=False)
+    assert refused.returncode
+    assert "dpkg was interrupted" in refused.stderr
+    said = lacking.play()
+    assert "failed=0" in said, said
+    assert installed(lacking)
+    again = lacking.play()
+    assert "changed=0" in again, again

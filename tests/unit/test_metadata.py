@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import itertools
 import json
 import os
 import re
@@ -893,6 +894,28 @@ def test_one_writer_for_all_that_roles_write_on_a_node() -> None:
     assert {
         path.relative_to(ROOT): names for path, found in tasks.items() if (names := other_writers(found or ()))
     } == {}
+
+
+def test_what_a_loss_of_power_has_cut_short_is_ended_before_a_role_asks_for_packages() -> None:
+    """apt installs and removes nothing until then, so that every run of the role would fail."""
+
+    def settles(task: dict[str, t.Any]) -> bool:
+        return task.get("fabric.rdma.driver_packages", {}).get("state") in ("opened", "settled")
+
+    asks: list[str] = []
+    for path in sorted((ROOT / "roles").glob("*/tasks/*.yml")):
+        tasks = FAULTS.tasks(path)
+        if path.relative_to(ROOT) == Path("roles/ofed/tasks/apt.yml"):
+            # after what is before it in the file that leads there
+            before = FAULTS.tasks(path.parent / "install.yml")
+            tasks = {**dict(itertools.takewhile(lambda pair: "doca.yml" not in str(pair[1]), before.items())), **tasks}
+        ready = False
+        for name, task in tasks.items():
+            ready = ready or settles(task)
+            if {"ansible.builtin.apt", "ansible.builtin.package"} & set(task):
+                asks.append(name)
+                assert ready, name
+    assert len(asks) == 8
 
 
 @pytest.mark.parametrize(

@@ -123,6 +123,13 @@ class Manager:
         """Reads what the repositories have now."""
         raise NotImplementedError
 
+    def cut_short(self) -> bool:
+        """Whether a loss of power has left steps that have to be ended before the package manager does anything else."""
+        return False
+
+    def settle(self) -> None:
+        """Ends them."""
+
     def change(self, install: t.Sequence[tuple[str, str]], remove: t.Sequence[str]) -> None:
         """Installs packages at exact versions, lower or higher, and removes others with their configuration."""
         raise NotImplementedError
@@ -178,11 +185,18 @@ class Apt(Manager):
     def refresh(self) -> None:
         self._patiently("apt-get", "update", "-o", f"DPkg::Lock::Timeout={self._lock_timeout}")
 
-    def change(self, install: t.Sequence[tuple[str, str]], remove: t.Sequence[str]) -> None:
+    def cut_short(self) -> bool:
         with contextlib.suppress(FileNotFoundError):
-            # as the power that went leaves it; until then apt does nothing
-            if any(name.isdigit() for name in os.listdir(self.journal)):
-                self._run(["dpkg", "--configure", "-a"])
+            return any(name.isdigit() for name in os.listdir(self.journal))
+        return False
+
+    def settle(self) -> None:
+        if self.cut_short():
+            # What it cannot end, apt says when it comes to it. It may also be at work, for somebody else: apt waits for that.
+            self._run(["dpkg", "--force-confdef", "--force-confold", "--configure", "-a"])
+
+    def change(self, install: t.Sequence[tuple[str, str]], remove: t.Sequence[str]) -> None:
+        self.settle()
         there = self._query()[0] if remove else {}
         # of what is neither installed nor offered any more, apt says that there is no such package, and stops
         wanted = ["{}={}".format(*pair) for pair in install] + [f"{name}-" for name in remove if name in there]
@@ -412,6 +426,8 @@ class Record:
 
     def open(self, wished: t.Iterable[str] = ()) -> None:
         """A change begins. wished: packages that it asks for by name, such as ``mlnx-tools=24.10*``."""
+        # before all that is counted: of a run that was cut short it is a part, and of somebody else's doing it is theirs
+        self._manager.settle()
         if self._window is not None:
             # A run was killed in it, who knows when: only what nobody else changes is its doing.
             found = changes_between(self._window, self._manager.snapshot())

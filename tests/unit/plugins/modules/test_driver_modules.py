@@ -198,6 +198,29 @@ def test_what_others_held_is_put_back_as_predicted(packages: Path) -> None:
     assert "value of state must be one of" in refused["msg"]
 
 
+def test_what_dpkg_has_not_ended_is_ended_as_predicted(packages: Path) -> None:
+    """As a loss of power leaves it: dpkg itself reads the step that is in its journal, and the state that it was to lead to is there."""
+    (packages / "dpkg/triggers").mkdir()
+    (packages / "dpkg/updates").mkdir()
+    journal = packages / "dpkg/updates/0001"
+    journal.write_text(STATUS.format(name="rdma-core", version="44.0-3"))
+    prelude = (
+        "from ansible_collections.fabric.rdma.plugins.module_utils._prepare.packages_run import Apt\n"
+        f"Apt.journal = {str(journal.parent)!r}\n"
+    )
+
+    def call(check: bool) -> tuple[bool, bool]:
+        result = run("driver_packages", check, prelude, _ansible_diff=True, state="settled", manager="apt")
+        insist_on_return("driver_packages", result)
+        assert bool(result.get("diff")) is result["changed"]
+        return result["changed"], journal.exists()
+
+    assert call(check=True) == (True, True)
+    assert call(check=False) == (True, False)
+    assert "Version: 44.0-3" in (packages / "dpkg/status").read_text()
+    assert call(check=False) == (False, False)
+
+
 def test_the_examples_of_driver_packages_put_back(packages: Path) -> None:
     prelude = remembered_in(packages)
     opened, restored = run_examples("driver_packages", lambda module, given: run(module, prelude=prelude, **given))

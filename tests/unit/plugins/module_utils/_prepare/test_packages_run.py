@@ -161,6 +161,9 @@ def test_apt_waits_for_the_lock_of_its_lists(timeout: int, looks: int, monkeypat
     assert len(calls) == looks
 
 
+CONFIGURE = ["dpkg", "--force-confdef", "--force-confold", "--configure", "-a"]
+
+
 @pytest.mark.parametrize("cut", [True, False])
 def test_what_dpkg_has_not_ended_is_ended_before_packages_go(tmp_path: Path, cut: bool) -> None:
     """And what is gone already is not named: apt would say that there is no such package, and do nothing."""
@@ -175,8 +178,35 @@ def test_what_dpkg_has_not_ended_is_ended_before_packages_go(tmp_path: Path, cut
     apt = Apt(run, 0)
     apt.journal = str(tmp_path)
     apt.change([], ["doca-ofed", "gone"])
-    assert (["dpkg", "--configure", "-a"] in calls) is cut
+    assert (CONFIGURE in calls) is cut
     assert [word for word in calls[-1] if word.endswith("-")] == ["doca-ofed-"]
+
+
+@pytest.mark.parametrize("mine", [False, True], ids=["of somebody else", "of a run of ours"])
+def test_what_dpkg_has_not_ended_is_ended_before_packages_come(tmp_path: Path, mine: bool) -> None:
+    """apt installs nothing until then. What dpkg ends is of the change that was cut short, where it was cut short in ours."""
+    calls: list[list[str]] = []
+
+    def run(command: list[str]) -> tuple[int, str, str]:
+        calls.append(command)
+        if command == CONFIGURE:
+            (tmp_path / "0001").unlink()
+            (tmp_path / "ended").touch()
+        there = command[0] == "dpkg-query" and (tmp_path / "ended").exists()
+        return 0, "doca-ofed\t1\tinstalled\tinstall\t\t\t\n" if there else "", ""
+
+    apt = Apt(run, 0)
+    apt.journal, apt.paths = str(tmp_path), ()
+    if mine:
+        Record(apt, str(tmp_path / "notes")).open()
+    (tmp_path / "0001").touch()
+    calls.clear()
+    Record(apt, str(tmp_path / "notes")).open()
+    assert calls[0] == CONFIGURE
+    assert Record(apt, str(tmp_path / "notes")).before() == ({} if mine else {"doca-ofed": "1"})
+    calls.clear()
+    Record(apt, str(tmp_path / "notes")).open()
+    assert CONFIGURE not in calls
 
 
 def test_a_full_disk_is_no_end_of_the_undoing(tmp_path: Path, small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
