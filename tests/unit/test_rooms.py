@@ -154,7 +154,7 @@ def test_nothing_private_is_imported(path: Path) -> None:
 
 # Lines of module_utils that come to a node with a module, at most. What grows beyond it has probably come for one function of a file.
 # The HCAs of all vendors that are told without a driver are 20 lines of each module that reads devices.
-# The way back of driver_packages waits for locks of apt, and ends what dpkg has begun: 20 lines.
+# On the way there and back, driver_packages waits for locks of apt, and ends what dpkg has begun: 30 lines.
 MOST_LINES = {
     "capture": 6730,
     "cluster_access": 1060,
@@ -164,7 +164,7 @@ MOST_LINES = {
     "driver_check": 740,
     "driver_gate": 2040,
     # also which keys RPM trusts since the change
-    "driver_packages": 1470,
+    "driver_packages": 1480,
     "driver_proof": 550,
     "fabric_map": 70,
     "handover_ready": 1700,
