@@ -55,7 +55,8 @@ RETURN = r"""
 _value:
   description:
     - The keys C(system), C(node_labels), C(charts), C(objects), C(waits), C(workloads), C(images), C(problems), C(warnings) and C(summary).
-    - C(pages) has, by group that it is for, rows of what it brings, for P(fabric.rdma.rdma_plan_pages#filter).
+    - C(pages) has, by group that it is for, C(rows) of what it brings, C(errors) and C(warnings), for
+      P(fabric.rdma.rdma_plan_pages#filter).
     - C(files) has the text and the mode of each file in which all of this is rendered, C(record) what the report shows.
   type: dict
 """
@@ -66,7 +67,7 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import page_rows, request_of
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import page_parts, request_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Site, Surroundings
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.files import charts_for_helm, files_of, record_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer
@@ -120,7 +121,7 @@ def rdma_system(
         raise AnsibleFilterError(str(exc)) from exc
     charts = charts_for_helm(request["charts"], whole, wish)
     made = {"charts": charts, "files": files_of(request), "record": record_of(request)}
-    answer = {**request, **made, "pages": page_rows(request, wish, whole)}
+    answer = {**request, **made, "pages": page_parts(request, wish, whole)}
     # the pages have them
     del answer["group_rows"]
     return answer

@@ -18,7 +18,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import 
 from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import completed
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import SYSTEMS, wished_systems
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.page import plan_page
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.page import Part, plan_page
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer, ViewError, cluster_view
 
 __all__ = ["kept_groups", "known_nodes", "plan_pages", "scope_of", "site_of", "wished"]
@@ -189,9 +189,9 @@ def plan_pages(
     groups: t.Mapping[str, t.Sequence[str]],
     names: t.Sequence[str],
     plan: t.Mapping[str, t.Any],
-    asked: t.Mapping[str, t.Mapping[str, t.Sequence[t.Sequence[str]]]],
+    asked: t.Mapping[str, t.Mapping[str, Part]],
 ) -> dict[str, str]:
-    """By group that is in the plan: all that is planned for it. asked: by system and group, what it brings."""
+    """By group that is in the plan: all that is planned for it. asked: by system and group, what is said of it."""
     whole = completed(Plainer()(plan))
     facts = cluster_view(hostvars, groups, names)["facts"]
     duplicates = duplicate_initiators(

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -403,6 +404,14 @@ ON_ITS_PAGE = {
 }
 
 
+# Systems that pull images: what has labels only pulls none.
+OF_IMAGES = {"gpu_operator", "compute_domain", "secondary_network", "vgpu", "longhorn"}
+
+
+def images(path: Path) -> list[str]:
+    return [line for line in path.read_text().splitlines() if not line.startswith("#")]
+
+
 def sections(page: str) -> dict[str, str]:
     """By title: what is below it, in one line."""
     parts = re.split(r"\n\n(\S.*)\n-+\n", page)
@@ -440,9 +449,32 @@ def test_all_that_is_planned_for_a_group_is_on_one_page_before_it_is_applied(sit
         # what is written is what is shown
         assert all(" ".join(line.split()) in said for line in page.splitlines())
 
+    assert "warning: group v100: NCCL between nodes fails" in (site.output / "plan" / "v100.txt").read_text()
+    # one list for mirrors has what the lists of all systems have
+    listed = {path: images(path) for path in site.output.glob("**/images.txt") if path.parent != site.output}
+    assert {path.parent.name for path in listed} == {"rendered", *OF_IMAGES}
+    assert images(site.output / "images.txt") == sorted({*itertools.chain.from_iterable(listed.values())})
+
+    # what cannot be of several systems is said together, on the pages, too, and no page is missing for it
+    whole["rdma"]["vars"]["rdma_longhorn"] |= {"replicas": 3}
+    whole["rdma"]["children"]["rails"]["vars"]["rdma_networks"][0]["ipam"]["range"] = "10.244.0.0/16"
+    (site.directory / "hosts.json").write_text(json.dumps(whole))
+    said = site.play("plan", fails=True)
+    network = "error: group rails: network fabric"
+    for name, systems in ON_ITS_PAGE.items():
+        page = (site.output / "plan" / f"{name}.txt").read_text()
+        assert [*systems] == [title for title in sections(page) if title != "prepare the nodes"], name
+        told = [system for system in systems if "error: " in sections(page)[system]]
+        assert told == {"v100": ["longhorn"], "rails": ["secondary_network"]}.get(name, []), name
+        assert (network in page) is (name == "rails")
+        assert ("below are gone" in page) is bool(told)
+    assert "10.244.0.0/16" in said.rpartition("Insist on wishes that can be fulfilled")[2]
+    assert "replicas" in said.rpartition("Insist on wishes that can be fulfilled")[2]
+
     # a group that there is no more has no page; what is not ours stays
     (site.output / "plan" / "notes.txt").write_text("mine")
     site.write({"v100": V100}, rdma_rollout={"remove": ["a100", "gb200", "rails"]})
     site.play("plan")
     assert sorted(path.name for path in (site.output / "plan").iterdir()) == ["notes.txt", "v100.txt"]
     assert list(sections((site.output / "plan" / "v100.txt").read_text())) == ["prepare the nodes", "device_plugin"]
+    assert images(site.output / "images.txt") == images(site.output / "rendered" / "images.txt")

@@ -20,10 +20,10 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract impo
     Site,
     Surroundings,
 )
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.page import concerned_groups, rows_of_groups
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.page import Part, concerned_groups, parts_of_groups
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.together import untried
 
-__all__ = ["SYSTEMS", "page_rows", "request_of", "wished_systems"]
+__all__ = ["SYSTEMS", "page_parts", "request_of", "wished_systems"]
 
 
 class System(t.NamedTuple):
@@ -90,7 +90,7 @@ def request_of(name: str, wish: t.Any, site: Site, around: Surroundings) -> Requ
     return request
 
 
-def page_rows(request: Request, wish: t.Any, site: Site) -> dict[str, list[tuple[str, str]]]:
-    """By group that it is for: what a system is to bring, for the page of the plan."""
+def page_parts(request: Request, wish: t.Any, site: Site) -> dict[str, Part]:
+    """By group that it is for: what a system is to bring, what cannot be and what is to be known, for the page of the plan."""
     (system,) = (each for each in SYSTEMS if each.name == request["system"])
-    return rows_of_groups(request, site, concerned_groups(system.variable, system.of_groups, wish, site))
+    return parts_of_groups(request, site, concerned_groups(system.variable, system.of_groups, wish, site))

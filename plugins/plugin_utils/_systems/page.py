@@ -9,26 +9,52 @@ What a system brings is read off the objects that it has made, so that the page 
 from __future__ import annotations
 
 import json
+import textwrap
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.text import hosts_label, printable, table
+from ansible_collections.fabric.rdma.plugins.module_utils._base.text import WIDTH, hosts_label, printable, table
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Group
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.table import plan_table
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import GROUP_LABEL
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import group_value
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import class_slug, group_value
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Request, Site
 
-__all__ = ["concerned_groups", "plan_page", "rows_of_groups"]
+__all__ = ["Part", "concerned_groups", "parts_of_groups", "plan_page", "rows_of_groups"]
 
 Rows = list[tuple[str, str]]
 
 
+class Part(t.TypedDict):
+    """What the page of a group says of a system: (what, value) in words, and sentences."""
+
+    rows: Rows
+    errors: list[str]
+    warnings: list[str]
+
+
 def concerned_groups(variable: str, of_groups: bool, wish: t.Any, site: Site) -> list[str]:
-    """Groups that a system is for: those with the wish, or those that the wish names, else all."""
+    """Groups that a system is for: those with the wish, or those that the wish names, by themselves, their nodes or classes; else all."""
     if of_groups:
         return [name for name in site["groups"] if (site["wishes"].get(name) or {}).get(variable)]
-    named = wish.get("groups") if isinstance(wish, t.Mapping) else None
-    return [name for name in site["groups"] if named is None or name in named]
+    own = wish if isinstance(wish, t.Mapping) else {}
+    classes = own.get("classes") or {}
+    named = classes.get("groups") or None if own.get("groups") is None else own["groups"]
+    found = [
+        name for name in site["groups"] if named is None or name in named or _nodes(site, name) & {*_nodes_of(own)}
+    ]
+    wanted = {*(classes.get("names") or ())}
+    return [name for name in found if not wanted or wanted & _class_names(site, name)]
+
+
+def _nodes_of(wish: t.Mapping[str, t.Any]) -> list[str]:
+    return [str(node) for node in wish.get("nodes") or ()]
+
+
+def _class_names(site: Site, group: str) -> set[str]:
+    """The names of the classes of a group, as the plan and as Kubernetes have them."""
+    planned = site["plan"]["groups"].get(group)
+    names = [each["name"] for each in planned["classes"]] if planned else []
+    return {*names, *map(class_slug, names)}
 
 
 def rows_of_groups(request: Request, site: Site, concerned: t.Iterable[str]) -> dict[str, Rows]:
@@ -57,6 +83,29 @@ def rows_of_groups(request: Request, site: Site, concerned: t.Iterable[str]) -> 
         ]
         found[group] = [(printable(what), printable(words)) for what, words in rows]
     return found
+
+
+def parts_of_groups(request: Request, site: Site, concerned: t.Sequence[str]) -> dict[str, Part]:
+    """By group: its rows, with what cannot be and what is to be known of it. What cannot be, and is for no group, is for all."""
+    rows = rows_of_groups(request, site, concerned)
+    refused = (concerned or list(site["groups"])) if request["problems"] else []
+    return {
+        group: {
+            "rows": rows.get(group, []),
+            "errors": _of_this_group(request["problems"], site, group),
+            "warnings": _of_this_group(request["warnings"], site, group),
+        }
+        for group in sorted({*rows, *refused})
+    }
+
+
+def _of_this_group(sentences: t.Iterable[str], site: Site, group: str) -> list[str]:
+    """Those that do not begin with the name of another group, or of a class of it."""
+    others = [name for name in site["groups"] if name != group]
+    words = [f"group {name}:" for name in others] + [
+        f"class {each}:" for name in others for each in _class_names(site, name)
+    ]
+    return [each for each in sentences if not each.startswith(tuple(words))]
 
 
 # --- objects in words -------------------------------------------------------------------------------------------------
@@ -151,7 +200,7 @@ def _spider_words(spec: Json) -> str:
 
 
 def _policy_words(spec: Json) -> str:
-    functions = ", ".join(map(str, (spec.get("nicSelector") or {}).get("pfNames") or ()))
+    functions = ", ".join(map(str, spec["nicSelector"]["rootDevices"]))
     return _listed(f"{spec.get('numVfs')} functions of {functions}", f"resource {spec.get('resourceName')}")
 
 
@@ -226,30 +275,49 @@ def _section(title: str, lines: t.Sequence[str]) -> list[str]:
     return ["", title, "-" * len(title), *lines]
 
 
+def _notes(sort: str, sentences: t.Iterable[str]) -> list[str]:
+    found: list[str] = []
+    for each in sentences:
+        found += ["", *textwrap.wrap(f"{sort}: {printable(each)}", WIDTH, subsequent_indent="  ")]
+    return found
+
+
 def plan_page(
     name: str,
     group: Group,
     systems: t.Sequence[str],
-    asked: t.Mapping[str, t.Mapping[str, t.Sequence[t.Sequence[str]]]],
+    asked: t.Mapping[str, t.Mapping[str, Part]],
     prepared: t.Sequence[t.Sequence[str]],
 ) -> str:
     """A text of at most 100 columns.
 
-    systems: names of those that the inventory asks for, in the order in which they come. asked: by system and group, what it brings.
+    systems: names of those that the inventory asks for, in the order in which they come. asked: by system and group, what is said of it.
     prepared: rows (hosts, what, details) of what preparing the nodes comes to.
     """
     hosts = sorted(group["hosts"])
     title = f"Plan of group {printable(name)}: {hosts_label(hosts)}"
-    of_group = [system for system in systems if system == "device_plugin" or (asked.get(system) or {}).get(name)]
+    parts = {system: asked[system][name] for system in systems if name in (asked.get(system) or {})}
+    of_group = [system for system in systems if system == "device_plugin" or system in parts]
     order = ["prepare the nodes", *of_group]
     lines = [title, "=" * len(title), *_folded("Nothing of this page is applied yet. Order: " + ", then ".join(order))]
+    wrong = [system for system in of_group if system in parts and parts[system]["errors"]]
+    if wrong:
+        lines += _folded(f"Nothing is applied before the errors of {' and '.join(wrong)} below are gone.")
     lines += _section("prepare the nodes", table(("HOSTS", "WHAT", "DETAILS"), prepared) if prepared else ["nothing"])
     pods = ", ".join(str(each["resource"]) for each in group["resources"]) or group["resource"]
-    serves = "device_plugin" if "device_plugin" in of_group else "functions (served by dra, below)"
-    lines += _section(serves, [*_folded(f"Pods ask for {pods}"), "", *plan_table(group)])
+    serves = "functions (served by dra, below)" if "dra" in of_group else "device_plugin"
+    stays = (
+        []
+        if serves != "device_plugin" or serves in of_group
+        else ["It stays as it is: rdma_rollout.classes leaves the group to it."]
+    )
+    lines += _section(serves, [*stays, *_folded(f"Pods ask for {pods}"), "", *plan_table(group)])
     for system in of_group:
         if system != "device_plugin":
-            lines += _section(system, table(("WHAT", "IS ASKED FOR"), asked[system][name]))
+            part = parts[system]
+            shown = table(("WHAT", "IS ASKED FOR"), part["rows"]) if part["rows"] else []
+            notes = [*_notes("error", part["errors"]), *_notes("warning", part["warnings"])]
+            lines += _section(system, [*shown, *(notes if shown else notes[1:])])
     return "\n".join(lines) + "\n"
 
 

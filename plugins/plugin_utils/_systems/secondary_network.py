@@ -129,7 +129,11 @@ def request(
     for each in planned:
         row = (f"network {each.network.name} ({each.network.group})", _network_words(each, site))
         result["group_rows"].setdefault(each.network.group, []).append(row)
-    result["summary"] = [row for rows in result["group_rows"].values() for row in rows] + _summary(planned, wish)
+    for group, rows in result["group_rows"].items():
+        own = [cni_plugins(each.network, each.rows) for each in planned if each.network.group == group]
+        if any(own):
+            rows.append((f"CNI plugins that nodes of {group} need", ", ".join(sorted(set().union(*own)))))
+    result["summary"] = [row for rows in result["group_rows"].values() for row in rows] + _summary(wish)
     if not result["problems"]:
         _fill(result, planned, wish, site, directories, found)
         result["problems"], result["warnings"] = found.problems, found.warnings
@@ -317,14 +321,9 @@ def _add_spiderpool(
 # --- in words -------------------------------------------------------------------------------------------------------------
 
 
-def _summary(planned: t.Sequence[_Planned], wish: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
+def _summary(wish: t.Mapping[str, t.Any]) -> list[tuple[str, str]]:
     """What counts for all networks."""
     rows = []
-    programs: set[str] = set()
-    for each in planned:
-        programs |= cni_plugins(each.network, each.rows)
-    if programs:
-        rows.append(("CNI plugins that the nodes need", ", ".join(sorted(programs))))
     for name, title in (("multus", "Multus"), ("whereabouts", "Whereabouts"), ("spiderpool", "Spiderpool")):
         own = section(wish, name)
         if own.get("install"):

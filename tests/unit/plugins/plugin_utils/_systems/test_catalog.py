@@ -50,6 +50,8 @@ def test_what_a_system_needs_comes_before_it() -> None:
 def test_every_system_is_a_role_that_the_playbooks_tell_what_to_do() -> None:
     tasks = yaml.safe_load((ROOT / "playbooks" / "tasks" / "systems.yml").read_text())
     (told,) = [task["vars"] for task in tasks if "ansible.builtin.include_role" in task]
+    # all that cannot be is said together, and nothing is applied that cannot be
+    assert told.pop("cluster_system_insist") == "{{ systems_method != 'render' }}"
     assert told == {f"{name}_method": "{{ systems_method }}" for name in NAMES}
     for name in NAMES:
         specs = yaml.safe_load((ROOT / "roles" / name / "meta" / "argument_specs.yml").read_text())

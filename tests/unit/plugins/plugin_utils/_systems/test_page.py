@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import typing as t
 
 import pytest
@@ -13,10 +14,12 @@ import pytest
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import LONGHORN
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import GROUP_LABEL
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import group_value
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import page_rows, request_of
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import page_parts, request_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Request, Site, empty_request
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.page import (
+    Part,
     concerned_groups,
+    parts_of_groups,
     plan_page,
     rows_of_groups,
 )
@@ -37,6 +40,10 @@ NODES = {"resource.k8s.io": ["v1"], "apps": ["v1"]}
 
 def asked(system: str, wish: Json, site: Site, **around: t.Any) -> Request:
     return request_of(system, wish, site, t.cast("t.Any", {**NOTHING_KNOWN, **around}))
+
+
+def part(*rows: tuple[str, str], errors: t.Sequence[str] = (), warnings: t.Sequence[str] = ()) -> Part:
+    return {"rows": list(rows), "errors": list(errors), "warnings": list(warnings)}
 
 
 def of_group(request: Request, group: str) -> list[Json]:
@@ -62,6 +69,7 @@ def test_each_network_and_pool_is_on_the_page_in_words(name: str) -> None:
         assert said
         # what the plan of functions is told in is a file, as it stands
         assert said != "as its file has it" or item["kind"] == "ConfigMap"
+        assert not re.search(r"\b(of|on|resource|pool) ?(,|$)|None", said), "a word without what it is of"
 
 
 def test_addresses_of_each_rail_are_on_the_page_with_what_they_leave_out() -> None:
@@ -80,7 +88,7 @@ def test_claims_have_their_selectors_on_the_page() -> None:
     site = test_dra.rails()
     request = asked("dra", test_dra.wish(claims={"namespaces": ["training"]}), site, served=NODES)
     assert request["problems"] == []
-    words = dict(page_rows(request, test_dra.wish(), site)["roce"])
+    words = dict(page_parts(request, test_dra.wish(), site)["roce"]["rows"])
     classes = [item for item in request["objects"] if item["kind"] == "DeviceClass"]
     assert len(classes) == 8
     for item in classes:
@@ -107,16 +115,18 @@ def test_what_is_of_another_group_is_not_on_the_page() -> None:
     site = network_sites.networked_site(wished)
     request = asked("secondary_network", network_sites.BROUGHT, site)
     assert request["problems"] == []
-    pages = page_rows(request, network_sites.BROUGHT, site)
+    pages = page_parts(request, network_sites.BROUGHT, site)
     assert sorted(pages) == ["ib", "roce"]
     for own, other in (("ib", "roce"), ("roce", "ib")):
         names = {f"/{item['metadata']['name']}" for item in of_group(request, other)}
         assert names
-        text = "\n".join(f"{what} {said}" for what, said in pages[own])
+        text = "\n".join(f"{what} {said}" for what, said in pages[own]["rows"])
         assert not [name for name in names if name in text]
         assert f"({other})" not in text
         assert f"({own})" in text
-    assert [what for what, _said in pages["roce"] if what.startswith("workloads/")] == ["workloads/roce-fabric.yaml"]
+    assert [what for what, _said in pages["roce"]["rows"] if what.startswith("workloads/")] == [
+        "workloads/roce-fabric.yaml"
+    ]
 
 
 def test_a_group_is_asked_whether_a_system_is_for_it() -> None:
@@ -124,6 +134,32 @@ def test_a_group_is_asked_whether_a_system_is_for_it() -> None:
     assert concerned_groups("rdma_networks", True, {}, site) == ["ib-v100"]
     assert concerned_groups("rdma_vgpu", False, {"groups": ["ib-a100"]}, site) == ["ib-a100"]
     assert concerned_groups("rdma_gpu_operator", False, {"version": "1"}, site) == ["ib-v100", "ib-a100"]
+    assert concerned_groups("rdma_longhorn", False, {"groups": [], "nodes": ["ib-v100-2"]}, site) == ["ib-v100"]
+    assert concerned_groups("rdma_longhorn", False, {"groups": [], "nodes": ["elsewhere"]}, site) == []
+    (slug,) = [each["name"] for each in site["plan"]["groups"]["ib-a100"]["classes"]]
+    for classes, groups in (
+        ({"groups": ["ib-v100"]}, ["ib-v100"]),
+        ({"names": [slug]}, ["ib-a100"]),
+        ({"groups": []}, ["ib-v100", "ib-a100"]),
+    ):
+        assert concerned_groups("rdma_rollout", False, {"engine": "dra", "classes": classes}, site) == groups
+
+
+def test_a_group_that_keeps_the_plugin_is_not_said_to_be_served_by_dra() -> None:
+    site = a_site({"gb200": ({}, ["gb200-1"]), "b": ({}, ["gb200-2"])})
+    wish = {"engine": "dra", "classes": {"groups": ["gb200"]}}
+    request = asked("dra", wish, site)
+    assert request["problems"] == []
+    parts = page_parts(request, wish, site)
+    assert list(parts) == ["gb200"]
+    pages = {
+        name: plan_page(name, group, ["dra"], {"dra": parts}, []) for name, group in site["plan"]["groups"].items()
+    }
+    assert "served by dra" in pages["gb200"]
+    assert "served by dra" not in pages["b"]
+    assert (
+        "device_plugin\n-------------\nIt stays as it is: rdma_rollout.classes leaves the group to it.\n" in pages["b"]
+    )
 
 
 def test_nodes_that_are_named_bring_a_system_to_the_page_of_their_group() -> None:
@@ -131,23 +167,23 @@ def test_nodes_that_are_named_bring_a_system_to_the_page_of_their_group() -> Non
     wish = {"version": LONGHORN, "groups": [], "nodes": ["ib-v100-1"]}
     request = asked("longhorn", wish, site)
     assert request["problems"] == []
-    pages = page_rows(request, wish, site)
+    pages = page_parts(request, wish, site)
     assert list(pages) == ["ib-v100"]
-    assert ("label node.longhorn.io/create-default-disk=true", "on ib-v100-1") in pages["ib-v100"]
+    assert ("label node.longhorn.io/create-default-disk=true", "on ib-v100-1") in pages["ib-v100"]["rows"]
 
 
 def test_labels_of_nodes_are_on_the_page_of_their_group_only() -> None:
     site = a_site({"ib-v100": ({}, V100), "ib-a100": ({}, ["ib-a100-1"])}, leaves={"ib-v100-1": ["leaf-1"]})
     wish = {"labels": True}
-    pages = page_rows(asked("topology", wish, site), wish, site)
+    pages = page_parts(asked("topology", wish, site), wish, site)
     assert list(pages) == ["ib-v100"]
-    assert ("label topology.fabric.rdma/leaf=leaf-1", "on ib-v100-1") in pages["ib-v100"]
+    assert ("label topology.fabric.rdma/leaf=leaf-1", "on ib-v100-1") in pages["ib-v100"]["rows"]
 
 
 def test_hypernodes_are_those_that_nodes_of_the_group_are_in() -> None:
     site = a_site({"ib-v100": ({"rdma_gpudirect": "none"}, V100), "ib-a100": ({}, ["ib-a100-1"])})
     wish = {"groups": ["ib-v100"], "stop_device_plugin": True, "hypernodes": True}
-    rows = page_rows(asked("vgpu", wish, site), wish, site)["ib-v100"]
+    rows = page_parts(asked("vgpu", wish, site), wish, site)["ib-v100"]["rows"]
     tiers = [said for what, said in rows if what.startswith("HyperNode rdma-")]
     assert [said.partition(":")[0] for said in tiers] == ["tier 1", "tier 2", "tier 3"]
     assert "a100" not in "".join(tiers)
@@ -156,8 +192,8 @@ def test_hypernodes_are_those_that_nodes_of_the_group_are_in() -> None:
 def test_the_page_says_what_comes_in_which_order_and_that_nothing_is_done() -> None:
     site = a_site({"ib-v100": ({}, V100)})
     asked_for = {
-        "gpu_operator": {"ib-v100": [("GPU Operator", "v1")]},
-        "longhorn": {"ib-a100": [("Longhorn", "1.2.3")]},
+        "gpu_operator": {"ib-v100": part(("GPU Operator", "v1"))},
+        "longhorn": {"ib-a100": part(("Longhorn", "1.2.3"))},
     }
     prepared = [("ib-v100-1", "would change", "ofed: ib_umad is not loaded")]
     systems = ["device_plugin", "gpu_operator", "longhorn"]
@@ -173,9 +209,54 @@ def test_the_page_says_what_comes_in_which_order_and_that_nothing_is_done() -> N
     assert max(map(len, lines)) <= 100
 
 
+def test_what_cannot_be_and_what_is_warned_of_are_below_the_rows_of_their_system() -> None:
+    group = a_site({"ib-v100": ({}, V100)})["plan"]["groups"]["ib-v100"]
+    long = "there is not one node that could store, " * 4
+    asked_for = {
+        "gpu_operator": {"ib-v100": part(("GPU Operator", "v1"), warnings=["it is old"])},
+        "longhorn": {"ib-v100": part(errors=[long, "no\x1b[2J"])},
+    }
+    text = plan_page("ib-v100", group, ["device_plugin", "gpu_operator", "longhorn"], asked_for, [])
+    assert "Nothing is applied before the errors of longhorn below are gone." in text
+    assert text.index("GPU Operator  v1\n\nwarning: it is old\n") < text.index(
+        "longhorn\n--------\nerror: there is not"
+    )
+    assert long.strip() in " ".join(text.split())
+    assert text.endswith("error: no?[2J\n")
+    assert max(map(len, text.splitlines())) <= 100
+    # and none is announced where there is none
+    del asked_for["longhorn"]
+    assert "errors of" not in plan_page("ib-v100", group, ["device_plugin", "gpu_operator"], asked_for, [])
+
+
+def test_a_group_is_told_what_is_said_of_it_and_of_all_and_nothing_of_others() -> None:
+    site = a_site({"ib-v100": ({}, V100), "ib-a100": ({}, ["ib-a100-1"])})
+    (slug,) = [each["name"] for each in site["plan"]["groups"]["ib-a100"]["classes"]]
+    sentences = ["group ib-v100: x", f"class {slug}: y", "hosts a and b: z"]
+    request: Request = {**empty_request("longhorn"), "warnings": sentences, "summary": [("Longhorn", "1")]}
+    assert parts_of_groups(request, site, []) == {}
+    request["objects"] = [{"kind": "ConfigMap", "metadata": {"name": "of-all"}}]
+    parts = parts_of_groups(request, site, ["ib-v100", "ib-a100"])
+    assert parts["ib-v100"]["warnings"] == [sentences[0], sentences[2]]
+    assert parts["ib-a100"]["warnings"] == sentences[1:]
+    # what cannot be has no objects, and may be of no group
+    refused: Request = {**empty_request("longhorn"), "problems": sentences}
+    told = {"ib-v100": [sentences[0], sentences[2]], "ib-a100": sentences[1:]}
+    assert {name: each["errors"] for name, each in parts_of_groups(refused, site, []).items()} == told
+    assert list(parts_of_groups(refused, site, ["ib-a100"])) == ["ib-a100"]
+
+
+def test_vgpu_warns_of_nccl_between_nodes_on_the_page_of_its_group() -> None:
+    site = a_site({"ib-v100": ({"rdma_gpudirect": "none"}, V100), "ib-a100": ({}, ["ib-a100-1"])})
+    wish = {"groups": ["ib-v100"], "stop_device_plugin": True}
+    parts = page_parts(asked("vgpu", wish, site), wish, site)
+    assert list(parts) == ["ib-v100"]
+    assert "NCCL between nodes fails" in " ".join(parts["ib-v100"]["warnings"])
+
+
 def test_selectors_are_told_where_claims_take_the_place_of_the_plugin() -> None:
     group = a_site({"ib-v100": ({}, V100)})["plan"]["groups"]["ib-v100"]
-    text = plan_page("ib-v100", group, ["dra"], {"dra": {"ib-v100": [("DeviceClass x", "cel")]}}, [])
+    text = plan_page("ib-v100", group, ["dra"], {"dra": {"ib-v100": part(("DeviceClass x", "cel"))}}, [])
     assert "functions (served by dra, below)" in text
     assert "deviceIDs 1017" in text
 
