@@ -120,20 +120,21 @@ class _Watch:
         elif stage == "ended" or stage == "stuck":
             self._finish(task, problem_of(pod, self._wish, task.name, task.node))
         elif stage == "unschedulable" and late > self._wish.timeout:
-            self._give_up_on(task, f"without a place for {self._wish.timeout} s")
+            self._late(task, stage, f"without a place for {self._wish.timeout} s")
         elif late > self._wish.timeout + START_SECONDS:
             without = stage == "running" and task.wanted == "running"
             limit = self._wish.timeout + START_SECONDS
             if without:
                 self._finish(task, networks_problem(task.name, self._wish.networks))
             else:
-                self._give_up_on(task, f"not done within {limit} s")
+                self._late(task, stage, f"not done within {limit} s")
 
-    def _give_up_on(self, task: _Task, late: str) -> None:
-        """Of a Pod that was waited for: the next one on its host would be, too."""
-        problem = problem_of(task.pod, self._wish, task.name, task.node, late)
+    def _late(self, task: _Task, stage: str, words: str) -> None:
+        """Of a Pod that was waited for. Where it did not even start, the next one on its host would be, too."""
+        problem = problem_of(task.pod, self._wish, task.name, task.node, words)
         self._finish(task, problem)
-        self._gone.setdefault(task.host, problem)
+        if stage != "running":
+            self._gone.setdefault(task.host, problem)
 
     def _finish(self, task: _Task, problem: t.Optional[Json]) -> None:
         if task.done:

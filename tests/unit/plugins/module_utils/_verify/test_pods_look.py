@@ -229,6 +229,15 @@ def test_a_node_without_addresses_fails_its_pairs_alone() -> None:
     assert not cluster.pods
 
 
+def test_a_node_on_which_a_pod_runs_and_does_not_end_is_tried_again() -> None:
+    """It has started, so it is not the node that starts none."""
+    gone: Json = {}
+    cluster = PodCluster(lambda _pod, _looks: running(), lambda _pod: "")
+    rows = looked(cluster, "n1", gone=gone)
+    assert all("is Running, not done within 185 s" in row["problem"]["cause"] for row in rows)
+    assert gone == {}
+
+
 @pytest.mark.parametrize("known", [True, False], ids=["known", "new"])
 def test_pings_of_a_node_that_starts_no_pod_cost_one_wait(known: bool) -> None:
     hosts = ("n0", "n1", "n2", "n3", "n4")
