@@ -20,9 +20,14 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.names import for
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import GATHERED, foreign_in_words, seen_in_this_run
 
 
+def subsets_of(asked: t.Any) -> list[t.Any]:
+    """What gather_subset names, as the argument of a module may be written."""
+    return asked.split(",") if isinstance(asked, str) else list(asked or ["all"])
+
+
 def replayed(capture: t.Any, asked: t.Any) -> dict[str, t.Any]:
     """What the module would answer on the host of a capture: {ansible_facts: {rdma}}, or {failed, msg}."""
-    subsets = asked.split(",") if isinstance(asked, str) else list(asked or ["all"])
+    subsets = subsets_of(asked)
     unknown = sorted(str(each) for each in subsets if each not in ("all", *SUBSETS))
     if unknown:
         return {"failed": True, "msg": f"gather_subset knows no {', '.join(unknown)}"}
@@ -67,6 +72,10 @@ class ActionModule(ActionBase):
             except (AttributeError, KeyError, TypeError, ValueError) as exc:
                 return {**result, "failed": True, "msg": f"before holds no facts of ib_facts: {exc!r}"}
         needed = arguments.pop("unless", None)
+        if needed is None and arguments.get("before") and self._task.check_mode:
+            # a check has changed nothing of what this run knows
+            subsets = subsets_of(arguments.get("gather_subset"))
+            needed = SUBSETS if "all" in subsets else subsets
         if needed is not None and known(variables, needed, as_root=not arguments.get("capture")):
             return {**result, "changed": False, "ansible_facts": {}}
         if arguments.get("capture"):

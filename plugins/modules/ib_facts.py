@@ -64,6 +64,7 @@ options:
       - Facts C(rdma) of the node from before a change of it. A port of InfiniBand is not Active before a subnet manager has been there, and
         a kubelet takes its time after a boot; so the module looks again and again until what was there is there again.
       - A port that does not come back is not an error of this module. P(fabric.rdma.rdma_worse#filter) tells what was lost.
+      - In check mode nothing has changed. What this run has gathered already is then not gathered again, as with O(unless).
     type: dict
     version_added: "0.1.0"
   wait_timeout:

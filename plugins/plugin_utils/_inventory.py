@@ -162,7 +162,7 @@ def inventory_problems(
     # found_departures() tells a plan of it, with the hosts that it would lose
     sliced = slice_in_words(hostvars[hosts[0]]) if hosts and not plans else None
     if sliced and not _slices_are_meant(_value(hostvars[hosts[0]], "rdma_slices", look.plain)):
-        look.found.append(f"{sliced}. {_SLICES}")
+        look.found.append(f"{sliced[0].upper()}{sliced[1:]}. {_SLICES}")
     asked = [] if names is None or _wide_problems("rdma_groups", names) else [str(name) for name in names]
     look.take_groups(asked, groups)
     for host in dict.fromkeys([*look.owner, *hosts]):

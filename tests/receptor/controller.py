@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -64,7 +65,9 @@ class Result(t.NamedTuple):
 
     @property
     def said(self) -> str:
-        return " ".join(" ".join(event.get("stdout", "") for event in self.events).split())
+        """What was printed, as one line without colours: these are set anew in each line, wherever words were wrapped."""
+        printed = " ".join(event.get("stdout", "") for event in self.events)
+        return " ".join(re.sub(r"\x1b\[[0-9;]*m", "", printed).split())
 
 
 def copy_project(target: Path) -> None:

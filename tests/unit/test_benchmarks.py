@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.fabric.rdma.plugins.filter.rdma_needs import rdma_needs
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -114,6 +116,36 @@ def test_a_size_is_left_out_only_where_memory_is_short(
         "plan, 10000 hosts: takes 3200 MB, of which the machine has 1000"
     ]
     assert "left out: plan, 10000 hosts" in capsys.readouterr().out
+
+
+def test_a_first_run_is_of_nodes_that_lack_what_roles_bring(tmp_path: Path) -> None:
+    """Its stand-ins answer as such a node does: what a module brings is there when it was started, and needed no longer."""
+    playbooks.lacking_hosts(tmp_path, 2)
+    nodes = [tmp_path / "first" / f"node-{number:05d}" for number in (1, 2)]
+
+    def start(node: Path, module: str) -> t.Any:
+        command = [str(node / "python"), f"AnsiballZ_{module}.py"]
+        return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+    def needed(node: Path) -> set[str]:
+        facts = start(node, "ib_facts")["ansible_facts"]["rdma"]
+        decided = rdma_needs(facts, {}, "Ethernet", storage={}, memlock={}, want={"link_layer": "Ethernet"})
+        return {role for role, found in decided.items() if found["needed"]}
+
+    assert needed(nodes[0]) == {"ofed", "storage_prereqs", "containerd_memlock"}
+    for module in ("apt", "kernel_module"):
+        assert "ofed" in needed(nodes[0])
+        assert start(nodes[0], module)["changed"]
+    assert needed(nodes[0]) == {"storage_prereqs", "containerd_memlock"}
+    for module in ("apt", "kernel_module", "kernel_module", "systemd_service"):
+        assert "storage_prereqs" in needed(nodes[0])
+        start(nodes[0], module)
+    assert needed(nodes[0]) == {"containerd_memlock"}
+    # of the one nothing is the other's
+    assert len(needed(nodes[1])) == 3
+    assert len((tmp_path / "started").read_text()) == 6 + sum(
+        (node / "calls").read_text().count("ib_facts") for node in nodes
+    )
 
 
 def test_the_table_has_the_sizes_of_a_large_site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import 
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
 
 FOUND = {"schema": 1, "warnings": []}
+BEFORE: dict[str, Any] = {"devices": [], "runtime": {}, "storage": {}}
 
 
 def answered(monkeypatch: pytest.MonkeyPatch, answer: Any, facts: Any = None) -> dict[str, Any]:
@@ -77,9 +78,11 @@ def test_facts_that_are_variables_of_ours_are_refused_before_anything_runs(monke
 CAPTURE = Path(__file__).resolve().parents[3] / "captures" / "ib-v100-1.capture"
 
 
-def acted(arguments: dict[str, Any], variables: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def acted(
+    arguments: dict[str, Any], variables: dict[str, Any], check: bool = False
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """What the action answers, and with which arguments it has started the module."""
-    task = SimpleNamespace(async_val=0, check_mode=False, diff=False, action="fabric.rdma.ib_facts", args=arguments)
+    task = SimpleNamespace(async_val=0, check_mode=check, diff=False, action="fabric.rdma.ib_facts", args=arguments)
     connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir="/tmp"), has_pipelining=True)
     plugin = ActionModule(task, connection, SimpleNamespace(), None, None, None)
     plugin._discovered_interpreter_key = None
@@ -118,6 +121,26 @@ def test_a_capture_that_cannot_be_read_is_a_failure(arguments: dict[str, Any], s
 
 def of_this_run(**facts: Any) -> dict[str, Any]:
     return {"ansible_facts": {"rdma": {**FOUND, **facts}}, "discover_gathered": {"ansible_facts": {}}}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "check", "runs"),
+    [
+        ({"before": BEFORE, "gather_subset": ["devices"]}, of_this_run(devices=[]), True, 0),
+        ({"before": BEFORE, "gather_subset": "devices"}, of_this_run(devices=[]), True, 0),
+        ({"before": BEFORE, "gather_subset": ["devices"]}, of_this_run(devices=[]), False, 1),
+        ({"gather_subset": ["devices"]}, of_this_run(devices=[]), True, 1),
+        ({"before": BEFORE}, of_this_run(devices=[]), True, 1),
+        ({"before": BEFORE, "gather_subset": ["devices"]}, {"ansible_facts": {"rdma": {"devices": []}}}, True, 1),
+    ],
+    ids=["checked", "as a text", "changed", "the first look", "a part is known", "of a cache"],
+)
+def test_what_a_check_has_not_changed_is_not_gathered_again(
+    arguments: dict[str, Any], variables: dict[str, Any], check: bool, runs: int
+) -> None:
+    result, started = acted(dict(arguments), variables, check)
+    assert len(started) == runs
+    assert bool(result["ansible_facts"]) is bool(runs)
 
 
 def test_facts_of_this_run_are_not_gathered_again() -> None:
