@@ -123,7 +123,7 @@ def test_headers_of_the_rfc() -> None:
         ("00016184ffffffff", "a header ends within its text|a code that does not exist"),
     ],
 )
-def test_headers_that_are_none(data: str, message: str) -> None:
+def test_malformed_headers_are_an_error(data: str, message: str) -> None:
     with pytest.raises(WireError, match=message):
         decode_headers(bytes.fromhex(data))
 
@@ -217,7 +217,7 @@ def test_a_server_that_does_not_answer(tmp_path: Path) -> None:
         unary(str(path), "/a/b", b"", 1)
 
 
-def test_a_socket_that_is_none(tmp_path: Path) -> None:
+def test_a_path_without_a_listening_socket_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(GrpcError, match="there is no such socket"):
         unary(str(tmp_path / "s"), "/a/b", b"", 1)
     (tmp_path / "file").write_text("")

@@ -140,7 +140,7 @@ def test_a_wish_that_makes_no_sense(wish: Any, message: str) -> None:
         assert str(caught.value).startswith(message)
 
 
-def test_everything_that_is_wrong_is_told_at_once() -> None:
+def test_everything_that_is_wrong_is_reported_at_once() -> None:
     assert len(problems(W, {"mtu": 1, "trust": "x", "pfc": {"priorities": [9]}})) == 3
 
 

@@ -501,7 +501,7 @@ def test_the_webhook_of_every_release_takes_the_default_prefix(version: str) -> 
 
 
 @pytest.mark.parametrize("prefix", ["rdma", "gpu", "k8s1.example.c0m", "rdma.example.com", "rdma.example"])
-def test_what_the_webhook_refuses_is_told(prefix: str) -> None:
+def test_what_the_webhook_refuses_is_reported(prefix: str) -> None:
     value = json.loads(json.dumps(PLAN).replace('"resourcePrefix": "rdma"', f'"resourcePrefix": "{prefix}"'))
     request = operator_request(value, {"version": "26.4.1", "sriov": ["v100"]})
     refused = refused_prefixes(request["objects"])

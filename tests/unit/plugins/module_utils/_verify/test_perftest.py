@@ -434,7 +434,7 @@ def test_any_figure_is_sensible_or_none(figure: tuple[str, str], value: float) -
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "9" * 5000, "x"], ids=lambda value: value[:9])
-def test_an_mtu_that_is_none(value: str) -> None:
+def test_a_malformed_mtu_is_unknown(value: str) -> None:
     text = recorded("latency-client")
     (line,) = [line for line in text.splitlines() if "Mtu" in line]
     assert measured("ib_write_lat", text.replace(line, f" Mtu             : {value}[B]"))["mtu_bytes"] is None

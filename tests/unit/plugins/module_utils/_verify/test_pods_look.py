@@ -200,7 +200,7 @@ def test_a_node_without_addresses_fails_its_pairs_alone() -> None:
     assert not cluster.pods
 
 
-def test_an_image_without_ping_is_told() -> None:
+def test_an_image_without_ping_is_reported() -> None:
     cluster = Networks(status_of, lambda _pod: a_log((127, "sh: ping: not found"), (127, "")))
     rows = pinged(cluster, [a_pair()])
     assert "sh: ping: not found" in rows[0]["problem"]["cause"]

@@ -134,7 +134,7 @@ def test_what_pods_measured_is_called_so(sample: dict[str, Any]) -> None:
     assert "3 measurements between nodes, 1 of them between Pods" in summary_of(sample)
 
 
-def test_what_pods_were_given_is_told(sample: dict[str, Any]) -> None:
+def test_what_pods_were_given_is_reported(sample: dict[str, Any]) -> None:
     limits = {"memlock": {"soft": "64", "hard": "unlimited"}, "files": {"client": [], "server": []}}
     failed = between_pods(measurement("ib-a100-1", "ib-a100-2", 190.0, "fail"), **limits)
     silent = between_pods(measurement("ib-a100-1", "ib-a100-2", None, "error"), user=None)

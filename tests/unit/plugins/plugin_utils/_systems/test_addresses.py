@@ -177,7 +177,7 @@ def test_a_gateway_is_found_in_its_network(wish: str, text: str, found: str) -> 
     assert parse_gateway(wish, parse_range(text)) == int(ipaddress.ip_address(found))
 
 
-def test_a_gateway_of_the_other_family_is_none() -> None:
+def test_a_gateway_of_the_other_family_does_not_count() -> None:
     assert parse_gateway("2001:db8::1", parse_range("192.0.2.0/24")) is None
 
 

@@ -76,7 +76,7 @@ REFUSED: dict[str, tuple[Json, Json, str]] = {
 
 
 @pytest.mark.parametrize("name", list(REFUSED))
-def test_two_of_one_and_none_of_one_are_refused(name: str) -> None:
+def test_exactly_one_of_each_is_required(name: str) -> None:
     network, wish, message = REFUSED[name]
     found = infiniband(network, wish=wish)
     assert any(message in text for text in found["problems"]), found["problems"]

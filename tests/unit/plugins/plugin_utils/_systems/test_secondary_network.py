@@ -410,7 +410,7 @@ def test_a_member_of_a_bond_or_bridge_is_refused() -> None:
     )
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     bad = {**MACVLAN, "vlan": 5, "mtu": 9216, "operator": True, "ipam": {**ADDRESSES, "per_rail": 31, "exclude": ["x"]}}
     texts = roce(bad, {**HOSTDEV, "ipam": {"type": "whereabouts"}})["problems"]
     for words in (
@@ -772,7 +772,7 @@ def test_groups_of_one_fabric_have_parts_of_one_network() -> None:
     assert ranges == {"10.20.0.0/16"}
 
 
-def test_cidrs_of_the_cluster_that_are_none_are_told() -> None:
+def test_malformed_cidrs_of_the_cluster_are_reported() -> None:
     found = infiniband(IPOIB, wish={"cidrs": {"pods": ["10.244.0.0/33"]}})
     assert "rdma_cluster_cidrs.pods: '/33' is not a prefix length of IPv4 (0 to 32)" in one_problem(found)
 
