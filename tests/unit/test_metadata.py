@@ -591,6 +591,9 @@ TRANSLATED = {
     "those that are gone": r"\bthat there are no " + r"more\b",
     "that stay as they are": r"\bof which every" + r"thing\b",
     "no longer runs": r"\bdoes not \w+ any " + r"more\b",
+    "malformed, or is not one": r"\b(?:that|what) (?:is|are) no" + r"ne\b(?! of)|_that_(?:is|are)_no" + r"ne\b",
+    "is unknown; expected one of": r"; there are [{]",
+    "name its node": r"\bhow (?:its|his|their|the|hosts|nodes)(?: \w+){0,2} (?:is|are) cal" + r"led\b",
 }
 
 

@@ -186,8 +186,8 @@ def test_an_answer_in_pieces(serve: Callable[[bytes], str]) -> None:
     [
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", 14, "does not speak gRPC|closed the connection"),
         (b"", 14, "it closed the connection"),
-        (HELLO + frame(3, 0, 1, b"\0\0\0\2"), 14, "it broke the call off"),
-        (HELLO + frame(7, 0, 0, bytes(8) + b"bye"), 14, "it sent the call away: bye"),
+        (HELLO + frame(3, 0, 1, b"\0\0\0\2"), 14, "it cancelled the call"),
+        (HELLO + frame(7, 0, 0, bytes(8) + b"bye"), 14, "it refused the call: bye"),
         (HELLO + frame(1, 0x5, 1, b"\x8d"), 14, r"an answer without grpc-status \(HTTP status 404\)"),
         (HELLO + OK, 14, "an answer that is not one uncompressed message"),
         (

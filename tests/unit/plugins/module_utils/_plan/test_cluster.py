@@ -159,7 +159,7 @@ def test_groups_are_planned_each_for_itself() -> None:
     [
         (
             {"schema": 1, "kernel": {}, "warnings": []},
-            "group g: the facts of a are partial: they do not tell of its devices; run discover again, which gathers all",
+            "group g: the facts of a are partial: they say nothing about its devices; run discover again, which gathers all",
         ),
         (
             {"schema": 2, "devices": []},

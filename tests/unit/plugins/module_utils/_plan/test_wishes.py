@@ -39,12 +39,12 @@ ROOT = Path(__file__).resolve().parents[5]
         (
             "rdma_ofed",
             {"override": ["disk_space", "kernel_header"]},
-            "rdma_ofed.override has no reason kernel_header; there are unsupported_card, .*; did you mean kernel_headers[?]",
+            "rdma_ofed.override has no reason kernel_header; known are unsupported_card, .*; did you mean kernel_headers[?]",
         ),
         (
             "rdma_rollout",
             {"engine": "network_operator", "ofed_driver": {"override": ["kernel_headers"]}},
-            "rdma_rollout.ofed_driver.override has no reason kernel_headers; there are default_route, .*",
+            "rdma_rollout.ofed_driver.override has no reason kernel_headers; known are default_route, .*",
         ),
         (
             "rdma_rollout",
@@ -65,7 +65,7 @@ ROOT = Path(__file__).resolve().parents[5]
         (
             "rdma_serial",
             [1] * 9,
-            r"rdma_serial is \[1, .*\]; expected at most 8 waves, of which the last is repeated.*",
+            r"rdma_serial is \[1, .*\]; expected at most 8 waves; the last is repeated.*",
         ),
         ("rdma_slices", 0.5, "rdma_slices is 0.5; expected true, false, or how many slices there are"),
         ("rdma_slices", -4, "rdma_slices is -4; .*"),

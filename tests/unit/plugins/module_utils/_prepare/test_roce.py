@@ -309,7 +309,7 @@ def test_queues_of_devices_that_have_none() -> None:
     machine = Machine()
     machine.soft_roce("rxe0")
     [problem] = planned(machine, {"trust": "dscp"}, {**ETHERNET, "kinds": ["software"]}).problems
-    assert problem.startswith("rdma_roce_host.trust is a setting of cards, and rxe0 is none")
+    assert problem.startswith("rdma_roce_host.trust is a setting of cards, and rxe0 is not one")
 
 
 def test_a_value_that_the_one_of_all_netdevs_hides() -> None:

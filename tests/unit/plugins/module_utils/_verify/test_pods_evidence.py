@@ -354,7 +354,7 @@ def test_a_pod_that_did_not_start_is_an_error_of_its_host(lab: Json) -> None:
         failure == "g: a Pod of user 1000 on lab1: the Pod default/p on lab1 is Pending: no place. Remedy: see the node"
     )
     (said,) = looked(lab, a_look(**silent), *EVERYWHERE[1:])["failures"]
-    assert "it did not tell what it was given" in said
+    assert "it did not say what it was given" in said
 
 
 def test_hosts_at_which_nobody_looked_are_named(lab: Json) -> None:

@@ -108,7 +108,7 @@ def test_the_rails_of_the_plan_count() -> None:
 @pytest.mark.parametrize(
     ("ethernet", "answers", "reason", "warnings"),
     [
-        (False, {}, "no host has told of an InfiniBand fabric", []),
+        (False, {}, "no host has reported an InfiniBand fabric", []),
         (
             False,
             {"n1": {"programs": [{"program": "ibnetdiscover", "text": "", "error": "no umad"}]}},
@@ -119,14 +119,14 @@ def test_the_rails_of_the_plan_count() -> None:
             False,
             {"n1": {"programs": [{"program": "ibnetdiscover", "text": "nonsense", "error": None}]}},
             "no host has told",
-            ["host n1: ibnetdiscover told of no switch"],
+            ["host n1: ibnetdiscover reported no switch"],
         ),
         (True, {}, "its host does not tell of neighbours: install and start lldpd", []),
         (
             True,
             {"n1": {"programs": [{"program": "lldpctl", "text": '{"lldp": {}}', "error": None}]}},
             "no switch has announced itself",
-            ["host n1: lldpctl told of no switch"],
+            ["host n1: lldpctl reported no switch"],
         ),
     ],
 )

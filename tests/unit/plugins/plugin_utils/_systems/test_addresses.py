@@ -205,9 +205,9 @@ def test_a_rail_has_the_network_of_its_number(text: str, prefix: int, rail: int,
     ("text", "prefix", "rail", "message"),
     [
         ("10.0.0.0/22", 24, 5, "holds 4 networks of /24, and rail 5 needs one more"),
-        ("10.0.0.0/24", 22, 1, "per_rail /22 is none of /24 to /30"),
-        ("10.0.0.0/24", 31, 1, "per_rail /31 is none of /24 to /30"),
-        ("2001:db8::/64", 127, 1, "per_rail /127 is none of /64 to /126"),
+        ("10.0.0.0/24", 22, 1, "per_rail /22 is outside /24 to /30"),
+        ("10.0.0.0/24", 31, 1, "per_rail /31 is outside /24 to /30"),
+        ("2001:db8::/64", 127, 1, "per_rail /127 is outside /64 to /126"),
         ("10.0.0.1-10.0.0.9/24", 28, 1, "is a part of a network, and cannot be divided among rails"),
     ],
 )

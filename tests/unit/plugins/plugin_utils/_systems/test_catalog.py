@@ -113,7 +113,7 @@ def test_images_are_all_that_objects_pull() -> None:
     assert set(request["images"]) == pulled
 
 
-# --- versions that are none -------------------------------------------------------------------------------------------
+# --- malformed versions -------------------------------------------------------------------------------------------------
 
 BAD_VERSIONS = [
     "",

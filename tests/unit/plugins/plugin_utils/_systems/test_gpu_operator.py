@@ -253,7 +253,7 @@ def test_a_host_that_nobody_looked_at_is_named() -> None:
     del site["facts"]["gb200-1"]
     del site["facts"]["ib-a100-1"]["gpus"]
     (said,) = asked(site)["problems"]
-    assert said.startswith("hosts gb200-1 and ib-a100-1: nobody knows GPUs, driver and kernel there")
+    assert said.startswith("hosts gb200-1 and ib-a100-1: GPUs, driver and kernel are not known")
 
 
 def test_groups_that_are_not_meant_are_not_looked_at() -> None:

@@ -373,7 +373,7 @@ def test_groups_that_measure_between_nodes_are_warned_of() -> None:
 
 
 @pytest.mark.parametrize(
-    ("groups", "problem"), [([], "names no group"), (["ib-v1oo"], "names ib-v1oo, which is none of the RDMA groups")]
+    ("groups", "problem"), [([], "names no group"), (["ib-v1oo"], "names ib-v1oo, which is not one of the RDMA groups")]
 )
 def test_groups_that_there_are_not_are_refused(groups: list[str], problem: str) -> None:
     assert any(problem in each for each in asked(site_of(), {"groups": groups})["problems"])
