@@ -112,13 +112,13 @@ def test_the_rails_of_the_plan_count() -> None:
         (
             False,
             {"n1": {"programs": [{"program": "ibnetdiscover", "text": "", "error": "no umad"}]}},
-            "no host has told",
+            "no host has reported",
             ["host n1: ibnetdiscover: no umad"],
         ),
         (
             False,
             {"n1": {"programs": [{"program": "ibnetdiscover", "text": "nonsense", "error": None}]}},
-            "no host has told",
+            "no host has reported",
             ["host n1: ibnetdiscover reported no switch"],
         ),
         (True, {}, "its host does not tell of neighbours: install and start lldpd", []),
@@ -130,7 +130,7 @@ def test_the_rails_of_the_plan_count() -> None:
         ),
     ],
 )
-def test_a_port_that_nobody_tells_of_says_why(ethernet: bool, answers: Json, reason: str, warnings: list[str]) -> None:
+def test_a_port_that_is_not_on_the_map_says_why(ethernet: bool, answers: Json, reason: str, warnings: list[str]) -> None:
     found = checked("fabric", fabric_map(view_of({"n1": "A"}, ethernet), None, answers))
     assert found["places"] == []
     assert [row["reason"].startswith(reason) for row in found["unplaced"]] == [True]
