@@ -550,7 +550,7 @@ def parts(text: str) -> list[str]:
     """ArgumentTypeError for one that there is not: nothing would be measured, and nothing wrong with it."""
     asked = text.split(",")
     if unknown := sorted(set(asked) - set(PARTS)):
-        raise argparse.ArgumentTypeError(f"{', '.join(map(repr, unknown))} is none of {', '.join(PARTS)}")
+        raise argparse.ArgumentTypeError(f"{', '.join(map(repr, unknown))} is not one of {', '.join(PARTS)}")
     return asked
 
 

@@ -76,7 +76,7 @@ class Gate:
 
     def pass_on(self, method: str, path: str, headers: dict[str, str], body: bytes) -> urllib3.BaseHTTPResponse | None:
         if "/leases" in path:
-            # who rolls out is none of what is rolled out
+            # who rolls out is not part of what is rolled out
             return None if self.held.is_set() else self._ask(method, path, headers, body)
         rehearsal = "dryRun=All" in path or (method == "DELETE" and json.loads(body or b"{}").get("dryRun"))
         if method == "GET" or rehearsal:

@@ -185,7 +185,7 @@ def test_pools_that_have_given_no_address_go_with_whereabouts(rails: Site) -> No
     assert rails.kube.list(definitions.PLACE, "list", labelSelector=SYSTEM_LABEL) == []
 
 
-def test_a_system_that_nobody_wishes_for_any_more_is_told_and_goes_alone(rails: Site) -> None:
+def test_a_system_that_nobody_wishes_for_any_more_is_reported_and_goes_alone(rails: Site) -> None:
     assert "nobody wishes for" not in rails.run("rollout")
     plugin = rails.objects()
     assert plugin

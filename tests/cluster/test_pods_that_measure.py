@@ -81,7 +81,7 @@ def test_a_limit_that_a_namespace_puts_on_pods_is_seen(site: Site) -> None:
     assert elsewhere["resources"]["limits"]["memory"] == "512Mi"
 
 
-def test_a_node_without_the_resource_is_told_of_its_look(site: Site) -> None:
+def test_a_node_without_the_resource_is_reported_with_what_was_seen(site: Site) -> None:
     """The real scheduler says so, and the rest is looked at."""
     looks = [{"host": "nowhere", "resources": ["rdma/none"]}]
     result = said(
@@ -123,7 +123,7 @@ def wait_until(there: t.Callable[[], bool]) -> None:
         time.sleep(0.2)
 
 
-def test_what_cannot_measure_is_told_and_no_pod_is_left(site: Site) -> None:
+def test_what_cannot_measure_is_reported_and_no_pod_is_left(site: Site) -> None:
     """Nodes that are played have no kubelet whose logs could be read, or none of these names is there at all."""
     given = {"rounds": [[a_pair()]], "image": "registry.example/perftest:1", "timeout": 2}
     for more in ({}, {"namespace": "nowhere"}):

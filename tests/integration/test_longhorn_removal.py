@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.fabric.rdma.tests.unit.kubeconfigs import kubeconfig_of, written
+
 if t.TYPE_CHECKING:
     from conftest import User
 
@@ -130,17 +132,7 @@ class Cluster(ThreadingHTTPServer):
         self.server_close()
 
     def kubeconfig(self, directory: Path) -> str:
-        config = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{self.server_port}"}}],
-            "users": [{"name": "u", "user": {"token": "t"}}],
-            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-            "current-context": "x",
-        }
-        path = directory / "kubeconfig"
-        path.write_text(json.dumps(config))
-        return str(path)
+        return written(directory, kubeconfig_of(f"http://127.0.0.1:{self.server_port}", {"token": "t"}))
 
 
 class Handler(BaseHTTPRequestHandler):

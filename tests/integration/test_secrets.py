@@ -18,6 +18,7 @@ import yaml
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import OPERATOR
 from ansible_collections.fabric.rdma.tests.integration.stand_ins import interpreter
 from ansible_collections.fabric.rdma.tests.integration.test_failures import replayed, write_inventory
+from ansible_collections.fabric.rdma.tests.unit.kubeconfigs import kubeconfig_of
 from ansible_collections.fabric.rdma.tests.unit.served import served
 
 if t.TYPE_CHECKING:
@@ -56,18 +57,6 @@ def empty_cluster() -> t.Iterator[str]:
         server.shutdown()
 
 
-def reached(server: str) -> dict[str, t.Any]:
-    """A kubeconfig."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "c",
-        "clusters": [{"name": "c", "cluster": {"server": server}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
-        "users": [{"name": "c", "user": {}}],
-    }
-
-
 SECRET, PASSWORD = "hunter2-of-the-values", "hunter2-of-the-repository"
 # A helm that fails, and quotes all that it was given.
 HELM = """#!/bin/sh
@@ -88,7 +77,7 @@ def test_values_and_addresses_of_the_chart(user: User, tmp_path: Path, empty_clu
     helm.write_text(HELM.replace("@OPERATOR@", OPERATOR))
     helm.chmod(0o755)
     kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(json.dumps(reached(empty_cluster)))
+    kubeconfig.write_text(json.dumps(kubeconfig_of(empty_cluster)))
     rollout = {
         "method": method,
         "engine": "network_operator",

@@ -17,7 +17,8 @@ import yaml
 
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import SYSTEMS as CATALOGUE
 from ansible_collections.fabric.rdma.tests.integration.test_failures import replayed, write_inventory
-from ansible_collections.fabric.rdma.tests.integration.test_secrets import PASSWORD, SECRET, Empty, reached
+from ansible_collections.fabric.rdma.tests.integration.test_secrets import PASSWORD, SECRET, Empty
+from ansible_collections.fabric.rdma.tests.unit.kubeconfigs import kubeconfig_of
 
 if t.TYPE_CHECKING:
     from conftest import User
@@ -194,7 +195,7 @@ def ran(
 ) -> tuple[int, str]:
     """What a run of the roles of systems says: (exit code, words)."""
     kubeconfig = directory / "kubeconfig"
-    kubeconfig.write_text(json.dumps(reached(cluster)))
+    kubeconfig.write_text(json.dumps(kubeconfig_of(cluster)))
     rollout = {
         "kubeconfig": str(kubeconfig),
         "helm": {"binary": str(directory / "helm")},

@@ -17,6 +17,7 @@ import yaml
 
 from ansible_collections.fabric.rdma.tests.integration.stand_ins import BUILT, INBOX, RESTORED, interpreter
 from ansible_collections.fabric.rdma.tests.unit.contracts import load
+from ansible_collections.fabric.rdma.tests.unit.kubeconfigs import kubeconfig_of
 
 if t.TYPE_CHECKING:
     from conftest import User
@@ -333,26 +334,13 @@ def test_a_node_names_no_cluster_and_no_pods(
     whose: str, more: dict[str, t.Any], request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     """A kubeconfig may name a program, which would be run on the controller."""
-    kubeconfig = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "c",
-        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "users": [
-            {
-                "name": "u",
-                "user": {
-                    "exec": {
-                        "apiVersion": "client.authentication.k8s.io/v1",
-                        "command": "touch",
-                        "args": [str(tmp_path / "run")],
-                        "interactiveMode": "Never",
-                    }
-                },
-            }
-        ],
+    program = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": "touch",
+        "args": [str(tmp_path / "run")],
+        "interactiveMode": "Never",
     }
+    kubeconfig = kubeconfig_of("http://127.0.0.1:9", {"exec": program})
     facts = {"containerd_memlock_restart_pods": ["default/web"], "containerd_memlock_kubeconfig": kubeconfig, **more}
     said = run_on_evil_node(
         request.getfixturevalue(whose),

@@ -24,7 +24,7 @@ _TOKEN = re.compile(
 
 
 class CelError(Exception):
-    """An expression that is none, or one that cannot be evaluated for a device: the scheduler gives up the whole claim then."""
+    """A malformed expression, or one that cannot be evaluated for a device: the scheduler gives up the whole claim then."""
 
 
 class Domains(dict[str, Any]):

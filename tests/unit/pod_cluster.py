@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import CONTAINER
+from ansible_collections.fabric.rdma.tests.unit.kubeconfigs import kubeconfig_of, written
 
 Json = dict[str, t.Any]
 
@@ -184,14 +185,4 @@ class Served(PodCluster):
         self._server.server_close()
 
     def kubeconfig(self, directory: Path) -> str:
-        config = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{self._server.server_port}"}}],
-            "users": [{"name": "u", "user": {"token": "t"}}],
-            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-            "current-context": "x",
-        }
-        path = directory / "kubeconfig"
-        path.write_text(json.dumps(config))
-        return str(path)
+        return written(directory, kubeconfig_of(f"http://127.0.0.1:{self._server.server_port}", {"token": "t"}))

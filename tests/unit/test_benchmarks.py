@@ -170,5 +170,5 @@ def test_sizes_of_make_reach_the_measurement(monkeypatch: pytest.MonkeyPatch) ->
     assert given == command[3].partition("=")[2]
     monkeypatch.setenv("FABRIC_RDMA_SIZES", given)
     monkeypatch.delenv("FABRIC_RDMA_BOUNDS", raising=False)
-    with pytest.raises(AssertionError, match="'sight' is none of small, facts, cached, site"):
+    with pytest.raises(AssertionError, match="'sight' is not one of small, facts, cached, site"):
         load("test_playbooks").test_playbooks()

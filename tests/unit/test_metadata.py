@@ -599,6 +599,9 @@ TRANSLATED = {
     "those that are gone": r"\bthat there are no " + r"more\b",
     "that stay as they are": r"\bof which every" + r"thing\b",
     "no longer runs": r"\bdoes not \w+ any " + r"more\b",
+    "malformed, or is not one": r"\b(?:that|what) (?:is|are) no" + r"ne\b(?! of)|_that_(?:is|are)_no" + r"ne\b",
+    "is unknown; expected one of": r"; there are [{]",
+    "name its node": r"\bhow (?:its|his|their|the|hosts|nodes)(?: \w+){0,2} (?:is|are) cal" + r"led\b",
 }
 
 
@@ -1073,13 +1076,12 @@ def test_what_another_includes_of_a_role_is_specified(role: str) -> None:
 
 @pytest.mark.parametrize("role", ROLES)
 def test_a_role_says_what_it_does_in_a_check(role: str) -> None:
-    """Every entry point that takes options does, and whether it shows differences and finds nothing to do the second time."""
+    """Every entry point does, and whether it shows differences and finds nothing to do the second time."""
     entries = load(f"roles/{role}/meta/argument_specs.yml")["argument_specs"]
     for name, spec in entries.items():
-        if spec.get("options"):
-            assert set(spec["attributes"]) == {"check_mode", "diff_mode", "idempotent"}, name
-            for attribute in spec["attributes"].values():
-                assert attribute["support"] == "full" or attribute["details"]
+        assert set(spec.get("attributes", ())) == {"check_mode", "diff_mode", "idempotent"}, name
+        for attribute in spec["attributes"].values():
+            assert attribute["support"] == "full" or attribute["details"]
 
 
 def test_what_a_run_has_written_is_checked_when_a_test_reads_it() -> None:

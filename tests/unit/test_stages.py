@@ -154,7 +154,7 @@ def test_what_goes_behind_others_has_more_time(checkout: Path) -> None:
     assert table(run(checkout, "test", "two+paced")[1])["paced"] == ["ok", "3", "0", "0"]
 
 
-def test_a_list_ends_with_its_first_failure_which_is_told_at_once(checkout: Path) -> None:
+def test_a_list_ends_with_its_first_failure_which_is_reported_at_once(checkout: Path) -> None:
     """The list that is shown goes on to its end: what it has found so far counts, too."""
     code, output = run(checkout, "test", "waits,two+quick,fails,three", "two")
     assert code == 1

@@ -28,7 +28,7 @@ ADDRESSES = {"lab1": "198.18.1.1", "lab2": "198.18.1.2"}
 NAMES = list(ADDRESSES)
 
 # What hardware keeps in a Pod and brings back, and Soft-RoCE does not: the kernel removes its device when the netdev goes to another
-# network namespace. An address is of whoever gives it, on a node that is none of a lab the manager of its network. A link that comes
+# network namespace. An address belongs to whoever sets it: outside the lab, to whatever manages the network of the node. A link that comes
 # and goes tells DRANET that there is news.
 RESTORE = """\
 until [ -e /sys/class/net/{netdev} ]; do sleep 1; done

@@ -271,7 +271,7 @@ def load_archive(
 
 
 def open_tree(root: str, ask: t.Optional[t.Callable[[str, str], t.Optional[str]]] = None) -> Tree:
-    """The tree of a root: a directory, a capture listing or a tar archive. TreeError when it is none of these.
+    """The tree of a root: a directory, a capture listing or a tar archive. TreeError for anything else.
 
     ask: what answers on a live node to what no file of it does (DirectoryTree).
     """

@@ -136,7 +136,7 @@ class Cri:
     def containers(self) -> list[Json]:
         """Running containers: {id, pid, pod, namespace, container, handler, state}, by namespace, Pod and container.
 
-        The pause container of a Pod is none of them. pid is the first process on the node; null when it is not known.
+        The pause container of a Pod is left out. pid is the first process on the node; null when it is not known.
         """
         pods = {pod["id"]: pod for pod in self.pods()}
         found = []

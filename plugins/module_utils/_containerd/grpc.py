@@ -332,11 +332,11 @@ class _Reply:
         if kind == _PING:
             return b"" if flags & _ACK else _frame(_PING, _ACK, 0, payload)
         if kind == _GOAWAY and len(payload) >= 8 and struct.unpack(">I", payload[:4])[0] & 0x7FFFFFFF < 1:
-            raise GrpcError(UNAVAILABLE, f"it sent the call away: {payload[8:].decode('utf-8', 'replace')}")
+            raise GrpcError(UNAVAILABLE, f"it refused the call: {payload[8:].decode('utf-8', 'replace')}")
         if stream != 1:
             return b""
         if kind == _RST_STREAM:
-            raise GrpcError(UNAVAILABLE, "it broke the call off")
+            raise GrpcError(UNAVAILABLE, "it cancelled the call")
         if kind == _DATA:
             self.body += _unpadded(flags, payload)
             self.ended = bool(flags & _END_STREAM)

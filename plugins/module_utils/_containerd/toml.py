@@ -287,7 +287,7 @@ class Reader:
                     return make(found), found.end()
         except ValueError as exc:
             # such as the 30th of February
-            raise self.error(at, "a value that does not exist, or is too long") from exc
+            raise self.error(at, "not a value, or one that is too long") from exc
         raise self.error(at, "expected a value")
 
     def deeper(self, at: int) -> None:
@@ -409,7 +409,7 @@ class Reader:
             return chr(number), found.end()
         char = self.text[at + 1 : at + 2]
         if char not in _ESCAPES or not char:
-            raise self.error(at, "a backslash that means nothing")
+            raise self.error(at, "a backslash without a meaning")
         return _ESCAPES[char], at + 2
 
 

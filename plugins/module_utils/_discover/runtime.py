@@ -481,7 +481,7 @@ def _config_text(data: bytes) -> bytes:
 
 
 def _spec_text(data: bytes) -> bytes:
-    """A specification without anything but its rlimits; one that is none stays, for what is wrong with it."""
+    """A specification without anything but its rlimits; anything else stays, to show what is wrong with it."""
     try:
         spec = load_spec(data, "")
     except SpecError:

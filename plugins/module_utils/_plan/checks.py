@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Sorts of values that a wish may have, each with what is said of a wrong one. Private. Pure.
 
-A check takes how the value is called and the value, and answers with sentences for the user. Values are shown but where they may hold a
+A check takes the name of a value and the value, and answers with sentences for the user. It shows values, except those that may hold a
 password.
 """
 
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 Json = t.Dict[str, t.Any]
-# (how the value is called, the value) -> what is wrong with it
+# (name of the value, the value) -> what is wrong with it
 Check = t.Callable[[str, t.Any], t.List[str]]
 
 # As Ansible's filter bool reads them: what comes from the command line is text.

@@ -212,7 +212,7 @@ def _check_facts(group: str, facts_by_host: t.Mapping[str, t.Mapping[str, t.Any]
             )
         if "devices" not in facts:
             raise PlanError(
-                f"group {group}: the facts of {host} are partial: they do not tell of its devices",
+                f"group {group}: the facts of {host} are partial: they say nothing about its devices",
                 "run discover again, which gathers all",
             )
 

@@ -183,7 +183,7 @@ def rail_host(host: str, facts: Json, candidates: t.Collection[str]) -> Host:
 
 
 class _Together(t.NamedTuple):
-    """What hosts with the same GPUs have together, and how it is called in an error."""
+    """What hosts with the same GPUs have together, and its words in an error."""
 
     hosts: str
     tree: _Tree

@@ -48,4 +48,4 @@ def unknown_reasons(where: str, given: t.Iterable[str], reasons: t.Collection[st
     if not unknown:
         return None
     shown = ", ".join(name[:SHOWN] for name in unknown[:10])
-    return f"{where} has no reason {shown}; there are {', '.join(reasons)}{nearest(unknown[0], reasons)}"
+    return f"{where} has no reason {shown}; known are {', '.join(reasons)}{nearest(unknown[0], reasons)}"

@@ -102,7 +102,7 @@ def _waves(where: str, value: t.Any) -> list[str]:
     if not steps:
         return _wrong(where, value, "at least one wave")
     if len(steps) > MAX_LEVELS:
-        return _wrong(where, value, f"at most {MAX_LEVELS} waves, of which the last is repeated until no node is left")
+        return _wrong(where, value, f"at most {MAX_LEVELS} waves; the last is repeated until no node is left")
     found = [problem for step in steps for problem in _share(where, step)]
     return found[:1]
 

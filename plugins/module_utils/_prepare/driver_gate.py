@@ -257,7 +257,7 @@ def _installed_stack(flavour: str, asked: Asked) -> t.Optional[str]:
 
 def _driverless(tree: Tree, devices: t.Iterable[t.Mapping[str, t.Any]]) -> list[tuple[str, t.Optional[str]]]:
     """Cards without an RDMA device, which facts do not have: (PCI address, model)."""
-    # a software device at a card is none of the card's
+    # a software device at a card does not belong to the card
     known = {device["pci"] for device in devices if device["kind"] != "software"}
     found = []
     for pci in tree.names("/sys/bus/pci/devices"):

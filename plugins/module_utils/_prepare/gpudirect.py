@@ -97,7 +97,7 @@ def _dmabuf_problems(host: _Host) -> list[dict[str, str]]:
     elif host.flavour is None and host.there("nvidia"):
         problems.append(
             _problem(
-                "the NVIDIA driver is not loaded, so nobody knows whether it is the open one",
+                "the NVIDIA driver is not loaded, so it is not known whether it is the open one",
                 "load it (`modprobe nvidia`; its package does so at boot), then run again",
             )
         )

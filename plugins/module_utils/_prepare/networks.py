@@ -18,7 +18,7 @@ Network = t.Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
 
 
 def address_of_text(text: str) -> t.Optional[Address]:
-    """An address, also in brackets or with a zone; None for what is none. IPv4 in IPv6 is IPv4."""
+    """An address, also in brackets or with a zone; None for anything else. IPv4 in IPv6 is IPv4."""
     try:
         address = ipaddress.ip_address(text.strip("[]").partition("%")[0])
     except ValueError:

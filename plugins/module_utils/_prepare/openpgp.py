@@ -30,7 +30,7 @@ def _blocks(data: bytes) -> list[bytes]:
 
 
 def _packets(data: bytes) -> t.Iterator[tuple[int, bytes]]:
-    """(type, body) of packets (RFC 9580, 4.2), up to what is none. One of a length in parts is not a key."""
+    """(type, body) of packets (RFC 9580, 4.2), up to the first bytes that are not one. One of a length in parts is not a key."""
     at = 0
     while at + 2 < len(data) and data[at] & 0x80:
         head, first = data[at], data[at + 1]

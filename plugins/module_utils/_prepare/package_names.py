@@ -61,7 +61,7 @@ _SUSE = PackageNames(
     tools=_tools("gawk"),
     user_space=("rdma-core", "libibverbs", "libibverbs-utils", "infiniband-diags", "iproute2", "perftest"),
 )
-# Of a distribution that is none of these, a check says what most of them call it; no role installs anything there.
+# For any other distribution, a check gives the name that most of these use; no role installs anything there.
 _OTHER = _SUSE._replace(nfs=("nfs-utils",))
 _BY_WORD = {"debian": _DEBIAN, "rhel": _RHEL, "suse": _SUSE}
 # By what Ansible calls a family.

@@ -221,7 +221,7 @@ def of_the_driver(
         ):
             files[path] = pair
         else:
-            others[path] = "it is of somebody else, who wrote it meanwhile"
+            others[path] = "it belongs to somebody else, who wrote it in the meantime"
     return {"packages": own, "holds": holds, "files": files}, others
 
 

@@ -205,7 +205,7 @@ class _Planner:
         cards = [card for port in self.ports for card in port["cards"]]
         if self.ports and not cards:
             self._problem(
-                f"rdma_roce_host.{wish} is a setting of cards, and {_names(port['device'] for port in self.ports)} is none",
+                f"rdma_roce_host.{wish} is a setting of cards, and {_names(port['device'] for port in self.ports)} is not one",
                 "take the wish out for this group, whose devices are virtual functions or software",
             )
         return cards

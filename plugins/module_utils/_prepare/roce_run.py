@@ -327,7 +327,9 @@ class Host:
         steps = [step for step in left.steps if not step.later]
         if steps:
             words = [f"{step.setting} of {step.target} is {step.before}" for step in steps[:5]]
-            raise RoceError(f"not all was taken: {', '.join(words)}, and the program or the driver reported no error")
+            raise RoceError(
+                f"not every setting took effect: {', '.join(words)}, and the program or the driver reported no error"
+            )
 
     def _restore(self) -> list[str]:
         """Takes everything back, the newest first: what the message says of it."""

@@ -64,7 +64,7 @@ def _levels(serial: t.Any) -> list[t.Any]:
     levels = list(serial) if isinstance(serial, (list, tuple)) else [serial]
     if not 1 <= len(levels) <= MAX_LEVELS:
         raise WishError(
-            f"rdma_serial has {len(levels)} entries; expected 1 to {MAX_LEVELS}, of which the last is repeated until no "
+            f"rdma_serial has {len(levels)} entries; expected 1 to {MAX_LEVELS}; the last is repeated until no "
             "host is left"
         )
     return levels

@@ -307,7 +307,7 @@ class Kube:
         self._kinds = {}
 
     def path(self, item: t.Mapping[str, t.Any]) -> str:
-        """Where an object lies. The API server says how its kind is called there, and whether it has a namespace."""
+        """Where an object lies. The API server says what its kind is called there, and whether it has a namespace."""
         version, kind = str(item["apiVersion"]), str(item["kind"])
         known = self.kinds(version)
         if kind not in known:

@@ -69,7 +69,7 @@ def class_labels(slug: str, group: str, inventory: str) -> dict[str, str]:
 
 
 def _pod_labels(slug: str, group: str) -> dict[str, str]:
-    # not the inventory: a change of its name is none of the Pods, which would all restart
+    # not the inventory: its name is not part of the Pods, which would all restart when it changes
     return {
         "app.kubernetes.io/name": APP_NAME,
         "app.kubernetes.io/instance": slug,
@@ -284,7 +284,7 @@ def _nodes(entry: Class, names: t.Mapping[str, str]) -> list[str]:
         if not _is_node_name(node):
             raise ManifestError(
                 f"host {host} of class '{entry['name']}': '{node}' cannot be the name of a node",
-                "say in node_names how its node is called",
+                "name its node in node_names",
             )
         nodes.append(node)
     return sorted(nodes)

@@ -70,7 +70,7 @@ def _by_group(hosts: t.Mapping[str, t.Optional[str]]) -> list[str]:
     for host in sorted(hosts):
         groups.setdefault(hosts[host] or "", []).append(host)
     return [
-        f"{_some(groups[name])} of group {name}" if name else f"{_some(groups[name])}, of which there are facts"
+        f"{_some(groups[name])} of group {name}" if name else f"{_some(groups[name])}, whose facts are known"
         for name in sorted(groups, key=lambda name: (not name, name))
     ]
 
@@ -127,7 +127,7 @@ def refusal(missing: t.Mapping[str, t.Optional[str]], still: t.Sequence[str], sl
         perhaps = "" if sliced else " (this one may be a copy that lacks them, or a slice of it)"
         sentences.append(
             f"{len(missing)} hosts that earlier runs know are not in the RDMA groups of this inventory: {'; '.join(_by_group(missing))}. "
-            f"Their resource would go. Run with the whole inventory{perhaps}, or say that they are to go: "
+            f"Their resource would go. Run with the whole inventory{perhaps}, or say that they may go: "
             f"rdma_rollout.remove: [{names}] (hosts or groups)."
         )
     if still:

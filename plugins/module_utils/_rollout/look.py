@@ -48,6 +48,16 @@ class _Look:
                 self.refused.append(path)
             return []
 
+    def item(self, path: str, doing: str) -> tuple[bool, t.Optional[Json]]:
+        """(whether it may be read, the object or None where there is none)."""
+        try:
+            return True, self.kube.find(path, doing)
+        except Unreachable:
+            raise
+        except KubeError as exc:
+            self.unread.append(str(exc))
+            return False, None
+
     def config_maps(self, daemon_sets: t.Iterable[Json]) -> list[Json]:
         """The configurations that DaemonSets of device plugins mount."""
         places = {
@@ -59,13 +69,9 @@ class _Look:
         }
         found = []
         for space, name in sorted(places, key=str):
-            try:
-                item = self.kube.find(f"/api/v1/namespaces/{space}/configmaps/{name}", f"read ConfigMap {space}/{name}")
-            except Unreachable:
-                raise
-            except KubeError as exc:
-                self.unread.append(str(exc))
-                continue
+            _readable, item = self.item(
+                f"/api/v1/namespaces/{space}/configmaps/{name}", f"read ConfigMap {space}/{name}"
+            )
             if item is not None:
                 found.append(reduced("ConfigMap", item))
         return found
@@ -79,17 +85,11 @@ class _Look:
         missing = []
         for each in sorted(named):
             space, _slash, name = each.partition("/")
-            try:
-                pod = self.kube.find(f"/api/v1/namespaces/{space}/pods/{name}", f"read Pod {each}")
-            except Unreachable:
-                raise
-            except KubeError as exc:
-                self.unread.append(str(exc))
-                continue
-            if pod is None:
-                missing.append(each)
-            else:
+            readable, pod = self.item(f"/api/v1/namespaces/{space}/pods/{name}", f"read Pod {each}")
+            if pod is not None:
                 every.append(pod)
+            elif readable:
+                missing.append(each)
         return every, missing
 
 

@@ -271,8 +271,8 @@ def strays_in_words(strays: t.Mapping[str, str], groups: t.Mapping[str, str]) ->
     return (
         f"{len(strays)} nodes have the label {CLASS_LABEL}, and are not hosts of this inventory's RDMA groups: "
         f"{some(names)}. Their resource would go. Run with the whole inventory (this one may be a copy that lacks "
-        "them, or a slice of a sliced job), say in rdma_rollout.node_names ({host: node}) how nodes of its hosts "
-        f"are called, or say that they are to go: rdma_rollout.remove: [{remove}] (hosts or groups).{hosts}"
+        "them, or a slice of a sliced job), name the nodes of its hosts in rdma_rollout.node_names ({host: node}), "
+        f"or say that they may go: rdma_rollout.remove: [{remove}] (hosts or groups).{hosts}"
     )
 
 

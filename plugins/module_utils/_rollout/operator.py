@@ -107,7 +107,7 @@ def operator_release(version: t.Any) -> Release:
 def policy_kind(release: Release, wish: str) -> str:
     """NicClusterPolicy or NicNodePolicy. wish: auto, cluster or node."""
     if wish not in ("auto", "cluster", "node"):
-        raise ManifestError(f"rdma_rollout.policy is '{wish}'; there are auto, cluster and node")
+        raise ManifestError(f"rdma_rollout.policy is '{wish}'; expected auto, cluster or node")
     able = release.line >= _NODE_POLICY_SINCE
     if wish == "node" and not able:
         raise ManifestError(
@@ -394,7 +394,7 @@ def _sriov_groups(groups: t.Collection[str], settings: t.Mapping[str, t.Any]) ->
     unknown = sorted(wanted - set(groups))
     if unknown:
         raise ManifestError(
-            f"rdma_rollout.sriov names {', '.join(unknown)}, which is not a group of the plan; there are "
+            f"rdma_rollout.sriov names {', '.join(unknown)}, which is not a group of the plan; it has "
             f"{', '.join(sorted(groups))}"
         )
     return wanted
@@ -429,7 +429,7 @@ def _named_groups(groups: t.Collection[str], wish: t.Mapping[str, t.Any], defaul
     unknown = sorted(named - set(groups))
     if unknown:
         raise ManifestError(
-            f"rdma_rollout.ofed_driver.groups names {', '.join(unknown)}, which is not a group of the plan; there are "
+            f"rdma_rollout.ofed_driver.groups names {', '.join(unknown)}, which is not a group of the plan; it has "
             f"{', '.join(sorted(groups))}"
         )
     return named

@@ -108,8 +108,8 @@ class Rollout(Changes):
         if missing:
             raise KubeError(
                 f"{len(missing)} of {len(nodes)} nodes of the plan are not in the cluster: {some(missing)}. Hosts of "
-                "the inventory stand for nodes of the same name: say in rdma_rollout.node_names ({host: node}) "
-                "how theirs are called, let them join the cluster, or take them out of rdma_groups. The cluster "
+                "the inventory stand for nodes of the same name: name theirs in rdma_rollout.node_names ({host: node}), "
+                "let them join the cluster, or take them out of rdma_groups. The cluster "
                 f"{self.kube.server} has: {some(labels) or 'no node'}"
             )
         self._old_labels = {name: labels[name].get(CLASS_LABEL) for name in self.labels}

@@ -137,6 +137,6 @@ def strays_of_systems(found: t.Iterable[_Standing], scope: Scope) -> str:
         return ""
     return (
         f"{'; '.join(parts)}. They would lose it. Run with the whole inventory (this one may be a copy that lacks them, or a slice of "
-        "a sliced job), say in rdma_rollout.node_names ({host: node}) how nodes of its hosts are called, or say that they are to go: "
+        "a sliced job), name the nodes of its hosts in rdma_rollout.node_names ({host: node}), or say that they may go: "
         "rdma_rollout.remove, a list of hosts or groups."
     )

@@ -333,7 +333,7 @@ class SystemRollout(Changes):
         if missing:
             raise KubeError(
                 f"Nothing was changed. {len(missing)} of {len(wanted)} nodes that are to be labelled are not in the cluster: {some(missing)}",
-                remedy="Say in rdma_rollout.node_names ({host: node}) how they are called, or let them join",
+                remedy="Name them in rdma_rollout.node_names ({host: node}), or let them join the cluster",
             )
         ours: list[str] = []
         changes: list[tuple[str, str, t.Optional[str]]] = []

@@ -70,7 +70,7 @@ def not_measured(host: str, device: t.Optional[str], port: t.Optional[int], reas
 
 
 def pcie_gbps(gts: t.Any, lanes: t.Any) -> t.Optional[float]:
-    """Gb/s of data that an HCA gets through a PCIe link of so many GT/s and lanes at best; None for what is none.
+    """Gb/s of data that an HCA gets through a PCIe link of so many GT/s and lanes at best; None for anything else.
 
     8b/10b coding up to 5 GT/s, 128b/130b up to 32 GT/s, and above that flits of 256 bytes with 242 of data.
     """

@@ -261,7 +261,7 @@ def _link(
     if after is None:
         return row
     if booted:
-        row["reset"] = "the host was booted meanwhile"
+        row["reset"] = "the host was rebooted in between"
     elif _began_again(before, after):
         row["reset"] = "its counters began again: the driver was loaded again, or somebody set them to 0"
     grown = _judged(_growth(before, after, row["reset"] is not None), seconds)
@@ -284,7 +284,7 @@ def _is_reading(value: t.Any) -> bool:
 def compare_links(before: t.Any, after: t.Any) -> list[LinkHealth]:
     """Each link that the first of two readings of a host has, sorted, with what has grown until the second.
 
-    Readings that are none (the host was lost) give nothing: what was not read is not judged here.
+    Missing readings (the host was lost) give nothing: what was not read is not judged here.
     """
     if not _is_reading(before) or not _is_reading(after):
         return []
@@ -310,7 +310,7 @@ def failures_of_links(host: str, rows: t.Iterable[LinkHealth]) -> list[str]:
 def links_table(rows: t.Sequence[HostLink], unread: t.Sequence[str] = ()) -> list[str]:
     """Lines of at most 100 columns: how many links are well, and each that is not, the worst first. unread: hosts that did not tell."""
     told = sorted((row for row in rows if row["verdict"] != "pass"), key=lambda row: _ORDER[row["verdict"]])
-    lines = [f"links: {len(rows)} looked at before and after, {len(rows) - len(told)} with nothing to tell"]
+    lines = [f"links: {len(rows)} looked at before and after, {len(rows) - len(told)} without findings"]
     for row in told[:_MOST_LINES]:
         lines += fold_text(f"  {row['verdict']}: {row['host']} {_name(row)}: {row['message']}", WIDTH)
     lines += [f"  and {len(told) - _MOST_LINES} more"] if len(told) > _MOST_LINES else []

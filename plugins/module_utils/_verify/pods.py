@@ -296,7 +296,7 @@ def _insist_on_names(host: str, node: str, resources: t.Sequence[str]) -> None:
     if not _SUBDOMAIN.fullmatch(node) or len(node) > 253:
         raise WishError(
             f"host {host}: {node!r} cannot be the name of a node",
-            "Say in rdma_rollout.node_names how its node is called",
+            "Name its node in rdma_rollout.node_names",
         )
     for name in resources:
         if not _RESOURCE.fullmatch(name):

@@ -362,7 +362,7 @@ def _inspection(look: Look, row: Json, given: _Answer) -> Inspection:
     found = list(_defects(look["host"], end, look, given.memory))
     verdict: t.Literal["pass", "fail", "error"] = "fail" if found else "pass"
     if problem is None and (end["user"] is None or None in end["memlock"].values()):
-        problem = ("it did not tell what it was given", "see that the image has id and a sh whose ulimit knows -l")
+        problem = ("it did not say what it was given", "see that the image has id and a sh whose ulimit knows -l")
     if problem is None and isinstance(user, int) and end["user"] != user:
         found.append((f"it runs as user {end['user']}, and not as {user}", "see which admission webhook changes users"))
         verdict = "fail"

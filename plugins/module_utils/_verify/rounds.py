@@ -94,7 +94,7 @@ def _sample(names: t.Sequence[str], partners: int, seed: int) -> list[list[Hosts
 def _canary(names: t.Sequence[str], canaries: t.Collection[str]) -> list[list[Hosts]]:
     chosen = [name for name in names if name in canaries] or [names[0]]
     others = [name for name in names if name not in chosen]
-    # against hosts that are none, as long as there are some
+    # against hosts that are not, as long as there are some
     rounds = [list(zip(chosen, others))]
     left = chosen[len(rounds[0]) :]
     # those for whom there is nobody else: among themselves, and one that is alone with somebody

@@ -69,10 +69,10 @@ class Settings:
     def __post_init__(self) -> None:
         unknown = [test for test in self.tests if test not in PROGRAMS]
         if unknown:
-            raise WishError(f"test {unknown[0]} is unknown; there are {', '.join(PROGRAMS)}")
+            raise WishError(f"test {unknown[0]} is unknown; expected one of {', '.join(PROGRAMS)}")
         for key, choices in _CHOICES.items():
             if getattr(self, key) not in choices:
-                raise WishError(f"{key} {getattr(self, key)!r} is unknown; there are {', '.join(choices)}")
+                raise WishError(f"{key} {getattr(self, key)!r} is unknown; expected one of {', '.join(choices)}")
         for key in ("min_share", "outlier_share", "software_outlier_share"):
             if not 0 <= getattr(self, key) <= 1:
                 raise WishError(f"{key} is {getattr(self, key):g}; allowed is 0 to 1")
@@ -81,14 +81,14 @@ class Settings:
                 raise WishError(f"{key} is {getattr(self, key)}; allowed is 1 or more")
 
     def of_group(self, wish: t.Any) -> Settings:
-        """With the bounds that a group wishes for (rdma_verify). WishError for what is none."""
+        """With the bounds that a group wishes for (rdma_verify). WishError for anything else."""
         if wish is None:
             return self
         if not isinstance(wish, t.Mapping):
             raise WishError(f"rdma_verify is {wish!r}; expected a dictionary")
         unknown = [str(key) for key in wish if key not in _OF_A_GROUP]
         if unknown:
-            raise WishError(f"rdma_verify has the unknown key {unknown[0]}; there are {', '.join(_OF_A_GROUP)}")
+            raise WishError(f"rdma_verify has the unknown key {unknown[0]}; expected one of {', '.join(_OF_A_GROUP)}")
         own: t.Any = {key: _number(key, value) for key, value in wish.items() if value is not None}
         return replace(self, **own)
 
@@ -118,7 +118,7 @@ def settings_from(given: t.Mapping[str, t.Any]) -> Settings:
     values: dict[str, t.Any] = {}
     for key, value in given.items():
         if key not in known:
-            raise WishError(f"setting {key} is unknown; there are {', '.join(known)}")
+            raise WishError(f"setting {key} is unknown; expected one of {', '.join(known)}")
         if value is None or (value == "" and key in ("min_gbps", "max_us")):
             continue
         if key in _LISTS:

@@ -215,7 +215,7 @@ class _PlainLoader(yaml.SafeLoader):
             return node.value
         if node.tag == "tag:yaml.org,2002:int" and len(node.value) > _MOST_DIGITS:
             # a number of thousands of digits cannot be shown
-            raise yaml.YAMLError("it has a number that is none")
+            raise yaml.YAMLError("it has a number of thousands of digits")
         return super().construct_object(node, deep)
 
 

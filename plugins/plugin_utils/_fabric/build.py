@@ -94,7 +94,7 @@ def _heard(answers: t.Mapping[str, t.Any]) -> _Known:
             if told and {"host": host, "program": program} not in known.sources:
                 known.sources.append({"host": host, "program": program})
             elif not told:
-                known.warnings.append(f"host {host}: {program[:200]} told of no switch")
+                known.warnings.append(f"host {host}: {program[:200]} reported no switch")
     return known
 
 
@@ -182,7 +182,7 @@ def _found(row: _Wanted, known: _Known) -> tuple[list[Place], str]:
         if not known.fabric.switches:
             return (
                 [],
-                "no host has told of an InfiniBand fabric: ibnetdiscover needs infiniband-diags, ib_umad and root on one host",
+                "no host has reported an InfiniBand fabric: ibnetdiscover needs infiniband-diags, ib_umad and root on one host",
             )
         return [], "it is in none of the fabrics that ibnetdiscover has seen"
     if row.host not in known.neighbours:

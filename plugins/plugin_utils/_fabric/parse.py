@@ -60,7 +60,7 @@ def _text(value: t.Any) -> str:
 
 
 def parse_ibnetdiscover(text: str) -> Fabric:
-    """The switches of one subnet, and what is plugged in there. Empty for a text that is none of ibnetdiscover."""
+    """The switches of one subnet, and what is plugged in there. Empty for a text that is not from ibnetdiscover."""
     found = Fabric({}, {}, {})
     here: t.Optional[tuple[str, str]] = None
     for line in text.split("\n", _MOST_LINES)[:_MOST_LINES]:
@@ -126,7 +126,7 @@ def _is_switch(chassis: t.Mapping[str, t.Any]) -> bool:
 
 
 def parse_lldp(text: str) -> dict[str, Neighbour]:
-    """The neighbours by netdev. Empty for a text that is none of lldpctl -f json."""
+    """The neighbours by netdev. Empty for a text that is not from lldpctl -f json."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

@@ -410,7 +410,7 @@ def note_heartbeats(directory: LabDirectory, built: Kubernetes) -> None:
     """
     found = _conditions(_server(directory, built))
     if found is None:
-        raise LabError("the API server does not tell its nodes", f"See the logs in {_place(directory)}")
+        raise LabError("the API server does not list its nodes", f"See the logs in {_place(directory)}")
     _keep(directory, heartbeats={name: heartbeat for name, (heartbeat, _trouble) in found.items() if heartbeat})
 
 

@@ -47,7 +47,7 @@ __all__ = [
 _CONTAINER_TOOLS = ("systemd-nspawn", "unshare", "setsid", "mount", "ip")
 
 # Of a node's directory: the image, what the node has written, overlayfs's own, both as one, and what containerd's own overlays need
-# below them: a file system that is none.
+# below them: a file system that is not an overlay.
 CONTAINER_DIRECTORIES = ("lower", "upper", "work", "root", "containerd")
 
 # In place of the script of a virtual machine. The modules are those of the controller's kernel: without a directory of that name

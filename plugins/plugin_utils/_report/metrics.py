@@ -99,7 +99,7 @@ def _add_group(metrics: _Metrics, name: str, group: Json) -> None:
         metrics.gauge("node_usable_ports", "Ports that can be used.", node["usable_ports"], group=name, node=host)
     for host, node in nodes.items():
         for counter, value in _errors_of(node).items():
-            text = "Errors that the ports of the node have counted together when it was looked at."
+            text = "Errors that all ports of the node had counted when its facts were gathered."
             metrics.counter("node_errors_total", text, value, group=name, node=host, error=counter)
     for host, node in nodes.items():
         for port in node["ports"]:
@@ -108,12 +108,12 @@ def _add_group(metrics: _Metrics, name: str, group: Json) -> None:
         _add_measurements(metrics, {"group": name, "level": level, "test": test, "variant": variant}, own)
     for check, verdicts in group.get("checks", {}).items():
         for verdict, count in verdicts.items():
-            text = "What was looked at beside bandwidth and latency, by what became of it."
+            text = "Checks other than bandwidth and latency, by their result."
             metrics.gauge("checks", text, count, group=name, check=check, verdict=verdict)
     for each in group["collectives"]:
         # not job, which Prometheus gives to what it scrapes: ours would become exported_job
         labels = {"group": name, "mpijob": each["name"], "test": each["test"] or each["tool"], "way": each["way"] or ""}
-        text = "Whether a job over GPUs of several nodes came to what it has to."
+        text = "Whether a job over GPUs of several nodes reached what it must."
         metrics.gauge("collective_passed", text, int(each["verdict"] == "pass"), **labels)
         for key, kind in (
             ("best_gbs", "best"),
@@ -134,13 +134,15 @@ def _add_port(metrics: _Metrics, labels: Json, port: Json) -> None:
         metrics.gauge("port_rate_bytes_per_second", text, port["rate_gbps"] * _GIGABIT, **labels)
     for counter, value in port["errors"].items():
         if value:
-            text = "Errors that the port has counted when the node was looked at, where it has counted any."
+            text = (
+                "Errors that the port had counted when the facts of its node were gathered, where it had counted any."
+            )
             metrics.counter("port_errors_total", text, value, **labels, error=counter)
     if port["temperature_celsius"] is not None:
         text = "Temperature of the card or its cable."
         metrics.gauge("port_temperature_celsius", text, port["temperature_celsius"], **labels)
     if port["pcie_part"] is not None:
-        text = "PCIe bandwidth that the card has, as a part of what it could have."
+        text = "PCIe bandwidth that the card has, as a share of what it could have."
         metrics.gauge("port_pcie_bandwidth_ratio", text, port["pcie_part"], **labels)
 
 

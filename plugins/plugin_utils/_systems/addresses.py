@@ -242,7 +242,7 @@ def rail_range(given: Range, prefix: int, rail: int) -> Range:
     if (given.span.first, given.span.last) != (whole[0] + 1, whole[1] - 1):
         raise AddressError(f"{given.text} is a part of a network, and cannot be divided among rails: write a network")
     if not given.prefix <= prefix <= bits - 2:
-        raise AddressError(f"per_rail /{prefix} is none of /{given.prefix} to /{bits - 2}, which {given.text} can give")
+        raise AddressError(f"per_rail /{prefix} is outside /{given.prefix} to /{bits - 2}, which {given.text} can give")
     networks = 1 << (prefix - given.prefix)
     if not 1 <= rail <= networks:
         raise AddressError(f"{given.text} holds {networks} networks of /{prefix}, and rail {rail} needs one more")

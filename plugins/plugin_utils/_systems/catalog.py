@@ -76,7 +76,7 @@ def wished_systems(wishes: t.Mapping[str, t.Mapping[str, t.Any]], cluster: t.Map
 
 
 def request_of(name: str, wish: t.Any, site: Site, around: Surroundings) -> Request:
-    """What a system asks of the cluster. RequestError for a name that is none."""
+    """What a system asks of the cluster. RequestError for an unknown name."""
     names = [system.name for system in SYSTEMS]
     if name not in names or name == "device_plugin":
         raise RequestError(f"there is no system '{name}'{nearest(name, names)}")

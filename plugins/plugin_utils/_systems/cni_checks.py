@@ -84,7 +84,7 @@ def check_multus(
         )
     elif networks and not chosen and "install" not in multus:
         found.warn(
-            "networks need Multus, and nobody is said to bring it: rdma_multus.install: true does, false says that the cluster has it"
+            "networks need Multus, and the inventory does not say who brings it: rdma_multus.install: true does, false says that the cluster has it"
         )
     if multus.get("install") and rollout.get("engine") == "network_operator":
         found.warn(
@@ -152,7 +152,7 @@ def check_whereabouts(
         )
     elif "install" not in whereabouts:
         found.warn(
-            f"{users[0]} needs Whereabouts, and nobody is said to bring it: rdma_whereabouts.install: true does, false says that the cluster "
+            f"{users[0]} needs Whereabouts, and the inventory does not say who brings it: rdma_whereabouts.install: true does, false says that the cluster "
             "has it"
         )
 

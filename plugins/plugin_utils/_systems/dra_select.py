@@ -83,7 +83,7 @@ def _functions(each: Published, pool: str, examples: t.Collection[tuple[str, ...
                 theirs if f"{DOMAIN}/{kind}" in each.unknown else own
                 for kind, own, theirs in zip(KINDS, values, example, strict=True)
             )
-            yield Function(alike, pool, each.pci or "", each.devices, (), "what it is, is not known")
+            yield Function(alike, pool, each.pci or "", each.devices, (), "its kind is not known")
 
 
 _Places = dict[str, list[Function]]

@@ -59,7 +59,7 @@ _OWNED = {
     "gdrcopy.enabled": f"set {_VARIABLE}.gdrcopy instead",
     "gds.enabled": f"set {_VARIABLE}.gds instead, which is checked against the kernel modules",
     "gpuCluster": "take it out: GPUCluster is a technology preview without a way to and from a ClusterPolicy",
-    "nfd.enabled": f"set {_VARIABLE}.nfd instead, of which a cluster has one",
+    "nfd.enabled": f"set {_VARIABLE}.nfd instead; a cluster has one Node Feature Discovery",
     "toolkit.enabled": f"set {_VARIABLE}.toolkit.enabled instead",
     "toolkit.env": f"set {_VARIABLE}.toolkit.env instead ({{name: value}}), to which what containerd needs is added",
 }

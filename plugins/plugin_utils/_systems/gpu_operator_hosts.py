@@ -79,7 +79,7 @@ def gpu_hosts(site: Site, groups: t.Iterable[str]) -> tuple[list[Host], list[str
             found += [host] if host else []
     if unknown:
         problems.append(
-            f"{named('host', unknown, len(unknown))}: nobody knows GPUs, driver and kernel there; discover again (discover.yml, without "
+            f"{named('host', unknown, len(unknown))}: GPUs, driver and kernel are not known; discover again (discover.yml, without "
             "discover_gather_subset)"
         )
     return found, problems

@@ -99,7 +99,7 @@ def _nri(site: Site, hosts: t.Iterable[str]) -> tuple[dict[str, str], list[str],
         )
     if unknown:
         warnings.append(
-            f"nobody knows whether NRI is on in containerd on {named('host', unknown, 20)}, without which Pods get no GPU: discover again"
+            f"it is not known whether containerd has NRI on, without which Pods get no GPU, on {named('host', unknown, 20)}: discover again"
         )
     path = next(iter(sockets), _NRI_SOCKET)
     return ({} if path == _NRI_SOCKET else {"NRI_SOCKET": path}), problems, warnings

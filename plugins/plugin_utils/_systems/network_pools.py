@@ -395,7 +395,7 @@ def check_pools(
     unknown = [_WHOSE[kind] for kind in ("pods", "services") if not cidrs.get(kind) and not told[kind]]
     if named and unknown:
         found.warn(
-            f"rdma_cluster_cidrs names no networks of {' and '.join(unknown)}, so that nobody knows whether pools of secondary networks "
+            f"rdma_cluster_cidrs names no networks of {' and '.join(unknown)}, so it is not known whether pools of secondary networks "
             "overlap with them: name them"
         )
 

@@ -71,7 +71,7 @@ def _group_problems(wish: t.Mapping[str, t.Any], site: Site) -> list[str]:
         return ["rdma_vgpu.groups names no group: name those whose GPUs Pods may share"]
     known = ", ".join(sorted(site["groups"]))
     found = [
-        f"rdma_vgpu.groups names {group}, which is none of the RDMA groups ({known}): take it out, or put it in rdma_groups"
+        f"rdma_vgpu.groups names {group}, which is not one of the RDMA groups ({known}): take it out, or put it in rdma_groups"
         for group in wish["groups"]
         if group not in site["groups"]
     ]

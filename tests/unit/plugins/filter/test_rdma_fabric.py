@@ -31,7 +31,7 @@ def test_a_plan_that_cannot_be_read_is_an_error_with_its_path(tmp_path: Path) ->
         rdma_fabric(view_of(CABLES), {}, str(path))
 
 
-def test_what_is_none_of_it_is_refused() -> None:
+def test_malformed_input_is_refused() -> None:
     view = view_of(CABLES)
     for call in (
         lambda: rdma_fabric({}, {}),

@@ -69,6 +69,6 @@ def test_evidence_without_readings_stays_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("given", [({}, {}, {}), (evidence(), [], {}), (evidence(), {}, []), ([], {}, {})])
-def test_what_is_none_of_it_is_refused(given: tuple[Any, Any, Any]) -> None:
+def test_malformed_input_is_refused(given: tuple[Any, Any, Any]) -> None:
     with pytest.raises(AnsibleFilterError, match="rdma_link_health expects"):
         rdma_link_health(*given)

@@ -26,7 +26,7 @@ EXPECTED = "fabric.rdma.rdma_storage expects the facts of a host with the subset
 
 
 @pytest.mark.parametrize("facts", [None, {"kernel": {}}, {"storage": {}}])
-def test_facts_that_are_none(facts: Any) -> None:
+def test_anything_but_facts_is_refused(facts: Any) -> None:
     with pytest.raises(AnsibleFilterError, match=re.escape(EXPECTED)):
         rdma_storage(facts)
 

@@ -33,7 +33,7 @@ def test_a_server_of_the_environment_is_left_to_others(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(("value", "warned"), [("no", True), ("False", True), ("yes", False)])
-def test_a_verification_that_the_environment_turns_off_is_told(
+def test_a_verification_that_the_environment_turns_off_is_reported(
     monkeypatch: pytest.MonkeyPatch, value: str, *, warned: bool
 ) -> None:
     monkeypatch.setenv("K8S_AUTH_HOST", "https://cluster.example:6443")

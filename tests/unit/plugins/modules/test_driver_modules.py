@@ -42,7 +42,7 @@ def test_gate_of_this_machine() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"override": ["everything"]}, "ofed_override has no reason everything; there are unsupported_card, "),
+        ({"override": ["everything"]}, "ofed_override has no reason everything; known are unsupported_card, "),
         ({"version": "newest"}, "rdma_ofed.version is 'newest'; expected a release"),
         ({"root": "/nowhere"}, "root '/nowhere' is not a directory"),
     ],

@@ -27,7 +27,7 @@ def a_program(path: Path, name: str, body: str) -> None:
     (path / name).chmod(0o755)
 
 
-def test_every_port_is_looked_from_and_each_subnet_told_once(programs: Path) -> None:
+def test_every_port_is_searched_from_and_each_subnet_reported_once(programs: Path) -> None:
     a_program(programs, "ibnetdiscover", 'echo "# looked from $2 $4"; [ "$2" = mlx5_2 ] && echo other || echo same')
     a_program(programs, "lldpctl", 'echo "{\\"called\\": \\"$*\\"}"')
     ports = [{"device": f"mlx5_{number}", "port": 1} for number in range(3)]
@@ -41,7 +41,7 @@ def test_every_port_is_looked_from_and_each_subnet_told_once(programs: Path) -> 
     }
 
 
-def test_a_program_that_fails_or_hangs_is_told_of(programs: Path) -> None:
+def test_a_program_that_fails_or_hangs_is_reported(programs: Path) -> None:
     a_program(programs, "ibnetdiscover", "echo ibpanic: no umad >&2; exit 255")
     a_program(programs, "lldpctl", "sleep 60")
     found = run("fabric_map", timeout=1)["programs"]
@@ -51,7 +51,7 @@ def test_a_program_that_fails_or_hangs_is_told_of(programs: Path) -> None:
     ]
 
 
-def test_a_program_that_is_not_there_is_told_of_with_its_package(programs: Path) -> None:
+def test_a_missing_program_is_named_with_its_package(programs: Path) -> None:
     found = run("fabric_map", programs=["ibnetdiscover"])["programs"]
     assert [row["error"] for row in found] == ["ibnetdiscover is not there (package infiniband-diags)"]
 

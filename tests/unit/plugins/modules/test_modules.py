@@ -137,7 +137,7 @@ def test_ib_facts_tells_of_a_port_that_does_not_come_back(tmp_path: Path, before
     assert after["ansible_facts"]["rdma"]["devices"][0]["ports"][0]["state"] == "Init"
 
 
-def test_ib_facts_of_before_that_are_none() -> None:
+def test_ib_facts_refuses_malformed_facts_from_before() -> None:
     result = run("ib_facts", before={"devices": [{"ports": 5}]})
     assert result["failed"]
     assert result["msg"].startswith("before holds no facts of this module: ")

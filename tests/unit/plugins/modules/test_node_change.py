@@ -80,7 +80,7 @@ def test_a_file_that_cannot_be_read_is_a_change_that_never_ended(path: Path, jun
     assert load_mark(path.read_bytes())["before"] == snapshot(FACTS)  # type: ignore[index]
 
 
-def test_facts_that_are_none_are_refused(path: Path) -> None:
+def test_malformed_facts_are_refused(path: Path) -> None:
     for junk in (
         {"devices": [{}]},
         {"devices": [{"name": "m", "pci": None, "ports": "abc"}]},

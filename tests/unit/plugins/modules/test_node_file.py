@@ -21,7 +21,7 @@ BINARY = bytes(range(256)) * 8
 SHA256 = hashlib.sha256(BINARY).hexdigest()
 
 
-def test_what_is_no_text_is_written_byte_for_byte(tmp_path: Path) -> None:
+def test_binary_content_is_written_byte_for_byte(tmp_path: Path) -> None:
     path = tmp_path / "key.gpg"
     given = {"path": str(path), "content_base64": base64.b64encode(BINARY).decode(), "_ansible_diff": True}
     result = run("node_file", **given)

@@ -25,7 +25,7 @@ def call(root: Path, wish: Any, check: bool = False) -> dict[str, Any]:
     return run("roce_host", check, root=str(root), wish=wish, want=ETHERNET, wait_timeout=0, _ansible_diff=True)
 
 
-def test_before_and_after_are_told(tmp_path: Path) -> None:
+def test_before_and_after_are_reported(tmp_path: Path) -> None:
     lay(rails(1).entries, tmp_path)
     result = call(tmp_path, {"rp_filter": 2})
     assert result["before"]["ports"][0]["ipv4"]["rp_filter"] == 1

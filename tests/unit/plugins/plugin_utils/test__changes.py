@@ -37,7 +37,7 @@ def test_the_same_facts_are_no_change() -> None:
     assert changes({"a": FACTS}, {"a": changed(devices=FACTS["devices"][::-1])})["lines"] == []
 
 
-def test_a_port_that_went_down_is_told_by_name() -> None:
+def test_a_port_that_went_down_is_reported_by_name() -> None:
     now = changed()
     port = now["devices"][0]["ports"][0]
     port["state"], before = "Init", port["state"]
@@ -47,7 +47,7 @@ def test_a_port_that_went_down_is_told_by_name() -> None:
     assert found["hosts"] == {"a": [f"devices {name} ports 1 state: {before}, now Init"]}
 
 
-def test_a_device_that_is_gone_or_came_is_told_once() -> None:
+def test_a_device_that_went_or_came_is_reported_once() -> None:
     name = FACTS["devices"][-1]["name"]
     less = changed(devices=FACTS["devices"][:-1])
     [line] = changes({"a": FACTS}, {"a": less})["lines"]

@@ -198,7 +198,7 @@ def deep() -> t.Any:
         ),
         (
             {"all": {"rdma_rollout": {"engine": "network_operator", "operator_version": "26.4.1", "sriov": ["c"]}}},
-            "rdma_rollout.sriov names c, which is not a group of the plan; there are a, b",
+            "rdma_rollout.sriov names c, which is not a group of the plan; it has a, b",
         ),
         (
             {

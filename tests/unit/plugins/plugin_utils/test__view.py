@@ -287,7 +287,7 @@ def test_what_earlier_runs_left_is_found(tmp_path: Path) -> None:
     found = found_departures(str(tmp_path), {"g": ["a"]}, ["g"], ["b"], {})
     assert found["missing"] == {"c": None}
     assert found["removed"] == {"b": "g"}
-    assert "c, of which there are facts" in found["refusal"]
+    assert "c, whose facts are known" in found["refusal"]
     nothing = found_departures(str(tmp_path / "nowhere"), {"g": ["a"]}, ["g"], [], {})
     assert nothing == {"missing": {}, "removed": {}, "refusal": ""}
 

@@ -46,7 +46,7 @@ def test_the_parts_of_an_error_can_be_told_apart() -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=str)
-def test_every_exception_of_a_plugin_is_told_to_users(path: Path) -> None:
+def test_every_exception_of_a_plugin_reaches_the_user(path: Path) -> None:
     module = importlib.import_module(".".join(("ansible_collections.fabric.rdma.plugins", *path.with_suffix("").parts)))
     own = [item for item in vars(module).values() if isinstance(item, type) and item.__module__ == module.__name__]
     errors = [item for item in own if issubclass(item, BaseException)]

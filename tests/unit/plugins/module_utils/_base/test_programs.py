@@ -21,7 +21,7 @@ def shell(text: str, **more: str) -> tuple[int, str, str]:
     return run_program(["/bin/sh", "-c", text], **more)
 
 
-def test_status_output_and_errors_are_told() -> None:
+def test_status_output_and_errors_are_reported() -> None:
     assert shell("echo out; echo err >&2; exit 3") == (3, "out\n", "err\n")
     assert shell("kill -TERM $$")[0] == -15
 

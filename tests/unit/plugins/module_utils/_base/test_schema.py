@@ -112,7 +112,7 @@ def test_what_is_wrong_is_named(facts: Any, problem: str) -> None:
     assert problem in CHECKER.problems(facts)
 
 
-def test_only_a_few_problems_are_told() -> None:
+def test_only_a_few_problems_are_reported() -> None:
     assert len(CHECKER.problems({"schema": 1, "warnings": [None] * 10_000})) == 3
 
 

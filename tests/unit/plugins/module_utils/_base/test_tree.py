@@ -174,7 +174,7 @@ def test_a_list_of_proc_comes_in_short_pieces() -> None:
     assert DirectoryTree("/").read("/proc/kallsyms") == whole
 
 
-def test_times_and_space_are_told_of_a_live_node_only(tmp_path: Path) -> None:
+def test_times_and_space_are_known_of_a_live_node_only(tmp_path: Path) -> None:
     """An unpacked capture has the times of whoever unpacked it."""
     (tmp_path / "x").write_text("")
     os.utime(tmp_path / "x", (1, 2))

@@ -150,7 +150,7 @@ def test_an_import_into_which_nobody_writes_is_left_alone() -> None:
     assert (list(plan.creates), plan.edits) == (["/etc/containerd/config-v3.toml.d/zz-fabric-rdma.toml"], {})
 
 
-def test_a_drop_in_that_would_come_too_early_is_none() -> None:
+def test_a_drop_in_that_would_be_read_too_early_is_not_planned() -> None:
     files = {
         "config.toml": 'version = 3\nimports = ["/etc/containerd/d/*.toml", "e.toml"]\n' + runtime(V3, "kata"),
         "d/a.toml": "",

@@ -119,7 +119,7 @@ def test_running_containers_come_with_pod_and_process(monkeypatch: pytest.Monkey
         cri.containers()
 
 
-def test_an_answer_that_is_none_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_call_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     answer(
         monkeypatch,
         {"Status": GrpcError(12, "/s: unknown service runtime.v1.RuntimeService"), "Version": b"\x0a\x05"},

@@ -123,7 +123,7 @@ def test_headers_of_the_rfc() -> None:
         ("00016184ffffffff", "a header ends within its text|a code that does not exist"),
     ],
 )
-def test_headers_that_are_none(data: str, message: str) -> None:
+def test_malformed_headers_are_an_error(data: str, message: str) -> None:
     with pytest.raises(WireError, match=message):
         decode_headers(bytes.fromhex(data))
 
@@ -186,8 +186,8 @@ def test_an_answer_in_pieces(serve: Callable[[bytes], str]) -> None:
     [
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", 14, "does not speak gRPC|closed the connection"),
         (b"", 14, "it closed the connection"),
-        (HELLO + frame(3, 0, 1, b"\0\0\0\2"), 14, "it broke the call off"),
-        (HELLO + frame(7, 0, 0, bytes(8) + b"bye"), 14, "it sent the call away: bye"),
+        (HELLO + frame(3, 0, 1, b"\0\0\0\2"), 14, "it cancelled the call"),
+        (HELLO + frame(7, 0, 0, bytes(8) + b"bye"), 14, "it refused the call: bye"),
         (HELLO + frame(1, 0x5, 1, b"\x8d"), 14, r"an answer without grpc-status \(HTTP status 404\)"),
         (HELLO + OK, 14, "an answer that is not one uncompressed message"),
         (
@@ -217,7 +217,7 @@ def test_a_server_that_does_not_answer(tmp_path: Path) -> None:
         unary(str(path), "/a/b", b"", 1)
 
 
-def test_a_socket_that_is_none(tmp_path: Path) -> None:
+def test_a_path_without_a_listening_socket_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(GrpcError, match="there is no such socket"):
         unary(str(tmp_path / "s"), "/a/b", b"", 1)
     (tmp_path / "file").write_text("")

@@ -163,7 +163,7 @@ def test_what_cannot_be_edited_safely_is_refused_with_its_line(text: str, messag
         assert str(caught.value) == message
 
 
-def test_no_toml_is_no_refusal() -> None:
+def test_malformed_toml_is_an_error_and_not_a_refusal() -> None:
     with pytest.raises(TomlError, match=r"^line 2: "):
         set_value("a = 1\na = 2", ["b"], 1)
     with pytest.raises(Refused, match=r"^an edit needs the path of a key$"):

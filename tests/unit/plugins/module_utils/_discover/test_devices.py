@@ -22,7 +22,7 @@ def netdevs_by_port(device: dict[str, Any]) -> dict[int, list[str]]:
     return {port["number"]: [netdev["name"] for netdev in port["netdevs"]] for port in device["ports"]}
 
 
-def test_all_that_is_told_of_an_ordinary_function() -> None:
+def test_all_facts_about_an_ordinary_function() -> None:
     machine = Machine()
     function = machine.function(sriov_totalvfs=8, sriov_numvfs=2)
     hca = machine.hca("mlx5_0", function, board_id="MT_1", hca_type="MT4119", sys_image_guid=GUID)
@@ -510,7 +510,7 @@ def test_a_rate_is_sensible_or_none(text: str) -> None:
     assert rate is None or 0 < rate.gbps < 100_000
 
 
-def test_no_rate_is_no_nonsense() -> None:
+def test_a_missing_rate_is_not_a_warning() -> None:
     machine = Machine()
     machine.port(machine.hca("mlx5_0", machine.function()), rate=None, state=None, phys_state=None, link_layer=None)
     facts = facts_of(machine)
@@ -538,7 +538,7 @@ def test_a_numa_node_is_a_number_from_zero_on(text: str, numa: int | None) -> No
 
 
 @pytest.mark.parametrize("text", ["", "0x", "15b3x", "-0x15b3", "0x115b3", "0x" + "f" * 5000, "0x15_b3", "٣", "\ufffd"])
-def test_an_id_that_is_none(text: str) -> None:
+def test_a_malformed_id_is_unknown(text: str) -> None:
     machine = Machine()
     machine.nic(vendor=text, device=text)
     device = only(facts_of(machine))
@@ -546,7 +546,7 @@ def test_an_id_that_is_none(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["0x1020000", "-1", "", "network"])
-def test_a_class_that_is_none(text: str) -> None:
+def test_a_malformed_pci_class_is_unknown(text: str) -> None:
     machine = Machine()
     machine.nic(**{"class": text})
     assert only(facts_of(machine))["class"] is None
@@ -556,13 +556,13 @@ def test_a_class_that_is_none(text: str) -> None:
     ("field", "text"),
     [("sriov_totalvfs", "-1"), ("sriov_totalvfs", "many"), ("sriov_numvfs", "-5"), ("sriov_numvfs", "9" * 5000)],
 )
-def test_a_number_of_virtual_functions_that_is_none(field: str, text: str) -> None:
+def test_a_malformed_number_of_virtual_functions_is_zero(field: str, text: str) -> None:
     machine = Machine()
     machine.nic(**{field: text})
     assert only(facts_of(machine))["sriov"] == {"total": 0, "vfs": 0, "pf": None}
 
 
-def test_an_unknown_link_layer_is_told_and_not_passed_on() -> None:
+def test_an_unknown_link_layer_is_reported_and_not_passed_on() -> None:
     machine = Machine()
     machine.port(machine.hca("mlx5_0", machine.function()), link_layer="Infini")
     facts = facts_of(machine)
@@ -571,7 +571,7 @@ def test_an_unknown_link_layer_is_told_and_not_passed_on() -> None:
 
 
 @pytest.mark.parametrize("gid", ["", "zz", "x" * 39, LINK_LOCAL.upper(), mapped("192.0.2.1")[:-1] + "g"])
-def test_a_gid_that_is_none(gid: str) -> None:
+def test_a_malformed_gid_is_left_out(gid: str) -> None:
     machine = Machine()
     machine.port(machine.hca("mlx5_0", machine.function()), gids=[(gid, None), (LINK_LOCAL, "eth0")])
     assert [row["index"] for row in only(facts_of(machine))["ports"][0]["gids"]] == [1]
@@ -750,7 +750,7 @@ def test_any_bytes_in_any_file(data: st.DataObject) -> None:
         ("acpi:PNP0A08:" + "x" * 60, False),
     ],
 )
-def test_a_modalias_that_the_plugin_stumbles_over_is_told(text: str, sensible: bool) -> None:
+def test_a_modalias_that_the_plugin_stumbles_over_is_reported(text: str, sensible: bool) -> None:
     machine = Machine()
     machine.nic()
     function = machine.function("0000:05:00.0", **{"class": "0x060400"})
@@ -765,7 +765,7 @@ def test_a_modalias_that_the_plugin_stumbles_over_is_told(text: str, sensible: b
     )
 
 
-def test_an_hca_without_a_driver_is_told() -> None:
+def test_an_hca_without_a_driver_is_reported() -> None:
     """It has no RDMA device, so that nothing else tells of it."""
     machine = Machine()
     machine.nic()
@@ -821,7 +821,7 @@ def test_an_hca_without_a_driver_is_told() -> None:
         ("0x8086", "0x1592", "0x020000", None),
     ],
 )
-def test_an_hca_of_any_vendor_without_a_driver_is_told(
+def test_an_hca_of_any_vendor_without_a_driver_is_reported(
     vendor: str, device: str, pci_class: str, words: str | None
 ) -> None:
     machine = Machine()

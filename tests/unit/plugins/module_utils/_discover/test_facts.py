@@ -233,7 +233,7 @@ def test_the_mode_of_rdma_namespaces_is_that_of_ib_core(text: str, mode: str | N
 
 
 @pytest.mark.parametrize("text", ["../../etc", "a b", "6.1\n6.2"])
-def test_a_release_that_is_none(text: str) -> None:
+def test_a_malformed_kernel_release_is_unknown(text: str) -> None:
     machine = node()
     machine.file("/proc/sys/kernel/osrelease", text)
     facts = facts_of(machine)

@@ -164,7 +164,7 @@ def test_what_the_ioctl_told() -> None:
         "[" * 100_000,
     ],
 )
-def test_an_answer_of_another_form_is_none(text: str) -> None:
+def test_a_malformed_answer_tells_nothing(text: str) -> None:
     assert answered(text) == {"counters": {}, "cable": None}
 
 

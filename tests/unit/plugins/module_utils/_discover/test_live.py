@@ -143,7 +143,7 @@ def test_a_runtime_is_asked_only_where_its_socket_is(tmp_path: Path, monkeypatch
     assert failed == {"error": "unknown service runtime.v1.RuntimeService"}
 
 
-def test_an_answer_that_cannot_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_that_cannot_be_read_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The answer is a message, and a part of it is none."""
     monkeypatch.setattr(Cri, "call", lambda _cri, method, message=b"": bytes.fromhex("0a030a010a"))
     with socket.socket(socket.AF_UNIX) as server:

@@ -57,7 +57,7 @@ def test_an_empty_root_has_no_storage_and_no_warning() -> None:
     }
 
 
-def test_all_that_is_told_of_a_node_in_order() -> None:
+def test_all_that_is_said_about_a_node_in_order() -> None:
     facts = storage_of(node())
     assert facts["family"] == "debian"
     assert facts["tools_missing"] == []

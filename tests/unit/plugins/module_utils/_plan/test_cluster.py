@@ -159,7 +159,7 @@ def test_groups_are_planned_each_for_itself() -> None:
     [
         (
             {"schema": 1, "kernel": {}, "warnings": []},
-            "group g: the facts of a are partial: they do not tell of its devices; run discover again, which gathers all",
+            "group g: the facts of a are partial: they say nothing about its devices; run discover again, which gathers all",
         ),
         (
             {"schema": 2, "devices": []},
@@ -172,7 +172,7 @@ def test_facts_that_cannot_be_planned_with(facts: Json, message: str) -> None:
     assert (plan["groups"]["g"]["planned"], plan["groups"]["g"]["errors"]) == (False, [message])
 
 
-def test_a_resource_of_no_devices_is_told() -> None:
+def test_a_resource_of_no_devices_is_a_warning() -> None:
     plan = plan_group("g", captured("gb200-1"), {"resource": {"name": "x", "hca_max": 0}})
     assert plan["classes"][0]["config"]["configList"][0]["rdmaHcaMax"] == 0
     assert plan["warnings"] == [
@@ -200,7 +200,7 @@ def test_one_machine_in_two_groups_by_two_names() -> None:
     assert plan["warnings"] == [f"{both}: two captures of one machine?"]
 
 
-def test_one_resource_over_two_sorts_of_links_is_told() -> None:
+def test_one_resource_over_two_sorts_of_links_is_reported() -> None:
     facts = captured("ib-v100-1", "roce-rails-1")
     groups = {"ib": group("ib-v100-1"), "roce": {**group("roce-rails-1"), "want": {"link_layer": "Ethernet"}}}
     assert plan_groups(facts, groups)["warnings"] == [

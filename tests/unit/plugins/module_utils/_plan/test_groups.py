@@ -504,7 +504,7 @@ def test_a_group_that_does_not_say_its_hosts(hosts: Json) -> None:
     assert error == "group g has no hosts; put some in, or take it out of rdma_groups"
 
 
-def test_two_names_of_one_machine_are_told() -> None:
+def test_two_names_of_one_machine_are_reported() -> None:
     facts = captured("ib-v100-1", "ib-v100-2")
     one, two = facts
     groups = {"g": {"hosts": [one, two], **RESOURCE}}
@@ -527,7 +527,7 @@ def test_many_copies_of_a_machine_are_one_warning() -> None:
     ]
 
 
-def test_facts_that_are_not_of_this_run_are_told_with_their_age() -> None:
+def test_facts_that_are_not_of_this_run_are_reported_with_their_age() -> None:
     facts = captured("ib-v100-1", "ib-v100-2")
     one, two = facts
     groups = {"g": {"hosts": [one, two], **RESOURCE}}

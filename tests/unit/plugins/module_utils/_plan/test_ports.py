@@ -57,7 +57,7 @@ def test_no_port_is_lost_silently(cluster: dict[str, Json], want: Json, strategy
         )
 
 
-def test_what_the_plugin_cannot_see_is_told() -> None:
+def test_what_the_plugin_cannot_see_is_reported() -> None:
     machine = Machine()
     machine.entries = dict(record(open_tree(str(CAPTURES / "ib-v100-2.capture"))))
     machine.remove("/sys/class/infiniband_mad")
@@ -81,7 +81,7 @@ def test_what_the_plugin_cannot_see_is_told() -> None:
         (["MLX5_0"], ["MLX5_0"]),
     ],
 )
-def test_an_exclusion_of_nothing_is_told(exclude: list[str], told: list[str]) -> None:
+def test_an_exclusion_that_matches_nothing_is_a_warning(exclude: list[str], told: list[str]) -> None:
     machine = Machine()
     function = machine.nic()
     machine.netdev("eth0", function, master="bond0")
@@ -216,7 +216,7 @@ def test_software_devices_are_wanted_and_not_advertised() -> None:
     ]
 
 
-def test_software_devices_that_are_not_wanted_are_told_from_the_others() -> None:
+def test_unwanted_software_devices_are_distinguished_from_the_others() -> None:
     machine = soft_node()
     machine.nic("mlx5_1", "eth3")
     facts = facts_of(machine)
@@ -228,7 +228,7 @@ def test_software_devices_that_are_not_wanted_are_told_from_the_others() -> None
     assert plugin_pool(facts, entry["config"]) == {"0000:3b:00.0", "0000:00:05.0"}
 
 
-def test_a_port_of_a_software_device_that_is_down_is_told() -> None:
+def test_a_port_of_a_software_device_that_is_down_is_reported() -> None:
     facts = facts_of(soft_node(state="1: DOWN"))
     plan = plan_group("g", {"n": facts}, wishes(SOFTWARE))
     assert plan["errors"] == [
@@ -236,7 +236,7 @@ def test_a_port_of_a_software_device_that_is_down_is_told() -> None:
     ]
 
 
-def test_a_wanted_default_route_is_told() -> None:
+def test_a_wanted_default_route_is_reported() -> None:
     machine = Machine()
     machine.nic()
     machine.file("/proc/net/route", "Iface\neth0\t00000000\t0\t3\t0\t0\t0\t00000000\n")
@@ -245,7 +245,7 @@ def test_a_wanted_default_route_is_told() -> None:
     assert plan["warnings"] == ["host n: mlx5_0 is wanted and carries the default route (eth0)"]
 
 
-def test_a_port_that_comes_along_is_told() -> None:
+def test_a_port_that_comes_along_is_a_warning() -> None:
     machine = Machine()
     function = machine.nic("mlx4_0", "ib0")
     machine.port(f"{function}/infiniband/mlx4_0", 2, state="1: DOWN")

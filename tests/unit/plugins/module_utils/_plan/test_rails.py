@@ -555,7 +555,7 @@ def clash(first: list[tuple[int, int]], second: list[tuple[int, int]]) -> bool:
     return any(place(first, name) != place(second, name) for name in names)
 
 
-def test_a_lost_rail_is_told() -> None:
+def test_a_lost_rail_is_reported() -> None:
     whole, lost = facts_of_switches([(1, 1)] * 8), facts_of_switches([(1, 1)] * 8, gone={(3, 0)})
     plan = plan_group("g", {"a": whole, "b": lost}, WISHES)
     assert plan["errors"] == [
@@ -639,7 +639,7 @@ def test_switches_that_make_no_rails() -> None:
         plan_group("g", {"a": facts_of_switches([(2, 3)])}, WISHES)
 
 
-def test_hcas_in_another_order_are_told() -> None:
+def test_hcas_in_another_order_are_reported() -> None:
     facts = {host: facts_of_switches([(1, 1)] * 2) for host in "ab"}
     one, two = facts["b"]["devices"]
     one["pci"], two["pci"] = two["pci"], one["pci"]
@@ -649,7 +649,7 @@ def test_hcas_in_another_order_are_told() -> None:
         plan_group("g", facts, WISHES)
 
 
-def test_an_interface_on_two_rails_is_told() -> None:
+def test_an_interface_on_two_rails_is_reported() -> None:
     facts = {host: facts_of_switches([(1, 1)] * 2) for host in "ab"}
     for device, name in zip(facts["b"]["devices"], ("eth1_0", "eth0_0"), strict=True):
         device["plugin"]["if_name"] = name

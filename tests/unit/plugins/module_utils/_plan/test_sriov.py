@@ -339,7 +339,7 @@ def test_what_carries_the_default_route_is_not_offered() -> None:
     )
 
 
-def test_what_carries_the_default_route_is_told_from_what_is_wanted() -> None:
+def test_what_carries_the_default_route_is_distinguished_from_what_is_wanted() -> None:
     """No version can be relied upon to leave it out: since 3.8.0 none does, and before that they know routes of IPv4 only."""
     machine = Machine()
     machine.nic()

@@ -39,12 +39,12 @@ ROOT = Path(__file__).resolve().parents[5]
         (
             "rdma_ofed",
             {"override": ["disk_space", "kernel_header"]},
-            "rdma_ofed.override has no reason kernel_header; there are unsupported_card, .*; did you mean kernel_headers[?]",
+            "rdma_ofed.override has no reason kernel_header; known are unsupported_card, .*; did you mean kernel_headers[?]",
         ),
         (
             "rdma_rollout",
             {"engine": "network_operator", "ofed_driver": {"override": ["kernel_headers"]}},
-            "rdma_rollout.ofed_driver.override has no reason kernel_headers; there are default_route, .*",
+            "rdma_rollout.ofed_driver.override has no reason kernel_headers; known are default_route, .*",
         ),
         (
             "rdma_rollout",
@@ -65,7 +65,7 @@ ROOT = Path(__file__).resolve().parents[5]
         (
             "rdma_serial",
             [1] * 9,
-            r"rdma_serial is \[1, .*\]; expected at most 8 waves, of which the last is repeated.*",
+            r"rdma_serial is \[1, .*\]; expected at most 8 waves; the last is repeated.*",
         ),
         ("rdma_slices", 0.5, "rdma_slices is 0.5; expected true, false, or how many slices there are"),
         ("rdma_slices", -4, "rdma_slices is -4; .*"),
@@ -90,7 +90,7 @@ ROOT = Path(__file__).resolve().parents[5]
         ),
     ],
 )
-def test_a_wish_that_makes_no_sense_is_told(variable: str, value: t.Any, wrong: str) -> None:
+def test_a_wish_that_makes_no_sense_is_reported(variable: str, value: t.Any, wrong: str) -> None:
     found = problems(variable, value)
     assert len(found) == 1, found
     assert re.fullmatch(wrong, found[0]), found
@@ -121,7 +121,7 @@ def test_a_wish_that_makes_sense_is_taken(variable: str, value: t.Any) -> None:
     assert problems(variable, value) == []
 
 
-def test_all_that_is_wrong_is_told_at_once() -> None:
+def test_all_that_is_wrong_is_reported_at_once() -> None:
     found = problems("rdma_want", {"lnk": 1, "state": "up", "min_rate_gbps": "9"})
     assert [text.split(" ")[0] for text in found] == ["rdma_want", "rdma_want.state", "rdma_want.min_rate_gbps"]
     _checked, found = with_defaults({"want": {"lnk": 1}, "strategy": "x", "rails": 1})
@@ -227,7 +227,7 @@ def a_network(**more: t.Any) -> list[dict[str, t.Any]]:
         (a_network() + a_network(), "rdma_networks names fabric twice"),
     ],
 )
-def test_a_network_that_makes_no_sense_is_told(value: t.Any, wrong: str) -> None:
+def test_a_network_that_makes_no_sense_is_reported(value: t.Any, wrong: str) -> None:
     found = problems("rdma_networks", value)
     assert len(found) == 1, found
     assert re.fullmatch(wrong, found[0]), found
@@ -257,7 +257,7 @@ def test_a_network_that_makes_no_sense_is_told(value: t.Any, wrong: str) -> None
         ("rdma_cluster_cidrs", {"pods": "10.244.0.0/16"}, "rdma_cluster_cidrs.pods is .*; expected a list of strings"),
     ],
 )
-def test_what_comes_to_the_cluster_with_networks_is_told(variable: str, value: t.Any, wrong: str) -> None:
+def test_what_comes_to_the_cluster_with_networks_is_reported(variable: str, value: t.Any, wrong: str) -> None:
     found = problems(variable, value)
     assert len(found) == 1, found
     assert re.fullmatch(wrong, found[0]), found

@@ -473,6 +473,6 @@ def test_recorded_nodes_with_their_default_route_over_the_driver_are_not_reloade
 def test_only_reasons_that_there_are_can_be_overridden() -> None:
     assert parse_overrides(["disk_space", "ssh_path"]) == ["disk_space", "ssh_path"]
     with pytest.raises(
-        WishError, match=r"^ofed_override has no reason all, ssh; there are unsupported_card, .*secure_boot$"
+        WishError, match=r"^ofed_override has no reason all, ssh; known are unsupported_card, .*secure_boot$"
     ):
         parse_overrides(["all", "ssh", "ssh_path"])

@@ -25,7 +25,7 @@ def test_the_module_that_is_known_is_explained(name: str) -> None:
     }
 
 
-def test_of_another_module_the_last_words_of_the_kernel_are_told() -> None:
+def test_of_another_module_the_last_words_of_the_kernel_are_reported() -> None:
     told = "ib_core does not load on kernel 6.1: ERROR: could not insert 'x': Invalid argument; b; c; d"
     assert load_failure("ib_core", "6.1", SAID, LOG) == {"msg": told, "log": LOG}
     assert load_failure("ib_core", "6.1", "", [])["msg"] == "ib_core does not load on kernel 6.1: "

@@ -180,7 +180,7 @@ def test_wishes_that_make_no_sense(wishes: dict[str, Any], message: str) -> None
         ("Suse", [], None),
     ],
 )
-def test_names_of_packages_come_where_the_family_is_told(
+def test_names_of_packages_come_where_the_family_is_known(
     os_family: str, driver: list[str], headers: str | None
 ) -> None:
     facts = {"kernel": {"release": "6.1.0"}}

@@ -421,7 +421,7 @@ def test_sources_pins_and_holds_of_others_stay(tmp_path: Path, small: Small) -> 
     (directory / "gone.list").unlink()
     Record(small, path).close()
     outcome = Record(small, path).undo()
-    stays = "stays, since it is of somebody else, who wrote it meanwhile"
+    stays = "stays, since it belongs to somebody else, who wrote it in the meantime"
     assert outcome.left == [
         f"{directory}/kubernetes.list {stays}",
         f"{directory}/preferences {stays}",

@@ -140,7 +140,7 @@ def test_a_wish_that_makes_no_sense(wish: Any, message: str) -> None:
         assert str(caught.value).startswith(message)
 
 
-def test_everything_that_is_wrong_is_told_at_once() -> None:
+def test_everything_that_is_wrong_is_reported_at_once() -> None:
     assert len(problems(W, {"mtu": 1, "trust": "x", "pfc": {"priorities": [9]}})) == 3
 
 
@@ -309,7 +309,7 @@ def test_queues_of_devices_that_have_none() -> None:
     machine = Machine()
     machine.soft_roce("rxe0")
     [problem] = planned(machine, {"trust": "dscp"}, {**ETHERNET, "kinds": ["software"]}).problems
-    assert problem.startswith("rdma_roce_host.trust is a setting of cards, and rxe0 is none")
+    assert problem.startswith("rdma_roce_host.trust is a setting of cards, and rxe0 is not one")
 
 
 def test_a_value_that_the_one_of_all_netdevs_hides() -> None:

@@ -171,7 +171,11 @@ def test_a_step_that_fails_or_does_nothing_puts_all_back(node: Node, step: str, 
         node.run()
     assert "What it was before was put back" in str(caught.value)
     expected = (
-        "ended with status 1: " if fault == "broken" else "expected 106" if "-t 106" in step else "not all was taken: "
+        "ended with status 1: "
+        if fault == "broken"
+        else "expected 106"
+        if "-t 106" in step
+        else "not every setting took effect: "
     )
     assert expected in str(caught.value)
     after = {path: text for path, text in node.files().items() if "rdma_cm" not in path}
@@ -355,7 +359,7 @@ def test_a_firmware_that_takes_nothing(tmp_path: Path, remembers: Path) -> None:
     node = Node(tmp_path, {"link_type": "ETH"}, count=1, layer="InfiniBand")
     node.programs.firmware["0000:3b:00.0"] = {"LINK_TYPE_P1": "IB(1)"}
     node.programs.idle.add("LINK_TYPE")
-    with pytest.raises(RoceError, match="not all was taken: link_type of mlx5_0"):
+    with pytest.raises(RoceError, match="not every setting took effect: link_type of mlx5_0"):
         node.run()
     assert not remembers.exists()
 

@@ -297,7 +297,7 @@ def test_a_host_that_was_held_back_is_no_reason_beside_the_one_it_waits_for() ->
     assert refusals({"a": held}) == ["a was held back"]
 
 
-def test_not_more_reasons_are_told_than_anybody_reads() -> None:
+def test_no_more_reasons_are_shown_than_anybody_reads() -> None:
     lost = {"wave": "earlier", "how": None, "changes": {"ofed": (BEGUN, ENDED)}}
     found = refusals({f"n{number:02}": lost for number in range(20)})
     assert len(found) == 9

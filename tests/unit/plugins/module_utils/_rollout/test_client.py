@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -20,24 +19,14 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import
     Unreachable,
     redacted,
 )
+from ansible_collections.fabric.rdma.tests.unit.kubeconfigs import kubeconfig_of, written
 
 ROOT = Path(__file__).resolve().parents[5]
 SECRET = "hunter2"
 
 
 def kubeconfig(tmp_path: Path, server: str, **cluster: Any) -> str:
-    named = {"cluster": "c", "user": "u"}
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "c", "cluster": {"server": server, **cluster}}],
-        "users": [{"name": "u", "user": {"token": SECRET}}],
-        "contexts": [{"name": "x", "context": named}],
-        "current-context": "x",
-    }
-    path = tmp_path / "kubeconfig"
-    path.write_text(json.dumps(config))
-    return str(path)
+    return written(tmp_path, kubeconfig_of(server, {"token": SECRET}, **cluster))
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def test_a_refusal_names_who_is_missing_and_how_to_let_them_go() -> None:
     assert "rdma_rollout.remove: [b1, b2]" in whole
     assert whole.endswith("Nothing was written or changed.")
     some = refusal({**{f"a{number:02}": "a" for number in range(20)}, "x": None}, [], None)
-    assert "a08, a09 and 10 more of group a; x, of which there are facts" in some
+    assert "a08, a09 and 10 more of group a; x, whose facts are known" in some
     assert removal_in_words({}) == []
     assert removal_in_words({"b1": "b"}) == ["taken out on purpose (rdma_rollout.remove): b1 of group b"]
 

@@ -127,7 +127,7 @@ def test_whoever_takes_nodes_out_is_told_what_to_write() -> None:
     """Somebody may have taken what tells the group of a class from its object: the group in rdma_rollout.remove is not enough then."""
     groups = {"a-x": "a"}
     said = strays_in_words({"n2": "a-x", "n1": "a-x"}, groups)
-    assert said.endswith("or say that they are to go: rdma_rollout.remove: [n1, n2] (hosts or groups).")
+    assert said.endswith("or say that they may go: rdma_rollout.remove: [n1, n2] (hosts or groups).")
     said = strays_in_words({"n1": "a-x", "n2": "b-x", "n3": "b-x"}, groups)
     assert said.endswith(
         "rdma_rollout.remove: [n1, n2, n3] (hosts or groups). Name the hosts: nothing in the cluster tells to which group b-x belongs."

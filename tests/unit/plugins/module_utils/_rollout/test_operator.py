@@ -120,7 +120,7 @@ def test_nodes_get_policies_of_their_own_where_the_release_has_them() -> None:
         else:
             with pytest.raises(ManifestError, match=r"has no NicNodePolicy, which came with 26\.4"):
                 policy_kind(release, "node")
-    with pytest.raises(ManifestError, match="there are auto, cluster and node"):
+    with pytest.raises(ManifestError, match="expected auto, cluster or node"):
         policy_kind(operator_release("26.4.0"), "both")
 
 
@@ -352,7 +352,7 @@ def test_a_driver_whose_version_nobody_knows() -> None:
         ({"upgrade_policy": {"safe_load": True}}, "safe_load needs auto_upgrade"),
         ({"upgrade_policy": {"auto_upgrade": "yes"}}, "expected true or false"),
         ({"upgrade_policy": {"drain": {"froce": True}}}, "has no key froce"),
-        ({"override": ["everything"]}, "override has no reason everything; there are default_route"),
+        ({"override": ["everything"]}, "override has no reason everything; known are default_route"),
         ({"override": "default_route"}, "expected a list of names"),
         ({"groups": ["x100"]}, "ofed_driver.groups names x100"),
         ({"env": {"UNLOAD_STORAGE_MODULES": "true"}}, "dangerous_env: UNLOAD_STORAGE_MODULES"),
@@ -501,7 +501,7 @@ def test_the_webhook_of_every_release_takes_the_default_prefix(version: str) -> 
 
 
 @pytest.mark.parametrize("prefix", ["rdma", "gpu", "k8s1.example.c0m", "rdma.example.com", "rdma.example"])
-def test_what_the_webhook_refuses_is_told(prefix: str) -> None:
+def test_what_the_webhook_refuses_is_reported(prefix: str) -> None:
     value = json.loads(json.dumps(PLAN).replace('"resourcePrefix": "rdma"', f'"resourcePrefix": "{prefix}"'))
     request = operator_request(value, {"version": "26.4.1", "sriov": ["v100"]})
     refused = refused_prefixes(request["objects"])

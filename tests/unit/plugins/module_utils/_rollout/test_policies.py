@@ -187,7 +187,7 @@ def test_a_policy_that_is_done() -> None:
     assert state(status={**POLICY["status"], "conditions": [seen]}) == []
 
 
-def test_a_policy_that_is_not() -> None:
+def test_a_policy_that_is_not_ready_says_why() -> None:
     assert policy_state(None, RDMA, None, "NicNodePolicy a") == ["its NicNodePolicy a does not exist"]
     (found,) = state(status={})
     assert "the operator has not looked at NicNodePolicy a yet" in found

@@ -95,7 +95,7 @@ def test_nothing_secret_is_kept() -> None:
     assert reduced("ConfigMap", secret)["data"] == {"config.json": "{}"}
 
 
-def test_a_part_is_told_by_our_labels_or_by_its_image() -> None:
+def test_a_part_is_recognised_by_our_labels_or_by_its_image() -> None:
     own = samples.a_daemon_set(image="mirror.example/x@sha256:0")
     own["metadata"]["labels"] = {
         "app.kubernetes.io/managed-by": "fabric.rdma",

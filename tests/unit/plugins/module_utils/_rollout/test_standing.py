@@ -75,7 +75,7 @@ def refusal(
     return strays_of_systems(standing(t.cast("t.Any", cluster), "default"), Scope(hosts, groups, remove))
 
 
-def test_a_whole_inventory_is_no_news() -> None:
+def test_a_complete_inventory_is_not_refused() -> None:
     assert refusal(Cluster()) == ""
 
 

@@ -49,7 +49,7 @@ def test_what_is_right_is_not_waited_for() -> None:
     assert wait_until_right(looks([]), Clock().patience(0)) == ([], 0)
 
 
-def test_the_last_look_is_told_when_the_time_is_up() -> None:
+def test_the_last_look_is_reported_when_the_time_is_up() -> None:
     # one that would come after the end is not waited for
     assert wait_until_right(looks(["a"], ["b"], ["c"], ["d"]), Clock().patience(8)) == (["c"], 6)
     assert wait_until_right(looks(["a"]), Clock().patience(0)) == (["a"], 0)

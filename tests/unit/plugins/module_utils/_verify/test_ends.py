@@ -117,7 +117,7 @@ def test_a_group_may_have_bounds_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("wish", "message"),
     [
-        ({"min_gps": 1}, "rdma_verify has the unknown key min_gps; there are min_gbps, min_share, max_us"),
+        ({"min_gps": 1}, "rdma_verify has the unknown key min_gps; expected one of min_gbps, min_share, max_us"),
         ({"min_gbps": "many"}, "setting min_gbps is 'many', which is not a number"),
         ({"min_share": 90}, "min_share is 90; allowed is 0 to 1"),
         ([], r"rdma_verify is \[\]; expected a dictionary"),

@@ -195,7 +195,7 @@ def test_the_best_bus_bandwidth_is_compared_with_the_floor(floor: float | None, 
     assert found["message"].startswith("480 GB/s")
 
 
-def test_a_way_that_nobody_told_is_not_proved() -> None:
+def test_a_transport_that_no_log_names_is_not_proved() -> None:
     found = judge_job(a_job("nccl-infiniband"), a_table(480.0), None, None)
     assert (found["verdict"], found["remedy"]) == ("fail", "set NCCL_DEBUG=INFO in the job")
 

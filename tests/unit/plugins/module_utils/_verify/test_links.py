@@ -162,7 +162,7 @@ def test_an_error_counter_stops_and_does_not_wrap() -> None:
 
 def test_a_host_that_was_booted_meanwhile() -> None:
     row = compared(reading(5000, "b1", link_downed=7), reading(60, "b2", link_downed=9))
-    assert (row["reset"], row["seconds"], row["grown"][0]["growth"]) == ("the host was booted meanwhile", 60.0, 9)
+    assert (row["reset"], row["seconds"], row["grown"][0]["growth"]) == ("the host was rebooted in between", 60.0, 9)
 
 
 def test_a_port_that_is_gone_fails() -> None:
@@ -199,7 +199,7 @@ def test_a_table_of_links_names_the_sick_ones_first() -> None:
     sick = compared(reading(symbol_error=0), reading(108, symbol_error=4))
     rows = [{"host": f"node{number}", **row} for number, row in enumerate([well, noted, sick])]
     lines = links_table(rows, ["node9"])  # type: ignore[arg-type]
-    assert lines[0] == "links: 3 looked at before and after, 1 with nothing to tell"
+    assert lines[0] == "links: 3 looked at before and after, 1 without findings"
     assert next(line.split()[:3] for line in lines[1:] if line.startswith("  ")) == ["fail:", "node2", "mlx5_0"]
     assert lines[-1] == "  not looked at: node9"
     assert max(len(line) for line in lines) <= 100

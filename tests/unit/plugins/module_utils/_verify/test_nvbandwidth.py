@@ -124,6 +124,6 @@ def test_what_went_wrong_is_a_finding_with_words(text: str, cause: str) -> None:
 
 
 @pytest.mark.parametrize("cell", ["nan", "inf", "-5.00", "x"])
-def test_a_figure_that_cannot_be_is_none(cell: str) -> None:
+def test_an_impossible_figure_is_left_out(cell: str) -> None:
     (matrix,) = parse_nvbandwidth(a_test(square(2)).replace("26.34", cell, 1)).matrices
     assert matrix.figures in ((26.34,), (26.34, 26.34)[:1])

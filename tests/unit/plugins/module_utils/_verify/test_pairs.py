@@ -240,11 +240,11 @@ def test_one_floor_holds_for_all_pairs() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"test": []}, "setting test is unknown; there are tests, topology,"),
+        ({"test": []}, "setting test is unknown; expected one of tests, topology,"),
         ({"tests": ["ib_fly"]}, "test ib_fly is unknown"),
-        ({"topology": "star"}, "topology 'star' is unknown; there are pairs, ring, full, sample, canary"),
-        ({"rails": "some"}, "rails 'some' is unknown; there are same, all"),
-        ({"gpudirect": True}, "gpudirect 'True' is unknown; there are none, auto, peermem, dmabuf"),
+        ({"topology": "star"}, "topology 'star' is unknown; expected one of pairs, ring, full, sample, canary"),
+        ({"rails": "some"}, "rails 'some' is unknown; expected one of same, all"),
+        ({"gpudirect": True}, "gpudirect 'True' is unknown; expected one of none, auto, peermem, dmabuf"),
         ({"canaries": "lab1"}, "setting canaries is 'lab1', which is not a list"),
         ({"bidirectional": "perhaps"}, "setting bidirectional is 'perhaps'; expected true or false"),
         ({"partners": 0}, "partners is 0; allowed is 1 or more"),

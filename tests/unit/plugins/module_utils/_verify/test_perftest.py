@@ -69,10 +69,10 @@ def test_command_line_of_infiniband_latency_has_neither_gid_nor_unit() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"program": "ib_fly_bw"}, "test 'ib_fly_bw' is unknown; there are " + ", ".join(PROGRAMS)),
-        ({"device": "--help"}, "device '--help' is not a name of an RDMA device"),
-        ({"device": ""}, "device '' is not a name of an RDMA device"),
-        ({"device": "a b"}, "device 'a b' is not a name of an RDMA device"),
+        ({"program": "ib_fly_bw"}, "test 'ib_fly_bw' is unknown; expected one of " + ", ".join(PROGRAMS)),
+        ({"device": "--help"}, "device '--help' is not the name of an RDMA device"),
+        ({"device": ""}, "device '' is not the name of an RDMA device"),
+        ({"device": "a b"}, "device 'a b' is not the name of an RDMA device"),
         ({"address": "-x"}, "address '-x' is neither an IP address nor a host name"),
         ({"address": "a;b"}, "address 'a;b' is neither an IP address nor a host name"),
         ({"port": 0}, "port is 0; allowed is 1 to 254"),
@@ -85,7 +85,7 @@ def test_command_line_of_infiniband_latency_has_neither_gid_nor_unit() -> None:
             "bidirectional is true; ib_read_lat measures one direction",
         ),
         ({"program": "ib_atomic_bw", "all_sizes": True}, "all_sizes is true; ib_atomic_bw has one size, 8 bytes"),
-        ({"memory": "rocm"}, "memory 'rocm' is unknown; there are host, cuda, cuda_dmabuf"),
+        ({"memory": "rocm"}, "memory 'rocm' is unknown; expected one of host, cuda, cuda_dmabuf"),
     ],
 )
 def test_wrong_values_are_named(values: dict[str, object], message: str) -> None:
@@ -434,7 +434,7 @@ def test_any_figure_is_sensible_or_none(figure: tuple[str, str], value: float) -
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "9" * 5000, "x"], ids=lambda value: value[:9])
-def test_an_mtu_that_is_none(value: str) -> None:
+def test_a_malformed_mtu_is_unknown(value: str) -> None:
     text = recorded("latency-client")
     (line,) = [line for line in text.splitlines() if "Mtu" in line]
     assert measured("ib_write_lat", text.replace(line, f" Mtu             : {value}[B]"))["mtu_bytes"] is None

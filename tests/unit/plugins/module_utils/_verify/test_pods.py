@@ -545,7 +545,7 @@ def test_a_pod_that_only_looks_tells_and_ends(tmp_path: Path) -> None:
     assert found["ipc_lock"] == bool(int(effective, 16) >> 14 & 1)
 
 
-def test_what_is_told_of_a_pod() -> None:
+def test_a_log_says_what_a_pod_was_given() -> None:
     lines = [
         "user 0",
         "memlock 64 8192",

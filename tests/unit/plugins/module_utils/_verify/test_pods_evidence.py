@@ -209,7 +209,7 @@ def test_strange_answers_are_errors_of_every_pair(lab: Json, given: Json, words:
     assert len(found["failures"]) == 2
 
 
-def test_a_cluster_that_does_not_answer_is_told_of_every_pair(lab: Json) -> None:
+def test_a_cluster_that_does_not_answer_is_an_error_of_every_pair(lab: Json) -> None:
     rounds = [[checked(pair, {}) for pair in pairs] for pairs in lab["rounds"]]
     found = judged(lab, {"results": not_done(rounds, a_wish(), "no answer from the API server"), "image": "i"})
     assert all("no answer from the API server" in sentence for sentence in found["failures"])
@@ -354,7 +354,7 @@ def test_a_pod_that_did_not_start_is_an_error_of_its_host(lab: Json) -> None:
         failure == "g: a Pod of user 1000 on lab1: the Pod default/p on lab1 is Pending: no place. Remedy: see the node"
     )
     (said,) = looked(lab, a_look(**silent), *EVERYWHERE[1:])["failures"]
-    assert "it did not tell what it was given" in said
+    assert "it did not say what it was given" in said
 
 
 def test_hosts_at_which_nobody_looked_are_named(lab: Json) -> None:

@@ -257,7 +257,7 @@ def test_pings_of_a_node_that_starts_no_pod_cost_one_wait(known: bool) -> None:
             assert bool(row["problem"]) is (place in (row["client"], row["server"]))
 
 
-def test_an_image_without_ping_is_told() -> None:
+def test_an_image_without_ping_is_reported() -> None:
     cluster = Networks(status_of, lambda _pod: a_log((127, "sh: ping: not found"), (127, "")))
     rows = pinged(cluster, [a_pair()])
     assert "sh: ping: not found" in rows[0]["problem"]["cause"]

@@ -235,7 +235,7 @@ def test_a_log_that_cannot_be_read() -> None:
     assert not cluster.pods
 
 
-def test_pods_that_cannot_be_removed_are_told() -> None:
+def test_pods_that_cannot_be_removed_are_reported() -> None:
     cluster = PodCluster(healthy, good, lambda method, _path: 403 if method == "DELETE" else 0)
     api = api_of(cluster)
     wish = a_wish(labels={**OWNER, RUN: "abc"})
@@ -250,7 +250,7 @@ def test_ports_beyond_the_last_one_are_an_error_of_the_pair() -> None:
     assert causes(answer) == ["tcp_port is 65536; allowed is 1 to 65535"] * 2
 
 
-def test_pods_that_go_at_last_are_not_told_as_left() -> None:
+def test_pods_that_go_at_last_are_not_reported_as_left() -> None:
     refused = [403]
     cluster = PodCluster(healthy, good, lambda method, _path: refused[0] if method == "DELETE" else 0)
     api = api_of(cluster)

@@ -452,7 +452,7 @@ def test_no_member_of_an_archive_gets_out_of_it(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.parent.glob("outside")] == []
 
 
-def test_a_directory_that_is_none_or_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_directory_that_is_missing_or_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DoctorError, match="is not a directory"):
         read_directory(str(tmp_path / "none"))
     monkeypatch.setattr(directory, "_MOST_FILES", 1)

@@ -36,7 +36,7 @@ PRINTED = {
 
 
 @pytest.mark.parametrize("program", PRINTED)
-def test_the_program_is_told_and_what_to_give_instead(program: str) -> None:
+def test_the_missing_program_is_named_and_what_to_set_instead(program: str) -> None:
     # as in a terminal, below its command
     for text in (PRINTED[program], f"root@gpu-1:~# it\n{PRINTED[program]}"):
         assert printed_by(text).startswith(f"no rule reads what {program}")

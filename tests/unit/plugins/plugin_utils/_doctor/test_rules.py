@@ -172,7 +172,7 @@ def test_what_is_found_has_its_form_and_no_order_of_what_is_given_changes_it(rul
     assert document_of(turned) == document
 
 
-def test_a_failure_with_a_known_limit_is_told_once() -> None:
+def test_a_failure_with_a_known_limit_is_reported_once() -> None:
     """64 KiB, and not also that memory could not be registered."""
     given = samples.said("Max locked memory  65536  65536  bytes", "Couldn't allocate MR")
     (finding,) = diagnose(given)

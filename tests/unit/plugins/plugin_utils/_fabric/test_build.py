@@ -108,29 +108,29 @@ def test_the_rails_of_the_plan_count() -> None:
 @pytest.mark.parametrize(
     ("ethernet", "answers", "reason", "warnings"),
     [
-        (False, {}, "no host has told of an InfiniBand fabric", []),
+        (False, {}, "no host has reported an InfiniBand fabric", []),
         (
             False,
             {"n1": {"programs": [{"program": "ibnetdiscover", "text": "", "error": "no umad"}]}},
-            "no host has told",
+            "no host has reported",
             ["host n1: ibnetdiscover: no umad"],
         ),
         (
             False,
             {"n1": {"programs": [{"program": "ibnetdiscover", "text": "nonsense", "error": None}]}},
-            "no host has told",
-            ["host n1: ibnetdiscover told of no switch"],
+            "no host has reported",
+            ["host n1: ibnetdiscover reported no switch"],
         ),
         (True, {}, "its host does not tell of neighbours: install and start lldpd", []),
         (
             True,
             {"n1": {"programs": [{"program": "lldpctl", "text": '{"lldp": {}}', "error": None}]}},
             "no switch has announced itself",
-            ["host n1: lldpctl told of no switch"],
+            ["host n1: lldpctl reported no switch"],
         ),
     ],
 )
-def test_a_port_that_nobody_tells_of_says_why(ethernet: bool, answers: Json, reason: str, warnings: list[str]) -> None:
+def test_a_port_that_is_not_on_the_map_says_why(ethernet: bool, answers: Json, reason: str, warnings: list[str]) -> None:
     found = checked("fabric", fabric_map(view_of({"n1": "A"}, ethernet), None, answers))
     assert found["places"] == []
     assert [row["reason"].startswith(reason) for row in found["unplaced"]] == [True]

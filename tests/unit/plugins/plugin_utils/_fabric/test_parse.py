@@ -74,7 +74,7 @@ def test_switches_ends_and_trunks() -> None:
 @pytest.mark.parametrize(
     "text", ["", "ibwarn: [42] mad_rpc: _do_madrpc failed", '[1] "H-1"[1](2)', "\0" * 100, 'Switch\t1 "S-"']
 )
-def test_what_is_none_of_ibnetdiscover(text: str) -> None:
+def test_text_that_is_not_from_ibnetdiscover_gives_no_fabric(text: str) -> None:
     assert parse_ibnetdiscover(text) == ({}, {}, {})
 
 

@@ -180,7 +180,7 @@ def test_every_rule_has_a_sample_of_both_kinds() -> None:
     assert {row[0] for row in FOUND} == {row[0] for row in WELL}
 
 
-def test_a_narrow_link_is_told_once_with_what_the_others_have() -> None:
+def test_a_narrow_link_is_reported_once_with_what_the_others_have() -> None:
     own = [row for row in findings("ib-v100-1", 3, pcie(0, width=8)) if row["id"].startswith("pcie")]
     assert [row["id"] for row in own] == ["pcie-degraded"]
     assert own[0]["evidence"] == [

@@ -297,7 +297,7 @@ def test_kubelets_that_join_are_told_to_the_control_plane(tmp_path: Path, monkey
     monkeypatch.setattr(cluster.time, "sleep", lambda _seconds: None)
     told: list[str] = []
     built = Kubernetes({}, "")
-    # what the API server knows from before the nodes were started again is none of it
+    # what the API server knows from before the nodes were started again does not count
     note_heartbeats(directory, built)
     answers[:] = [[stale], [], [NOT_READY], [fresh]]
     wait_until_joined(directory, ["lab1"], built, 60, told.append, lambda: None)

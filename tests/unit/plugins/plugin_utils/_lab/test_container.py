@@ -99,7 +99,7 @@ def test_a_layer_has_the_modes_that_a_node_needs(tmp_path: Path) -> None:
     assert "LAB_MANAGEMENT_ADDRESS=fe80::fab:1/64\n" in (tmp_path / "etc/fabric-rdma-lab.conf").read_text()
 
 
-def test_what_speaks_against_containers_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_speaks_against_containers_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert container.container_trouble() == "containers that boot need root"
     monkeypatch.setattr(os, "geteuid", lambda: 0)

@@ -140,7 +140,7 @@ def test_given_programs_are_used_and_nothing_is_built(
 def test_what_given_programs_lack_comes_from_the_cache(
     tmp_path: Path, cache: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file that cannot be run is none of them."""
+    """A file that cannot be run is not one of them."""
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
     place = Path(KUBERNETES.place(cache))
     place.mkdir()

@@ -50,7 +50,7 @@ def test_a_kubeconfig_trusts_the_server_by_its_certificate() -> None:
 
 
 def test_every_node_has_a_network_of_its_own() -> None:
-    """Which is none of those between the nodes."""
+    """Which is not one of those between the nodes."""
     nodes = plan_nodes(32, 1024, 1)
     subnets = set()
     for node in nodes:

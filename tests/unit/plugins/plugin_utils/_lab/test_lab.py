@@ -77,7 +77,7 @@ def test_nobody_else_reads_a_lab_in_a_directory_that_was_there(tmp_path: Path) -
         assert tmp_path.stat().st_mode & 0o777 == 0o700
 
 
-def test_an_engine_that_does_not_work_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_that_does_not_work_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lab, "container_trouble", lambda: "containers that boot need root")
     told: list[str] = []
     mine, notes = Lab(str(tmp_path), told.append), list[str]()

@@ -50,7 +50,7 @@ def test_nothing_differs_from_itself(sample: Json) -> None:
         ("pcie_part", 0.5, "worse", "ib-a100: ib-a100-1: mlx5_1 port 1 had 100 % of its PCIe bandwidth, and has 50 %"),
     ],
 )
-def test_a_port_that_is_another_is_told(sample: Json, field: str, value: Any, way: str, said: str) -> None:
+def test_a_port_that_changed_is_reported(sample: Json, field: str, value: Any, way: str, said: str) -> None:
     def change(group: Json, _document: Json) -> None:
         port = next(port for port in group["nodes"]["ib-a100-1"]["ports"] if port["device"] == "mlx5_1")
         port[field] = value
@@ -60,7 +60,7 @@ def test_a_port_that_is_another_is_told(sample: Json, field: str, value: Any, wa
     assert history[f"count_{'better' if way == 'worse' else 'worse'}"] == 0
 
 
-def test_errors_that_grew_are_told_and_a_counter_that_began_again_is_not(sample: Json) -> None:
+def test_errors_that_grew_are_reported_and_a_counter_that_began_again_is_not(sample: Json) -> None:
     before = document_of(model_of(sample))
     after = copy.deepcopy(before)
     for document, counts in ((before, (5, 900)), (after, (12, 1))):
@@ -145,7 +145,7 @@ def test_of_nvbandwidth_the_slowest_link_is_compared(sample: Json) -> None:
     assert row["text"] == "ib-a100: d2d (nvb) is worse: was 790 GB/s, and is 395 GB/s"
 
 
-def test_groups_nodes_verdicts_and_findings_that_come_and_go_are_told(sample: Json) -> None:
+def test_groups_nodes_verdicts_and_findings_that_come_and_go_are_reported(sample: Json) -> None:
     finding = {"id": "x", "severity": "error", "group": "ib-a100", "hosts": ["a"], "cause": "it is slow"}
 
     def change(group: Json, document: Json) -> None:

@@ -45,7 +45,7 @@ def test_errors_that_only_the_driver_of_an_ethernet_card_tells_count_too() -> No
     assert "rx_symbol_err_phy 9" in row["errors"]
 
 
-def test_what_pods_get_and_reach_and_links_under_load_are_told_and_failures_are_findings() -> None:
+def test_what_pods_get_and_reach_and_links_under_load_are_shown_and_failures_are_findings() -> None:
     parts = a_cluster(12)
     checked("evidence", parts["evidence"][0])
     model = build(**parts)

@@ -87,7 +87,7 @@ def test_every_kind_of_test_is_shown_with_its_unit(sample: dict[str, Any]) -> No
 @pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 0, -1.5, 10**400])
 @pytest.mark.parametrize("part", ["average", "floor", "all"])
 def test_a_figure_that_cannot_be_is_no_result(sample: dict[str, Any], part: str, value: float) -> None:
-    """Evidence of earlier runs, or of somebody else: it does not look like success, and no bar has a width that is none."""
+    """Evidence of earlier runs, or of somebody else: it does not look like success, and no bar has an impossible width."""
     test = sample["evidence"][0]["tests"][0]
     if part == "floor":
         test["floor"] = {"min_gbps": value}
@@ -134,7 +134,7 @@ def test_what_pods_measured_is_called_so(sample: dict[str, Any]) -> None:
     assert "3 measurements between nodes, 1 of them between Pods" in summary_of(sample)
 
 
-def test_what_pods_were_given_is_told(sample: dict[str, Any]) -> None:
+def test_what_pods_were_given_is_reported(sample: dict[str, Any]) -> None:
     limits = {"memlock": {"soft": "64", "hard": "unlimited"}, "files": {"client": [], "server": []}}
     failed = between_pods(measurement("ib-a100-1", "ib-a100-2", 190.0, "fail"), **limits)
     silent = between_pods(measurement("ib-a100-1", "ib-a100-2", None, "error"), user=None)

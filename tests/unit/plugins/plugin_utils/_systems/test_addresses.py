@@ -177,7 +177,7 @@ def test_a_gateway_is_found_in_its_network(wish: str, text: str, found: str) -> 
     assert parse_gateway(wish, parse_range(text)) == int(ipaddress.ip_address(found))
 
 
-def test_a_gateway_of_the_other_family_is_none() -> None:
+def test_a_gateway_of_the_other_family_does_not_count() -> None:
     assert parse_gateway("2001:db8::1", parse_range("192.0.2.0/24")) is None
 
 
@@ -205,9 +205,9 @@ def test_a_rail_has_the_network_of_its_number(text: str, prefix: int, rail: int,
     ("text", "prefix", "rail", "message"),
     [
         ("10.0.0.0/22", 24, 5, "holds 4 networks of /24, and rail 5 needs one more"),
-        ("10.0.0.0/24", 22, 1, "per_rail /22 is none of /24 to /30"),
-        ("10.0.0.0/24", 31, 1, "per_rail /31 is none of /24 to /30"),
-        ("2001:db8::/64", 127, 1, "per_rail /127 is none of /64 to /126"),
+        ("10.0.0.0/24", 22, 1, "per_rail /22 is outside /24 to /30"),
+        ("10.0.0.0/24", 31, 1, "per_rail /31 is outside /24 to /30"),
+        ("2001:db8::/64", 127, 1, "per_rail /127 is outside /64 to /126"),
         ("10.0.0.1-10.0.0.9/24", 28, 1, "is a part of a network, and cannot be divided among rails"),
     ],
 )

@@ -99,7 +99,7 @@ def test_what_is_wished_for_comes(wishes: Json, cluster: Json, found: list[str])
 
 
 @pytest.mark.parametrize("name", ["device_plugin", "longhrn", ""])
-def test_a_name_that_is_none_is_an_error(name: str) -> None:
+def test_an_unknown_system_is_an_error(name: str) -> None:
     with pytest.raises(RequestError, match=f"there is no system '{name}'"):
         request_of(name, {}, a_site({"roce-rails": (RAILS, ["roce-rails-1"])}), NOTHING_KNOWN)
 
@@ -115,7 +115,7 @@ def test_images_are_all_that_objects_pull() -> None:
     assert set(request["images"]) == pulled
 
 
-# --- versions that are none -------------------------------------------------------------------------------------------
+# --- malformed versions -------------------------------------------------------------------------------------------------
 
 BAD_VERSIONS = [
     "",
@@ -162,7 +162,7 @@ def all_kinds() -> Site:
 
 @pytest.mark.parametrize("version", BAD_VERSIONS, ids=repr)
 @pytest.mark.parametrize("key", VERSIONED)
-def test_a_version_that_is_none_is_refused_by_its_name(all_kinds: Site, key: str, version: t.Any) -> None:
+def test_a_malformed_version_is_refused_by_its_name(all_kinds: Site, key: str, version: t.Any) -> None:
     """By the table of wishes, or by the system, of which nothing is done then."""
     system, section, wish = VERSIONED[key]
     variable = key.partition(".")[0]
@@ -178,7 +178,7 @@ def test_a_version_that_is_none_is_refused_by_its_name(all_kinds: Site, key: str
 
 
 @pytest.mark.parametrize("version", [*BAD_VERSIONS, None], ids=repr)
-def test_a_version_of_the_network_operator_that_is_none_is_refused_by_its_name(version: t.Any) -> None:
+def test_a_malformed_version_of_the_network_operator_is_refused_by_its_name(version: t.Any) -> None:
     found = problems("rdma_rollout", {"engine": "network_operator", "operator_version": version})
     if not found:
         with pytest.raises(ManifestError, match=r"rdma_rollout\.operator_version|Network Operator 1\.2\.3 is too old"):

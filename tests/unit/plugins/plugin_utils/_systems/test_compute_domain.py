@@ -165,7 +165,7 @@ def test_a_second_release_of_the_driver_is_refused() -> None:
     assert asked(gb200(release="dra", namespace="gpu"), installed=other)["problems"] == []
 
 
-def test_an_installed_version_that_is_not_known_is_told() -> None:
+def test_an_installed_version_that_is_not_known_is_reported() -> None:
     (problem,) = asked(gb200(), installed=there("0.9.0-rc.1"))["problems"]
     assert "0.9.0-rc.1" in problem
 
@@ -248,7 +248,7 @@ def test_the_api_version_is_what_the_server_offers(offered: list[str], wished: s
     assert (one if used == "v1beta1" else one["exactly"])["deviceClassName"] == "gpu.nvidia.com"
 
 
-def test_a_chart_that_cannot_be_told_the_api_version_is_not() -> None:
+def test_a_chart_that_knows_no_option_for_the_api_version_gets_none() -> None:
     assert "resourceApiVersion" not in values(asked(gb200(version="25.8.1")))
     assert "resourceApiVersion" not in values(asked(gb200(), served=None))
 
@@ -394,7 +394,7 @@ def test_only_one_runs_imex(imex: Json | None, wish: Json, problem: str | None, 
         assert [str(expected) in each for each in said] == [True] * (expected is not None)
 
 
-def test_imex_of_the_host_is_told_to_the_chart() -> None:
+def test_the_chart_learns_who_runs_imex() -> None:
     site = changed("nvidia.imex.service", "running", imex="host", version="0.5.1")
     site["facts"]["gb200-1"]["nvidia"]["imex"]["service"] = "running"
     found = values(asked(site))
@@ -443,7 +443,7 @@ def test_nodes_of_another_name_are_found() -> None:
     assert asked(site)["problems"]
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     site = changed("nvidia.driver", "565.57.01", cliques="one", feature_gates={"X": True}, workloads={"nodes": 9})
     site["facts"]["gb200-1"]["nvidia"]["imex"].update(service="running", masked=False)
     found = asked(site, nodes=nodes(f"{UUID}.1", f"{UUID}.2"), served={}, installed=there("0.5.0"))
@@ -681,7 +681,7 @@ def test_every_image_is_listed() -> None:
         ({"host_imex": "unmask"}, "one of keep, mask, restore"),
     ],
 )
-def test_a_wish_that_makes_no_sense_is_told(wish: Json, problem: str) -> None:
+def test_a_wish_that_makes_no_sense_is_reported(wish: Json, problem: str) -> None:
     (found,) = wish_problems("rdma_compute_domain", wish)
     assert problem in found
 

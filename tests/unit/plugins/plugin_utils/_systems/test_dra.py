@@ -327,7 +327,7 @@ def test_a_device_and_a_gpu_are_below_one_root() -> None:
         (["0000:5a", "0000:5a"], "2 GPUs of host ib-v100-1 are below pci0000:5a, as is mlx5_0", True),
     ],
 )
-def test_a_gpu_that_no_claim_would_get_is_told(roots: list[str], words: str, there: bool) -> None:
+def test_a_gpu_that_no_claim_would_get_is_reported(roots: list[str], words: str, there: bool) -> None:
     found = request(wish(**GPU), site(with_gpus(*roots)), SERVED)
     assert found["problems"] == []
     assert len([text for text in found["warnings"] if words in text]) == 1
@@ -335,7 +335,7 @@ def test_a_gpu_that_no_claim_would_get_is_told(roots: list[str], words: str, the
 
 
 @pytest.mark.parametrize("roots", [["0000:5a"], ["0000:aa"]])
-def test_data_direct_is_told_of_with_cards_that_have_it(roots: list[str]) -> None:
+def test_data_direct_is_reported_with_cards_that_have_it(roots: list[str]) -> None:
     facts = with_gpus(*roots)
     for row in facts["ib-v100-1"]["devices"]:
         row.update(device="1023", model="ConnectX-8")
@@ -391,7 +391,7 @@ def test_a_moved_class_says_what_the_plugin_offers_and_dranet_publishes() -> Non
     assert each["devices"] == {"node-1": ["pci-0000-5e-00-0", "pci-0000-5e-00-1"]}
 
 
-def test_pods_that_others_would_get_are_told_which_nodes_they_need() -> None:
+def test_pods_that_others_would_get_name_the_nodes_they_need() -> None:
     facts = nodes("ib-v100-1", "ib-v100-2")
     groups = {
         "a": {"hosts": ["ib-v100-1"], "resource": {"name": "rdma_a"}},
@@ -462,7 +462,7 @@ def test_a_runtime_that_can_is_taken(version: str) -> None:
     assert request(wish(), site(facts), SERVED)["problems"] == []
 
 
-def test_what_is_not_known_of_a_runtime_is_told() -> None:
+def test_what_is_not_known_of_a_runtime_is_reported() -> None:
     facts = nodes("ib-v100-1", "ib-v100-2")
     del facts["ib-v100-1"]["runtime"]["containerd"]["nri"]
     facts["ib-v100-2"]["runtime"]["containerd"]["version"] = None

@@ -267,7 +267,7 @@ def test_selectors_that_others_do_not_match_are_preferred() -> None:
     assert all(choice.abroad == [] for own in chosen.values() for choice in own)
 
 
-def test_what_cannot_be_told_apart_is_told() -> None:
+def test_what_cannot_be_told_apart_is_reported() -> None:
     """The same address and name, wanted on one host of a class and not on the other."""
     facts = captured("ib-v100-1", "ib-v100-2")
     plan = plan_groups(facts, {"g": {"hosts": ["ib-v100-1", "ib-v100-2"], "resource": {"name": "rdma_x"}}})
@@ -281,7 +281,7 @@ def test_what_cannot_be_told_apart_is_told() -> None:
     assert "DRANET cannot tell them apart by pciVendor, pciDevice" in problem
 
 
-def test_a_list_that_no_device_class_takes_is_told() -> None:
+def test_a_list_that_no_device_class_takes_is_reported() -> None:
     """Hundreds of hosts, each with a card of another name wanted and its neighbour not."""
 
     def node(number: int) -> Json:

@@ -269,7 +269,7 @@ def test_ids_that_cannot_be_read_are_unknown() -> None:
 
 
 @pytest.mark.parametrize(("device", "count"), [("0xa2df", 1), ("0x1004", 1), ("0x1017", 0)])
-def test_a_name_that_no_slice_takes_is_told(device: str, count: int) -> None:
+def test_a_name_that_no_slice_takes_is_reported(device: str, count: int) -> None:
     assert len(too_long(facts_of(nic(device=device)))) == count
 
 

@@ -33,7 +33,7 @@ def a_chart(**more: t.Any) -> Chart:
     return t.cast("Chart", chart)
 
 
-def test_a_request_of_nothing_is_no_file() -> None:
+def test_an_empty_request_writes_no_file() -> None:
     assert files_of(empty_request("x")) == {}
 
 

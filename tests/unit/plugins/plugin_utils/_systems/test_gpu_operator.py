@@ -253,7 +253,7 @@ def test_a_host_that_nobody_looked_at_is_named() -> None:
     del site["facts"]["gb200-1"]
     del site["facts"]["ib-a100-1"]["gpus"]
     (said,) = asked(site)["problems"]
-    assert said.startswith("hosts gb200-1 and ib-a100-1: nobody knows GPUs, driver and kernel there")
+    assert said.startswith("hosts gb200-1 and ib-a100-1: GPUs, driver and kernel are not known")
 
 
 def test_groups_that_are_not_meant_are_not_looked_at() -> None:
@@ -579,6 +579,6 @@ def test_no_values_end_in_a_traceback(junk: Json, env: Json) -> None:
         ({"version": 26.3}, "put it in quotes"),
     ],
 )
-def test_a_wish_that_makes_no_sense_is_told(wish: Json, said: str) -> None:
+def test_a_wish_that_makes_no_sense_is_reported(wish: Json, said: str) -> None:
     (problem,) = wish_problems("rdma_gpu_operator", wish)
     assert said in problem

@@ -410,7 +410,7 @@ def test_a_member_of_a_bond_or_bridge_is_refused() -> None:
     )
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     bad = {**MACVLAN, "vlan": 5, "mtu": 9216, "operator": True, "ipam": {**ADDRESSES, "per_rail": 31, "exclude": ["x"]}}
     texts = roce(bad, {**HOSTDEV, "ipam": {"type": "whereabouts"}})["problems"]
     for words in (
@@ -534,12 +534,12 @@ BAD_ADDRESSES: dict[str, tuple[Json, str]] = {
     ),
     "too few addresses by exclusion": ({"exclude": ["10.20.3.0-10.20.3.240"]}, "has 14 addresses for Pods"),
     "too few addresses for many Pods": ({"pods_per_node": 128}, "and 2 nodes with 128 Pods each need 256"),
-    "an exclusion that is none": (
+    "a malformed exclusion": (
         {"exclude": ["10.20.0.9-10.20.0.1"]},
         "ipam.exclude: 10.20.0.9-10.20.0.1 ends before it begins",
     ),
     "a gateway outside": ({"gateway": "10.20.0.1"}, "each rail has a network of its own, so write first or last"),
-    "a gateway that is none": ({"gateway": "router"}, "'router' is not an IP address"),
+    "a malformed gateway": ({"gateway": "router"}, "'router' is not an IP address"),
     "a gateway of another family": ({"gateway": ["first", "fd00::1"]}, "fd00::1 is of IPv6, and no range is"),
     "two gateways": ({"gateway": ["first", "last"]}, "has two gateways for"),
     "a route without a gateway": ({"routes": ["10.0.0.0/8"]}, "goes through a gateway of IPv4, and there is none"),
@@ -548,7 +548,7 @@ BAD_ADDRESSES: dict[str, tuple[Json, str]] = {
         {"gateway": "first", "routes": ["0.0.0.0/1", "128.0.0.0/1"]},
         "0.0.0.0/1, 128.0.0.0/1 would take the default route of every Pod",
     ),
-    "a route that is none": (
+    "a malformed route": (
         {"gateway": "first", "routes": ["10.0.0.0/8/8"]},
         "ipam.routes: '/8/8' is not a prefix length",
     ),
@@ -643,10 +643,10 @@ BAD_FOR_ALL: dict[str, tuple[Json, str]] = {
     "loopback": ({"range": "127.0.0.0/16"}, "has loopback addresses"),
     "multicast": ({"range": "239.0.0.0/16"}, "has multicast addresses"),
     "link-local": ({"range": "fe80::/64"}, "link-local addresses"),
-    "an exclusion that is none": ({"exclude": ["10.20.0.x"]}, "ipam.exclude: "),
-    "a route that is none": ({"gateway": "first", "routes": ["10.0.0.0/99"]}, "ipam.routes: "),
+    "a malformed exclusion": ({"exclude": ["10.20.0.x"]}, "ipam.exclude: "),
+    "a malformed route": ({"gateway": "first", "routes": ["10.0.0.0/99"]}, "ipam.routes: "),
     "a route to Pods": ({"gateway": "first", "routes": ["10.240.0.0/12"]}, "10.244.0.0/16"),
-    "a gateway that is none": ({"gateway": "router"}, "'router' is not an IP address"),
+    "a malformed gateway": ({"gateway": "router"}, "'router' is not an IP address"),
     "of Pods": ({"range": "10.244.0.0/16"}, "10.244.0.0/16"),
     "of Services": ({"range": "10.96.0.0/16"}, "10.96.0.0/12"),
 }
@@ -772,7 +772,7 @@ def test_groups_of_one_fabric_have_parts_of_one_network() -> None:
     assert ranges == {"10.20.0.0/16"}
 
 
-def test_cidrs_of_the_cluster_that_are_none_are_told() -> None:
+def test_malformed_cidrs_of_the_cluster_are_reported() -> None:
     found = infiniband(IPOIB, wish={"cidrs": {"pods": ["10.244.0.0/33"]}})
     assert "rdma_cluster_cidrs.pods: '/33' is not a prefix length of IPv4 (0 to 32)" in one_problem(found)
 
@@ -816,7 +816,7 @@ def test_nobody_can_compare_with_what_nobody_tells() -> None:
     site = networked_site({"ib": networked(IB, IPOIB)})
     (text,) = [each for each in request(BROUGHT, site)["warnings"] if "rdma_cluster_cidrs" in each]
     assert text == (
-        "rdma_cluster_cidrs names no networks of Pods and Services, so that nobody knows whether pools of secondary networks overlap with "
+        "rdma_cluster_cidrs names no networks of Pods and Services, so it is not known whether pools of secondary networks overlap with "
         "them: name them"
     )
     (text,) = [

@@ -373,7 +373,7 @@ def test_groups_that_measure_between_nodes_are_warned_of() -> None:
 
 
 @pytest.mark.parametrize(
-    ("groups", "problem"), [([], "names no group"), (["ib-v1oo"], "names ib-v1oo, which is none of the RDMA groups")]
+    ("groups", "problem"), [([], "names no group"), (["ib-v1oo"], "names ib-v1oo, which is not one of the RDMA groups")]
 )
 def test_groups_that_there_are_not_are_refused(groups: list[str], problem: str) -> None:
     assert any(problem in each for each in asked(site_of(), {"groups": groups})["problems"])
@@ -395,7 +395,7 @@ def test_nodes_without_gpus_or_facts_are_named() -> None:
     assert any("no facts of host ib-v100-2" in problem for problem in problems)
 
 
-def test_a_group_that_is_not_planned_is_told_why() -> None:
+def test_a_group_that_is_not_planned_says_why() -> None:
     site = site_of()
     plan = site["plan"]["groups"]["ib-v100"]
     plan["classes"], plan["errors"] = [], ["no selectors are exact"]
@@ -443,7 +443,7 @@ def test_a_list_of_shares_that_a_kubelet_does_not_take_is_warned_of() -> None:
         ({"tolerations": [{"operator": "Any"}]}, "tolerations[0].operator"),
     ],
 )
-def test_a_wish_that_makes_no_sense_is_told(wish: Json, problem: str) -> None:
+def test_a_wish_that_makes_no_sense_is_reported(wish: Json, problem: str) -> None:
     (found,) = wish_problems("rdma_vgpu", wish)
     assert problem in found
 
