@@ -75,6 +75,14 @@ def write(path: str, data: bytes, before: bytes | None, mode: int) -> None:
         raise
 
 
+def encoded(text: str) -> bytes:
+    """A text as UTF-8, with the bytes that a node has in it. Half a character of UTF-16, which JSON can name, is none of these."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace")
+
+
 def shown(data: bytes | None) -> str:
     """The content of a file in a difference."""
     if data is None:
@@ -99,7 +107,7 @@ class ActionModule(ActionBase):
         try:
             for name in sorted(texts):
                 path = os.path.join(directory, name)
-                data = texts[name].encode("utf-8", "surrogateescape")
+                data = encoded(texts[name])
                 before = read(path, None)
                 if before == data and stat.S_IMODE(os.stat(path).st_mode) == mode:
                     continue

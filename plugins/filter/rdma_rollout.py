@@ -21,8 +21,8 @@ options:
     required: true
   settings:
     description:
-      - The settings of P(fabric.rdma.rdma_manifests#filter), and C(node_names) (host to node), for DaemonSets C(pod_security)
-        (bool), for the Network Operator C(namespace).
+      - The settings of P(fabric.rdma.rdma_manifests#filter), and C(node_names) (host to node), C(pod_security) (a bool, or V(auto),
+        which is V(false) for C(kube-system) only), for the Network Operator C(namespace).
     type: dict
     required: true
   groups:
@@ -58,7 +58,7 @@ _value:
   description:
     - The keys C(objects), C(nodes), C(classes), C(keep), C(known), C(remove), C(inventory) and C(place), which are options of
       M(fabric.rdma.rollout). With C(engine=network_operator) also C(namespace), the object of the
-      namespace in which the operator's Pods run.
+      namespace in which the operator's Pods run, V(null) where its labels are not ours to change.
   type: dict
 """
 

@@ -734,7 +734,9 @@ def test_a_policy_that_is_taken_over_before_we_leave_it_is_left_as_it_is(
     path, image = f"{BASE}/nicclusterpolicies/nic-cluster-policy", {"image": "theirs"}
     body = {"spec": {"rdmaSharedDevicePlugin": image}}
     kube.request("PATCH", path, "edit", [("fieldManager", "kubectl")], body, "application/merge-patch+json")
-    with pytest.raises(KubeError, match="was changed by kubectl since it was looked at, and is left as it is"):
+    with pytest.raises(
+        KubeError, match=r"was changed by kubectl(, somebody)? since it was looked at, and is left as it is"
+    ):
         rollout.perform()
     left = cluster_policy(kube)
     assert left is not None
@@ -857,6 +859,74 @@ def test_the_operator_comes_by_its_chart(charted: Site) -> None:
     (one, other) = kube.list(f"{BASE}/nicnodepolicies", "list")
     versions = {item["spec"]["rdmaSharedDevicePlugin"]["version"] for item in (one, other)}
     assert versions == {"network-operator-v26.7.0"}
+
+
+def helm(site: Site, *words: str) -> None:
+    """What somebody does with Helm, who knows nothing of us."""
+    command = [control_plane.find_helm(), "--kubeconfig", str(site.kubeconfig), "--namespace", SPACE, *words]
+    environment = {**os.environ, "HELM_CACHE_HOME": str(site.directory), "HELM_CONFIG_HOME": str(site.directory)}
+    subprocess.run(command, check=True, env=environment, capture_output=True, timeout=limit(60))
+
+
+def test_an_operator_of_somebody_else_is_not_upgraded_without_a_word(charted: Site) -> None:
+    kube, chart = charted.kube, charted.rollout["helm"]["chart"]
+    record = "/api/v1/namespaces/kube-system/configmaps/fabric-rdma-network-operator"
+    charted.rollout["timeout"] = 0
+
+    def revisions() -> list[str]:
+        selector = "owner=helm,name=network-operator"
+        found = kube.list(f"/api/v1/namespaces/{SPACE}/secrets", "list", metadata_only=True, labelSelector=selector)
+        return sorted(item["metadata"]["name"] for item in found)
+
+    def refused(*arguments: str) -> None:
+        before = revisions()
+        output = flat(charted.run("rollout", *arguments, fails=True))
+        assert "Nothing was changed. Releases of these names are there already" in output
+        assert f"{SPACE}/network-operator (namespace/release)" in output
+        assert "rdma_rollout.adopt: true" in output
+        assert "rdma_rollout.helm.install: false uses the operator as it is" in output
+        assert (revisions(), policies(kube), charted.classes()) == (before, {}, {})
+
+    helm(charted, "install", "network-operator", chart)
+    refused()
+    assert kube.find(record, "read") is None
+    charted.rollout["adopt"] = True
+    charted.run("rollout")
+    assert len(revisions()) == 2
+    del charted.rollout["adopt"]
+    # an upgrade by hand leaves it ours, and what stays is remembered
+    helm(charted, "upgrade", "network-operator", chart, "--reuse-values")
+    charted.run("rollout")
+    charted.run("uninstall")
+    assert policies(kube) == {}
+    assert kube.find(record, "read") is not None
+    # one that is put in its place does not become ours
+    helm(charted, "uninstall", "network-operator")
+    helm(charted, "install", "network-operator", chart)
+    refused("--check")
+    charted.run("uninstall")
+    assert kube.find(record, "read") is None
+    assert len(revisions()) == 1
+
+
+def test_labels_of_kube_system_are_set_only_for_who_asks(charted: Site) -> None:
+    """Where the operator is told to be there."""
+    # the operator that is played here has another place
+    charted.rollout.update(namespace="kube-system", timeout=0)
+
+    def labels() -> list[str]:
+        found = charted.kube.find("/api/v1/namespaces/kube-system", "read") or {"metadata": {}}
+        return [key for key in found["metadata"]["labels"] if key.startswith("pod-security")]
+
+    charted.run("rollout")
+    assert charted.kube.find("/apis/apps/v1/namespaces/kube-system/deployments/network-operator", "read") is not None
+    assert labels() == []
+    charted.rollout["helm"]["pod_security"] = True
+    charted.run("rollout")
+    assert len(labels()) == 3
+    charted.run("uninstall")
+    assert labels() == []
+    helm(charted, "uninstall", "network-operator", "--namespace", "kube-system")
 
 
 def test_helm_does_nothing_while_another_rollout_is_under_way(charted: Site) -> None:

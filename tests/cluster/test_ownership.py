@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import typing as t
 
 import pytest
@@ -253,6 +254,27 @@ def test_a_namespace_loses_our_labels_when_nothing_of_ours_is_left(space: Site) 
     rollout.perform()
     assert pod_security(kube) == ["pod-security.kubernetes.io/warn"], "what somebody else has set stays"
     assert looked(kube, request(inventory="one")).changed is False
+
+
+def test_labels_of_kube_system_are_set_only_for_who_asks(small: Site) -> None:
+    """By the playbook: it is where the plugin goes when nobody names a namespace."""
+    del small.rollout["namespace"]
+    small.rollout["timeout"] = 0
+
+    def labels() -> list[str]:
+        found = read(small.kube, "/api/v1/namespaces/kube-system")["metadata"]["labels"]
+        return [key for key in found if key.startswith("pod-security")]
+
+    small.run("rollout")
+    assert sorted(small.objects()) == [
+        f"{kind} rdma-shared-dp-ib-v100-device-1017" for kind in ("ConfigMap", "DaemonSet")
+    ]
+    assert labels() == []
+    small.rollout["pod_security"] = True
+    small.run("rollout")
+    assert len(labels()) == 3
+    small.run("uninstall", "-e", json.dumps({"rdma_uninstall_systems": ["device_plugin"]}))
+    assert (small.objects(), labels()) == ({}, [])
 
 
 def test_labels_that_nobody_asks_for_any_more_go(space: Site) -> None:

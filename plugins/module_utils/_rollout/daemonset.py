@@ -41,6 +41,7 @@ __all__ = [
     "label_scope",
     "label_scripts",
     "namespace_object",
+    "opens_namespace",
     "plan_manifests",
     "rendered_classes",
     "rollout_request",
@@ -254,13 +255,13 @@ def plan_manifests(plan: Plan, settings: t.Mapping[str, t.Any]) -> dict[str, Jso
 
     settings: {namespace, image, priority_class, kubelet_root, tolerations: [...], resources: {...}}, and where wanted
     {inventory: its name, image_digest, image_pull_secrets: [names], max_unavailable: number or percentage, cdi: bool,
-    pod_security: bool (adds ``namespace.yaml``, whose labels allow privileged Pods), distributions: {host: name} (for
+    pod_security: bool or auto (adds ``namespace.yaml``, whose labels allow privileged Pods), distributions: {host: name} (for
     kubelet_root: auto)}. Classes without a configuration (software devices that the plugin does not see) have no objects, nor have
     groups that this run did not plan. ManifestError when two classes would share a name, and for settings that no object can have.
     """
     objects: dict[str, Json] = {}
     for slug, group, entry, path in rendered_classes(plan):
-        if not objects and settings.get("pod_security"):
+        if not objects and opens_namespace(settings.get("pod_security", False), settings["namespace"]):
             objects["namespace.yaml"] = namespace_object(settings)
         text = json.dumps(entry["config"], sort_keys=True)
         objects[path + "-configmap.yaml"] = {
@@ -288,6 +289,16 @@ def _nodes(entry: Class, names: t.Mapping[str, str]) -> list[str]:
             )
         nodes.append(node)
     return sorted(nodes)
+
+
+def opens_namespace(wish: t.Any, namespace: str) -> bool:
+    """Whether a namespace gets the labels that allow privileged Pods.
+
+    wish: pod_security; where nobody says (None, auto), any but kube-system, whose labels are nobody's to change without being asked.
+    """
+    if wish is None or wish == "auto":
+        return namespace != "kube-system"
+    return str(wish).lower() in ("true", "yes", "on", "1", "y", "t")
 
 
 def namespace_object(settings: t.Mapping[str, t.Any]) -> Json:

@@ -31,6 +31,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset imp
     class_resources,
     inventory_value,
     namespace_object,
+    opens_namespace,
     rendered_classes,
     rollout_scope,
     scoped_classes,
@@ -663,6 +664,8 @@ def operator_request(
             }
         )
     ordered = sorted(objects.values(), key=lambda item: str(item["metadata"]["name"]))
+    place = settings.get("namespace")
+    opened = bool(place) and opens_namespace(settings.get("pod_security"), str(place))
     return {
         "objects": ordered,
         "warnings": _webhook_objections(ordered),
@@ -671,7 +674,7 @@ def operator_request(
         "keep": keep,
         "inventory": inventory_value(settings),
         "place": settings.get("namespace") or _DEFAULTS["namespace"],
-        "namespace": namespace_object(settings) if settings.get("namespace") else None,
+        "namespace": namespace_object(settings) if opened else None,
     }
 
 

@@ -54,6 +54,8 @@ _CRD = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 _SERVED_TRIES, _SERVED_PAUSE = 120, 0.5
 # Bytes of a release, unpacked: a Secret has 1 MiB at most, of which a file of the size of a disk may be made.
 _MOST_OF_A_RELEASE = 64 * 1024 * 1024
+# What else can be done about a release of somebody else than to take it over.
+_INSTEAD = {"network_operator": ". rdma_rollout.helm.install: false uses the operator as it is"}
 # What goes after what it serves; any other kind, such as a custom one, goes before all of these.
 _LAST = (
     "Service",
@@ -211,7 +213,7 @@ class SystemRollout(Changes):
             raise KubeError(
                 f"Nothing was changed. Releases of these names are there already that no rollout of inventory '{self.inventory}' has "
                 f"installed: {some(foreign)} (namespace/release). If they are to become this inventory's, which also means that its rollouts "
-                "upgrade and remove them, run once with rdma_rollout.adopt: true"
+                "upgrade and remove them, run once with rdma_rollout.adopt: true" + _INSTEAD.get(self.system, "")
             )
         named = [*charts, *(name for name in recorded if name not in charts)]
         spaces = [*opened, *self._recorded("namespaces")]

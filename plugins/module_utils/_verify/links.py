@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.text import WIDTH, fold_text
+from ansible_collections.fabric.rdma.plugins.module_utils._base.text import WIDTH, fold_text, printable
 
 __all__ = ["HostLink", "LinkHealth", "compare_links", "failures_of_links", "links_table"]
 
@@ -158,12 +158,13 @@ def _rows(reading: t.Mapping[str, t.Any]) -> dict[_Key, _Counts]:
         for row in rows[:_MOST_ROWS] if isinstance(rows, (list, tuple)) else ():
             if not isinstance(row, t.Mapping) or not isinstance(row.get("device"), str):
                 continue
-            device = str(row["device"])[:_MOST_TEXT]
+            # a node may call them what it likes, and they are printed
+            device = printable(row["device"][:_MOST_TEXT])
             if key == "ports" and _is_number(row.get("port")):
                 found[(device, row["port"], None)] = _counts(row.get("counters"), row.get("hw_counters"))
             elif key == "netdevs" and isinstance(row.get("netdev"), str):
                 own = _counts(row.get("statistics"), row.get("counters"), {"carrier_downs": row.get("carrier_downs")})
-                found[(device, None, str(row["netdev"])[:_MOST_TEXT])] = own
+                found[(device, None, printable(row["netdev"][:_MOST_TEXT]))] = own
     return found
 
 

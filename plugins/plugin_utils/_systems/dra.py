@@ -15,6 +15,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset imp
     check_places,
     class_resources,
     namespace_object,
+    opens_namespace,
     scoped_classes,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import DRA_LABEL
@@ -45,7 +46,6 @@ __all__ = ["Moved", "handover_classes", "request"]
 _DRANET = engine_defaults("dra")["dranet"]
 _IMAGE, _VERSION = _DRANET["image"].rsplit(":v", 1)
 _LINE = _VERSION.rpartition(".")[0]
-_SYSTEM_NAMESPACE = "kube-system"
 
 
 class Moved(t.TypedDict):
@@ -90,7 +90,7 @@ def _settings(wish: t.Mapping[str, t.Any], site: Site) -> tuple[Json, list[str]]
         )
     share = str(own.get("max_unavailable") or _DRANET["max_unavailable"])
     settings: Json = {
-        "namespace": str(own.get("namespace") or wish.get("namespace") or _SYSTEM_NAMESPACE),
+        "namespace": str(own.get("namespace") or wish.get("namespace") or "kube-system"),
         "image": f"{image}@{digest}" if digest and not at else image,
         "image_pull_secrets": list(wish.get("image_pull_secrets") or site["pull_secrets"]),
         "priority_class": str(own.get("priority_class") or _DRANET["priority_class"]),
@@ -298,8 +298,7 @@ def _fill(found: Request, moved: t.Sequence[Moved], settings: Json, wish: t.Mapp
         )
         return
     namespace = settings["namespace"]
-    default = namespace != _SYSTEM_NAMESPACE
-    if _truth((wish.get("dranet") or {}).get("pod_security"), default):
+    if opens_namespace((wish.get("dranet") or {}).get("pod_security"), namespace):
         found["objects"].append(namespace_object(settings))
     found["objects"] += common_objects(namespace)
     found["objects"] += [item for each in moved for item in (*each["device_classes"], *each["templates"])]

@@ -77,6 +77,18 @@ def test_a_link_stays_one(tmp_path: Path) -> None:
     assert (tmp_path / "elsewhere" / "report.html").read_text() == "new"
 
 
+@pytest.mark.parametrize(
+    ("text", "data"),
+    [("a\udcffb", b"a\xffb"), ("a\ud800b", b"a?b"), ("\ud83d\ude00", b"??")],
+    ids=["byte", "half", "two halves"],
+)
+def test_what_a_node_says_can_be_written(tmp_path: Path, text: str, data: bytes) -> None:
+    """JSON can name half a character of UTF-16: one host's log would cost the report of all."""
+    assert act(directory=str(tmp_path), files={"log.txt": text})["changed"] is True
+    assert (tmp_path / "log.txt").read_bytes() == data
+    assert act(directory=str(tmp_path), files={"log.txt": text})["changed"] is False
+
+
 def test_a_file_is_larger_than_what_is_shown(tmp_path: Path) -> None:
     """As the facts of thousands of nodes are."""
     text = "x" * (17 << 20)

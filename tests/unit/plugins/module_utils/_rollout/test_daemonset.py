@@ -186,6 +186,22 @@ def test_what_the_rollout_of_a_plan_asks_for() -> None:
     assert request["keep"] == ["all"]
 
 
+@pytest.mark.parametrize(
+    ("namespace", "wish", "opened"),
+    [
+        ("kube-system", "auto", False),
+        ("kube-system", False, False),
+        ("kube-system", "true", True),
+        ("rdma", "auto", True),
+        ("rdma", "False", False),
+    ],
+)
+def test_labels_of_kube_system_are_set_only_for_who_asks(namespace: str, wish: bool | str, opened: bool) -> None:
+    settings = {**SETTINGS, "namespace": namespace, "pod_security": wish}
+    request = rollout_request(plan(a=[pools("a", "a1")]), settings)
+    assert ("Namespace" in [each["kind"] for each in request["objects"]]) is opened
+
+
 def test_a_group_that_kubernetes_calls_as_a_planned_one_keeps_nothing() -> None:
     """Kubespray's inventories have kube-node beside kube_node: what is no longer asked for would never be removed."""
     value = plan(kube_node=[pools("a", "a1")], other=[pools("b", "b1")])

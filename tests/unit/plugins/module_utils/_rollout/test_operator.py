@@ -272,6 +272,22 @@ def test_what_is_asked_of_a_cluster() -> None:
 # --- SR-IOV ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("namespace", "wish", "opened"),
+    [
+        ("kube-system", None, False),
+        ("kube-system", "auto", False),
+        ("kube-system", True, True),
+        ("nvidia-network-operator", "auto", True),
+        ("nvidia-network-operator", False, False),
+    ],
+)
+def test_labels_of_kube_system_are_set_only_for_who_asks(namespace: str, wish: Any, opened: bool) -> None:
+    request = operator_request(PLAN, {"version": "26.4.0", "namespace": namespace, "pod_security": wish})
+    assert (request["namespace"] is not None) is opened
+    assert request["place"] == namespace
+
+
 def test_the_plugin_for_functions() -> None:
     request = operator_request(PLAN, {"version": "26.4.1", "sriov": ["v100"], "node_names": {"v1": "node-9"}})
     by_name = {item["metadata"]["name"]: item["spec"] for item in request["objects"]}

@@ -192,6 +192,17 @@ def test_a_host_that_was_not_read_is_not_judged() -> None:
     assert compare_links(None, reading()) == compare_links(reading(), None) == compare_links([], {}) == []
 
 
+def test_names_of_a_node_do_nothing_where_they_are_shown() -> None:
+    """Neither to a terminal, nor to a file that has to be UTF-8."""
+    before, after = reading(symbol_error=0, **PACKETS), reading(110.0, symbol_error=9, **MOVED)
+    for each in (before, after):
+        each["ports"][0]["device"] = "mlx5_0\x1b[2J\ud800"
+        each["netdevs"] = [{"device": "mlx5_0", "netdev": "eth0\x1b\ud800", "carrier_downs": 0, "statistics": {}}]
+    rows = compare_links(before, after)
+    assert [(row["device"], row["netdev"]) for row in rows] == [("mlx5_0", "eth0??"), ("mlx5_0?[2J?", None)]
+    assert failures_of_links("n1", rows)[0].startswith("n1 mlx5_0?[2J? port 1: ")
+
+
 def test_a_table_of_links_names_the_sick_ones_first() -> None:
     """And no line is longer than a screen; hosts that did not tell are named."""
     well = compared(reading(symbol_error=0), reading(symbol_error=0))

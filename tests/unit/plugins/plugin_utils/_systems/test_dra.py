@@ -219,6 +219,15 @@ def test_what_is_wished_of_the_driver_is_done() -> None:
     assert spec["volumes"][0]["hostPath"]["path"] == "/data/kubelet/plugins"
 
 
+@pytest.mark.parametrize(
+    ("own", "opened"), [({}, False), ({"pod_security": "auto"}, False), ({"pod_security": True}, True)]
+)
+def test_labels_of_kube_system_are_set_only_for_who_asks(own: Json, opened: bool) -> None:
+    found = request(wish(dranet={"namespace": "kube-system", **own}), site(nodes("ib-v100-1")), SERVED)
+    assert found["problems"] == []
+    assert bool(of_kind(found, "Namespace")) is opened
+
+
 def test_images_come_from_the_registry_of_the_site() -> None:
     found = request(wish(), site(nodes("ib-v100-1"), registry="mirror.example.com/all/"), SERVED)
     assert found["images"] == ["mirror.example.com/all/" + DRANET.partition("/")[2]]

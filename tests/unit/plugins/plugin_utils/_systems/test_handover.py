@@ -540,10 +540,15 @@ def test_only_what_is_ours_is_deleted_also_under_an_older_name(two: Any) -> None
     own = of_plugin(two, "one")
     old = copy.deepcopy(next(item for item in own if item["kind"] == "DaemonSet"))
     old["metadata"].update(name="older", namespace="elsewhere")
-    (first, *_rest), _problems = planned(two, "dra", [*own, old], groups=["one"])
+    there = copy.deepcopy([*own, old])
+    for item in there:
+        item["metadata"]["uid"] = f"{item['kind']} {item['metadata']['name']}"
+    (first, *_rest), _problems = planned(two, "dra", there, groups=["one"])
     assert sorted(item["metadata"]["name"] for item in first["delete"]) == sorted(
         item["metadata"]["name"] for item in (*own, old)
     )
+    # not what somebody makes in its place
+    assert {item["metadata"].get("uid") for item in first["delete"]} == {item["metadata"]["uid"] for item in there}
     waits = [each for each in first["wait"] if each["what"] == "no_pods"]
     assert ("elsewhere", "older") in [(each["namespace"], each["name"]) for each in waits]
 
