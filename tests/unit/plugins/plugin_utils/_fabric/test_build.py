@@ -130,7 +130,9 @@ def test_the_rails_of_the_plan_count() -> None:
         ),
     ],
 )
-def test_a_port_that_is_not_on_the_map_says_why(ethernet: bool, answers: Json, reason: str, warnings: list[str]) -> None:
+def test_a_port_that_is_not_on_the_map_says_why(
+    ethernet: bool, answers: Json, reason: str, warnings: list[str]
+) -> None:
     found = checked("fabric", fabric_map(view_of({"n1": "A"}, ethernet), None, answers))
     assert found["places"] == []
     assert [row["reason"].startswith(reason) for row in found["unplaced"]] == [True]
