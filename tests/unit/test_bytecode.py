@@ -1,7 +1,7 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What tools/setup-venv has Python keep of code that Ansible brings: it is what that code says now, wherever it lies."""
+"""What tools/setup-venv has Python do for playbooks: keep compiled code, which is what that code says now, wherever it lies; fork for little."""
 
 from __future__ import annotations
 
@@ -21,6 +21,31 @@ import ansible_collections.some.where.plugins.filter.one as one
 print(one.said(), one.said.__code__.co_filename)
 """
 
+# How many objects the collector leaves alone: in a child, and in its parent afterwards.
+FORK = """
+import gc, os
+kept = [{} for _ in range(1000)]
+if os.fork() == 0:
+    print("child", gc.get_freeze_count(), flush=True)
+    os._exit(0)
+os.wait()
+print("parent", gc.get_freeze_count())
+"""
+
+
+def customize(directory: Path, kept: Path) -> Path:
+    """A directory that has Python do what the tools' Python does."""
+    directory.mkdir()
+    written = subprocess.run(
+        [sys.executable, ROOT / "tools" / "bytecode.py", kept],
+        env={**os.environ, "PYTHONPATH": str(ROOT / ".collections")},
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    (directory / "sitecustomize.py").write_text(written)
+    return directory
+
 
 def load(site: Path, collections: Path) -> list[str]:
     environment = {**os.environ, "PYTHONPATH": str(site)}
@@ -31,16 +56,8 @@ def load(site: Path, collections: Path) -> list[str]:
 
 
 def test_code_of_collections_is_compiled_once(tmp_path: Path) -> None:
-    kept, site = tmp_path / "kept", tmp_path / "site"
-    site.mkdir()
-    written = subprocess.run(
-        [sys.executable, ROOT / "tools" / "bytecode.py", kept],
-        env={**os.environ, "PYTHONPATH": str(ROOT / ".collections")},
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout
-    (site / "sitecustomize.py").write_text(written)
+    kept = tmp_path / "kept"
+    site = customize(tmp_path / "site", kept)
 
     def collection(name: str, said: str) -> tuple[Path, Path]:
         path = tmp_path / name / "ansible_collections" / "some" / "where" / "plugins" / "filter" / "one.py"
@@ -68,3 +85,14 @@ def test_code_of_collections_is_compiled_once(tmp_path: Path) -> None:
     for file in files:
         file.write_bytes(b"")
     assert load(site, second) == ["this", str(other)]
+
+
+def test_a_child_collects_no_garbage_of_its_parent(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(customize(tmp_path / "site", tmp_path / "kept"))}
+    done = subprocess.run(
+        [sys.executable, "-c", FORK], env=environment, check=True, capture_output=True, text=True
+    ).stdout
+    (child, frozen), (parent, left) = (line.split() for line in done.splitlines())
+    assert (child, parent) == ("child", "parent")
+    assert int(frozen) > 1000
+    assert int(left) == 0
