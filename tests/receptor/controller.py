@@ -65,7 +65,7 @@ class Result(t.NamedTuple):
 
     @property
     def said(self) -> str:
-        """What was printed, as one line without colours: these are set anew in each line, wherever words were wrapped."""
+        """What was printed, as one line without colours: each line of wrapped words sets them again."""
         printed = " ".join(event.get("stdout", "") for event in self.events)
         return " ".join(re.sub(r"\x1b\[[0-9;]*m", "", printed).split())
 

@@ -154,9 +154,10 @@ def test_nothing_private_is_imported(path: Path) -> None:
 
 # Lines of module_utils that come to a node with a module, at most. What grows beyond it has probably come for one function of a file.
 # The HCAs of all vendors that are told without a driver are 20 lines of each module that reads devices.
+# What changes objects of a cluster leaves alone what somebody has taken over since they were read: 40 lines.
 # On the way there and back, driver_packages waits for locks of apt, and ends what dpkg has begun: 30 lines.
 MOST_LINES = {
-    "capture": 6730,
+    "capture": 6750,
     "cluster_access": 1060,
     "cluster_snapshot": 1720,
     "cluster_state": 1100,
@@ -183,10 +184,10 @@ MOST_LINES = {
     # also on which nodes no Pod starts, so that one costs a single wait
     "pod_traffic": 3500,
     "roce_host": 3830,
-    "rollout": 2310,
-    "rollout_departures": 2240,
+    "rollout": 2360,
+    "rollout_departures": 2280,
     "rollout_lease": 1350,
-    "rollout_ready": 2260,
+    "rollout_ready": 2300,
     "stale_resources": 1200,
     "system_objects": 2360,
     "system_ready": 1890,
