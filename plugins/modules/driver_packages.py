@@ -174,7 +174,13 @@ def main() -> None:
         return run_program(command, DEBIAN_FRONTEND="noninteractive", NEEDRESTART_MODE="l")
 
     try:
-        manager = find_manager(run, module.params["lock_timeout"], module.params["manager"])
+        try:
+            manager = find_manager(run, module.params["lock_timeout"], module.params["manager"])
+        except PackagesError:
+            if module.params["state"] != "settled":
+                raise
+            # only dpkg leaves something to end
+            manager = Manager(run, module.params["lock_timeout"])
         result = act(manager, module.params["state"], module.check_mode, module.params["packages"])
     except FabricError as exc:
         module.fail_json(msg=str(exc))

@@ -99,7 +99,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 ansible_facts:
-  description: The facts, in the key C(rdma). Cacheable, sorted, without time stamps.
+  description:
+    - The facts, in the key C(rdma). Cacheable, sorted, without time stamps.
+    - Empty where this run has gathered them before and nothing can have changed since, with O(unless), or with O(before) in check mode.
   returned: success
   type: dict
   contains:

@@ -120,7 +120,8 @@ RETURN = r"""
 given_up:
   description:
     - Those of O(given_up), and the hosts on which a Pod has not started in time, each with a C(cause) and a C(remedy). A node that is off
-      costs one wait, and not one in each round.
+      costs one wait, and not one in each round. Where a Pod had no place, C(resources) has what it asked for; another one that does
+      without some of them is tried.
   returned: success
   type: dict
   sample: {}

@@ -73,7 +73,8 @@ class Dranet(threading.Thread):
         return [
             item["metadata"]["name"]
             for item in nodes
-            if (item["status"].get("allocatable") or {}).get(RESOURCE, "0") != "0"
+            if {value for key, value in (item["status"].get("allocatable") or {}).items() if key.startswith("rdma/")}
+            - {"0"}
         ]
 
     def wanted(self) -> dict[str, list[str]]:
@@ -183,3 +184,53 @@ def test_a_class_goes_to_dranet_and_back_and_never_do_both_offer_it(both: tuple[
     assert driver.published() == {}
     assert daemon_sets(site, "dranet") == []
     assert changes(site.run("handover", *BACK)) == 0
+
+
+def test_one_class_goes_alone_and_is_through_before_the_next_begins(both: tuple[Site, Dranet]) -> None:
+    site, driver = both
+    hosts = site.groups["gb200"]["hosts"]
+    site.groups["gb200-two"] = {
+        **site.groups["gb200"],
+        "hosts": {"gb200-2": hosts.pop("gb200-2")},
+        "rdma_resource": {"name": "rdma_two"},
+    }
+    site.run("rollout")
+    assert driver.offered() == ["gb200-1", "gb200-2"]
+    plugin = site.objects()
+    container = {"name": "c", "image": "i", "resources": {"limits": {RESOURCE: "1"}}}
+    pod = {"metadata": {"name": "user"}, "spec": {"nodeName": "gb200-1", "containers": [container]}}
+    site.kube.request("POST", PODS, "make", body=pod)
+    site.rollout |= {"engine": "dra", "timeout": int(limit(300))}
+
+    # the second class alone: what the other one has stays untouched, and its Pod is not waited for
+    site.run("handover", "-e", json.dumps({"rdma_handover_groups": ["gb200-two"]}))
+    assert driver.published() == {"gb200-2": devices("gb200-2")}
+    assert driver.offered() == ["gb200-1"]
+    assert site.objects() == {name: version for name, version in plugin.items() if "gb200-two" not in name}
+    assert len(site.objects()) == len(plugin) / 2
+
+    # all that is left: what has moved already goes on while the Pod of the first is waited for
+    with site.start("handover") as run:
+        until(lambda: site.objects() == {} and driver.offered() == [], run)
+        for _look in range(10):
+            assert driver.published() == {"gb200-2": devices("gb200-2")}
+            time.sleep(0.3)
+        site.kube.request("DELETE", f"{PODS}/user", "delete")
+        output = run.communicate(timeout=limit(600))[0]
+    assert run.returncode == 0, output
+    assert driver.published() == {node: devices(node) for node in ("gb200-1", "gb200-2")}
+
+    # back, with a claim on the second: the first is the plugin's again before the second begins, and before the claim ends
+    allocated(site, "gb200-2")
+    with site.start("handover", *BACK) as run:
+        until(lambda: driver.offered() == ["gb200-1"] and driver.published() == {"gb200-2": []}, run)
+        for _look in range(10):
+            assert [name for name in daemon_sets(site, "dranet") if "gb200-two" not in name] == []
+            assert driver.published() == {"gb200-2": []}
+            time.sleep(0.3)
+        site.kube.request("DELETE", f"{RESOURCES}/namespaces/training/resourceclaims/user", "delete")
+        output = run.communicate(timeout=limit(600))[0]
+    assert run.returncode == 0, output
+    assert driver.offered() == ["gb200-1", "gb200-2"]
+    assert (driver.published(), daemon_sets(site, "dranet")) == ({}, [])
+    assert set(site.objects()) == set(plugin)

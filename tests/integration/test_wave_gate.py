@@ -229,6 +229,7 @@ from ansible.plugins.callback import CallbackBase
 
 DOCUMENTATION = "{name: backwards, type: aggregate, short_description: The clock runs backwards, description: [It does.]}"
 time.time = lambda: 2e9 - time.monotonic()
+print("The clock runs backwards.")
 
 
 class CallbackModule(CallbackBase):
@@ -249,6 +250,7 @@ def test_a_clock_that_is_set_back_hides_no_failure_and_makes_none(
     again = change(tmp_path, "ofed", fault(kind) if kind != "none" else ())
     tasks = [*change(tmp_path, "ofed"), *again, *change(tmp_path, "storage_prereqs")]
     (_hosts, others), output = changed(request.getfixturevalue(whose), tmp_path, play(*tasks))
+    assert "The clock runs backwards." in output
     if kind == "none":
         assert others == set(HOSTS), output
     else:

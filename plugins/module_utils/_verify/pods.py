@@ -36,6 +36,8 @@ __all__ = [
     "checked",
     "checked_look",
     "first_user",
+    "give_up",
+    "given_up",
     "in_words",
     "insist_on_memory",
     "limit_of",
@@ -632,6 +634,24 @@ def result_of(log: str, name: str, tests: t.Sequence[Json], wish: Wish, problem:
         "problem": problem,
         "results": results,
     }
+
+
+def give_up(gone: dict[str, Json], host: str, problem: Json, stage: str, resources: t.Iterable[str]) -> None:
+    """Notes that no Pod starts on a host: of one without a place, none that asks for the same resources, or for more of them."""
+    asked = sorted(resources) if stage == "unschedulable" else []
+    if host not in gone or set(asked) < set(_listed(gone[host])):
+        gone[host] = {**problem, "resources": asked}
+
+
+def given_up(gone: t.Mapping[str, Json], host: str, resources: t.Iterable[str]) -> t.Optional[Json]:
+    """Why a Pod that asks for these resources is not tried on a host, {cause, remedy}; None where it is to be tried."""
+    problem = gone.get(host)
+    return problem if problem is not None and set(_listed(problem)) <= set(resources) else None
+
+
+def _listed(problem: t.Mapping[str, t.Any]) -> list[str]:
+    value = problem.get("resources")
+    return [str(name) for name in value] if isinstance(value, (list, tuple)) else []
 
 
 def not_again(host: str, problem: t.Mapping[str, t.Any]) -> Json:

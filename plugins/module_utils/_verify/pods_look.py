@@ -25,6 +25,8 @@ from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import (
     LOOK,
     START_SECONDS,
     Wish,
+    give_up,
+    given_up,
     look_words,
     misplaced,
     name_of,
@@ -53,6 +55,7 @@ class _Task:
     name: str
     host: str
     node: str
+    resources: t.Sequence[str]
     body: Json
     wanted: str = "ended"
     ready: t.Optional[t.Callable[[Json], bool]] = None
@@ -66,7 +69,7 @@ class _Task:
 class _Watch:
     """Makes Pods, and waits for each until it is as wanted, or never will be.
 
-    gone: hosts on which no Pod starts, each with a cause and a remedy; they are not tried again, and those that show now are added.
+    gone: as measure_rounds() has it.
     """
 
     def __init__(self, api: Api, wish: Wish, gone: dict[str, Json]) -> None:
@@ -75,8 +78,9 @@ class _Watch:
     def run(self, tasks: t.Sequence[_Task]) -> None:
         for task in tasks:
             task.since = time.monotonic()
-            if task.host in self._gone:
-                self._finish(task, not_again(task.host, self._gone[task.host]))
+            before = given_up(self._gone, task.host, task.resources)
+            if before is not None:
+                self._finish(task, not_again(task.host, before))
                 continue
             try:
                 self._api.make(task.body)
@@ -98,13 +102,13 @@ class _Watch:
     def _steps(self, tasks: t.Sequence[_Task], pods: t.Mapping[str, Json]) -> None:
         for task in tasks:
             if not task.done:
-                self._step(task, pods.get(task.name))
+                self._step(tasks, task, pods.get(task.name))
 
     def _give_up(self, tasks: t.Sequence[_Task], exc: FabricError) -> None:
         for task in tasks:
             self._finish(task, {"cause": str(exc), "remedy": ""})
 
-    def _step(self, task: _Task, pod: t.Optional[Json]) -> None:
+    def _step(self, tasks: t.Sequence[_Task], task: _Task, pod: t.Optional[Json]) -> None:
         if pod is None:
             cause = f"the Pod {task.name} on {task.node} was deleted by somebody"
             self._finish(task, {"cause": cause, "remedy": "run again, and no other run at the same time"})
@@ -120,21 +124,25 @@ class _Watch:
         elif stage == "ended" or stage == "stuck":
             self._finish(task, problem_of(pod, self._wish, task.name, task.node))
         elif stage == "unschedulable" and late > self._wish.timeout:
-            self._late(task, stage, f"without a place for {self._wish.timeout} s")
+            self._late(tasks, task, stage, f"without a place for {self._wish.timeout} s")
         elif late > self._wish.timeout + START_SECONDS:
             without = stage == "running" and task.wanted == "running"
             limit = self._wish.timeout + START_SECONDS
             if without:
                 self._finish(task, networks_problem(task.name, self._wish.networks))
             else:
-                self._late(task, stage, f"not done within {limit} s")
+                self._late(tasks, task, stage, f"not done within {limit} s")
 
-    def _late(self, task: _Task, stage: str, words: str) -> None:
-        """Of a Pod that was waited for. Where it did not even start, the next one on its host would be, too."""
+    def _late(self, tasks: t.Sequence[_Task], task: _Task, stage: str, words: str) -> None:
+        """Of a Pod that was waited for. Where it did not even start, the next one on its host would be, too.
+
+        Not where another one of ours did, or has what this one waits for.
+        """
+        found = {stage_of(each.pod) for each in tasks if each is not task and each.host == task.host and each.pod}
         problem = problem_of(task.pod, self._wish, task.name, task.node, words)
         self._finish(task, problem)
-        if stage != "running":
-            self._gone.setdefault(task.host, problem)
+        if stage != "running" and not found & {"running", "ended", *(["pending"] if stage == "unschedulable" else [])}:
+            give_up(self._gone, task.host, problem, stage, task.resources)
 
     def _finish(self, task: _Task, problem: t.Optional[Json]) -> None:
         if task.done:
@@ -178,7 +186,7 @@ def look_at(
             for number, (look, user) in enumerate(asked[start : start + _BATCH], start):
                 name = name_of(wish, number, LOOK)
                 body = pod_body(wish, name, look["node"], look["resources"], words, user)
-                tasks.append(_Task(name, look["host"], look["node"], body))
+                tasks.append(_Task(name, look["host"], look["node"], look["resources"], body))
             watch.run(tasks)
             watch.remove(tasks)
             for task, (look, user) in zip(tasks, asked[start:]):
@@ -205,7 +213,7 @@ def unanswered(
     ]
     if not wish.networks:
         return {"looks": looked, "pings": [], "results": not_done(rounds, wish, why)}
-    none = _Task("", "", "", {}, problem=problem)
+    none = _Task("", "", "", (), {}, problem=problem)
     pings = [row for pairs in rounds for pair in pairs for row in _answers(wish, pair, none, None)]
     return {"looks": looked, "pings": pings, "results": []}
 
@@ -228,8 +236,9 @@ def ping_rounds(api: Api, wish: Wish, rounds: t.Sequence[t.Sequence[Json]], gone
             node = pair["nodes"]["server"]
             if node not in peers:
                 name = name_of(wish, len(peers), "peer")
-                body = peer_body(wish, name, node, pair["resources"]["server"])
-                peers[node] = _Task(name, pair["server"], node, body, "running", there)
+                resources = pair["resources"]["server"]
+                body = peer_body(wish, name, node, resources)
+                peers[node] = _Task(name, pair["server"], node, resources, body, "running", there)
         watch.run(list(peers.values()))
         number = 0
         for pairs in rounds:
@@ -253,7 +262,8 @@ def _pinging(wish: Wish, pair: Json, peer: _Task, number: int) -> t.Optional[_Ta
     if peer.problem is not None or addresses is None:
         return None
     name, node = name_of(wish, number, "ping"), pair["nodes"]["client"]
-    return _Task(name, pair["client"], node, ping_body(wish, name, node, pair["resources"]["client"], addresses))
+    resources = pair["resources"]["client"]
+    return _Task(name, pair["client"], node, resources, ping_body(wish, name, node, resources, addresses))
 
 
 def _answers(wish: Wish, pair: Json, peer: _Task, task: t.Optional[_Task]) -> list[Json]:

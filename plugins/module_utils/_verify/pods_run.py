@@ -20,6 +20,8 @@ from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import (
     START_SECONDS,
     Wish,
     budget,
+    give_up,
+    given_up,
     misplaced,
     name_of,
     not_again,
@@ -244,7 +246,7 @@ class _Round:
             if late is not None:
                 problem = problem_of(pod, self._wish, pod["metadata"]["name"], pair.nodes[current], late)
                 if late and pair.started is None:
-                    self._gone.setdefault(pair.hosts[current], problem)
+                    give_up(self._gone, pair.hosts[current], problem, stage, pair.resources[current])
                 self._finish(pair, problem, current)
 
     def _late(self, pair: _Pair, stage: str, now: float) -> t.Optional[str]:
@@ -309,7 +311,8 @@ def measure_rounds(
     """Measures round after round; pairs are those of pods.checked(). What cannot be measured is told in its result.
 
     Figures that cannot be are measured once more, in Pods and on ports of their own. gone: hosts on which no Pod starts, each with a
-    cause and a remedy; they are not tried again, so that one costs a single wait, and those that show now are added.
+    cause, a remedy and resources; what asks for these is not tried again, so that one costs a single wait, and those that show now are
+    added.
     """
     answers: list[list[Json]] = []
     number = 0
@@ -352,7 +355,7 @@ def measure_rounds(
 def _not_tried(wish: Wish, pair: Json, gone: t.Mapping[str, Json]) -> Json:
     """The answer of a pair with a host on which no Pod starts; {} for one that is to be tried."""
     for side in SIDES:
-        problem = gone.get(pair[side])
+        problem = given_up(gone, pair[side], pair["resources"][side])
         if problem is not None:
             why = not_again(pair[side], problem)
             return {each: result_of("", "", pair["tests"], wish, why) for each in SIDES}

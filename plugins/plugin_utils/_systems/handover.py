@@ -40,7 +40,7 @@ Labels = dict[str, dict[str, t.Optional[str]]]
 class Step(t.TypedDict):
     """Delete, then label nodes, then apply, then wait until all conditions hold.
 
-    Objects to delete need kind, apiVersion, name and namespace only. labels: {node: {label: value, None to take it off}}.
+    Objects to delete need kind, apiVersion, name, namespace and the uid that was seen. labels: {node: {label: value, None to take it off}}.
     """
 
     class_name: str

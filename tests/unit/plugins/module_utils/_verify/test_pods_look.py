@@ -167,6 +167,20 @@ def test_a_node_that_starts_no_pod_is_given_up(monkeypatch: pytest.MonkeyPatch) 
     assert pods_look.time.monotonic() < 300
 
 
+def test_a_node_whose_only_device_another_pod_of_ours_has_is_not_given_up() -> None:
+    """The second user's waits for what the first one's has, whose image takes its time."""
+
+    def one_device(pod: Json, _looks: int) -> Json:
+        if user_of(pod) == 0:
+            return UNSCHEDULABLE["status"]
+        return {"phase": "Pending"} if pods_look.time.monotonic() < 100 else ended()
+
+    gone: Json = {}
+    rows = looked(PodCluster(one_device, lambda pod: a_log(user=user_of(pod))), "n1", gone=gone)
+    assert [bool(row["problem"]) for row in rows] == [False, True]
+    assert gone == {}
+
+
 # --- pings -----------------------------------------------------------------------------------------------------------
 
 

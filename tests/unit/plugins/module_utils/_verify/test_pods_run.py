@@ -378,3 +378,32 @@ def test_a_node_that_answers_is_tried_again(status: Json) -> None:
     measure_rounds(api_of(cluster), a_wish(labels={**OWNER, RUN: "abc"}), everyone("n0", "n1", "n2"), gone)
     assert gone == {}
     assert len([pod for pod in cluster.made if on(pod, "n0")]) == 2
+
+
+def test_a_node_whose_gpus_are_taken_is_tried_without_them() -> None:
+    """Only a Pod that asks for all of what had no place is left out; a node that has none for less is given up as a whole."""
+
+    def full(pod: Json, looks: int) -> Json:
+        asked = pod["spec"]["containers"][0]["resources"]["limits"]
+        return UNSCHEDULABLE["status"] if on(pod, "n0") and set(asked) & lacks else healthy(pod, looks)
+
+    # at last without one
+    rounds = everyone("n0", "n1", "n2", "n3")[::-1]
+    for pairs in rounds:
+        for pair in pairs:
+            if "n3" not in (pair["client"], pair["server"]):
+                pair["resources"] = {side: [*pair["resources"][side], "nvidia.com/gpu"] for side in pair["resources"]}
+    plain = next(name for name in rounds[-1][0]["resources"]["client"] if name != "nvidia.com/gpu")
+    for lacks, most in (({"nvidia.com/gpu"}, 2), ({"nvidia.com/gpu", plain}, 2)):
+        gone: Json = {}
+        cluster = PodCluster(full, good)
+        answers = measure_rounds(api_of(cluster), a_wish(labels={**OWNER, RUN: "abc"}), rounds, gone)
+        failed = {
+            frozenset((pair["client"], pair["server"]))
+            for pairs, found in zip(rounds, answers, strict=True)
+            for pair, answer in zip(pairs, found, strict=True)
+            if any(causes(answer))
+        }
+        with_gpu = {frozenset(("n0", "n1")), frozenset(("n0", "n2"))}
+        assert failed == with_gpu | ({frozenset(("n0", "n3"))} if plain in lacks else set())
+        assert len([pod for pod in cluster.made if on(pod, "n0")]) <= most
