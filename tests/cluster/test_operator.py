@@ -28,6 +28,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import (
     SHARED_PLUGIN_IMAGE,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import SYSTEM_LABEL
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.lease import Lease
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import operator_manifests
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.rollout import Rollout
@@ -48,6 +49,7 @@ NAMES = ("nicclusterpolicies", "nicnodepolicies")
 API = "mellanox.com/v1alpha1"
 BASE = f"/apis/{API}"
 SPACE = "nvidia-network-operator"
+RECORDS = "/api/v1/namespaces/kube-system/configmaps"
 NIC = "feature.node.kubernetes.io/pci-15b3.present"
 WAIT = "network.nvidia.com/operator.mofed.wait"
 SECTIONS = {
@@ -240,6 +242,9 @@ def operator(site: Site, defined: dict[str, t.Any]) -> t.Iterator[Operator]:
         for plural in NAMES:
             for item in kube.list(f"{BASE}/{plural}", "list"):
                 kube.request("DELETE", f"{BASE}/{plural}/{item['metadata']['name']}", "delete")
+        # what is remembered of an operator is in a namespace that stays
+        for item in kube.list(RECORDS, "list", labelSelector=f"{SYSTEM_LABEL}=network-operator"):
+            kube.request("DELETE", f"{RECORDS}/{item['metadata']['name']}", "delete")
 
 
 def policies(kube: Kube) -> dict[str, str]:
@@ -870,7 +875,7 @@ def helm(site: Site, *words: str) -> None:
 
 def test_an_operator_of_somebody_else_is_not_upgraded_without_a_word(charted: Site) -> None:
     kube, chart = charted.kube, charted.rollout["helm"]["chart"]
-    record = "/api/v1/namespaces/kube-system/configmaps/fabric-rdma-network-operator"
+    record = f"{RECORDS}/fabric-rdma-network-operator"
     charted.rollout["timeout"] = 0
 
     def revisions() -> list[str]:

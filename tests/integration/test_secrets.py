@@ -29,7 +29,9 @@ pytestmark = pytest.mark.integration
 
 
 class Empty(http.server.BaseHTTPRequestHandler):
-    """An API server that has nothing, and lets a Lease be taken: as far as a rollout gets before Helm."""
+    """An API server that has no release of Helm, and takes a Lease and ConfigMaps: as far as a rollout gets before Helm."""
+
+    leases: t.ClassVar[dict[str, bytes]] = {}
 
     def _say(self, status: int, body: bytes) -> None:
         self.send_response(status)
@@ -39,10 +41,36 @@ class Empty(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def do_GET(self) -> None:
-        self._say(404, json.dumps({"kind": "Status", "reason": "NotFound", "message": "not there"}).encode())
+        path = self.path.partition("?")[0]
+        if path in self.leases:
+            self._say(200, self.leases[path])
+        elif path in ("/api/v1", "/apis/coordination.k8s.io/v1"):
+            kinds = [{"kind": kind, "name": kind.lower() + "s", "namespaced": True} for kind in ("ConfigMap", "Lease")]
+            self._say(200, json.dumps({"resources": kinds}).encode())
+        elif path.endswith("/secrets"):
+            self._say(200, b'{"items": []}')
+        else:
+            self._say(404, json.dumps({"kind": "Status", "reason": "NotFound", "message": "not there"}).encode())
+
+    def _taken(self, path: str, status: int) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        space = path.partition("/namespaces/")[2].partition("/")[0]
+        body["metadata"] |= {"uid": "1", "resourceVersion": "1", "namespace": space}
+        if "/leases/" in path:
+            self.leases[path.partition("?")[0]] = json.dumps(body).encode()
+        self._say(status, json.dumps(body).encode())
 
     def do_POST(self) -> None:
-        self._say(201, self.rfile.read(int(self.headers["Content-Length"])))
+        self._taken(self.path.partition("?")[0] + "/fabric-rdma-rollout", 201)
+
+    def do_PATCH(self) -> None:
+        self._taken(self.path, 200)
+
+    do_PUT = do_PATCH
+
+    def do_DELETE(self) -> None:
+        self.leases.pop(self.path.partition("?")[0], None)
+        self._say(200, b'{"kind": "Status", "status": "Success"}')
 
     def log_message(self, *_words: t.Any) -> None:
         """Nothing on the terminal."""

@@ -899,6 +899,18 @@ def test_one_writer_for_all_that_roles_write_on_a_node() -> None:
     } == {}
 
 
+def test_a_directory_of_the_user_is_expanded_before_paths_are_compared_with_it() -> None:
+    """Modules expand ~, and relpath does not: what was just written below ~/out would be taken for what is not wanted there."""
+    paths = [*(ROOT / "roles").rglob("*.yml"), *PLAY_FILES]
+    found = {
+        path: re.findall(r"'relpath', (\w+)( \| ansible\.builtin\.expanduser)?\)", path.read_text()) for path in paths
+    }
+    assert sum(map(len, found.values())) == 3
+    for path, uses in found.items():
+        for name, expanded in uses:
+            assert expanded or re.search(rf"{name}: .*\| ansible\.builtin\.expanduser ", path.read_text()), (path, name)
+
+
 def test_what_a_loss_of_power_has_cut_short_is_ended_before_a_role_asks_for_packages() -> None:
     """apt installs and removes nothing until then, so that every run of the role would fail."""
 

@@ -333,8 +333,14 @@ def handover_plan(
     of_plugin = _by_class(plugin)
     if not back:
         # also what an earlier version, or another namespace, has left of it
+        seen = {_identity(item): item for item in old}
         of_plugin = {
-            slug: list({_identity(item): item for item in (*items, *_by_class(old).get(slug, ()))}.values())
+            slug: [
+                seen.get(identity, item)
+                for identity, item in {
+                    _identity(item): item for item in (*items, *_by_class(old).get(slug, ()))
+                }.items()
+            ]
             for slug, items in of_plugin.items()
         }
     ahead = [each for each in classes if groups is None or each["group"] in groups]

@@ -100,7 +100,7 @@ def test_a_host_that_is_given_up_is_passed_on_and_not_tried(tmp_path: Path) -> N
     }
     with Served(lambda _pod, _looks: nowhere, good) as cluster:
         kubeconfig = cluster.kubeconfig(tmp_path)
-        looks = [{"group": "g", "host": "lab2", "resources": ["rdma/r"], "devices": ["mlx5_0"], "whole": True}]
+        looks = [{"group": "g", "host": "lab2", "resources": ["rdma/rdma_a100"], "devices": ["mlx5_0"], "whole": True}]
         first = said(kubeconfig, rounds=[], looks=looks, timeout=1)
         assert "without a place for 1 s" in first["given_up"]["lab2"]["cause"]
         made = len(cluster.made)
