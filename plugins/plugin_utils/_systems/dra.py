@@ -46,6 +46,7 @@ __all__ = ["Moved", "handover_classes", "request"]
 _DRANET = engine_defaults("dra")["dranet"]
 _IMAGE, _VERSION = _DRANET["image"].rsplit(":v", 1)
 _LINE = _VERSION.rpartition(".")[0]
+_SYSTEM_NAMESPACE = "kube-system"
 
 
 class Moved(t.TypedDict):
@@ -90,7 +91,7 @@ def _settings(wish: t.Mapping[str, t.Any], site: Site) -> tuple[Json, list[str]]
         )
     share = str(own.get("max_unavailable") or _DRANET["max_unavailable"])
     settings: Json = {
-        "namespace": str(own.get("namespace") or wish.get("namespace") or "kube-system"),
+        "namespace": str(own.get("namespace") or wish.get("namespace") or _SYSTEM_NAMESPACE),
         "image": f"{image}@{digest}" if digest and not at else image,
         "image_pull_secrets": list(wish.get("image_pull_secrets") or site["pull_secrets"]),
         "priority_class": str(own.get("priority_class") or _DRANET["priority_class"]),

@@ -220,7 +220,7 @@ def test_what_is_wished_of_the_driver_is_done() -> None:
 
 
 @pytest.mark.parametrize(
-    ("own", "opened"), [({}, False), ({"pod_security": "auto"}, False), ({"pod_security": True}, True)]
+    ("own", "opened"), [({}, False), ({"pod_security": False}, False), ({"pod_security": True}, True)]
 )
 def test_labels_of_kube_system_are_set_only_for_who_asks(own: Json, opened: bool) -> None:
     found = request(wish(dranet={"namespace": "kube-system", **own}), site(nodes("ib-v100-1")), SERVED)
