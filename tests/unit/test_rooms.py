@@ -182,7 +182,7 @@ MOST_LINES = {
     "output_files": 0,
     "perftest": 1500,
     # also on which nodes no Pod starts, so that one costs a single wait
-    "pod_traffic": 3500,
+    "pod_traffic": 3530,
     "roce_host": 3830,
     "rollout": 2360,
     "rollout_departures": 2280,
