@@ -91,7 +91,7 @@ def served(version: str) -> Json:
 
 
 def a_node(name: str) -> Json:
-    metadata = {"name": name, "labels": {"nvidia.com/gpu.clique": "a.1"}}
+    metadata = {"name": name, "uid": f"of-{name}", "resourceVersion": "1", "labels": {"nvidia.com/gpu.clique": "a.1"}}
     return {"metadata": metadata, "status": {"nodeInfo": {"kubeletVersion": "v1.34.0"}}}
 
 
