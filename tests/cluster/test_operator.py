@@ -930,9 +930,12 @@ def test_labels_of_kube_system_are_set_only_for_who_asks(charted: Site) -> None:
     charted.rollout["helm"]["pod_security"] = True
     charted.run("rollout")
     assert len(labels()) == 3
+    # as long as the operator is there, its Pods need them
+    charted.run("uninstall")
+    assert len(labels()) == 3
+    helm(charted, "uninstall", "network-operator", "--namespace", "kube-system")
     charted.run("uninstall")
     assert labels() == []
-    helm(charted, "uninstall", "network-operator", "--namespace", "kube-system")
 
 
 def test_helm_does_nothing_while_another_rollout_is_under_way(charted: Site) -> None:
