@@ -127,25 +127,6 @@ class Serving(Empty):
         else:
             super().do_GET()
 
-    def _taken(self, path: str, status: int) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        body["metadata"] |= {"uid": "1", "resourceVersion": "1", "namespace": "kube-system"}
-        if "/leases/" in path:
-            self.leases[path.partition("?")[0]] = json.dumps(body).encode()
-        self._say(status, json.dumps(body).encode())
-
-    def do_POST(self) -> None:
-        self._taken(self.path.partition("?")[0] + "/fabric-rdma-rollout", 201)
-
-    def do_PATCH(self) -> None:
-        self._taken(self.path, 200)
-
-    do_PUT = do_PATCH
-
-    def do_DELETE(self) -> None:
-        self.leases.pop(self.path.partition("?")[0], None)
-        self._say(200, json.dumps({"kind": "Status", "status": "Success"}).encode())
-
 
 @pytest.fixture(scope="module")
 def serving_cluster() -> t.Iterator[str]:
