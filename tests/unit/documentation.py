@@ -15,8 +15,6 @@ import itertools
 import json
 import re
 import shlex
-import shutil
-import subprocess
 import typing as t
 import warnings
 from pathlib import Path
@@ -263,19 +261,8 @@ VERBS: dict[str, set[str] | None] = {
 KUBECTL = {"-n": True, "-A": False, "-o": True, "-l": True, "-f": True, "--duration": True, "--server-side": False}
 
 
-@functools.cache
-def _kubectl_itself(arguments: tuple[str, ...]) -> list[str]:
-    """By the parser of a kubectl, where there is one: with --help it looks at verb and options, and asks no server."""
-    program = shutil.which("kubectl")
-    if program is None:
-        return []
-    command = [program, *arguments, "--help"]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    return [done.stderr.strip().partition("\n")[0]] if done.returncode else []
-
-
 def _kubectl(words: list[str]) -> list[str]:
-    """Against lists of verbs, kinds and options, since a kubectl is not on every machine; by itself, too, where it is."""
+    """Against lists of verbs, kinds and options, which are the same on every machine: a kubectl is not."""
     wrong, plain, files, rest = [], [], [], iter(words[1:])
     for word in rest:
         if not word.startswith("-"):
@@ -300,7 +287,7 @@ def _kubectl(words: list[str]) -> list[str]:
     if kinds is not None and (after or verb == "create"):
         wrong += [f"Kubernetes has no kind {each}" for each in (after or [""])[0].split(",") if each not in kinds]
     wrong += [each for name in files for each in unknown_path(name)]
-    return wrong or _kubectl_itself(tuple(words[1:]))
+    return wrong
 
 
 def _helm(words: list[str]) -> list[str]:

@@ -20,6 +20,7 @@ __all__ = [
     "choice",
     "dictionary",
     "flag",
+    "is_true",
     "keys",
     "listing",
     "name",
@@ -64,6 +65,11 @@ def choice(*options: str) -> Check:
 
 def flag(where: str, value: t.Any) -> list[str]:
     return [] if isinstance(value, bool) else wrong(where, value, "true or false")
+
+
+def is_true(value: t.Any) -> bool:
+    """What a value that truth() finds right stands for."""
+    return str(value).lower() in _TRUTHS
 
 
 def truth(where: str, value: t.Any) -> list[str]:

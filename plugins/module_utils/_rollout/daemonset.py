@@ -11,6 +11,7 @@ import re
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import DIGESTS
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import is_true
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Class, Plan
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import engine_defaults
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import KUBELET_ROOT, kubelet_root
@@ -298,7 +299,7 @@ def opens_namespace(wish: t.Any, namespace: str) -> bool:
     """
     if wish is None or wish == "auto":
         return namespace != "kube-system"
-    return str(wish).lower() in ("true", "yes", "on", "1", "y", "t")
+    return is_true(wish)
 
 
 def namespace_object(settings: t.Mapping[str, t.Any]) -> Json:

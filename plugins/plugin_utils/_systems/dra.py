@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import is_true
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Class
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import engine_defaults
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import kubelet_root
@@ -110,7 +111,7 @@ def _settings(wish: t.Mapping[str, t.Any], site: Site) -> tuple[Json, list[str]]
 
 
 def _truth(value: t.Any, default: bool) -> bool:
-    return default if value is None else str(value).lower() in ("true", "yes", "on", "1", "y", "t")
+    return default if value is None else is_true(value)
 
 
 def _moved_classes(

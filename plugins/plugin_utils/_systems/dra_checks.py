@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.checks import is_true
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Class
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import some_of
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import (
@@ -166,7 +167,7 @@ def host_problems(
     wrong: dict[str, list[str]] = {}
     unsure: dict[str, list[str]] = {}
     problems = []
-    allowed = str((wish.get("dranet") or {}).get("allow_mounts") or "").lower() in ("true", "yes", "on", "1", "y", "t")
+    allowed = is_true((wish.get("dranet") or {}).get("allow_mounts"))
     for entry in classes:
         for host in entry["hosts"]:
             own = facts.get(host)
