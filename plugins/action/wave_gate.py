@@ -36,15 +36,19 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, t.Any] | None = None) -> dict[str, t.Any]:
         """See the documentation of the module."""
         result: dict[str, t.Any] = super().run(tmp, task_vars)
-        spec = {"state": {"type": "str", "choices": ["begin", "end"], "required": True}}
+        spec = {"state": {"type": "str", "choices": ["look", "begin", "end"], "required": True}}
         _unused, args = self.validate_argument_spec(argument_spec=spec)
         variables = task_vars or {}
-        if args["state"] == "begin":
+        if args["state"] != "end":
             name = variables.get("inventory_hostname")
             ignored, self._task.ignore_errors = self._task.ignore_errors, False  # a refusal counts
-            if ignored and not self._task.check_mode:
+            left = self._left(variables)
+            if args["state"] == "look":
+                # one of the same wave may need nothing
+                left = {host: one for host, one in left.items() if one["wave"] == "earlier"}
+            elif ignored and not self._task.check_mode:
                 raise AnsibleActionFail(f"{name} is left as it is: {_IGNORED}.")
-            reasons = refusals(self._left(variables))
+            reasons = refusals(left)
             if reasons:
                 raise AnsibleActionFail(
                     f"{name} is left as it is: {'; '.join(reasons)}. Look at what happened there, put it right, then run again."
@@ -54,8 +58,11 @@ class ActionModule(ActionBase):
             answer: dict[str, t.Any] = self._execute_module("ansible.builtin.ping", module_args={}, task_vars=variables)
             if answer.get("failed"):
                 return {**result, **answer}
+        result["changed"] = False
+        if args["state"] == "look":
+            return result
         # only the order counts, which a clock that somebody sets would not keep; all processes of the run read the same one
-        result.update(changed=False, at=time.monotonic())
+        result["at"] = time.monotonic()
         return result
 
     def _left(self, variables: dict[str, t.Any]) -> dict[str, dict[str, t.Any]]:
@@ -90,4 +97,6 @@ class ActionModule(ActionBase):
 
 
 def _changes(variables: t.Mapping[str, t.Any]) -> dict[str, tuple[t.Any, t.Any]]:
-    return {role: (variables.get(f"{role}_begun"), variables.get(f"{role}_ended")) for role in ROLES}
+    changes = {role: (variables.get(f"{role}_begun"), variables.get(f"{role}_ended")) for role in ROLES}
+    # of a host that was held back before a role looked at it
+    return {**changes, "discover": (variables.get("discover_wave"), None)}

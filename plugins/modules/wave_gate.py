@@ -17,6 +17,8 @@ description:
     neither; the same role may try again.
   - Whoever makes waves of plays, each for other hosts, has the same. A change does not begin while a host of an earlier play has not ended
     one that it began.
+  - Before a role looks at a host of the next wave, it asks with O(state=look) whether an earlier wave has ended badly. Nothing connects to the
+    host then.
   - Nor does a change begin where C(ignore_errors) is in effect, outside of check mode, since a task of it that fails would not end it.
     This refusal is never ignored.
   - A host that left before it was changed does not stop the others of its own wave, so that without waves nobody waits for it.
@@ -28,23 +30,28 @@ description:
     wave, whenever their turn would be.
   - Does not rely on C(max_fail_percentage), which counts neither hosts that become unreachable nor those that fail in a block with
     an C(always) section. Works with any strategy, and between the batches of C(serial).
-  - A change has ended well only on a host that answers, so O(state=end) asks it. O(state=begin) connects to no host.
+  - A change has ended well only on a host that answers, so O(state=end) asks it. The other states connect to no host.
   - The roles of this collection use it. The playbook C(prepare) has waves of its own.
 extends_documentation_fragment:
   - fabric.rdma.attributes.reads
 options:
   state:
     description:
-      - Whether a change begins or has ended. The result is registered as C(ROLE_begun) or C(ROLE_ended), by which the other
-        hosts know of it.
+      - Whether a role begins to look, its change begins, or has ended. The result is registered as C(discover_wave), C(ROLE_begun) or
+        C(ROLE_ended), by which the other hosts know of it.
     type: str
-    choices: [begin, end]
+    choices: [look, begin, end]
     required: true
 author:
   - fabric.rdma contributors (!UNKNOWN)
 """
 
 EXAMPLES = r"""
+- name: Look
+  fabric.rdma.wave_gate:
+    state: look
+  register: discover_wave
+
 - name: Begin
   fabric.rdma.wave_gate:
     state: begin
@@ -59,7 +66,7 @@ EXAMPLES = r"""
 RETURN = r"""
 at:
   description: When that was, in seconds of a clock of the controller that nobody sets. Tells what came first in this run, and nothing else.
-  returned: success
+  returned: when O(state) is not V(look)
   type: float
   sample: 86400.5
 """

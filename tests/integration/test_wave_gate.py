@@ -274,6 +274,29 @@ def test_what_was_lost_before_its_wave_stops_those_after_it(user: User, tmp_path
 
 
 @pytest.mark.parametrize("kind", ["failed", "lost"])
+@NEWEST_AND_OLDEST
+def test_a_role_does_not_even_look_at_a_node_of_the_next_wave(
+    whose: str, kind: str, strategy: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """A role of ours on its own, which looks at a node first; nodes of the wave that is under way are looked at, and may need nothing."""
+    role = {"ansible.builtin.include_role": {"name": "fabric.rdma.discover", "tasks_from": "before_change"}}
+    seen = {
+        "ansible.builtin.copy": {
+            "content": "",
+            "dest": f"{tmp_path}/storage_prereqs {{{{ inventory_hostname }}}}",
+            "mode": "0644",
+        }
+    }
+    tasks = [role, seen, *change(tmp_path, "ofed", fault(kind))]
+    (first, looked), output = changed(request.getfixturevalue(whose), tmp_path, play(*tasks, strategy=strategy))
+    assert {"n1", "n2"} <= first <= {"n1", "n2", "n3"}
+    assert {"n1", "n2"} <= looked <= {"n1", "n2", "n3"}
+    assert "n4 is left as it is: n2 failed or was lost in the middle of the role ofed. Look at" in output
+    # one that was held back is not named as a reason
+    assert "n3, of an earlier wave" not in output
+
+
+@pytest.mark.parametrize("kind", ["failed", "lost"])
 def test_a_play_of_its_own_is_a_wave(kind: str, user: User, tmp_path: Path) -> None:
     """Of other hosts: what became of those of the play before counts, as where one play takes all hosts in waves."""
     first = play(*change(tmp_path, "ofed", fault(kind)), hosts="n1,n2", serial="100%")
@@ -283,12 +306,14 @@ def test_a_play_of_its_own_is_a_wave(kind: str, user: User, tmp_path: Path) -> N
 
 
 def test_the_examples_begin_and_end(user: User, tmp_path: Path) -> None:
-    begin, end = documented("wave_gate", "EXAMPLES")
+    look, begin, end = documented("wave_gate", "EXAMPLES")
     told = {
         "ansible.builtin.assert": {
             "that": [f"{task['register']}.at is float and not {task['register']}.changed" for task in (begin, end)]
         }
     }
-    (hosts, _none), output = changed(user, tmp_path, play(begin, *change(tmp_path, "ofed", gate=False), end, told))
+    (hosts, _none), output = changed(
+        user, tmp_path, play(look, begin, *change(tmp_path, "ofed", gate=False), end, told)
+    )
     assert hosts == set(HOSTS), output
     assert output.count("failed=0") == len(HOSTS), output
