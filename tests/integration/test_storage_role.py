@@ -192,7 +192,9 @@ def test_what_a_loss_of_power_has_cut_short_is_ended(lacking: Node) -> None:
     lacking.machine.run("rm", "/run/theirs")
     status = lacking.machine.run("dpkg-query", "--status", "dpkg").stdout
     lacking.machine.write("/var/lib/dpkg/updates/0001", status)
-    refused = lacking.machine.run("apt-get", "install", "--yes", "open-iscsi", check=False)
+    # who has it ends a moment after its file
+    waits = f"--option=DPkg::Lock::Timeout={int(limit(30))}"
+    refused = lacking.machine.run("apt-get", waits, "install", "--yes", "open-iscsi", check=False)
     assert refused.returncode
     assert "dpkg was interrupted" in refused.stderr
     said = lacking.play()
