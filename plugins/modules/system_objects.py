@@ -85,9 +85,17 @@ options:
     type: list
     elements: str
     default: []
+  tried:
+    description:
+      - With O(remember), releases that Helm has just worked on, as O(charts) has them. Those that are there are remembered with when they were
+        installed, by which they are told from what somebody puts in their place. The others are forgotten.
+    type: list
+    elements: str
+    default: []
+    version_added: "0.1.0"
   remember:
     description:
-      - Only remember O(charts), before they are installed. O(objects) have to be empty.
+      - Only remember O(charts), before they are installed, and what has become of those that were O(tried). O(objects) have to be empty.
       - A release of such a name that is there, and that no rollout of O(inventory) has installed, is a failure, unless O(adopt) takes it
         over.
     type: bool
@@ -207,7 +215,7 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
     if parameters["remember"]:
         if parameters["objects"]:
             module.fail_json(msg="remember is for charts alone; objects have to be empty")
-        rollout.remember(parameters["charts"], parameters["opened"])
+        rollout.remember(parameters["charts"], parameters["opened"], parameters["tried"])
     else:
         if parameters["hosts"] is not None:
             see_whole(kube, parameters)
@@ -241,6 +249,7 @@ def main() -> None:
             "groups": {"type": "list", "elements": "str", "default": []},
             "remove": {"type": "list", "elements": "str", "default": []},
             "remember": {"type": "bool", "default": False},
+            "tried": {"type": "list", "elements": "str", "default": []},
             "keep": {"type": "list", "elements": "str", "default": []},
             "only": {"type": "list", "elements": "str"},
             "inventory": {"type": "str", "default": "default"},

@@ -893,9 +893,15 @@ def test_an_operator_of_somebody_else_is_not_upgraded_without_a_word(charted: Si
         assert "rdma_rollout.helm.install: false uses the operator as it is" in output
         assert (revisions(), policies(kube), charted.classes()) == (before, {}, {})
 
+    # a rollout whose Helm could not install it has none
+    charted.rollout["helm"]["chart"] = str(charted.directory / "away")
+    charted.run("rollout", fails=True)
+    left = kube.find(record, "read")
+    assert left is not None
+    assert left["data"]["charts"] == "[]"
+    charted.rollout["helm"]["chart"] = chart
     helm(charted, "install", "network-operator", chart)
     refused()
-    assert kube.find(record, "read") is None
     charted.rollout["adopt"] = True
     charted.run("rollout")
     assert len(revisions()) == 2

@@ -623,6 +623,27 @@ def test_a_release_that_somebody_else_has_put_in_the_place_of_ours_is_not_ours(
     assert looked(space).old_charts == [name]
 
 
+def test_what_helm_did_not_install_is_forgotten(space: Kube) -> None:
+    """Whoever installs it later is somebody else; what another run was killed at stays remembered."""
+    name, other = f"{SPACE}/database", f"{SPACE}/cache"
+    for chart in (name, other):
+        remember(space, chart)
+    rollout = SystemRollout(space, "storage", SPACE)
+    rollout.remember([], tried=[name])
+    rollout.rehearse()
+    rollout.perform()
+    release(space, "database")
+    with pytest.raises(KubeError, match=r"Nothing was changed\. Releases .*: rdma/database "):
+        remember(space, name)
+    # what has come of what was tried is ours from then on
+    release(space, "cache")
+    rollout = SystemRollout(space, "storage", SPACE)
+    rollout.remember([], tried=[other])
+    rollout.rehearse()
+    rollout.perform()
+    assert looked(space).old_charts == [other]
+
+
 def test_nodes_that_are_not_in_a_run_keep_their_labels(space: Kube, site: Site) -> None:
     site.groups = {"ib-v100": site.groups["ib-v100"]}
     site.nodes()

@@ -196,14 +196,17 @@ class SystemRollout(Changes):
             last = self._new_record(kinds, named, identities, lines, spaces)
             self._last_record = last if last != marked[0] else None
 
-    def remember(self, charts: t.Sequence[str], opened: t.Sequence[str] = ()) -> None:
+    def remember(self, charts: t.Sequence[str], opened: t.Sequence[str] = (), tried: t.Sequence[str] = ()) -> None:
         """In place of look(): only the record, before charts are installed. Whoever is killed then finds them again.
 
+        tried: those that Helm has just worked on. What has come of them is remembered with when it was installed, by which it is told from
+        what somebody puts in its place; what has not come is forgotten, since who installs it later is somebody else.
         KubeError for a release that is there and that no rollout of this inventory has installed, or that somebody else has put in the
         place of one.
         """
         self._read_record()
         recorded = self._recorded("charts")
+        charts = [*charts, *(name for name in tried if self._release(name) is not None)]
         foreign = [
             name
             for name in charts
@@ -215,7 +218,7 @@ class SystemRollout(Changes):
                 f"installed: {some(foreign)} (namespace/release). If they are to become this inventory's, which also means that its rollouts "
                 "upgrade and remove them, run once with rdma_rollout.adopt: true" + _INSTEAD.get(self.system, "")
             )
-        named = [*charts, *(name for name in recorded if name not in charts)]
+        named = [*charts, *(name for name in recorded if name not in (*charts, *tried))]
         spaces = [*opened, *self._recorded("namespaces")]
         identities = self._identities(charts, named)
         self._objects = [self._new_record(self._recorded_kinds(), named, identities, self._recorded("labels"), spaces)]
