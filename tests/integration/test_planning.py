@@ -198,6 +198,9 @@ def test_a_plan_never_shrinks_by_accident(site: Site) -> None:
     site.write({"v100": {"v1": "ib-v100-1"}})
     for playbook in ("discover", "verify"):
         site.play(playbook, "-e", json.dumps(slices))
+    # but Pods of another slice would be taken for what a killed run has left
+    pods = {**slices, "verify_level": "pods", "verify_pod_image": "registry.example/perftest:1"}
+    assert "No Pod measures from a slice" in site.play("verify", "-e", json.dumps(pods), fails=True)
     # nobody is in the way of what only looks at nodes, or prepares them
     site.write({"v100": {"v1": "ib-v100-1"}})
     site.play("discover")

@@ -127,6 +127,27 @@ def test_slices_of_two_nodes_are_planned_as_on_one_machine(
     print(f"50 hosts, 2 slices on 2 nodes, to the plan: {time.monotonic() - start:.0f} s")
 
 
+def test_hosts_measure_within_their_slice(mesh: Mesh, job_env: dict[str, str], tmp_path: Path) -> None:
+    """Their facts are those that slices have left. No device of this machine can do the tests, which are tried all the same."""
+    few = replayed({"ib-v100": (["ib-v100-1", "ib-v100-2"], 4, GROUPS["ib-v100"][2])})
+    seen = Controller(tmp_path / "seen", few, job_env)
+    for result in sliced(seen, mesh, "playbooks/discover.yml"):
+        assert result.status == "successful", result.said[-3000:]
+    # hosts that are not replayed any more
+    wishes = {"verify_tests": ["ib_write_bw"], "verify_timeout": 5, "ansible_become": False}
+    groups = {**few.groupvars, "rdma": {**few.groupvars["rdma"], **wishes}}
+    local = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
+    measuring = Inventory(few.groups, groups, dict.fromkeys(few.hosts(), local))
+    jobs = Controller(tmp_path / "measuring", measuring, job_env)
+    jobs.facts = seen.facts
+    for number, result in enumerate(sliced(jobs, mesh, "playbooks/verify.yml", OUTPUT), 1):
+        assert result.status == "failed", result.said[-3000:]
+        tests = load(output(result) / "evidence" / "ib-v100.json")["tests"]
+        pairs = {frozenset(test[side]["host"] for side in ("client", "server")) for test in tests}
+        assert pairs == {frozenset(few.hosts(number, 2))}
+        assert {test["verdict"] for test in tests} == {"error"}
+
+
 def test_a_node_that_is_killed_fails_its_slice_and_the_next_run_completes_it(
     controller: Controller, mesh: Mesh
 ) -> None:
