@@ -47,10 +47,11 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.plugin_utils._changes import changes
 
 
 def rdma_changes(before: t.Any, now: t.Any) -> dict[str, t.Any]:
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._changes import changes
+
     if not isinstance(now, t.Mapping) or not isinstance(before, (str, t.Mapping)):
         raise AnsibleFilterError(
             "fabric.rdma.rdma_changes expects facts by host, or the path of a facts.json, and facts by host"

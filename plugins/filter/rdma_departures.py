@@ -64,12 +64,13 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_list, insist_on_mapping
-from ansible_collections.fabric.rdma.plugins.plugin_utils._view import found_departures
 
 
 def rdma_departures(
     directory: t.Any, groups: t.Any, names: t.Any, remove: t.Any = (), variables: t.Any = None
 ) -> dict[str, t.Any]:
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._view import found_departures
+
     insist_on_mapping("rdma_departures", groups, "groups")
     for value in (names, remove):
         insist_on_list("rdma_departures", value, "names")

@@ -77,11 +77,12 @@ from ansible.utils.unsafe_proxy import wrap_var
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
-from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.directory import MATERIAL, material_of
-from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.rules import document_of
 
 
 def rdma_diagnose(material: t.Any, findings: t.Any = ()) -> dict[str, t.Any]:
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.directory import MATERIAL, material_of
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.rules import document_of
+
     insist_on_mapping("rdma_diagnose", material, "a dictionary")
     try:
         given = material_of(**{key: material.get(key) for key in MATERIAL})

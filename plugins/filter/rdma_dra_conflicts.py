@@ -59,15 +59,16 @@ _value:
 
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import inventory_value
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import group_value
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_list, insist_on_mapping
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_checks import standing_problems
 
 
 def rdma_dra_conflicts(
     objects: t.Any, drivers: t.Any, claims: t.Any, nodes: t.Any, rollout: t.Any = None, groups: t.Any = None
 ) -> list[str]:
+    from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import inventory_value
+    from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import group_value
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_checks import standing_problems
+
     for what, value in (("objects", objects), ("drivers", drivers), ("claims", claims)):
         insist_on_list("rdma_dra_conflicts", value, what)
     insist_on_mapping("rdma_dra_conflicts", nodes, "nodes by name")

@@ -37,10 +37,10 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.needs import due
-
 
 def rdma_due(needs: t.Any) -> dict[str, t.Any]:
+    from ansible_collections.fabric.rdma.plugins.module_utils._prepare.needs import due
+
     if not isinstance(needs, t.Mapping) or not all(
         isinstance(need, t.Mapping) and "needed" in need for need in needs.values()
     ):

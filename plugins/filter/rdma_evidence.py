@@ -61,10 +61,6 @@ import typing as t
 
 from ansible.utils.unsafe_proxy import wrap_var
 
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.contract import Pairs
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.evidence import build_evidence
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods_evidence import pod_evidence
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.tables import evidence_table
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
 
 
@@ -78,6 +74,11 @@ def _own(value: t.Any) -> t.Any:
 def rdma_evidence(
     pairs: t.Any, results: t.Any, pod_pairs: t.Any = None, pod_results: t.Any = None, job_results: t.Any = None
 ) -> dict[str, t.Any]:
+    from ansible_collections.fabric.rdma.plugins.module_utils._verify.contract import Pairs
+    from ansible_collections.fabric.rdma.plugins.module_utils._verify.evidence import build_evidence
+    from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods_evidence import pod_evidence
+    from ansible_collections.fabric.rdma.plugins.module_utils._verify.tables import evidence_table
+
     insist_on_mapping("rdma_evidence", pairs, "the value of fabric.rdma.rdma_pairs", "rounds")
     insist_on_mapping("rdma_evidence", results, "results by host")
     for name, value in (

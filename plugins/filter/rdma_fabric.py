@@ -51,11 +51,12 @@ from ansible.utils.unsafe_proxy import wrap_var
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
-from ansible_collections.fabric.rdma.plugins.plugin_utils._fabric.build import fabric_map
-from ansible_collections.fabric.rdma.plugins.plugin_utils._view import loaded
 
 
 def rdma_fabric(view: t.Any, answers: t.Any, plan: t.Any = None) -> dict[str, t.Any]:
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._fabric.build import fabric_map
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._view import loaded
+
     insist_on_mapping("rdma_fabric", view, "the value of fabric.rdma.rdma_view", "groups", "facts")
     insist_on_mapping("rdma_fabric", answers, "answers by host")
     try:

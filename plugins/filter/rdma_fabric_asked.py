@@ -44,10 +44,14 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_list, insist_on_mapping
-from ansible_collections.fabric.rdma.plugins.plugin_utils._fabric.build import Question, asked_hosts
+
+if t.TYPE_CHECKING:
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._fabric.build import Question
 
 
 def rdma_fabric_asked(view: t.Any, hosts: t.Any) -> dict[str, Question]:
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._fabric.build import asked_hosts
+
     insist_on_mapping("rdma_fabric_asked", view, "the value of fabric.rdma.rdma_view", "groups", "facts")
     insist_on_list("rdma_fabric_asked", hosts, "hosts")
     try:

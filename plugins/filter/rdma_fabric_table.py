@@ -37,10 +37,11 @@ _value:
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
-from ansible_collections.fabric.rdma.plugins.plugin_utils._fabric.table import fabric_table
 
 
 def rdma_fabric_table(value: t.Any) -> list[str]:
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._fabric.table import fabric_table
+
     insist_on_mapping("rdma_fabric_table", value, "the value of fabric.rdma.rdma_fabric", "places")
     return fabric_table(value)
 

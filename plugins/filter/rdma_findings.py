@@ -36,10 +36,11 @@ import typing as t
 from ansible.utils.unsafe_proxy import wrap_var
 
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
-from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.words import findings_text
 
 
 def rdma_findings(document: t.Any) -> str:
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.words import findings_text
+
     insist_on_mapping("rdma_findings", document, "what rdma_diagnose returns", "findings")
     return t.cast(str, wrap_var(findings_text(document["findings"], document.get("unread") or [])))
 

@@ -49,10 +49,11 @@ _value:
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_list, insist_on_mapping
-from ansible_collections.fabric.rdma.plugins.plugin_utils._view import foreign_hosts, foreign_of_host
 
 
 def rdma_foreign(hostvars: t.Any, hosts: t.Any = None) -> list[str]:
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._view import foreign_hosts, foreign_of_host
+
     insist_on_mapping("rdma_foreign", hostvars, "hostvars")
     if hosts is None:
         return foreign_of_host(hostvars)

@@ -76,9 +76,6 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Site
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.handover import handover_plan
-from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer
 
 
 def rdma_handover(
@@ -91,6 +88,10 @@ def rdma_handover(
     groups: t.Any = None,
     allow_unusable: t.Any = False,
 ) -> dict[str, t.Any]:
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Site
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.handover import handover_plan
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer
+
     insist_on_mapping("rdma_handover", site, "what fabric.rdma.rdma_site gives", "plan")
     if after not in ("dra", "daemonset"):
         raise AnsibleFilterError(f"rdma_handover_to is {after!r}; expected one of dra, daemonset")

@@ -40,11 +40,12 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import helm_values
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
 
 
 def rdma_helm_values(settings: t.Any) -> dict[str, t.Any]:
+    from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import helm_values
+
     insist_on_mapping("rdma_helm_values", settings, "a dictionary of settings")
     try:
         return helm_values(settings)

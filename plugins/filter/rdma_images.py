@@ -48,11 +48,12 @@ _value:
 
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.images import image_list
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_list
 
 
 def rdma_images(objects: t.Any, charts: t.Any = ()) -> str:
+    from ansible_collections.fabric.rdma.plugins.module_utils._rollout.images import image_list
+
     insist_on_list("rdma_images", objects, "objects")
     return image_list(objects, charts)
 

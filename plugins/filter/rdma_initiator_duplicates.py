@@ -59,12 +59,13 @@ _value:
 
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.initiators import duplicate_initiators
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_list, insist_on_mapping
-from ansible_collections.fabric.rdma.plugins.plugin_utils._view import facts_of, seen_in_this_run
 
 
 def rdma_initiator_duplicates(hostvars: t.Any, hosts: t.Any, fresh: bool = False) -> list[dict[str, t.Any]]:
+    from ansible_collections.fabric.rdma.plugins.module_utils._prepare.initiators import duplicate_initiators
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._view import facts_of, seen_in_this_run
+
     insist_on_mapping("rdma_initiator_duplicates", hostvars, "hostvars")
     insist_on_list("rdma_initiator_duplicates", hosts, "host names")
     facts = {}

@@ -43,8 +43,6 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 from ansible.utils.unsafe_proxy import wrap_var
 
-from ansible_collections.fabric.rdma.plugins.plugin_utils._view import unwrapped
-
 
 def _of_ansible(value: t.Any) -> t.Any:
     """A container of Ansible that no encoder of Python knows."""
@@ -56,6 +54,8 @@ def _of_ansible(value: t.Any) -> t.Any:
 
 
 def rdma_json(value: t.Any) -> str:
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._view import unwrapped
+
     try:
         text = json.dumps(unwrapped(value), indent=2, sort_keys=True, default=_of_ansible)
     except (TypeError, ValueError, RecursionError) as exc:

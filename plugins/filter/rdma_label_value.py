@@ -35,10 +35,10 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import group_value
-
 
 def rdma_label_value(name: t.Any) -> str:
+    from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import group_value
+
     if not isinstance(name, (str, int)):
         raise AnsibleFilterError(f"fabric.rdma.rdma_label_value expects a name, found {type(name).__name__}")
     return group_value(str(name))

@@ -38,12 +38,13 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import label_scripts
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
-from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import completed
 
 
 def rdma_labels(plan: t.Any) -> dict[str, str]:
+    from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import label_scripts
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import completed
+
     insist_on_mapping("rdma_labels", plan, "the plan of fabric.rdma.rdma_selectors", "groups")
     try:
         return label_scripts(completed(plan))

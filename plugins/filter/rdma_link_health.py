@@ -51,15 +51,10 @@ import typing as t
 
 from ansible.utils.unsafe_proxy import wrap_var
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.ends import not_measured
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.links import (
-    HostLink,
-    compare_links,
-    failures_of_links,
-    links_table,
-)
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
+
+if t.TYPE_CHECKING:
+    from ansible_collections.fabric.rdma.plugins.module_utils._verify.links import HostLink
 
 _UNREAD = "what grew on its links: their counters were not read both before and after the traffic"
 
@@ -76,11 +71,17 @@ def _read(readings: t.Any) -> bool:
 
 
 def _links(host: str, readings: t.Any) -> list[HostLink]:
+    from ansible_collections.fabric.rdma.plugins.module_utils._verify.links import compare_links
+
     pair = readings if isinstance(readings, (list, tuple)) and len(readings) == 2 else (None, None)
     return [{"host": host, **row} for row in compare_links(*pair)]
 
 
 def rdma_link_health(evidence: t.Any, readings: t.Any, groups: t.Any) -> dict[str, t.Any]:
+    from ansible_collections.fabric.rdma.plugins.module_utils._base.order import natural_key
+    from ansible_collections.fabric.rdma.plugins.module_utils._verify.ends import not_measured
+    from ansible_collections.fabric.rdma.plugins.module_utils._verify.links import failures_of_links, links_table
+
     insist_on_mapping(
         "rdma_link_health", evidence, "the value of fabric.rdma.rdma_evidence", "groups", "tables", "failures"
     )

@@ -54,13 +54,14 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import plan_manifests
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import operator_manifests
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
-from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import completed
 
 
 def rdma_manifests(plan: t.Any, settings: t.Any) -> dict[str, t.Any]:
+    from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import plan_manifests
+    from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import operator_manifests
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import completed
+
     insist_on_mapping("rdma_manifests", plan, "the plan of fabric.rdma.rdma_selectors", "groups")
     try:
         make = operator_manifests if (settings or {}).get("engine") == "network_operator" else plan_manifests

@@ -50,10 +50,7 @@ from ansible.errors import AnsibleFilterError
 from ansible.utils.unsafe_proxy import wrap_var
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._base.words import unknown_keys
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
-from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.directory import MATERIAL, material_of, read_directory
-from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer, loaded
 
 
 def _of_nodes(results: t.Mapping[str, t.Any]) -> tuple[list[t.Any], list[str]]:
@@ -88,6 +85,8 @@ def _of_hosts(facts: t.Any) -> tuple[dict[str, t.Any], list[str]]:
 
 def _of_plan(plan: t.Any) -> tuple[t.Any, list[str]]:
     """(a plan, what is wrong with the file that it is to be in)."""
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._view import loaded
+
     try:
         return loaded(plan, "plan"), []
     except FabricError as exc:
@@ -95,6 +94,14 @@ def _of_plan(plan: t.Any) -> tuple[t.Any, list[str]]:
 
 
 def rdma_material(given: t.Any) -> dict[str, t.Any]:
+    from ansible_collections.fabric.rdma.plugins.module_utils._base.words import unknown_keys
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.directory import (
+        MATERIAL,
+        material_of,
+        read_directory,
+    )
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer
+
     try:
         if isinstance(given, str):
             return t.cast(dict[str, t.Any], wrap_var(read_directory(given)))

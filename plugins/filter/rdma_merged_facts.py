@@ -54,10 +54,11 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_list, insist_on_mapping
-from ansible_collections.fabric.rdma.plugins.plugin_utils._view import merged_facts, unwrapped
 
 
 def rdma_merged_facts(value: t.Any, path: str, removed: t.Any = ()) -> dict[str, t.Any]:
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._view import merged_facts, unwrapped
+
     insist_on_mapping("rdma_merged_facts", value, "facts by host")
     insist_on_list("rdma_merged_facts", list(removed) if isinstance(removed, t.Mapping) else removed, "hosts")
     try:

@@ -62,12 +62,15 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Plan
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_list, insist_on_mapping
-from ansible_collections.fabric.rdma.plugins.plugin_utils._view import merged_plan
+
+if t.TYPE_CHECKING:
+    from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Plan
 
 
 def rdma_merged_plan(value: t.Any, path: str, groups: t.Any, removed: t.Any = None, remove: t.Any = ()) -> Plan:
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._view import merged_plan
+
     insist_on_mapping("rdma_merged_plan", value, "the plan of fabric.rdma.rdma_selectors", "groups")
     # the variable groups has them as its keys
     insist_on_list("rdma_merged_plan", list(groups) if isinstance(groups, t.Mapping) else groups, "groups")

@@ -105,8 +105,6 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.needs import host_needs
-from ansible_collections.fabric.rdma.plugins.plugin_utils._view import checked_facts, malformed_in_words
 
 
 def rdma_needs(
@@ -123,6 +121,9 @@ def rdma_needs(
     want: t.Any = None,
     compute_domain: t.Any = None,
 ) -> dict[str, t.Any]:
+    from ansible_collections.fabric.rdma.plugins.module_utils._prepare.needs import host_needs
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._view import checked_facts, malformed_in_words
+
     if not isinstance(facts, t.Mapping) or "kernel" not in facts:
         raise AnsibleFilterError(
             "fabric.rdma.rdma_needs expects the facts of a host with the subset kernel; run fabric.rdma.ib_facts first"

@@ -64,11 +64,12 @@ import typing as t
 
 from ansible.utils.unsafe_proxy import wrap_var
 
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import outcome_lines, outcomes
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
 
 
 def rdma_outcomes(hostvars: t.Any, hosts: t.Any, outcome: str, failure: str, turn: str) -> dict[str, t.Any]:
+    from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import outcome_lines, outcomes
+
     insist_on_mapping("rdma_outcomes", hostvars, "hostvars")
     said: dict[str, t.Any] = {}
     for host in hosts:

@@ -69,17 +69,21 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Port
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import validate_wishes
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.ports import usable_ports
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.contract import Pairs
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.pairs import pair_groups
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods_evidence import pair_pods
-from ansible_collections.fabric.rdma.plugins.module_utils._verify.settings import Settings, settings_from
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_list, insist_on_mapping
+
+if t.TYPE_CHECKING:
+    from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Port
+    from ansible_collections.fabric.rdma.plugins.module_utils._verify.contract import Pairs
+    from ansible_collections.fabric.rdma.plugins.module_utils._verify.settings import Settings
 
 
 def rdma_pairs(view: t.Any, hosts: t.Any, settings: t.Any = None, plan: t.Any = None) -> Pairs:
+    from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import validate_wishes
+    from ansible_collections.fabric.rdma.plugins.module_utils._plan.ports import usable_ports
+    from ansible_collections.fabric.rdma.plugins.module_utils._verify.pairs import pair_groups
+    from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods_evidence import pair_pods
+    from ansible_collections.fabric.rdma.plugins.module_utils._verify.settings import settings_from
+
     insist_on_mapping("rdma_pairs", view, "the value of fabric.rdma.rdma_view", "groups", "facts")
     insist_on_list("rdma_pairs", hosts, "hosts")
     if plan is not None:

@@ -40,10 +40,10 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.plugin_utils._view import facts_checker
-
 
 def rdma_pattern(pattern: t.Any) -> str:
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._view import facts_checker
+
     parts = pattern if isinstance(pattern, (list, tuple)) else [pattern]
     if not parts or not all(isinstance(part, str) and part.strip() for part in parts):
         shown = repr(pattern)

@@ -47,10 +47,11 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_list, insist_on_mapping
-from ansible_collections.fabric.rdma.plugins.plugin_utils._site import plan_pages
 
 
 def rdma_plan_pages(hostvars: t.Any, groups: t.Any, names: t.Any, plan: t.Any, asked: t.Any = None) -> dict[str, str]:
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._site import plan_pages
+
     for what, value in (("hostvars", hostvars), ("groups", groups), ("asked", asked or {})):
         insist_on_mapping("rdma_plan_pages", value, what)
     insist_on_mapping("rdma_plan_pages", plan, "a plan", "groups")

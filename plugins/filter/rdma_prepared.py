@@ -61,13 +61,14 @@ _value:
 
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.table import prepared_rows
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_list, insist_on_mapping
 
 
 def rdma_prepared(
     hostvars: t.Any, hosts: t.Any, before: str, after: str, memlock: str, check: bool = False
 ) -> list[list[str]]:
+    from ansible_collections.fabric.rdma.plugins.module_utils._prepare.table import prepared_rows
+
     insist_on_mapping("rdma_prepared", hostvars, "hostvars")
     insist_on_list("rdma_prepared", hosts, "host names")
     found = {}

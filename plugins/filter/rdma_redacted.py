@@ -41,10 +41,10 @@ import typing as t
 
 from ansible.utils.unsafe_proxy import wrap_var
 
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import redacted
-
 
 def rdma_redacted(message: t.Any, values: t.Any = None) -> str:
+    from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import redacted
+
     # a node may have said it
     return t.cast(str, wrap_var(redacted(str(message), values)))
 

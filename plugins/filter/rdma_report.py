@@ -129,16 +129,6 @@ from ansible.release import __version__ as ansible_version
 from ansible.utils.unsafe_proxy import wrap_var
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.plugin_utils._report.document import completed_with, render_json
-from ansible_collections.fabric.rdma.plugins.plugin_utils._report.history import earlier_report
-from ansible_collections.fabric.rdma.plugins.plugin_utils._report.metrics import render_metrics
-from ansible_collections.fabric.rdma.plugins.plugin_utils._report.model import build
-from ansible_collections.fabric.rdma.plugins.plugin_utils._report.page import render_html
-from ansible_collections.fabric.rdma.plugins.plugin_utils._report.summary import render_summary
-from ansible_collections.fabric.rdma.plugins.plugin_utils._report.ticket import render_ticket
-from ansible_collections.fabric.rdma.plugins.plugin_utils._report.versions import collection_version
-from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import ReportError
-from ansible_collections.fabric.rdma.plugins.plugin_utils._view import loaded
 
 
 def rdma_report(
@@ -159,6 +149,13 @@ def rdma_report(
     prepared: t.Any = (),
     compare: t.Any = "",
 ) -> dict[str, str]:
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._report.document import completed_with
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._report.history import earlier_report
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._report.model import build
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._report.versions import collection_version
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._report.words import ReportError
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._view import loaded
+
     try:
         model = build(
             loaded(facts, "facts"),
@@ -179,19 +176,28 @@ def rdma_report(
             {"collection": collection_version(), "ansible": ansible_version},
         )
         model, document = completed_with(model, earlier_report(str(compare)) if compare else None)
-        texts = {
-            "page": render_html(model),
-            "summary": render_summary(model),
-            "document": render_json(document),
-            "ticket": render_ticket(model),
-            "metrics": render_metrics(document),
-        }
         # What nodes say is in it: never to be templated, wherever the text is kept.
-        return t.cast(dict[str, str], wrap_var(texts))
+        return t.cast(dict[str, str], wrap_var(_texts(model, document)))
     except ReportError as exc:
         raise AnsibleFilterError(f"fabric.rdma.rdma_report: {exc}") from exc
     except FabricError as exc:
         raise AnsibleFilterError(str(exc)) from exc
+
+
+def _texts(model: t.Any, document: t.Any) -> dict[str, str]:
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._report.document import render_json
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._report.metrics import render_metrics
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._report.page import render_html
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._report.summary import render_summary
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._report.ticket import render_ticket
+
+    return {
+        "page": render_html(model),
+        "summary": render_summary(model),
+        "document": render_json(document),
+        "ticket": render_ticket(model),
+        "metrics": render_metrics(document),
+    }
 
 
 class FilterModule:

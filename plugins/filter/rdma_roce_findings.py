@@ -41,12 +41,13 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.roce_findings import roce_findings
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_list, insist_on_mapping
-from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer, facts_of, sound_facts
 
 
 def rdma_roce_findings(hostvars: t.Any, groups: t.Any, names: t.Any) -> list[str]:
+    from ansible_collections.fabric.rdma.plugins.module_utils._prepare.roce_findings import roce_findings
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer, facts_of, sound_facts
+
     for what, value in (("hostvars", hostvars), ("groups", groups)):
         insist_on_mapping("rdma_roce_findings", value, what)
     insist_on_list("rdma_roce_findings", names, "groups")

@@ -67,13 +67,14 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import label_scope, rollout_request
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import operator_request
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
-from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import completed
 
 
 def rdma_rollout(plan: t.Any, settings: t.Any, groups: t.Any = None, allow_unusable: bool = False) -> dict[str, t.Any]:
+    from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import label_scope, rollout_request
+    from ansible_collections.fabric.rdma.plugins.module_utils._rollout.operator import operator_request
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import completed
+
     insist_on_mapping("rdma_rollout", plan, "the plan of fabric.rdma.rdma_selectors", "groups")
     insist_on_mapping("rdma_rollout", groups or {}, "groups with their hosts")
     inventory = {str(name): [str(host) for host in hosts] for name, hosts in (groups or {}).items()}

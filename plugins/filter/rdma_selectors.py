@@ -108,18 +108,21 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.cluster import plan_groups
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Plan
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
-from ansible_collections.fabric.rdma.plugins.plugin_utils._view import (
-    earlier_classes,
-    sound_facts,
-    unwrapped,
-    without_devices,
-)
+
+if t.TYPE_CHECKING:
+    from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Plan
 
 
 def rdma_selectors(facts_by_host: t.Any, groups: t.Any = None, earlier: t.Optional[str] = None) -> Plan:
+    from ansible_collections.fabric.rdma.plugins.module_utils._plan.cluster import plan_groups
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._view import (
+        earlier_classes,
+        sound_facts,
+        unwrapped,
+        without_devices,
+    )
+
     cached: t.Mapping[str, t.Optional[str]] = {}
     malformed: dict[str, str] = {}
     viewed = False

@@ -52,13 +52,14 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_list, insist_on_mapping
-from ansible_collections.fabric.rdma.plugins.plugin_utils._site import kept_groups, known_nodes, scope_of, site_of
-from ansible_collections.fabric.rdma.plugins.plugin_utils._view import loaded
 
 
 def rdma_site(
     hostvars: t.Any, groups: t.Any, names: t.Any, plan: t.Any, rollout: t.Any = None, fabric: t.Any = None
 ) -> dict[str, t.Any]:
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._site import kept_groups, known_nodes, scope_of, site_of
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._view import loaded
+
     for what, value in (("hostvars", hostvars), ("groups", groups), ("a plan", plan), ("rdma_rollout", rollout or {})):
         insist_on_mapping("rdma_site", value, what)
     insist_on_list("rdma_site", names, "group names")

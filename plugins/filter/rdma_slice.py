@@ -36,10 +36,10 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.departures import slice_in_words
-
 
 def rdma_slice(variables: t.Any) -> str:
+    from ansible_collections.fabric.rdma.plugins.module_utils._rollout.departures import slice_in_words
+
     if not isinstance(variables, t.Mapping):
         raise AnsibleFilterError(f"fabric.rdma.rdma_slice expects variables, found {type(variables).__name__}")
     return slice_in_words(variables) or ""

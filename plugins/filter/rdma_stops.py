@@ -63,11 +63,12 @@ import typing as t
 
 from ansible.utils.unsafe_proxy import wrap_var
 
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import stops
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
 
 
 def rdma_stops(hostvars: t.Any, hosts: t.Any, turn: int, place: str, outcome: str) -> list[str]:
+    from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import stops
+
     insist_on_mapping("rdma_stops", hostvars, "hostvars")
     known = {}
     for host in hosts:

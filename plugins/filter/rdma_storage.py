@@ -76,13 +76,14 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage import storage_checks
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage_needs import storage_needs
 
 
 def rdma_storage(
     facts: t.Any, wish: t.Any = None, duplicates: t.Any = (), host: t.Any = None, os_family: t.Any = None
 ) -> dict[str, t.Any]:
+    from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage import storage_checks
+    from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage_needs import storage_needs
+
     if not isinstance(facts, t.Mapping) or "kernel" not in facts or "storage" not in facts:
         raise AnsibleFilterError(
             "fabric.rdma.rdma_storage expects the facts of a host with the subsets kernel and storage; "

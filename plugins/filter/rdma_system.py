@@ -67,10 +67,9 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import page_parts, request_of
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Site, Surroundings
-from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.files import charts_for_helm, files_of, record_of
-from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer
+
+if t.TYPE_CHECKING:
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Surroundings
 
 
 def _around(state: t.Mapping[str, t.Any], releases: t.Any, wishes: t.Any) -> Surroundings:
@@ -111,6 +110,11 @@ def _parted(chart: str) -> tuple[str, str]:
 def rdma_system(
     wish: t.Any, name: str, site: t.Any, state: t.Any = None, releases: t.Any = None, wishes: t.Any = None
 ) -> dict[str, t.Any]:
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import page_parts, request_of
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Site
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.files import charts_for_helm, files_of, record_of
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer
+
     insist_on_mapping("rdma_system", site, "what fabric.rdma.rdma_site gives", "plan")
     whole = t.cast(Site, site)
     # plain: what ansible-core hangs on values of an inventory is nothing for objects and files

@@ -46,12 +46,13 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_list, insist_on_mapping
-from ansible_collections.fabric.rdma.plugins.plugin_utils._site import wished
 
 
 def rdma_systems(
     hostvars: t.Any, groups: t.Any, names: t.Any, everything: bool = False, insist: bool = True
 ) -> list[str]:
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._site import wished
+
     insist_on_mapping("rdma_systems", hostvars, "hostvars")
     insist_on_mapping("rdma_systems", groups, "groups")
     insist_on_list("rdma_systems", names, "group names")

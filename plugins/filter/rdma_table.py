@@ -41,19 +41,20 @@ _value:
 
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.text import printable, table
-from ansible_collections.fabric.rdma.plugins.module_utils._discover.table import device_table
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.table import plan_table
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage_table import storage_table
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
-from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import completed_group
-from ansible_collections.fabric.rdma.plugins.plugin_utils._view import sound_facts
 
 # Of the rows of a system, and of those of prepared hosts.
 _HEADS = (("WHAT", "IS ASKED FOR"), ("HOSTS", "WHAT", "DETAILS"))
 
 
 def rdma_table(value: t.Any) -> str:
+    from ansible_collections.fabric.rdma.plugins.module_utils._base.text import printable, table
+    from ansible_collections.fabric.rdma.plugins.module_utils._discover.table import device_table
+    from ansible_collections.fabric.rdma.plugins.module_utils._plan.table import plan_table
+    from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage_table import storage_table
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import completed_group
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._view import sound_facts
+
     if isinstance(value, (list, tuple)) and all(isinstance(row, (list, tuple)) for row in value):
         heads = next((each for each in _HEADS if all(len(row) == len(each) for row in value)), None)
         if heads is not None:

@@ -71,7 +71,6 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import plan_turns
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_list
 
 
@@ -84,6 +83,8 @@ def rdma_turns(
     interrupted: t.Any = (),
     slices: t.Any = False,
 ) -> dict[str, t.Any]:
+    from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import plan_turns
+
     insist_on_list("rdma_turns", hosts, "host names")
     names = [str(host) for host in hosts]
     try:

@@ -42,10 +42,11 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
-from ansible_collections.fabric.rdma.plugins.plugin_utils._view import unusable_hosts
 
 
 def rdma_unusable(view: t.Any) -> dict[str, str]:
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._view import unusable_hosts
+
     insist_on_mapping("rdma_unusable", view, "the value of fabric.rdma.rdma_view", "groups", "facts")
     try:
         return unusable_hosts(view)

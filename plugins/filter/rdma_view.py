@@ -44,10 +44,11 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_list, insist_on_mapping
-from ansible_collections.fabric.rdma.plugins.plugin_utils._view import cluster_view
 
 
 def rdma_view(hostvars: t.Any, groups: t.Any, names: t.Any) -> dict[str, t.Any]:
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._view import cluster_view
+
     insist_on_mapping("rdma_view", hostvars, "hostvars")
     insist_on_mapping("rdma_view", groups, "groups")
     insist_on_list("rdma_view", names, "group names")

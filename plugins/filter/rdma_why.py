@@ -37,8 +37,6 @@ import typing as t
 
 from ansible.utils.unsafe_proxy import wrap_var
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.words import without_password
-
 _LONGEST = 2000
 
 
@@ -52,6 +50,8 @@ def _failed_item(result: t.Mapping[str, t.Any]) -> t.Mapping[str, t.Any]:
 
 def rdma_why(result: t.Any) -> str:
     """One line out of the result of a failed task, whatever its form."""
+    from ansible_collections.fabric.rdma.plugins.module_utils._base.words import without_password
+
     if not isinstance(result, t.Mapping):
         return ""
     item = _failed_item(result)

@@ -43,12 +43,12 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.words import nearest
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import VARIABLES, problems
-from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer
-
 
 def rdma_wish(value: t.Any, variable: str) -> list[str]:
+    from ansible_collections.fabric.rdma.plugins.module_utils._base.words import nearest
+    from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import VARIABLES, problems
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer
+
     if str(variable) not in VARIABLES:
         raise AnsibleFilterError(
             f"fabric.rdma.rdma_wish knows no variable {variable}{nearest(str(variable), list(VARIABLES))}"

@@ -56,10 +56,11 @@ _value:
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_list, insist_on_mapping
-from ansible_collections.fabric.rdma.plugins.plugin_utils._inventory import inventory_problems
 
 
 def rdma_wishes(hostvars: t.Any, groups: t.Any, hosts: t.Any, plan: bool = False, given: t.Any = None) -> list[str]:
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._inventory import inventory_problems
+
     insist_on_mapping("rdma_wishes", hostvars, "hostvars")
     insist_on_mapping("rdma_wishes", groups, "groups")
     insist_on_list("rdma_wishes", hosts, "hosts")

@@ -46,11 +46,12 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.change import worse
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
 
 
 def rdma_worse(before: t.Any, after: t.Any) -> list[str]:
+    from ansible_collections.fabric.rdma.plugins.module_utils._base.change import worse
+
     for what, value in (("before", before), ("after", after)):
         insist_on_mapping("rdma_worse", value, f"facts from {what} the change")
     try:

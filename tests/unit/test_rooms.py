@@ -10,6 +10,8 @@ import ast
 import functools
 import importlib
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -150,6 +152,28 @@ def test_nothing_private_is_imported(path: Path) -> None:
         if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith(COLLECTION):
             private = {alias.name for alias in node.names if alias.name.startswith("_")}
             assert private - {*ORDER, *MAY_IMPORT} == set()
+
+
+def test_a_filter_loads_what_it_needs_when_it_is_called() -> None:
+    """Ansible loads all filters of a collection in every process that uses one of them, and compiles what they load each time."""
+    light = {
+        "module_utils",
+        "module_utils._base",
+        "module_utils._base.errors",
+        "plugin_utils",
+        "plugin_utils._arguments",
+    }
+    names = [path.stem for path in (PLUGINS / "filter").glob("rdma_*.py")]
+    program = f"""
+import importlib, sys
+for name in {names!r}:
+    importlib.import_module("{COLLECTION}filter." + name)
+print(*(name.removeprefix("{COLLECTION}") for name in sys.modules if name.startswith("{COLLECTION}")))
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=ROOT / ".collections", capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert loaded - {"filter", *(f"filter.{name}" for name in names)} == light
 
 
 # Lines of module_utils that come to a node with a module, at most. What grows beyond it has probably come for one function of a file.
