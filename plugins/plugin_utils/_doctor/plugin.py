@@ -39,7 +39,12 @@ _REFUSED = (
 _NOT_JSON = ("looking for beginning of", "after object key", "unexpected end of JSON input", "cannot unmarshal")
 _EXCLUSIVE = "incorrect RDMA subsystem network namespace"
 _EMPTY = ("no devices in device pool, creating empty resource server", "no Rdma Devices were found for resource")
-_NO_CHARACTER_DEVICE = "missing RDMA device spec for device"
+# pkg/resources/pci_net_device.go and rdma_device_spec.go of the plugin. It says so of each network card that has no RDMA device, too, for
+# which rdma_cm is the first that is missing.
+_NO_CHARACTER_DEVICE = "missing RDMA device spec for device {},"
+_NO_CHARACTER_DEVICES = tuple(
+    f"RDMA device {quote}{name}{quote} not found" for name in ("umad", "uverbs") for quote in ('"', '\\"')
+)
 _RESTARTED = "most likely Kubelet restarted"
 # runc, libcontainer/specconv and containerd, pkg/oci
 _ADDING = "adding custom device"
@@ -57,7 +62,17 @@ def _no_character_device(case: Case) -> t.Iterator[Hit]:
         ]
         if missing:
             yield Hit((host,), tuple(map(quoted, missing[:3])))
-    yield from case.told(_NO_CHARACTER_DEVICE)
+    for log in case.logs:
+        functions = {
+            device["pci"]
+            for host in case.hosts_of_log(log)
+            for device in (case.facts.get(host) or {}).get("devices") or ()
+            if device["pci"]
+        }
+        texts = (*_NO_CHARACTER_DEVICES, *map(_NO_CHARACTER_DEVICE.format, sorted(functions)))
+        lines = list(map(str, case.lines(*texts, logs=[log])))
+        if lines:
+            yield case.hit(log, lines)
 
 
 def _matches(facts: Json, entry: Json) -> bool:

@@ -436,6 +436,22 @@ def test_a_software_device_at_a_function_lacks_a_character_device_as_any_other()
     assert found(material(facts={HOST: facts}), "character-device-missing") == []
 
 
+def test_network_cards_without_rdma_lack_no_character_device() -> None:
+    """The device plugin says the same of each of them, which every node has."""
+    rule, (device,) = "character-device-missing", samples.facts_of()["devices"][:1]
+    line = 'error creating new device: "missing RDMA device spec for device {}, RDMA device \\"{}\\" not found"'
+    of_others = samples.a_log(line.format("0000:00:03.0", "rdma_cm"))
+    facts = {HOST: samples.facts_of()}
+    assert found(material(logs=[of_others], facts=facts), rule) == []
+    assert found(material(logs=[of_others]), rule) == []
+    own = samples.a_log(line.format(device["pci"], "rdma_cm"))
+    assert [hit["hosts"] for hit in found(material(logs=[of_others, own], facts=facts), rule)] == [[HOST]]
+    # what has one of the others has rdma_cm: it is one
+    for name in ("umad", "uverbs"):
+        (hit,) = found(material(logs=[samples.a_log(line.format("0000:00:03.0", name))]), rule)
+        assert name in hit["evidence"][0]
+
+
 HOSTILE = ["\x1b[31mred", "{{ lookup('pipe', 'id') }}", "\u202e", "a" * 5000, "://user:secret@host/"]
 
 
