@@ -13,10 +13,12 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import (
+    PREPARE,
     ROLES,
     STAYED,
     earlier,
     gone,
+    prepared,
     refusals,
 )
 
@@ -44,8 +46,8 @@ class ActionModule(ActionBase):
             ignored, self._task.ignore_errors = self._task.ignore_errors, False  # a refusal counts
             left = self._left(variables)
             if args["state"] == "look":
-                # one of the same wave may need nothing
-                left = {host: one for host, one in left.items() if one["wave"] == "earlier"}
+                # One of the same wave may need nothing. One that waits here for its turn may have been changed by an earlier play.
+                left = {host: one for host, one in left.items() if one["wave"] != "own"}
             elif ignored and not self._task.check_mode:
                 raise AnsibleActionFail(f"{name} is left as it is: {_IGNORED}.")
             reasons = refusals(left)
@@ -98,5 +100,9 @@ class ActionModule(ActionBase):
 
 def _changes(variables: t.Mapping[str, t.Any]) -> dict[str, tuple[t.Any, t.Any]]:
     changes = {role: (variables.get(f"{role}_begun"), variables.get(f"{role}_ended")) for role in ROLES}
-    # of a host that was held back before a role looked at it
-    return {**changes, "discover": (variables.get("discover_wave"), None)}
+    # of a host that was held back before a role looked at it, and of one that the playbook prepare has changed
+    return {
+        **changes,
+        "discover": (variables.get("discover_wave"), None),
+        PREPARE: prepared(variables.get("__prepare_outcome")),
+    }

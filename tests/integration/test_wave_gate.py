@@ -297,12 +297,38 @@ def test_a_role_does_not_even_look_at_a_node_of_the_next_wave(
 
 
 @pytest.mark.parametrize("kind", ["failed", "lost"])
+def test_nor_after_an_earlier_play_has_changed_one_that_comes_later_here(kind: str, user: User, tmp_path: Path) -> None:
+    """The waves of a play begin again with the first host, which is well; the last one is not."""
+    look: dict[str, t.Any] = {"fabric.rdma.wave_gate": {"state": "look"}, "register": "discover_wave"}
+    first = play(*change(tmp_path, "ofed", fault(kind, "n4")))
+    # touches a host that it looks at
+    second = play(look, *change(tmp_path, "storage_prereqs", gate=False))
+    (hosts, looked), output = changed(user, tmp_path, first, second)
+    assert {"n1", "n2", "n3", "n4"} <= hosts
+    assert looked == set()
+    assert "n1 is left as it is: n4 failed or was lost in the middle of the role ofed. Look at" in output
+
+
+@pytest.mark.parametrize("kind", ["failed", "lost"])
 def test_a_play_of_its_own_is_a_wave(kind: str, user: User, tmp_path: Path) -> None:
     """Of other hosts: what became of those of the play before counts, as where one play takes all hosts in waves."""
     first = play(*change(tmp_path, "ofed", fault(kind)), hosts="n1,n2", serial="100%")
     (hosts, _none), output = changed(user, tmp_path, first, play(*change(tmp_path, "ofed"), hosts="n3,n4,n5"))
     assert hosts == {"n1", "n2"}
     assert "n3 is left as it is: n2, of an earlier wave, has begun the role ofed and not ended it. Look at" in output
+
+
+@pytest.mark.parametrize("state", ["begun", "failed", "worse", "finished"])
+def test_what_the_playbook_prepare_has_left_counts(state: str, user: User, tmp_path: Path) -> None:
+    """It has waves of its own, and keeps what became of a node in a variable of it (playbooks/tasks/change.yml)."""
+    said = {"__prepare_outcome": {"state": state, "step": "ofed"}}
+    prepare = play(
+        {"ansible.builtin.set_fact": said, "when": "inventory_hostname == 'n2'"}, hosts="n1,n2", serial="100%"
+    )
+    (hosts, _none), output = changed(user, tmp_path, prepare, play(*change(tmp_path, "ofed"), hosts="n3,n4,n5"))
+    assert hosts == ({"n3", "n4", "n5"} if state == "finished" else set())
+    reason = "n3 is left as it is: n2, of an earlier wave, has begun the playbook prepare and not ended it. Look at"
+    assert (reason in output) is (state != "finished")
 
 
 def test_the_examples_begin_and_end(user: User, tmp_path: Path) -> None:

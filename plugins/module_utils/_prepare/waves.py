@@ -18,6 +18,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import Wi
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import MAX_LEVELS
 
 __all__ = [
+    "PREPARE",
     "ROLES",
     "STAYED",
     "earlier",
@@ -25,6 +26,7 @@ __all__ = [
     "outcome_lines",
     "outcomes",
     "plan_turns",
+    "prepared",
     "refusals",
     "share",
     "stops",
@@ -290,6 +292,21 @@ _HOW = {"failed": "failed", "lost": "was lost"}
 _MAX_REASONS = 8
 
 
+# Beside the roles: the playbook, whose waves are its own.
+PREPARE = "prepare"
+
+
+def prepared(outcome: t.Any) -> tuple[t.Optional[Json], t.Optional[Json]]:
+    """What the playbook prepare has said of a host ({state, ...}), as a change for refusals(): before all that roles do outside of it."""
+    state = outcome.get("state") if isinstance(outcome, t.Mapping) else None
+    begin = {"at": 1.0} if state in ("begun", "failed", "worse", "finished") else None
+    return begin, {"at": 2.0} if state == "finished" else None
+
+
+def _named(change: str) -> str:
+    return f"the playbook {change}" if change == PREPARE else f"the role {change}"
+
+
 def refusals(left: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
     """Why a role must not begin to change a host, in words; an empty list lets it.
 
@@ -313,14 +330,14 @@ def refusals(left: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
         if one["how"] == STAYED:
             if unfinished:
                 who = "it" if one["wave"] == "own" else f"{host}, of an earlier wave,"
-                reasons.append(f"{who} has begun the role {unfinished[0]} and not ended it")
+                reasons.append(f"{who} has begun {_named(unfinished[0])} and not ended it")
         elif unfinished:
-            reasons.append(f"{host} {how} in the middle of the role {unfinished[0]}")
+            reasons.append(f"{host} {how} in the middle of {_named(unfinished[0])}")
         elif any(isinstance(begin, t.Mapping) and begin.get("failed") for begin, _end in changes.values()):
             held.append(host)
         elif begun and (one["wave"] != "own" or one["how"]):
             last = max(begun, key=lambda role: begun[role])
-            reasons.append(f"{host} {how} after the role {last}")
+            reasons.append(f"{host} {how} after {_named(last)}")
         elif not begun and one["wave"] == "earlier":
             reasons.append(f"{host}, of an earlier wave, {how} before a role changed it")
     if held and not reasons:
