@@ -66,9 +66,41 @@ class _Wanted(t.NamedTuple):
     port: Json
 
 
+class _Joined:
+    """What several hosts see of the fabric. Where two tell otherwise, one is wrong, or in wrong hands: of that nothing counts."""
+
+    def __init__(self) -> None:
+        self.fabric = Fabric({}, {}, {})
+        self.warnings: list[str] = []
+        # who has told of a switch, or of a port, first
+        self._told: dict[str, str] = {}
+        self._disputed: set[str] = set()
+
+    def add(self, host: str, own: Fabric) -> None:
+        against: dict[str, list[str]] = {}
+        for known, told in ((self.fabric.switches, own.switches), (self.fabric.ends, own.ends)):
+            for guid, value in told.items():
+                first = self._told.setdefault(guid, host)
+                if known.setdefault(guid, value) != value and guid not in self._disputed:
+                    self._disputed.add(guid)
+                    against.setdefault(first, []).append(guid)
+        self.fabric.trunks.update(own.trunks)
+        for first, guids in against.items():
+            more = f" and {len(guids) - 1} more" if len(guids) > 1 else ""
+            self.warnings.append(
+                f"hosts {first} and {host} tell otherwise of {guids[0]}{more}: who is right is not known, so that nothing of it is taken"
+            )
+
+    def agreed(self) -> Fabric:
+        switches = {guid: "" if guid in self._disputed else name for guid, name in self.fabric.switches.items()}
+        ends = {guid: spot for guid, spot in self.fabric.ends.items() if guid not in self._disputed}
+        return Fabric(switches, ends, self.fabric.trunks)
+
+
 def _heard(answers: t.Mapping[str, t.Any]) -> _Known:
     """answers: by host what the module fabric_map returned, {programs: [{program, text, error}]}."""
     known = _Known(Fabric({}, {}, {}), {}, [], [])
+    joined = _Joined()
     for host in sorted(answers, key=natural_key):
         rows = answers[host].get("programs") if isinstance(answers[host], t.Mapping) else None
         for row in rows if isinstance(rows, (list, tuple)) else ():
@@ -87,15 +119,13 @@ def _heard(answers: t.Mapping[str, t.Any]) -> _Known:
             elif program == _IBNETDISCOVER:
                 own = parse_ibnetdiscover(text)
                 # two ports in one subnet tell the same
-                known.fabric.switches.update(own.switches)
-                known.fabric.ends.update(own.ends)
-                known.fabric.trunks.update(own.trunks)
+                joined.add(host, own)
                 told = bool(own.switches)
             if told and {"host": host, "program": program} not in known.sources:
                 known.sources.append({"host": host, "program": program})
             elif not told:
                 known.warnings.append(f"host {host}: {program[:200]} reported no switch")
-    return known
+    return known._replace(fabric=joined.agreed(), warnings=[*known.warnings, *joined.warnings])
 
 
 def _rails(plan: t.Optional[Json], group: str, host: str) -> dict[str, int]:
@@ -200,8 +230,12 @@ def _switches(places: t.Sequence[Place], known: _Known) -> list[Switch]:
     names = {guid: ("InfiniBand", name or guid) for guid, name in known.fabric.switches.items()}
     for told in known.neighbours.values():
         for neighbour in told.values():
-            if neighbour.id in leaves:
-                names.setdefault(neighbour.id, ("Ethernet", neighbour.name))
+            # one that hosts call differently has its id for a name
+            if (
+                neighbour.id in leaves
+                and names.setdefault(neighbour.id, ("Ethernet", neighbour.name))[1] != neighbour.name
+            ):
+                names[neighbour.id] = (names[neighbour.id][0], neighbour.id)
     for leaf, layer in leaves.items():
         names.setdefault(leaf, (layer, leaf))
     return [

@@ -169,3 +169,31 @@ def test_any_cables_are_found_again(cables: dict[str, str]) -> None:
             if leaf != "-"
         }
         assert len(found["unplaced"]) == sum(leaves.count("-") for leaves in cables.values())
+
+
+def test_what_one_host_says_moves_no_other() -> None:
+    """Of each group two hosts are asked for InfiniBand, and one of them may say of others what it likes."""
+    cables = {"n1": "A", "n2": "B"}
+    view = view_of(cables)
+    [row] = answers_of(view, cables)["n1"]["programs"]
+    lie = {
+        **row,
+        "text": answers_of(view, {"n1": "C", "n2": "B"})["n1"]["programs"][0]["text"].replace("leaf-B", "evil"),
+    }
+    found = checked("fabric", fabric_map(view, None, {"n1": {"programs": [row]}, "n2": {"programs": [lie]}}))
+    assert [(place["host"], place["leaf"]) for place in found["places"]] == [("n2", switch("B"))]
+    assert [each["host"] for each in found["unplaced"]] == ["n1"]
+    assert "evil" not in json.dumps(found)
+    [warning] = found["warnings"]
+    assert warning.startswith("hosts n1 and n2 tell otherwise of ")
+
+
+def test_a_switch_that_hosts_call_differently_has_its_id_for_a_name() -> None:
+    cables = {"n1": "A", "n2": "A"}
+    view = view_of(cables, True)
+    answers = answers_of(view, cables, True)
+    text = answers["n1"]["programs"][0]["text"]
+    answers["n1"]["programs"][0]["text"] = text.replace("leaf-A", "evil")
+    found = checked("fabric", fabric_map(view, None, answers))
+    [leaf] = found["switches"]
+    assert leaf["name"] == leaf["id"]
