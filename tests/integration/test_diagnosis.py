@@ -73,6 +73,16 @@ def test_a_wrong_argument_is_an_error_even_without_a_cluster(user: User, tmp_pat
         play(user, tmp_path, "doctor", doctor_pods=["train-0"])
 
 
+@pytest.mark.parametrize("name", ["notes.txt", "logs/by-hand.log", "deeper/facts.json"])
+def test_what_others_have_put_where_a_bundle_goes_stays(name: str, user: User, tmp_path: Path) -> None:
+    theirs = tmp_path / "output" / "bundle" / name
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text("ours\n")
+    said = play(user, tmp_path, "doctor_bundle")[1]
+    assert theirs.read_text() == "ours\n"
+    assert name in " ".join(said.split())
+
+
 def test_a_bundle_is_what_the_run_has_seen_and_nothing_of_an_earlier_one(user: User, tmp_path: Path) -> None:
     bundle = tmp_path / "output" / "bundle"
     assert play(user, tmp_path, "doctor_bundle")[0]
