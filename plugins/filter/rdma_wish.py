@@ -47,13 +47,16 @@ from ansible.errors import AnsibleFilterError
 def rdma_wish(value: t.Any, variable: str) -> list[str]:
     from ansible_collections.fabric.rdma.plugins.module_utils._base.words import nearest
     from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import VARIABLES, problems
-    from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer, PlainError
 
     if str(variable) not in VARIABLES:
         raise AnsibleFilterError(
             f"fabric.rdma.rdma_wish knows no variable {variable}{nearest(str(variable), list(VARIABLES))}"
         )
-    return problems(str(variable), Plainer()(value))
+    try:
+        return problems(str(variable), Plainer()(value))
+    except PlainError as exc:
+        return [f"{variable} {exc}"]
 
 
 class FilterModule:

@@ -9,7 +9,7 @@ import collections
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import OF_A_GROUP
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import OF_A_GROUP, problems
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.initiators import duplicate_initiators
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.needs import host_needs
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.table import prepared_rows
@@ -19,7 +19,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import comp
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import SYSTEMS, wished_systems
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, Site
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.page import Part, plan_page
-from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer, ViewError, cluster_view
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import Plainer, ViewError, cluster_view, plain_wish
 
 __all__ = ["kept_groups", "known_nodes", "plan_pages", "scope_of", "site_of", "wished"]
 
@@ -50,7 +50,11 @@ def _wishes_of(
         wishes: Json = {}
         for host in sorted(groups.get(name) or ()):
             own = hostvars[host]
-            values = {variable: plain(own[variable]) for variable in OF_A_GROUP if variable in own}
+            values = {
+                variable: plain_wish(plain, own[variable], variable, name, host)
+                for variable in OF_A_GROUP
+                if variable in own
+            }
             if first is None:
                 first, wishes = host, values
             for variable in sorted(of_systems):
@@ -93,8 +97,13 @@ def site_of(
 ) -> Site:
     """The site of an inventory. rollout: rdma_rollout. A host whose facts cannot be used is not among those that have facts.
 
-    fabric: the map of the fabric that the playbook fabric has left, where it has.
+    fabric: the map of the fabric that the playbook fabric has left, where it has. ViewError for wishes of another form.
     """
+    cidrs = _of_all(hostvars, groups, names)
+    plain = Plainer()
+    wrong = [*problems("rdma_rollout", plain(rollout)), *problems("rdma_cluster_cidrs", plain(cidrs))]
+    if wrong:
+        raise ViewError("; ".join(wrong))
     view = cluster_view(hostvars, groups, names)
     return {
         "inventory": inventory_value(rollout),
@@ -107,7 +116,7 @@ def site_of(
         "pull_secrets": [str(name) for name in rollout.get("image_pull_secrets") or []],
         "charts": str(rollout.get("charts") or "") or None,
         "leaves": _leaves(fabric or {}),
-        "cidrs": {str(key): [str(each) for each in value] for key, value in _of_all(hostvars, groups, names).items()},
+        "cidrs": {str(key): [str(each) for each in value] for key, value in cidrs.items()},
     }
 
 

@@ -52,6 +52,7 @@ __all__ = [
     "malformed_in_words",
     "merged_facts",
     "merged_plan",
+    "plain_wish",
     "seen_in_this_run",
     "sound_facts",
     "unusable_hosts",
@@ -161,6 +162,14 @@ class Plainer:
 
 def _plain(value: t.Any) -> t.Any:
     return Plainer()(value)
+
+
+def plain_wish(plain: Plainer, value: t.Any, variable: str, group: str, host: str) -> t.Any:
+    """A wish of a host of a group, as plain values. ViewError for what no inventory has."""
+    try:
+        return plain(value)
+    except PlainError as exc:
+        raise ViewError(f"group {group}, host {host}: {variable} {exc}", "correct it in the inventory") from exc
 
 
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
@@ -359,7 +368,7 @@ def _add_group(
             if not problems and not seen_in_this_run(own):
                 view["cached"][host] = when
         for key, variable in _WISHES.items():
-            value = plain(own.get(variable))
+            value = plain_wish(plain, own.get(variable), variable, name, host)
             if wishes.setdefault(key, value) != value:
                 differing.setdefault(variable, host)
         if own.get("rdma_capture"):

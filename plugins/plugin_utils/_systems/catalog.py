@@ -12,6 +12,7 @@ import importlib
 import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import nearest
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import VARIABLES, problems
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.images import images_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import (
     Json,
@@ -75,13 +76,38 @@ def wished_systems(wishes: t.Mapping[str, t.Mapping[str, t.Any]], cluster: t.Map
     return found
 
 
+def _wrong_wishes(system: System, wish: t.Any, site: Site, around: Surroundings) -> list[str]:
+    """What is wrong with what a system looks at. The playbooks have looked before; who includes a role alone has not."""
+    own = {system.variable: wish}
+    if system.name == "secondary_network":
+        if not isinstance(wish, t.Mapping):
+            return [f"the wish for {system.name} is of type {type(wish).__name__}; expected a dictionary"]
+        own = {"rdma_cluster_cidrs" if key == "cidrs" else f"rdma_{key}": value for key, value in wish.items()}
+    found = [
+        problem
+        for variable, value in {**around["wishes"], **own}.items()
+        if variable in VARIABLES
+        for problem in problems(variable, value)
+    ]
+    return found + [
+        f"group {group}: {problem}"
+        for group, wishes in site["wishes"].items()
+        for variable, value in wishes.items()
+        if variable in VARIABLES
+        for problem in problems(variable, value)
+    ]
+
+
 def request_of(name: str, wish: t.Any, site: Site, around: Surroundings) -> Request:
-    """What a system asks of the cluster. RequestError for an unknown name."""
+    """What a system asks of the cluster. RequestError for an unknown name, and for wishes that are of no use to anybody."""
     names = [system.name for system in SYSTEMS]
     if name not in names or name == "device_plugin":
         raise RequestError(f"there is no system '{name}'{nearest(name, names)}")
     module = importlib.import_module(f"ansible_collections.fabric.rdma.plugins.plugin_utils._systems.{name}")
     (system,) = (each for each in SYSTEMS if each.name == name)
+    wrong = _wrong_wishes(system, wish or {}, site, around)
+    if wrong:
+        raise RequestError("; ".join(wrong))
     known: Json = {**around, **{key.removeprefix("rdma_"): value for key, value in around["wishes"].items()}}
     request = t.cast(Request, module.request(wish or {}, site, **{key: known.get(key) for key in system.told}))
     # what objects pull is read off them; what charts pull, only their system knows

@@ -119,7 +119,7 @@ def test_a_chart_is_read_as_name_and_version(
         seen.append(around)
         return t.cast("Json", empty_request("longhorn"))
 
-    monkeypatch.setattr("ansible_collections.fabric.rdma.plugins.filter.rdma_system.request_of", request)
+    monkeypatch.setattr("ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog.request_of", request)
     site = rdma_site(hosts(), GROUPS, ["one"], a_plan())
     release = {"status": {"name": "r", "namespace": "n", "chart": chart, "values": {"x": 1}}}
     rdma_system({}, "any", site, {"served": {"": ["v1"]}, "nodes": {}}, [release, {}, {"status": {}}])
@@ -129,3 +129,40 @@ def test_a_chart_is_read_as_name_and_version(
     rdma_system({}, "any", site)
     # nobody has looked
     assert seen[1] == {"installed": None, "served": None, "nodes": None, **unasked}
+
+
+# --- wishes of another form ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("system", "wish", "of_group", "words"),
+    [
+        ("vgpu", {"groups": 7}, {}, r"rdma_vgpu\.groups is 7; expected a list of RDMA groups"),
+        ("vgpu", {"groups": ["one"], "split": "x"}, {}, r"rdma_vgpu\.split is 'x'; expected"),
+        ("compute_domain", {}, {"rdma_compute_domain": "yes"}, "group one: rdma_compute_domain"),
+        ("compute_domain", {}, {"rdma_compute_domain": {"workloads": 3}}, r"group one: rdma_compute_domain\.workloads"),
+        ("secondary_network", {"cidrs": {"pods": 7}}, {"rdma_networks": NETWORKS}, r"rdma_cluster_cidrs\.pods"),
+        ("secondary_network", {}, {"rdma_networks": 7}, "group one: rdma_networks is 7; expected a list of networks"),
+        ("longhorn", {"version": "1.12.1"}, {"rdma_storage": [1]}, "group one: rdma_storage"),
+        ("dra", {"engine": "dra", "node_names": 7}, {}, r"rdma_rollout\.node_names is"),
+    ],
+)
+def test_a_wish_of_another_form_is_named(system: str, wish: Json, of_group: Json, words: str) -> None:
+    """Roles may be used alone, without the playbook that looks at all wishes first."""
+    site = rdma_site(hosts(a=of_group, b=of_group), GROUPS, ["one"], a_plan(one=a_group(a_class("one"))))
+    with pytest.raises(AnsibleFilterError, match=words):
+        rdma_system(wish, system, site)
+
+
+@pytest.mark.parametrize(
+    ("rollout", "cidrs", "words"),
+    [
+        ({"node_names": ["a"]}, {}, r"rdma_rollout\.node_names is"),
+        ({"image_pull_secrets": 7}, {}, r"rdma_rollout\.image_pull_secrets is 7"),
+        ({}, {"pods": 7}, r"rdma_cluster_cidrs\.pods is 7"),
+        ({}, ["10.0.0.0/8"], "rdma_cluster_cidrs is"),
+    ],
+)
+def test_a_wish_for_all_that_has_another_form_is_named(rollout: Json, cidrs: t.Any, words: str) -> None:
+    with pytest.raises(AnsibleFilterError, match=words):
+        rdma_site(hosts(a={"rdma_cluster_cidrs": cidrs}), GROUPS, ["one"], a_plan(one=a_group(a_class("one"))), rollout)

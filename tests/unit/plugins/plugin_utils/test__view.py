@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.fabric.rdma.plugins.filter.rdma_wish import rdma_wish
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.plugin_utils._site import wished
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import (
     ViewError,
     cluster_view,
@@ -406,3 +408,14 @@ def test_a_plan_of_the_first_version_is_read_and_becomes_one_of_this(tmp_path: P
     )
     assert earlier_classes(str(path)) == {"g": [a_class("g", "a")]}
     checked("plan", merged)
+
+
+@pytest.mark.parametrize("variable", ["rdma_want", "rdma_resource"])
+def test_a_wish_that_no_inventory_has_is_named(variable: str) -> None:
+    """Its group, its host and its name, also where no playbook has looked at all wishes before."""
+    variables = {"a1": {"ansible_facts": {}}, "b1": {"ansible_facts": {}, variable: {"hca_max": 10**2000}}}
+    with pytest.raises(ViewError, match=f"^group b, host b1: {variable} has a number of more than 4096 bits"):
+        cluster_view(variables, {"a": ["a1"], "b": ["b1"]}, ["a", "b"])
+    with pytest.raises(ViewError, match=f"^group b, host b1: {variable} has a number of more than 4096 bits"):
+        wished(variables, {"a": ["a1"], "b": ["b1"]}, ["a", "b"], everything=False)
+    assert rdma_wish({"hca_max": 10**2000}, variable) == [f"{variable} has a number of more than 4096 bits"]
