@@ -25,6 +25,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import
     DRANET_NAME,
     INVENTORY_LABEL,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.objects import stranger
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.cel import NOTHING
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Json, RequestError, Site
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra import Moved, handover_classes
@@ -241,13 +242,21 @@ def _silent(item: Json) -> bool:
 
 
 def _strangers(drivers: t.Sequence[Json], inventory: str) -> list[str]:
-    others = {
-        f"{item['kind']} {item['metadata'].get('namespace')}/{item['metadata']['name']} is of inventory "
-        f"'{item['metadata']['labels'].get(INVENTORY_LABEL)}': hand its class over from there"
-        for item in drivers
-        if item["metadata"]["labels"].get(INVENTORY_LABEL) != inventory
-    }
-    return sorted(others)
+    """What has our labels and a class that moves, and is not this inventory's: labels alone are copied easily."""
+    found = set()
+    for item in drivers:
+        words = stranger(item, inventory)
+        if words is not None:
+            other = item["metadata"]["labels"].get(INVENTORY_LABEL, inventory) != inventory
+            what = (
+                "hand its class over from there"
+                if other
+                else "roll out with rdma_rollout.adopt: true first, or delete it"
+            )
+            found.add(
+                f"{item['kind']} {item['metadata'].get('namespace')}/{item['metadata']['name']} is {words}: {what}"
+            )
+    return sorted(found)
 
 
 def _left_out(standing: t.Mapping[str, Json], slugs: t.Collection[str], inventory: str) -> list[str]:

@@ -432,6 +432,7 @@ def test_a_condition_says_what_is_missing(condition: Any, seen: Json, words: lis
 WISH = {"namespace": "rdma"}
 WANT = {"rdma_want": {"link_layer": "InfiniBand", "min_rate_gbps": 400}}
 SERVED = {"resource.k8s.io": ["v1"]}
+OURS = [{"manager": "fabric.rdma", "operation": "Apply"}]
 
 
 def planned(site: Any, after: str, drivers: list[Json], **more: Any) -> tuple[list[Any], list[str]]:
@@ -446,7 +447,12 @@ def planned(site: Any, after: str, drivers: list[Json], **more: Any) -> tuple[li
         "inventory": "default",
     }
     plugin = rollout_request(site["plan"], settings)["objects"]
-    return handover_plan(after, WISH, site, plugin, drivers, SERVED, **more)
+    # what a cluster has is ours unless it says otherwise
+    there = []
+    for item in drivers:
+        labels = {"app.kubernetes.io/managed-by": "fabric.rdma", **item["metadata"].get("labels", {})}
+        there.append({**item, "metadata": {"managedFields": OURS, **item["metadata"], "labels": labels}})
+    return handover_plan(after, WISH, site, plugin, there, SERVED, **more)
 
 
 @pytest.fixture(scope="module")
@@ -523,6 +529,17 @@ def of_plugin(site: Any, group: str) -> list[Json]:
         for item in step["apply"]
         if step["class_name"] == slug and item["kind"] != "Namespace"
     ]
+
+
+@pytest.mark.parametrize("after", ["dra", "daemonset"])
+def test_what_has_our_labels_and_somebody_else_has_made_is_not_handed_over(two: Any, after: str) -> None:
+    """As a copy of our object has them: labels say nothing of who has made it."""
+    there = of_plugin(two, "one") if after == "dra" else [standing(two, "one")]
+    for item in there:
+        item["metadata"]["managedFields"] = [{"manager": "kubectl-client-side-apply", "operation": "Update"}]
+    steps, problems = planned(two, after, there, groups=["one"])
+    assert steps == []
+    assert "is made by kubectl-client-side-apply: roll out with rdma_rollout.adopt: true first" in problems[0]
 
 
 def test_a_class_that_is_back_already_is_only_waited_for(two: Any) -> None:
