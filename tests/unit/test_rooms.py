@@ -213,7 +213,7 @@ MOST_LINES = {
     "rollout_lease": 1350,
     "rollout_ready": 2300,
     "stale_resources": 1200,
-    "system_objects": 2370,
+    "system_objects": 2390,
     "system_ready": 1890,
     "quiet_value": 0,
     "wave_gate": 0,

@@ -56,6 +56,8 @@ _SERVED_TRIES, _SERVED_PAUSE = 120, 0.5
 _MOST_OF_A_RELEASE = 64 * 1024 * 1024
 # What else can be done about a release of somebody else than to take it over.
 _INSTEAD = {"network_operator": ". rdma_rollout.helm.install: false uses the operator as it is"}
+# Labels that an operator sets on each node by itself, and that are switches for whoever wishes otherwise: such a value is nobody's.
+_BY_ITSELF = {("nvidia.com/gpu.deploy.device-plugin", "true")}
 # What goes after what it serves; any other kind, such as a custom one, goes before all of these.
 _LAST = (
     "Service",
@@ -327,7 +329,7 @@ class SystemRollout(Changes):
         """Which labels of nodes change; lines of those that are ours then.
 
         One that we have set goes when nobody asks for it, unless somebody has given it another value. One that was there before is
-        somebody else's. Those of nodes that are not in this run stay.
+        somebody else's: KubeError where another value is wished for. Those of nodes that are not in this run stay.
         """
         recorded = [tuple(line.split(" ")) for line in self._recorded("labels") if line.count(" ") == 2]
         if not recorded and not wanted:
@@ -339,6 +341,19 @@ class SystemRollout(Changes):
             raise KubeError(
                 f"Nothing was changed. {len(missing)} of {len(wanted)} nodes that are to be labelled are not in the cluster: {some(missing)}",
                 remedy="Name them in rdma_rollout.node_names ({host: node}), or let them join the cluster",
+            )
+        theirs = [
+            f"{node} {key}={now[node][key]}"
+            for node, labels in wanted.items()
+            for key, value in labels.items()
+            if now[node].get(key, value) != value
+            and (node, key, now[node][key]) not in recorded
+            and (key, now[node][key]) not in _BY_ITSELF
+        ]
+        if theirs and not self.adopt:
+            raise KubeError(
+                f"Nothing was changed. Nodes have other values of labels already, which no rollout has set: {some(theirs)}. They would be "
+                "overwritten, and removed later. Take them off, or run once with rdma_rollout.adopt: true"
             )
         ours: list[str] = []
         changes: list[tuple[str, str, t.Optional[str]]] = []
