@@ -104,5 +104,5 @@ def _changes(variables: t.Mapping[str, t.Any]) -> dict[str, tuple[t.Any, t.Any]]
     return {
         **changes,
         "discover": (variables.get("discover_wave"), None),
-        PREPARE: prepared(variables.get("__prepare_outcome")),
+        PREPARE: prepared(variables.get("prepare_outcome")),
     }

@@ -128,7 +128,7 @@ def changed(user: User, tmp_path_factory: pytest.TempPathFactory) -> Path:
             "__prepare_decision": {},
             **{key: value for key, value in case._asdict().items() if key in ("healthy", "fails", "dark", "whole")},
         }
-    last = {"content": "{{ __prepare_outcome }}", "dest": "{{ there }}/outcome", "mode": "0644"}
+    last = {"content": "{{ prepare_outcome }}", "dest": "{{ there }}/outcome", "mode": "0644"}
     tasks = [
         {"fabric.rdma.ib_facts": {}},
         {"ansible.builtin.include_tasks": "tasks/change.yml"},

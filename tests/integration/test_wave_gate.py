@@ -321,7 +321,7 @@ def test_a_play_of_its_own_is_a_wave(kind: str, user: User, tmp_path: Path) -> N
 @pytest.mark.parametrize("state", ["begun", "failed", "worse", "finished"])
 def test_what_the_playbook_prepare_has_left_counts(state: str, user: User, tmp_path: Path) -> None:
     """It has waves of its own, and keeps what became of a node in a variable of it (playbooks/tasks/change.yml)."""
-    said = {"__prepare_outcome": {"state": state, "step": "ofed"}}
+    said = {"prepare_outcome": {"state": state, "step": "ofed"}}
     prepare = play(
         {"ansible.builtin.set_fact": said, "when": "inventory_hostname == 'n2'"}, hosts="n1,n2", serial="100%"
     )
