@@ -181,19 +181,19 @@ print(*(name.removeprefix("{COLLECTION}") for name in sys.modules if name.starts
 # What changes objects of a cluster leaves alone what somebody has taken over since they were read: 40 lines.
 # On the way there and back, driver_packages waits for locks of apt, and ends what dpkg has begun: 30 lines.
 MOST_LINES = {
-    "capture": 6750,
+    "capture": 6760,
     "cluster_access": 1060,
     "cluster_snapshot": 1720,
     "cluster_state": 1100,
     "containerd_memlock": 4930,
     "driver_check": 740,
-    "driver_gate": 2040,
+    "driver_gate": 2050,
     # also which keys RPM trusts since the change
     "driver_packages": 1480,
     "driver_proof": 550,
     "fabric_map": 70,
     "handover_ready": 1700,
-    "ib_facts": 5770,
+    "ib_facts": 5780,
     "iscsi_initiator": 800,
     "kernel_module": 1070,
     "lab": 0,
@@ -207,7 +207,7 @@ MOST_LINES = {
     "perftest": 1500,
     # also on which nodes no Pod starts, so that one costs a single wait
     "pod_traffic": 3530,
-    "roce_host": 3840,
+    "roce_host": 3850,
     "rollout": 2360,
     "rollout_departures": 2280,
     "rollout_lease": 1350,

@@ -146,6 +146,8 @@ def test_addresses_are_given_back(site: Site) -> None:
 
 
 def test_a_second_run_changes_nothing(site: Site) -> None:
+    """Nor does it take the addresses of Pods that run for those of nodes: they are in the GID tables of the nodes' ports."""
+    addresses(in_networks(site, "runs", "lab1"))
     output = site.run("site")
     recap = re.findall(r"^(\S+)\s+: ok=\d+\s+changed=(\d+)", output, re.MULTILINE)
     assert sorted(name for name, _changed in recap) == [*NAMES, "localhost"]

@@ -126,6 +126,8 @@ class _Node:
         self.warnings = warnings
         self.char_devices = _char_devices(tree)
         self.rdma_cm = tree.exists("/sys/class/misc/rdma_cm")
+        # of this network namespace; empty where nothing of netdevs was recorded
+        self.own_netdevs = frozenset(tree.names("/sys/class/net"))
         self._netdevs: dict[str, Facts] = {}
 
     def netdev(self, name: str) -> Facts:
@@ -202,13 +204,20 @@ def _bond(node: _Node, bond: str, members: t.Mapping[str, t.Optional[str]]) -> F
 
 
 def _gids(node: _Node, port: str, link_layer: t.Optional[str]) -> list[Facts]:
-    """Populated slots of a port's GID table. An empty slot's attributes cannot be read (EINVAL, core/sysfs.c), its GID is zero."""
+    """Populated slots of a port's GID table. An empty slot's attributes cannot be read (EINVAL, core/sysfs.c), its GID is zero.
+
+    The kernel has GIDs of what is above the port's netdev in other network namespaces, too, such as a Pod's macvlan (roce_gid_mgmt.c).
+    Nobody on the host can use those.
+    """
     found = []
     for index in range(_GID_SLOTS if link_layer == "Ethernet" else 1):
         gid = node.tree.text(f"{port}/gids/{index}")
         if gid is None:
             break
         if gid == _EMPTY_GID or not _GID.fullmatch(gid):
+            continue
+        netdev = node.tree.text(f"{port}/gid_attrs/ndevs/{index}") or None
+        if netdev and node.own_netdevs and netdev not in node.own_netdevs:
             continue
         ipv4 = None
         if gid.startswith(_MAPPED_IPV4):
@@ -219,7 +228,7 @@ def _gids(node: _Node, port: str, link_layer: t.Optional[str]) -> list[Facts]:
                 "index": index,
                 "gid": gid,
                 "type": node.tree.text(f"{port}/gid_attrs/types/{index}"),
-                "netdev": node.tree.text(f"{port}/gid_attrs/ndevs/{index}") or None,
+                "netdev": netdev,
                 "ipv4": ipv4,
             }
         )

@@ -361,20 +361,22 @@ def _check_vfs(network: Network, site: Site, hosts: t.Sequence[str], found: Find
 
 
 def node_addresses(site: Site, nodes: t.Mapping[str, Json]) -> list[tuple[str, str]]:
-    """[(address, where it was seen)]: what GIDs of RDMA ports tell, what netdevs of hosts have, and what the cluster knows of its nodes.
+    """[(address, where it was seen)]: what netdevs of hosts have, where nobody tells what GIDs of RDMA ports do, and what the cluster knows.
 
-    Without link-local ones. A name that stands for an address is one, too, and means nothing here.
+    A GID may be of a Pod whose netdev is called like one of the host. Link-local addresses do not count. A name that stands for an address is
+    one, too, and means nothing here.
     """
     found: dict[str, str] = {}
     for host in sorted(site["facts"]):
         facts = site["facts"][host] or {}
-        for device in facts.get("devices") or ():
+        told = (facts.get("management") or {}).get("addresses")
+        for device in facts.get("devices") or () if told is None else ():
             for port in device["ports"]:
                 for gid in port["gids"]:
                     address = gid["ipv4"] or (gid["gid"] if port["link_layer"] == "Ethernet" else None)
                     if address and not address.lower().startswith(("fe80:", "0000:0000:0000:0000:0000:0000:0000:0000")):
                         found.setdefault(address, f"{gid['netdev'] or device['name']} of host {host}")
-        for netdev, addresses in ((facts.get("management") or {}).get("addresses") or {}).items():
+        for netdev, addresses in (told or {}).items():
             for address in addresses:
                 found.setdefault(address, f"{netdev} of host {host}")
     for node in sorted(nodes):

@@ -83,6 +83,7 @@ def node() -> Machine:
     machine.netdev("ib0", function, type=32, address=address)
     function = machine.function("0000:5e:00.0")
     hca = machine.hca("mlx5_1", function, node_guid=GUID, node_desc="Software iWARP on node17")
+    machine.netdev("eth0", function)
     machine.port(hca, lid="nonsense", gids=[(f"{PREFIX}:0211:22ff:fe33:4455", "eth0"), (mapped("10.1.2.3"), "eth0")])
     return machine
 

@@ -577,6 +577,18 @@ def test_a_malformed_gid_is_left_out(gid: str) -> None:
     assert [row["index"] for row in only(facts_of(machine))["ports"][0]["gids"]] == [1]
 
 
+def test_gids_of_other_network_namespaces_are_left_out() -> None:
+    """Those of a Pod's macvlan are in the table of the port below it; a VLAN is the host's own."""
+    machine = Machine()
+    function = machine.function()
+    gids = [(mapped("198.51.100.1"), "eth0"), (mapped("198.51.100.100"), "net1"), (mapped("192.0.2.1"), "eth0.5")]
+    machine.port(machine.hca("mlx5_0", function), gids=gids)
+    machine.netdev("eth0", function)
+    machine.netdev("eth0.5")
+    rows = only(facts_of(machine))["ports"][0]["gids"]
+    assert [(row["index"], row["ipv4"]) for row in rows] == [(0, "198.51.100.1"), (2, "192.0.2.1")]
+
+
 def test_only_the_first_slots_of_a_large_table() -> None:
     machine = Machine()
     machine.port(machine.hca("mlx5_0", machine.function()), gids=[(LINK_LOCAL, "eth0")] * 40)

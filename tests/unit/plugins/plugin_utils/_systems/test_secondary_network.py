@@ -19,6 +19,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import pr
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL, GROUP_LABEL
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems import addresses
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Request, Site
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_hosts import node_addresses
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.secondary_network import request
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._systems.captured import a_site, insist
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._systems.network_sites import (
@@ -789,6 +790,17 @@ def test_addresses_of_netdevs_that_no_gid_tells_are_those_of_nodes() -> None:
     )
     facts["ib-a100-1"]["management"]["addresses"] = {"eth0": ["10.20.0.12", "no address"]}
     assert "10.20.0.12 (eth0 of host ib-a100-1)" in one_problem(asked(BROUGHT, t.cast(Site, {**site, "facts": facts})))
+
+
+def test_gids_tell_of_nodes_only_where_nobody_else_does() -> None:
+    """The kernel has GIDs of Pods' netdevs, too, which may be called like one of the node."""
+    site = networked_site({"rails": networked(ROCE, MACVLAN)})
+    facts = copy.deepcopy(site["facts"])
+    told = t.cast(Site, {**site, "facts": {"roce-rails-1": facts["roce-rails-1"]}})
+    facts["roce-rails-1"]["management"]["addresses"] = None
+    assert ("198.51.100.11", "enp11s0f0np0 of host roce-rails-1") in node_addresses(told, {})
+    facts["roce-rails-1"]["management"]["addresses"] = {"eth0": ["192.0.2.1"]}
+    assert node_addresses(told, {}) == [("192.0.2.1", "eth0 of host roce-rails-1")]
 
 
 def test_what_the_cluster_says_of_its_nodes_overlaps_with_no_pool() -> None:
