@@ -78,7 +78,11 @@ class _Joined:
 
     def add(self, host: str, own: Fabric) -> None:
         against: dict[str, list[str]] = {}
-        for known, told in ((self.fabric.switches, own.switches), (self.fabric.ends, own.ends)):
+        tables: list[tuple[dict[str, t.Any], dict[str, t.Any]]] = [
+            (self.fabric.switches, own.switches),
+            (self.fabric.ends, own.ends),
+        ]
+        for known, told in tables:
             for guid, value in told.items():
                 first = self._told.setdefault(guid, host)
                 if known.setdefault(guid, value) != value and guid not in self._disputed:
