@@ -152,6 +152,8 @@ def test_a_second_run_changes_nothing(site: Site) -> None:
     recap = re.findall(r"^(\S+)\s+: ok=\d+\s+changed=(\d+)", output, re.MULTILINE)
     assert sorted(name for name, _changed in recap) == [*NAMES, "localhost"]
     assert [entry for entry in recap if entry[1] != "0"] == []
+    site.clear()
+    site.wait("addresses are given back", lambda: leases(site) == {})
 
 
 def ours(site: Site) -> list[str]:
