@@ -372,7 +372,7 @@ def test_a_namespace_of_a_chart_is_closed_once_the_chart_has_gone(space: Kube) -
 
 def test_a_node_that_is_to_be_labelled_and_is_not_there_is_named(space: Kube) -> None:
     with pytest.raises(
-        KubeError, match=r"Nothing was changed\. 1 of 1 nodes .*: nowhere\. Say in rdma_rollout\.node_names"
+        KubeError, match=r"Nothing was changed\. 1 of 1 nodes .*: nowhere\. Name them in rdma_rollout\.node_names"
     ):
         looked(space, config("a"), labels={"nowhere": {"disk": "true"}})
     assert found(space, "a") is None
