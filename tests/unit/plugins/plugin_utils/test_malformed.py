@@ -288,6 +288,17 @@ def test_more_devices_or_gpus_than_any_node_has_are_refused() -> None:
         assert checked_facts(crowded(devices, gpus, 1))[2] == [problem]
 
 
+@pytest.mark.parametrize(("what", "most"), [("netdevs", 4_096), ("ports", 256)])
+def test_a_device_with_more_than_any_card_has_is_refused(what: str, most: int) -> None:
+    facts = crowded(1, 1, 1)
+    for count, problems in (
+        (most, []),
+        (most + 1, [f"devices[0].{what} has {most + 1} entries; expected at most {most}"]),
+    ):
+        facts["devices"][0][what] = [facts["devices"][0][what][0]] * count
+        assert checked_facts(facts)[2] == problems
+
+
 @pytest.mark.parametrize(
     "facts", [[], "x", 3, True, {"schema": 2, "devices": [], "warnings": []}, {"schema": 1, "warnings": []}]
 )
