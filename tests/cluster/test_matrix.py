@@ -11,7 +11,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import SYSTEM_LABEL
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL, SYSTEM_LABEL
 from ansible_collections.fabric.rdma.tests.cluster.test_interrupted import module
 from ansible_collections.fabric.rdma.tests.cluster.test_ownership import request
 from ansible_collections.fabric.rdma.tests.unit.plugins.modules.examples import run_examples
@@ -185,6 +185,12 @@ def test_modules_of_a_system_keep_the_rules_of_the_matrix(small: Site) -> None:
     late = said(small, "handover_ready", {"class_name": "c", "conditions": conditions, "timeout": 1, "interval": 1})
     assert late["missing"] == ["node v100-1: allocatable rdma/none is 0, not 1"]
     insist_on_return("handover_ready", late)
+    (plugin,) = run_examples("handover_objects", call)
+    assert plugin["objects"] == {"ConfigMap default/rdma-shared-dp-g": "created"}
+    path = "/api/v1/namespaces/default/configmaps/rdma-shared-dp-g"
+    made = small.kube.find(path, "read")
+    changes(small, "handover_objects", {"delete": [made], "labels": {"v100-1": {CLASS_LABEL: "g"}}})
+    assert "v100-9" in said(small, "handover_objects", {"labels": {"v100-9": {CLASS_LABEL: "g"}}})["msg"]
     brought, removed = run_examples("system_objects", call)
     assert brought["objects"]["ConfigMap default/rdma-network"] == "created"
     assert removed["objects"]["ConfigMap default/rdma-network"] == "removed"

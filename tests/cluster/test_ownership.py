@@ -10,6 +10,7 @@ import typing as t
 
 import pytest
 
+from ansible_collections.fabric.rdma.plugins.module_utils._rollout.class_change import ClassChange
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.client import Kube, KubeError
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import rollout_request
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.labels import CLASS_LABEL, INVENTORY_LABEL
@@ -227,6 +228,72 @@ def test_what_is_made_at_the_same_time_is_told(space: Site) -> None:
     make(kube, next(item for item in wanted["objects"] if item["kind"] == "DaemonSet"))
     with pytest.raises(KubeError, match=f"DaemonSet rdma/{NAME} was made by kubectl-create at the same time"):
         rollout.perform()
+
+
+# --- steps of a handover, which are made long before they are taken ------------------------------------------------------
+
+
+def a_step(kube: Kube, gone: t.Sequence[dict[str, t.Any]], *objects: dict[str, t.Any], **options: t.Any) -> ClassChange:
+    change = ClassChange(kube, **options)
+    change.look(gone, objects, {})
+    change.rehearse()
+    return change
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"metadata": {"labels": {"app.kubernetes.io/managed-by": "somebody"}}},
+        {"spec": {"template": {"metadata": {"annotations": {"theirs": "yes"}}}}},
+    ],
+    ids=["taken over", "changed"],
+)
+def test_what_has_changed_since_a_step_was_made_is_not_deleted(space: Site, body: dict[str, t.Any]) -> None:
+    kube = space.kube
+    roll_out(kube, request("g"))
+    seen = [read(kube, DAEMON_SET), read(kube, CONFIG_MAP)]
+    edit(kube, DAEMON_SET, body)
+    before = space.objects()
+    with pytest.raises(KubeError, match=rf"^Nothing was changed\. DaemonSet rdma/{NAME} was changed by somebody since"):
+        a_step(kube, seen)
+    assert space.objects() == before
+    # what has not changed goes, whatever its controller has counted meanwhile
+    seen = [read(kube, DAEMON_SET), read(kube, CONFIG_MAP)]
+    kube.merge(DAEMON_SET + "/status", "count", {"status": {"numberUnavailable": 7}}, dry_run=False)
+    if "spec" in body:
+        a_step(kube, seen).perform()
+        assert space.objects() == {}
+        assert a_step(kube, seen).changed is False
+        return
+    with pytest.raises(KubeError, match=r"is without our label app\.kubernetes\.io/managed-by, and is not deleted"):
+        a_step(kube, seen)
+
+
+def test_a_step_does_not_bring_what_somebody_has_made_already(space: Site) -> None:
+    kube = space.kube
+    objects = request("g")["objects"][1:]
+    make(kube, objects[1])
+    before = space.objects()
+    with pytest.raises(KubeError, match=rf"DaemonSet rdma/{NAME} \(made by kubectl-create\)"):
+        a_step(kube, [], *objects)
+    assert space.objects() == before
+    a_step(kube, [], *objects, adopt=True).perform()
+    assert a_step(kube, [], *objects).changed is False
+
+
+def test_a_step_labels_nodes_that_are_there(space: Site) -> None:
+    kube = space.kube
+    space.groups = {"ib-v100": space.groups["ib-v100"]}
+    space.nodes()
+    change = ClassChange(kube)
+    change.look([], [], {"v100-1": {CLASS_LABEL: "g"}})
+    change.rehearse()
+    assert space.classes() == {}
+    assert [(each["before"], each["after"]) for each in change.diff()] == [({CLASS_LABEL: None}, {CLASS_LABEL: "g"})]
+    change.perform()
+    assert space.classes() == {"v100-1": "g"}
+    with pytest.raises(KubeError, match=r"^Nothing was changed\. Not in the cluster \S+: v100-9\."):
+        ClassChange(kube).look([], [], {"v100-9": {CLASS_LABEL: "g"}})
 
 
 # --- Pod Security ----------------------------------------------------------------------------------------------------

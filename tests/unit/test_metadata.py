@@ -1176,15 +1176,19 @@ def test_nothing_changes_a_cluster_before_the_lease_is_held() -> None:
     assert early == []
 
 
-def test_nothing_of_a_cluster_is_deleted_by_its_name_alone() -> None:
-    """Somebody may have made another in its place since it was looked at. Pods with old limits are named by who runs the playbook."""
+def test_modules_of_this_collection_make_and_delete_what_a_cluster_has() -> None:
+    """kubernetes.core applies over, and deletes, what somebody has made of an object since it was looked at. It brings namespaces, which are
+    everybody's, ends Pods with old limits, which are named by who runs the playbook, and patches what is there."""
     paths = [*(ROOT / "roles").glob("*/tasks/*.yml"), *(ROOT / "playbooks").glob("tasks/*.yml")]
     tasks = [task for path in paths for task in flat(yaml.safe_load(path.read_text()) or ())]
     found = [task["kubernetes.core.k8s"] for task in tasks if "kubernetes.core.k8s" in task]
-    deletes = [each for each in found if each.get("state") == "absent" and each.get("kind") != "Pod"]
-    assert deletes
-    for each in deletes:
-        assert each["delete_options"]["preconditions"]["uid"] == "{{ item.metadata.uid }}"
+    assert found
+    assert {each.get("kind") for each in found if each.get("state") == "absent"} == {"Pod"}
+    brought = {
+        each.get("definition") or each["kind"] for each in found if each.get("state") not in ("absent", "patched")
+    }
+    spaces = {"{{ __network_operator_request.namespace }}", "{{ cluster_chart_namespace_object }}"}
+    assert brought == {"Namespace", *spaces}
 
 
 @pytest.mark.parametrize("system", [each.name for each in SYSTEMS if each.name != "device_plugin"])

@@ -192,6 +192,7 @@ MOST_LINES = {
     "driver_packages": 1480,
     "driver_proof": 550,
     "fabric_map": 70,
+    "handover_objects": 1780,
     "handover_ready": 1700,
     "ib_facts": 5780,
     "iscsi_initiator": 800,

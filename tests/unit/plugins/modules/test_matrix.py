@@ -206,6 +206,7 @@ ELSEWHERE = {
     "rollout_ready": "tests/cluster/test_matrix.py::test_modules_of_a_rollout_keep_the_rules_of_the_matrix",
     "stale_resources": "tests/cluster/test_matrix.py::test_of_what_is_beside_it",
     "system_objects": "tests/cluster/test_matrix.py::test_modules_of_a_system_keep_the_rules_of_the_matrix",
+    "handover_objects": "tests/cluster/test_matrix.py::test_modules_of_a_system_keep_the_rules_of_the_matrix",
     "handover_ready": "tests/cluster/test_matrix.py::test_modules_of_a_system_keep_the_rules_of_the_matrix",
     "system_ready": "tests/cluster/test_matrix.py::test_modules_of_a_system_keep_the_rules_of_the_matrix",
     "output_files": "tests/unit/plugins/action/test_output_files.py::test_files_come_as_predicted",
