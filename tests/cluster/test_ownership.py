@@ -222,6 +222,19 @@ def test_what_somebody_deletes_meanwhile_is_gone(space: Site) -> None:
     assert space.objects() == {}
 
 
+def test_what_somebody_is_deleting_goes(space: Site) -> None:
+    """In the foreground, an object stays until all that it has made has gone."""
+    kube = space.kube
+    roll_out(kube, request("g"))
+    edit(kube, DAEMON_SET, {"metadata": {"finalizers": ["example.com/theirs"]}})
+    rollout = looked(kube, request())
+    kube.request("DELETE", DAEMON_SET, "delete")
+    rollout.perform()
+    assert read(kube, DAEMON_SET)["metadata"]["deletionTimestamp"]
+    edit(kube, DAEMON_SET, {"metadata": {"finalizers": None}})
+    assert space.objects() == {}
+
+
 def test_what_is_made_at_the_same_time_is_told(space: Site) -> None:
     kube, wanted = space.kube, request("g")
     rollout = looked(kube, wanted)

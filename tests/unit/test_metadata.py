@@ -1137,7 +1137,12 @@ def test_what_is_not_linted_has_a_reason() -> None:
 
 
 # What changes a cluster. A module of this collection that does asks for the Lease itself, whoever has taken it.
-CHANGES_CLUSTERS = ("kubernetes.core.k8s", "kubernetes.core.helm", "fabric.rdma.system_objects")
+CHANGES_CLUSTERS = (
+    "kubernetes.core.k8s",
+    "kubernetes.core.helm",
+    "fabric.rdma.handover_objects",
+    "fabric.rdma.system_objects",
+)
 # The files in which a role may do so, with what they include before: the Lease is held by then.
 HOLDS = (
     "tasks: lease.yml",
@@ -1174,6 +1179,14 @@ def test_nothing_changes_a_cluster_before_the_lease_is_held() -> None:
         )
     ]
     assert early == []
+
+
+def test_the_steps_of_a_handover_renew_the_lease() -> None:
+    """The playbook holds it (test_a_class_goes_to_dranet_and_back_and_never_do_both_offer_it)."""
+    tasks = yaml.safe_load((ROOT / "playbooks" / "tasks" / "handover_step.yml").read_text())
+    names = [name for task in tasks for name in task if name.startswith(("fabric.", "kubernetes."))]
+    assert names == ["fabric.rdma.handover_objects", "fabric.rdma.system_objects", "fabric.rdma.handover_ready"]
+    assert {task[name]["lease"] for task, name in zip(tasks, names, strict=True)} == {"{{ cluster_system_held }}"}
 
 
 def test_modules_of_this_collection_make_and_delete_what_a_cluster_has() -> None:

@@ -257,8 +257,15 @@ class Changes:
         try:
             self._precisely(item, lambda now: self.kube.delete(now, dry_run))
         except KubeError as exc:
-            if exc.code != 404:
+            if exc.code != 404 and not (exc.code == 409 and self._goes(item)):
                 raise
+
+    def _goes(self, item: Json) -> bool:
+        """Whether somebody deletes the object already, or has done so."""
+        now = self._look_again(item)
+        if now is None:
+            return True
+        return now["metadata"]["uid"] == item["metadata"]["uid"] and bool(now["metadata"].get("deletionTimestamp"))
 
     def _apply_steps(self) -> list[Step]:
         return [

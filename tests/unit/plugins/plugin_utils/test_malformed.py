@@ -288,7 +288,7 @@ def test_more_devices_or_gpus_than_any_node_has_are_refused() -> None:
         assert checked_facts(crowded(devices, gpus, 1))[2] == [problem]
 
 
-@pytest.mark.parametrize(("what", "most"), [("netdevs", 4_096), ("ports", 256)])
+@pytest.mark.parametrize(("what", "most"), [("netdevs", 4_096), ("ports", 1_000)])
 def test_a_device_with_more_than_any_card_has_is_refused(what: str, most: int) -> None:
     facts = crowded(1, 1, 1)
     for count, problems in (
