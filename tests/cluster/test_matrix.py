@@ -208,7 +208,7 @@ def test_examples_return_what_return_describes(site: Site) -> None:
     site.nodes()
     nodes = dict.fromkeys(("a100-1", "a100-2"), "ib-a100")
     asked = {**request("ib-a100", resource="rdma_a100"), "nodes": nodes, "known": list(nodes), "remove": []}
-    known = {"request": asked, "groups": {"ib-a100": list(nodes)}}
+    known = {"request": asked, "groups": {"all": list(nodes), "ib-a100": list(nodes)}}
 
     def call(name: str, arguments: Json) -> Json:
         """On the cluster of the tests, in namespaces that it has."""
