@@ -92,14 +92,6 @@ def test_discovery_of_a_part_keeps_the_facts_of_the_rest(site: Site) -> None:
     assert (site.output / "facts.json").read_text() == damaged
 
 
-def test_a_limit_that_may_cost_the_report_is_told(site: Site) -> None:
-    words = "The limit of this run (v1) leaves the controller out. Should all of these hosts be lost, nobody writes the report."
-    assert site.play("prepare", "--check", "--limit", "v1").count(words) == 1
-    for limit in ("v1,localhost", "v100,!v2,localhost"):
-        assert "leaves the controller out" not in site.play("prepare", "--check", "--limit", limit)
-    assert "The limit of this run (v100:!v2) leaves" in site.play("prepare", "--check", "--limit", "v100:!v2")
-
-
 def test_hosts_without_a_usable_port_are_named_together(site: Site) -> None:
     site.write({"v100": {**V100, "bare1": "no-rdma", "bare2": "no-rdma"}})
     said = site.play("discover", fails=True)
