@@ -17,7 +17,13 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.change import sn
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import SUBSETS, gather
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.names import foreign_facts
-from ansible_collections.fabric.rdma.plugins.plugin_utils._view import GATHERED, foreign_in_words, seen_in_this_run
+from ansible_collections.fabric.rdma.plugins.plugin_utils._view import (
+    GATHERED,
+    GATHERED_OF,
+    belong_to,
+    foreign_in_words,
+    seen_in_this_run,
+)
 
 
 def subsets_of(asked: t.Any) -> list[t.Any]:
@@ -41,9 +47,12 @@ def replayed(capture: t.Any, asked: t.Any) -> dict[str, t.Any]:
 
 def known(variables: t.Mapping[str, t.Any], needed: t.Iterable[t.Any], as_root: bool) -> bool:
     """Whether facts of this run have all these subsets. What was gathered without root lacks what only root may read."""
-    facts = (variables.get("ansible_facts") or {}).get("rdma")
+    own = variables.get("ansible_facts") or {}
+    facts = own.get("rdma")
     # what a node says has any form
     if not isinstance(facts, dict) or not seen_in_this_run(variables) or set(map(str, needed)) - set(facts):
+        return False
+    if not belong_to(own, str(variables.get("inventory_hostname"))):
         return False
     runtime = facts.get("runtime")
     return not (as_root and isinstance(runtime, dict) and runtime.get("as_root") is False)
@@ -93,7 +102,10 @@ class ActionModule(ActionBase):
             return {**result, "failed": True, "msg": f"host {host} returned no facts named rdma"}
         # the controller's own clock: a plan that is made from a fact cache says of which age it is
         now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-        kept: dict[str, t.Any] = {"rdma": {**found, GATHERED: now}}
+        # with delegate_facts they are those of the other host, and the node itself does not say whose they are
+        own = {} if self._task.delegate_to and self._task.delegate_facts else {GATHERED_OF: host}
+        left = {key: value for key, value in found.items() if key != GATHERED_OF}
+        kept: dict[str, t.Any] = {"rdma": {**left, GATHERED: now, **own}}
         # which Python Ansible has found is its own finding, and it would look for it again
         interpreter = self._discovered_interpreter_key
         if interpreter and interpreter in facts:

@@ -6,16 +6,18 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: rdma_foreign
-short_description: Find hosts whose facts would set variables of this collection
+short_description: Find hosts whose facts would set variables of this collection, or are those of another host
 version_added: "0.1.0"
 description:
   - Ansible makes variables of facts by default, and these go over those of the inventory. A node that somebody else controls can
     return facts of any name from any module, also into a fact cache.
+  - ansible-core 2.21 lets hosts share what is gathered of any of them, where a task with C(run_once) runs before they have facts. A host
+    that has the facts of another must not be prepared by them.
   - No host is connected to.
 positional: hosts
 options:
   _input:
-    description: The variable C(hostvars); for the host of the task alone, C(ansible_facts).
+    description: The variable C(hostvars); for the host of the task alone, C(ansible_facts), with O(host).
     type: dict
     required: true
   hosts:
@@ -24,6 +26,12 @@ options:
       - Not given, the facts of the input are looked at, whatever name the host says it has.
     type: list
     elements: str
+  host:
+    description:
+      - The name of the host whose facts the input is, usually the variable C(inventory_hostname). Facts that C(ib_facts) has gathered of
+        another host are then found, too.
+      - It is read only where no fact is called like a variable of Ansible.
+    type: str
 author:
   - fabric.rdma contributors
 """
@@ -36,12 +44,12 @@ EXAMPLES = r"""
 
 - name: Insist that this node makes none, before a file of the controller goes to it
   ansible.builtin.assert:
-    that: ansible_facts | fabric.rdma.rdma_foreign | length == 0
+    that: ansible_facts | fabric.rdma.rdma_foreign(host=inventory_hostname) | length == 0
 """
 
 RETURN = r"""
 _value:
-  description: A sentence for each such host, with the names of the facts. Empty when all is well.
+  description: A sentence for each such host, with the names of the facts or of the other host. Empty when all is well.
   type: list
   elements: str
 """
@@ -51,14 +59,14 @@ import typing as t
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_list, insist_on_mapping
 
 
-def rdma_foreign(hostvars: t.Any, hosts: t.Any = None) -> list[str]:
+def rdma_foreign(hostvars: t.Any, hosts: t.Any = None, host: t.Any = None) -> list[str]:
     from ansible_collections.fabric.rdma.plugins.plugin_utils._view import foreign_hosts, foreign_of_host
 
     insist_on_mapping("rdma_foreign", hostvars, "hostvars")
     if hosts is None:
-        return foreign_of_host(hostvars)
+        return foreign_of_host(hostvars, None if host is None else str(host))
     insist_on_list("rdma_foreign", hosts, "hosts")
-    return foreign_hosts(hostvars, [str(host) for host in hosts])
+    return foreign_hosts(hostvars, [str(each) for each in hosts])
 
 
 class FilterModule:

@@ -283,6 +283,11 @@ ansible_facts:
           returned: success
           type: str
           sample: "2026-03-01T08:15:00Z"
+        gathered_of:
+          description: The name that the inventory has for the host. Facts that a host has of another are refused. Not in C(facts.json).
+          returned: success
+          type: str
+          sample: node1
         warnings:
           description: What could not be read or makes no sense, in words.
           returned: success

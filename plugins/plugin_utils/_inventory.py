@@ -13,7 +13,7 @@ from jinja2.exceptions import UndefinedError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import nearest
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.names import OF_A_RUN, foreign_facts, misspelt
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.names import OF_A_RUN, misspelt
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import (
     CLUSTER_WIDE,
     OF_A_GROUP,
@@ -31,7 +31,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._view import (
     Plainer,
     PlainError,
     facts_of,
-    foreign_in_words,
+    foreign_facts_in_words,
 )
 
 __all__ = ["inventory_problems"]
@@ -219,10 +219,10 @@ class _Look:
     def at(self, host: str, own: t.Mapping[str, t.Any]) -> None:
         """Looks at the variables of a host."""
         group = self.owner.get(host, "")
-        foreign = foreign_facts(facts_of(own))
+        foreign = foreign_facts_in_words(host, facts_of(own))
         if foreign:
             # what they hide of the inventory cannot be judged
-            self.found.append(foreign_in_words(host, foreign))
+            self.found.append(foreign)
             return
         for name in own:
             if name not in self.spelt:

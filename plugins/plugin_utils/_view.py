@@ -34,15 +34,18 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import (
 
 __all__ = [
     "GATHERED",
+    "GATHERED_OF",
     "NEWER",
     "PlainError",
     "Plainer",
     "ViewError",
+    "belong_to",
     "checked_facts",
     "cluster_view",
     "earlier_classes",
     "facts_checker",
     "facts_of",
+    "foreign_facts_in_words",
     "foreign_hosts",
     "foreign_in_words",
     "foreign_of_host",
@@ -66,8 +69,9 @@ _WISHES = {
     "rails": "rdma_rails",
     "verify": "rdma_verify",
 }
-# In the fact rdma: when the controller received it (plugins/action/ib_facts.py). Facts are compared and kept without it.
+# In the fact rdma: when the controller received it, and of which host (plugins/action/ib_facts.py). Facts are compared and kept without.
 GATHERED = "gathered"
+GATHERED_OF = "gathered_of"
 # What a file of facts does not keep.
 _OF_A_RUN = ("change", "health")
 # What the role discover leaves in the run that gathers (its README has it).
@@ -176,12 +180,46 @@ _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 
 
 def _timeless(facts: t.Any) -> tuple[t.Any, t.Optional[str]]:
-    """(facts of a host without the time when they were gathered, that time; None when it is not there)."""
-    if not isinstance(facts, dict) or GATHERED not in facts:
+    """(facts of a host without when and of which host they were gathered, that time; None when it is not there)."""
+    if not isinstance(facts, dict) or not facts.keys() & {GATHERED, GATHERED_OF}:
         return facts, None
-    when = facts[GATHERED]
-    left = {key: value for key, value in facts.items() if key != GATHERED}
+    when = facts.get(GATHERED)
+    left = {key: value for key, value in facts.items() if key not in (GATHERED, GATHERED_OF)}
     return left, when if isinstance(when, str) and _TIME.fullmatch(when) else None
+
+
+def belong_to(facts: t.Mapping[str, t.Any], host: str) -> bool:
+    """Whether the fact rdma among all facts of a host was gathered of that host, as far as it says of which one.
+
+    ansible-core 2.21 gives the hosts of a task that runs once one dictionary for all of their facts, where they had none before: set_fact
+    and debug do that (plugins/strategy/__init__.py there, register_host_variables). Whatever is gathered of one host afterwards, all of them have.
+    """
+    return _other(facts, host) is None
+
+
+def _other(facts: t.Mapping[str, t.Any], host: str) -> t.Optional[str]:
+    """The host that the fact rdma of a host was gathered of, where that is another."""
+    found = facts.get("rdma")
+    name = found.get(GATHERED_OF) if isinstance(found, t.Mapping) else None
+    return name if isinstance(name, str) and name != host else None
+
+
+def _others_in_words(host: str, other: str) -> str:
+    """What is said of a host that has the facts of another."""
+    return (
+        f"host {host} has the facts of host {other[:255]!r}: ansible-core 2.21 lets hosts share what is gathered of any of "
+        "them, where a task with run_once (debug, set_fact) runs before they have facts. Gather facts (gather_facts: true) before such "
+        "a task, or take run_once from it, and run again with --flush-cache"
+    )
+
+
+def foreign_facts_in_words(host: str, facts: t.Mapping[str, t.Any]) -> t.Optional[str]:
+    """What is said of a host whose facts would set variables of this collection, or are those of another host. None: all is well."""
+    names = foreign_facts(facts)
+    if names:
+        return foreign_in_words(host, names)
+    other = _other(facts, host)
+    return _others_in_words(host, other) if other is not None else None
 
 
 def foreign_in_words(host: str, names: t.Sequence[str]) -> str:
@@ -189,21 +227,29 @@ def foreign_in_words(host: str, names: t.Sequence[str]) -> str:
     return (
         "{} has facts named {}, which are variables of fabric.rdma or of Ansible: wishes come from the inventory, never from a node. Find out "
         "which module gave them (the host may be in wrong hands), and clear the fact cache of the host".format(
-            "host " + host if host else "this host", ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+            f"host {host}" if host else "this host", ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
         )
     )
 
 
-def foreign_of_host(facts: t.Mapping[str, t.Any]) -> list[str]:
-    """The same of the host of a task, by its facts alone: a fact may call it by the name of another."""
+def foreign_of_host(facts: t.Mapping[str, t.Any], host: t.Optional[str] = None) -> list[str]:
+    """The same of the host of a task, by its facts alone: a fact may call it by the name of another.
+
+    host: its name, by which facts of another host are known; it is read only where no fact is called like a variable of Ansible's.
+    """
     names = foreign_facts(facts)
-    return [foreign_in_words("", names)] if names else []
+    if names:
+        return [foreign_in_words("", names)]
+    other = _other(facts, host) if host is not None else None
+    return [_others_in_words(str(host), other)] if other is not None else []
 
 
 def foreign_hosts(hostvars: t.Mapping[str, t.Any], hosts: t.Iterable[str]) -> list[str]:
-    """What is said of those hosts whose facts would set variables of this collection."""
-    found = {host: foreign_facts(facts_of(hostvars[host])) for host in dict.fromkeys(hosts) if host in hostvars}
-    return [foreign_in_words(host, names) for host, names in found.items() if names]
+    """What is said of those hosts whose facts would set variables of this collection, or are those of another host."""
+    found = (
+        foreign_facts_in_words(host, facts_of(hostvars[host])) for host in dict.fromkeys(hosts) if host in hostvars
+    )
+    return [words for words in found if words]
 
 
 def seen_in_this_run(variables: t.Mapping[str, t.Any]) -> bool:
@@ -354,9 +400,9 @@ def _add_group(
         # once a host, and one host at a time: each look into hostvars puts all variables of the host together
         own = hostvars[host]
         facts = facts_of(own)
-        variables = foreign_facts(facts)
-        if variables:
-            raise ViewError(foreign_in_words(host, variables))
+        foreign = foreign_facts_in_words(host, facts)
+        if foreign:
+            raise ViewError(foreign)
         found = facts.get("rdma")
         # none at all is what a host has that was not discovered
         if found is not None and found != {}:

@@ -81,6 +81,48 @@ def test_templates_in_facts_stay_text(
     assert not list(user.home.rglob("evaluated"))
 
 
+# --- facts of another host ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("whose", ["user", "oldest_user"])
+def test_a_host_is_never_planned_by_the_facts_of_another(
+    whose: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """ansible-core 2.21 lets hosts share their facts after a task that runs once, as a play before ours may have one."""
+    user: User = request.getfixturevalue(whose)
+    captures = {"a1": "ib-a100-1", "v1": "ib-v100-1"}
+    hosts = {name: {"rdma_capture": str(CAPTURES / f"{capture}.capture")} for name, capture in captures.items()}
+    groups = {
+        group: {"hosts": {name: hosts[name]}, "vars": {"rdma_resource": {"name": f"rdma_{group}"}}}
+        for group, name in (("a100", "a1"), ("v100", "v1"))
+    }
+    (tmp_path / "hosts.json").write_text(
+        json.dumps({"rdma": {"children": groups, "vars": {"rdma_groups": ["a100", "v100"]}}})
+    )
+    before = {
+        "hosts": "rdma",
+        "gather_facts": False,
+        "tasks": [{"ansible.builtin.debug": {"msg": "Let us begin"}, "run_once": True}],
+    }
+    (tmp_path / "play.json").write_text(
+        json.dumps([before, {"ansible.builtin.import_playbook": "fabric.rdma.site", "vars": {"rdma_rollout": None}}])
+    )
+    output = tmp_path / "output"
+    arguments = ["-i", str(tmp_path / "hosts.json"), "-e", f"rdma_output_dir={output}", str(tmp_path / "play.json")]
+    done = user.run("ansible-playbook", *arguments, check=False)
+    if done.returncode:
+        said = re.sub(r"\s+", " ", done.stdout + done.stderr)
+        assert re.search(r"host (a1|v1) has the facts of host '(a1|v1)'", said), said
+        assert "run again with --flush-cache" in said
+        return
+    plan = load(output / "plan.json")
+    names = {
+        name: {device["name"] for device in facts["devices"]} for name, facts in load(output / "facts.json").items()
+    }
+    assert names["a1"] != names["v1"]
+    assert [plan["groups"][group]["hosts"] for group in ("a100", "v100")] == [["a1"], ["v1"]]
+
+
 # --- every leaf ----------------------------------------------------------------------------------------------------------
 
 # Facts as a node gives them that somebody else controls. An action costs no process, and Ansible treats what it returns as it does a

@@ -158,7 +158,7 @@ class Flow:
             if task[action]["that"] == f"{name} | length == 0":
                 if value == "{{ hostvars | fabric.rdma.rdma_foreign(ansible_play_hosts_all) }}":
                     return ALL
-                if value == "{{ ansible_facts | fabric.rdma.rdma_foreign }}":
+                if value == "{{ ansible_facts | fabric.rdma.rdma_foreign(host=inventory_hostname) }}":
                     return OWN
         return UNKNOWN
 
@@ -209,7 +209,7 @@ def test_all_tasks_are_followed() -> None:
 
 LOOK = {
     "ansible.builtin.assert": {"that": "x | length == 0"},
-    "vars": {"x": "{{ ansible_facts | fabric.rdma.rdma_foreign }}"},
+    "vars": {"x": "{{ ansible_facts | fabric.rdma.rdma_foreign(host=inventory_hostname) }}"},
 }
 LOOK_AT_ALL = {**LOOK, "vars": {"x": "{{ hostvars | fabric.rdma.rdma_foreign(ansible_play_hosts_all) }}"}}
 NODE = {"ansible.builtin.stat": {"path": "/x"}}

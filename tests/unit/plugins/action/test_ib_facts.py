@@ -19,8 +19,13 @@ FOUND = {"schema": 1, "warnings": []}
 BEFORE: dict[str, Any] = {"devices": [], "runtime": {}, "storage": {}}
 
 
-def answered(monkeypatch: pytest.MonkeyPatch, answer: Any, facts: Any = None) -> dict[str, Any]:
-    task = SimpleNamespace(async_val=0, check_mode=False, diff=False, action="fabric.rdma.ib_facts", args={})
+def task_of(arguments: dict[str, Any], **keywords: Any) -> SimpleNamespace:
+    defaults = {"async_val": 0, "check_mode": False, "diff": False, "delegate_to": None, "delegate_facts": None}
+    return SimpleNamespace(**defaults | keywords, action="fabric.rdma.ib_facts", args=arguments)
+
+
+def answered(monkeypatch: pytest.MonkeyPatch, answer: Any, facts: Any = None, **keywords: Any) -> dict[str, Any]:
+    task = task_of({}, **keywords)
     connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir="/tmp"), has_pipelining=True)
     plugin = ActionModule(task, connection, SimpleNamespace(), None, None, None)
 
@@ -38,13 +43,26 @@ def test_only_the_fact_rdma_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> Non
     others = {"rdma_groups": ["all"], "ofed_key": "/etc/shadow", "distribution": "x", "ansible_host": "elsewhere"}
     result = answered(monkeypatch, {"changed": False, "ansible_facts": {**others, "rdma": FOUND}})
     gathered = result["ansible_facts"]["rdma"].pop("gathered")
-    assert result["ansible_facts"] == {"rdma": FOUND}
+    assert result["ansible_facts"] == {"rdma": {**FOUND, "gathered_of": "n"}}
     assert gathered.endswith("Z")
 
 
 def test_the_time_is_that_of_the_controller(monkeypatch: pytest.MonkeyPatch) -> None:
     result = answered(monkeypatch, {"ansible_facts": {"rdma": {**FOUND, "gathered": "1970-01-01T00:00:00Z"}}})
     assert result["ansible_facts"]["rdma"]["gathered"] > "2026"
+
+
+def test_the_host_is_what_the_inventory_calls_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = {"ansible_facts": {"rdma": {**FOUND, "gathered_of": "another"}}}
+    assert answered(monkeypatch, answer)["ansible_facts"]["rdma"]["gathered_of"] == "n"
+    there = answered(monkeypatch, {"ansible_facts": {"rdma": FOUND}}, delegate_to="m")
+    assert there["ansible_facts"]["rdma"]["gathered_of"] == "n"
+
+
+def test_facts_that_go_to_another_host_are_not_called_those_of_this_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = {"ansible_facts": {"rdma": {**FOUND, "gathered_of": "n"}}}
+    result = answered(monkeypatch, answer, delegate_to="m", delegate_facts=True)
+    assert set(result["ansible_facts"]["rdma"]) == {*FOUND, "gathered"}
 
 
 def test_the_interpreter_is_what_ansible_has_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +100,7 @@ def acted(
     arguments: dict[str, Any], variables: dict[str, Any], check: bool = False
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """What the action answers, and with which arguments it has started the module."""
-    task = SimpleNamespace(async_val=0, check_mode=check, diff=False, action="fabric.rdma.ib_facts", args=arguments)
+    task = task_of(arguments, check_mode=check)
     connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir="/tmp"), has_pipelining=True)
     plugin = ActionModule(task, connection, SimpleNamespace(), None, None, None)
     plugin._discovered_interpreter_key = None
@@ -100,6 +118,7 @@ def test_a_capture_is_read_on_the_controller_and_nobody_connects() -> None:
     result, started = acted({"capture": str(CAPTURE), "gather_subset": ["devices"]}, {})
     facts = result["ansible_facts"]["rdma"]
     assert facts.pop("gathered").endswith("Z")
+    assert facts.pop("gathered_of") == "n"
     assert facts == gather(open_tree(str(CAPTURE)), ["devices"])
     assert started == []
 
@@ -156,10 +175,19 @@ def test_facts_of_this_run_are_not_gathered_again() -> None:
         {"ansible_facts": {"rdma": {"devices": []}}},
         {**of_this_run(devices=[]), "discover_gathered": {"unreachable": True}},
         of_this_run(gpus=[]),
+        of_this_run(devices=[], gathered_of="another"),
         of_this_run(devices=[], runtime={"as_root": False}),
         {**of_this_run(), "ansible_facts": {"rdma": "devices"}},
     ],
-    ids=["none", "of a cache", "of one that does not answer", "of another subset", "without root", "of no form"],
+    ids=[
+        "none",
+        "of a cache",
+        "of one that does not answer",
+        "of another subset",
+        "of another host",
+        "without root",
+        "of no form",
+    ],
 )
 def test_facts_that_are_not_of_this_run_or_not_all_are_gathered(variables: dict[str, Any]) -> None:
     result, started = acted({"unless": ["devices"], "wait_timeout": 5}, variables)
