@@ -47,6 +47,10 @@ def stage(entries: dict[str, Any], root: Path) -> None:
             place.symlink_to(entry.target)
         else:
             place.write_bytes(entry.data)
+    # of netdevs that have nothing to do with RDMA the facts take no more than their names
+    for place in root.glob("sys/class/net/*"):
+        if not (place / "type").exists():
+            place.unlink()
     if "/sys/class/misc/rdma_cm" in entries:
         # udev makes it on a node
         place = root / "dev" / "infiniband" / "rdma_cm"
