@@ -102,10 +102,9 @@ class ActionModule(ActionBase):
             return {**result, "failed": True, "msg": f"host {host} returned no facts named rdma"}
         # the controller's own clock: a plan that is made from a fact cache says of which age it is
         now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-        # with delegate_facts they are those of the other host, and the node itself does not say whose they are
-        own = {} if self._task.delegate_to and self._task.delegate_facts else {GATHERED_OF: host}
-        left = {key: value for key, value in found.items() if key != GATHERED_OF}
-        kept: dict[str, t.Any] = {"rdma": {**left, GATHERED: now, **own}}
+        # with delegate_facts they become those of the other host
+        other = self._task.delegate_to if self._task.delegate_facts else None
+        kept: dict[str, t.Any] = {"rdma": {**found, GATHERED: now, GATHERED_OF: str(other or host)}}
         # which Python Ansible has found is its own finding, and it would look for it again
         interpreter = self._discovered_interpreter_key
         if interpreter and interpreter in facts:

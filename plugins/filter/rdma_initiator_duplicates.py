@@ -59,12 +59,14 @@ _value:
 
 import typing as t
 
+from ansible.errors import AnsibleFilterError
+
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_list, insist_on_mapping
 
 
 def rdma_initiator_duplicates(hostvars: t.Any, hosts: t.Any, fresh: bool = False) -> list[dict[str, t.Any]]:
     from ansible_collections.fabric.rdma.plugins.module_utils._prepare.initiators import duplicate_initiators
-    from ansible_collections.fabric.rdma.plugins.plugin_utils._view import facts_of, seen_in_this_run
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._view import facts_of, others_in_words, seen_in_this_run
 
     insist_on_mapping("rdma_initiator_duplicates", hostvars, "hostvars")
     insist_on_list("rdma_initiator_duplicates", hosts, "host names")
@@ -72,7 +74,11 @@ def rdma_initiator_duplicates(hostvars: t.Any, hosts: t.Any, fresh: bool = False
     for host in hosts:
         variables = hostvars[host]
         if "rdma_capture" not in variables and (not fresh or seen_in_this_run(variables)):
-            facts[str(host)] = facts_of(variables).get("rdma") or {}
+            own = facts_of(variables)
+            others = others_in_words(own, str(host))
+            if others:
+                raise AnsibleFilterError(others)
+            facts[str(host)] = own.get("rdma") or {}
     return duplicate_initiators(facts)
 
 

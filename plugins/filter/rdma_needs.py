@@ -58,7 +58,7 @@ options:
     type: dict
     default: {}
   host:
-    description: The name of this host in O(duplicates).
+    description: The name of this host, also in O(duplicates). Facts that C(ib_facts) has gathered of another host are then refused.
     type: str
   os_family:
     description:
@@ -122,7 +122,11 @@ def rdma_needs(
     compute_domain: t.Any = None,
 ) -> dict[str, t.Any]:
     from ansible_collections.fabric.rdma.plugins.module_utils._prepare.needs import host_needs
-    from ansible_collections.fabric.rdma.plugins.plugin_utils._view import checked_facts, malformed_in_words
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._view import (
+        checked_facts,
+        malformed_in_words,
+        others_in_words,
+    )
 
     if not isinstance(facts, t.Mapping) or "kernel" not in facts:
         raise AnsibleFilterError(
@@ -138,6 +142,9 @@ def rdma_needs(
     ):
         if wish is not None and not isinstance(wish, t.Mapping):
             raise AnsibleFilterError(f"{name} is {wish!r}; expected a mapping")
+    others = None if host is None else others_in_words({"rdma": facts}, str(host))
+    if others:
+        raise AnsibleFilterError(others)
     facts, _when, malformed = checked_facts(facts)
     if malformed:
         raise AnsibleFilterError(malformed_in_words(host or "of these facts", malformed))

@@ -30,7 +30,7 @@ options:
     elements: dict
     default: []
   host:
-    description: The name of this host in O(duplicates).
+    description: The name of this host, also in O(duplicates). Facts that C(ib_facts) has gathered of another host are then refused.
     type: str
   os_family:
     description:
@@ -83,6 +83,7 @@ def rdma_storage(
 ) -> dict[str, t.Any]:
     from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage import storage_checks
     from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage_needs import storage_needs
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._view import others_in_words
 
     if not isinstance(facts, t.Mapping) or "kernel" not in facts or "storage" not in facts:
         raise AnsibleFilterError(
@@ -90,6 +91,9 @@ def rdma_storage(
             "run fabric.rdma.ib_facts first"
         )
     name = None if host is None else str(host)
+    others = None if name is None else others_in_words({"rdma": facts}, name)
+    if others:
+        raise AnsibleFilterError(others)
     try:
         needs = storage_needs(facts, wish, duplicates, name, os_family)
         return {**needs, "checks": storage_checks(facts, wish, duplicates, name)}

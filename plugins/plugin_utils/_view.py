@@ -55,6 +55,7 @@ __all__ = [
     "malformed_in_words",
     "merged_facts",
     "merged_plan",
+    "others_in_words",
     "plain_wish",
     "seen_in_this_run",
     "sound_facts",
@@ -197,6 +198,12 @@ def belong_to(facts: t.Mapping[str, t.Any], host: str) -> bool:
     return _other(facts, host) is None
 
 
+def others_in_words(facts: t.Mapping[str, t.Any], host: str) -> t.Optional[str]:
+    """What is said of a host that has the facts of another; facts: all of its facts. None where they are its own."""
+    other = _other(facts, host)
+    return None if other is None else _others_in_words(host, other)
+
+
 def _other(facts: t.Mapping[str, t.Any], host: str) -> t.Optional[str]:
     """The host that the fact rdma of a host was gathered of, where that is another."""
     found = facts.get("rdma")
@@ -207,9 +214,10 @@ def _other(facts: t.Mapping[str, t.Any], host: str) -> t.Optional[str]:
 def _others_in_words(host: str, other: str) -> str:
     """What is said of a host that has the facts of another."""
     return (
-        f"host {host} has the facts of host {other[:255]!r}: ansible-core 2.21 lets hosts share what is gathered of any of "
-        "them, where a task with run_once (debug, set_fact) runs before they have facts. Gather facts (gather_facts: true) before such "
-        "a task, or take run_once from it, and run again with --flush-cache"
+        f"host {host} has the facts of host {other[:255]!r}. With ansible-core 2.21, hosts share what is gathered of any of them when a task "
+        "with run_once (debug, set_fact, include_vars, ...) ran before they had facts: gather facts before it (gather_facts: true), or put "
+        "a task ansible.builtin.meta: clear_facts after it. If the host was renamed, a fact cache has facts under its old name: discover it "
+        "again"
     )
 
 
@@ -218,8 +226,7 @@ def foreign_facts_in_words(host: str, facts: t.Mapping[str, t.Any]) -> t.Optiona
     names = foreign_facts(facts)
     if names:
         return foreign_in_words(host, names)
-    other = _other(facts, host)
-    return _others_in_words(host, other) if other is not None else None
+    return others_in_words(facts, host)
 
 
 def foreign_in_words(host: str, names: t.Sequence[str]) -> str:
@@ -240,8 +247,8 @@ def foreign_of_host(facts: t.Mapping[str, t.Any], host: t.Optional[str] = None) 
     names = foreign_facts(facts)
     if names:
         return [foreign_in_words("", names)]
-    other = _other(facts, host) if host is not None else None
-    return [_others_in_words(str(host), other)] if other is not None else []
+    said = others_in_words(facts, host) if host is not None else None
+    return [said] if said else []
 
 
 def foreign_hosts(hostvars: t.Mapping[str, t.Any], hosts: t.Iterable[str]) -> list[str]:

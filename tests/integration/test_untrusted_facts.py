@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
 from ansible_collections.fabric.rdma.tests.integration.stand_ins import BUILT, INBOX, RESTORED, interpreter
 from ansible_collections.fabric.rdma.tests.unit.contracts import load
 from ansible_collections.fabric.rdma.tests.unit.kubeconfigs import kubeconfig_of
@@ -113,7 +115,7 @@ def test_a_host_is_never_planned_by_the_facts_of_another(
     if done.returncode:
         said = re.sub(r"\s+", " ", done.stdout + done.stderr)
         assert re.search(r"host (a1|v1) has the facts of host '(a1|v1)'", said), said
-        assert "run again with --flush-cache" in said
+        assert "meta: clear_facts after it" in said
         return
     plan = load(output / "plan.json")
     names = {
@@ -121,6 +123,52 @@ def test_a_host_is_never_planned_by_the_facts_of_another(
     }
     assert names["a1"] != names["v1"]
     assert [plan["groups"][group]["hosts"] for group in ("a100", "v100")] == [["a1"], ["v1"]]
+
+
+@pytest.mark.parametrize(
+    "what", ["prepare", "containerd_memlock", "nvidia_imex", "nvidia_peermem", "ofed", "roce_host", "storage_prereqs"]
+)
+def test_no_node_is_changed_by_the_facts_of_another(what: str, user: User, tmp_path: Path) -> None:
+    """Neither the one that has them, nor the one whose facts are its own, which would be compared with them."""
+    hosts = {}
+    for name, capture in (("bare", "ib-v100-unprepared"), ("ready", "ib-v100-1")):
+        facts = gather(open_tree(str(CAPTURES / f"{capture}.capture")))
+        # of the last one that answers, both have them
+        facts["storage"]["iscsi"] |= {"initiator_name": f"iqn.1993-08.org.debian:01:{name}", "service": "running"}
+        answers = {
+            "": {"failed": True, "msg": f"{name} was touched"},
+            "ib_facts": {"ansible_facts": {"rdma": facts}},
+            "setup": {"ansible_facts": {"os_family": "Debian", "pkg_mgr": "apt"}},
+        }
+        hosts[name] = {**interpreter(tmp_path / name, answers), "ansible_become": False}
+    variables = {
+        "rdma_groups": ["nodes"],
+        "rdma_resource": {"name": "rdma_nodes"},
+        "rdma_ofed": {"method": "inbox"},
+        "rdma_storage": {"iscsi": True},
+        "ofed_method": "inbox",
+        "rdma_output_dir": str(tmp_path / "output"),
+    }
+    inventory = {"rdma": {"children": {"nodes": {"hosts": hosts}}, "vars": variables}}
+    (tmp_path / "hosts.json").write_text(json.dumps(inventory))
+    begin = {**role("x"), "tasks": [{"ansible.builtin.debug": {"msg": "Let us begin"}, "run_once": True}]}
+    use = (
+        {"ansible.builtin.import_playbook": "fabric.rdma.prepare"} if what == "prepare" else role(f"fabric.rdma.{what}")
+    )
+    (tmp_path / "play.json").write_text(json.dumps([begin, use]))
+    done = user.run(
+        "ansible-playbook", "-f", "1", "-i", str(tmp_path / "hosts.json"), str(tmp_path / "play.json"), check=False
+    )
+    said = re.sub(r"\s+", " ", done.stdout + done.stderr)
+    assert done.returncode
+    if "core 2.21." not in user.run("ansible", "--version").stdout:
+        # hosts have their own facts there
+        assert "has the facts of" not in said
+        return
+    assert "host bare has the facts of host 'ready'" in said
+    assert "bare was touched" not in said
+    # it decides by what the node itself says
+    assert ("ready was touched" in said) == (what == "containerd_memlock")
 
 
 # --- every leaf ----------------------------------------------------------------------------------------------------------

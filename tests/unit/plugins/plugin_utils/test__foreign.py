@@ -28,7 +28,7 @@ def test_the_facts_of_another_host_are_found_with_both_names() -> None:
     hostvars = {name: {"ansible_facts": facts("a")} for name in ("a", "b", "c")}
     (said,) = rdma_foreign(hostvars, ["a", "b"])
     assert OTHERS in said
-    assert "--flush-cache" in said
+    assert "meta: clear_facts" in said
     assert rdma_foreign(facts("a"), host="b") == [said]
     assert rdma_foreign(facts("a"), host="a") == []
 
