@@ -15,6 +15,7 @@ description:
     treated makes no difference.
   - With O(fresh), a name that a fact cache has of a host is not compared, since the host may have another one by now.
   - Hosts without facts or with facts that cannot be used, and hosts that are replayed from a capture (C(rdma_capture)), are not compared.
+  - Fails when a host that is compared has facts that C(ib_facts) has gathered of another.
 positional: hosts, fresh
 options:
   _input:
