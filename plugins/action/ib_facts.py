@@ -20,8 +20,8 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.names import for
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import (
     GATHERED,
     GATHERED_OF,
-    belong_to,
     foreign_in_words,
+    others_in_words,
     seen_in_this_run,
 )
 
@@ -52,7 +52,7 @@ def known(variables: t.Mapping[str, t.Any], needed: t.Iterable[t.Any], as_root: 
     # what a node says has any form
     if not isinstance(facts, dict) or not seen_in_this_run(variables) or set(map(str, needed)) - set(facts):
         return False
-    if not belong_to(own, str(variables.get("inventory_hostname"))):
+    if others_in_words(own, str(variables.get("inventory_hostname"))):
         return False
     runtime = facts.get("runtime")
     return not (as_root and isinstance(runtime, dict) and runtime.get("as_root") is False)

@@ -142,7 +142,7 @@ def rdma_needs(
     ):
         if wish is not None and not isinstance(wish, t.Mapping):
             raise AnsibleFilterError(f"{name} is {wish!r}; expected a mapping")
-    others = None if host is None else others_in_words({"rdma": facts}, str(host))
+    others = others_in_words({"rdma": facts}, host)
     if others:
         raise AnsibleFilterError(others)
     facts, _when, malformed = checked_facts(facts)

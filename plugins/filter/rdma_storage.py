@@ -91,7 +91,7 @@ def rdma_storage(
             "run fabric.rdma.ib_facts first"
         )
     name = None if host is None else str(host)
-    others = None if name is None else others_in_words({"rdma": facts}, name)
+    others = others_in_words({"rdma": facts}, name)
     if others:
         raise AnsibleFilterError(others)
     try:

@@ -39,7 +39,6 @@ __all__ = [
     "PlainError",
     "Plainer",
     "ViewError",
-    "belong_to",
     "checked_facts",
     "cluster_view",
     "earlier_classes",
@@ -189,30 +188,17 @@ def _timeless(facts: t.Any) -> tuple[t.Any, t.Optional[str]]:
     return left, when if isinstance(when, str) and _TIME.fullmatch(when) else None
 
 
-def belong_to(facts: t.Mapping[str, t.Any], host: str) -> bool:
-    """Whether the fact rdma among all facts of a host was gathered of that host, as far as it says of which one.
+def others_in_words(facts: t.Mapping[str, t.Any], host: t.Optional[str]) -> t.Optional[str]:
+    """What is said of a host that has the facts of another, as far as the fact rdma says of which; None where all is well, or without a host.
 
-    ansible-core 2.21 gives the hosts of a task that runs once one dictionary for all of their facts, where they had none before: set_fact
-    and debug do that (plugins/strategy/__init__.py there, register_host_variables). Whatever is gathered of one host afterwards, all of them have.
+    facts: all facts of the host. ansible-core 2.21 gives the hosts of a task that runs once one dictionary for all of their facts, where
+    they had none before: set_fact and debug do that (plugins/strategy/__init__.py there, register_host_variables). Whatever is gathered of
+    one host afterwards, all of them have.
     """
-    return _other(facts, host) is None
-
-
-def others_in_words(facts: t.Mapping[str, t.Any], host: str) -> t.Optional[str]:
-    """What is said of a host that has the facts of another; facts: all of its facts. None where they are its own."""
-    other = _other(facts, host)
-    return None if other is None else _others_in_words(host, other)
-
-
-def _other(facts: t.Mapping[str, t.Any], host: str) -> t.Optional[str]:
-    """The host that the fact rdma of a host was gathered of, where that is another."""
     found = facts.get("rdma")
-    name = found.get(GATHERED_OF) if isinstance(found, t.Mapping) else None
-    return name if isinstance(name, str) and name != host else None
-
-
-def _others_in_words(host: str, other: str) -> str:
-    """What is said of a host that has the facts of another."""
+    other = found.get(GATHERED_OF) if isinstance(found, t.Mapping) else None
+    if host is None or not isinstance(other, str) or other == host:
+        return None
     return (
         f"host {host} has the facts of host {other[:255]!r}. With ansible-core 2.21, hosts share what is gathered of any of them when a task "
         "with run_once (debug, set_fact, include_vars, ...) ran before they had facts: gather facts before it (gather_facts: true), or put "
@@ -247,7 +233,7 @@ def foreign_of_host(facts: t.Mapping[str, t.Any], host: t.Optional[str] = None) 
     names = foreign_facts(facts)
     if names:
         return [foreign_in_words("", names)]
-    said = others_in_words(facts, host) if host is not None else None
+    said = others_in_words(facts, host)
     return [said] if said else []
 
 
