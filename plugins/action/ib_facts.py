@@ -75,6 +75,9 @@ class ActionModule(ActionBase):
             return {**result, "failed": True, "msg": foreign_in_words(host, foreign)}
         arguments = dict(self._task.args)
         if arguments.get("before") and isinstance(arguments["before"], dict):
+            others = others_in_words({"rdma": arguments["before"]}, host)
+            if others:
+                return {**result, "failed": True, "msg": f"before: {others}"}
             # of all the facts only what two states are compared by goes to the node
             try:
                 arguments["before"] = snapshot(arguments["before"])

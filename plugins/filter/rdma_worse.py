@@ -14,6 +14,7 @@ description:
   - C(nvidia-imex) that the role C(nvidia_imex) has masked with consent counts as given away, and one that it has given back has to be
     what it was before that.
   - An empty list says that the host is not worse than before.
+  - Facts of two hosts are an error.
 positional: after
 options:
   _input:
@@ -51,9 +52,13 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insi
 
 def rdma_worse(before: t.Any, after: t.Any) -> list[str]:
     from ansible_collections.fabric.rdma.plugins.module_utils._base.change import worse
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._view import GATHERED_OF, others_in_words
 
     for what, value in (("before", before), ("after", after)):
         insist_on_mapping("rdma_worse", value, f"facts from {what} the change")
+    others = others_in_words({"rdma": before}, after.get(GATHERED_OF))
+    if others:
+        raise AnsibleFilterError(f"fabric.rdma.rdma_worse, facts from before the change: {others}")
     try:
         return worse(before, after)
     except (AttributeError, KeyError, TypeError, ValueError) as exc:

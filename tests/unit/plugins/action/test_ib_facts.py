@@ -198,3 +198,13 @@ def test_facts_that_are_not_of_this_run_or_not_all_are_gathered(variables: dict[
 def test_facts_of_a_capture_need_no_root() -> None:
     known = of_this_run(devices=[], runtime={"as_root": False})
     assert acted({"unless": ["devices"], "capture": str(CAPTURE)}, known)[0]["ansible_facts"] == {}
+
+
+def test_a_state_before_of_another_host_is_no_state_of_this_one() -> None:
+    """As a neighbour may leave it, with which this host shares its facts."""
+    before = {"devices": [], "gathered_of": "another"}
+    result, started = acted({"before": before}, {})
+    assert result["failed"]
+    assert "before: host n has the facts of host 'another'" in result["msg"]
+    assert started == []
+    assert acted({"before": {**before, "gathered_of": "n"}}, {})[1] == [{"before": {"devices": []}}]

@@ -239,6 +239,14 @@ def test_from_facts_to_objects() -> None:
     assert filter_named("rdma_wishes")(wishes, {"ib-a100": ["n"]}, ["n"], plan=True) == []
 
 
+def test_two_hosts_are_not_compared() -> None:
+    before, after = ({**FACTS, "gathered_of": host} for host in ("n1", "n2"))
+    said = "^fabric.rdma.rdma_worse, facts from before the change: host n2 has the facts of host 'n1'"
+    with pytest.raises(AnsibleFilterError, match=said):
+        filter_named("rdma_worse")(before, after)
+    assert filter_named("rdma_worse")(before, {**after, "gathered_of": "n1"}) == []
+
+
 def test_a_summary_is_a_table_of_at_most_100_columns() -> None:
     shown = filter_named("rdma_table")
     lines = shown([("chart", "storage 1.2.3"), ("nodes", "n1, " * 40), ["bell", "\a"]]).splitlines()
