@@ -588,4 +588,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    # runs are in groups of their own, and end with this
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, lambda number, _frame: sys.exit(128 + number))
     sys.exit(main())

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
+import signal
 import subprocess
 import sys
 import typing as t
@@ -15,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.fabric.rdma.plugins.filter.rdma_needs import rdma_needs
+from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._lab.samples import eventually
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -162,13 +165,43 @@ def test_the_table_has_the_sizes_of_a_large_site(monkeypatch: pytest.MonkeyPatch
     assert asked == {"small": [10, 50, 200], "cached": [100, 1000, 10_000], "site": [1000]}
 
 
-def test_sizes_of_make_reach_the_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sizes_of_make_reach_the_measurement() -> None:
     """And a part that there is not is an error: a table without rows would have nothing wrong in it."""
     say = 'say: ; @echo "$$FABRIC_RDMA_SIZES"'
     command = ["make", "--eval", say, "SIZES=--only site,sight --site 50", "say"]
     given = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
     assert given == command[3].partition("=")[2]
-    monkeypatch.setenv("FABRIC_RDMA_SIZES", given)
-    monkeypatch.delenv("FABRIC_RDMA_BOUNDS", raising=False)
-    with pytest.raises(AssertionError, match="'sight' is not one of small, facts, cached, site"):
-        load("test_playbooks").test_playbooks()
+    environment = {key: value for key, value in os.environ.items() if key != "FABRIC_RDMA_BOUNDS"}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-m", "benchmark", "benchmarks/test_playbooks.py"],
+        cwd=ROOT,
+        env={**environment, "FABRIC_RDMA_SIZES": given},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    # shown as it comes, and not only when all has ended
+    assert "'sight' is not one of small, facts, cached, site" in done.stdout + done.stderr
+
+
+def test_a_measurement_that_is_ended_leaves_nothing_running(tmp_path: Path) -> None:
+    """Each run of a playbook is in a group of its own."""
+    started = tmp_path / "started"
+    program = tmp_path / "bin" / "ansible-playbook"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\necho $$ > {started}.new\nmv {started}.new {started}\nexec sleep 300\n")
+    program.chmod(0o755)
+    measuring = subprocess.Popen(
+        [sys.executable, "benchmarks/playbooks.py", "--only=cached", "--cached=1", f"--json={tmp_path}/benchmark.json"],
+        cwd=ROOT,
+        env={**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}", "TMPDIR": str(tmp_path)},
+        stdout=subprocess.DEVNULL,
+    )
+    assert eventually(started.exists)
+    playbook = Path("/proc", started.read_text().strip())
+    assert playbook.exists()
+    measuring.terminate()
+    assert measuring.wait(60) == 128 + signal.SIGTERM
+    assert eventually(lambda: not playbook.exists())
+    assert {path.name for path in tmp_path.iterdir()} == {"bin", "started"}
