@@ -75,7 +75,7 @@ recorded: .venv/.complete ## Run the unit tests over nodes and outputs that othe
 	@python -m pytest -q -s -m captures tests/unit $(ARGS)
 
 .PHONY: quick
-quick: .venv/.complete ## Run the unit tests of make check: without containerds, dracut and kills at each step, with fewer examples
+quick: .venv/.complete ## Run the unit tests of make check: without containerds, dracut, kills at each step and odd values for each field, with fewer examples
 	@tools/apt-install --profile test
 	@FABRIC_RDMA_HYPOTHESIS=check python -m pytest -q -n auto --maxprocesses=4 -m "not parts and not captures" tests/unit $(ARGS)
 

@@ -90,6 +90,7 @@ def _files() -> list[Path]:
     return [ROOT / name for name in sorted(set(names)) if name.endswith((".py", ".yml")) and (ROOT / name).is_file()]
 
 
+@functools.cache
 def locate(name: str) -> Path:
     """The one file whose path ends so. Raises FaultsError."""
     found = [path for path in _files() if f"/{path.relative_to(ROOT)}".endswith(f"/{name}")]

@@ -35,10 +35,18 @@ PARTS = {
     "test_writers.py",
 }
 
+# These try whatever there is, one after the other: every field of the facts, every file of a node, every step, every address.
+EVERY = {
+    "test_facts.py::test_any_one_file_at_fault_gives_facts_all_the_same",
+    "test_malformed.py::test_any_field_may_be_anything",
+    "test_rails.py::test_a_dead_hca_shifts_no_rail_whatever_the_addresses",
+    "test_transaction.py::test_killed_anywhere_the_next_one_undoes_it",
+}
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.name in PARTS:
+        if item.path.name in PARTS or f"{item.path.name}::{item.name.partition('[')[0]}" in EVERY:
             item.add_marker("parts")
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.util
 import itertools
 import json
@@ -351,6 +352,9 @@ def test_tests_that_are_named_for_a_run_are_there() -> None:
     parts = re.findall(r'^    "(test_\w+\.py)",$', (unit / "conftest.py").read_text(), re.M)
     assert parts
     assert [name for name in parts if not list(unit.rglob(name))] == []
+    every = re.findall(r'^    "(test_\w+\.py)::(test_\w+)",$', (unit / "conftest.py").read_text(), re.M)
+    assert every
+    assert [test for name, test in every if f"def {test}(" not in next(unit.rglob(name)).read_text()] == []
 
 
 # --- docs/faults.md ------------------------------------------------------------------------------------------------
@@ -701,10 +705,16 @@ def flat(tasks: t.Iterable[dict[str, t.Any]]) -> t.Iterator[dict[str, t.Any]]:
             yield from flat(task.get(section, ()))
 
 
+@functools.cache
+def tasks_in(path: Path) -> tuple[dict[str, t.Any], ...]:
+    """Every task of a file."""
+    return tuple(flat(yaml.safe_load(path.read_text()) or ()))
+
+
 def tasks_of(role: str) -> t.Iterator[dict[str, t.Any]]:
     """Every task of a role, also those in blocks."""
     for path in sorted((ROOT / "roles" / role / "tasks").glob("*.yml")):
-        yield from flat(yaml.safe_load(path.read_text()) or ())
+        yield from tasks_in(path)
 
 
 def test_variables_that_are_read_once_are_known() -> None:
@@ -745,7 +755,7 @@ def test_what_differs_between_hosts_is_included_without_a_loop() -> None:
     loops = {
         (str(path.relative_to(ROOT)), task["loop"])
         for path in paths
-        for task in flat(yaml.safe_load(path.read_text()) or ())
+        for task in tasks_in(path)
         if "loop" in task
         and not task.get("run_once")
         and {"ansible.builtin.include_tasks", "ansible.builtin.include_role"} & set(task)
@@ -789,7 +799,7 @@ def test_nothing_is_imported_by_what_is_imported_or_included() -> None:
     """Ansible would take a file of this name from the directory where the playbook was started."""
     for path in [*(ROOT / "roles").glob("*/tasks/*.yml"), *(ROOT / "playbooks" / "tasks").glob("*.yml")]:
         if path.stem != "main":
-            tasks = flat(yaml.safe_load(path.read_text()) or ())
+            tasks = tasks_in(path)
             assert not [task["name"] for task in tasks if "ansible.builtin.import_tasks" in task], path
 
 
@@ -1083,7 +1093,7 @@ def test_what_another_includes_of_a_role_is_specified(role: str) -> None:
     entries = {
         task[word].get("tasks_from", "main")
         for path in paths
-        for task in flat(yaml.safe_load(path.read_text()) or ())
+        for task in tasks_in(path)
         for word in ("ansible.builtin.include_role", "ansible.builtin.import_role")
         if word in task and task[word]["name"] == f"fabric.rdma.{role}"
     }
@@ -1160,7 +1170,7 @@ def changers() -> dict[str, str]:
     """Files of tasks with a task that changes a cluster, by their path below roles, with their text."""
     found = {}
     for path in sorted((ROOT / "roles").glob("*/tasks/*.yml")):
-        if any(module in task for task in flat(yaml.safe_load(path.read_text()) or ()) for module in CHANGES_CLUSTERS):
+        if any(module in task for task in tasks_in(path) for module in CHANGES_CLUSTERS):
             found[str(path.relative_to(ROOT / "roles"))] = path.read_text()
     return found
 
@@ -1193,7 +1203,7 @@ def test_modules_of_this_collection_make_and_delete_what_a_cluster_has() -> None
     """kubernetes.core applies over, and deletes, what somebody has made of an object since it was looked at. It brings namespaces, which are
     everybody's, ends Pods with old limits, which are named by who runs the playbook, and patches what is there."""
     paths = [*(ROOT / "roles").glob("*/tasks/*.yml"), *(ROOT / "playbooks").glob("tasks/*.yml")]
-    tasks = [task for path in paths for task in flat(yaml.safe_load(path.read_text()) or ())]
+    tasks = [task for path in paths for task in tasks_in(path)]
     found = [task["kubernetes.core.k8s"] for task in tasks if "kubernetes.core.k8s" in task]
     assert found
     assert {each.get("kind") for each in found if each.get("state") == "absent"} == {"Pod"}
@@ -1213,7 +1223,7 @@ def test_a_system_is_brought_and_removed_by_the_one_role_that_holds_the_lease(sy
     included = {
         role["name"]
         for path in tasks.glob("*.yml")
-        for task in flat(yaml.safe_load(path.read_text()) or ())
+        for task in tasks_in(path)
         for role in [task.get("ansible.builtin.include_role") or {}]
         if "tasks_from" not in role and role
     }

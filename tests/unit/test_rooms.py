@@ -47,10 +47,15 @@ CONTROLLER_FILES = sorted(path.relative_to(CONTROLLER) for path in CONTROLLER.rg
 
 
 @functools.cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@functools.cache
 def imports(path: Path) -> frozenset[Path]:
     """Files of module_utils that a file imports, relative to module_utils."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith(PREFIX):
             module = Path(*f"{node.module}.".removeprefix(PREFIX).split("."))
             names = [module.with_suffix(".py")] if module.suffix or len(module.parts) == 2 else []
@@ -86,10 +91,11 @@ def test_no_arrow_goes_back(path: Path) -> None:
     assert {str(each) for each in found if each.parts[0] not in allowed} == set()
 
 
-def imported_modules(path: Path) -> set[str]:
+@functools.cache
+def imported_modules(path: Path) -> frozenset[str]:
     """What a file imports from plugins/, as module_utils._base.text or plugin_utils._view: of a package, each of its modules."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             found |= {alias.name.removeprefix(COLLECTION) for alias in node.names if alias.name.startswith(COLLECTION)}
         if isinstance(node, ast.ImportFrom):
@@ -99,7 +105,7 @@ def imported_modules(path: Path) -> set[str]:
                 name = module.removeprefix(COLLECTION).rstrip(".")
                 package = (PLUGINS / Path(*name.split("."))).is_dir()
                 found |= {f"{name}.{alias.name}" for alias in node.names} if package else {name}
-    return found
+    return frozenset(found)
 
 
 def test_every_part_of_plugin_utils_has_its_arrows() -> None:
@@ -148,7 +154,7 @@ def test_what_runs_on_nodes_imports_nothing_of_the_controller(path: Path) -> Non
 )
 def test_nothing_private_is_imported(path: Path) -> None:
     """What another file uses has a name without an underscore."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith(COLLECTION):
             private = {alias.name for alias in node.names if alias.name.startswith("_")}
             assert private - {*ORDER, *MAY_IMPORT} == set()
@@ -265,7 +271,7 @@ LONGER: dict[str, str] = {}
 def functions(path: Path) -> dict[str, int]:
     """The lines of each function of a file, from its def to its end, without its documentation."""
     found: dict[str, int] = {}
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             text = node.body[0] if ast.get_docstring(node, clean=False) is not None else None
             documented = (text.end_lineno or 0) - text.lineno + 1 if text else 0
@@ -292,7 +298,7 @@ LONG_ENOUGH_TO_SHARE = 60
 def bodies(path: Path) -> dict[str, str]:
     """The code of each function of a file, however it is laid out, by its name."""
     found = {}
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.FunctionDef):
             body = node.body[ast.get_docstring(node) is not None :]
             found[node.name] = "\n".join(map(ast.unparse, body))
@@ -348,7 +354,7 @@ def writes(function: ast.FunctionDef) -> bool:
 
 
 def writers(path: Path) -> set[str]:
-    functions = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef))
+    functions = (node for node in ast.walk(parsed(path)) if isinstance(node, ast.FunctionDef))
     return {function.name for function in functions if writes(function)}
 
 
@@ -370,7 +376,7 @@ def test_one_file_writes_for_all(tmp_path: Path) -> None:
 
 def names_used(path: Path) -> set[tuple[str, str]]:
     """(module, name) of what a file takes out of modules of the collection, by import or as an attribute of a module."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = parsed(path)
     found: set[tuple[str, str]] = set()
     modules: dict[str, str] = {}
     for node in ast.walk(tree):
@@ -405,7 +411,7 @@ FOR_OTHERS = {
 def public_names(path: Path) -> list[tuple[str, bool]]:
     """Each name that a file makes public, and whether the file itself uses it."""
     module = COLLECTION + ".".join(path.with_suffix("").parts)
-    tree = ast.parse((PLUGINS / path).read_text(encoding="utf-8"))
+    tree = parsed(PLUGINS / path)
     read = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
     return [(name, name in read) for name in importlib.import_module(module).__all__]
 
@@ -434,7 +440,7 @@ def test_nothing_is_there_for_tests_alone(path: Path) -> None:
 
 def evaluated(path: Path) -> list[int]:
     """Lines where a builtin collection is subscripted when the file is read, which Python 3.8 cannot do: annotations are not."""
-    tree = ast.parse(path.read_text())
+    tree = parsed(path)
     notes = {
         id(child)
         for node in ast.walk(tree)
