@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import itertools
 import json
 import os
 import platform
@@ -41,7 +42,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import 
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
 
 CAPTURES = ROOT / "tests" / "captures"
-# Nodes with eight rails, which need nothing (ib-v100-1 is one of the smaller ones).
+# A node with eight rails (ib-v100-1 is one of the smaller ones).
 CAPTURE = "roce-rails-1"
 WISHES: dict[str, t.Any] = {
     "rdma_groups": ["gpu"],
@@ -315,10 +316,14 @@ class Table:
         free = free_mb()
         if free >= megabytes:
             return False
-        self.left_out.append(f"{what}, {hosts} hosts: takes {megabytes:.0f} MB, of which the machine has {free:.0f}")
-        print(f"left out: {self.left_out[-1]}", flush=True)
-        self.keep()
+        self.say_left_out(f"{what}, {hosts} hosts: takes {megabytes:.0f} MB, of which the machine has {free:.0f}")
         return True
+
+    def say_left_out(self, what: str) -> None:
+        """What this machine cannot measure."""
+        self.left_out.append(what)
+        print(f"left out: {what}", flush=True)
+        self.keep()
 
     def measure(
         self,
@@ -375,8 +380,17 @@ class Table:
         self.keep()
 
     def wrong(self, bound: float, hosts: int) -> list[str]:
-        """What is not as it should be: runs that failed, and those of prepare that have nothing to do and do much."""
+        """What is not as it should be: runs that failed, those of prepare that have nothing to do and do much, and time that grows faster
+        than the number of hosts."""
         wrong = [f"{each['what']}, {each['hosts']} hosts: {each['said']}" for each in self.failures]
+        for name in (PLAN_ROW, REPORT_ROW):
+            rows = sorted((row["hosts"], row["seconds"]) for row in self.rows if row["what"] == name)
+            for (few, less), (many, more) in itertools.pairwise(rows):
+                # what a run takes anyway is a part of the smaller
+                if few >= LARGE and more / less > GROWTH * many / few:
+                    wrong.append(
+                        f"{name}: {few} hosts take {less:g} s and {many} take {more:g} s, more than {GROWTH:g} times as much for each"
+                    )
         for row in self.rows:
             if row["what"] != CONVERGED_ROW:
                 continue
@@ -392,6 +406,9 @@ class Table:
 
 
 CONVERGED_ROW = "prepare, nothing to do"
+# What takes each of many hosts as long as each of fewer. From so many on, more than so many times as long is a mistake.
+PLAN_ROW, REPORT_ROW = "plan, cached facts", "report, cached facts"
+LARGE, GROWTH = 1000, 2.0
 FIRST_ROW = "prepare, first run of all roles"
 # Hosts that need something: this machine has no RDMA driver, as it is. Its kernel may have no modules that volumes need.
 UNPREPARED: dict[str, t.Any] = {
@@ -413,6 +430,9 @@ def small(table: Table, place: Path, sizes: t.Sequence[int], forks: int, first: 
         "benchmark_modules": Path("/proc/modules").exists(),
         "benchmark_systemd": Path("/run/systemd/system").is_dir(),
     }
+    for task, there in (("modules", plain["benchmark_modules"]), ("services", plain["benchmark_systemd"])):
+        if not there:
+            table.say_left_out(f"the usual playbook does without its tasks for {task}, of which this machine has none")
     for size in sizes:
         nodes = inventory(place, size, CONVERGED, "node")
         command = ["ansible", "all", "-m", "ansible.builtin.ping", "-i", str(nodes), f"--forks={forks}"]
@@ -441,8 +461,8 @@ def small(table: Table, place: Path, sizes: t.Sequence[int], forks: int, first: 
 
 
 def facts(table: Table, place: Path, hosts: int, forks: int) -> None:
-    """(d): ib_facts on this machine against the programs that people run."""
-    here = inventory(place, hosts, {})
+    """(d): ib_facts on hosts with eight HCAs against the programs that people run."""
+    here = inventory(place, hosts, CONVERGED, "node")
     module = ["ansible", "all", "-i", str(here), f"--forks={forks}", "-m"]
     programs = [each for each in ("ibstat", "lspci") if shutil.which(each)] + [str(place / "ibdev2netdev")]
 
@@ -452,7 +472,7 @@ def facts(table: Table, place: Path, hosts: int, forks: int) -> None:
 
     together = table.measure(f"{len(programs)} commands", hosts, forks, usual)
     started = functools.partial(run, [*module, "fabric.rdma.ib_facts"], place, {})
-    table.measure("ib_facts on this machine", hosts, forks, started, ("commands", together))
+    table.measure("ib_facts", hosts, forks, started, ("commands", together))
 
 
 def cached(table: Table, place: Path, sizes: t.Sequence[int], forks: int) -> None:
@@ -473,9 +493,9 @@ def cached(table: Table, place: Path, sizes: t.Sequence[int], forks: int) -> Non
         hosts = inventory(place, size, {})
         nothing = functools.partial(run, playbook("benchmarks/nothing.yml", hosts, forks), place, env)
         least = table.measure("a play that does nothing", size, forks, nothing)
-        for name in ("plan", "report"):
+        for row, name in ((PLAN_ROW, "plan"), (REPORT_ROW, "report")):
             started = functools.partial(run, playbook(f"playbooks/{name}.yml", hosts, forks), place, env)
-            table.measure(f"{name}, cached facts", size, forks, started, ("nothing", least))
+            table.measure(row, size, forks, started, ("nothing", least))
         shutil.rmtree(cache)
 
 
@@ -562,14 +582,16 @@ def main() -> int:
     parser.add_argument("--forks", type=int, default=10)
     parser.add_argument("--only", type=parts, default=list(PARTS), help=f"parts, of: {', '.join(PARTS)}")
     parser.add_argument("--generous", action="store_true")
-    parser.add_argument("--json", type=Path, default=ROOT / ".cache" / "benchmark.json")
+    parser.add_argument("--json", type=Path, help="where the rows are kept; .cache/benchmark.json by default")
     chosen = parser.parse_args()
     bound, bound_hosts = (GENEROUS, GENEROUS_HOSTS) if chosen.generous else (BOUND, BOUND_HOSTS)
     if chosen.generous:
         chosen.hosts, chosen.only = [GENEROUS_HOSTS], ["small"]
+    # the few hosts of make test do not take the place of what was measured before
+    kept = chosen.json or ROOT / ".cache" / ("bounds.json" if chosen.generous else "benchmark.json")
     described = machine()
     print(", ".join(f"{key}: {value}" for key, value in described.items()))
-    table = Table(chosen.json, described)
+    table = Table(kept, described)
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
         furnish(place)
@@ -581,7 +603,7 @@ def main() -> int:
             cached(table, place, chosen.cached, chosen.forks)
         if "site" in chosen.only:
             site(table, place, chosen.site, chosen.forks)
-    print(f"kept in {chosen.json}")
+    print(f"kept in {kept}")
     wrong = table.wrong(bound, bound_hosts)
     print("\n".join(wrong))
     return 1 if wrong else 0

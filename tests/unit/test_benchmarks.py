@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.plugins.filter.rdma_needs import rdma_needs
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._lab.samples import eventually
 
@@ -109,6 +110,27 @@ def test_a_converged_prepare_has_bounds(
     assert table.wrong(2.5, 50) == said
 
 
+@pytest.mark.parametrize(
+    ("few", "many", "said"),
+    [
+        ((1000, 60.0), (10_000, 900.0), []),
+        ((100, 1.0), (1000, 60.0), []),
+        (
+            (1000, 60.0),
+            (10_000, 1500.0),
+            ["plan, cached facts: 1000 hosts take 60 s and 10000 take 1500 s, more than 2 times as much for each"],
+        ),
+    ],
+)
+def test_time_grows_as_the_number_of_hosts_does(
+    table: t.Any, few: tuple[int, float], many: tuple[int, float], said: list[str]
+) -> None:
+    for hosts, seconds in (many, few):
+        table.add(playbooks.PLAN_ROW, hosts, 10, of(seconds))
+        table.add("site.yml under ansible-runner", hosts, 10, of(seconds))
+    assert table.wrong(2.5, 50) == said
+
+
 def test_a_size_is_left_out_only_where_memory_is_short(
     table: t.Any, kept: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -165,6 +187,20 @@ def test_the_table_has_the_sizes_of_a_large_site(monkeypatch: pytest.MonkeyPatch
     assert asked == {"small": [10, 50, 200], "cached": [100, 1000, 10_000], "site": [1000]}
 
 
+@pytest.mark.parametrize(("asked", "name"), [([], "benchmark"), (["--generous"], "bounds")])
+def test_a_few_hosts_do_not_take_the_place_of_many(
+    asked: list[str], name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What `make bounds` measures is kept elsewhere."""
+    for part in ("small", "cached", "site", "facts"):
+        monkeypatch.setattr(playbooks, part, lambda table, *_others, **_more: table.keep())
+    monkeypatch.setattr(playbooks, "furnish", lambda _place: None)
+    monkeypatch.setattr(playbooks, "ROOT", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["playbooks.py", *asked])
+    assert playbooks.main() == 0
+    assert [path.name for path in (tmp_path / ".cache").iterdir()] == [f"{name}.json"]
+
+
 def test_sizes_of_make_reach_the_measurement() -> None:
     """And a part that there is not is an error: a table without rows would have nothing wrong in it."""
     say = 'say: ; @echo "$$FABRIC_RDMA_SIZES"'
@@ -202,6 +238,6 @@ def test_a_measurement_that_is_ended_leaves_nothing_running(tmp_path: Path) -> N
     playbook = Path("/proc", started.read_text().strip())
     assert playbook.exists()
     measuring.terminate()
-    assert measuring.wait(60) == 128 + signal.SIGTERM
+    assert measuring.wait(limit(60)) == 128 + signal.SIGTERM
     assert eventually(lambda: not playbook.exists())
     assert {path.name for path in tmp_path.iterdir()} == {"bin", "started"}

@@ -1050,6 +1050,31 @@ def private_names(directory: Path) -> dict[str, str]:
     }
 
 
+def test_no_play_is_left_by_one_host_after_the_other() -> None:
+    """Ansible searches the list of all that have left a play for each host and task: with ten thousand of them, for hours."""
+    leaving = {
+        (str(path.relative_to(ROOT)), str(each)): "inventory_hostname == 'localhost'" in str(task.get("when"))
+        for path in [*(ROOT / "roles").glob("*/tasks/*.yml"), *PLAY_FILES]
+        for task in tasks_in(path)
+        if (each := task.get("ansible.builtin.meta")) in ("end_host", "end_role")
+    }
+    assert leaving
+    assert [place for place, controller in leaving.items() if not controller] == []
+
+
+def test_what_is_only_said_once_is_said_of_no_host() -> None:
+    """Otherwise ansible-core 2.21 gives all hosts of the play an empty set of facts: those that had none share it, and a fact cache writes
+    a file for each."""
+    said = [
+        (str(path.relative_to(ROOT)), task["name"], task.get("delegate_facts"))
+        for path in [*(ROOT / "roles").glob("*/tasks/*.yml"), *PLAY_FILES]
+        for task in tasks_in(path)
+        if "ansible.builtin.debug" in task and task.get("run_once")
+    ]
+    assert said
+    assert [(path, name) for path, name, alone in said if not alone] == []
+
+
 # Some playbooks and roles share a name. What a playbook sets for what runs in it is the playbook's.
 SETS = r"^ *(?:register: )?(__\w+)(?::|$)"
 OF_PLAYBOOKS = {name for path in PLAY_FILES for name in re.findall(SETS, path.read_text(), re.M)}
