@@ -44,6 +44,8 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import
 CAPTURES = ROOT / "tests" / "captures"
 # A node with eight rails (ib-v100-1 is one of the smaller ones).
 CAPTURE = "roce-rails-1"
+# What ibstat reads of a port, and ib_facts does not, so that the capture lacks it.
+FOR_IBSTAT = {"lid_mask_count": "0", "sm_sl": "0", "cap_mask": "0x04010000", "pkeys/0": "0xffff"}
 WISHES: dict[str, t.Any] = {
     "rdma_groups": ["gpu"],
     "rdma_resource": {"name": "rdma_gpu"},
@@ -157,6 +159,11 @@ def unpack(place: Path) -> None:
             path.symlink_to(entry.target)
         elif entry.kind == "f":
             path.write_bytes(entry.data)
+    for port in (place / "tree" / "sys" / "class" / "infiniband").glob("*/ports/*"):
+        for name, value in FOR_IBSTAT.items():
+            path = port / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(f"{value}\n")
 
 
 def inventory(place: Path, hosts: int, variables: dict[str, t.Any], python: str = "python") -> Path:
