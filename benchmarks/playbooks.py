@@ -297,6 +297,7 @@ COLUMNS = (
     "results_per_host",
     "peak_mb",
     "event_bytes_per_host",
+    "largest_event_bytes",
 )
 
 
@@ -309,7 +310,8 @@ class Table:
         self.left_out: list[str] = []
         self._kept, self._described = kept, described
         print(
-            f"{'what':34} {'hosts':>6} {'forks':>5} {'seconds':>8} {'ratio':>6} {'to':10} {'modules':>8} {'results':>8} {'peak MB':>8} {'events':>9}"
+            f"{'what':34} {'hosts':>6} {'forks':>5} {'seconds':>8} {'ratio':>6} {'to':10} {'modules':>8} {'results':>8} {'peak MB':>8} {'events':>9} "
+            f"{'largest':>9}"
         )
 
     def keep(self) -> None:
@@ -339,7 +341,7 @@ class Table:
         forks: int,
         started: t.Callable[[], Run],
         to: tuple[str, Run | None] | None = None,
-        events: t.Callable[[], int] | None = None,
+        events: t.Callable[[], t.Sequence[int]] | None = None,
     ) -> Run | None:
         """A row of what is run here. None when it fails, which is noted, and no reason for others not to run."""
         try:
@@ -359,9 +361,9 @@ class Table:
         forks: int,
         done: Run,
         to: tuple[str, Run | None] | None = None,
-        events: int | None = None,
+        events: t.Sequence[int] | None = None,
     ) -> None:
-        """A row of what was run."""
+        """A row of what was run. events: the bytes of each."""
         per_host = {key: round(done.counts[key] / hosts, 2) for key in ("modules", "results") if key in done.counts}
         name, other = to or (None, None)
         row: dict[str, t.Any] = {
@@ -374,14 +376,15 @@ class Table:
             "modules_per_host": per_host.get("modules"),
             "results_per_host": per_host.get("results"),
             "peak_mb": round(done.mb),
-            "event_bytes_per_host": round(events / hosts) if events is not None else None,
+            "event_bytes_per_host": round(sum(events) / hosts) if events else None,
+            "largest_event_bytes": max(events) if events else None,
         }
         self.rows.append(row)
-        seconds, ratio, compared, modules, results, megabytes, sizes = (
+        seconds, ratio, compared, modules, results, megabytes, sizes, largest = (
             "" if row[key] is None else row[key] for key in COLUMNS
         )
         print(
-            f"{what:34} {hosts:6} {forks:5} {seconds:8.1f} {ratio:>6} {compared:10} {modules:>8} {results:>8} {megabytes:8} {sizes:>9}",
+            f"{what:34} {hosts:6} {forks:5} {seconds:8.1f} {ratio:>6} {compared:10} {modules:>8} {results:>8} {megabytes:8} {sizes:>9} {largest:>9}",
             flush=True,
         )
         self.keep()
@@ -522,7 +525,7 @@ def site(table: Table, place: Path, sizes: t.Sequence[int], forks: int) -> None:
             size,
             forks,
             started,
-            events=lambda told=private: sum(each.stat().st_size for each in told.glob("artifacts/*/job_events/*.json")),
+            events=lambda told=private: [each.stat().st_size for each in told.glob("artifacts/*/job_events/*.json")],
         )
         shutil.rmtree(private)
 

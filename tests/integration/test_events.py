@@ -24,6 +24,8 @@ Json = dict[str, t.Any]
 LARGE = ("<!doctype html", '"classes":', "# help rdma_")
 # Bytes of the largest event that is not of one host's facts, and of those.
 MOST, FACTS = 20_000, 60_000
+# Bytes of an event as it is kept, with what is printed for it.
+WHOLE = 100_000
 
 
 def inventory(directory: Path, hosts: int) -> Path:
@@ -63,6 +65,7 @@ def test_no_event_is_as_large_as_the_cluster(user: User, tmp_path: Path) -> None
             task = event["event_data"].get("task")
             most = FACTS if "rdma" in (result.get("ansible_facts") or {}) else MOST
             assert len(json.dumps(result)) < most, (name, task, len(text))
+            assert len(text) < WHOLE, (name, event["event"], task)
             assert not [words for words in LARGE if words in json.dumps(result).lower()], (name, task)
     # and yet all of it is there
     output = tmp_path / "output"

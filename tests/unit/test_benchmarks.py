@@ -53,7 +53,7 @@ def of(seconds: float, **counts: int) -> t.Any:
 def test_a_row_is_a_ratio_and_counts_of_each_host(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = playbooks.Table(kept, {})
     table.add("ping", 50, 10, of(4.0, modules=50))
-    table.add("site", 50, 10, of(6.0, modules=50, results=125), ("ping", of(4.0)), events=5000)
+    table.add("site", 50, 10, of(6.0, modules=50, results=125), ("ping", of(4.0)), events=[3000, 2000])
     ping, site = json.loads(kept.read_text())["rows"]
     assert (ping["ratio"], ping["compared_with"], ping["event_bytes_per_host"]) == (None, None, None)
     assert site == {
@@ -67,10 +67,11 @@ def test_a_row_is_a_ratio_and_counts_of_each_host(kept: Path, capsys: pytest.Cap
         "results_per_host": 2.5,
         "peak_mb": 100,
         "event_bytes_per_host": 100,
+        "largest_event_bytes": 3000,
     }
     head, *rows = capsys.readouterr().out.splitlines()
     assert len({len(line) for line in (head, *rows)}) == 1
-    assert rows[1].split() == ["site", "50", "10", "6.0", "1.5", "ping", "1.0", "2.5", "100", "100"]
+    assert rows[1].split() == ["site", "50", "10", "6.0", "1.5", "ping", "1.0", "2.5", "100", "100", "3000"]
 
 
 def test_rows_stay_when_a_later_run_fails(table: t.Any, kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
