@@ -95,7 +95,7 @@ def rdma_handover(
     insist_on_mapping("rdma_handover", site, "what fabric.rdma.rdma_site gives", "plan")
     if after not in ("dra", "daemonset"):
         raise AnsibleFilterError(f"rdma_handover_to is {after!r}; expected one of dra, daemonset")
-    plain = Plainer()
+    plain = Plainer(whole=True)
     looked = plain(state or {})
     try:
         steps, problems = handover_plan(

@@ -111,7 +111,7 @@ def rdma_material(given: t.Any) -> dict[str, t.Any]:
             raise AnsibleFilterError(problem)
         # facts are looked at host by host, each within bounds of its own
         plain: dict[str, t.Any] = {
-            key: given.get(key) if key == "facts" else Plainer()(given.get(key)) for key in MATERIAL
+            key: given.get(key) if key == "facts" else Plainer(whole=True)(given.get(key)) for key in MATERIAL
         }
         nodes = given.get("node_logs")
         logs, unread = _of_nodes(nodes if isinstance(nodes, t.Mapping) else {})

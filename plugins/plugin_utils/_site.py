@@ -110,7 +110,7 @@ def site_of(
         "groups": {name: sorted(groups[name]) for name in names},
         "wishes": _wishes_of(hostvars, groups, names),
         "facts": view["facts"],
-        "plan": completed(Plainer()(plan)),
+        "plan": completed(Plainer(whole=True)(plan)),
         "node_names": {str(host): str(node) for host, node in (rollout.get("node_names") or {}).items()},
         "registry": str(rollout.get("registry") or "") or None,
         "pull_secrets": [str(name) for name in rollout.get("image_pull_secrets") or []],
@@ -201,7 +201,7 @@ def plan_pages(
     asked: t.Mapping[str, t.Mapping[str, Part]],
 ) -> dict[str, str]:
     """By group that is in the plan: all that is planned for it. asked: by system and group, what is said of it."""
-    whole = completed(Plainer()(plan))
+    whole = completed(Plainer(whole=True)(plan))
     facts = cluster_view(hostvars, groups, names)["facts"]
     duplicates = duplicate_initiators(
         {host: own for host, own in facts.items() if "rdma_capture" not in hostvars[host]}

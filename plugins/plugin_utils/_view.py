@@ -101,8 +101,8 @@ NEWER = (
 )
 # The schema of the facts has 9 levels.
 _DEEPEST = 60
-# 200 virtual functions make 30,000.
-_MOST_PARTS = 500_000
+# 200 virtual functions make 30,000. A plan has some sixty for each host.
+_MOST_PARTS, _MOST_PARTS_OF_A_CLUSTER = 500_000, 50_000_000
 # Python prints no number of more than 4300 digits, and YAML may have it (0xfff...).
 _MOST_BITS = 4096
 
@@ -120,14 +120,17 @@ class Plainer:
 
     Equal parts are one object: hosts of a group are much alike, and the facts of thousands would not fit into memory otherwise.
     So nobody may change what comes out. PlainError for what no inventory and no node has.
+
+    whole: what comes in tells of all hosts at once, as a plan does, and not of one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, whole: bool = False) -> None:
         self._seen: dict[t.Any, t.Any] = {}
+        self._most = _MOST_PARTS_OF_A_CLUSTER if whole else _MOST_PARTS
         self._left = 0
 
     def __call__(self, value: t.Any) -> t.Any:
-        self._left = _MOST_PARTS
+        self._left = self._most
         return self._plain(value, _DEEPEST)
 
     def _plain(self, value: t.Any, depth: int) -> t.Any:
@@ -144,7 +147,7 @@ class Plainer:
         self._left -= len(value)
         if depth == 0 or self._left < 0:
             raise PlainError(
-                f"has more than {_MOST_PARTS} parts" if depth else f"is nested more than {_DEEPEST} levels deep"
+                f"has more than {self._most} parts" if depth else f"is nested more than {_DEEPEST} levels deep"
             )
         if isinstance(value, (list, tuple)):
             items = [self._plain(item, depth - 1) for item in value]
@@ -165,7 +168,8 @@ class Plainer:
 
 
 def _plain(value: t.Any) -> t.Any:
-    return Plainer()(value)
+    """Of what tells of all hosts."""
+    return Plainer(whole=True)(value)
 
 
 def plain_wish(plain: Plainer, value: t.Any, variable: str, group: str, host: str) -> t.Any:

@@ -111,6 +111,11 @@ def test_a_converged_prepare_has_bounds(
     assert table.wrong(2.5, 50) == said
 
 
+def test_a_second_run_with_all_wishes_starts_one_module_too(table: t.Any) -> None:
+    table.add(playbooks.SECOND_ROW, 10, 10, of(9.0, modules=20))
+    assert len(table.wrong(2.5, 50)) == 1
+
+
 @pytest.mark.parametrize(
     ("few", "many", "said"),
     [
@@ -167,9 +172,11 @@ def test_a_first_run_is_of_nodes_that_lack_what_roles_bring(tmp_path: Path) -> N
         assert "storage_prereqs" in needed(nodes[0])
         start(nodes[0], module)
     assert needed(nodes[0]) == {"containerd_memlock"}
+    start(nodes[0], "containerd_memlock")
+    assert needed(nodes[0]) == set()
     # of the one nothing is the other's
     assert len(needed(nodes[1])) == 3
-    assert len((tmp_path / "started").read_text()) == 6 + sum(
+    assert len((tmp_path / "started").read_text()) == 7 + sum(
         (node / "calls").read_text().count("ib_facts") for node in nodes
     )
 

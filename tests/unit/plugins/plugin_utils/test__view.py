@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.fabric.rdma.plugins.filter.rdma_material import rdma_material
 from ansible_collections.fabric.rdma.plugins.filter.rdma_wish import rdma_wish
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.plugin_utils._site import wished
+from ansible_collections.fabric.rdma.plugins.plugin_utils import _view
+from ansible_collections.fabric.rdma.plugins.plugin_utils._site import plan_pages, site_of, wished
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import (
     ViewError,
     cluster_view,
@@ -188,6 +190,21 @@ def test_facts_of_hosts_that_a_run_did_not_see_stay(tmp_path: Path) -> None:
 
 def planned(*classes: str, **more: Any) -> dict[str, Any]:
     return a_group(*(a_class(one, one) for one in classes), **more)
+
+
+def test_a_plan_is_as_large_as_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The facts of one host have a bound, which ten thousand together exceed."""
+    assert _view._MOST_PARTS_OF_A_CLUSTER >= 100 * _view._MOST_PARTS
+    monkeypatch.setattr(_view, "_MOST_PARTS", 1000)
+    hosts = sorted(f"n{number}" for number in range(1001))
+    plan = a_plan(g={**planned("n0"), "hosts": hosts})
+    names = {"g": hosts}
+    assert merged_plan(plan, "/nowhere/plan.json", ["g"], dict.fromkeys(hosts, "g"))["groups"]["g"]["hosts"] == hosts
+    assert found_departures("/nowhere", names, ["g"], [], {})["refusal"] == ""
+    assert rdma_material({"plan": plan})["plan"]["groups"]["g"]["hosts"] == hosts
+    hostvars = {each: host() for each in hosts}
+    assert site_of(hostvars, names, ["g"], plan, {})["plan"]["groups"]["g"]["hosts"] == hosts
+    assert list(plan_pages(hostvars, names, ["g"], plan, {})) == ["g"]
 
 
 def test_plans_of_groups_that_a_run_did_not_plan_stay(tmp_path: Path) -> None:
