@@ -35,11 +35,11 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: demo
-demo: .venv/.complete ## Boot two RDMA nodes, run site.yml on them, show what the cluster has (KEEP_LAB=1 keeps them)
+demo: .venv/.complete ## Boot two RDMA nodes, run site.yml on them, show the report (no cluster, no rollout; KEEP_LAB=1 keeps them)
 	@tools/demo
 
 .PHONY: demo-cluster
-demo-cluster: .venv/.complete ## The same with three nodes that are a Kubernetes cluster, and the real device plugin (built once, 5 to 15 minutes)
+demo-cluster: .venv/.complete ## The same with three nodes that are a Kubernetes cluster, and a rollout of the real device plugin (built once, 5 to 15 minutes)
 	@tools/demo cluster
 
 .PHONY: test

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Builds the Go programs that scenarios run, where the cache has none, and starts each: Kubernetes in one, and the device plugin.
 
-`make test` does this first, with the least priority beside what uses one core: what comes later finds them built.
+`make everything` does this at first, with the least priority beside what uses one core: what comes later finds them built.
 """
 
 from __future__ import annotations
