@@ -37,6 +37,8 @@ paced:
 \t@echo "$${FABRIC_RDMA_PACE_LEAST:-1} passed"
 quick:
 \t@touch quick-was-here; echo "1 passed, in fact"
+strict:
+\t@echo "$${FABRIC_RDMA_SKIPS-unset}: 1 passed"
 slow:
 \t@echo $$$$ > slow.pid; sleep 1000; echo "1 passed"
 slower:
@@ -56,7 +58,7 @@ def checkout(repo: Path, tmp_path: Path) -> Path:
 
 def start(checkout: Path, program: str, *arguments: str, **variables: str) -> subprocess.Popen[str]:
     # as by hand, also where these tests are a stage of the program themselves
-    outer = ("MAKEFLAGS", "SCENARIOS", "FABRIC_RDMA_PACE_LEAST")
+    outer = ("MAKEFLAGS", "SCENARIOS", "FABRIC_RDMA_PACE_LEAST", "FABRIC_RDMA_SKIPS")
     environment = {key: value for key, value in os.environ.items() if key not in outer}
     return subprocess.Popen(
         # SIGINT as at a terminal, also where these tests run in the background, which ignores it
@@ -152,6 +154,42 @@ def test_what_goes_behind_others_has_more_time(checkout: Path) -> None:
     """The lists that are not shown, for whose sake no other waits."""
     assert table(run(checkout, "test", "paced+two")[1])["paced"] == ["ok", "1", "0", "0"]
     assert table(run(checkout, "test", "two+paced")[1])["paced"] == ["ok", "3", "0", "0"]
+
+
+@pytest.mark.parametrize("stages", ["strict", "two+strict"])
+def test_what_is_skipped_in_a_stage_fails_unless_somebody_says_otherwise(checkout: Path, stages: str) -> None:
+    """conftest.py goes by what stages are told, test_skips.py shows how."""
+    assert "fail: 1 passed" in run(checkout, "test", stages)[1].splitlines()
+    assert ": 1 passed" in run(checkout, "test", stages, FABRIC_RDMA_SKIPS="")[1].splitlines()
+
+
+def test_the_inner_loop_needs_no_part_of_a_node(repo: Path, tmp_path: Path) -> None:
+    """`make check` is a stage of tools/test, too, but what its unit tests look at without a containerd may be skipped."""
+    (tmp_path / "Makefile").write_text((repo / "Makefile").read_text())
+    for name in ("requirements-dev.txt", "collections/requirements.yml", ".venv/.complete"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    for name, text in {
+        "tools/apt-install": "true",
+        ".venv/bin/python": 'printf "%s\\n" "${FABRIC_RDMA_SKIPS-unset}|$*"',
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    said = {}
+    for target in ("quick", "unit"):
+        done = subprocess.run(
+            ["make", "--no-print-directory", target],
+            cwd=tmp_path,
+            env={**os.environ, "MAKEFLAGS": "", "FABRIC_RDMA_SKIPS": "fail", "FABRIC_RDMA_CONTAINERDS": "/nowhere"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        said[target] = done.stdout.splitlines()[-1].partition("|")
+    assert said["quick"][0] == ""
+    assert said["unit"][0] == "fail"
+    assert all(arguments.startswith("-m pytest ") for _skips, _bar, arguments in said.values())
 
 
 def test_a_list_ends_with_its_first_failure_which_is_reported_at_once(checkout: Path) -> None:
