@@ -212,6 +212,27 @@ def test_a_plugin_that_is_gone(site: Site) -> None:
     assert site.allocatable("lab1") == SHARES
 
 
+def restarts(pod: dict[str, t.Any]) -> int:
+    return sum(status["restartCount"] for status in pod["status"]["containerStatuses"])
+
+
+def test_a_plugin_that_is_killed(site: Site) -> None:
+    """Its process alone: the kubelet starts the container again, in the Pod that was there."""
+    before = site.plugin_pod("lab2")
+
+    def nothing() -> bool:
+        # The first time the kubelet starts it again at once, perhaps before it tells the API server; later it waits for longer each time.
+        site.on("lab2", "pkill -KILL -f '[k]8s-rdma-shared-dp' || test $? -eq 1")
+        return site.allocatable("lab2") == 0
+
+    site.wait("nothing is offered", nothing)
+    site.wait("it is back", lambda: site.allocatable("lab2") == SHARES, seconds=300)
+    after = site.plugin_pod("lab2")
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    assert restarts(after) > restarts(before)
+    assert site.allocatable("lab1") == SHARES
+
+
 def test_a_cordoned_and_tainted_node_keeps_its_resource(site: Site) -> None:
     taint = {"key": "account", "value": "x", "effect": "NoExecute"}
     before = site.plugin_pod("lab1")["metadata"]["uid"]
