@@ -397,6 +397,10 @@ def all_names_used(*tops: str) -> frozenset[tuple[str, str]]:
 # "file::name" of what only tests use -> why it is there.
 FOR_OTHERS = {
     "module_utils/_base/sources.py::COLLECTIONS": "all that is pulled is in one table; requirements.yml cannot read it",
+    **{
+        f"module_utils/_base/sources.py::{name}": "all that is pulled is in one table; execution-environment.yml cannot read it"
+        for name in ("EXECUTION_BASE", "EXECUTION_COLLECTIONS", "EXECUTION_CORE")
+    },
     "module_utils/_base/sources.py::HELM_PACKAGE": "all that is pulled is in one table; texts cannot read it",
     "plugin_utils/_health/kinds.py::CABLES": "tools/troubleshooting.py writes a page out of it",
     "plugin_utils/_health/kinds.py::LINKS": "tools/troubleshooting.py writes a page out of it",

@@ -26,8 +26,9 @@ GO_PLACES = (
 SOURCES = "plugins/module_utils/_base/sources.py"
 # What users and programs read. Tests of the modules themselves make up releases and digests as they need them.
 PLACES = (
-    "CONTRIBUTING.md",
-    "README.md",
+    # what lies in the root, but for the history: it tells of releases that were
+    ":(glob)*",
+    ":(exclude)CHANGELOG.rst",
     "benchmarks",
     "docs",
     "inventories",
@@ -49,8 +50,8 @@ _TAG = sources.DEVICE_PLUGIN.rpartition(":")[2]
 # What a literal looks like, and what it may be. Where the pattern has a group, the literal is the group.
 LITERALS: dict[str, tuple[str, set[str]]] = {
     "image": (
-        r"\b(?:nvcr|ghcr|quay|docker|registry\.k8s)\.io/[\w./-]*\w(?::[\w.-]*\w)?",
-        {sources.DEVICE_PLUGIN, sources.DRANET, sources.OPERATOR_IMAGES, *_REPOSITORIES},
+        r"\b(?:(?:nvcr|ghcr|quay|docker|registry\.k8s)\.io|registry\.fedoraproject\.org)/[\w./-]*\w(?::[\w.-]*\w)?",
+        {sources.DEVICE_PLUGIN, sources.DRANET, sources.OPERATOR_IMAGES, sources.EXECUTION_BASE, *_REPOSITORIES},
     ),
     "tag": (rf"{sources.SHARED_PLUGIN_IMAGE}(?::|[ `|]+|\S* v)v?(\d+\.\d+\.\d+)", {_TAG.lstrip("v")}),
     "digest": (r"sha256:[0-9a-f]{64}", set(sources.DIGESTS.values())),
@@ -144,6 +145,7 @@ def test_every_literal_is_that_of_the_one_file() -> None:
                 "roles/device_plugin/defaults/main.yml",
                 "roles/device_plugin/meta/argument_specs.yml",
                 "docs/variables.md",
+                "execution-environment.yml",
             },
         ),
         ("tag", {"docs/variables.md", "tests/judges/README.md", "plugins/filter/rdma_rollout.py"}),
@@ -178,6 +180,7 @@ def test_the_search_finds_what_is_there(what: str, files: set[str]) -> None:
     [
         ("default: ghcr.io/mellanox/k8s-rdma-shared-dev-plugin:v1.5.2", ["image: ", "tag: 1.5.2"]),
         ("| k8s-rdma-shared-dev-plugin | 1.4.0 |", ["tag: 1.4.0"]),
+        ("name: registry.fedoraproject.org/fedora-minimal:41", ["image: registry.fedoraproject.org/fedora-minimal:41"]),
         ("repository: nvcr.io/nvidia/other", ["image: nvcr.io/nvidia/other"]),
         ("image_digest: sha256:" + "0" * 64, ["digest: sha256:000"]),
         ("https://helm.example.com/nvidia", ["address of a chart: "]),
@@ -264,6 +267,20 @@ def test_collections_are_asked_for_in_the_same_versions() -> None:
     wanted = yaml.safe_load((ROOT / "collections" / "requirements.yml").read_text())["collections"]
     assert {entry["name"]: entry["version"] for entry in wanted} == sources.COLLECTIONS
     assert yaml.safe_load((ROOT / "galaxy.yml").read_text())["dependencies"] == sources.COLLECTIONS
+
+
+def test_the_execution_environment_pins_the_same() -> None:
+    """Its YAML cannot read the file. Python packages are those of requirements-dev.txt, and tests/receptor runs jobs with all of it."""
+    found = yaml.safe_load((ROOT / "execution-environment.yml").read_text())
+    assert found["images"] == {"base_image": {"name": sources.EXECUTION_BASE}}
+    wanted = found["dependencies"]
+    assert wanted["ansible_core"] == {"package_pip": f"ansible-core=={sources.EXECUTION_CORE}"}
+    assert wanted["galaxy"] == {
+        "collections": [{"name": name, "version": version} for name, version in sources.EXECUTION_COLLECTIONS.items()]
+    }
+    assert list(sources.EXECUTION_COLLECTIONS) == list(sources.COLLECTIONS)
+    tested = (ROOT / "requirements-dev.txt").read_text().splitlines()
+    assert {wanted["ansible_runner"]["package_pip"], *wanted["python"]} <= set(tested)
 
 
 def test_the_chart_of_the_tests_is_of_the_example() -> None:

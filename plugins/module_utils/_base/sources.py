@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What is pulled from elsewhere, and in which version: a version is raised here. Private to the collection. Pure.
 
-Defaults of roles, documentation and go.mod need literals of their own: tests/unit/test_sources.py names those that differ from these.
-Python packages stand in requirements*.txt, what the machine's own apt brings in bindep.txt.
+Defaults of roles, documentation, go.mod and execution-environment.yml need literals of their own: tests/unit/test_sources.py names those
+that differ from these. Python packages stand in requirements*.txt, what the machine's own apt brings in bindep.txt.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ __all__ = [
     "DRA_DRIVER",
     "DRA_LINES",
     "DRIVER_IMAGE",
+    "EXECUTION_BASE",
+    "EXECUTION_COLLECTIONS",
+    "EXECUTION_CORE",
     "GO",
     "GO_MODULES",
     "GPU_LINES",
@@ -296,6 +299,12 @@ TOGETHER: dict[str, dict[tuple[int, int], Together]] = {
 
 # Collections that ours needs, as galaxy.yml and collections/requirements.yml ask for them.
 COLLECTIONS = {"community.general": ">=7.0.0", "kubernetes.core": ">=3.0.0"}
+
+# What jobs of AWX run in (execution-environment.yml): the image below it, by the tag of a release, which moves with its updates, and
+# what is installed there. ansible-core stays below 2.19, as the file says; collections are those with which everything else is tested.
+EXECUTION_BASE = "registry.fedoraproject.org/fedora-minimal:42"
+EXECUTION_CORE = "2.18.19"
+EXECUTION_COLLECTIONS = {"community.general": "13.5.0", "kubernetes.core": "6.6.0"}
 
 # Suites of Debian: of the lab's nodes (newer kernels panic under plain emulation, 6.1 boots everywhere), and those with a generation
 # of containerd each, for tests.
