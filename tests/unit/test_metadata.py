@@ -244,6 +244,17 @@ def test_changelog_of_a_first_release_has_features_only() -> None:
         section for path in ROOT.glob("changelogs/fragments/*.yml") for section in load(str(path.relative_to(ROOT)))
     }
     assert sections <= {"release_summary", "major_changes", "minor_changes"}
+    # of what was otherwise before, or of another entry, which is nowhere near in the sorted list
+    repairs = r"\bused to\b|not missing|are new|earlier version|these two|no longer"
+    told = [
+        entry
+        for path in ROOT.glob("changelogs/fragments/*.yml")
+        for entries in load(str(path.relative_to(ROOT))).values()
+        for entry in ([entries] if isinstance(entries, str) else entries)
+    ]
+    assert len(told) > 150
+    assert [entry for entry in told if re.search(repairs, entry)] == []
+    assert not re.search(repairs, (ROOT / "CHANGELOG.rst").read_text())
 
 
 def test_requirements_and_galaxy_yml_name_the_same_collections() -> None:
