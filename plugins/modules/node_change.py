@@ -71,7 +71,6 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.change import (
-    PATH,
     dump_mark,
     load_mark,
     open_change,
@@ -84,6 +83,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.files import (
     sync_directory,
     unlink,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._base.places import CHANGE
 
 Json = t.Dict[str, t.Any]
 
@@ -127,7 +127,7 @@ def main() -> None:
             "state": {"type": "str", "choices": ["begun", "ended"], "required": True},
             "before": {"type": "dict"},
             "roles": {"type": "list", "elements": "str", "default": []},
-            "path": {"type": "path", "default": PATH},
+            "path": {"type": "path", "default": CHANGE},
         },
         required_if=[("state", "begun", ["before"])],
         supports_check_mode=True,

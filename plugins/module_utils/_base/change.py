@@ -12,21 +12,10 @@ from __future__ import annotations
 import json
 import typing as t
 
-__all__ = [
-    "PATH",
-    "active_ports",
-    "address_of",
-    "dump_mark",
-    "load_mark",
-    "lost_ports",
-    "open_change",
-    "snapshot",
-    "worse",
-]
+__all__ = ["active_ports", "address_of", "dump_mark", "load_mark", "lost_ports", "open_change", "snapshot", "worse"]
 
 Json = t.Dict[str, t.Any]
 
-PATH = "/var/lib/fabric.rdma/change.json"
 _VERSION = 1
 _MAX_BYTES = 1 << 20
 # Daemons of volumes by their key of ansible_facts.rdma.storage, and the states of which either serves the next volume.
@@ -75,7 +64,7 @@ def _imex(facts: t.Mapping[str, t.Any]) -> t.Optional[t.Mapping[str, t.Any]]:
 
 
 def dump_mark(since: str, roles: t.Sequence[str], before: t.Mapping[str, t.Any]) -> bytes:
-    """The content of PATH. since: the time at which the change began, ISO 8601 in UTC."""
+    """The content of places.CHANGE. since: the time at which the change began, ISO 8601 in UTC."""
     mark = {"version": _VERSION, "since": since, "roles": list(roles), "before": before}
     return (json.dumps(mark, indent=2, sort_keys=True) + "\n").encode("utf-8")
 

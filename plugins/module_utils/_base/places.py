@@ -5,21 +5,19 @@
 
 from __future__ import annotations
 
-__all__ = ["DRIVER_PACKAGES", "DRIVER_PROOF", "IMEX_SERVICE", "ROCE", "ROCE_CHANGE"]
+__all__ = ["CHANGE", "DRIVER_PACKAGES", "DRIVER_PROOF", "IMEX_SERVICE", "ROCE", "ROCE_CHANGE"]
 
 _STATE = "/var/lib/fabric.rdma"
 
+# What a node was like before a change, until it has ended (change.py).
+CHANGE = _STATE + "/change.json"
 # The proof of a driver that works from the next boot on.
 DRIVER_PROOF = _STATE + "/driver-proof.json"
-
 # What a change of the driver did to packages, holds and pins, until the driver is proved.
 DRIVER_PACKAGES = _STATE + "/driver-packages.json"
-
 # Link types of cards that work from the next boot on.
 ROCE = _STATE + "/roce.json"
-
 # What RoCE settings were before a change, until it has finished.
 ROCE_CHANGE = _STATE + "/roce-change.json"
-
 # What nvidia-imex.service was before it was masked. Written by the role nvidia_imex: {enabled, running}.
 IMEX_SERVICE = _STATE + "/nvidia-imex.json"

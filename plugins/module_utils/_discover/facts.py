@@ -10,9 +10,8 @@ import math
 import re
 import typing as t
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.change import PATH as CHANGE
 from ansible_collections.fabric.rdma.plugins.module_utils._base.change import open_change
-from ansible_collections.fabric.rdma.plugins.module_utils._base.places import DRIVER_PACKAGES, DRIVER_PROOF
+from ansible_collections.fabric.rdma.plugins.module_utils._base.places import CHANGE, DRIVER_PACKAGES, DRIVER_PROOF
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.addresses import read_addresses
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.boot_modules import persisted

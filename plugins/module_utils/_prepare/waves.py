@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base import places
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import MAX_LEVELS
 
@@ -194,7 +195,7 @@ _REMEDIES = {
     "failed": "put right what the message says and run again: the next run begins with one node",
     "worse": (
         "look at its journal and at dmesg and bring back what was lost, then run again: the next run begins with this node. "
-        "When it is meant to be as it is now, remove /var/lib/fabric.rdma/change.json there"
+        f"When it is meant to be as it is now, remove {places.CHANGE} there"
     ),
     "lost": "look at its console and bring it back, then run again: the next run begins with it and compares it with what it was before",
     "unreachable": "see that it answers ssh, or take it out of the run (--limit 'all,localhost,!NAME'), then run again",
