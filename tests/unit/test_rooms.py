@@ -315,23 +315,36 @@ def test_no_function_is_written_twice() -> None:
     assert [sorted(same) for same in places.values() if len(same) > 1] == []
 
 
-# "file::function" -> why it writes a file itself. All others have _base/files.py write.
+# "file::function" -> why it writes a file itself, or stages one. All others have _base/files.py do both.
 WRITERS = {
+    "action/output_files.py::write": "of two runs the last one wins; a directory with a file of each host is not listed for each of them",
+    "module_utils/_base/files.py::back_up": "it is the one writer",
     "module_utils/_base/files.py::put": "it is the one writer",
+    "module_utils/_base/files.py::replace": "it is the one writer",
     "module_utils/_base/files.py::stage": "it is the one writer",
+    **{
+        f"module_utils/_base/transaction.py::{name}": "all files of a change are staged before the first one gets its name"
+        for name in ("_copy", "_save", "apply", "begin", "undo")
+    },
     "module_utils/_prepare/memlock_apply.py::_lock": "the lock of a run has no content",
     "module_utils/_prepare/roce_run.py::_write": "a file of the kernel takes one write, and cannot be replaced",
     "module_utils/_verify/perftest_run.py::start_servers": "a process writes there what it says",
+}
+# Rooms that are not looked into, and why.
+WRITES_ITS_OWN = {
+    "plugin_utils/_lab": "disks, sockets and logs of machines that are thrown away with their directory, and need no fsync",
 }
 WRITING_CALLS = {
     "os.link",
     "os.rename",
     "os.replace",
     "os.truncate",
+    "put",
     "shutil.copy",
     "shutil.copy2",
     "shutil.copyfile",
     "shutil.move",
+    "stage",
 }
 WRITING_FLAGS = {"O_APPEND", "O_CREAT", "O_RDWR", "O_WRONLY"}
 
@@ -360,8 +373,10 @@ def writers(path: Path) -> set[str]:
 
 def test_one_file_writes_for_all(tmp_path: Path) -> None:
     """It syncs, keeps owner and mode, follows links, and does not overwrite what somebody else wrote."""
-    paths = [*UTILS.rglob("*.py"), *(PLUGINS / "modules").glob("*.py")]
-    assert {f"{path.relative_to(PLUGINS)}::{name}" for path in paths for name in writers(path)} == set(WRITERS)
+    found = {f"{path.relative_to(PLUGINS)}::{name}" for path in PLUGINS.rglob("*.py") for name in writers(path)}
+    theirs = {each for each in found if each.startswith(tuple(f"{room}/" for room in WRITES_ITS_OWN))}
+    assert {str(Path(each).parent) for each in theirs} == set(WRITES_ITS_OWN)
+    assert found - theirs == set(WRITERS)
     sample = tmp_path / "sample.py"
     bodies = [
         "open('x', 'w')",
@@ -369,9 +384,11 @@ def test_one_file_writes_for_all(tmp_path: Path) -> None:
         "os.replace('x', 'y')",
         "os.open('x', os.O_RDONLY)",
         "open('x', mode='r+')",
+        "stage('x', b'')",
+        "queue.put('x')",
     ]
     sample.write_text("".join(f"def f{number}():\n    {body}\n" for number, body in enumerate(bodies)))
-    assert writers(sample) == {"f0", "f2", "f4"}
+    assert writers(sample) == {"f0", "f2", "f4", "f5"}
 
 
 def test_one_file_names_what_a_node_keeps() -> None:
