@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: rdma_table
-short_description: Show RDMA facts, a plan, checks of storage or what a system asks for as a plain-text table of at most 100 columns
+short_description: Show RDMA facts, a plan, a map of the fabric, checks of storage or what a system asks for as text of at most 100 columns
 version_added: "0.1.0"
 description:
   - From facts by host, one line for each port with its link layer, state, rate, netdev and PCI address, and with what the
@@ -15,12 +15,15 @@ description:
     and the warnings and errors.
   - From checks of storage prerequisites by host, one line for each check that is not in order, with its remedy, and one for all those
     of a host that are.
+  - From a map of the fabric, one line for each switch that hosts are plugged in at, then the ports that nobody can place, and what
+    is wrong, with its remedy.
   - From the summary of a system, and from what was done to prepare hosts, one line for each row.
 options:
   _input:
     description:
       - Facts by host, one group of the plan of P(fabric.rdma.rdma_selectors#filter), what P(fabric.rdma.rdma_storage#filter) says, by
-        host, C(summary) of what P(fabric.rdma.rdma_system#filter) gives, or what P(fabric.rdma.rdma_prepared#filter) gives.
+        host, C(summary) of what P(fabric.rdma.rdma_system#filter) gives, what P(fabric.rdma.rdma_prepared#filter) gives, or the map that
+        P(fabric.rdma.rdma_fabric#filter) gives.
     type: raw
     required: true
 author:
@@ -31,6 +34,10 @@ EXAMPLES = r"""
 - name: Show what a host has
   ansible.builtin.debug:
     msg: "{{ {inventory_hostname: ansible_facts['rdma']} | fabric.rdma.rdma_table }}"
+
+- name: Show what is plugged in at which switch
+  ansible.builtin.debug:
+    msg: "{{ map | fabric.rdma.rdma_table }}"
 """
 
 RETURN = r"""
@@ -45,6 +52,8 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insi
 
 # Of the rows of a system, and of those of prepared hosts.
 _HEADS = (("WHAT", "IS ASKED FOR"), ("HOSTS", "WHAT", "DETAILS"))
+# Of a map of the fabric.
+_MAP = ("switches", "leaves", "unplaced", "findings", "warnings")
 
 
 def rdma_table(value: t.Any) -> str:
@@ -53,15 +62,20 @@ def rdma_table(value: t.Any) -> str:
     from ansible_collections.fabric.rdma.plugins.module_utils._plan.table import plan_table
     from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage_table import storage_table
     from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import completed_group
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._fabric.table import fabric_table
     from ansible_collections.fabric.rdma.plugins.plugin_utils._view import sound_facts
 
     if isinstance(value, (list, tuple)) and all(isinstance(row, (list, tuple)) for row in value):
         heads = next((each for each in _HEADS if all(len(row) == len(each) for row in value)), None)
         if heads is not None:
             return "\n".join(table(heads, value) if value else [])
-    insist_on_mapping("rdma_table", value, "facts or checks by host, or the plan of a group")
+    insist_on_mapping("rdma_table", value, "facts or checks by host, the plan of a group or a map of the fabric")
     if "exclusions" in value:
         return "\n".join(plan_table(completed_group(value)))
+    # what belongs to a host of this name is a dictionary
+    if isinstance(value.get("places"), (list, tuple)):
+        insist_on_mapping("rdma_table", value, "a map of the fabric", *_MAP)
+        return "\n".join(fabric_table(value))
     # facts of a host have no checks, and checks no schema
     if value and all(isinstance(own, t.Mapping) and "checks" in own and "schema" not in own for own in value.values()):
         return "\n".join(storage_table(value))

@@ -109,7 +109,7 @@ def test_a_file_has_the_filter_of_its_name(path: Any) -> None:
         (
             "rdma_table",
             ([1],),
-            "fabric.rdma.rdma_table expects facts or checks by host, or the plan of a group, found list",
+            "fabric.rdma.rdma_table expects facts or checks by host, the plan of a group or a map of the fabric, found list",
         ),
         (
             "rdma_manifests",

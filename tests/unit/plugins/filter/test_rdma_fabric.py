@@ -10,7 +10,7 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.filter.rdma_fabric import rdma_fabric
 from ansible_collections.fabric.rdma.plugins.filter.rdma_fabric_asked import rdma_fabric_asked
-from ansible_collections.fabric.rdma.plugins.filter.rdma_fabric_table import rdma_fabric_table
+from ansible_collections.fabric.rdma.plugins.filter.rdma_table import rdma_table
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._fabric.fabrics import answers_of, view_of
 
 CABLES = {"n1": "AB", "n2": "AB"}
@@ -21,7 +21,11 @@ def test_from_the_question_to_the_table(tmp_path: Path) -> None:
     assert set(rdma_fabric_asked(view, ["n1", "n2"])) == {"n1", "n2"}
     found = rdma_fabric(view, answers_of(view, CABLES), str(tmp_path / "plan.json"))
     assert len(found["places"]) == 4
-    assert rdma_fabric_table(found)[1].startswith("leaf-A")
+    assert rdma_table(found).splitlines()[1].startswith("leaf-A")
+
+
+def test_a_host_may_have_the_name_of_a_part_of_the_map() -> None:
+    assert rdma_table({"places": {}}).startswith("host places: ")
 
 
 def test_a_plan_that_cannot_be_read_is_an_error_with_its_path(tmp_path: Path) -> None:
@@ -38,7 +42,7 @@ def test_malformed_input_is_refused() -> None:
         lambda: rdma_fabric(view, []),
         lambda: rdma_fabric_asked({}, []),
         lambda: rdma_fabric_asked(view, "n1"),
-        lambda: rdma_fabric_table({}),
+        lambda: rdma_table({"places": []}),
     ):
         with pytest.raises(AnsibleFilterError, match="expects"):
             call()
