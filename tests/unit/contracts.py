@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import json
 import sys
@@ -79,11 +80,20 @@ _MAKERS: tuple[tuple[Any, str, Callable[[Any], Any]], ...] = (
 )
 
 
+_CHECKS: collections.Counter[str] = collections.Counter()
+
+
+def checks() -> dict[str, int]:
+    """By the name of each function that is watched: how often what it made was checked."""
+    return {name: _CHECKS[name] for _module, name, _check in _MAKERS}
+
+
 def _watched(make: Callable[..., Any], check: Callable[[Any], Any]) -> Callable[..., Any]:
     @functools.wraps(make)
     def watched(*args: Any, **kwargs: Any) -> Any:
         found = make(*args, **kwargs)
         check(found)
+        _CHECKS[make.__name__] += 1
         return found
 
     return watched

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import typing as t
 from pathlib import Path
 
 import pace
@@ -23,10 +22,6 @@ testinfra_hosts = ["local://"]
 ROOT = Path(__file__).resolve().parents[3]
 OUTPUT = Path(os.environ["FABRIC_RDMA_OUTPUT"])
 GROUPS = ["gb200", "ib-a100", "ib-v100", "roce-rails", "soft-roce"]
-
-
-def load(path: Path) -> t.Any:
-    return json.loads(path.read_text())
 
 
 def check_evidence(directory: Path) -> None:
@@ -44,7 +39,7 @@ def check_evidence(directory: Path) -> None:
 
 def test_the_lab_says_how_fast_this_machine_is() -> None:
     """The time limits of tests follow it."""
-    state = load(Path(os.environ["FABRIC_RDMA_LAB"]) / "state.json")
+    state = json.loads((Path(os.environ["FABRIC_RDMA_LAB"]) / "state.json").read_text())
     assert state["boot_seconds"] > 1
     assert pace.factor() == round(min(max(state["boot_seconds"] / pace.BOOT_SECONDS, 1), pace.MOST), 2)
 
@@ -52,7 +47,7 @@ def test_the_lab_says_how_fast_this_machine_is() -> None:
 def test_facts_of_every_host() -> None:
     inventory = yaml.safe_load((ROOT / "inventories" / "demo" / "hosts.yml").read_text())
     assert sorted(inventory["rdma"]["children"]) == GROUPS
-    facts = load(OUTPUT / "facts.json")
+    facts = contracts.load(OUTPUT / "facts.json")
     assert {"lab1", "lab2"} < set(facts)
     # two names that reach one node would let everything else pass
     assert facts["lab1"]["devices"][0]["node_guid"] != facts["lab2"]["devices"][0]["node_guid"]
@@ -105,9 +100,9 @@ def test_a_capture_gives_the_facts_of_the_node(tmp_path: Path) -> None:
     subprocess.run(["tar", "-xf", str(tmp_path / "captures" / "lab1.tar.gz"), "-C", str(root)], check=True)
     replay = tmp_path / "replay"
     playbook("discover", "--limit", "lab1", "-e", f"rdma_capture={root}", "-e", f"rdma_output_dir={replay}")
-    replayed = load(replay / "facts.json")["lab1"]
+    replayed = contracts.load(replay / "facts.json")["lab1"]
     assert replayed["devices"]
-    assert replayed == load(live / "facts.json")["lab1"]
+    assert replayed == contracts.load(live / "facts.json")["lab1"]
 
 
 def test_a_base_runtime_spec_from_the_containerd_of_the_node() -> None:

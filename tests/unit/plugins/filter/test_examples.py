@@ -165,8 +165,10 @@ PROCESS = """
 import json, sys
 from ansible.plugins.loader import init_plugin_loader
 init_plugin_loader([sys.argv[1]])
+from ansible_collections.fabric.rdma.tests.unit.contracts import checks, watch
+watch()
 from ansible_collections.fabric.rdma.tests.unit.plugins.filter.test_examples import all_results
-print(json.dumps(all_results(sys.argv[2])))
+print(json.dumps({**all_results(sys.argv[2]), "checks": checks()}))
 """
 
 
@@ -229,6 +231,12 @@ def test_an_example_gives_what_is_documented(name: str, number: int, results: di
     assert returned, "the example does not use its filter"
     for value in returned:
         insist_on_return(name, value)
+
+
+def test_what_examples_make_is_checked_by_its_schema(results: dict[str, t.Any]) -> None:
+    """As what all other tests make is, though it is made in another process."""
+    made_there = {"plan_groups", "merged_plan", "build_evidence", "record_of", "outcomes"}
+    assert {name for name, count in results["checks"].items() if count} >= made_there
 
 
 @pytest.mark.parametrize("name", NAMES)
