@@ -1182,8 +1182,8 @@ def paths_named(value: ast.expr, names: dict[str, list[ast.expr]]) -> set[str]:
     while ahead:
         for node in ast.walk(ahead.pop()):
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
-                if isinstance(node.right, ast.Constant):
-                    texts.add(f"{node.right.value}/")
+                if isinstance(node.right, ast.Constant) and isinstance(node.right.value, str):
+                    texts.add(node.right.value + "/")
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                 texts.add(node.value)
             elif isinstance(node, ast.Name) and node.id not in seen:
