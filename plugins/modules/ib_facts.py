@@ -321,7 +321,7 @@ def main() -> None:
     )
 
     if module.params["capture"] or module.params["unless"] is not None:
-        module.fail_json(msg="capture and unless are matters of the action of this name, which runs on the controller")
+        module.fail_json(msg="capture and unless work only through the ib_facts action, on the controller")
     asked = module.params["gather_subset"]
     before = {} if module.check_mode else module.params["before"] or {}
     end = time.monotonic() + module.params["wait_timeout"]

@@ -67,7 +67,7 @@ class _Wanted(t.NamedTuple):
 
 
 class _Joined:
-    """What several hosts see of the fabric. Where two tell otherwise, one is wrong, or in wrong hands: of that nothing counts."""
+    """What several hosts see of the fabric. Where two disagree, one is wrong or in wrong hands: neither counts."""
 
     def __init__(self) -> None:
         self.fabric = Fabric({}, {}, {})
@@ -91,9 +91,7 @@ class _Joined:
         self.fabric.trunks.update(own.trunks)
         for first, guids in against.items():
             more = f" and {len(guids) - 1} more" if len(guids) > 1 else ""
-            self.warnings.append(
-                f"hosts {first} and {host} tell otherwise of {guids[0]}{more}: who is right is not known, so that nothing of it is taken"
-            )
+            self.warnings.append(f"hosts {first} and {host} disagree about {guids[0]}{more}; the map ignores both")
 
     def agreed(self) -> Fabric:
         switches = {guid: "" if guid in self._disputed else name for guid, name in self.fabric.switches.items()}
