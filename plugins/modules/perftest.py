@@ -24,7 +24,7 @@ attributes:
   check_mode:
     support: partial
     details:
-      - Measures nothing and starts nothing in check mode, says so in RV(msg), and reports no change.
+      - Measures nothing and starts nothing in check mode, says so in RV(msg), and reports no change. Values that make no sense are refused.
   diff_mode:
     support: none
     details:
@@ -172,8 +172,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 address:
-  description: Address at which clients reach this host.
-  returned: role is server
+  description: Address at which clients reach this host. In check mode the one that was given, or null.
+  returned: role is server, or in check mode
   type: str
   sample: 198.51.100.1
 msg:
@@ -183,12 +183,12 @@ msg:
   sample: nothing was measured in check mode
 run_dir:
   description: Private directory of the servers on the node, null when none was started.
-  returned: role is server
+  returned: role is server, or in check mode
   type: str
   sample: /run/fabric-rdma-perftest-x1y2z3
 started:
   description: Whether all servers listen.
-  returned: role is server
+  returned: role is server, or in check mode
   type: bool
   sample: true
 stopped:
@@ -281,11 +281,23 @@ def command(test: Json, tcp_port: int, address: t.Optional[str] = None) -> list[
     )
 
 
+def insist(params: Json, check_mode: bool) -> None:
+    """WishError for values that make no sense, before anything is started. What only a run of the other side gives is missing in a check."""
+    if params["timeout"] < 1 or (params["deadline"] is not None and params["deadline"] < 1):
+        raise WishError(f"timeout is {params['timeout']}, deadline is {params['deadline']}; allowed is 1 or more")
+    for test in params["tests"] or []:
+        command(test, params["first_port"], test["address"] or params["address"])
+    if check_mode:
+        return
+    if params["role"] == "stop" and not params["run_dir"]:
+        raise WishError("role is stop but run_dir is missing")
+    if params["role"] == "client" and len(params["servers"]) != len(params["tests"]):
+        raise WishError(f"there are {len(params['tests'])} tests and {len(params['servers'])} servers")
+
+
 def serve(params: Json) -> Json:
     commands = []
     for test in params["tests"]:
-        # Before anything is started: a wrong value is an error of the arguments.
-        command(test, params["first_port"])
         commands.append((test["test"], lambda port, test=test: command(test, port)))
     deadline = params["deadline"] or params["timeout"] * (2 * len(commands) + 1) + 120
     # The spare ones cost a process that waits each. Only a second visit could start them later.
@@ -308,8 +320,6 @@ def run_test(test: Json, tcp_port: int, address: str, timeout: int) -> Json:
 
 
 def measure(params: Json) -> Json:
-    if len(params["servers"]) != len(params["tests"]):
-        raise WishError(f"there are {len(params['tests'])} tests and {len(params['servers'])} servers")
     results = []
     for test, server in zip(params["tests"], params["servers"]):
         address = test["address"] or params["address"]
@@ -352,19 +362,16 @@ def main() -> None:
         required_if=[
             ("role", "server", ["tests"]),
             ("role", "client", ["tests", "servers"]),
-            ("role", "stop", ["run_dir"]),
         ],
         supports_check_mode=True,
     )
     params = module.params
-    if module.check_mode:
-        module.exit_json(
-            changed=False, msg="nothing was measured in check mode", results=[], run_dir=None, started=False
-        )
-    if params["timeout"] < 1 or (params["deadline"] is not None and params["deadline"] < 1):
-        module.fail_json(msg=f"timeout is {params['timeout']}, deadline is {params['deadline']}; allowed is 1 or more")
     try:
-        if params["role"] == "server":
+        insist(params, module.check_mode)
+        if module.check_mode:
+            outcome: Json = {"changed": False, "msg": "nothing was measured in check mode"}
+            outcome.update(results=[], run_dir=None, started=False, address=params["address"])
+        elif params["role"] == "server":
             outcome = serve(params)
         elif params["role"] == "client":
             outcome = measure(params)

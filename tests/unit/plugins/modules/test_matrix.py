@@ -198,7 +198,7 @@ ELSEWHERE = {
     "driver_packages": "tests/unit/plugins/modules/test_driver_modules.py::test_what_others_held_is_put_back_as_predicted",
     "lab": "tests/unit/plugins/action/test_lab.py::test_a_lab_goes_as_predicted",
     "mpi_traffic": "tests/unit/plugins/modules/test_mpi_traffic.py::test_a_check_asks_the_cluster_nothing",
-    "perftest": "tests/unit/plugins/module_utils/_verify/test_perftest_run.py::test_module_server_and_client",
+    "perftest": "tests/unit/plugins/modules/test_perftest_module.py::test_a_check_stops_no_server",
     "pod_traffic": "tests/unit/plugins/modules/test_pod_traffic.py::test_a_check_asks_the_cluster_nothing",
     "rollout": "tests/cluster/test_matrix.py::test_modules_of_a_rollout_keep_the_rules_of_the_matrix",
     "rollout_departures": "tests/cluster/test_matrix.py::test_modules_of_a_rollout_keep_the_rules_of_the_matrix",

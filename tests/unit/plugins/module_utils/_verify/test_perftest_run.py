@@ -321,6 +321,6 @@ def test_figures_that_cannot_be_are_measured_again() -> None:
 
 def test_module_refuses_what_makes_no_sense() -> None:
     with pytest.raises(WishError, match="there are 1 tests and 0 servers"):
-        perftest.measure(params(tests=[one_test()], servers=[]))
+        perftest.insist(params(role="client", tests=[one_test()], servers=[]), check_mode=False)
     with pytest.raises(WishError, match="iterations is 1; allowed is 5 to"):
-        perftest.serve(params(tests=[one_test(iterations=1)]))
+        perftest.insist(params(role="server", tests=[one_test(iterations=1)]), check_mode=True)
