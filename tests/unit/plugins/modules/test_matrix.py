@@ -235,6 +235,7 @@ KINDS: dict[str, type | tuple[type, ...]] = {
     "float": (int, float),
     "int": int,
     "list": list,
+    "raw": object,
     "str": str,
 }
 
