@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Writes what AWX has of this project as a file for `awx import` (awxkit), from the same list as playbooks/awx.yml.
 
-usage: awx.py --scm-url URL [--organization NAME] [--scm-branch NAME] [--source-path PATH] [--image IMAGE] > awx.json
+usage: awx.py --scm-url URL [--organization NAME] [--scm-branch NAME] [--source-path PATH] [--image IMAGE] [--output-dir DIR]
+               > awx.json
        awx --conf.host https://awx.example.com --conf.token TOKEN import < awx.json
 
 The form is that of `awx export` of awxkit 24: objects name each other by natural keys.
@@ -57,6 +58,9 @@ class _Keys:
 
 def _job_template(entry: Json, what: Json, keys: _Keys) -> Json:
     key = keys.of("job_template", entry["name"])
+    slices = entry.get("job_slice_count", 1)
+    # slices would overwrite each other's files
+    directory = {"rdma_output_dir": what["output_dir"]} if what.get("output_dir") and slices == 1 else {}
     related: Json = {
         "schedules": [
             {
@@ -82,8 +86,8 @@ def _job_template(entry: Json, what: Json, keys: _Keys) -> Json:
         "project": keys.of("project", what["project"]["name"]),
         "playbook": entry["playbook"],
         "execution_environment": keys.environment(what["execution_environment"]["name"]),
-        "job_slice_count": entry.get("job_slice_count", 1),
-        "extra_vars": json.dumps(entry.get("extra_vars", {})),
+        "job_slice_count": slices,
+        "extra_vars": json.dumps({**entry.get("extra_vars", {}), **directory}),
         "use_fact_cache": True,
         "ask_credential_on_launch": True,
         "ask_variables_on_launch": True,
@@ -96,7 +100,7 @@ def _job_template(entry: Json, what: Json, keys: _Keys) -> Json:
 def _workflow(what: Json, keys: _Keys) -> Json:
     workflow = what["workflow"]
     nodes = []
-    for entry, following in zip(workflow["nodes"], [*workflow["nodes"][1:], None], strict=True):
+    for entry in workflow["nodes"]:
         related: Json = {}
         node: Json = {"identifier": entry["identifier"], "extra_data": entry.get("extra_data", {})}
         if "approval" in entry:
@@ -104,9 +108,9 @@ def _workflow(what: Json, keys: _Keys) -> Json:
             related["create_approval_template"] = told
         else:
             node["unified_job_template"] = keys.of("job_template", entry["job_template"])
-        if following:
-            way = "always_nodes" if following.get("always") else "success_nodes"
-            related[way] = [keys.node(workflow["name"], following["identifier"])]
+        for way in ("success_nodes", "failure_nodes"):
+            if way in entry:
+                related[way] = [keys.node(workflow["name"], name) for name in entry[way]]
         nodes.append({**node, "related": related, "natural_key": keys.node(workflow["name"], entry["identifier"])})
     return {
         "name": workflow["name"],
@@ -154,10 +158,15 @@ def main() -> None:
     parser.add_argument("--scm-branch", default=what["project"]["scm_branch"])
     parser.add_argument("--source-path", default=what["inventory_source"]["source_path"])
     parser.add_argument("--image", default=what["execution_environment"]["image"])
+    parser.add_argument("--output-dir", default="")
     given = parser.parse_args()
     if re.match("https?://[^/]*@", given.scm_url):
         parser.error("--scm-url has a user or a password in it: give the project a credential in AWX")
-    what["organization"] = given.organization
+    if given.output_dir and not given.output_dir.startswith("/"):
+        parser.error(
+            "--output-dir is an absolute path, of a directory that all execution nodes share, such as /srv/rdma"
+        )
+    what["organization"], what["output_dir"] = given.organization, given.output_dir
     what["project"].update(scm_url=given.scm_url, scm_branch=given.scm_branch)
     what["inventory_source"]["source_path"] = given.source_path
     what["execution_environment"]["image"] = given.image

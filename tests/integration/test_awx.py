@@ -120,6 +120,46 @@ def test_what_is_named_is_there() -> None:
     assert int(what["questions"]["away"]["default"]) == prepare["job_slice_count"]
 
 
+WAYS = ("success", "failure")
+
+
+def ways(nodes: dict[str, Json], ends: t.Mapping[str, bool]) -> tuple[list[str], bool]:
+    """As AWX goes through a workflow (its WorkflowDAG): (the nodes that run, whether the workflow is called successful).
+
+    ends: whether a node ends well. A job that fails and has somewhere to go does not fail the workflow.
+    """
+    followed = {name for node in nodes.values() for way in node.values() for name in way}
+    ran = [name for name in nodes if name not in followed]
+    for name in ran:
+        ran += [each for each in nodes[name][WAYS[0] if ends[name] else WAYS[1]] if each not in ran]
+    return ran, all(ends[name] or nodes[name]["failure"] for name in ran)
+
+
+@pytest.mark.parametrize("broken", ["", "discover", "plan", "approve", "prepare", "rollout", "verify", "report"])
+def test_whatever_fails_the_workflow_reports_and_fails(broken: str) -> None:
+    """By the file for `awx import`, of which the playbook makes the same."""
+    text = subprocess.run(
+        [sys.executable, "tools/awx.py", f"--scm-url={URL}"], cwd=ROOT, check=True, capture_output=True
+    )
+    [workflow] = json.loads(text.stdout)["workflow_job_templates"]
+    made = {node["identifier"]: node for node in workflow["related"]["workflow_nodes"]}
+    assert not any("always_nodes" in node["related"] for node in made.values())
+    nodes = {
+        name: {way: [each["identifier"] for each in node["related"].get(f"{way}_nodes", [])] for way in WAYS}
+        for name, node in made.items()
+    }
+    # a report of a failure fails itself (test_a_report_of_a_failure_fails)
+    told = {name for name, node in made.items() if "report_failures" in node["extra_data"]}
+    ran, well = ways(nodes, {name: name not in {broken, *told} for name in nodes})
+    assert well is (broken == "")
+    reports = [name for name in ran if made[name].get("unified_job_template", {}).get("name") == "rdma report"]
+    # nobody has failed who was told not to go on
+    assert len(reports) == (broken != "approve"), ran
+    assert broken in ("", "approve") or ran[-1] in (*told, "report"), ran
+    order = ["discover", "plan", "approve", "prepare", "rollout", "verify", "report"]
+    assert [name for name in ran if name in order] == order[: order.index(broken or "report") + 1]
+
+
 def test_a_schedule_answers_what_its_template_has_to_ask() -> None:
     """Nobody is there at night: AWX refuses a schedule without an answer, whatever the default."""
     what = told()
@@ -180,6 +220,7 @@ def test_what_a_site_says_counts_in_both(fields: dict[str, set[str]]) -> None:
             "awx_scm_url": URL,
             "awx_scm_branch": "live",
             "awx_image": "hub.example.com/ee:1",
+            "awx_output_dir": "/srv/rdma",
         }
         own["awx_source_path"] = "inventories/mine/hosts.yml"
         run(server, BIN / "ansible-playbook", "playbooks/awx.yml", "-e", json.dumps(own))
@@ -188,6 +229,10 @@ def test_what_a_site_says_counts_in_both(fields: dict[str, set[str]]) -> None:
         run(other, BIN / "awx", "--conf.host", other.url, "--conf.token", "token", "import", text=text)
         assert server.awx.everything() == other.awx.everything()
         assert server.awx.everything()["projects"][0]["scm_url"] == own["awx_scm_url"]
+        # where page, plan and evidence outlive their job; slices would overwrite each other's files
+        for made in server.awx.everything()["job_templates"]:
+            there = made.get("extra_vars", {}).get("rdma_output_dir")
+            assert there == (None if made["job_slice_count"] > 1 else "/srv/rdma"), made["name"]
     finally:
         for each in (server, other):
             each.shutdown()
@@ -205,6 +250,15 @@ def test_a_password_in_the_address_of_the_project_is_refused_and_not_shown(serve
     assert "hunter2" not in said
     with pytest.raises(AssertionError, match="has a user or a password in it"):
         run(server, sys.executable, "tools/awx.py", f"--scm-url={url}")
+    assert server.awx.writes == []
+
+
+def test_a_directory_that_ends_with_the_job_is_refused(server: Server) -> None:
+    own = (f"awx_scm_url={URL}", "-e", "awx_output_dir=rdma")
+    with pytest.raises(AssertionError, match="awx_output_dir is an absolute path"):
+        run(server, BIN / "ansible-playbook", "playbooks/awx.yml", "-e", *own)
+    with pytest.raises(AssertionError, match="--output-dir is an absolute path"):
+        run(server, sys.executable, "tools/awx.py", f"--scm-url={URL}", "--output-dir=rdma")
     assert server.awx.writes == []
 
 

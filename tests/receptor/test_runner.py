@@ -12,6 +12,7 @@ import typing as t
 from pathlib import Path
 
 import pytest
+from ansible.parsing.dataloader import DataLoader
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
@@ -78,6 +79,19 @@ def test_playbooks_run_as_jobs(playbook: str, controller: Controller) -> None:
         assert result.artifacts["fabric_rdma_report"]["page"].endswith("/report.html")
         assert (output(result) / "report.html").stat().st_size > 50_000
         assert len(json.dumps(result.artifacts)) < 4000
+
+
+def test_a_report_of_a_failure_fails_when_it_is_written(controller: Controller) -> None:
+    """As the workflow runs it when a job has failed: AWX calls a workflow successful when all of its last jobs are."""
+    what = DataLoader().load_from_file(str(ROOT / "playbooks" / "vars" / "awx.yml"))["awx_objects"]
+    [given] = [node["extra_data"] for node in what["workflow"]["nodes"] if node["identifier"] == "failure"]
+    result = controller.run_here("playbooks/report.yml", {**OUTPUT, **given})
+    assert result.status == "failed", result.said[-3000:]
+    [told] = given["report_failures"]
+    assert f"{told}. The page is written" in result.said
+    assert told in (output(result) / "summary.txt").read_text()
+    assert told in (output(result) / "report.html").read_text()
+    assert result.artifacts["fabric_rdma_report"]["page"].endswith("/report.html")
 
 
 @pytest.mark.parametrize("playbook", sorted(ILL))

@@ -379,10 +379,14 @@ def test_who_clicks_makes_what_the_playbook_for_awx_makes() -> None:
     ]
     assert rows("docs/awx.md", "| asks for | variable | type | default | required |") == questions
     nodes = [
-        [each["identifier"], each.get("job_template", each.get("approval")) + pairs(each.get("extra_data"))]
+        [
+            each["identifier"],
+            each.get("job_template", each.get("approval")) + pairs(each.get("extra_data")),
+            *(", ".join(each.get(way, [])) for way in ("success_nodes", "failure_nodes")),
+        ]
         for each in what["workflow"]["nodes"]
     ]
-    assert rows("docs/awx.md", "| node | runs |") == nodes
+    assert rows("docs/awx.md", "| node | runs | on success | on failure |") == nodes
     text = " ".join((ROOT / "docs" / "awx.md").read_text().split())
     for each in what["schedules"]:
         hour = re.search(r"T(\d\d)(\d\d)", each["rrule"])

@@ -108,6 +108,7 @@ OF_A_RUN = (
     "plan_output_dir",
     "plan_remove",
     "report_compare",
+    "report_failures",
     "report_output_dir",
     "report_title",
     "secondary_network_adopt",
