@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import typing as t
@@ -17,6 +18,7 @@ import yaml
 from ansible.parsing.dataloader import DataLoader
 
 from ansible_collections.fabric.rdma.tests.integration.awx_api import KINDS, Awx, Server, survey_problems
+from ansible_collections.fabric.rdma.tests.receptor.controller import copy_project
 
 pytestmark = pytest.mark.integration
 
@@ -158,6 +160,36 @@ def test_whatever_fails_the_workflow_reports_and_fails(broken: str) -> None:
     assert broken in ("", "approve") or ran[-1] in (*told, "report"), ran
     order = ["discover", "plan", "approve", "prepare", "rollout", "verify", "report"]
     assert [name for name in ran if name in order] == order[: order.index(broken or "report") + 1]
+
+
+# What AWX 24 takes for a playbook: a YAML file with such a line, in none of these directories.
+PLAY = re.compile(r"^\s*?-?\s*?(?:hosts|(?:ansible\.builtin\.)?import_playbook|include):\s*?.*?$")
+PASSED_OVER = {"roles", "tasks", "group_vars", "host_vars"}
+
+
+def listed(project: Path) -> set[str]:
+    """The playbooks that AWX offers of a project; whatever else lies there is none."""
+    found = set()
+    for directory, directories, files in os.walk(project):
+        where = Path(directory).relative_to(project)
+        directories[:] = [name for name in directories if name not in PASSED_OVER and not name.startswith(".")]
+        for name in files:
+            if name.endswith((".yml", ".yaml")):
+                text = (project / where / name).read_text(errors="ignore")
+                if any(map(PLAY.match, text.splitlines())):
+                    found.add(str(where / name))
+    return found
+
+
+def test_awx_finds_the_playbooks_of_the_templates(tmp_path: Path) -> None:
+    """AWX refuses a template whose playbook it has not found by itself."""
+    copy_project(tmp_path)
+    found = listed(tmp_path)
+    assert {entry["playbook"] for entry in told()["job_templates"]} <= found
+    # all of them, so that others can be made into templates, too
+    assert {str(path.relative_to(ROOT)) for path in ROOT.glob("playbooks/*.yml")} <= found
+    # and nothing that is a part of one
+    assert not [name for name in found if name.startswith("playbooks/") and name.count("/") > 1]
 
 
 def test_a_schedule_answers_what_its_template_has_to_ask() -> None:

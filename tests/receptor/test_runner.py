@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import typing as t
 from pathlib import Path
@@ -16,8 +17,16 @@ from ansible.parsing.dataloader import DataLoader
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
-from ansible_collections.fabric.rdma.tests.receptor.controller import ROOT, Controller, Inventory, Json, Result
+from ansible_collections.fabric.rdma.tests.receptor.controller import (
+    ROOT,
+    Controller,
+    Inventory,
+    Json,
+    Result,
+    copy_project,
+)
 from ansible_collections.fabric.rdma.tests.receptor.test_mesh import GROUPS, OUTPUT, output, replayed
+from ansible_collections.fabric.rdma.tests.unit.contracts import load
 
 pytestmark = pytest.mark.integration
 
@@ -79,6 +88,50 @@ def test_playbooks_run_as_jobs(playbook: str, controller: Controller) -> None:
         assert result.artifacts["fabric_rdma_report"]["page"].endswith("/report.html")
         assert (output(result) / "report.html").stat().st_size > 50_000
         assert len(json.dumps(result.artifacts)) < 4000
+
+
+def listed(project: Path, source: str, env: dict[str, str]) -> Inventory:
+    """The inventory that lies in the project, as AWX takes it from there."""
+    command = ["ansible-inventory", "-i", source, "--playbook-dir", str(project), "--list", "--export"]
+    done = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    groups = {name: found[name]["hosts"] for name in found["rdma"]["children"]}
+    own = found["_meta"]["hostvars"]
+    return Inventory(
+        groups,
+        {name: found[name].get("vars", {}) for name in ("rdma", *groups)},
+        {host: own.get(host, {}) for hosts in groups.values() for host in hosts},
+    )
+
+
+def test_the_project_runs_with_its_own_inventory_and_without_its_configuration(
+    tmp_path: Path, own_env: dict[str, str]
+) -> None:
+    """Where AWX is told to take neither: it looks for collections where it always does, and groups have names that Ansible warns of."""
+    paths = own_env["ANSIBLE_COLLECTIONS_PATH"].split(":")
+    env = {**own_env, "ANSIBLE_COLLECTIONS_PATH": ":".join(path for path in paths if path != ".collections")}
+    what = DataLoader().load_from_file(str(ROOT / "playbooks" / "vars" / "awx.yml"))["awx_objects"]
+    source = what["inventory_source"]["source_path"]
+    project = tmp_path / "project"
+    copy_project(project)
+    (project / "ansible.cfg").unlink()
+    inventory = listed(project, source, {**os.environ, **env})
+    assert len(inventory.hosts()) == 74
+    controller = Controller(tmp_path / "awx", inventory, env)
+    (controller.project / "ansible.cfg").unlink()
+    wishes = controller.run_here("playbooks/wishes.yml", OUTPUT)
+    assert wishes.status == "successful", wishes.said[-3000:]
+    # the nodes of two groups are recorded ones: none is connected to
+    few = ["gb200", "roce-rails"]
+    capture = "{{ playbook_dir }}/../tests/captures/{{ group_names | select('in', rdma_groups) | first }}-1.capture"
+    asked = {"rdma_groups": few, "rdma_hosts": ":".join(few), "rdma_capture": capture}
+    result = controller.run_here("playbooks/plan.yml", {**OUTPUT, **asked})
+    assert result.status == "successful", result.said[-3000:]
+    plan = load(output(result) / "plan.json")
+    assert sorted(name for name, group in plan["groups"].items() if group["classes"]) == few
+    # and the facts are there for the next job
+    assert sorted(controller.facts) == sorted(host for name in few for host in inventory.groups[name])
 
 
 def test_a_report_of_a_failure_fails_when_it_is_written(controller: Controller) -> None:

@@ -335,7 +335,7 @@ def test_tools_of_the_documentation_are_those_of_the_checkout() -> None:
 
 # What a table of docs/awx.md calls the questions of a survey.
 ASKED = {
-    "hosts": "hosts",
+    "where": "hosts",
     "groups": "groups",
     "waves": "waves",
     "away": "how many may be out of service",
