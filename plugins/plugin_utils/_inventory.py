@@ -151,7 +151,7 @@ def inventory_problems(
     hosts: those that the run is for. plans: also what only a plan needs (rdma_groups, rdma_resource). given: values of
     CLUSTER_WIDE variables that the run reads elsewhere than from its hosts, such as from a play. Nothing is read from a host but its
     variables, and the names of its facts. Where nothing is planned, a slice of a sliced job is wrong unless rdma_slices says that it
-    is meant: a node that fails in one slice stops no other.
+    is meant: a node that fails in one slice stops no other. All hosts of a small group may be in other slices.
     """
     look = _Look(hosts, given or {})
     names = look.wide.get("rdma_groups", ("", None))[1]
@@ -164,7 +164,7 @@ def inventory_problems(
     if sliced and not _slices_are_meant(_value(hostvars[hosts[0]], "rdma_slices", look.plain)):
         look.found.append(f"{sliced[0].upper()}{sliced[1:]}. {_SLICES}")
     asked = [] if names is None or _wide_problems("rdma_groups", names) else [str(name) for name in names]
-    look.take_groups(asked, groups)
+    look.take_groups([name for name in asked if groups.get(name)] if sliced else asked, groups)
     for host in dict.fromkeys([*look.owner, *hosts]):
         look.at(host, hostvars[host])
     look.sum_up(plans)

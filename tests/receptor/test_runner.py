@@ -90,6 +90,64 @@ def test_playbooks_run_as_jobs(playbook: str, controller: Controller) -> None:
         assert len(json.dumps(result.artifacts)) < 4000
 
 
+AWX = DataLoader().load_from_file(str(ROOT / "playbooks" / "vars" / "awx.yml"))["awx_objects"]
+
+
+TEMPLATES = {entry["name"]: entry for entry in AWX["job_templates"]}
+# What somebody types.
+TYPED = {"rdma_hosts": "ib-a100:gb200", "rdma_max_unavailable": "50%"}
+
+
+def answers(names: t.Iterable[str], given: bool) -> Json:
+    """{variable: value} as AWX gives them to a job: texts, and lists of texts where several may be chosen.
+
+    Where nobody answers, the default counts; AWX drops one that is no answer, such as an empty text where a list is asked for.
+    """
+    found: Json = {}
+    for question in map(AWX["questions"].get, names):
+        several = question["type"] == "multiselect"
+        choices = question.get("choices", [])
+        chosen = list(choices) if several else (choices or [TYPED.get(question["variable"])])[0]
+        if value := chosen if given else question["default"]:
+            found[question["variable"]] = value
+    return found
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_wishes_take_answers_as_awx_gives_them(given: bool, controller: Controller) -> None:
+    variables = {**TEMPLATES["rdma prepare"]["extra_vars"], **answers(AWX["questions"], given)}
+    # as they are written into the job
+    written = json.loads(json.dumps(variables))
+    assert set(map(type, written.values())) == {str, int} | ({list} if given else set())
+    result = controller.run_here("playbooks/wishes.yml", {**OUTPUT, **variables})
+    assert result.status == "successful", result.said[-3000:]
+
+
+@pytest.mark.parametrize("template", ["rdma plan", "rdma prepare", "rdma rollout"])
+def test_templates_run_with_answers_as_awx_gives_them(template: str, controller: Controller) -> None:
+    """The slices of prepare with their number, which AWX gives as a number."""
+    entry = TEMPLATES[template]
+    variables = {**entry.get("extra_vars", {}), **answers(entry["survey"], given=True)}
+    slices = entry.get("job_slice_count", 1)
+    result = controller.run_here(entry["playbook"], {**OUTPUT, **variables}, slice_of=(1, slices))
+    assert result.status == "successful", result.said[-3000:]
+    if template == "rdma plan":
+        plan = load(output(result) / "plan.json")
+        assert sorted(name for name, group in plan["groups"].items() if group["classes"]) == sorted(FEW)
+
+
+@pytest.mark.parametrize("nothing", ["", []])
+@pytest.mark.parametrize("variable", ["rdma_groups", "rdma_serial"])
+def test_no_answer_is_never_taken_for_one(variable: str, nothing: str | list[str], controller: Controller) -> None:
+    """A program that starts a job may send it. The inventory can decide no more, so nothing is done instead of something else."""
+    optional = [each["variable"] for each in AWX["questions"].values() if not each["required"]]
+    assert variable in optional
+    result = controller.run_here("playbooks/prepare.yml", {**OUTPUT, variable: nothing})
+    assert result.status == "failed", result.said[-3000:]
+    assert f"{variable} is {nothing!r}; expected" in result.said, result.said[-3000:]
+    assert "Nothing was changed" in result.said
+
+
 def listed(project: Path, source: str, env: dict[str, str]) -> Inventory:
     """The inventory that lies in the project, as AWX takes it from there."""
     command = ["ansible-inventory", "-i", source, "--playbook-dir", str(project), "--list", "--export"]
@@ -111,8 +169,7 @@ def test_the_project_runs_with_its_own_inventory_and_without_its_configuration(
     """Where AWX is told to take neither: it looks for collections where it always does, and groups have names that Ansible warns of."""
     paths = own_env["ANSIBLE_COLLECTIONS_PATH"].split(":")
     env = {**own_env, "ANSIBLE_COLLECTIONS_PATH": ":".join(path for path in paths if path != ".collections")}
-    what = DataLoader().load_from_file(str(ROOT / "playbooks" / "vars" / "awx.yml"))["awx_objects"]
-    source = what["inventory_source"]["source_path"]
+    source = AWX["inventory_source"]["source_path"]
     project = tmp_path / "project"
     copy_project(project)
     (project / "ansible.cfg").unlink()
@@ -136,8 +193,7 @@ def test_the_project_runs_with_its_own_inventory_and_without_its_configuration(
 
 def test_a_report_of_a_failure_fails_when_it_is_written(controller: Controller) -> None:
     """As the workflow runs it when a job has failed: AWX calls a workflow successful when all of its last jobs are."""
-    what = DataLoader().load_from_file(str(ROOT / "playbooks" / "vars" / "awx.yml"))["awx_objects"]
-    [given] = [node["extra_data"] for node in what["workflow"]["nodes"] if node["identifier"] == "failure"]
+    [given] = [node["extra_data"] for node in AWX["workflow"]["nodes"] if node["identifier"] == "failure"]
     result = controller.run_here("playbooks/report.yml", {**OUTPUT, **given})
     assert result.status == "failed", result.said[-3000:]
     [told] = given["report_failures"]

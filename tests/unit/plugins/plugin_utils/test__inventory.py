@@ -249,6 +249,15 @@ def test_nodes_are_prepared_in_slices_when_that_is_meant() -> None:
         assert len(inventory_problems(variables, GROUPS, ["a1"], False)) == 3
 
 
+def test_a_slice_may_have_no_host_of_a_small_group() -> None:
+    """AWX gives a slice a group without its hosts, and one that has no variables either, not at all."""
+    variables = {"a1": {**hostvars()["a1"], "awx_job_slice_number": 1, "awx_job_slice_count": 2, "rdma_slices": 2}}
+    for groups in ({"a": ["a1"], "b": []}, {"a": ["a1"]}):
+        assert inventory_problems(variables, groups, ["a1"], False) == []
+        # what plans has another answer for a slice, and lets no group go
+        assert len(inventory_problems(variables, groups, ["a1"], True)) == 1
+
+
 def test_a_variable_that_cannot_be_read() -> None:
     class Broken(dict[str, t.Any]):
         def __getitem__(self, key: str) -> t.Any:
