@@ -361,6 +361,23 @@ def test_rights_on_nodes_are_said_of_every_playbook() -> None:
     assert sorted(named) == sorted(path.stem for path in ROOT.glob("playbooks/*.yml"))
 
 
+def test_rights_on_the_api_are_those_of_the_manifest() -> None:
+    items = yaml.safe_load((ROOT / "docs" / "rbac.yml").read_text())["items"]
+    granted = [
+        [
+            each["metadata"].get("namespace", "the cluster"),
+            ", ".join(rule["resources"]),
+            ", ".join(rule["verbs"]),
+        ]
+        for each in items
+        if each["kind"] in ("Role", "ClusterRole")
+        for rule in each["rules"]
+    ]
+    table = rows("docs/security.md", "| where | resources | verbs | why |")
+    assert [row[:3] for row in table] == granted
+    assert all(row[3] for row in table)
+
+
 def test_who_clicks_makes_what_the_playbook_for_awx_makes() -> None:
     what = DataLoader().load_from_file(str(ROOT / "playbooks" / "vars" / "awx.yml"))["awx_objects"]
     templates = [
