@@ -81,6 +81,9 @@ def essence(command: str) -> str:
     program, *rest = command.split()
     if program in ("ansible-playbook", "python"):
         return rest[0].removeprefix("fabric.rdma.")
+    if program == "ansible-builder":
+        # to create what an image is built from is not to build it
+        return f'str(BUILDER), "{rest[0]}"'
     return {"cd": "air-gap.md", "tar": "air-gap.md", "sh": '"sh"'}.get(program, program.rpartition("/")[2])
 
 
