@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import itertools
 import json
 import os
 import re
@@ -210,11 +211,25 @@ ELSEWHERE = {
     "handover_ready": "tests/cluster/test_matrix.py::test_modules_of_a_system_keep_the_rules_of_the_matrix",
     "system_ready": "tests/cluster/test_matrix.py::test_modules_of_a_system_keep_the_rules_of_the_matrix",
     "output_files": "tests/unit/plugins/action/test_output_files.py::test_files_come_as_predicted",
-    "quiet_value": "tests/integration/test_events.py::test_a_quiet_value_is_seen_by_those_who_use_it_alone",
-    "wave_gate": "tests/integration/test_wave_gate.py::test_the_examples_begin_and_end",
+    "quiet_value": "tests/unit/plugins/action/test_quiet_value.py::test_a_value_comes_back_unchanged_and_no_run_of_it_is_a_change",
+    "wave_gate": "tests/unit/plugins/action/test_wave_gate.py::test_it_may_be_asked_again_and_a_check_says_the_same",
 }
 # The one that runs the core of a module instead of it.
 BY_ITS_CORE = {"containerd_memlock": "lift"}
+# What reads alone, with arguments of it: its tests on a cluster make no check of it.
+AS_A_RUN: dict[str, dict[str, t.Any]] = {
+    "cluster_access": {},
+    "cluster_state": {},
+    "handover_ready": {
+        "class_name": "c",
+        "conditions": [{"what": "allocatable", "nodes": ["n1"], "resources": {"r/r": 1}}],
+    },
+    "rollout_departures": {"hosts": ["n1"]},
+    "system_ready": {
+        "system": "test",
+        "waits": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "namespace": "rdma", "name": "none"}],
+    },
+}
 # Where the examples of these run.
 EXAMPLES_ELSEWHERE = {
     **dict.fromkeys(ELSEWHERE, "tests/cluster/test_matrix.py"),
@@ -300,23 +315,69 @@ def test_every_module_is_somewhere() -> None:
     assert not set(CASES) & set(ELSEWHERE)
 
 
-def names_in(path: Path, function: str, seen: frozenset[str] = frozenset()) -> set[str]:
-    """Names and texts of a function, and of the functions of its file that it calls."""
-    functions = {node.name: node for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)}
-    body = functions[function].body[ast.get_docstring(functions[function]) is not None :]
-    nodes = [node for statement in body for node in ast.walk(statement)]
-    found = {node.id for node in nodes if isinstance(node, ast.Name)}
-    found |= {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
-    for name in (found & set(functions)) - seen - {function}:
-        found |= names_in(path, name, seen | {function})
-    return found
+def code_of(path: Path, function: str) -> list[ast.FunctionDef]:
+    """A function, and the functions and methods of its file that it uses."""
+    functions = {node.name: node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)}
+    ahead, found = [function], dict[str, ast.FunctionDef]()
+    while ahead:
+        name = ahead.pop()
+        if name in functions and name not in found:
+            found[name] = functions[name]
+            ahead += [node.id for node in ast.walk(functions[name]) if isinstance(node, ast.Name)]
+            ahead += [node.attr for node in ast.walk(functions[name]) if isinstance(node, ast.Attribute)]
+    return list(found.values())
+
+
+def calls_in(code: list[ast.FunctionDef]) -> list[ast.Call]:
+    return [node for each in code for node in ast.walk(each) if isinstance(node, ast.Call)]
+
+
+def names(call: ast.Call, module: str) -> bool:
+    """Whether the module, or its core, is what is called or an argument."""
+    return module in ast.unparse(call.func).split(".") or any(
+        isinstance(each, ast.Constant) and each.value == module for each in call.args
+    )
+
+
+def is_check(call: ast.Call) -> bool:
+    """Whether a call is made in a check: as the helpers of all of these tests are told."""
+    given = {each.arg: ast.unparse(each.value) for each in call.keywords}
+    return given.get("check", "False") != "False" or bool({"True", "check"} & {ast.unparse(each) for each in call.args})
+
+
+def run_and_checked(path: Path, function: str, module: str) -> tuple[bool, bool]:
+    """Whether a test runs a module, and whether it does so in a check, too."""
+    code = code_of(path, function)
+    runs = [call for call in calls_in(code) if names(call, module)]
+    if path.parent.name != "cluster":
+        return bool(runs), any(is_check(call) for call in calls_in(code))
+    # several modules share a test there: the helper that is given the name does it, or the call itself
+    makes = {each.name: [keyword for call in calls_in([each]) for keyword in call.keywords] for each in code}
+    helpers = {
+        name: any((each.arg, ast.unparse(each.value)) == ("check", "True") for each in keywords)
+        for name, keywords in makes.items()
+    }
+    return bool(runs), any(is_check(call) or helpers.get(ast.unparse(call.func), False) for call in runs)
 
 
 @pytest.mark.parametrize("module", ELSEWHERE)
-def test_a_module_is_run_where_it_is_said_to_be(module: str) -> None:
+def test_a_module_is_run_and_checked_where_it_is_said_to_be(module: str) -> None:
     path, _colons, function = ELSEWHERE[module].partition("::")
     assert function.startswith("test_")
-    assert BY_ITS_CORE.get(module, module) in names_in(ROOT / path, function)
+    ran, checked = run_and_checked(ROOT / path, function, BY_ITS_CORE.get(module, module))
+    assert (ran, checked) == (True, module not in AS_A_RUN)
+
+
+@pytest.mark.parametrize("module", AS_A_RUN)
+def test_a_check_asks_the_cluster_as_a_run_does(module: str, tmp_path: Path) -> None:
+    """These only read: a check that did not ask would say that all is well."""
+    asked = {**AS_A_RUN[module], "kubeconfig": "@/none"}
+    checked, result = (call(module, tmp_path, asked, check) for check in (True, False))
+    # the one that comes before a plan warns, and leaves the refusal to the rollout
+    said = result.get("msg") or json.dumps(result["warnings"])
+    assert f"no kubeconfig: {tmp_path / 'none'} does not exist" in said
+    assert checked == result
+    assert not result.get("changed")
 
 
 @pytest.mark.parametrize("module", EXAMPLES_ELSEWHERE)
@@ -362,6 +423,50 @@ def test_bad_input_changes_nothing(module: str, tmp_path: Path) -> None:
         assert message in result["msg"]
         assert "Traceback" not in result["msg"]
         assert content(tmp_path) == {}
+
+
+# These run in a process of the controller: their actions take their arguments, and have tests of their own.
+ACTIONS = ("lab", "output_files", "quiet_value", "wave_gate")
+PROCESSES = sorted(path.stem for path in (ROOT / "plugins" / "modules").glob("*.py") if path.stem not in ACTIONS)
+OF_TYPE = {"bool": False, "dict": {}, "float": 1.0, "int": 1, "list": [], "path": "/nowhere", "raw": "x", "str": "x"}
+# What one of several options asks for.
+ALSO_NEEDED: dict[str, dict[str, t.Any]] = {
+    "driver_proof": {"method": "doca", "version": "3.0.0", "facts": FACTS},
+    "node_change": {"path": "@/change.json", "before": FACTS, "roles": ["ofed"]},
+    "node_file": {"path": "@/file", "content": "x"},
+    "perftest": {"tests": []},
+    "rollout_lease": {"holder": "root@here/1"},
+    "rollout_ready": {"daemon_set": "d", "namespace": "rdma"},
+}
+NOT_OF_TYPE = {"bool": "perhaps", "float": "many", "int": "many"}
+
+
+def wrong_options(module: str) -> Iterator[tuple[str, t.Any]]:
+    """Each option of a module with a value that cannot be meant."""
+    for name, option in documented(module, "DOCUMENTATION").get("options", {}).items():
+        if "choices" in option:
+            yield name, ["nothing of these"] if option["type"] == "list" else "nothing of these"
+        elif option["type"] in NOT_OF_TYPE:
+            yield name, NOT_OF_TYPE[option["type"]]
+
+
+@pytest.mark.parametrize("module", PROCESSES)
+def test_an_option_that_is_unknown_or_of_another_type_is_refused_by_its_name(module: str, tmp_path: Path) -> None:
+    """In a check as in a run, wherever the module is tested otherwise: this comes before it does anything."""
+    options = documented(module, "DOCUMENTATION").get("options", {})
+    needed = {
+        name: option.get("choices", [OF_TYPE[option["type"]]])[0]
+        for name, option in options.items()
+        if option.get("required")
+    } | ALSO_NEEDED.get(module, {})
+    wrong = [("no_option_of_it", 1), *itertools.islice(wrong_options(module), 1)]
+    for name, value in wrong:
+        for check in (True, False):
+            result = call(module, tmp_path, {**needed, name: value}, check)
+            assert result["failed"] is True, (name, result)
+            assert name in result["msg"]
+            assert "Traceback" not in result["msg"]
+    assert content(tmp_path) == {}
 
 
 WHERE = {
