@@ -109,7 +109,7 @@ TYPED = {"rdma_hosts": "ib-a100:gb200", "rdma_max_unavailable": "50%"}
 def answers(names: t.Iterable[str], given: bool) -> Json:
     """{variable: value} as AWX gives them to a job: texts, and lists of texts where several may be chosen.
 
-    Where nobody answers, the default counts; AWX drops one that is no answer, such as an empty text where a list is asked for.
+    Where nobody answers, the default counts; AWX drops one that does not answer, such as an empty text where a list is asked for.
     """
     found: Json = {}
     for question in map(AWX["questions"].get, names):

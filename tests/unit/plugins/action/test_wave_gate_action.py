@@ -53,7 +53,7 @@ def test_it_may_be_asked_again_and_a_check_says_the_same(state: str) -> None:
         assert result["changed"] is False
         assert "diff" not in result
         insist_on_return("wave_gate", result)
-        # a look is no beginning
+        # a look begins nothing
         assert ("at" in result) is (state == "begin")
     times = [result["at"] for result in results if "at" in result]
     assert times == sorted(times)
