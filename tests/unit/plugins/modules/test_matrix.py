@@ -212,7 +212,7 @@ ELSEWHERE = {
     "system_ready": "tests/cluster/test_matrix.py::test_modules_of_a_system_keep_the_rules_of_the_matrix",
     "output_files": "tests/unit/plugins/action/test_output_files.py::test_files_come_as_predicted",
     "quiet_value": "tests/unit/plugins/action/test_quiet_value.py::test_a_value_comes_back_unchanged_and_no_run_of_it_is_a_change",
-    "wave_gate": "tests/unit/plugins/action/test_wave_gate.py::test_it_may_be_asked_again_and_a_check_says_the_same",
+    "wave_gate": "tests/unit/plugins/action/test_wave_gate_action.py::test_it_may_be_asked_again_and_a_check_says_the_same",
 }
 # The one that runs the core of a module instead of it.
 BY_ITS_CORE = {"containerd_memlock": "lift"}
