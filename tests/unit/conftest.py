@@ -48,6 +48,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.name in PARTS or f"{item.path.name}::{item.name.partition('[')[0]}" in EVERY:
             item.add_marker("parts")
+        # without what others have recorded, it cannot run
+        if "shared_captures" in getattr(item, "fixturenames", ()):
+            item.add_marker("captures")
 
 
 # No test makes a plan, evidence or outcomes that their schemas do not allow.
