@@ -73,9 +73,11 @@ class ActionModule(ActionBase):
         foreign = foreign_facts(variables.get("ansible_facts") or {})
         if foreign:
             return {**result, "failed": True, "msg": foreign_in_words(host, foreign)}
+        # with delegate_facts they become those of the other host
+        whose = str(self._task.delegate_to if self._task.delegate_facts and self._task.delegate_to else host)
         arguments = dict(self._task.args)
         if arguments.get("before") and isinstance(arguments["before"], dict):
-            others = others_in_words({"rdma": arguments["before"]}, host)
+            others = others_in_words({"rdma": arguments["before"]}, whose)
             if others:
                 return {**result, "failed": True, "msg": f"before: {others}"}
             # of all the facts only what two states are compared by goes to the node
@@ -105,9 +107,7 @@ class ActionModule(ActionBase):
             return {**result, "failed": True, "msg": f"host {host} returned no facts named rdma"}
         # the controller's own clock: a plan that is made from a fact cache says of which age it is
         now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-        # with delegate_facts they become those of the other host
-        other = self._task.delegate_to if self._task.delegate_facts else None
-        kept: dict[str, t.Any] = {"rdma": {**found, GATHERED: now, GATHERED_OF: str(other or host)}}
+        kept: dict[str, t.Any] = {"rdma": {**found, GATHERED: now, GATHERED_OF: whose}}
         # which Python Ansible has found is its own finding, and it would look for it again
         interpreter = self._discovered_interpreter_key
         if interpreter and interpreter in facts:

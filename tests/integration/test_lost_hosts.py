@@ -65,3 +65,36 @@ def test_a_host_that_is_gone_is_waited_for_once(user: User, tmp_path: Path, gone
         # the others come to their tests, which no device of this machine can do; as a client it is named after the server's own trouble
         if test["server"]["host"] == gone or gone not in pair:
             assert (f"{gone} could not be reached, so nothing was measured" in test["message"]) is (gone in pair)
+
+
+@pytest.mark.parametrize("whose", ["user", "oldest_user"])
+def test_those_that_are_there_are_planned_whoever_a_limit_leaves_out(
+    whose: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """Ansible ends the run when no host of a play is left; with a limit, the controller is in none."""
+    user: User = request.getfixturevalue(whose)
+    gone = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
+    there = {name: {"rdma_capture": str(CAPTURES / f"{name}.capture")} for name in HOSTS[:2]}
+    groups = {
+        "there": {"hosts": there, "vars": {"rdma_resource": {"name": "rdma_a100"}}},
+        "gone": {"hosts": {"gone": gone}, "vars": {"rdma_resource": {"name": "rdma_gone"}}},
+    }
+    variables = {"rdma_groups": ["there", "gone"], "rdma_output_dir": str(tmp_path / "output")}
+    (tmp_path / "hosts.json").write_text(json.dumps({"rdma": {"children": groups, "vars": variables}}))
+    plays = [
+        {"ansible.builtin.import_playbook": "fabric.rdma.discover"},
+        {"hosts": "rdma", "gather_facts": False, "tasks": [{"ansible.builtin.debug": {"msg": "on we go"}}]},
+        {"ansible.builtin.import_playbook": "fabric.rdma.plan"},
+    ]
+    (tmp_path / "play.json").write_text(json.dumps(plays))
+    arguments = ["-i", str(tmp_path / "hosts.json"), "--limit", "rdma"]
+    done = user.run("ansible-playbook", *arguments, str(tmp_path / "play.json"), check=False)
+    assert done.returncode
+    # each play of those that lack facts, or have failed, has none but the one that is gone
+    assert done.stdout.count("on we go") == 2, done.stdout
+    alone = user.run("ansible-playbook", *arguments, "fabric.rdma.plan", check=False)
+    assert alone.returncode
+    assert alone.stdout.count("UNREACHABLE!") == 1, alone.stdout
+    for _run in (done, alone):
+        planned = load(tmp_path / "output" / "plan.json")["groups"]
+        assert {name: entry["planned"] for name, entry in planned.items()} == {"there": True, "gone": False}

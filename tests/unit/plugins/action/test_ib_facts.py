@@ -24,8 +24,10 @@ def task_of(arguments: dict[str, Any], **keywords: Any) -> SimpleNamespace:
     return SimpleNamespace(**defaults | keywords, action="fabric.rdma.ib_facts", args=arguments)
 
 
-def answered(monkeypatch: pytest.MonkeyPatch, answer: Any, facts: Any = None, **keywords: Any) -> dict[str, Any]:
-    task = task_of({}, **keywords)
+def answered(
+    monkeypatch: pytest.MonkeyPatch, answer: Any, facts: Any = None, before: Any = None, **keywords: Any
+) -> dict[str, Any]:
+    task = task_of({"before": before} if before else {}, **keywords)
     connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir="/tmp"), has_pipelining=True)
     plugin = ActionModule(task, connection, SimpleNamespace(), None, None, None)
 
@@ -208,3 +210,12 @@ def test_a_state_before_of_another_host_is_no_state_of_this_one() -> None:
     assert "before: host n has the facts of host 'another'" in result["msg"]
     assert started == []
     assert acted({"before": {**before, "gathered_of": "n"}}, {})[1] == [{"before": {"devices": []}}]
+
+
+def test_a_state_before_is_of_the_host_whose_facts_are_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With delegate_facts that is the other one."""
+    before = {"devices": [], "gathered_of": "m"}
+    answer = {"ansible_facts": {"rdma": FOUND}}
+    there = answered(monkeypatch, answer, before=before, delegate_to="m", delegate_facts=True)
+    assert there["ansible_facts"]["rdma"]["gathered_of"] == "m"
+    assert answered(monkeypatch, answer, before=before, delegate_to="m")["failed"]
