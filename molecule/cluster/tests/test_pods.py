@@ -56,6 +56,19 @@ def assert_exact(site: Site, node: str, resource: str = RESOURCE) -> set[str]:
     return hcas
 
 
+def test_site_has_measured_on_hosts_and_between_pods(site: Site) -> None:
+    """What the run on bare nodes has written itself, before anything here writes more: the first test."""
+    evidence = load(site.output / "evidence" / "a100.json")
+    for level in ("hosts", "pods"):
+        tests = [test for test in evidence["tests"] if test["level"] == level]
+        assert {test["verdict"] for test in tests} == {"pass"}, level
+        assert {test[side]["host"] for test in tests for side in ("client", "server")} == set(NAMES)
+    assert {look["host"] for look in evidence["inspections"]} == set(NAMES)
+    assert {look["verdict"] for look in evidence["inspections"]} == {"pass"}
+    for name in ("summary.txt", "report.html"):
+        assert "between Pods" in (site.output / name).read_text(), name
+
+
 def test_every_node_offers_what_the_plugin_reports(site: Site) -> None:
     for name in NAMES:
         assert site.allocatable(name) == SHARES
@@ -252,6 +265,7 @@ def test_a_second_run_changes_nothing(site: Site) -> None:
     recap = re.findall(r"^(\S+)\s+: ok=\d+\s+changed=(\d+)", output, re.MULTILINE)
     assert sorted(name for name, _changed in recap) == [*NAMES, "localhost"]
     assert [entry for entry in recap if entry[1] != "0"] == []
+    test_site_has_measured_on_hosts_and_between_pods(site)
 
 
 def cable(site: Site, first: bool, second: bool) -> None:

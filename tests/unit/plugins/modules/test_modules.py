@@ -6,10 +6,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -19,7 +16,8 @@ import pytest
 from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
-from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, ROOT, Machine, checked, lay, unpacked
+from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, Machine, checked, lay, unpacked
+from ansible_collections.fabric.rdma.tests.unit.plugins.modules.forked import python
 
 CAPTURE = CAPTURES / "ib-a100-1.capture"
 
@@ -41,24 +39,12 @@ def run(module: str, check: bool = False, prelude: str = "", **arguments: Any) -
         "    with patch_module_args(json.loads(sys.argv[2])['ANSIBLE_MODULE_ARGS']):\n"
         "        runpy.run_module(sys.argv[1], run_name='__main__')\n"
     )
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            prelude + bootstrap,
-            f"ansible_collections.fabric.rdma.plugins.modules.{module}",
-            json.dumps(given),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=limit(120),
-        env={**os.environ, "PYTHONPATH": str(ROOT / ".collections")},
-    )
-    if done.returncode == -signal.SIGKILL:
+    name = f"ansible_collections.fabric.rdma.plugins.modules.{module}"
+    code, out, err = python(prelude + bootstrap, [name, json.dumps(given)], limit(120))
+    if code == -signal.SIGKILL:
         return {"killed": True}
-    assert done.stdout, done.stderr
-    result: dict[str, Any] = json.loads(done.stdout)
+    assert out, err
+    result: dict[str, Any] = json.loads(out)
     # what exit_json() says of a file is not the module's own
     for key in ("invocation", "gid", "group", "mode", "owner", "state", "uid"):
         result.pop(key, None)

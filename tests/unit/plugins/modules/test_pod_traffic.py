@@ -31,6 +31,8 @@ from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_modules imp
 from ansible_collections.fabric.rdma.tests.unit.pod_cluster import Served, healthy, running
 
 Json = dict[str, t.Any]
+# Pods here are as they will be at the next look.
+SOON = "import ansible_collections.fabric.rdma.plugins.module_utils._verify.pods_run as run; run._POLL_SECONDS = 0.05\n"
 LEFT = {"app.kubernetes.io/managed-by": "fabric.rdma", "rdma.fabric/inventory": "default", "rdma.fabric/traffic": "old"}
 
 
@@ -41,7 +43,7 @@ def good(_pod: Json) -> str:
 
 def said(kubeconfig: str, check: bool = False, **given: t.Any) -> Json:
     arguments = {"rounds": [[a_pair()]], "image": "registry.example/perftest:1", "kubeconfig": kubeconfig, **given}
-    result = run("pod_traffic", check, **arguments)
+    result = run("pod_traffic", check, SOON, **arguments)
     insist_on_return("pod_traffic", result)
     return result
 
@@ -265,7 +267,10 @@ def test_the_examples_measure(tmp_path: Path) -> None:
     with Served(healthy, good) as cluster:
         kubeconfig = cluster.kubeconfig(tmp_path)
         (result,) = run_examples(
-            "pod_traffic", lambda module, given: run(module, **given, kubeconfig=kubeconfig), filters, **known
+            "pod_traffic",
+            lambda module, given: run(module, prelude=SOON, **given, kubeconfig=kubeconfig),
+            filters,
+            **known,
         )
         assert {pod["spec"]["containers"][0]["image"] for pod in cluster.made} == {"registry.example/perftest:24.01"}
         assert not cluster.pods
