@@ -25,6 +25,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / ".collections"))
 
+from ansible_collections.fabric.rdma.benchmarks.kept import keep, place
 from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.cluster import plan_groups
@@ -137,8 +138,8 @@ def measure(hosts: int, kind: str) -> Json:
     }
 
 
-def curve(kind: str, generous: bool) -> bool:
-    """Prints the curve of one kind of cluster; whether it is a line, and its end within the bounds."""
+def curve(kind: str, generous: bool) -> tuple[bool, list[Json]]:
+    """Prints the curve of one kind of cluster; whether it is a line, and its end within the bounds; its points."""
     numbers, slack = (GENEROUS_HOSTS, GENEROUS_SLACK) if generous else (HOSTS, SLACK)
     points = []
     print(f"{kind}: {KINDS[kind]}")
@@ -171,7 +172,7 @@ def curve(kind: str, generous: bool) -> bool:
         f"{last['mb']:.0f} MB with all facts (bound: {BOUND_MB:g} MB); "
         f"twice the hosts take {', '.join(f'{step:.2f}' for step in steps)} times as long\n"
     )
-    return bool(last["cpu"] <= bound and last["mb"] <= BOUND_MB and linear)
+    return bool(last["cpu"] <= bound and last["mb"] <= BOUND_MB and linear), points
 
 
 def main() -> int:
@@ -183,8 +184,9 @@ def main() -> int:
     if chosen.hosts:
         print(json.dumps(measure(chosen.hosts, chosen.kind or "alike")))
         return 0
-    verdicts = [curve(kind, chosen.generous) for kind in ([chosen.kind] if chosen.kind else KINDS)]
-    return 0 if all(verdicts) else 1
+    curves = {kind: curve(kind, chosen.generous) for kind in ([chosen.kind] if chosen.kind else KINDS)}
+    keep(place(chosen.generous), "planner", curves={kind: points for kind, (_good, points) in curves.items()})
+    return 0 if all(good for good, _points in curves.values()) else 1
 
 
 if __name__ == "__main__":

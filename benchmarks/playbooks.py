@@ -22,7 +22,6 @@ import functools
 import itertools
 import json
 import os
-import platform
 import shutil
 import signal
 import subprocess
@@ -31,13 +30,13 @@ import tempfile
 import threading
 import time
 import typing as t
-from datetime import datetime, timezone
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT / ".collections"))
 
+from ansible_collections.fabric.rdma.benchmarks import kept
 from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import load_listing, open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
 
@@ -331,11 +330,11 @@ COLUMNS = (
 class Table:
     """Rows as they come, and all of them as data, kept in a file after each."""
 
-    def __init__(self, kept: Path, described: t.Mapping[str, t.Any]) -> None:
+    def __init__(self, file: Path) -> None:
         self.rows: list[dict[str, t.Any]] = []
         self.failures: list[dict[str, t.Any]] = []
         self.left_out: list[str] = []
-        self._kept, self._described = kept, described
+        self._file = file
         print(
             f"{'what':34} {'hosts':>6} {'forks':>5} {'seconds':>8} {'ratio':>6} {'to':10} {'modules':>8} {'results':>8} {'peak MB':>8} {'events':>9} "
             f"{'largest':>9}"
@@ -343,9 +342,7 @@ class Table:
 
     def keep(self) -> None:
         """Writes what there is."""
-        told = {"machine": self._described, "rows": self.rows, "failures": self.failures, "left_out": self.left_out}
-        self._kept.parent.mkdir(parents=True, exist_ok=True)
-        self._kept.write_text(json.dumps(told, indent=1) + "\n")
+        kept.keep(self._file, "playbooks", rows=self.rows, failures=self.failures, left_out=self.left_out)
 
     def leave_out(self, what: str, hosts: int, megabytes: float) -> bool:
         """Whether the machine has too little memory for a row, which is said then."""
@@ -490,12 +487,13 @@ def small(table: Table, place: Path, sizes: t.Sequence[int], forks: int, first: 
             compared("prepare, first run --check", "playbooks/prepare.yml", fresh, "--check")
             # (b): what it starts is counted; what the modules take is not in its time
             bare = lacking_hosts(place, size)
-            started = functools.partial(
-                run, playbook("playbooks/prepare.yml", bare, forks), place, {"ANSIBLE_PIPELINING": "False"}
-            )
+            copied = {"ANSIBLE_PIPELINING": "False"}
+            started = functools.partial(run, playbook("playbooks/prepare.yml", bare, forks), place, copied)
             table.measure(FIRST_ROW, size, forks, started)
             # with all wishes, which the hosts above do without: they are this machine
-            table.measure(SECOND_ROW, size, forks, started)
+            command = ["ansible", "all", "-m", "ansible.builtin.ping", "-i", str(bare), f"--forks={forks}"]
+            same = table.measure("ping of the same hosts", size, forks, functools.partial(run, command, place, copied))
+            table.measure(SECOND_ROW, size, forks, started, ("ping", same))
         here = inventory(place, size, {})
         compared("the usual playbook, --check", "benchmarks/plain.yml", here, "--check", "-e", json.dumps(plain))
 
@@ -566,29 +564,6 @@ def free_mb() -> float:
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("MemAvailable"))
 
 
-def machine() -> dict[str, t.Any]:
-    """What the figures were measured on."""
-    models = [
-        line.partition(":")[2].strip()
-        for line in Path("/proc/cpuinfo").read_text().splitlines()
-        if line.startswith("model name")
-    ]
-    total = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemTotal"))
-    version = subprocess.run(["ansible", "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[
-        0
-    ]
-    return {
-        "processors": os.cpu_count(),
-        "model": models[0] if models else platform.processor(),
-        "memory_mb": int(total.split()[1]) // 1024,
-        "kernel": platform.release(),
-        "python": platform.python_version(),
-        "ansible": version,
-        "load_before": os.getloadavg()[0],
-        "when": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-    }
-
-
 def furnish(place: Path) -> None:
     """The programs that hosts have, and what those that have to be converged find below /sys."""
     unpack(place)
@@ -627,11 +602,9 @@ def main() -> int:
     bound, bound_hosts = (GENEROUS, GENEROUS_HOSTS) if chosen.generous else (BOUND, BOUND_HOSTS)
     if chosen.generous:
         chosen.hosts, chosen.only = [GENEROUS_HOSTS], ["small"]
-    # the few hosts of make test do not take the place of what was measured before
-    kept = chosen.json or ROOT / ".cache" / ("bounds.json" if chosen.generous else "benchmark.json")
-    described = machine()
-    print(", ".join(f"{key}: {value}" for key, value in described.items()))
-    table = Table(kept, described)
+    file = chosen.json or kept.place(chosen.generous)
+    print(", ".join(f"{key}: {value}" for key, value in kept.machine().items()))
+    table = Table(file)
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
         furnish(place)
@@ -643,7 +616,7 @@ def main() -> int:
             cached(table, place, chosen.cached, chosen.forks)
         if "site" in chosen.only:
             site(table, place, chosen.site, chosen.forks)
-    print(f"kept in {kept}")
+    print(f"kept in {file}")
     wrong = table.wrong(bound, bound_hosts)
     print("\n".join(wrong))
     return 1 if wrong else 0

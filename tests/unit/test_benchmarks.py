@@ -11,11 +11,13 @@ import os
 import signal
 import subprocess
 import sys
+import types
 import typing as t
 from pathlib import Path
 
 import pytest
 
+from ansible_collections.fabric.rdma.benchmarks import kept as figures
 from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.plugins.filter.rdma_needs import rdma_needs
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._lab.samples import eventually
@@ -43,7 +45,7 @@ def kept(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def table(kept: Path) -> t.Any:
-    return playbooks.Table(kept, {"processors": 2})
+    return playbooks.Table(kept)
 
 
 def of(seconds: float, **counts: int) -> t.Any:
@@ -51,10 +53,10 @@ def of(seconds: float, **counts: int) -> t.Any:
 
 
 def test_a_row_is_a_ratio_and_counts_of_each_host(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    table = playbooks.Table(kept, {})
+    table = playbooks.Table(kept)
     table.add("ping", 50, 10, of(4.0, modules=50))
     table.add("site", 50, 10, of(6.0, modules=50, results=125), ("ping", of(4.0)), events=[3000, 2000])
-    ping, site = json.loads(kept.read_text())["rows"]
+    ping, site = json.loads(kept.read_text())["playbooks"]["rows"]
     assert (ping["ratio"], ping["compared_with"], ping["event_bytes_per_host"]) == (None, None, None)
     assert site == {
         "what": "site",
@@ -81,9 +83,9 @@ def test_rows_stay_when_a_later_run_fails(table: t.Any, kept: Path, capsys: pyte
     assert table.measure("ping", 10, 5, lambda: of(2.0)) is not None
     assert table.measure("site", 10, 5, broken) is None
     assert table.measure("plan", 10, 5, lambda: of(3.0), ("site", None)) is not None
-    told = json.loads(kept.read_text())
+    told = json.loads(kept.read_text())["playbooks"]
     assert [(row["what"], row["ratio"]) for row in told["rows"]] == [("ping", None), ("plan", None)]
-    assert told["machine"] == {"processors": 2}
+    assert told["machine"]["processors"] == os.cpu_count()
     assert [(each["what"], each["hosts"]) for each in told["failures"]] == [("site", 10)]
     assert table.wrong(2.5, 50) == ["site, 10 hosts: ansible-playbook site.yml ended with 2:\nno space left"]
     assert "failed" in capsys.readouterr().out
@@ -143,7 +145,7 @@ def test_a_size_is_left_out_only_where_memory_is_short(
     monkeypatch.setattr(playbooks, "free_mb", lambda: 1000.0)
     assert not table.leave_out("plan", 1000, 500)
     assert table.leave_out("plan", 10_000, 3200)
-    assert json.loads(kept.read_text())["left_out"] == [
+    assert json.loads(kept.read_text())["playbooks"]["left_out"] == [
         "plan, 10000 hosts: takes 3200 MB, of which the machine has 1000"
     ]
     assert "left out: plan, 10000 hosts" in capsys.readouterr().out
@@ -189,7 +191,6 @@ def test_the_table_has_the_sizes_of_a_large_site(monkeypatch: pytest.MonkeyPatch
             playbooks, part, lambda _table, _place, sizes, _forks, part=part, **_more: asked.update({part: sizes})
         )
     monkeypatch.setattr(playbooks, "facts", lambda *_arguments: None)
-    monkeypatch.setattr(playbooks, "machine", dict)
     monkeypatch.setattr(sys, "argv", ["playbooks.py", "--json", str(tmp_path / "benchmark.json")])
     assert playbooks.main() == 0
     assert asked == {"small": [10, 50, 200], "cached": [100, 1000, 10_000], "site": [1000]}
@@ -203,10 +204,43 @@ def test_a_few_hosts_do_not_take_the_place_of_many(
     for part in ("small", "cached", "site", "facts"):
         monkeypatch.setattr(playbooks, part, lambda table, *_others, **_more: table.keep())
     monkeypatch.setattr(playbooks, "furnish", lambda _place: None)
-    monkeypatch.setattr(playbooks, "ROOT", tmp_path)
+    monkeypatch.setattr(figures, "CACHE", tmp_path / ".cache")
     monkeypatch.setattr(sys, "argv", ["playbooks.py", *asked])
     assert playbooks.main() == 0
     assert [path.name for path in (tmp_path / ".cache").iterdir()] == [f"{name}.json"]
+
+
+def test_what_one_measures_stays_when_another_does(kept: Path, table: t.Any) -> None:
+    """The file is what is read later: of all measurements, each with its machine."""
+    figures.keep(kept, "planner", curves={"alike": [1]})
+    table.keep()
+    figures.keep(kept, "planner", curves={"alike": [2]})
+    told = json.loads(kept.read_text())
+    assert sorted(told) == ["planner", "playbooks"]
+    assert told["planner"]["curves"] == {"alike": [2]}
+    assert {each["machine"]["kernel"] for each in told.values()} == {os.uname().release}
+
+
+@pytest.mark.parametrize("name", ["ib_facts", "planner", "report"])
+def test_every_measurement_keeps_its_figures(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    script = load(name)
+    monkeypatch.setattr(figures, "CACHE", tmp_path)
+    point = {"hosts": 1, "classes": 1, "seconds": 1.0, "cpu": 1.0, "view_cpu": 1.0, "mb": 1.0}
+    page = {
+        "page": 1.0,
+        "json": 1.0,
+        "metrics": 1.0,
+        "made": 1.0,
+        "elements": 1,
+        "first": 1.0,
+        "opened": 1.0,
+        "mb": 1.0,
+    }
+    said = types.SimpleNamespace(stdout=json.dumps({**point, **page}))
+    monkeypatch.setattr(subprocess, "run", lambda *_arguments, **_more: said)
+    monkeypatch.setattr(sys, "argv", [f"{name}.py", "--generous"])
+    script.main()
+    assert len(json.loads((tmp_path / "bounds.json").read_text())[name]) > 1
 
 
 def test_sizes_of_make_reach_the_measurement() -> None:

@@ -1,0 +1,51 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The figures of all measurements in one file, each with the machine on which it was taken."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import json
+import os
+import platform
+import typing as t
+from datetime import datetime, timezone
+from pathlib import Path
+
+CACHE = Path(__file__).resolve().parents[1] / ".cache"
+
+
+def place(generous: bool) -> Path:
+    """Where figures are kept: the few hosts of make test do not take the place of what was measured before."""
+    return CACHE / ("bounds.json" if generous else "benchmark.json")
+
+
+@functools.lru_cache(maxsize=1)
+def machine() -> dict[str, t.Any]:
+    """What the figures are measured on; the load is that before the first of them."""
+    models = [
+        line.partition(":")[2].strip()
+        for line in Path("/proc/cpuinfo").read_text().splitlines()
+        if line.startswith("model name")
+    ]
+    total = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemTotal"))
+    return {
+        "processors": os.cpu_count(),
+        "model": models[0] if models else platform.processor(),
+        "memory_mb": int(total.split()[1]) // 1024,
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "ansible": importlib.metadata.version("ansible-core"),
+        "load_before": os.getloadavg()[0],
+        "when": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    }
+
+
+def keep(path: Path, measurement: str, **figures: t.Any) -> None:
+    """Puts the figures of one measurement in the place of its earlier ones; those of others stay."""
+    known = json.loads(path.read_text()) if path.exists() else {}
+    known[measurement] = {"machine": machine(), **figures}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(known, indent=1) + "\n")
