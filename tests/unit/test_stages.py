@@ -285,6 +285,54 @@ def test_stages_end_with_whoever_runs_them(checkout: Path, stages: str, signal_:
     assert not (checkout / "slower.pid").exists()
 
 
+# --- continuous integration ------------------------------------------------------------------------------------------
+
+LEFT_OUT = "No recordings in ../shared/captures: make recorded is left out."
+
+
+@pytest.mark.parametrize(
+    ("recordings", "targets", "said"),
+    [
+        (True, [], ["make recorded, CI=true", "make test, CI=true"]),
+        (False, [], [LEFT_OUT, "make test, CI=true"]),
+        (True, ["kubernetes"], ["make kubernetes, CI=true"]),
+        (False, ["kubernetes"], ["make kubernetes, CI=true"]),
+    ],
+)
+def test_recordings_are_run_or_said_to_be_missing(
+    repo: Path, tmp_path: Path, recordings: bool, targets: list[str], said: list[str]
+) -> None:
+    (tmp_path / "checkout" / ".ci").mkdir(parents=True)
+    shutil.copy(repo / ".ci" / "run", tmp_path / "checkout" / ".ci" / "run")
+    if recordings:
+        (tmp_path / "shared" / "captures").mkdir(parents=True)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "make").write_text('#!/bin/sh\necho "make $*, CI=$CI"\n')
+    (tmp_path / "bin" / "make").chmod(0o755)
+    done = subprocess.run(
+        [tmp_path / "checkout" / ".ci" / "run", *targets],
+        env={**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=limit(60),
+        check=True,
+    )
+    assert done.stdout.splitlines() == said
+
+
+def test_what_continuous_integration_needs_is_what_sanity_looks_at(repo: Path) -> None:
+    """The Pythons, and that one that is missing fails there alone."""
+    sanity = (repo / "tools" / "sanity").read_text()
+    (floor,) = re.findall(r"^floor=(\S+)$", sanity, re.MULTILINE)
+    (may_miss,) = re.findall(r"^may_miss=(\S+)$", sanity, re.MULTILINE)
+    last = f"3.{int(may_miss.rpartition('.')[2]) - 1}"
+    for paper in (".ci/run", "CONTRIBUTING.md"):
+        text = " ".join((repo / paper).read_text().replace("#", "").split())
+        assert re.search(rf"Python {floor},? and those up to {last} that ansible-test supports", text), paper
+        assert "CI=true" in text
+
+
 # --- packages --------------------------------------------------------------------------------------------------------
 
 # notes that it runs, and complains about another one that does
