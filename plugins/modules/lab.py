@@ -31,7 +31,8 @@ options:
   state:
     description:
       - With V(present), the nodes run as described. When a virtual machine has died, or its kernel has panicked, all of them are started
-        again with the disks that they had; of containers, only those that have died.
+        again with the disks that they had; of containers, only those that have died. A kernel that panics before all nodes are ready is
+        answered in the same way, at most twice, and RV(notes) says so.
         When the description, or the recipe of the image, is another one than the nodes were made from, they are recreated.
         Cables are plugged in and out while they run.
       - With V(absent), no node runs and what was written to O(directory) is removed.

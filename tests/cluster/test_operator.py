@@ -46,7 +46,8 @@ HERE = Path(__file__).resolve().parent
 # A git directory of the operator's sources, whose tags have the definitions of the releases that the folder has none of.
 SOURCE = os.environ.get("FABRIC_RDMA_OPERATOR_SOURCE")
 NAMES = ("nicclusterpolicies", "nicnodepolicies")
-API = "mellanox.com/v1alpha1"
+GROUP = "mellanox.com"
+API = f"{GROUP}/v1alpha1"
 BASE = f"/apis/{API}"
 SPACE = "nvidia-network-operator"
 RECORDS = "/api/v1/namespaces/kube-system/configmaps"
@@ -187,9 +188,15 @@ class Operator:
 # --- the definitions --------------------------------------------------------------------------------------------------
 
 
+RELEASES = [f"{year}.{month}.0" for year, month in LINES]
+# those that have policies for nodes
+BOTH = RELEASES[RELEASES.index("26.4.0") :]
+KINDS = {version: NAMES if version in BOTH else NAMES[:1] for version in RELEASES}
+
+
 def in_folder() -> dict[str, dict[str, t.Any]]:
-    """The definitions that the folder has, by plural."""
-    return {name: item for name in NAMES for item in definitions.read(f"mellanox.com_{name}.yaml").values()}
+    """The newest definitions that the folder has, by plural."""
+    return definitions.newest(GROUP, KINDS)
 
 
 def define(kube: Kube, item: dict[str, t.Any]) -> None:
@@ -277,10 +284,6 @@ PLUGIN = {
 
 # --- every release ----------------------------------------------------------------------------------------------------
 
-RELEASES = [f"{year}.{month}.0" for year, month in LINES]
-# those that have policies for nodes
-BOTH = RELEASES[RELEASES.index("26.4.0") :]
-
 
 def variants(plan: dict[str, t.Any], version: str) -> t.Iterator[dict[str, t.Any]]:
     """Every shape that objects of a release have."""
@@ -315,28 +318,23 @@ def variants(plan: dict[str, t.Any], version: str) -> t.Iterator[dict[str, t.Any
         yield from operator_manifests(plan, {"version": version, **way}).values()
 
 
-def own_definitions() -> dict[str, tuple[str, list[dict[str, t.Any]]]]:
-    """Of each release that has definitions of its own: where they are from, and themselves."""
-    there, refs = in_folder(), definitions.refs()
+def own_definitions() -> list[definitions.Release]:
+    """Of each release that has definitions of its own, in their order: those of the folder, else those of the sources."""
+    own = definitions.releases(GROUP, KINDS)
     show = ["git", "-C", str(SOURCE), "-c", "safe.directory=*"]
     tags = subprocess.run([*show, "tag"], check=True, capture_output=True, text=True).stdout.split() if SOURCE else []
-    own = {}
+    there = {each.version for each in own}
     for version in RELEASES:
-        names = NAMES if version in BOTH else NAMES[:1]
-        said = {refs.get(f"mellanox.com_{name}.yaml", "") for name in names}
-        # a tag of the release's line, or its branch
-        if set(names) <= set(there) and all(ref.startswith(f"v{version[:-1]}") for ref in said):
-            own[version] = (f"{' '.join(said)} in {definitions.FOLDER}", [there[name] for name in names])
-        elif SOURCE:
+        if SOURCE and version not in there:
             wanted = [tag for tag in [f"v{version}", *reversed(tags)] if tag in tags and tag.startswith(f"v{version}")]
             assert wanted, f"no tag of {version} in {SOURCE}"
             items = []
-            for name in names:
-                path = f"{wanted[0]}:deployment/network-operator/crds/mellanox.com_{name}.yaml"
+            for name in KINDS[version]:
+                path = f"{wanted[0]}:deployment/network-operator/crds/{GROUP}_{name}.yaml"
                 text = subprocess.run([*show, "show", path], check=True, capture_output=True, text=True).stdout
                 items.append(yaml.safe_load(text))
-            own[version] = (f"{wanted[0]} in {SOURCE}", items)
-    return own
+            own.append(definitions.Release(version, f"{wanted[0]} in {SOURCE}", items))
+    return sorted(own, key=lambda each: RELEASES.index(each.version))
 
 
 def test_every_release_of_the_operator_takes_the_objects(site: Site) -> None:
@@ -366,12 +364,12 @@ def test_every_release_of_the_operator_takes_the_objects(site: Site) -> None:
         print(f"{version}: {len(objects[version])} objects, {by}", flush=True)
         return len(objects[version])
 
-    newest, count = max(own, key=RELEASES.index), 0
+    newest, count = own[-1].version, 0
     try:
-        for version, (origin, items) in own.items():
-            for item in items:
+        for release in own:
+            for item in release.items:
                 define(site.kube, item)
-            count += taken(version, f"its own definitions ({origin})")
+            count += taken(release.version, f"its own definitions ({release.origin})")
         broken = copy.deepcopy(objects[newest][0])
         broken["spec"]["rdmaSharedDevicePlugin"]["nodeAffinity"] = {}
         with pytest.raises(KubeError, match="does not know a field"):
@@ -384,8 +382,10 @@ def test_every_release_of_the_operator_takes_the_objects(site: Site) -> None:
         # the other tests go by these
         for item in in_folder().values():
             define(site.kube, item)
-    print(f"{len(own)} releases with definitions of their own, {count} objects", flush=True)
-    if missing := [version for version in RELEASES if version not in own]:
+    tried, files = {release.version for release in own}, [file for release in own for file in release.files]
+    print(f"{len(tried)} releases with definitions of their own, {count} objects", flush=True)
+    print(f"{len(files)} files of {definitions.FOLDER}: {', '.join(files)}", flush=True)
+    if missing := [version for version in RELEASES if version not in tried]:
         print(f"without definitions of their own (FABRIC_RDMA_OPERATOR_SOURCE can bring them): {', '.join(missing)}")
 
 

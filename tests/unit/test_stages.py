@@ -41,6 +41,8 @@ strict:
 \t@echo "$${FABRIC_RDMA_SKIPS-unset}: 1 passed"
 slow:
 \t@echo $$$$ > slow.pid; sleep 1000; echo "1 passed"
+breaks:
+\t@while [ ! -e slow.pid ]; do sleep 0.1; done; echo "1 failed"; exit 1
 slower:
 \t@trap 'sleep 1; rm slower.pid; exit 1' TERM; sleep 1000 & echo $$$$ > slower.pid; wait
 """
@@ -79,9 +81,10 @@ def run(checkout: Path, program: str, *arguments: str, **variables: str) -> tupl
 
 
 def table(output: str) -> dict[str, list[str]]:
-    """Stage -> result, passed, failed, skipped."""
-    rows = re.findall(r"^  (\S+) +(ok|FAILED) +(\d+) +(\d+) +(\d+) +\d+ s$", output, re.MULTILINE)
-    return {stage: row for stage, *row in rows}
+    """Stage -> result, passed, failed, skipped; the result alone of one that did not run to its end."""
+    row = r"^  (\S+) +(?:(ok|FAILED) +(\d+) +(\d+) +(\d+) +\d+ s|(stopped|not run))$"
+    rows = re.findall(row, output, re.MULTILINE)
+    return {stage: [word for word in words if word] for stage, *words in rows}
 
 
 def test_stages_that_pass_are_counted(checkout: Path) -> None:
@@ -110,10 +113,12 @@ def test_a_stage_that_proves_nothing_has_failed(checkout: Path, stage: str, skip
 def test_the_first_stage_that_fails_is_the_last_and_says_what_failed(
     checkout: Path, stage: str, row: list[str], named: str
 ) -> None:
-    code, output = run(checkout, "test", "three", stage, "two")
+    code, output = run(checkout, "test", "three", stage, "two,strict+quick", "waits")
     assert code == 1
-    assert list(table(output)) == ["three", stage]
+    assert list(table(output)) == ["three", stage, "two", "strict", "quick", "waits"]
     assert table(output)[stage] == row
+    assert [table(output)[name] for name in ("two", "strict", "quick", "waits")] == [["not run"]] * 4
+    assert not (checkout / "quick-was-here").exists()
     end = output[output.index("result") :].splitlines()
     assert named in end
     assert f'Stopped at the stage "{stage}": its output is above; run it alone with: make {stage}' in end
@@ -136,7 +141,8 @@ def test_of_stages_that_run_at_once_each_may_fail(checkout: Path) -> None:
     assert run(checkout, "test", "two+fails")[0] == 1
     code, output = run(checkout, "test", "fails+two")
     assert code == 1
-    assert list(table(output)) == ["fails"]
+    assert list(table(output)) == ["fails", "two"]
+    assert table(output)["fails"] == ["FAILED", "6", "1", "0"]
 
 
 def test_lists_of_stages_run_at_once_each_in_its_order(checkout: Path) -> None:
@@ -194,13 +200,15 @@ def test_the_inner_loop_needs_no_part_of_a_node(repo: Path, tmp_path: Path) -> N
 
 def test_a_list_ends_with_its_first_failure_which_is_reported_at_once(checkout: Path) -> None:
     """The list that is shown goes on to its end: what it has found so far counts, too."""
-    code, output = run(checkout, "test", "waits,two+quick,fails,three", "two")
+    code, output = run(checkout, "test", "waits,two+quick,fails,three", "paced")
     assert code == 1
     assert {name: row[0] for name, row in table(output).items()} == {
         "waits": "ok",
         "two": "ok",
         "quick": "ok",
         "fails": "FAILED",
+        "three": "not run",
+        "paced": "not run",
     }
     told, shown = output.index("--- fails has failed after "), output.index("=== fails ===")
     assert told < output.index("FAILED tests/test_it.py::test_that") < shown
@@ -210,9 +218,29 @@ def test_a_list_ends_with_its_first_failure_which_is_reported_at_once(checkout: 
 def test_of_a_list_that_is_shown_the_first_failure_ends_all(checkout: Path) -> None:
     code, output = run(checkout, "test", "fails,three+slow")
     assert code == 1
-    assert list(table(output)) == ["fails"]
+    assert list(table(output)) == ["fails", "three", "slow"]
+    assert table(output)["three"] == ["not run"]
     (other,) = pids(checkout, "slow.pid") if (checkout / "slow.pid").exists() else (0,)
     assert not other or gone(other)
+
+
+def test_what_was_ended_and_what_has_ended_beside_a_failure_is_told(checkout: Path) -> None:
+    """And what came after it in its list. One that has passed counts, and a stage is not taken for an earlier one of its name."""
+    code, output = run(checkout, "test", "two", "breaks,two+quick,slow,strict")
+    assert code == 1
+    assert re.findall(r"^  (\w+) +(ok|FAILED|stopped|not run)\b", output, re.MULTILINE) == [
+        ("two", "ok"),
+        ("breaks", "FAILED"),
+        ("two", "not run"),
+        ("quick", "ok"),
+        ("slow", "stopped"),
+        ("strict", "not run"),
+    ]
+    assert "--- breaks has failed, what runs beside it is ended" in output.splitlines()
+    assert output.splitlines()[-2].startswith('Stopped at the stage "breaks"')
+    assert output.splitlines()[-1] == "3 passed, 1 failed, 0 skipped"
+    (other,) = pids(checkout, "slow.pid")
+    assert gone(other)
 
 
 def pids(checkout: Path, *names: str) -> list[int]:
@@ -255,6 +283,54 @@ def test_stages_end_with_whoever_runs_them(checkout: Path, stages: str, signal_:
     assert process.returncode == code
     assert [pid for pid in running if not gone(pid)] == []
     assert not (checkout / "slower.pid").exists()
+
+
+# --- continuous integration ------------------------------------------------------------------------------------------
+
+LEFT_OUT = "No recordings in ../shared/captures: make recorded is left out."
+
+
+@pytest.mark.parametrize(
+    ("recordings", "targets", "said"),
+    [
+        (True, [], ["make recorded, CI=true", "make test, CI=true"]),
+        (False, [], [LEFT_OUT, "make test, CI=true"]),
+        (True, ["kubernetes"], ["make kubernetes, CI=true"]),
+        (False, ["kubernetes"], ["make kubernetes, CI=true"]),
+    ],
+)
+def test_recordings_are_run_or_said_to_be_missing(
+    repo: Path, tmp_path: Path, recordings: bool, targets: list[str], said: list[str]
+) -> None:
+    (tmp_path / "checkout" / ".ci").mkdir(parents=True)
+    shutil.copy(repo / ".ci" / "run", tmp_path / "checkout" / ".ci" / "run")
+    if recordings:
+        (tmp_path / "shared" / "captures").mkdir(parents=True)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "make").write_text('#!/bin/sh\necho "make $*, CI=$CI"\n')
+    (tmp_path / "bin" / "make").chmod(0o755)
+    done = subprocess.run(
+        [tmp_path / "checkout" / ".ci" / "run", *targets],
+        env={**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=limit(60),
+        check=True,
+    )
+    assert done.stdout.splitlines() == said
+
+
+def test_what_continuous_integration_needs_is_what_sanity_looks_at(repo: Path) -> None:
+    """The Pythons, and that one that is missing fails there alone."""
+    sanity = (repo / "tools" / "sanity").read_text()
+    (floor,) = re.findall(r"^floor=(\S+)$", sanity, re.MULTILINE)
+    (may_miss,) = re.findall(r"^may_miss=(\S+)$", sanity, re.MULTILINE)
+    last = f"3.{int(may_miss.rpartition('.')[2]) - 1}"
+    for paper in (".ci/run", "CONTRIBUTING.md"):
+        text = " ".join((repo / paper).read_text().replace("#", "").split())
+        assert re.search(rf"Python {floor},? and those up to {last} that ansible-test supports", text), paper
+        assert "CI=true" in text
 
 
 # --- packages --------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from ansible_collections.fabric.rdma.tests.unit.contracts import load
 
 USER = 1000
 SHARES = 63
+ISCSI = ("iscsid.socket", "iscsid.service")
 
 
 def plan_of(site: Site) -> dict[str, t.Any]:
@@ -122,10 +123,15 @@ def test_a_pod_without_the_resource_has_no_device(site: Site) -> None:
 
 
 def numbers(site: Site, node: str) -> dict[str, str]:
-    """Major and minor number of each uverbs device of a node."""
-    text = site.on(node, "grep -H . /sys/class/infiniband_verbs/uverbs*/dev")
+    """Major and minor number of each character device of a node's HCAs."""
+    text = site.on(node, "grep -H . /sys/class/infiniband_verbs/uverbs*/dev /sys/class/infiniband_mad/*/dev")
     found = (line.partition(":") for line in text.splitlines())
     return {path.split("/")[-2]: number.replace(":", " ") for path, _colon, number in found}
+
+
+def kinds(files: t.Iterable[str]) -> list[str]:
+    """What files of devices are, without their numbers."""
+    return sorted(file.rstrip("0123456789") for file in files)
 
 
 # root may make files of devices: it is the kernel that refuses what the kubelet has not allowed
@@ -134,12 +140,13 @@ OPEN = 'mknod /tmp/%(file)s c %(number)s || exit 1; echo "%(file)s $( (exec 3< /
 
 @pytest.mark.parametrize("resource", [RESOURCE, None], ids=["with", "without"])
 def test_a_pod_opens_its_own_device_and_no_other(site: Site, resource: str | None) -> None:
-    """Not even as root, that knows the numbers of every device. libibverbs lists what it finds below /dev."""
+    """Not even as root, that knows the numbers of every device, for verbs and for MADs. libibverbs lists what it finds below /dev."""
     for name in NAMES:
         devices = numbers(site, name)
-        assert len(devices) == 3
+        # one of each for each HCA
+        assert [kinds(devices).count(kind) for kind in ("umad", "uverbs")] == [3, 3]
         own = site.files_of(name, CABLED[name]) & set(devices) if resource else set()
-        assert len(own) == (1 if resource else 0)
+        assert [kinds(own).count(kind) for kind in ("umad", "uverbs")] == ([1, 1] if resource else [0, 0])
         script = "".join(OPEN % {"file": file, "number": number} for file, number in devices.items())
         pod = site.pod(f"opens-{name}", name, script + "ibv_devices 2> /dev/null | tail -n +3", resource=resource)
         lines = pod.result().splitlines()
@@ -305,10 +312,18 @@ def test_a_bond_and_a_renamed_device_reach_pods(site: Site) -> None:
     site.run("rollout")
 
 
+def units(site: Site, node: str) -> set[str]:
+    """Those of iscsid's units that are active and are started at boot, which a service is not that its socket has started."""
+    said = site.on(node, f"systemctl is-active {' '.join(ISCSI)}; systemctl is-enabled {' '.join(ISCSI)}; true").split()
+    states = zip(ISCSI, said[: len(ISCSI)], said[len(ISCSI) :], strict=True)
+    return {unit for unit, active, enabled in states if (active, enabled) == ("active", "enabled")}
+
+
 def test_a_node_that_restarts(site: Site) -> None:
-    """Resource, plugin, devices, limits: all of it is back without us."""
-    before = nodes.boot_id("lab2")
+    """Resource, plugin, devices, limits, what waits for iSCSI: all of it is back without us."""
+    before, started = nodes.boot_id("lab2"), units(site, "lab2")
     assert before
+    assert started
     subprocess.run(nodes.command("lab2", "systemctl", "reboot"), stdin=subprocess.DEVNULL, check=False)
     site.wait("it has started again", lambda: nodes.boot_id("lab2") not in ("", before), seconds=300)
     now = nodes.boot_id("lab2")
@@ -321,7 +336,7 @@ def test_a_node_that_restarts(site: Site) -> None:
     site.wait("the plugin has registered again", at_work, seconds=400)
     test_a_pod_has_the_device_and_may_lock_memory(site, USER)
     assert bandwidth(site, USER) > 0
-    assert "active" in site.on("lab2", "systemctl is-active iscsid.socket iscsid.service; true").split()
+    assert units(site, "lab2") == started
     assert set(site.on("lab2", "ls /sys/module").split()) >= {"iscsi_tcp", "nfs"}
 
 

@@ -71,6 +71,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import (
 )
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.nodes import NodePlan
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.state import CLUSTER_DIRECTORY, LabDirectory, LabSpec
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.waiting import insist_that_nodes_live
 
 __all__ = [
     "POD_IMAGE",
@@ -372,8 +373,8 @@ def wait_until_joined(
     progress: Progress,
     alive: Alive,
 ) -> None:
-    """Waits until the API server says of every node that it is ready."""
-    server = _server(directory, built)
+    """Waits until the API server says of every node that it is ready, for as long as all of them live."""
+    server, accel = _server(directory, built), directory.state()["accel"]
     before = _kept(directory).get("heartbeats", {})
     started = told = time.monotonic()
     waiting = dict.fromkeys(sorted(names), "its kubelet has not reported yet")
@@ -381,6 +382,8 @@ def wait_until_joined(
         alive()
         if not control_plane_runs(_place(directory)):
             raise LabError("the control plane has ended", f"See the logs in {_place(directory)}")
+        # one that is a node of the cluster by now, too: the API server learns of its end much later
+        insist_that_nodes_live(directory, names, accel, "nodes joined the cluster")
         now = time.monotonic()
         for name, (heartbeat, trouble) in (_conditions(server) or {}).items():
             if name in waiting and heartbeat and heartbeat == before.get(name):

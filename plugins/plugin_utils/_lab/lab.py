@@ -54,7 +54,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.waiting import Pa
 
 __all__ = ["Lab"]
 
-# How often virtual machines are started, when a kernel panics at boot.
+# How often virtual machines are started, when a kernel panics before all is ready.
 BOOTS = 3
 RUN_TOOLS = ("qemu-system-x86_64", "qemu-img", "ssh", "ssh-keygen")
 
@@ -62,8 +62,11 @@ RUN_TOOLS = ("qemu-system-x86_64", "qemu-img", "ssh", "ssh-keygen")
 @contextlib.contextmanager
 def _timed(seconds: dict[str, float], name: str) -> t.Iterator[None]:
     started = time.monotonic()
-    yield
-    seconds[name] = time.monotonic() - started
+    try:
+        yield
+    finally:
+        # of a phase that comes again, all of it
+        seconds[name] = seconds.get(name, 0.0) + time.monotonic() - started
 
 
 def _lines_wanted(spec: LabSpec, engine: str) -> list[str]:
@@ -79,6 +82,10 @@ class Lab:
         self.place = LabDirectory(directory)
         self.progress = progress
         self._parent = os.getppid()
+        # how often a kernel has panicked since nodes were to be started
+        self._panics = 0
+        # with what nodes have come up since then: it need not be found out again
+        self._accel: str | None = None
 
     @property
     def directory(self) -> str:
@@ -138,6 +145,7 @@ class Lab:
             wanted = image is not None and self._as_wished(spec, image)
             return self._result(not wanted, before=before, after=before if wanted else _lines_wanted(spec, engine))
         seconds: dict[str, float] = {}
+        self._panics, self._accel = 0, None
         with termination_is_an_exception(), self._lock():
             if image is None:
                 with _timed(seconds, "image"):
@@ -147,20 +155,53 @@ class Lab:
                 with _timed(seconds, "kubernetes"):
                     built = build_kubernetes(spec.cache_dir, image, self.progress, self._alive, spec.systems)
             if self.place.fits(spec.key(image, built.key if built else "")):
-                changed = self._resume(spec, built)
-                return self._result(changed, before=before, seconds=seconds, notes=notes)
+                with self._answering_panics(notes):
+                    changed = self._resume(spec, built)
+                    return self._result(changed, before=before, seconds=seconds, notes=notes)
             for text in self._panicked():
                 notes.append(f"started again: {text.partition(',')[0]}")
                 self.progress(f"lab: {text}")
-            engine = self._start(spec, image, built, engine, notes, seconds)
-            # how fast this machine is: the time limits of tests follow it
-            if engine == "qemu":
-                # the measure of how busy the machine is; what containers take is too little to be one
-                self.place.save({**self.place.state(), "boot_seconds": round(seconds["boot"], 1)})
-            if built is not None:
-                with _timed(seconds, "join"):
-                    self._join(spec, built)
+            self._bring_up(spec, image, built, engine, notes, seconds)
         return self._result(True, before=before, seconds=seconds, notes=notes)
+
+    def _bring_up(
+        self,
+        spec: LabSpec,
+        image: Image,
+        built: Kubernetes | None,
+        engine: str,
+        notes: list[str],
+        seconds: dict[str, float],
+    ) -> None:
+        """Starts the nodes and waits until they have joined; again when one's kernel panics meanwhile."""
+        while True:
+            earlier = seconds.get("boot", 0.0)
+            # how fast this machine is: the time limits of tests follow it
+            if self._start(spec, image, built, engine, notes, seconds) == "qemu":
+                # the measure of how busy the machine is; what containers take is too little to be one
+                self.place.save({**self.place.state(), "boot_seconds": round(seconds["boot"] - earlier, 1)})
+            if built is None:
+                return
+            with self._answering_panics(notes), _timed(seconds, "join"):
+                self._join(spec, built)
+                return
+
+    @contextlib.contextmanager
+    def _answering_panics(self, notes: list[str]) -> t.Iterator[None]:
+        """Ends nodes of which one's kernel panics in the body, and tells it: who comes out of the body starts them again.
+
+        When that was done as often as it may be, the panic is an error.
+        """
+        try:
+            yield
+        except Panicked as exc:
+            self._panics += 1
+            if self._panics >= BOOTS:
+                raise
+            text = str(exc).partition(".")[0]
+            notes.append(f"started again: {text}")
+            self.progress(f"lab: {text}; all nodes are started again ({self._panics} of {BOOTS - 1})")
+            stop_all(self.place)
 
     def _resume(self, spec: LabSpec, built: Kubernetes | None) -> bool:
         """What nodes that run as they are wished for lack: cables, a control plane that has died. Whether there was something to do."""
@@ -187,6 +228,9 @@ class Lab:
         if engine == "container":
             with _timed(seconds, "boot"):
                 engine = self._start_containers(spec, image, notes)
+            if engine == "qemu":
+                # nothing has booted
+                del seconds["boot"]
         if engine == "qemu":
             require_tools(RUN_TOOLS)
             prepare(self.place, spec, image, engine, built.key if built else "")
@@ -314,8 +358,9 @@ class Lab:
         way: tuple[str, str] | None = None,
     ) -> None:
         """Starts and waits with KVM where it works, else with emulation. way: to a cluster, as `qemu_command` has it."""
-        accels = [spec.accel] if spec.accel != "auto" else ["tcg"]
-        if spec.accel == "auto":
+        wanted = self._accel or spec.accel
+        accels = [wanted] if wanted != "auto" else ["tcg"]
+        if wanted == "auto":
             reason = kvm_trouble(image)
             if reason is None:
                 accels = ["kvm", "tcg"]
@@ -327,11 +372,13 @@ class Lab:
             try:
                 timeout = spec.boot_timeout if last else min(90, spec.boot_timeout)
                 self._boot(spec, image, accel, timeout, notes, built, way)
+                self._accel = accel
                 return
             except LabError as exc:
                 stop_all(self.place)
                 if last:
                     raise LabError(f"{exc}\nAll nodes have been stopped.") from exc
+                self._panics = 0
                 notes.append("plain emulation: nodes did not come up with KVM")
                 self.progress(
                     f"lab: nodes did not come up with KVM, trying plain emulation: {str(exc).splitlines()[0]}"
@@ -351,20 +398,13 @@ class Lab:
         way: tuple[str, str] | None,
     ) -> None:
         """Starts the nodes and waits for them; twice again when one's kernel panics, which is told."""
-        for attempt in range(BOOTS):
-            try:
+        while True:
+            with self._answering_panics(notes):
                 if built is not None:
                     cluster.note_heartbeats(self.place, built)
                 start_virtual_machines(self.place, spec, image, accel, self.progress, way)
                 self._wait(spec, accel, timeout)
                 return
-            except Panicked as exc:
-                if attempt == BOOTS - 1:
-                    raise
-                text = str(exc).partition(".")[0]
-                notes.append(f"started again: {text}")
-                self.progress(f"lab: {text}; all nodes are started again ({attempt + 1} of {BOOTS - 1})")
-                stop_all(self.place)
 
     def absent(self, check: bool = False) -> LabResult:
         """Stops the nodes and removes what `present` has made in the directory."""

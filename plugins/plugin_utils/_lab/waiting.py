@@ -14,7 +14,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import Al
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.nodes import console_tail
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.state import LabDirectory
 
-__all__ = ["TROUBLE_TEXT", "Panicked", "wait_until_ready"]
+__all__ = ["TROUBLE_TEXT", "Panicked", "insist_that_nodes_live", "wait_until_ready"]
 
 # What the image's setup script says on the console, and the file that it leaves.
 _READY_TEXT = " is set up"
@@ -24,7 +24,7 @@ _READY_FILE = "/run/fabric-rdma-lab"
 
 
 class Panicked(LabError):
-    """The kernel of a node has given up while it booted, as emulated ones do on a machine that has no time for them."""
+    """The kernel of a node has given up before all was ready, as emulated ones do on a machine that has no time for them."""
 
 
 def wait_until_ready(
@@ -68,6 +68,17 @@ def _given_up(directory: LabDirectory, name: str, probe: Probe, passed: float | 
     if passed is not None:
         return f"no answer over SSH within {passed:.0f} s (boot_timeout; last: {probe.last})"
     return None
+
+
+def insist_that_nodes_live(directory: LabDirectory, names: t.Iterable[str], accel: str, when: str) -> None:
+    """Raises what there is to say of a node whose kernel has panicked, or whose process has ended: nothing more comes of it."""
+    for name in names:
+        panicked = directory.panicked(name)
+        if panicked or directory.pid(name) is None:
+            what = "its kernel panicked" if panicked else "its process ended"
+            remedy = "The next run starts all nodes again, with the disks that they had."
+            text = f"{directory.epitaph(name, f'{what} while {when}', accel)}\n{remedy}"
+            raise Panicked(text) if panicked else LabError(text)
 
 
 def _last_line(directory: LabDirectory, name: str) -> str:

@@ -40,6 +40,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.golang import DRA
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.image import Image
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import LabError, find_tool, port_is_free
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.state import CLUSTER_DIRECTORY, LabDirectory
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.waiting import Panicked
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._lab.samples import spec
 
 READY = {"type": "Ready", "status": "True"}
@@ -282,7 +283,8 @@ def test_the_way_to_the_api_server() -> None:
 def test_kubelets_that_join_are_told_to_the_control_plane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = LabDirectory(str(tmp_path))
     (tmp_path / CLUSTER_DIRECTORY).mkdir()
-    directory.save({"format": 1, "kubernetes": {"ports": [1, 2, 3]}})
+    directory.save({"format": 1, "accel": "tcg", "kubernetes": {"ports": [1, 2, 3]}})
+    monkeypatch.setattr(directory, "pid", lambda _name: 1)
     tell_ports(directory, {"198.51.100.1": 40001})
     assert json.loads((tmp_path / CLUSTER_DIRECTORY / "kubelets.json").read_text()) == {"198.51.100.1:10250": 40001}
     stale, fresh = ({**READY, "lastHeartbeatTime": f"2026-01-01T00:00:0{second}Z"} for second in (1, 2))
@@ -312,3 +314,55 @@ def test_kubelets_that_join_are_told_to_the_control_plane(tmp_path: Path, monkey
     monkeypatch.setattr(cluster, "control_plane_runs", lambda _place: False)
     with pytest.raises(LabError, match=r"the control plane has ended\. See the logs in"):
         wait_until_joined(directory, ["lab1"], built, 60, told.append, lambda: None)
+
+
+@pytest.mark.parametrize("joined", [True, False])
+@pytest.mark.parametrize(
+    ("pid", "said", "error", "message"),
+    [
+        (1, "[  120.3] Kernel panic - not syncing: softlockup: hung tasks", Panicked, "its kernel panicked"),
+        (None, "lab2 login: ", LabError, "its process ended"),
+    ],
+    ids=["panics", "ends"],
+)
+def test_nodes_that_join_are_not_waited_for_when_one_has_panicked_or_ended(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    joined: bool,
+    pid: int | None,
+    said: str,
+    error: type[LabError],
+    message: str,
+) -> None:
+    """Not even one that the API server shows as ready, which it does for a while. The end of the console is told."""
+    directory = LabDirectory(str(tmp_path))
+    directory.save({"format": 1, "accel": "tcg", "kubernetes": {"ports": [1, 2, 3]}})
+    console = tmp_path / "lab2" / "console.log"
+    console.parent.mkdir()
+    console.write_text("lab2 login: ")
+    pids: dict[str, int | None] = {"lab1": 1, "lab2": 1}
+    monkeypatch.setattr(directory, "pid", pids.get)
+    monkeypatch.setattr(cluster, "control_plane_runs", lambda _place: True)
+    asked: list[int] = []
+
+    def ask(_self: object, _path: str) -> tuple[int, str]:
+        asked.append(1)
+        conditions = {"lab1": [NOT_READY], "lab2": [{**READY, "lastHeartbeatTime": "now"}] if joined else [NOT_READY]}
+        items = [{"metadata": {"name": name}, "status": {"conditions": found}} for name, found in conditions.items()]
+        return 200, json.dumps({"items": items})
+
+    def die(_seconds: float) -> None:
+        console.write_text(f"{said}\n")
+        pids["lab2"] = pid
+
+    monkeypatch.setattr(cluster.ControlPlane, "ask", ask)
+    monkeypatch.setattr(cluster.time, "sleep", die)
+    with pytest.raises(LabError) as raised:
+        wait_until_joined(directory, ["lab1", "lab2"], Kubernetes({}, ""), limit(60), lambda _text: None, lambda: None)
+    assert type(raised.value) is error
+    assert len(asked) == 1
+    assert str(raised.value).splitlines() == [
+        f"lab2 did not come up with tcg: {message} while nodes joined the cluster. Last lines of its console ({console}):",
+        said.strip(),
+        "The next run starts all nodes again, with the disks that they had.",
+    ]

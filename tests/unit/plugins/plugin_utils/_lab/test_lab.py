@@ -135,6 +135,101 @@ def test_a_guest_that_panics_is_started_again(tmp_path: Path, monkeypatch: pytes
     assert len(told) == min(panics, 2)
 
 
+@pytest.mark.parametrize(
+    "panics",
+    [["join"], ["boot", "join"], ["join", "boot"], ["join"] * 3, ["boot", "join", "join"], ["join", "boot", "boot"]],
+)
+def test_a_guest_that_panics_while_it_joins_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, panics: list[str]
+) -> None:
+    """As one that panics while it boots, and both together not more often. With what it runs is not found out again."""
+    done: list[str] = []
+    for name in ("start_virtual_machines", "stop_all", "require_tools", "prepare", "lay_out", "kvm_trouble"):
+        monkeypatch.setattr(lab, name, lambda *_all, name=name: done.append(name) or "no KVM")
+    for name, value in (("start", (1, 2, 3)), ("stop", None), ("note_heartbeats", None)):
+        monkeypatch.setattr(lab.cluster, name, lambda *_all, value=value, **_more: value)
+    told: list[str] = []
+    mine = Lab(str(tmp_path), told.append)
+    mine.place.save({"format": STATE_FORMAT})
+
+    def panic(when: str) -> None:
+        if [when] == panics[done.count("start_virtual_machines") - 1 :][:1]:
+            raise Panicked(f"lab1 did not come up with tcg: its kernel panicked ({when}). Last lines")
+
+    monkeypatch.setattr(mine, "_wait", lambda *_all: panic("boot"))
+    monkeypatch.setattr(mine, "_join", lambda *_all: panic("join"))
+    notes: list[str] = []
+    asked = (
+        spec(tmp_path, kubernetes=True, accel="auto"),
+        IMAGE,
+        Kubernetes({}, "/disk"),
+        "qemu",
+        notes,
+        dict[str, float](),
+    )
+    if len(panics) < 3:
+        mine._bring_up(*asked)
+    else:
+        with pytest.raises(LabError, match=rf"its kernel panicked \({panics[-1]}\)"):
+            mine._bring_up(*asked)
+    assert done.count("start_virtual_machines") == min(len(panics) + 1, 3)
+    assert done.count("kvm_trouble") == 1
+    text = "lab1 did not come up with tcg: its kernel panicked"
+    assert [note for note in notes if note != "plain emulation: no KVM"] == [
+        f"started again: {text} ({when})" for when in panics[:2]
+    ]
+    assert [line for line in told if "panicked" in line] == [
+        f"lab: {text} ({when}); all nodes are started again ({number} of 2)"
+        for number, when in enumerate(panics[:2], 1)
+    ]
+
+
+def test_a_guest_that_panics_while_running_nodes_join_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nodes that run as they are wished for are waited for, too: when their control plane has died, they join once more."""
+    mine, wish = Lab(str(tmp_path), lambda _text: None), spec(tmp_path, accel="tcg")
+    mine.place.save({"format": STATE_FORMAT})
+    for name, value in (("require_tools", None), ("choose_sources", ("bookworm", [])), ("cached_image", IMAGE)):
+        monkeypatch.setattr(lab, name, lambda *_all, value=value: value)
+    done: list[str] = []
+    monkeypatch.setattr(lab, "stop_all", lambda _place: done.append("stop"))
+    monkeypatch.setattr(mine.place, "fits", lambda _key: True)
+
+    def resume(*_all: object) -> t.NoReturn:
+        raise Panicked("lab2 did not come up with tcg: its kernel panicked. Last lines")
+
+    monkeypatch.setattr(mine, "_resume", resume)
+    monkeypatch.setattr(mine, "_bring_up", lambda *_all: done.append("start"))
+    found = mine.present(wish)
+    assert (found.changed, done) == (True, ["stop", "start"])
+    assert found.notes == ["started again: lab2 did not come up with tcg: its kernel panicked"]
+
+
+def test_how_busy_the_machine_is_follows_the_last_boot_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time that is told is that of all."""
+    mine, seconds, now = Lab(str(tmp_path), lambda _text: None), dict[str, float](), [0.0]
+    mine.place.save({"format": STATE_FORMAT})
+    monkeypatch.setattr(lab, "stop_all", lambda _place: None)
+    monkeypatch.setattr(lab.time, "monotonic", lambda: now[0])
+
+    def start(*_all: object) -> str:
+        with lab._timed(seconds, "boot"):
+            now[0] += 30
+        return "qemu"
+
+    def join(*_all: object) -> None:
+        now[0] += 5
+        if now[0] < 60:
+            raise Panicked("its kernel panicked")
+
+    monkeypatch.setattr(mine, "_start", start)
+    monkeypatch.setattr(mine, "_join", join)
+    mine._bring_up(spec(tmp_path, kubernetes=True), IMAGE, Kubernetes({}, "/disk"), "qemu", [], seconds)
+    assert mine.place.state()["boot_seconds"] == 30
+    assert seconds == {"boot": 60, "join": 10}
+
+
 def test_a_node_that_has_panicked_does_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its process does. It is told, and all are started again with the disks that they had, instead of being waited for."""
     told: list[str] = []
