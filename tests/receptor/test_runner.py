@@ -20,6 +20,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import
 from ansible_collections.fabric.rdma.tests.receptor.controller import (
     ROOT,
     Controller,
+    Credential,
     Inventory,
     Json,
     Result,
@@ -216,6 +217,36 @@ def test_what_cannot_run_here_says_so(playbook: str, variables: Json, told: str,
     result = controller.run_here(f"playbooks/{playbook}.yml", {**OUTPUT, **variables})
     assert result.status == "failed", result.said[-3000:]
     assert told in result.said, result.said[-3000:]
+
+
+# Nothing answers there.
+KUBECONFIG = {
+    "apiVersion": "v1",
+    "kind": "Config",
+    "current-context": "c",
+    "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+    "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}],
+    "users": [{"name": "u", "user": {"token": "hunter2"}}],
+}
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_a_node_is_drained_in_the_cluster_of_the_credential_and_in_no_other(
+    given: bool, tmp_path: Path, own_env: dict[str, str]
+) -> None:
+    """A job has the kubeconfig as a file whose name nobody knows before. The environment alone names no cluster to drain a node in."""
+    local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    controller = Controller(tmp_path / "awx", Inventory({"gpu": ["n1"]}, {}, {"n1": local}), own_env)
+    role = {"ansible.builtin.include_role": {"name": "fabric.rdma.ofed", "tasks_from": "drain"}}
+    # as the playbook prepare decides whether there is a cluster
+    task = {**role, "when": "ofed_kubeconfig | default(rdma_kubeconfig | default('', true)) | length > 0"}
+    play = {"hosts": "gpu", "gather_facts": False, "tasks": [task]}
+    (controller.project / "playbooks" / "drain.yml").write_text(json.dumps([play]))
+    credential = Credential(AWX["credential_type"]["injectors"], {"kubeconfig": json.dumps(KUBECONFIG)})
+    result = controller.run_here("playbooks/drain.yml", credential=credential if given else None)
+    assert result.status == ("failed" if given else "successful"), result.said[-3000:]
+    assert ("http://127.0.0.1:9" in result.said) is given, result.said[-3000:]
+    assert "hunter2" not in json.dumps(result.events)
 
 
 # --- a run that is cancelled ---------------------------------------------------------------------------------------------
