@@ -258,8 +258,8 @@ def test_changelog_of_a_first_release_has_features_only() -> None:
 
 
 def test_requirements_and_galaxy_yml_name_the_same_collections() -> None:
-    wanted = {entry["name"]: entry["version"] for entry in load("collections/requirements.yml")["collections"]}
-    assert wanted == load("galaxy.yml")["dependencies"]
+    wanted = [entry["name"] for entry in load("collections/requirements.yml")["collections"]]
+    assert wanted == list(load("galaxy.yml")["dependencies"])
 
 
 def test_gates_have_no_exceptions() -> None:
