@@ -49,8 +49,8 @@ _value:
   description:
     - C(schema) and C(hosts) with C(state) (V(finished), V(failed), V(worse), V(lost), V(held), V(unreachable)), C(wave), C(step),
       C(task), C(message) and C(remedy) by name. Hosts that nothing was to be done on are not there.
-    - C(lines) are sentences for people, of those hosts only that are not as they should be. C(bad) are the names of these, C(lost)
-      of those that do not answer.
+    - C(lines) are sentences for people, of the first twenty hosts that are not as they should be, and one that counts the others.
+      C(bad) are the names of all of these, C(lost) of those that do not answer.
   type: dict
   sample:
     schema: 1
@@ -65,6 +65,9 @@ import typing as t
 from ansible.utils.unsafe_proxy import wrap_var
 
 from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
+
+# Of how many hosts the lines tell: they go into events, and there may be thousands.
+_MOST = 20
 
 
 def rdma_outcomes(hostvars: t.Any, hosts: t.Any, outcome: str, failure: str, turn: str) -> dict[str, t.Any]:
@@ -83,7 +86,9 @@ def rdma_outcomes(hostvars: t.Any, hosts: t.Any, outcome: str, failure: str, tur
     bad = [host for host, one in document["hosts"].items() if one["state"] not in ("finished", "held")]
     lost = [host for host, one in document["hosts"].items() if one["state"] in ("lost", "unreachable")]
     # what nodes say is in it
-    return t.cast(dict[str, t.Any], wrap_var({**document, "lines": outcome_lines(document), "bad": bad, "lost": lost}))
+    return t.cast(
+        dict[str, t.Any], wrap_var({**document, "lines": outcome_lines(document, _MOST), "bad": bad, "lost": lost})
+    )
 
 
 class FilterModule:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a run tells ansible-runner and AWX of: nothing that grows with the cluster, but a little of each host."""
+"""What a run tells ansible-runner and AWX of: no event that grows with the cluster, and little of each host."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
+from ansible_collections.fabric.rdma.tests.integration.stand_ins import interpreter
 from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_matrix import documented
 
 if t.TYPE_CHECKING:
@@ -28,9 +31,13 @@ MOST, FACTS = 20_000, 60_000
 WHOLE = 100_000
 
 
-def inventory(directory: Path, hosts: int) -> Path:
+def inventory(directory: Path, hosts: int, capture: str = "roce-rails-1", name: str = "n{}", silent: int = 0) -> Path:
+    """Of these, some are silent: nobody finds their captures."""
     names: Json = {
-        f"n{number}": {"rdma_capture": str(CAPTURES / "roce-rails-1.capture")} for number in range(1, hosts + 1)
+        name.format(number): {
+            "rdma_capture": str(CAPTURES / f"{capture if number <= hosts - silent else 'nowhere'}.capture")
+        }
+        for number in range(1, hosts + 1)
     }
     variables = {
         "rdma_groups": ["gpu"],
@@ -71,6 +78,107 @@ def test_no_event_is_as_large_as_the_cluster(user: User, tmp_path: Path) -> None
     output = tmp_path / "output"
     assert all((output / each).stat().st_size > MOST for each in ("report.html", "plan.json"))
     assert (output / "bundle").is_dir()
+
+
+# Bytes by which an event may grow with each host, half as many as a name has: a count may have a digit more, one name may be another.
+GROWTH, NAME = 30, "n{:03}-" + "x" * 55
+# What needs neither nodes nor a cluster, in plays of one run.
+QUIET = ("verify", "plan", "rollout", "fabric", "doctor", "doctor_bundle", "capture", "report")
+
+
+def sizes(private: Path) -> dict[tuple[str, str, str], int]:
+    """{(event, play, task): bytes of the largest}, without what Ansible itself says of all hosts: its recap, and for whom a file is."""
+    found: dict[tuple[str, str, str], int] = {}
+    for path in private.glob("artifacts/*/job_events/*.json"):
+        event = json.loads(path.read_text())
+        data = event["event_data"]
+        if event["event"] == "playbook_on_stats":
+            event = {"told": data["artifact_data"]}
+        elif event["event"] == "playbook_on_include":
+            del event["stdout"]
+        key = (event.get("event", "stats"), data.get("play", ""), data.get("task", ""))
+        found[key] = max(found.get(key, 0), len(json.dumps(event)))
+    return found
+
+
+def measured(
+    user: User, directory: Path, hosts: Path, plays: list[Json], variables: Json
+) -> dict[tuple[str, str, str], int]:
+    (directory / "play.yml").write_text(json.dumps(plays))
+    (directory / "variables.json").write_text(json.dumps({"ansible_become": False, **variables}))
+    given = ["--playbook", str(directory / "play.yml"), "--inventory", str(hosts), "--quiet"]
+    done = user.run(
+        "ansible-runner", "run", str(directory / "private"), *given, f"--cmdline=-e @{directory}/variables.json"
+    )
+    assert done.returncode == 0
+    return sizes(directory / "private")
+
+
+def plays(*names: str) -> list[Json]:
+    return [{"ansible.builtin.import_playbook": f"fabric.rdma.{name}"} for name in names]
+
+
+def of_the_quiet(user: User, directory: Path, hosts: int) -> dict[tuple[str, str, str], int]:
+    variables = {"rdma_rollout_method": "render", "doctor_fail_on": "never"}
+    return measured(user, directory, inventory(directory, hosts, name=NAME), plays(*QUIET), variables)
+
+
+def of_all(user: User, directory: Path, hosts: int) -> dict[tuple[str, str, str], int]:
+    return measured(user, directory, inventory(directory, hosts, name=NAME), plays("site"), {})
+
+
+def of_changed_hosts(user: User, directory: Path, hosts: int) -> dict[tuple[str, str, str], int]:
+    """Each differs in all of its cards from what it was, and some do not answer."""
+    path = inventory(directory, hosts, "roce-rails-2", NAME)
+    user.run("ansible-playbook", "-i", str(path), "fabric.rdma.discover")
+    path = inventory(directory, hosts, "roce-rails-1", NAME, silent=hosts // 6)
+    return measured(user, directory, path, plays("compare"), {"__compare_shown": 1})
+
+
+def of_changed_nodes(user: User, directory: Path, hosts: int) -> dict[tuple[str, str, str], int]:
+    """Each node needs something, which is not done: nobody is to change this machine."""
+    facts = gather(open_tree(str(CAPTURES / "ib-v100-unprepared.capture")))
+    begun = {"before": {}, "interrupted": None}
+    answers = {
+        "ib_facts": {"ansible_facts": {"rdma": facts}},
+        "node_change": begun,
+        "containerd_memlock": {"stale_containers": []},
+    }
+    node = interpreter(directory / "node", answers)
+    wishes = {
+        "rdma_groups": ["gpu"],
+        "rdma_resource": {"name": "rdma_gpu"},
+        "rdma_ofed": {"method": "none"},
+        "rdma_gpudirect": "none",
+        "rdma_storage": {"iscsi": False, "nfs": False, "path": ""},
+        "rdma_serial": ["100%"],
+        "rdma_max_unavailable": "100%",
+        "rdma_output_dir": str(directory / "output"),
+        **node,
+    }
+    group = {"children": {"gpu": {"hosts": {NAME.format(number): {} for number in range(hosts)}}}}
+    path = directory / "hosts.json"
+    path.write_text(json.dumps({"all": {"vars": wishes, "children": {"rdma": group}}}))
+    return measured(user, directory, path, plays("prepare"), {"__prepare_shown": 2})
+
+
+# What it is measured of, with how many hosts. Where a list has an end, it is reached with the fewer.
+MEASURED = {of_all: (3, 12), of_the_quiet: (9, 18), of_changed_hosts: (12, 24), of_changed_nodes: (3, 9)}
+
+
+@pytest.mark.parametrize("measure", MEASURED)
+def test_no_event_grows_with_the_cluster(
+    measure: t.Callable[[User, Path, int], dict[tuple[str, str, str], int]], user: User, tmp_path: Path
+) -> None:
+    few, many = MEASURED[measure]
+    seen = {}
+    for hosts in (few, many):
+        (tmp_path / str(hosts)).mkdir()
+        seen[hosts] = measure(user, tmp_path / str(hosts), hosts)
+    assert len(seen[few]) > 50
+    assert set(seen[few]) == set(seen[many])
+    growth = {key: (seen[many][key] - size) / (many - few) for key, size in seen[few].items()}
+    assert {key: each for key, each in growth.items() if each > GROWTH} == {}
 
 
 # Tasks that each further host costs in plays after its facts are known: a check of the role's arguments, and whether to ask it about its

@@ -22,6 +22,8 @@ import typing as t
 from pathlib import Path
 
 import ansible_runner
+import yaml
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 
@@ -80,6 +82,43 @@ def copy_project(target: Path) -> None:
         if os.path.lexists(source):
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target / name, follow_symlinks=False)
+
+
+class Unsafe(str):
+    """A text that Ansible is to leave as it is."""
+
+
+class _Dumper(yaml.SafeDumper):
+    pass
+
+
+_Dumper.add_representer(Unsafe, lambda dumper, text: dumper.represent_scalar("!unsafe", text))
+
+
+class Credential(t.NamedTuple):
+    """One of a type that is not AWX's own. injectors: those of the type. inputs: what somebody has typed."""
+
+    injectors: Json
+    inputs: dict[str, str]
+
+    def inject(self, private: Path) -> tuple[dict[str, str], str]:
+        """(environment, options of ansible-playbook) that it adds to a job, after its files are written."""
+        render = ImmutableSandboxedEnvironment().from_string
+        files: dict[str, str] = {}
+        given: Json = {**self.inputs, "tower": {"filename": files}}
+        for label, text in self.injectors.get("file", {}).items():
+            path = private / "env" / f"file-{label}"
+            path.write_text(render(text).render(given))
+            path.chmod(0o660)
+            files[label.partition(".")[2]] = str(path)
+        env = {name: render(text).render(given) for name, text in self.injectors.get("env", {}).items()}
+        own = {
+            str(name): Unsafe(render(text).render(given)) for name, text in self.injectors.get("extra_vars", {}).items()
+        }
+        if not own:
+            return env, ""
+        (private / "env" / "file-vars").write_text(yaml.dump(own, Dumper=_Dumper))
+        return env, f"-e @{private}/env/file-vars"
 
 
 class Controller:
@@ -224,9 +263,11 @@ class Controller:
         variables: Json | None = None,
         cancel: t.Callable[[], bool] | None = None,
         slice_of: tuple[int, int] = (1, 1),
+        credential: Credential | None = None,
     ) -> Result:
         """The same without a mesh: what an execution node does with a job."""
         private, ident, hosts = self._build(playbook, variables or {}, *slice_of)
+        env, options = credential.inject(private) if credential else ({}, "")
         events: list[Json] = []
         last: Json = {}
 
@@ -241,7 +282,8 @@ class Controller:
             private_data_dir=str(private),
             ident=ident,
             playbook=playbook,
-            envvars=self.env,
+            envvars={**self.env, **env},
+            cmdline=options,
             suppress_env_files=True,
             fact_cache_type="jsonfile",
             quiet=True,

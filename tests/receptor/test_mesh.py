@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import subprocess
 import threading
 import time
@@ -146,6 +147,13 @@ def test_hosts_measure_within_their_slice(mesh: Mesh, job_env: dict[str, str], t
         pairs = {frozenset(test[side]["host"] for side in ("client", "server")) for test in tests}
         assert pairs == {frozenset(few.hosts(number, 2))}
         assert {test["verdict"] for test in tests} == {"error"}
+        # for whoever goes on in a workflow: how many, and what the first ones say, never all of it
+        figures = result.artifacts["fabric_rdma_verify"]
+        assert sorted(figures) == ["failed", "failures", "groups", "tests"]
+        assert (figures["groups"], int(figures["tests"])) == (["ib-v100"], len(tests))
+        assert int(figures["failed"]) == len(figures["failures"]) > 0
+        assert all(any(host in line for host in few.hosts(number, 2)) for line in figures["failures"])
+        assert len(json.dumps(result.artifacts)) < 4000
 
 
 def test_a_node_that_is_killed_fails_its_slice_and_the_next_run_completes_it(

@@ -9,7 +9,9 @@ import json
 import os
 import subprocess
 import sys
+import time
 import typing as t
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -20,13 +22,17 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import
 from ansible_collections.fabric.rdma.tests.receptor.controller import (
     ROOT,
     Controller,
+    Credential,
     Inventory,
     Json,
     Result,
     copy_project,
 )
-from ansible_collections.fabric.rdma.tests.receptor.test_mesh import GROUPS, OUTPUT, output, replayed
+from ansible_collections.fabric.rdma.tests.receptor.test_mesh import GROUPS, OUTPUT, output, replayed, told
 from ansible_collections.fabric.rdma.tests.unit.contracts import load
+
+if t.TYPE_CHECKING:
+    from ansible_collections.fabric.rdma.tests.receptor.mesh import Mesh
 
 pytestmark = pytest.mark.integration
 
@@ -218,6 +224,36 @@ def test_what_cannot_run_here_says_so(playbook: str, variables: Json, told: str,
     assert told in result.said, result.said[-3000:]
 
 
+# Nothing answers there.
+KUBECONFIG = {
+    "apiVersion": "v1",
+    "kind": "Config",
+    "current-context": "c",
+    "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+    "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}],
+    "users": [{"name": "u", "user": {"token": "hunter2"}}],
+}
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_a_node_is_drained_in_the_cluster_of_the_credential_and_in_no_other(
+    given: bool, tmp_path: Path, own_env: dict[str, str]
+) -> None:
+    """A job has the kubeconfig as a file whose name nobody knows before. The environment alone names no cluster to drain a node in."""
+    local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    controller = Controller(tmp_path / "awx", Inventory({"gpu": ["n1"]}, {}, {"n1": local}), own_env)
+    role = {"ansible.builtin.include_role": {"name": "fabric.rdma.ofed", "tasks_from": "drain"}}
+    # as the playbook prepare decides whether there is a cluster
+    task = {**role, "when": "ofed_kubeconfig | default(rdma_kubeconfig | default('', true)) | length > 0"}
+    play = {"hosts": "gpu", "gather_facts": False, "tasks": [task]}
+    (controller.project / "playbooks" / "drain.yml").write_text(json.dumps([play]))
+    credential = Credential(AWX["credential_type"]["injectors"], {"kubeconfig": json.dumps(KUBECONFIG)})
+    result = controller.run_here("playbooks/drain.yml", credential=credential if given else None)
+    assert result.status == ("failed" if given else "successful"), result.said[-3000:]
+    assert ("http://127.0.0.1:9" in result.said) is given, result.said[-3000:]
+    assert "hunter2" not in json.dumps(result.events)
+
+
 # --- a run that is cancelled ---------------------------------------------------------------------------------------------
 
 # The Python of a node: its own record of changes is real, on a /var/lib of its own; its facts are those of a recorded node that lacks the
@@ -270,7 +306,7 @@ def node(directory: Path) -> Json:
 
 
 def there(directory: Path, name: str) -> list[str]:
-    return [host for host in HOSTS if (directory / host / name).exists()]
+    return sorted(path.name for path in directory.iterdir() if (path / name).exists())
 
 
 def test_a_cancelled_run_is_completed_by_the_next(tmp_path: Path, own_env: dict[str, str]) -> None:
@@ -302,7 +338,50 @@ def test_a_cancelled_run_is_completed_by_the_next(tmp_path: Path, own_env: dict[
     assert f"{first}, wave 1: containerd_memlock" in done.said
     assert there(tmp_path, "done") == list(HOSTS)
     assert there(tmp_path, str(record)) == []
-    assert done.artifacts["fabric_rdma_prepare"]["bad"] == []
+    assert told(done, "fabric_rdma_prepare") == {"hosts": len(HOSTS), "bad": [], "lines": []}
+
+
+def test_a_node_of_awx_that_is_killed_in_the_middle_of_a_change_is_made_good_by_the_next_run(
+    tmp_path: Path, job_env: dict[str, str], mesh: Mesh
+) -> None:
+    """Two slices: one is through, the other dies with its second host, which has begun. That slice is run again elsewhere."""
+    assert os.geteuid() == 0, "nodes have a /var/lib of their own: run this as root"
+    (tmp_path / "hosts").mkdir()
+    hosts = {host: node(tmp_path / "hosts" / host) for host in ("n1", "n2", "n3", "n4")}
+    inventory = Inventory({"all-of-them": list(hosts)}, {"rdma": WISHES}, hosts)
+    controller = Controller(tmp_path / "awx", inventory, {**job_env, "ANSIBLE_PIPELINING": "False"})
+    places = tmp_path / "hosts"
+    record = "lib/fabric.rdma/change.json"
+
+    def prepare(number: int, where: str) -> Result:
+        return controller.run(mesh, where, "playbooks/prepare.yml", {"rdma_slices": 2}, slice_of=(number, 2))
+
+    # these do not take for ever
+    for host in ("n1", "n2", "n3"):
+        (places / host / "begun").touch()
+    with ThreadPoolExecutor(2) as pool:
+        well, lost = pool.submit(prepare, 1, "exec1"), pool.submit(prepare, 2, "exec2")
+        while not (places / "n4" / "begun").exists():
+            assert not lost.done(), lost.result().said[-3000:]
+            time.sleep(0.1)
+        mesh.nodes["exec2"].kill()
+    assert well.result().status == "successful", well.result().said[-3000:]
+    assert told(well.result(), "fabric_rdma_prepare") == {"hosts": 2, "bad": [], "lines": []}
+    assert (lost.result().status, "aborted" in lost.result().why) == ("error", True), lost.result()
+    assert mesh.nodes["exec2"].running() == []
+    assert lost.result().artifacts == {}
+    # it is known at the host itself, and nothing of the job counts
+    assert there(places, record) == ["n4"]
+    assert there(places, "done") == ["n1", "n2", "n3"]
+    assert sorted(controller.facts) == inventory.hosts(1, 2)
+    result = prepare(2, "exec1")
+    assert result.status == "successful", result.said[-3000:]
+    # it comes first, before the one that came first before
+    assert all(f"{host}, wave {wave}: containerd_memlock" in result.said for wave, host in enumerate(("n4", "n2"), 1))
+    assert told(result, "fabric_rdma_prepare") == {"hosts": 2, "bad": [], "lines": []}
+    assert there(places, "done") == sorted(hosts)
+    assert there(places, record) == []
+    assert sorted(controller.facts) == sorted(hosts)
 
 
 def read(path: Path) -> bytes:

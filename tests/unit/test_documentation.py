@@ -408,6 +408,8 @@ def test_who_clicks_makes_what_the_playbook_for_awx_makes() -> None:
     ]
     assert rows("docs/awx.md", "| node | runs | on success | on failure |") == nodes
     text = " ".join((ROOT / "docs" / "awx.md").read_text().split())
+    both = [f"`{each['name']}`" for each in what["job_templates"] if each.get("cluster")]
+    assert f"{', '.join(both[:-1])} and {both[-1]} get both" in text
     for each in what["schedules"]:
         hour = re.search(r"T(\d\d)(\d\d)", each["rrule"])
         assert hour

@@ -425,7 +425,7 @@ def all_names_used(*tops: str) -> frozenset[tuple[str, str]]:
 
 # "file::name" of what only tests use -> why it is there.
 FOR_OTHERS = {
-    "module_utils/_base/sources.py::COLLECTIONS": "all that is pulled is in one table; requirements.yml cannot read it",
+    "module_utils/_base/sources.py::COLLECTIONS": "all that is pulled is in one table; galaxy.yml cannot read it",
     **{
         f"module_utils/_base/sources.py::{name}": "all that is pulled is in one table; execution-environment.yml cannot read it"
         for name in ("EXECUTION_BASE", "EXECUTION_COLLECTIONS", "EXECUTION_CORE")

@@ -263,9 +263,13 @@ def test_the_plugin_that_judges_and_runs_is_the_one_that_is_rolled_out() -> None
     assert sources.GO_MODULES["github.com/Mellanox/k8s-rdma-shared-dev-plugin"] == _TAG
 
 
-def test_collections_are_asked_for_in_the_same_versions() -> None:
+def test_jobs_of_awx_run_the_collections_of_the_execution_environment() -> None:
+    """AWX installs those that the project asks for, and puts them before those of the execution environment."""
     wanted = yaml.safe_load((ROOT / "collections" / "requirements.yml").read_text())["collections"]
-    assert {entry["name"]: entry["version"] for entry in wanted} == sources.COLLECTIONS
+    assert {entry["name"]: entry["version"] for entry in wanted} == sources.EXECUTION_COLLECTIONS
+
+
+def test_the_collection_depends_on_others_in_the_same_versions() -> None:
     assert yaml.safe_load((ROOT / "galaxy.yml").read_text())["dependencies"] == sources.COLLECTIONS
 
 

@@ -172,7 +172,7 @@ def stops(hosts: t.Mapping[str, t.Mapping[str, t.Any]], number: int) -> list[str
         elif word == "waiting" and int(one["level"]) < own:
             reasons.append(f"{name} is of an earlier wave and has not had its turn")
     if held and not reasons:
-        reasons.append(f"{', '.join(held)} was held back")
+        reasons.append(f"{_first(held)} was held back")
     return reasons
 
 
@@ -223,8 +223,11 @@ def outcomes(hosts: t.Mapping[str, t.Mapping[str, t.Any]]) -> Json:
     return {"schema": 1, "hosts": found}
 
 
-def outcome_lines(document: t.Mapping[str, t.Any]) -> list[str]:
-    """A sentence for each host of outcomes() that something is wrong with, and one for all that were held back."""
+def outcome_lines(document: t.Mapping[str, t.Any], most: t.Optional[int] = None) -> list[str]:
+    """A sentence for each host of outcomes() that something is wrong with, and one for all that were held back.
+
+    most: of how many hosts it tells one by one; one sentence then counts the others.
+    """
     lines: list[str] = []
     held: list[str] = []
     for name, one in sorted(document["hosts"].items()):
@@ -242,10 +245,15 @@ def outcome_lines(document: t.Mapping[str, t.Any]) -> list[str]:
                 state, "is unreachable"
             )
             lines.append(f"{name} {word}{where}{task}{said}. Remedy: {one.get('remedy')}.")
+    if most is not None and len(lines) > most:
+        lines[most:] = [f"{len(lines) - most} more are not well: see outcomes.json."]
     if held:
-        names = ", ".join(held[:8]) + (f" and {len(held) - 8} more" if len(held) > 8 else "")
-        lines.append(f"Held back, and not touched: {names}.")
+        lines.append(f"Held back, and not touched: {_first(held)}.")
     return lines
+
+
+def _first(names: t.Sequence[str]) -> str:
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
 def gone(

@@ -195,6 +195,23 @@ def test_what_ansible_puts_before_a_message_is_left_out(before: str) -> None:
     assert document["hosts"]["a"]["message"] == "no module ib_umad"
 
 
+def test_of_many_hosts_the_first_are_told_of_and_the_others_counted() -> None:
+    many: dict[str, dict[str, t.Any]] = {f"n{number:03}": {"state": "failed", "wave": 1} for number in range(100)}
+    many |= {f"z{number:03}": {"wave": 2} for number in range(100)}
+    document = outcomes(many)
+    lines = outcome_lines(document, 20)
+    assert [line.split()[0] for line in lines[:20]] == sorted(many)[:20]
+    assert lines[20:] == [
+        "80 more are not well: see outcomes.json.",
+        f"Held back, and not touched: {', '.join(sorted(many)[100:108])} and 92 more.",
+    ]
+    assert len(outcome_lines(document)) == 101
+    # what stops a turn is as short
+    held = {name: {"turn": 2, "level": 1, "state": {"state": "held"}} for name in many}
+    [reason] = stops({**held, "own": {"turn": 3, "level": 1}}, 3)
+    assert reason.endswith(" and 192 more was held back")
+
+
 def test_nothing_is_said_where_all_is_well() -> None:
     assert outcome_lines(outcomes({"a": {"state": "finished", "wave": 1}})) == []
 
