@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import functools
 import importlib
+import importlib.util
 import itertools
 import json
 import re
@@ -23,10 +24,12 @@ import yaml
 from ansible.cli.doc import DocCLI
 from ansible.cli.galaxy import GalaxyCLI
 from ansible.cli.playbook import PlaybookCLI
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_builder.cli import parse_args as ansible_builder_arguments
 from pip._internal.commands import create_command
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import VARIABLES, problems
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import SYSTEMS
 from ansible_collections.fabric.rdma.tests.unit.test_demo_inventory import CAPTURES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,15 +62,31 @@ def papers_with(*languages: str) -> list[str]:
 
 
 @functools.cache
+def options() -> dict[str, t.Any]:
+    """What roles take, each with its specification."""
+    found: dict[str, t.Any] = {}
+    for path in ROOT.glob("roles/*/meta/argument_specs.yml"):
+        for entry in yaml.load(path.read_text(), Loader=yaml.CSafeLoader)["argument_specs"].values():
+            found |= entry.get("options") or {}
+    return found
+
+
+def wrong_option(name: str, value: t.Any) -> list[str]:
+    """What Ansible says of a value when the role begins."""
+    return list(ArgumentSpecValidator({name: options()[name]}).validate({name: value}).error_messages)
+
+
+@functools.cache
 def variables() -> frozenset[str]:
     """All that an extra variable may be called."""
-    names = set(VARIABLES)
-    for path in ROOT.glob("roles/*/meta/argument_specs.yml"):
-        for entry in yaml.safe_load(path.read_text())["argument_specs"].values():
-            names |= set(entry.get("options") or {})
+    names = {*VARIABLES, *options()}
     for path in ROOT.glob("playbooks/**/*.yml"):
         names |= set(
-            re.findall(r"\b((?:rdma|awx|compare|lab|report|verify|doctor|plan|discover)_[a-z_]+)\b", path.read_text())
+            # a filter or a module is none
+            re.findall(
+                r"(?<!fabric\.rdma\.)\b((?:rdma|awx|compare|lab|report|verify|doctor|plan|discover)_[a-z_]+)\b",
+                path.read_text(),
+            )
         )
     return frozenset(names)
 
@@ -100,12 +119,34 @@ def _playbook(words: list[str]) -> list[str]:
                 wrong.append(f"there is no variable {name}")
             elif name in VARIABLES and value != "...":
                 wrong += problems(name, value)
+                if name == "rdma_uninstall_systems":
+                    wrong += [
+                        f"there is no system {each}"
+                        for each in value
+                        if each not in {system.name for system in SYSTEMS}
+                    ]
+            elif name in options():
+                wrong += wrong_option(name, value)
     return wrong
+
+
+@functools.cache
+def _benchmark() -> t.Any:
+    """benchmarks/playbooks.py, which reads what SIZES has."""
+    spec = importlib.util.spec_from_file_location("benchmark_of_a_page", ROOT / "benchmarks" / "playbooks.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def _make(words: list[str]) -> list[str]:
     targets = re.findall(r"^([a-z-]+):.*?## ", (ROOT / "Makefile").read_text(), re.M)
     asked = [word for word in words[1:] if "=" not in word]
+    for word in words[1:]:
+        if word.startswith("SIZES="):
+            _benchmark().arguments(shlex.split(word.removeprefix("SIZES=")))
     return [f"there is no target {word}" for word in asked if word not in targets]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 import json
+import os
 import re
 import subprocess
 import sys
@@ -24,6 +25,8 @@ from ansible_collections.fabric.rdma.plugins.filter.rdma_table import rdma_table
 from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import VARIABLES, problems
+from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.rules import diagnose
+from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.words import findings_text
 from ansible_collections.fabric.rdma.plugins.plugin_utils._inventory import inventory_problems
 from ansible_collections.fabric.rdma.tests.unit.documentation import (
     CHECKS,
@@ -44,6 +47,7 @@ from ansible_collections.fabric.rdma.tests.unit.documentation import (
     wishes_of,
     wrong_with,
 )
+from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._doctor.samples import a_log, material
 from ansible_collections.fabric.rdma.tests.unit.test_demo_inventory import CAPTURES, HOSTS
 
 
@@ -144,6 +148,13 @@ def test_each_command_is_in_the_list_of_what_was_checked() -> None:
         ("helm instal x", "helm instal x is not checked"),
         ("python tools/nothing.py", "there is no file tools/nothing.py"),
         ("ansible-doc -t module fabric.rdma.nothing", "there is no module nothing"),
+        ("ansible-playbook fabric.rdma.site -i inventory -e verify_level=pod", "value of verify_level must be one of"),
+        (
+            """ansible-playbook fabric.rdma.uninstall -i inventory -e '{"rdma_uninstall_systems": ["device_plugn"]}'""",
+            "there is no system device_plugn",
+        ),
+        ('make benchmark SIZES="--only sites --site 5000"', "does not take these arguments"),
+        ('make benchmark SIZES="--only site --sizes 5000"', "does not take these arguments"),
         ("rdmactl start", "not a program that this test knows"),
     ],
 )
@@ -273,23 +284,100 @@ def test_a_remedy_can_be_typed(paper: str) -> None:
     assert asked == KUBECTL_OF_REMEDIES
 
 
-def spoken_of(paper: str) -> tuple[list[Block], int, list[str]]:
-    """What a page has in every language: its blocks without comments, how many sections, and the names of code between their blocks."""
+def diagnosed(block: str) -> str:
+    """What the doctor would say of the hosts that a finding names, with what was seen there for their logs."""
+    match = re.match(r"[A-Z]+ [\w-]+: group ([\w-]+), ([\w-]+-)(\d+)\.\.\2(\d+) \(\d hosts\)\n", block)
+    assert match
+    hosts = [f"{match[2]}{number}" for number in range(int(match[3]), int(match[4]) + 1)]
+    seen = re.findall(r"^  seen   (\S+) (\S+): (.*)$", block, re.M)
+    (pod,) = {pod for pod, _container, _line in seen}
+    name = f"{pod} {seen[0][1]}"
+    logs = [a_log(*(line for *_log, line in seen), host=host, pod=pod, name=name) for host in hosts]
+    findings = diagnose(material(logs=logs, groups={match[1]: hosts}))
+    return findings_text(findings).partition("\n\n")[2]
+
+
+def test_a_finding_that_is_shown_is_what_the_doctor_says() -> None:
+    """What it has seen is wrapped, and columns are shown with one blank between them."""
+    found = [
+        block.text for paper in PAPERS for block in blocks(paper, "text") if re.match("[A-Z]+ [a-z0-9-]+:", block.text)
+    ]
+    assert found
+    for text in found:
+        assert diagnosed(text).split() == text.split()
+
+
+class Spoken(t.NamedTuple):
+    """What a page has in every language."""
+
+    blocks: list[Block]
+    sections: list[tuple[int, int]]
+    names: list[str]
+    links: list[str]
+
+
+def spoken_of(paper: str) -> Spoken:
+    """Its blocks without comments, how many paragraphs and items each section has, all code between its blocks, and where its links lead."""
     text = (ROOT / paper).read_text()
     plain = [
         Block(each.language, "\n".join(re.sub(r"\s+# .*", "", line) for line in each.text.splitlines()))
         for each in blocks(paper, "yaml", "console", "text")
     ]
     prose = FENCE.sub("", text)
-    names = sorted(set(re.findall(r"`([^`\s]*[_./-][^`\s]*)`", prose)))
-    return plain, len(re.findall(r"^## ", prose, re.M)), names
+    sections = [
+        (len(re.findall(r"\n\n(?![-#])\S", section)), len(re.findall(r"^- ", section, re.M)))
+        for section in re.split(r"^#+ ", prose, flags=re.M)
+    ]
+    names = sorted(" ".join(span.split()) for span in set(re.findall(r"`([^`]+)`", prose)))
+    links = [
+        os.path.relpath((ROOT / paper).parent / target, ROOT).replace("docs/zh/", "docs/")
+        for target in re.findall(r"\]\(([^)\s]+)", prose)
+        if "://" not in target
+    ]
+    # each of them names the other one
+    links = sorted(link.partition("#")[0] for link in links if link != "docs/quickstart.md")
+    return Spoken(plain, sections, names, links)
 
 
 def test_the_chinese_quick_start_says_what_the_english_one_says() -> None:
-    """The same steps, the same blocks but for their comments, and the same names; who changes one page changes the other."""
+    """The same steps, the same blocks but for their comments, the same items, names and links; who changes one page changes the other."""
     english, chinese = spoken_of("docs/quickstart.md"), spoken_of("docs/zh/quickstart.md")
-    assert len(english[0]) > 8
-    assert chinese == english
+    assert len(english.blocks) > 8
+    assert chinese.blocks == english.blocks
+    assert chinese.names == english.names
+    assert chinese.links == english.links
+    assert chinese.sections == english.sections
+
+
+# What comments promise, in both languages.
+PROMISES = {
+    "changes nothing": "不做任何更改",
+    "what would change": "将会更改",
+    "change it": "执行更改",
+    "every node offers its resource": "每个节点都提供该资源",
+    "discover, prepare, plan, verify, report": "发现、准备、规划、验证、报告",
+    "of your kubeconfig": "kubeconfig 所指集群",
+    "without type and version": "不写 type 和 version",
+    "the Python of ansible-core": "ansible-core 所用的 Python",
+}
+
+
+def comments(paper: str) -> list[str]:
+    """Those behind something."""
+    return [
+        comment
+        for block in blocks(paper, "yaml", "console")
+        for comment in re.findall(r"\S\s+# (.*)$", block.text, re.M)
+    ]
+
+
+def test_comments_of_the_chinese_quick_start_promise_what_those_of_the_english_one_do() -> None:
+    pairs_of_comments = list(zip(comments("docs/quickstart.md"), comments("docs/zh/quickstart.md"), strict=True))
+    for english, chinese in pairs_of_comments:
+        own = [promise for promise in PROMISES if promise in english]
+        assert own, english
+        assert [PROMISES[promise] for promise in own] == [each for each in PROMISES.values() if each in chinese]
+    assert all(any(promise in english for english, _chinese in pairs_of_comments) for promise in PROMISES)
 
 
 def test_a_link_leads_to_a_file() -> None:
@@ -379,6 +467,37 @@ def test_rights_on_the_api_are_those_of_the_manifest() -> None:
     table = rows("docs/security.md", "| where | resources | verbs | why |")
     assert [row[:3] for row in table] == granted
     assert all(row[3] for row in table)
+
+
+def test_defaults_of_what_awx_gets_are_those_of_its_objects() -> None:
+    what = DataLoader().load_from_file(str(ROOT / "playbooks" / "vars" / "awx.yml"))["awx_objects"]
+    defaults = {
+        "awx_organization": what["organization"],
+        "awx_scm_branch": what["project"]["scm_branch"],
+        "awx_source_path": what["inventory_source"]["source_path"],
+        "awx_image": what["execution_environment"]["image"],
+    }
+    told = dict(map(tuple, rows("docs/awx.md", "| variable | default |")))
+    used = set(re.findall(r"\bawx_(?!objects)\w+", (ROOT / "playbooks" / "awx.yml").read_text()))
+    assert set(told) == used
+    assert {name: told[name] for name in defaults} == defaults
+    assert all(told[name].startswith("none: ") for name in used - set(defaults))
+
+
+def named_in(what: t.Any) -> set[str]:
+    """All names of objects, however deep."""
+    if isinstance(what, dict):
+        own = {what["name"]} if isinstance(what.get("name"), str) else set()
+        return own | {name for each in what.values() for name in named_in(each)}
+    return {name for each in what for name in named_in(each)} if isinstance(what, list) else set()
+
+
+def test_whatever_a_page_calls_an_object_of_awx_is_its_name() -> None:
+    what = DataLoader().load_from_file(str(ROOT / "playbooks" / "vars" / "awx.yml"))["awx_objects"]
+    text = " ".join((ROOT / "docs" / "awx.md").read_text().split())
+    told = set(re.findall(r"`((?:fabric\.)?rdma [a-z][a-z ]*)`", text)) | set(re.findall(r"\bname `([^`]+)`", text))
+    assert {name for name in named_in(what) if "rdma" in name} <= told
+    assert told <= named_in(what)
 
 
 def test_who_clicks_makes_what_the_playbook_for_awx_makes() -> None:
