@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import itertools
 import json
@@ -29,6 +30,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.rules import d
 from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.words import findings_text
 from ansible_collections.fabric.rdma.plugins.plugin_utils._inventory import inventory_problems
 from ansible_collections.fabric.rdma.tests.unit.documentation import (
+    BEHIND_A_GAP,
     CHECKS,
     FENCE,
     LIKEWISE,
@@ -37,8 +39,10 @@ from ansible_collections.fabric.rdma.tests.unit.documentation import (
     Block,
     blocks,
     commands,
+    extra_variables,
     inventory_files,
     papers_with,
+    parts_of,
     planned_groups,
     rows_of,
     sentences,
@@ -47,6 +51,7 @@ from ansible_collections.fabric.rdma.tests.unit.documentation import (
     wishes_of,
     wrong_with,
 )
+from ansible_collections.fabric.rdma.tests.unit.kubeconfigs import typed
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._doctor.samples import a_log, material
 from ansible_collections.fabric.rdma.tests.unit.test_demo_inventory import CAPTURES, HOSTS
 
@@ -80,23 +85,85 @@ def test_a_command_in_a_sentence_can_be_typed() -> None:
     assert {span: each for span, each in wrong.items() if each} == {}
 
 
-def essence(command: str) -> str:
-    """What a file that does it in another form has in it, too."""
-    program, *rest = command.split()
-    if program in ("ansible-playbook", "python"):
-        return rest[0].removeprefix("fabric.rdma.")
-    if program == "ansible-builder":
-        # to create what an image is built from is not to build it
-        return f'str(BUILDER), "{rest[0]}"'
-    return {"cd": "air-gap.md", "tar": "air-gap.md", "sh": '"sh"'}.get(program, program.rpartition("/")[2])
+def names_in(node: ast.AST) -> set[str]:
+    """What it uses: functions, fixtures, constants, methods."""
+    found = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    found |= {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}
+    return found | {each.arg for each in ast.walk(node) if isinstance(each, ast.arg)}
 
 
-def test_what_does_a_command_is_there_and_each_of_its_rows_is_needed() -> None:
+@functools.cache
+def doer(by: str) -> str:
+    """The text of a test with what it uses of its file, or of playbooks."""
+    path, _colons, test = by.partition("::")
+    if not test:
+        return "\n".join((ROOT / each).read_text() for each in by.split(", "))
+    text = (ROOT / path).read_text()
+    parts: dict[str, ast.AST] = {}
+    for node in ast.parse(text).body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            parts[node.name] = node
+        elif isinstance(node, ast.Assign):
+            parts |= {target.id: node for target in node.targets if isinstance(target, ast.Name)}
+    assert test in parts, by
+    ahead, used = [test], set[str]()
+    while ahead:
+        name = ahead.pop()
+        used.add(name)
+        ahead += [each for each in names_in(parts[name]) & set(parts) if each not in used]
+    return "\n".join(ast.get_source_segment(text, parts[name]) or "" for name in sorted(used))
+
+
+def marks(command: str) -> set[str]:
+    """What whoever does it in another form has, too: the program's own verb or playbook, each option, and each variable."""
+    found = set()
+    for words in parts_of(command):
+        program, *rest = words
+        if words[:2] == ["kubectl", "config"]:
+            # the test types the lines of the page
+            return {"docs/security.md", "kubectl config"}
+        options = [word.partition("=")[0] for word in rest if word.startswith("--")]
+        if program == "python":
+            # it takes the variables of the playbook
+            options = [f"awx_{option[2:].replace('-', '_')}" for option in options]
+        # where a run takes its inventory from, and how long a token is good, is up to the reader
+        found |= {word for word in options if word != "--duration"}
+        for option, value in itertools.pairwise(rest):
+            given = extra_variables(value) if option == "-e" else {}
+            found |= {*given, *(key for each in given.values() if isinstance(each, dict) for key in each)}
+        if program == "ansible-playbook":
+            found.add(Path(rest[0]).name.removeprefix("fabric.rdma."))
+        elif program in ("ansible-galaxy", "kubectl"):
+            found |= {word for word in rest[:2] if re.fullmatch("[a-z]+", word)} - {"collection"}
+        elif program in ("sh", "ssh"):
+            found.add(f'"{program}"')
+        else:
+            found.add(
+                {"cd": "air-gap.md", "tar": "air-gap.md"}.get(
+                    program, Path(rest[0]).name if program == "python" else program
+                )
+            )
+    return found
+
+
+# What a test does by the API that kubectl asks.
+BY_THE_API = {"apply": "rbac.yml", "create": "/token"}
+
+
+def test_what_does_a_command_has_its_options_and_variables_and_each_of_its_rows_is_needed() -> None:
     """A pattern that fits no command any more would be forgotten, and one that another takes all from."""
     rows = [row for paper in PAPERS for row in rows_of(paper)]
     assert {row.way for row in rows} == {"typed", "likewise", "looked at"}
-    by = {row.by: (ROOT / row.by).read_text() for row in rows if row.way != "looked at"}
-    assert [row for row in rows if row.way == "likewise" and essence(row.command) not in by[row.by]] == []
+    lacking = {
+        f"{row.by}: {mark}"
+        for row in rows
+        if row.way == "likewise"
+        for mark in marks(row.command)
+        # it reads the lines of the page itself
+        if BY_THE_API.get(mark, mark) not in doer(row.by) and row.by != BEHIND_A_GAP
+    }
+    assert lacking == set()
+    assert "air-gap.md" in doer(BEHIND_A_GAP)
     first = [
         next(pattern for pattern, _test in LIKEWISE if re.match(pattern, row.command))
         for row in rows
@@ -126,6 +193,9 @@ def test_each_command_is_in_the_list_of_what_was_checked() -> None:
         ("ansible-playbook fabric.rdma.site --no-such-option", "does not take these arguments"),
         ("cd x && make nothing", "there is no target nothing"),
         ("kubectl aply -f docs/rbac.yml", "kubectl has no verb aply"),
+        ("kubectl config set-clustr x", "kubectl config has no verb set-clustr"),
+        ("kubectl config set-context x --clsuter y", "kubectl config set-context has no option --clsuter"),
+        ('kubectl config set-credentials x --token "$(kubectl create tokn x)"', "Kubernetes has no kind tokn"),
         ("kubectl apply -f docs/nothing.yml", "there is no file docs/nothing.yml"),
         ("kubectl get nodes,pdos -A", "Kubernetes has no kind pdos"),
         ("kubectl get pods --al", "kubectl has no option --al"),
@@ -498,6 +568,23 @@ def test_whatever_a_page_calls_an_object_of_awx_is_its_name() -> None:
     told = set(re.findall(r"`((?:fabric\.)?rdma [a-z][a-z ]*)`", text)) | set(re.findall(r"\bname `([^`]+)`", text))
     assert {name for name in named_in(what) if "rdma" in name} <= told
     assert told <= named_in(what)
+
+
+def test_the_kubeconfig_that_a_page_makes_leads_where_it_says(tmp_path: Path) -> None:
+    (tmp_path / "ca.crt").write_text("a certificate")
+    page = [line for block in blocks("docs/security.md", "console") for line in commands(block)]
+    lines = [line.replace("/etc/kubernetes/pki", str(tmp_path)) for line in page if line.startswith("kubectl config")]
+    config = typed(lines)
+    (context,) = [each["context"] for each in config["contexts"] if each["name"] == config["current-context"]]
+    (user,) = [each["user"] for each in config["users"] if each["name"] == context["user"]]
+    (cluster,) = [each["cluster"] for each in config["clusters"] if each["name"] == context["cluster"]]
+    assert cluster["server"] == "https://api.example.com:6443"
+    assert user["token"].startswith("$(kubectl create token ")
+    (path,) = {line.split()[3] for line in lines}
+    (wide,) = [
+        content for name, _group, content in inventory_files("docs/security.md") if name == "group_vars/rdma.yml"
+    ]
+    assert wide["rdma_rollout"]["kubeconfig"] == path
 
 
 def test_who_clicks_makes_what_the_playbook_for_awx_makes() -> None:

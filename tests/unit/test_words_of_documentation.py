@@ -45,7 +45,7 @@ OF_OTHERS = {
     "a reader": "CASE CHART HASH INVENTORY debian12 evil gpu_a monday my_image rail8",
     "Ansible": "ansible_ssh_retries get_url host_pinned host_vars",
     "Git, Go and tar": "Git envtest modcache xzf",
-    "Kubernetes and its operators": "eviction nvIpam schedulerName",
+    "Kubernetes and its operators": "certs embed eviction nvIpam schedulerName",
     "a test": "Process NaN test_NAME vvv",
     "Prometheus": "alert increase node_textfile_mtime_seconds RdmaBelowLimit RdmaErrors",
 }
