@@ -173,13 +173,17 @@ def _python(words: list[str]) -> list[str]:
     return [f"there is no file {path}" for path in paths if not (ROOT / path.partition("::")[0]).exists()]
 
 
+# As docs/support.md has it; what lies in a directory of wheels needs no version.
+CORE = "ansible-core>=2.17,<2.22"
+
+
 def _pip(words: list[str]) -> list[str]:
     """By the parser of pip itself."""
     command = create_command(words[1])
     _options, packages = command.parser.parse_args(words[2:])
     files = [Path(after).name for word, after in itertools.pairwise(words) if word in ("-r", "--requirement")]
     return [f"there is no file {name}" for name in files if not (ROOT / name).is_file()] + [
-        f"{name} is in no file of versions" for name in packages
+        f"{name} is in no file of versions" for name in packages if name not in (CORE, "ansible-core")
     ]
 
 

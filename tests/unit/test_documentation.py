@@ -32,6 +32,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._inventory import inve
 from ansible_collections.fabric.rdma.tests.unit.documentation import (
     BEHIND_A_GAP,
     CHECKS,
+    CORE,
     FENCE,
     LIKEWISE,
     PAPERS,
@@ -522,6 +523,31 @@ def test_rights_on_nodes_are_said_of_every_playbook() -> None:
     assert sorted(named) == sorted(path.stem for path in ROOT.glob("playbooks/*.yml"))
 
 
+def test_what_wishes_connects_to_is_what_pages_say() -> None:
+    """No node; the cluster where the run is to change it, or is told where it is."""
+    tasks = [task for play in yaml.safe_load((ROOT / "playbooks" / "wishes.yml").read_text()) for task in play["tasks"]]
+    modules = {name: task for task in tasks for name in task if name.startswith("fabric.rdma.")}
+    assert set(modules) == {"fabric.rdma.rollout_departures"}
+    (asks,) = modules.values()
+    assert asks["delegate_to"] == "localhost"
+    assert "== 'apply'" in asks["when"]
+    assert "rdma_rollout.kubeconfig" in asks["when"]
+    for page in ("docs/inventory.md", "docs/variables.md", "docs/security.md"):
+        text = " ".join((ROOT / page).read_text().split())
+        assert re.search(r"wishes[^.]*\bconnects to no (node|host)\b", text.replace("wishes.yml", "wishes")), page
+        assert re.search(r"asks? the cluster\b", text), page
+
+
+def test_where_captures_go_is_what_the_page_says() -> None:
+    (play,) = yaml.safe_load((ROOT / "playbooks" / "capture.yml").read_text())
+    (fetch,) = [task for each in play["tasks"] for task in each.get("block", []) if "ansible.builtin.fetch" in task]
+    where = fetch["ansible.builtin.fetch"]["dest"]
+    suffixes = re.findall(r"'(capture|tar\.gz)'", play["tasks"][1]["vars"]["__capture_suffix"])
+    assert where == "{{ __capture_output }}/captures/{{ inventory_hostname }}.{{ __capture_suffix }}"
+    text = " ".join((ROOT / "docs" / "inventory.md").read_text().split())
+    assert "`rdma-output/captures/HOST.{}` (without `rdma_capture_text`, `HOST.{}`)".format(*suffixes) in text
+
+
 def test_rights_on_the_api_are_those_of_the_manifest() -> None:
     items = yaml.safe_load((ROOT / "docs" / "rbac.yml").read_text())["items"]
     granted = [
@@ -537,6 +563,45 @@ def test_rights_on_the_api_are_those_of_the_manifest() -> None:
     table = rows("docs/security.md", "| where | resources | verbs | why |")
     assert [row[:3] for row in table] == granted
     assert all(row[3] for row in table)
+
+
+def test_versions_of_others_in_commands_are_those_that_are_pinned() -> None:
+    pinned = (ROOT / "requirements-dev.txt").read_text()
+    (client,) = re.findall(r"^awxkit==(\S+)$", pinned, re.M)
+    assert f"ansible-galaxy collection install awx.awx:{client}\n" in (ROOT / "docs" / "awx.md").read_text()
+    oldest, newest = re.findall(r"ansible-core (2\.\d+) to 2\.(\d+)", (ROOT / "docs" / "support.md").read_text())[0]
+    assert f"ansible-core>={oldest},<2.{int(newest) + 1}" == CORE
+
+
+def test_the_collections_of_a_download_are_all_named() -> None:
+    """docs/air-gap.md, by what is installed here: those that are asked for, and what these need."""
+    asked = {
+        each["name"] for each in yaml.safe_load((ROOT / "collections" / "requirements.yml").read_text())["collections"]
+    }
+    there = ROOT / ".collections" / "ansible_collections"
+    needed = {
+        name
+        for each in asked
+        for name in json.loads((there / each.replace(".", "/") / "MANIFEST.json").read_text())["collection_info"][
+            "dependencies"
+        ]
+    }
+    text = (ROOT / "docs" / "air-gap.md").read_text()
+    assert [name for name in sorted(asked | needed) if f"`{name}`" not in text] == []
+
+
+def rules_of(text: str, resource: str) -> list[list[str]]:
+    """The verbs that rules on one line each give for a resource."""
+    return [re.findall(r"\w+", verbs) for verbs in re.findall(rf"resources: \[{resource}\], verbs: \[(.*?)\]", text)]
+
+
+def test_pods_that_measure_need_what_the_manifest_grants() -> None:
+    """tests/cluster/test_rbac.py proves that it suffices."""
+    readme, manifest = ((ROOT / path).read_text() for path in ("roles/verify_pod/README.md", "docs/rbac.yml"))
+    for resource in ("pods", "pods/log"):
+        (asked,) = rules_of(readme, resource)
+        assert sorted(asked) in [sorted(verbs) for verbs in rules_of(manifest, resource)]
+    assert "`create`, `list` and `delete` of `pods`" in " ".join((ROOT / "roles/verify/README.md").read_text().split())
 
 
 def test_defaults_of_what_awx_gets_are_those_of_its_objects() -> None:
@@ -614,6 +679,10 @@ def test_who_clicks_makes_what_the_playbook_for_awx_makes() -> None:
     ]
     assert rows("docs/awx.md", "| node | runs | on success | on failure |") == nodes
     text = " ".join((ROOT / "docs" / "awx.md").read_text().split())
+    project, source = what["project"], what["inventory_source"]
+    assert f"address and branch (`{project['scm_branch']}`) of your copy" in text
+    for seconds in (project["scm_update_cache_timeout"], source["update_cache_timeout"]):
+        assert text.count(f"{seconds} seconds of *Cache Timeout*") == 2
     for each in what["schedules"]:
         hour = re.search(r"T(\d\d)(\d\d)", each["rrule"])
         assert hour

@@ -43,7 +43,7 @@ OF_TESTS = re.compile(r"^ *def (\w+)|^([A-Z_]{3,})\b|\b(FABRIC_RDMA_\w+)", re.M)
 # Whose other words these are.
 OF_OTHERS = {
     "a reader": "CASE CHART HASH INVENTORY debian12 evil gpu_a monday my_image rail8",
-    "Ansible": "ansible_ssh_retries get_url host_pinned host_vars",
+    "Ansible": "ansible_ssh_retries get_url library_inventory_filtering_v1 host_pinned host_vars",
     "Git, Go and tar": "Git envtest modcache xzf",
     "Kubernetes and its operators": "certs embed eviction nvIpam schedulerName",
     "a test": "Process NaN test_NAME vvv",
