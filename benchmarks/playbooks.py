@@ -589,7 +589,7 @@ def parts(text: str) -> list[str]:
     return asked
 
 
-def main() -> int:
+def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--hosts", type=numbers, default=[10, 50, 200], help="sizes of (a) to (c)")
     parser.add_argument("--cached", type=numbers, default=[100, 1000, 10_000], help="sizes of (e)")
@@ -598,7 +598,11 @@ def main() -> int:
     parser.add_argument("--only", type=parts, default=list(PARTS), help=f"parts, of: {', '.join(PARTS)}")
     parser.add_argument("--generous", action="store_true")
     parser.add_argument("--json", type=Path, help="where the rows are kept; .cache/benchmark.json by default")
-    chosen = parser.parse_args()
+    return parser.parse_args(words)
+
+
+def main() -> int:
+    chosen = arguments()
     bound, bound_hosts = (GENEROUS, GENEROUS_HOSTS) if chosen.generous else (BOUND, BOUND_HOSTS)
     if chosen.generous:
         chosen.hosts, chosen.only = [GENEROUS_HOSTS], ["small"]

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 import typing as t
 from pathlib import Path
 
@@ -15,6 +17,8 @@ import yaml
 from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.tests.cluster.cluster import AUDIT_FILE
 from ansible_collections.fabric.rdma.tests.cluster.test_interrupted import module
+from ansible_collections.fabric.rdma.tests.unit.documentation import blocks, commands
+from ansible_collections.fabric.rdma.tests.unit.kubeconfigs import typed, written
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._verify.test_pods import a_pair
 
 if t.TYPE_CHECKING:
@@ -62,13 +66,25 @@ def asked(directory: Path) -> dict[str, set[Right]]:
 
 @pytest.fixture
 def account(site: Site) -> t.Iterator[Path]:
-    """A kubeconfig of the manifest's ServiceAccount, which has its rights and no others."""
+    """The kubeconfig that docs/security.md has a user type, of the manifest's ServiceAccount, which has its rights and no others."""
     for document in DOCUMENTS:
         # as kubectl does it: what the field manager fabric.rdma has applied would be the collection's own
         site.kube.request("POST", site.kube.path(document).rpartition("/")[0], "make", body=document)
     path = f"/api/v1/namespaces/{NAME}/serviceaccounts/{NAME}/token"
     token = site.kube.request("POST", path, "ask for a token", body={"spec": {}})
-    yield site.changed_kubeconfig(NAME, {"token": token["status"]["token"]})
+    (cluster,) = [each["cluster"] for each in json.loads(site.kubeconfig.read_text())["clusters"]]
+    authority = site.directory / "ca.crt"
+    authority.write_bytes(base64.b64decode(cluster["certificate-authority-data"]))
+    page = [line for block in blocks("docs/security.md", "console") for line in commands(block)]
+    lines = [
+        re.sub(r"\$\([^)]*\)", token["status"]["token"], line)
+        .replace("https://api.example.com:6443", cluster["server"])
+        .replace("/etc/kubernetes/pki/ca.crt", str(authority))
+        for line in page
+        if line.startswith("kubectl config ")
+    ]
+    assert lines
+    yield Path(written(site.directory, typed(lines)))
     for document in DOCUMENTS:
         if document["kind"] not in ("Namespace", "ServiceAccount"):
             site.kube.request("DELETE", site.kube.path(document), "delete")

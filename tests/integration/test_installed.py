@@ -67,6 +67,33 @@ def test_a_git_address_in_requirements_installs_it(user: User, tmp_path: Path) -
     assert (there.collection / "requirements.txt").is_file()
 
 
+def test_an_upgrade_and_the_way_back_take_the_version_that_is_named(user: User, tarball: Path, tmp_path: Path) -> None:
+    """As docs/upgrade.md has it: by a newer commit, and back by the tarball of the earlier version."""
+    sources, collections = tmp_path / "sources", tmp_path / "collections"
+    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(sources)], check=True)
+    galaxy = sources / "galaxy.yml"
+    (version,) = re.findall(r"^version: (.+)$", galaxy.read_text(), re.MULTILINE)
+    galaxy.write_text(galaxy.read_text().replace(f"version: {version}\n", "version: 99.0.0\n", 1))
+    identity = ("-c", "user.name=somebody", "-c", "user.email=somebody@example.com")
+    subprocess.run(["git", "-C", str(sources), *identity, "commit", "--quiet", "-am", "Release"], check=True)
+    shutil.copytree(user.collections, collections, ignore=shutil.ignore_patterns("fabric"), symlinks=True)
+    there = type(user)(tmp_path, collections, {**user.env, "ANSIBLE_COLLECTIONS_PATH": str(collections)})
+
+    def install(*source: str) -> str:
+        there.run("ansible-galaxy", "collection", "install", "--offline", *source, "-p", str(collections))
+        return str(json.loads((there.collection / "MANIFEST.json").read_text())["collection_info"]["version"])
+
+    requirements = tmp_path / "requirements.yml"
+    for commit, expected in (("HEAD~1", version), ("HEAD", "99.0.0")):
+        sha = subprocess.run(
+            ["git", "-C", str(sources), "rev-parse", commit], check=True, capture_output=True, text=True
+        )
+        source = {"name": f"git+file://{sources}", "type": "git", "version": sha.stdout.strip()}
+        requirements.write_text(yaml.safe_dump({"collections": [source]}))
+        assert install("-r", str(requirements), "--upgrade") == expected
+    assert install(str(tarball), "--force") == version
+
+
 def test_what_is_downloaded_for_an_air_gap_is_installed_behind_it(user: User, tmp_path: Path) -> None:
     """With the commands of docs/air-gap.md, but for those of pip. What the collection depends on is there already."""
     before, behind = tmp_path / "before", tmp_path / "behind"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import functools
 import importlib
+import importlib.util
 import itertools
 import json
 import re
@@ -23,10 +24,12 @@ import yaml
 from ansible.cli.doc import DocCLI
 from ansible.cli.galaxy import GalaxyCLI
 from ansible.cli.playbook import PlaybookCLI
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_builder.cli import parse_args as ansible_builder_arguments
 from pip._internal.commands import create_command
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import VARIABLES, problems
+from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.catalog import SYSTEMS
 from ansible_collections.fabric.rdma.tests.unit.test_demo_inventory import CAPTURES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,15 +62,31 @@ def papers_with(*languages: str) -> list[str]:
 
 
 @functools.cache
+def options() -> dict[str, t.Any]:
+    """What roles take, each with its specification."""
+    found: dict[str, t.Any] = {}
+    for path in ROOT.glob("roles/*/meta/argument_specs.yml"):
+        for entry in yaml.load(path.read_text(), Loader=yaml.CSafeLoader)["argument_specs"].values():
+            found |= entry.get("options") or {}
+    return found
+
+
+def wrong_option(name: str, value: t.Any) -> list[str]:
+    """What Ansible says of a value when the role begins."""
+    return list(ArgumentSpecValidator({name: options()[name]}).validate({name: value}).error_messages)
+
+
+@functools.cache
 def variables() -> frozenset[str]:
     """All that an extra variable may be called."""
-    names = set(VARIABLES)
-    for path in ROOT.glob("roles/*/meta/argument_specs.yml"):
-        for entry in yaml.safe_load(path.read_text())["argument_specs"].values():
-            names |= set(entry.get("options") or {})
+    names = {*VARIABLES, *options()}
     for path in ROOT.glob("playbooks/**/*.yml"):
         names |= set(
-            re.findall(r"\b((?:rdma|awx|compare|lab|report|verify|doctor|plan|discover)_[a-z_]+)\b", path.read_text())
+            # a filter or a module is none
+            re.findall(
+                r"(?<!fabric\.rdma\.)\b((?:rdma|awx|compare|lab|report|verify|doctor|plan|discover)_[a-z_]+)\b",
+                path.read_text(),
+            )
         )
     return frozenset(names)
 
@@ -100,12 +119,34 @@ def _playbook(words: list[str]) -> list[str]:
                 wrong.append(f"there is no variable {name}")
             elif name in VARIABLES and value != "...":
                 wrong += problems(name, value)
+                if name == "rdma_uninstall_systems":
+                    wrong += [
+                        f"there is no system {each}"
+                        for each in value
+                        if each not in {system.name for system in SYSTEMS}
+                    ]
+            elif name in options():
+                wrong += wrong_option(name, value)
     return wrong
+
+
+@functools.cache
+def _benchmark() -> t.Any:
+    """benchmarks/playbooks.py, which reads what SIZES has."""
+    spec = importlib.util.spec_from_file_location("benchmark_of_a_page", ROOT / "benchmarks" / "playbooks.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def _make(words: list[str]) -> list[str]:
     targets = re.findall(r"^([a-z-]+):.*?## ", (ROOT / "Makefile").read_text(), re.M)
     asked = [word for word in words[1:] if "=" not in word]
+    for word in words[1:]:
+        if word.startswith("SIZES="):
+            _benchmark().arguments(shlex.split(word.removeprefix("SIZES=")))
     return [f"there is no target {word}" for word in asked if word not in targets]
 
 
@@ -132,13 +173,17 @@ def _python(words: list[str]) -> list[str]:
     return [f"there is no file {path}" for path in paths if not (ROOT / path.partition("::")[0]).exists()]
 
 
+# As docs/support.md has it; what lies in a directory of wheels needs no version.
+CORE = "ansible-core>=2.17,<2.22"
+
+
 def _pip(words: list[str]) -> list[str]:
     """By the parser of pip itself."""
     command = create_command(words[1])
     _options, packages = command.parser.parse_args(words[2:])
     files = [Path(after).name for word, after in itertools.pairwise(words) if word in ("-r", "--requirement")]
     return [f"there is no file {name}" for name in files if not (ROOT / name).is_file()] + [
-        f"{name} is in no file of versions" for name in packages
+        f"{name} is in no file of versions" for name in packages if name not in (CORE, "ansible-core")
     ]
 
 
@@ -261,8 +306,31 @@ VERBS: dict[str, set[str] | None] = {
 KUBECTL = {"-n": True, "-A": False, "-o": True, "-l": True, "-f": True, "--duration": True, "--server-side": False}
 
 
+# The same of kubectl config, which changes a file alone: what each of its verbs takes.
+CONFIG: dict[str, set[str]] = {
+    "set-cluster": {"--server", "--certificate-authority", "--embed-certs"},
+    "set-credentials": {"--token"},
+    "set-context": {"--cluster", "--user"},
+    "use-context": set(),
+    "view": set(),
+}
+
+
+def _kubectl_config(words: list[str]) -> list[str]:
+    rest = [word for word, before in zip(words, ["", *words], strict=False) if "--kubeconfig" not in (word, before)]
+    verb, *after = rest or [""]
+    if verb not in CONFIG:
+        return [f"kubectl config has no verb {verb}"]
+    options = [word for word in after if word.startswith("--")]
+    wrong = [f"kubectl config {verb} has no option {word}" for word in options if word not in CONFIG[verb]]
+    # what another command prints, which is the value of an option
+    return wrong + [each for word in after if word.startswith("$(") for each in wrong_with(word[2:-1])]
+
+
 def _kubectl(words: list[str]) -> list[str]:
     """Against lists of verbs, kinds and options, which are the same on every machine: a kubectl is not."""
+    if words[1:2] == ["config"]:
+        return _kubectl_config(words[2:])
     wrong, plain, files, rest = [], [], [], iter(words[1:])
     for word in rest:
         if not word.startswith("-"):
@@ -383,28 +451,59 @@ def sentences(paper: str) -> list[str]:
 # --- what is typed ---------------------------------------------------------------------------------------------------
 
 # Needs neither a cluster nor a node that answers, when all nodes are recorded ones.
-WITHOUT_CLUSTER = {"capture", "discover", "doctor", "plan", "prepare", "report", "site", "wishes"}
+WITHOUT_CLUSTER = {"discover", "doctor", "plan", "prepare", "report", "site", "wishes"}
 TYPES = "tests/integration/test_typed.py"
 # The same steps in another language (test_documentation.py compares them) are typed once.
 SAME = {"docs/zh/quickstart.md": "docs/quickstart.md"}
+INSTALLS = "tests/integration/test_installed.py"
+BEHIND_A_GAP = f"{INSTALLS}::test_what_is_downloaded_for_an_air_gap_is_installed_behind_it"
+AWX = "tests/integration/test_awx.py"
+MANIFEST = "tests/cluster/test_rbac.py::test_the_manifest_suffices_and_has_nothing_too_much"
 # What is done in another form: with addresses of this machine, other values of variables, or through the API that the program would have
-# asked; and the file that does it. The first row that fits counts.
+# asked; and the test or the playbook of a scenario that does it, with each option and each variable (test_documentation.py). The first row
+# that fits counts.
 LIKEWISE: list[tuple[str, str]] = [
-    (r"ansible-galaxy collection install -r requirements\.yml( --upgrade)?$", "tests/integration/test_installed.py"),
     (
-        r"ansible-galaxy collection (download|install .* --offline)|tar -xzf|cd collections$",
-        "tests/integration/test_installed.py",
+        r"ansible-galaxy collection install (-r requirements\.yml --upgrade|\S+\.tar\.gz --force)$",
+        f"{INSTALLS}::test_an_upgrade_and_the_way_back_take_the_version_that_is_named",
     ),
-    (r"ansible-galaxy collection install \S+\.tar\.gz", "tests/integration/conftest.py"),
-    (r"ansible-playbook playbooks/awx\.yml|python tools/awx\.py|awx .* import", "tests/integration/test_awx.py"),
-    (r"ansible-playbook playbooks/lab\.yml.* lab_kubernetes=", "molecule/cluster/create.yml"),
+    (
+        r"ansible-galaxy collection install -r requirements\.yml$",
+        f"{INSTALLS}::test_a_git_address_in_requirements_installs_it",
+    ),
+    (r"ansible-galaxy collection (download|install .* --offline)|tar -xzf|cd collections$", BEHIND_A_GAP),
+    (r"ansible-playbook playbooks/awx\.yml", f"{AWX}::test_what_a_site_says_counts_in_both"),
+    (r"python tools/awx\.py", f"{AWX}::test_what_a_site_says_counts_in_both"),
+    (r"awx .* import", f"{AWX}::test_playbook_and_import_make_the_same"),
+    (
+        r"ansible-playbook playbooks/lab\.yml.* lab_kubernetes=",
+        "molecule/cluster/create.yml, inventories/cluster/group_vars/all.yml",
+    ),
     (r"ansible-playbook playbooks/lab\.yml$", "molecule/default/create.yml"),
     (r"ansible-playbook playbooks/lab\.yml -e lab_state=absent", "molecule/default/destroy.yml"),
-    (r"ansible-playbook fabric\.rdma\.(rollout|uninstall|cleanup_stale) ", "tests/cluster/test_rbac.py"),
-    (r"ansible-playbook fabric\.rdma\.verify .*verify_level=pods", "molecule/cluster/tests/test_pods.py"),
-    (r"kubectl (apply -f docs/rbac\.yml|create token)", "tests/cluster/test_rbac.py"),
-    (r"sh \S+-labels\.sh", "tests/integration/test_planning.py"),
-    (r"ssh -F", "tests/integration/test_lab.py"),
+    (
+        r"ansible-playbook fabric\.rdma\.capture ",
+        "tests/integration/test_capture.py::test_what_a_live_host_has_comes_as_it_was_asked_for",
+    ),
+    (
+        r"ansible-playbook fabric\.rdma\.uninstall .*(--check|rdma_uninstall_groups)",
+        "tests/cluster/test_uninstall.py::test_groups_go_one_after_the_other_and_others_stay",
+    ),
+    (
+        r'ansible-playbook fabric\.rdma\.rollout .*"remove"',
+        "tests/cluster/test_all_groups.py::test_what_is_gone_goes_and_what_is_not_ours_stays",
+    ),
+    (r"ansible-playbook fabric\.rdma\.(rollout|uninstall|cleanup_stale) ", MANIFEST),
+    (
+        r"ansible-playbook fabric\.rdma\.verify .*verify_level=pods",
+        "molecule/cluster/tests/test_pods.py::test_verify_measures_between_pods",
+    ),
+    (r"kubectl (apply -f \S+/rbac\.yml|create token|config )", MANIFEST),
+    (
+        r"sh \S+-labels\.sh",
+        "tests/integration/test_planning.py::test_scripts_of_labels_run_and_leave_out_what_cannot_name_a_node",
+    ),
+    (r"ssh -F", "tests/integration/test_lab.py::test_a_node_comes_dies_comes_back_and_leaves_nothing"),
 ]
 
 
@@ -422,7 +521,7 @@ def typed(block: Block) -> list[str]:
 
 
 class Row(t.NamedTuple):
-    """A command of a page; way: typed, likewise or looked at; by: the file that types it, or what looks at it."""
+    """A command of a page; way: typed, likewise or looked at; by: the file that types it, the test that does it, or what looks at it."""
 
     command: str
     way: str

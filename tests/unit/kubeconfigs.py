@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import shlex
 import typing as t
 from pathlib import Path
 
@@ -29,3 +31,25 @@ def written(directory: Path, config: Json) -> str:
     path = directory / "kubeconfig"
     path.write_text(json.dumps(config))
     return str(path)
+
+
+def typed(lines: t.Iterable[str]) -> Json:
+    """What lines of kubectl config leave in a kubeconfig that was not there, as kubectl has them: not every machine has that program."""
+    config: Json = {"apiVersion": "v1", "kind": "Config", "clusters": [], "contexts": [], "users": []}
+    for line in lines:
+        _kubectl, _config, _option, _path, verb, name, *rest = shlex.split(line)
+        given = dict(zip(rest[::2], [*rest[1::2], ""], strict=False))
+        if verb == "set-cluster":
+            authority = base64.b64encode(Path(given["--certificate-authority"]).read_bytes()).decode()
+            assert "--embed-certs" in given
+            cluster = {"server": given["--server"], "certificate-authority-data": authority}
+            config["clusters"].append({"name": name, "cluster": cluster})
+        elif verb == "set-credentials":
+            config["users"].append({"name": name, "user": {"token": given["--token"]}})
+        elif verb == "set-context":
+            context = {"cluster": given["--cluster"], "user": given["--user"]}
+            config["contexts"].append({"name": name, "context": context})
+        else:
+            assert verb == "use-context", line
+            config["current-context"] = name
+    return config

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import itertools
 import json
+import os
 import re
 import subprocess
 import sys
@@ -24,9 +26,13 @@ from ansible_collections.fabric.rdma.plugins.filter.rdma_table import rdma_table
 from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import VARIABLES, problems
+from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.rules import diagnose
+from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.words import findings_text
 from ansible_collections.fabric.rdma.plugins.plugin_utils._inventory import inventory_problems
 from ansible_collections.fabric.rdma.tests.unit.documentation import (
+    BEHIND_A_GAP,
     CHECKS,
+    CORE,
     FENCE,
     LIKEWISE,
     PAPERS,
@@ -34,8 +40,10 @@ from ansible_collections.fabric.rdma.tests.unit.documentation import (
     Block,
     blocks,
     commands,
+    extra_variables,
     inventory_files,
     papers_with,
+    parts_of,
     planned_groups,
     rows_of,
     sentences,
@@ -44,6 +52,8 @@ from ansible_collections.fabric.rdma.tests.unit.documentation import (
     wishes_of,
     wrong_with,
 )
+from ansible_collections.fabric.rdma.tests.unit.kubeconfigs import typed
+from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._doctor.samples import a_log, material
 from ansible_collections.fabric.rdma.tests.unit.test_demo_inventory import CAPTURES, HOSTS
 
 
@@ -76,23 +86,85 @@ def test_a_command_in_a_sentence_can_be_typed() -> None:
     assert {span: each for span, each in wrong.items() if each} == {}
 
 
-def essence(command: str) -> str:
-    """What a file that does it in another form has in it, too."""
-    program, *rest = command.split()
-    if program in ("ansible-playbook", "python"):
-        return rest[0].removeprefix("fabric.rdma.")
-    if program == "ansible-builder":
-        # to create what an image is built from is not to build it
-        return f'str(BUILDER), "{rest[0]}"'
-    return {"cd": "air-gap.md", "tar": "air-gap.md", "sh": '"sh"'}.get(program, program.rpartition("/")[2])
+def names_in(node: ast.AST) -> set[str]:
+    """What it uses: functions, fixtures, constants, methods."""
+    found = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    found |= {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}
+    return found | {each.arg for each in ast.walk(node) if isinstance(each, ast.arg)}
 
 
-def test_what_does_a_command_is_there_and_each_of_its_rows_is_needed() -> None:
+@functools.cache
+def doer(by: str) -> str:
+    """The text of a test with what it uses of its file, or of playbooks."""
+    path, _colons, test = by.partition("::")
+    if not test:
+        return "\n".join((ROOT / each).read_text() for each in by.split(", "))
+    text = (ROOT / path).read_text()
+    parts: dict[str, ast.AST] = {}
+    for node in ast.parse(text).body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            parts[node.name] = node
+        elif isinstance(node, ast.Assign):
+            parts |= {target.id: node for target in node.targets if isinstance(target, ast.Name)}
+    assert test in parts, by
+    ahead, used = [test], set[str]()
+    while ahead:
+        name = ahead.pop()
+        used.add(name)
+        ahead += [each for each in names_in(parts[name]) & set(parts) if each not in used]
+    return "\n".join(ast.get_source_segment(text, parts[name]) or "" for name in sorted(used))
+
+
+def marks(command: str) -> set[str]:
+    """What whoever does it in another form has, too: the program's own verb or playbook, each option, and each variable."""
+    found = set()
+    for words in parts_of(command):
+        program, *rest = words
+        if words[:2] == ["kubectl", "config"]:
+            # the test types the lines of the page
+            return {"docs/security.md", "kubectl config"}
+        options = [word.partition("=")[0] for word in rest if word.startswith("--")]
+        if program == "python":
+            # it takes the variables of the playbook
+            options = [f"awx_{option[2:].replace('-', '_')}" for option in options]
+        # where a run takes its inventory from, and how long a token is good, is up to the reader
+        found |= {word for word in options if word != "--duration"}
+        for option, value in itertools.pairwise(rest):
+            given = extra_variables(value) if option == "-e" else {}
+            found |= {*given, *(key for each in given.values() if isinstance(each, dict) for key in each)}
+        if program == "ansible-playbook":
+            found.add(Path(rest[0]).name.removeprefix("fabric.rdma."))
+        elif program in ("ansible-galaxy", "kubectl"):
+            found |= {word for word in rest[:2] if re.fullmatch("[a-z]+", word)} - {"collection"}
+        elif program in ("sh", "ssh"):
+            found.add(f'"{program}"')
+        else:
+            found.add(
+                {"cd": "air-gap.md", "tar": "air-gap.md"}.get(
+                    program, Path(rest[0]).name if program == "python" else program
+                )
+            )
+    return found
+
+
+# What a test does by the API that kubectl asks.
+BY_THE_API = {"apply": "rbac.yml", "create": "/token"}
+
+
+def test_what_does_a_command_has_its_options_and_variables_and_each_of_its_rows_is_needed() -> None:
     """A pattern that fits no command any more would be forgotten, and one that another takes all from."""
     rows = [row for paper in PAPERS for row in rows_of(paper)]
     assert {row.way for row in rows} == {"typed", "likewise", "looked at"}
-    by = {row.by: (ROOT / row.by).read_text() for row in rows if row.way != "looked at"}
-    assert [row for row in rows if row.way == "likewise" and essence(row.command) not in by[row.by]] == []
+    lacking = {
+        f"{row.by}: {mark}"
+        for row in rows
+        if row.way == "likewise"
+        for mark in marks(row.command)
+        # it reads the lines of the page itself
+        if BY_THE_API.get(mark, mark) not in doer(row.by) and row.by != BEHIND_A_GAP
+    }
+    assert lacking == set()
+    assert "air-gap.md" in doer(BEHIND_A_GAP)
     first = [
         next(pattern for pattern, _test in LIKEWISE if re.match(pattern, row.command))
         for row in rows
@@ -122,6 +194,9 @@ def test_each_command_is_in_the_list_of_what_was_checked() -> None:
         ("ansible-playbook fabric.rdma.site --no-such-option", "does not take these arguments"),
         ("cd x && make nothing", "there is no target nothing"),
         ("kubectl aply -f docs/rbac.yml", "kubectl has no verb aply"),
+        ("kubectl config set-clustr x", "kubectl config has no verb set-clustr"),
+        ("kubectl config set-context x --clsuter y", "kubectl config set-context has no option --clsuter"),
+        ('kubectl config set-credentials x --token "$(kubectl create tokn x)"', "Kubernetes has no kind tokn"),
         ("kubectl apply -f docs/nothing.yml", "there is no file docs/nothing.yml"),
         ("kubectl get nodes,pdos -A", "Kubernetes has no kind pdos"),
         ("kubectl get pods --al", "kubectl has no option --al"),
@@ -144,6 +219,13 @@ def test_each_command_is_in_the_list_of_what_was_checked() -> None:
         ("helm instal x", "helm instal x is not checked"),
         ("python tools/nothing.py", "there is no file tools/nothing.py"),
         ("ansible-doc -t module fabric.rdma.nothing", "there is no module nothing"),
+        ("ansible-playbook fabric.rdma.site -i inventory -e verify_level=pod", "value of verify_level must be one of"),
+        (
+            """ansible-playbook fabric.rdma.uninstall -i inventory -e '{"rdma_uninstall_systems": ["device_plugn"]}'""",
+            "there is no system device_plugn",
+        ),
+        ('make benchmark SIZES="--only sites --site 5000"', "does not take these arguments"),
+        ('make benchmark SIZES="--only site --sizes 5000"', "does not take these arguments"),
         ("rdmactl start", "not a program that this test knows"),
     ],
 )
@@ -273,23 +355,100 @@ def test_a_remedy_can_be_typed(paper: str) -> None:
     assert asked == KUBECTL_OF_REMEDIES
 
 
-def spoken_of(paper: str) -> tuple[list[Block], int, list[str]]:
-    """What a page has in every language: its blocks without comments, how many sections, and the names of code between their blocks."""
+def diagnosed(block: str) -> str:
+    """What the doctor would say of the hosts that a finding names, with what was seen there for their logs."""
+    match = re.match(r"[A-Z]+ [\w-]+: group ([\w-]+), ([\w-]+-)(\d+)\.\.\2(\d+) \(\d hosts\)\n", block)
+    assert match
+    hosts = [f"{match[2]}{number}" for number in range(int(match[3]), int(match[4]) + 1)]
+    seen = re.findall(r"^  seen   (\S+) (\S+): (.*)$", block, re.M)
+    (pod,) = {pod for pod, _container, _line in seen}
+    name = f"{pod} {seen[0][1]}"
+    logs = [a_log(*(line for *_log, line in seen), host=host, pod=pod, name=name) for host in hosts]
+    findings = diagnose(material(logs=logs, groups={match[1]: hosts}))
+    return findings_text(findings).partition("\n\n")[2]
+
+
+def test_a_finding_that_is_shown_is_what_the_doctor_says() -> None:
+    """What it has seen is wrapped, and columns are shown with one blank between them."""
+    found = [
+        block.text for paper in PAPERS for block in blocks(paper, "text") if re.match("[A-Z]+ [a-z0-9-]+:", block.text)
+    ]
+    assert found
+    for text in found:
+        assert diagnosed(text).split() == text.split()
+
+
+class Spoken(t.NamedTuple):
+    """What a page has in every language."""
+
+    blocks: list[Block]
+    sections: list[tuple[int, int]]
+    names: list[str]
+    links: list[str]
+
+
+def spoken_of(paper: str) -> Spoken:
+    """Its blocks without comments, how many paragraphs and items each section has, all code between its blocks, and where its links lead."""
     text = (ROOT / paper).read_text()
     plain = [
         Block(each.language, "\n".join(re.sub(r"\s+# .*", "", line) for line in each.text.splitlines()))
         for each in blocks(paper, "yaml", "console", "text")
     ]
     prose = FENCE.sub("", text)
-    names = sorted(set(re.findall(r"`([^`\s]*[_./-][^`\s]*)`", prose)))
-    return plain, len(re.findall(r"^## ", prose, re.M)), names
+    sections = [
+        (len(re.findall(r"\n\n(?![-#])\S", section)), len(re.findall(r"^- ", section, re.M)))
+        for section in re.split(r"^#+ ", prose, flags=re.M)
+    ]
+    names = sorted(" ".join(span.split()) for span in set(re.findall(r"`([^`]+)`", prose)))
+    links = [
+        os.path.relpath((ROOT / paper).parent / target, ROOT).replace("docs/zh/", "docs/")
+        for target in re.findall(r"\]\(([^)\s]+)", prose)
+        if "://" not in target
+    ]
+    # each of them names the other one
+    links = sorted(link.partition("#")[0] for link in links if link != "docs/quickstart.md")
+    return Spoken(plain, sections, names, links)
 
 
 def test_the_chinese_quick_start_says_what_the_english_one_says() -> None:
-    """The same steps, the same blocks but for their comments, and the same names; who changes one page changes the other."""
+    """The same steps, the same blocks but for their comments, the same items, names and links; who changes one page changes the other."""
     english, chinese = spoken_of("docs/quickstart.md"), spoken_of("docs/zh/quickstart.md")
-    assert len(english[0]) > 8
-    assert chinese == english
+    assert len(english.blocks) > 8
+    assert chinese.blocks == english.blocks
+    assert chinese.names == english.names
+    assert chinese.links == english.links
+    assert chinese.sections == english.sections
+
+
+# What comments promise, in both languages.
+PROMISES = {
+    "changes nothing": "不做任何更改",
+    "what would change": "将会更改",
+    "change it": "执行更改",
+    "every node offers its resource": "每个节点都提供该资源",
+    "discover, prepare, plan, verify, report": "发现、准备、规划、验证、报告",
+    "of your kubeconfig": "kubeconfig 所指集群",
+    "without type and version": "不写 type 和 version",
+    "the Python of ansible-core": "ansible-core 所用的 Python",
+}
+
+
+def comments(paper: str) -> list[str]:
+    """Those behind something."""
+    return [
+        comment
+        for block in blocks(paper, "yaml", "console")
+        for comment in re.findall(r"\S\s+# (.*)$", block.text, re.M)
+    ]
+
+
+def test_comments_of_the_chinese_quick_start_promise_what_those_of_the_english_one_do() -> None:
+    pairs_of_comments = list(zip(comments("docs/quickstart.md"), comments("docs/zh/quickstart.md"), strict=True))
+    for english, chinese in pairs_of_comments:
+        own = [promise for promise in PROMISES if promise in english]
+        assert own, english
+        assert [PROMISES[promise] for promise in own] == [each for each in PROMISES.values() if each in chinese]
+    assert all(any(promise in english for english, _chinese in pairs_of_comments) for promise in PROMISES)
 
 
 def test_a_link_leads_to_a_file() -> None:
@@ -364,6 +523,31 @@ def test_rights_on_nodes_are_said_of_every_playbook() -> None:
     assert sorted(named) == sorted(path.stem for path in ROOT.glob("playbooks/*.yml"))
 
 
+def test_what_wishes_connects_to_is_what_pages_say() -> None:
+    """No node; the cluster where the run is to change it, or is told where it is."""
+    tasks = [task for play in yaml.safe_load((ROOT / "playbooks" / "wishes.yml").read_text()) for task in play["tasks"]]
+    modules = {name: task for task in tasks for name in task if name.startswith("fabric.rdma.")}
+    assert set(modules) == {"fabric.rdma.rollout_departures"}
+    (asks,) = modules.values()
+    assert asks["delegate_to"] == "localhost"
+    assert "== 'apply'" in asks["when"]
+    assert "rdma_rollout.kubeconfig" in asks["when"]
+    for page in ("docs/inventory.md", "docs/variables.md", "docs/security.md"):
+        text = " ".join((ROOT / page).read_text().split())
+        assert re.search(r"wishes[^.]*\bconnects to no (node|host)\b", text.replace("wishes.yml", "wishes")), page
+        assert re.search(r"asks? the cluster\b", text), page
+
+
+def test_where_captures_go_is_what_the_page_says() -> None:
+    (play,) = yaml.safe_load((ROOT / "playbooks" / "capture.yml").read_text())
+    (fetch,) = [task for each in play["tasks"] for task in each.get("block", []) if "ansible.builtin.fetch" in task]
+    where = fetch["ansible.builtin.fetch"]["dest"]
+    suffixes = re.findall(r"'(capture|tar\.gz)'", play["tasks"][1]["vars"]["__capture_suffix"])
+    assert where == "{{ __capture_output }}/captures/{{ inventory_hostname }}.{{ __capture_suffix }}"
+    text = " ".join((ROOT / "docs" / "inventory.md").read_text().split())
+    assert "`rdma-output/captures/HOST.{}` (without `rdma_capture_text`, `HOST.{}`)".format(*suffixes) in text
+
+
 def test_rights_on_the_api_are_those_of_the_manifest() -> None:
     items = yaml.safe_load((ROOT / "docs" / "rbac.yml").read_text())["items"]
     granted = [
@@ -379,6 +563,93 @@ def test_rights_on_the_api_are_those_of_the_manifest() -> None:
     table = rows("docs/security.md", "| where | resources | verbs | why |")
     assert [row[:3] for row in table] == granted
     assert all(row[3] for row in table)
+
+
+def test_versions_of_others_in_commands_are_those_that_are_pinned() -> None:
+    pinned = (ROOT / "requirements-dev.txt").read_text()
+    (client,) = re.findall(r"^awxkit==(\S+)$", pinned, re.M)
+    assert f"ansible-galaxy collection install awx.awx:{client}\n" in (ROOT / "docs" / "awx.md").read_text()
+    oldest, newest = re.findall(r"ansible-core (2\.\d+) to 2\.(\d+)", (ROOT / "docs" / "support.md").read_text())[0]
+    assert f"ansible-core>={oldest},<2.{int(newest) + 1}" == CORE
+
+
+def test_the_collections_of_a_download_are_all_named() -> None:
+    """docs/air-gap.md, by what is installed here: those that are asked for, and what these need."""
+    asked = {
+        each["name"] for each in yaml.safe_load((ROOT / "collections" / "requirements.yml").read_text())["collections"]
+    }
+    there = ROOT / ".collections" / "ansible_collections"
+    needed = {
+        name
+        for each in asked
+        for name in json.loads((there / each.replace(".", "/") / "MANIFEST.json").read_text())["collection_info"][
+            "dependencies"
+        ]
+    }
+    text = (ROOT / "docs" / "air-gap.md").read_text()
+    assert [name for name in sorted(asked | needed) if f"`{name}`" not in text] == []
+
+
+def rules_of(text: str, resource: str) -> list[list[str]]:
+    """The verbs that rules on one line each give for a resource."""
+    return [re.findall(r"\w+", verbs) for verbs in re.findall(rf"resources: \[{resource}\], verbs: \[(.*?)\]", text)]
+
+
+def test_pods_that_measure_need_what_the_manifest_grants() -> None:
+    """tests/cluster/test_rbac.py proves that it suffices."""
+    readme, manifest = ((ROOT / path).read_text() for path in ("roles/verify_pod/README.md", "docs/rbac.yml"))
+    for resource in ("pods", "pods/log"):
+        (asked,) = rules_of(readme, resource)
+        assert sorted(asked) in [sorted(verbs) for verbs in rules_of(manifest, resource)]
+    assert "`create`, `list` and `delete` of `pods`" in " ".join((ROOT / "roles/verify/README.md").read_text().split())
+
+
+def test_defaults_of_what_awx_gets_are_those_of_its_objects() -> None:
+    what = DataLoader().load_from_file(str(ROOT / "playbooks" / "vars" / "awx.yml"))["awx_objects"]
+    defaults = {
+        "awx_organization": what["organization"],
+        "awx_scm_branch": what["project"]["scm_branch"],
+        "awx_source_path": what["inventory_source"]["source_path"],
+        "awx_image": what["execution_environment"]["image"],
+    }
+    told = dict(map(tuple, rows("docs/awx.md", "| variable | default |")))
+    used = set(re.findall(r"\bawx_(?!objects)\w+", (ROOT / "playbooks" / "awx.yml").read_text()))
+    assert set(told) == used
+    assert {name: told[name] for name in defaults} == defaults
+    assert all(told[name].startswith("none: ") for name in used - set(defaults))
+
+
+def named_in(what: t.Any) -> set[str]:
+    """All names of objects, however deep."""
+    if isinstance(what, dict):
+        own = {what["name"]} if isinstance(what.get("name"), str) else set()
+        return own | {name for each in what.values() for name in named_in(each)}
+    return {name for each in what for name in named_in(each)} if isinstance(what, list) else set()
+
+
+def test_whatever_a_page_calls_an_object_of_awx_is_its_name() -> None:
+    what = DataLoader().load_from_file(str(ROOT / "playbooks" / "vars" / "awx.yml"))["awx_objects"]
+    text = " ".join((ROOT / "docs" / "awx.md").read_text().split())
+    told = set(re.findall(r"`((?:fabric\.)?rdma [a-z][a-z ]*)`", text)) | set(re.findall(r"\bname `([^`]+)`", text))
+    assert {name for name in named_in(what) if "rdma" in name} <= told
+    assert told <= named_in(what)
+
+
+def test_the_kubeconfig_that_a_page_makes_leads_where_it_says(tmp_path: Path) -> None:
+    (tmp_path / "ca.crt").write_text("a certificate")
+    page = [line for block in blocks("docs/security.md", "console") for line in commands(block)]
+    lines = [line.replace("/etc/kubernetes/pki", str(tmp_path)) for line in page if line.startswith("kubectl config")]
+    config = typed(lines)
+    (context,) = [each["context"] for each in config["contexts"] if each["name"] == config["current-context"]]
+    (user,) = [each["user"] for each in config["users"] if each["name"] == context["user"]]
+    (cluster,) = [each["cluster"] for each in config["clusters"] if each["name"] == context["cluster"]]
+    assert cluster["server"] == "https://api.example.com:6443"
+    assert user["token"].startswith("$(kubectl create token ")
+    (path,) = {line.split()[3] for line in lines}
+    (wide,) = [
+        content for name, _group, content in inventory_files("docs/security.md") if name == "group_vars/rdma.yml"
+    ]
+    assert wide["rdma_rollout"]["kubeconfig"] == path
 
 
 def test_who_clicks_makes_what_the_playbook_for_awx_makes() -> None:
@@ -410,6 +681,10 @@ def test_who_clicks_makes_what_the_playbook_for_awx_makes() -> None:
     text = " ".join((ROOT / "docs" / "awx.md").read_text().split())
     both = [f"`{each['name']}`" for each in what["job_templates"] if each.get("cluster")]
     assert f"{', '.join(both[:-1])} and {both[-1]} get both" in text
+    project, source = what["project"], what["inventory_source"]
+    assert f"address and branch (`{project['scm_branch']}`) of your copy" in text
+    for seconds in (project["scm_update_cache_timeout"], source["update_cache_timeout"]):
+        assert text.count(f"{seconds} seconds of *Cache Timeout*") == 2
     for each in what["schedules"]:
         hour = re.search(r"T(\d\d)(\d\d)", each["rrule"])
         assert hour
