@@ -64,7 +64,7 @@ LITERALS: dict[str, tuple[str, set[str]]] = {
         r"\bdoca\d+\.\d+\.\d+-\d\d\.\d\d-[\d.]+-\d+",
         {driver for line in sources.LINES.values() for driver in line.drivers.values()},
     ),
-    "release of the operator": (r"(?<![\w.=-])2[4-9]\.\d{1,2}\.\d+(?![\w-]|\.\d)", {sources.OPERATOR}),
+    "release of the operator": (r"(?<![\w.=-])(?<!awx\.awx:)2[4-9]\.\d{1,2}\.\d+(?![\w-]|\.\d)", {sources.OPERATOR}),
     "release of the DRA driver": (
         r"rdma_compute_domain\.version` \| `([^`]+)`",
         {sources.DRA_DRIVER},
