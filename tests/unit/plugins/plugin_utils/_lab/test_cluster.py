@@ -359,7 +359,7 @@ def test_nodes_that_join_are_not_waited_for_when_one_has_panicked_or_ended(
     monkeypatch.setattr(cluster.time, "sleep", die)
     with pytest.raises(LabError) as raised:
         wait_until_joined(directory, ["lab1", "lab2"], Kubernetes({}, ""), limit(60), lambda _text: None, lambda: None)
-    assert type(raised.value) is error
+    assert raised.type is error
     assert len(asked) == 1
     assert str(raised.value).splitlines() == [
         f"lab2 did not come up with tcg: {message} while nodes joined the cluster. Last lines of its console ({console}):",
