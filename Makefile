@@ -43,8 +43,8 @@ demo-cluster: .venv/.complete ## The same with three nodes that are a Kubernetes
 	@tools/demo cluster
 
 .PHONY: test
-test: .venv/.complete ## Run what CI runs: lint, docs, bounds, sanity, molecule, unit, integration, judges, receptor (not: driver, kubernetes, cluster, networks, dranet)
-	@tools/test lint,docs,bounds+sanity molecule+unit,integration,judges,receptor
+test: .venv/.complete ## Run what CI runs: lint, docs, bounds, sanity, unit, integration, molecule (not: driver, kubernetes, cluster, networks, dranet, judges, receptor)
+	@tools/test lint,docs,bounds+sanity unit integration molecule
 
 .PHONY: everything
 everything: .venv/.complete ## Run that and all that it leaves out, with one table at the end (about two and a half hours)
