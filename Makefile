@@ -48,6 +48,8 @@ test: .venv/.complete ## Run what CI runs: lint, docs, bounds, sanity, unit, int
 
 .PHONY: everything
 everything: .venv/.complete ## Run that and all that it leaves out, with one table at the end (about two and a half hours)
+	@# in the foreground: a stage in the background cannot ask for a password
+	@for profile in test lab browser judges kubernetes; do tools/apt-install --profile $$profile || exit; done
 	@tools/test lint,docs,bounds+sanity+programs scenarios+kubernetes,judges+unit,integration networks dranet driver receptor
 
 .PHONY: check

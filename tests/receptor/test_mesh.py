@@ -97,7 +97,7 @@ def test_slices_of_two_nodes_are_planned_as_on_one_machine(
     assert "when rdma_slices is true or the number of slices" in refused.said
     for result in sliced(controller, mesh, "playbooks/prepare.yml", {"rdma_slices": True}):
         assert result.status == "successful", result.said[-3000:]
-        assert told(result, "fabric_rdma_prepare") == {"hosts": 0, "bad": [], "lines": []}
+        assert told(result, "fabric_rdma_prepare") == {"hosts": 0, "failed": 0, "bad": [], "lines": []}
     # what is for all hosts refuses a slice of them, with the facts of all in the cache or without
     for playbook in ("plan", "rollout", "report"):
         refused = controller.run(mesh, "exec2", f"playbooks/{playbook}.yml", slice_of=(2, 2))

@@ -338,7 +338,7 @@ def test_a_cancelled_run_is_completed_by_the_next(tmp_path: Path, own_env: dict[
     assert f"{first}, wave 1: containerd_memlock" in done.said
     assert there(tmp_path, "done") == list(HOSTS)
     assert there(tmp_path, str(record)) == []
-    assert told(done, "fabric_rdma_prepare") == {"hosts": len(HOSTS), "bad": [], "lines": []}
+    assert told(done, "fabric_rdma_prepare") == {"hosts": len(HOSTS), "failed": 0, "bad": [], "lines": []}
 
 
 def test_a_node_of_awx_that_is_killed_in_the_middle_of_a_change_is_made_good_by_the_next_run(
@@ -366,7 +366,7 @@ def test_a_node_of_awx_that_is_killed_in_the_middle_of_a_change_is_made_good_by_
             time.sleep(0.1)
         mesh.nodes["exec2"].kill()
     assert well.result().status == "successful", well.result().said[-3000:]
-    assert told(well.result(), "fabric_rdma_prepare") == {"hosts": 2, "bad": [], "lines": []}
+    assert told(well.result(), "fabric_rdma_prepare") == {"hosts": 2, "failed": 0, "bad": [], "lines": []}
     assert (lost.result().status, "aborted" in lost.result().why) == ("error", True), lost.result()
     assert mesh.nodes["exec2"].running() == []
     assert lost.result().artifacts == {}
@@ -378,7 +378,7 @@ def test_a_node_of_awx_that_is_killed_in_the_middle_of_a_change_is_made_good_by_
     assert result.status == "successful", result.said[-3000:]
     # it comes first, before the one that came first before
     assert all(f"{host}, wave {wave}: containerd_memlock" in result.said for wave, host in enumerate(("n4", "n2"), 1))
-    assert told(result, "fabric_rdma_prepare") == {"hosts": 2, "bad": [], "lines": []}
+    assert told(result, "fabric_rdma_prepare") == {"hosts": 2, "failed": 0, "bad": [], "lines": []}
     assert there(places, "done") == sorted(hosts)
     assert there(places, record) == []
     assert sorted(controller.facts) == sorted(hosts)

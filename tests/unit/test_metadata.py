@@ -295,7 +295,7 @@ def test_make_test_says_what_it_runs() -> None:
     # what is left out is a target, and runs tests
     assert set(re.findall(r"\w+", left_out)) <= set(TARGETS) - set(re.findall(r"\w+", recipe))
     # make everything runs both: what has nodes in one stage, beside others, and before it what that runs is built
-    (everything,) = re.findall(r"^everything: .*\n\t@tools/test (.+)$", MAKEFILE, re.M)
+    (everything,) = re.findall(r"^everything: .*\n(?:\t.*\n)*\t@tools/test (.+)$", MAKEFILE, re.M)
     both = {*re.findall(r"\w+", recipe), *re.findall(r"\w+", left_out)} - {"molecule", "cluster"}
     assert sorted(re.findall(r"\w+", everything)) == sorted({*both, "scenarios", "programs"})
     (nodes,) = re.findall(r'^scenarios: .*\n\t@SCENARIOS="(.+)" tools/molecule', MAKEFILE, re.M)
@@ -1000,6 +1000,55 @@ def unjudged(tasks: t.Any) -> list[str]:
             ):
                 found.append(task["name"])
     return found
+
+
+@functools.lru_cache
+def switches() -> frozenset[str]:
+    """Variables that are true or false: options of roles, and what playbooks take for one when nobody sets it."""
+    found = {
+        name
+        for path in (ROOT / "roles").glob("*/meta/argument_specs.yml")
+        for entry in yaml.safe_load(path.read_text())["argument_specs"].values()
+        for name, option in (entry.get("options") or {}).items()
+        if option.get("type") == "bool"
+    }
+    for path in PLAY_FILES:
+        found |= set(re.findall(r"\b([a-z]\w+) \| default\((?:true|false)\)", path.read_text()))
+    return frozenset(found)
+
+
+def words_taken_for_true(text: str) -> set[str]:
+    """Switches of a condition that are not made true or false: `-e NAME=false` is a text, which ansible-core takes for true or refuses."""
+    made = r"(?: \| default\((?:true|false)\))? \| bool"
+    found = re.finditer(rf"(?<![\w.'\"])([a-z]\w+)\b(?!['\"(=]|{made}| is | = )", text)
+    return {match[1] for match in found if match[1] in switches()}
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("not verify_insist", {"verify_insist"}),
+        ("plan_insist and plan_result is defined", {"plan_insist"}),
+        ("compare_insist | default(false)", {"compare_insist"}),
+        ("compare_insist | default(false) | bool and verify_insist | bool", set()),
+        ("verify_insist is defined", set()),
+    ],
+)
+def test_a_text_is_not_taken_for_true(text: str, names: set[str]) -> None:
+    assert words_taken_for_true(text) == names
+
+
+def test_who_types_a_switch_as_a_text_is_understood() -> None:
+    conditions = ("when", "that", "until", "failed_when", "changed_when")
+    wrong = {}
+    for path in [*(ROOT / "roles").glob("*/tasks/*.yml"), *PLAY_FILES]:
+        for task in tasks_in(path):
+            arguments = [value for value in task.values() if isinstance(value, dict)]
+            for each in (task, *arguments):
+                for text in (each[key] for key in conditions if key in each):
+                    if names := words_taken_for_true(" ".join(map(str, text)) if isinstance(text, list) else str(text)):
+                        wrong[f"{path.relative_to(ROOT)}: {task.get('name')}"] = names
+    assert wrong == {}
 
 
 def test_no_task_fails_without_a_word() -> None:

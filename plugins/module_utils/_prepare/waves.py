@@ -246,7 +246,8 @@ def outcome_lines(document: t.Mapping[str, t.Any], most: t.Optional[int] = None)
             )
             lines.append(f"{name} {word}{where}{task}{said}. Remedy: {one.get('remedy')}.")
     if most is not None and len(lines) > most:
-        lines[most:] = [f"{len(lines) - most} more are not well: see outcomes.json."]
+        more = len(lines) - most
+        lines[most:] = [f"{more} more {'is' if more == 1 else 'are'} not well: see outcomes.json."]
     if held:
         lines.append(f"Held back, and not touched: {_first(held)}.")
     return lines

@@ -360,6 +360,9 @@ class Lab:
         """Starts and waits with KVM where it works, else with emulation. way: to a cluster, as `qemu_command` has it."""
         wanted = self._accel or spec.accel
         accels = [wanted] if wanted != "auto" else ["tcg"]
+        if wanted == "kvm" and spec.accel == "auto":
+            # it has worked in this run
+            accels = ["kvm", "tcg"]
         if wanted == "auto":
             reason = kvm_trouble(image)
             if reason is None:

@@ -8,6 +8,7 @@ Each is forked from a process that has loaded that and nothing else.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -23,7 +24,7 @@ from pathlib import Path
 from ansible_collections.fabric.rdma.tests.unit.machines import ROOT
 
 PARENT = """\
-import json, os, sys
+import json, os, signal, sys
 
 import ansible.module_utils.basic
 try:
@@ -38,9 +39,17 @@ while line := sys.stdin.readline():
     if not child:
         break
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    print(code, flush=True)
+    try:
+        os.killpg(child, signal.SIGKILL)
+    except ProcessLookupError:
+        left = False
+    else:
+        left = True
+    print(json.dumps([code, left]), flush=True)
 else:
     sys.exit()
+
+os.setpgid(0, 0)
 
 for number, path in enumerate((os.devnull, asked["out"], asked["err"])):
     os.dup2(os.open(path, os.O_RDWR), number)
@@ -56,7 +65,8 @@ _ONE_AT_A_TIME = threading.Lock()
 def python(code: str, arguments: t.Sequence[str], timeout: float) -> tuple[int, str, str]:
     """What `python -c CODE ARGUMENT...` ends with (-N for signal N), and what it says on both its streams.
 
-    subprocess.TimeoutExpired after so many seconds.
+    subprocess.TimeoutExpired after so many seconds. AssertionError where a process of its group outlives it, for which Ansible would wait on
+    a node. Limits, umask, time zone and locale are those that this process had at its first call.
     """
     with _ONE_AT_A_TIME, tempfile.TemporaryDirectory() as name:
         out, err = Path(name, "out"), Path(name, "err")
@@ -69,10 +79,32 @@ def python(code: str, arguments: t.Sequence[str], timeout: float) -> tuple[int, 
         parent.stdin.write(json.dumps({**asked, "out": str(out), "err": str(err)}) + "\n")
         parent.stdin.flush()
         if not select.select([parent.stdout], [], [], timeout)[0]:
-            os.killpg(parent.pid, signal.SIGKILL)
-            _parent.cache_clear()
+            _end(parent)
             raise subprocess.TimeoutExpired(code, timeout)
-        return int(parent.stdout.readline()), out.read_text(), err.read_text()
+        answer = parent.stdout.readline()
+        if not answer:
+            _end(parent)
+            raise AssertionError(f"it ended the process that started it: {err.read_text()}")
+        ended, left = json.loads(answer)
+        assert not left, "a process that it has started outlives it"
+        return ended, out.read_text(), err.read_text()
+
+
+def _end(parent: subprocess.Popen[str]) -> None:
+    """Ends the process that forks, and what it has forked; the next call starts another one."""
+    _parent.cache_clear()
+    for number in (*_children(parent.pid), parent.pid):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(number, signal.SIGKILL)
+    with parent:
+        pass
+
+
+def _children(process: int) -> list[int]:
+    try:
+        return [int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+    except FileNotFoundError:
+        return []
 
 
 @functools.lru_cache(maxsize=1)
