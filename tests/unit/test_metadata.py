@@ -1162,6 +1162,7 @@ SHORT = {
     "__handover_plan",
     "__longhorn_reason",
     "__plan_failure",
+    "__prepare_more",
     "__prepare_stop",
     "__site_rollout_failure",
     "__systems_all",

@@ -8,16 +8,29 @@ from __future__ import annotations
 import signal
 import typing as t
 
-__all__ = ["interrupt_on_signals"]
+__all__ = ["interrupt_on_signals", "raise_what_was_lost"]
 
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+
+
+_ended: list[str] = []
 
 
 def _interrupted(number: int, _frame: t.Any) -> None:
     # only once: whoever clears up is not interrupted again, by any of them
     for each in _SIGNALS:
         signal.signal(each, signal.SIG_IGN)
-    raise KeyboardInterrupt(f"ended by signal {number}")
+    _ended.append(f"ended by signal {number}")
+    raise KeyboardInterrupt(_ended[0])
+
+
+def raise_what_was_lost() -> None:
+    """KeyboardInterrupt when a signal has come. For loops that wait, and not for what clears up.
+
+    Python loses what a handler raises while it destroys an object (object.__del__), and later signals do nothing.
+    """
+    if _ended:
+        raise KeyboardInterrupt(_ended[0])
 
 
 def interrupt_on_signals() -> None:

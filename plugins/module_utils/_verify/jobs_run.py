@@ -10,6 +10,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.client import Client
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.interrupt import raise_what_was_lost
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.jobs import Job, path_of, state_of, why_of
 
 __all__ = ["remove_objects", "run_job"]
@@ -112,6 +113,7 @@ def run_job(client: Client, job: Job, timeout: int) -> tuple[str, t.Optional[Jso
     end, silent = time.monotonic() + timeout, 0
     while True:
         time.sleep(_POLL_SECONDS)
+        raise_what_was_lost()
         late = time.monotonic() > end
         try:
             state, words = state_of(client.request("GET", path_of(main), _doing("read", main)))

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.client import Client
+from ansible_collections.fabric.rdma.plugins.module_utils._verify.interrupt import raise_what_was_lost
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.pods import (
     CONTAINER,
     SIDES,
@@ -145,6 +146,7 @@ def watch(
     silent = 0
     while waiting():
         time.sleep(_POLL_SECONDS)
+        raise_what_was_lost()
         try:
             pods = api.of_this_run()
             silent = 0
