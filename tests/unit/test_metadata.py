@@ -1020,7 +1020,7 @@ def switches() -> frozenset[str]:
 def words_taken_for_true(text: str) -> set[str]:
     """Switches of a condition that are not made true or false: `-e NAME=false` is a text, which ansible-core takes for true or refuses."""
     made = r"(?: \| default\((?:true|false)\))? \| bool"
-    found = re.finditer(rf"(?<![\w.'\"])([a-z]\w+)\b(?!['\"(=]|{made}| is | = )", text)
+    found = re.finditer(rf"(?<![\w.'\"])([a-z]\w+)\b(?!['\"(=]|{made}| is )", text)
     return {match[1] for match in found if match[1] in switches()}
 
 
@@ -1048,6 +1048,11 @@ def test_who_types_a_switch_as_a_text_is_understood() -> None:
                 for text in (each[key] for key in conditions if key in each):
                     if names := words_taken_for_true(" ".join(map(str, text)) if isinstance(text, list) else str(text)):
                         wrong[f"{path.relative_to(ROOT)}: {task.get('name')}"] = names
+        # in a template, too: there every text but an empty one is true
+        text = " ".join(path.read_text().split())
+        for match in re.finditer(r"\b(?:if|not|and|or) (?=([a-z]\w+)\b([^}]{0,60}))", text):
+            if match[1] in words_taken_for_true(match[1] + match[2]):
+                wrong[f"{path.relative_to(ROOT)}: {match[1] + match[2]}"] = {match[1]}
     assert wrong == {}
 
 
