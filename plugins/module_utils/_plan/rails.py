@@ -421,9 +421,10 @@ def _words(rail: Rail) -> str:
 def check_rails(rails: t.Mapping[str, t.Sequence[Rail]], netdevs: t.Mapping[str, t.Mapping[str, str]]) -> None:
     """RailError with two hosts that differ when a rail's number does not mean the same on all hosts.
 
-    netdevs: by host, the first netdev by PCI address. What has to be the same: how many rails there are, which GPUs and how
-    many functions each has, the order of the functions' addresses, and that no name of an interface is on two rails (what
-    names it, such as a secondary network of a rail, is made for the whole cluster).
+    netdevs: by host, the first netdev by PCI address. What has to be the same: how many rails there are, which GPUs each has,
+    the order of the functions' addresses, and that no name of an interface is on two rails (what names it, such as a secondary
+    network of a rail, is made for the whole cluster). A rail of one GPU and several functions that has lost some is the same
+    rail with fewer.
     """
     hosts = sorted(host for host in rails if rails[host])
     if not hosts:
@@ -442,9 +443,7 @@ def check_rails(rails: t.Mapping[str, t.Sequence[Rail]], netdevs: t.Mapping[str,
                 "put hosts of another make into a group of their own",
             )
         for mine, theirs in zip(expected, own):
-            if mine.gpus != theirs.gpus or (
-                mine.functions and theirs.functions and len(mine.functions) != len(theirs.functions)
-            ):
+            if mine.gpus != theirs.gpus:
                 raise RailError(
                     f"rails differ between hosts {reference} and {host}: rail {mine.number} is {_words(mine)} on the "
                     f"one, {_words(theirs)} on the other",
