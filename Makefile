@@ -27,6 +27,9 @@ export KEEP_LAB
 # Tools of the virtual environment call each other by name.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
+# What Python has compiled is kept, also in a shell that says otherwise: tests start thousands of processes.
+export PYTHONDONTWRITEBYTECODE :=
+
 # What runs many playbooks compiles modules and collections once, not in each process (tools/bytecode.py).
 lint integration receptor driver kubernetes cluster networks dranet molecule scenarios: export PYTHONPATH := $(CURDIR)/.venv/bytecode
 
@@ -77,7 +80,7 @@ recorded: .venv/.complete ## Run the unit tests over nodes and outputs that othe
 	@python -m pytest -q -s -m captures tests/unit $(ARGS)
 
 .PHONY: quick
-quick: .venv/.complete ## Run the unit tests of make check: without containerds, dracut, kills at each step and odd values for each field, with fewer examples
+quick: .venv/.complete ## Run the unit tests of make check: without containerds, dracut, kills at each step, odd values for each field and thousands of hosts, with fewer examples
 	@tools/apt-install --profile test
 	@FABRIC_RDMA_SKIPS= FABRIC_RDMA_HYPOTHESIS=check python -m pytest -q -n auto --maxprocesses=4 -m "not parts and not captures" tests/unit $(ARGS)
 

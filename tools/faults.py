@@ -144,6 +144,7 @@ def cases(path: Path) -> set[str]:
     return {key.value for key in value.keys if isinstance(key, ast.Constant)}
 
 
+@functools.cache
 def tasks(path: Path) -> dict[str, dict[str, t.Any]]:
     """The tasks of a playbook or a list of tasks, by name, also those inside of blocks."""
     found: dict[str, dict[str, t.Any]] = {}

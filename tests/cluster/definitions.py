@@ -16,6 +16,8 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(os.environ.get("FABRIC_RDMA_CRDS") or ROOT.parent / "shared" / "crds")
 # what a test says that finds none
 ELSEWHERE = "(FABRIC_RDMA_CRDS names another folder)"
+# the quick one where PyYAML has it: some definitions have thousands of lines
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 # where the API server has them
 PLACE = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
@@ -45,7 +47,7 @@ def read_files(pattern: str) -> list[Definition]:
     return [
         Definition(path.name, item)
         for path in sorted(FOLDER.glob(pattern), key=lambda path: (len(path.name), path.name))
-        for item in yaml.safe_load_all(path.read_text())
+        for item in yaml.load_all(path.read_text(), LOADER)
         if item and item.get("kind") == "CustomResourceDefinition"
     ]
 

@@ -13,7 +13,8 @@ import typing as t
 import pytest
 
 from ansible_collections.fabric.rdma.tests.integration.stand_ins import CAPTURES, INBOX, interpreter
-from ansible_collections.fabric.rdma.tests.unit.contracts import checked, load
+from ansible_collections.fabric.rdma.tests.unit.contracts import load
+from ansible_collections.fabric.rdma.tests.unit.schemas import checked
 
 if t.TYPE_CHECKING:
     from pathlib import Path

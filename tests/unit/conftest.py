@@ -37,16 +37,34 @@ PARTS = {
 
 # These try whatever there is, one after the other: every field of the facts, every file of a node, every step, every address.
 EVERY = {
+    "test_dra_select.py::test_random_groups_have_all_outcomes",
     "test_facts.py::test_any_one_file_at_fault_gives_facts_all_the_same",
+    "test_facts.py::test_any_one_link_at_fault_gives_facts_all_the_same",
     "test_malformed.py::test_any_field_may_be_anything",
+    "test_malformed.py::test_any_text_may_be_a_very_long_number",
     "test_rails.py::test_a_dead_hca_shifts_no_rail_whatever_the_addresses",
+    "test_rules.py::test_anything_in_any_field_of_the_cluster_costs_nothing_else",
     "test_transaction.py::test_killed_anywhere_the_next_one_undoes_it",
+}
+
+# As many hosts, or lines, as the largest cluster has.
+LARGE = {
+    "test__inventory.py::test_ten_thousand_hosts_with_the_same_wishes_are_looked_at_once",
+    "test_cables.py::test_a_thousand_hosts_take_seconds",
+    "test_captures.py::test_a_listing_of_a_million_entries_is_refused_at_once",
+    "test_dra_select.py::test_a_list_that_no_device_class_takes_is_reported",
+    "test_metrics.py::test_a_thousand_nodes_are_few_megabytes",
+    "test_outliers.py::test_many_hosts_are_compared_at_once",
+    "test_page.py::test_a_page_of_a_thousand_hosts_stays_small",
+    "test_rounds.py::test_everyone_of_six_hundred_meets_everyone_in_seconds",
+    "test_solver.py::test_hundreds_of_different_machines_are_planned_in_seconds",
+    "test_solver.py::test_machines_that_all_differ_cost_as_much_each_as_few_do",
 }
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.name in PARTS or f"{item.path.name}::{item.name.partition('[')[0]}" in EVERY:
+        if item.path.name in PARTS or f"{item.path.name}::{item.name.partition('[')[0]}" in EVERY | LARGE:
             item.add_marker("parts")
         # without what others have recorded, it cannot run
         if "shared_captures" in getattr(item, "fixturenames", ()):

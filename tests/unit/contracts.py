@@ -13,31 +13,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import jsonschema
-
 from ansible_collections.fabric.rdma.plugins.module_utils._plan import cluster, groups
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare import waves
 from ansible_collections.fabric.rdma.plugins.module_utils._verify import evidence
 from ansible_collections.fabric.rdma.plugins.plugin_utils import _view
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems import files
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Surroundings
+from ansible_collections.fabric.rdma.tests.unit.schemas import checked
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
 Json = dict[str, Any]
-
-
-@functools.cache
-def validator(sort: str) -> jsonschema.Draft202012Validator:
-    """Of facts, plan, evidence, outcomes or the state of a system."""
-    return jsonschema.Draft202012Validator(json.loads((DOCS / f"{sort}.schema.json").read_text("utf-8")))
-
-
-def checked(sort: str, document: Any) -> Any:
-    """A document, after a check that it has the form of its schema and can be written as strict JSON."""
-    found = jsonschema.exceptions.best_match(validator(sort).iter_errors(document))
-    assert found is None, f"docs/{sort}.schema.json: {found.json_path}: {found.message}"
-    json.dumps(document, allow_nan=False)
-    return document
 
 
 def load(path: Path) -> Any:

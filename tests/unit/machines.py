@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import atexit
 import functools
-import json
 import posixpath
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import jsonschema
-
 from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import Entry, MemoryTree, load_listing
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import Tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import SUBSETS, gather
+from ansible_collections.fabric.rdma.tests.unit import schemas
 
 ROOT = Path(__file__).resolve().parents[2]
 CAPTURES = ROOT / "tests" / "captures"
@@ -28,16 +26,10 @@ GUID = "0200:0000:0000:0001"
 NO_GID = ":".join(["0000"] * 8)
 
 
-@functools.cache
-def schema() -> jsonschema.Draft202012Validator:
-    return jsonschema.Draft202012Validator(json.loads((ROOT / "docs" / "facts.schema.json").read_text("utf-8")))
-
-
 def checked(facts: dict[str, Any]) -> dict[str, Any]:
-    """The facts, after a check that they have the documented form and can be sent as strict UTF-8 JSON."""
-    schema().validate(facts)
-    json.dumps(facts, ensure_ascii=False, allow_nan=False).encode("utf-8")
-    return facts
+    """Facts, after a check of their form."""
+    found: dict[str, Any] = schemas.checked("facts", facts)
+    return found
 
 
 def facts_of(source: Machine | Tree, subsets: Iterable[str] = SUBSETS) -> dict[str, Any]:

@@ -403,19 +403,19 @@ def test_one_file_names_what_a_node_keeps() -> None:
     assert found == {"module_utils/_base/places.py"}
 
 
-def names_used(path: Path) -> set[tuple[str, str]]:
+@functools.cache
+def names_used(path: Path) -> frozenset[tuple[str, str]]:
     """(module, name) of what a file takes out of modules of the collection, by import or as an attribute of a module."""
-    tree = parsed(path)
     found: set[tuple[str, str]] = set()
     modules: dict[str, str] = {}
-    for node in ast.walk(tree):
+    attributes: set[tuple[str, str]] = set()
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(COLLECTION):
             found |= {(node.module, alias.name) for alias in node.names}
             modules |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
-            found.add((modules[node.value.id], node.attr))
-    return found
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            attributes.add((node.value.id, node.attr))
+    return frozenset(found | {(modules[name], attribute) for name, attribute in attributes if name in modules})
 
 
 @functools.cache

@@ -13,8 +13,9 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.fabric.rdma.plugins.filter.rdma_link_health import rdma_link_health
 from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.health import read_counters
-from ansible_collections.fabric.rdma.tests.unit.contracts import a_test, checked, evidence_of
+from ansible_collections.fabric.rdma.tests.unit.contracts import a_test, evidence_of
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES
+from ansible_collections.fabric.rdma.tests.unit.schemas import checked
 
 Json = dict[str, Any]
 

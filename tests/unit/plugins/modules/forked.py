@@ -24,7 +24,7 @@ from pathlib import Path
 from ansible_collections.fabric.rdma.tests.unit.machines import ROOT
 
 PARENT = """\
-import json, os, signal, sys
+import gc, json, os, signal, sys
 
 import ansible.module_utils.basic
 try:
@@ -32,6 +32,8 @@ try:
 except ImportError:
     # ansible-core 2.17 and 2.18
     pass
+# what is here now is not looked through, and so not copied, in each of them
+gc.freeze()
 
 while line := sys.stdin.readline():
     asked = json.loads(line)

@@ -34,8 +34,9 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._view import (
     found_departures,
     merged_plan,
 )
-from ansible_collections.fabric.rdma.tests.unit.contracts import a_plan, a_test, evidence_of, validator
+from ansible_collections.fabric.rdma.tests.unit.contracts import a_plan, a_test, evidence_of
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, facts_of
+from ansible_collections.fabric.rdma.tests.unit.schemas import validator
 
 Json = dict[str, Any]
 Place = tuple[Any, ...]

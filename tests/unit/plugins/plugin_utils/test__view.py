@@ -24,7 +24,8 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._view import (
     merged_plan,
     unusable_hosts,
 )
-from ansible_collections.fabric.rdma.tests.unit.contracts import a_class, a_group, a_plan, checked
+from ansible_collections.fabric.rdma.tests.unit.contracts import a_class, a_group, a_plan
+from ansible_collections.fabric.rdma.tests.unit.schemas import checked
 
 
 class Text(str):

@@ -33,7 +33,8 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils import _view
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.model import build
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.page import render_html
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import NEWER, Plainer, checked_facts, cluster_view
-from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, ROOT, facts_of, schema
+from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, ROOT, facts_of
+from ansible_collections.fabric.rdma.tests.unit.schemas import validator
 
 Json = dict[str, Any]
 Place = tuple[Any, ...]
@@ -135,7 +136,7 @@ def without_bad(name: str) -> Any:
 def is_valid(facts: Json, place: Place) -> bool:
     """By the real library for JSON Schema, of the part that was changed."""
     keys = {"schema", "warnings", "kernel", "ofed", place[0]}
-    return bool(schema().is_valid({key: facts[key] for key in keys if key in facts}))
+    return bool(validator("facts").is_valid({key: facts[key] for key in keys if key in facts}))
 
 
 def test_a_module_that_facts_of_an_earlier_version_lack_is_discovered_again() -> None:

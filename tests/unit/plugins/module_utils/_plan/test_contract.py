@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Plan
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.contract import Evidence
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import PROGRAMS
-from ansible_collections.fabric.rdma.tests.unit.contracts import checked, validator
+from ansible_collections.fabric.rdma.tests.unit.schemas import checked, validator
 
 Json = dict[str, t.Any]
 SCALARS = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}

@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan import solver
@@ -19,6 +19,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.solver import SH
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.table import plan_table
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import plan_manifests
 from ansible_collections.fabric.rdma.tests.unit.contracts import plan_group
+from ansible_collections.fabric.rdma.tests.unit.examples import examples
 from ansible_collections.fabric.rdma.tests.unit.machines import Machine, facts_of
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._plan.plans import (
     CARDS,
@@ -182,7 +183,7 @@ def test_a_daemon_set_mounts_one_directory_of_kubelets() -> None:
     assert sorted(mounts.values()) == [["/var/lib/k0s/kubelet/device-plugins"], ["/var/lib/kubelet/device-plugins"]]
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.lists(CARDS, min_size=1, max_size=4), CARDS, st.booleans(), st.data())
 def test_a_port_that_goes_down_and_comes_up_again_changes_nothing_for_other_hosts(
     others: list[tuple[list[str], str | None]], own: tuple[list[str], str | None], spare: bool, data: st.DataObject

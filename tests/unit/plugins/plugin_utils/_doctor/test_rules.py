@@ -25,10 +25,10 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._doctor.rules import (
     diagnose,
     document_of,
 )
-from ansible_collections.fabric.rdma.tests.unit.contracts import checked
 from ansible_collections.fabric.rdma.tests.unit.machines import ROOT
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._doctor import samples
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._doctor.samples import HOST, OTHER, material
+from ansible_collections.fabric.rdma.tests.unit.schemas import checked
 
 IDS = [rule.id for rule in RULES]
 

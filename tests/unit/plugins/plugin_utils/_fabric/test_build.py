@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.plugins.plugin_utils._fabric.build import asked_hosts, fabric_map
 from ansible_collections.fabric.rdma.plugins.plugin_utils._fabric.contract import FabricMap
-from ansible_collections.fabric.rdma.tests.unit.contracts import checked
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._fabric.fabrics import (
     Cables,
     answers_of,
@@ -22,6 +21,7 @@ from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._fabric.fab
     switch,
     view_of,
 )
+from ansible_collections.fabric.rdma.tests.unit.schemas import checked
 
 Json = dict[str, Any]
 

@@ -11,7 +11,7 @@ import pytest
 
 from ansible_collections.fabric.rdma.plugins.plugin_utils._fabric import contract
 from ansible_collections.fabric.rdma.plugins.plugin_utils._health.contract import Finding, Severity
-from ansible_collections.fabric.rdma.tests.unit.contracts import validator
+from ansible_collections.fabric.rdma.tests.unit.schemas import validator
 
 LISTS = {
     "places": contract.Place,

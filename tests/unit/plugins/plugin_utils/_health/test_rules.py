@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
 from ansible_collections.fabric.rdma.plugins.plugin_utils._health.rules import health_findings
-from ansible_collections.fabric.rdma.tests.unit.contracts import validator
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, facts_of
+from ansible_collections.fabric.rdma.tests.unit.schemas import validator
 
 Json = dict[str, Any]
 Change = Callable[[Json], object]

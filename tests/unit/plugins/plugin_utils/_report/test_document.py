@@ -11,9 +11,9 @@ from typing import Any
 from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import contract_problems
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.document import document_of, render_json
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.model import build
-from ansible_collections.fabric.rdma.tests.unit.contracts import checked
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.clusters import a_cluster, a_history
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.samples import model_of
+from ansible_collections.fabric.rdma.tests.unit.schemas import checked
 
 
 def test_it_has_the_form_of_its_schema(sample: dict[str, Any]) -> None:

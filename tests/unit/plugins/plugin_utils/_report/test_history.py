@@ -17,9 +17,9 @@ from ansible_collections.fabric.rdma.plugins.filter.rdma_report import rdma_repo
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.document import document_of
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.history import compared
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.page import render_html
-from ansible_collections.fabric.rdma.tests.unit.contracts import checked
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.clusters import a_cluster, a_history
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.samples import Page, model_of
+from ansible_collections.fabric.rdma.tests.unit.schemas import checked
 
 Json = dict[str, Any]
 

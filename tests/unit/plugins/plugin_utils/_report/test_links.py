@@ -12,9 +12,9 @@ from hypothesis import given
 
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.model import build
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.page import render_html
-from ansible_collections.fabric.rdma.tests.unit.contracts import checked
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.clusters import a_cluster
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.samples import JUNK, Page, model_of
+from ansible_collections.fabric.rdma.tests.unit.schemas import checked
 
 
 def test_links_that_are_ill_are_named_with_leaf_and_cable_worst_first() -> None:

@@ -24,7 +24,6 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._report.model import b
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.page import render_html
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.summary import render_summary
 from ansible_collections.fabric.rdma.plugins.plugin_utils._report.ticket import render_ticket
-from ansible_collections.fabric.rdma.tests.unit.contracts import checked
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.clusters import a_cluster, a_history
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.exposition import read_metrics
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.samples import (
@@ -36,6 +35,7 @@ from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.sam
     page_of,
     summary_of,
 )
+from ansible_collections.fabric.rdma.tests.unit.schemas import checked
 
 
 def test_the_page_says_what_is_there(sample: dict[str, Any]) -> None:

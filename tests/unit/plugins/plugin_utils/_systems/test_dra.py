@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import DRANET
@@ -21,6 +21,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract impo
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra import handover_classes, request
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_objects import without_devices
 from ansible_collections.fabric.rdma.tests.unit.contracts import NOTHING_KNOWN
+from ansible_collections.fabric.rdma.tests.unit.examples import examples
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._plan.plans import captured
 
 Json = dict[str, Any]
@@ -665,7 +666,7 @@ WISH = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(WISH, st.booleans())
 def test_no_wish_that_is_let_through_ends_in_a_traceback(given_wish: Json, known: bool) -> None:
     found = request(wish(**given_wish), site(nodes("ib-v100-1")), SERVED if known else {"apps": ["v1"]})

@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.cluster import plan_groups
@@ -20,6 +20,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_select im
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dranet import published
 from ansible_collections.fabric.rdma.tests.unit.cel import device, evaluate
 from ansible_collections.fabric.rdma.tests.unit.cel import published as as_published
+from ansible_collections.fabric.rdma.tests.unit.examples import examples
 from ansible_collections.fabric.rdma.tests.unit.machines import Machine, checked, facts_of
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._plan.plans import (
     CLUSTER,
@@ -105,7 +106,7 @@ def check(facts: dict[str, Json], classes: list[Class], move_ib: bool, outcomes:
     outcomes["refused"] += len(problems)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(GROUPS, st.booleans())
 def test_a_device_class_is_exact_on_every_host_of_its_class_and_tells_where_else_it_matches(
     parts: Any, move_ib: bool
@@ -117,7 +118,7 @@ def test_a_device_class_is_exact_on_every_host_of_its_class_and_tells_where_else
 def test_random_groups_have_all_outcomes() -> None:
     outcomes: Counter[str] = Counter()
 
-    @settings(max_examples=120)
+    @examples(120)
     @given(GROUPS)
     def collect(parts: Any) -> None:
         facts, groups = several(parts)
@@ -127,7 +128,7 @@ def test_random_groups_have_all_outcomes() -> None:
     assert min(outcomes[name] for name in ("plain", "last resort", "abroad")) > 0, outcomes
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(GROUPS, st.randoms(use_true_random=False))
 def test_the_order_of_classes_and_hosts_changes_nothing(parts: Any, random: Any) -> None:
     facts, groups = several(parts)
@@ -156,7 +157,7 @@ def exact(entry: Class, facts: dict[str, Json], pool: str, kinds: tuple[str, ...
     return not any(all(value(view, kind) in lists[kind] for kind in kinds) for wanted, view in rows if not wanted)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(CLUSTER.flatmap(whole), WANT)
 def test_names_and_addresses_are_the_last_resort(cluster: dict[str, Json], want: Json) -> None:
     facts, groups = several([(cluster, want, "auto")])

@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import rollout_request
@@ -17,6 +17,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._rollout.handover impo
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import RequestError
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dra_objects import without_devices
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.handover import handover, handover_plan
+from ansible_collections.fabric.rdma.tests.unit.examples import examples
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._systems.captured import a_site
 
 Json = dict[str, Any]
@@ -257,7 +258,7 @@ def offering(cluster: Cluster) -> str:
     return "dra" if not cluster.plugin and cluster.published == dict.fromkeys(NODES, True) else "something else"
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(WAYS, st.data())
 def test_at_no_moment_do_both_offer_or_lend_a_function(way: tuple[str, str], data: st.DataObject) -> None:
     cluster = started(way[0])
@@ -269,7 +270,7 @@ def test_at_no_moment_do_both_offer_or_lend_a_function(way: tuple[str, str], dat
     assert set(cluster.labels.values()) == ({"a", "b"} if way[1] == "dra" else {None})
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(WAYS, st.integers(1, 30), st.data())
 def test_a_run_that_ends_in_the_middle_is_taken_up_by_the_next_or_turned_back(
     way: tuple[str, str], stop: int, data: st.DataObject

@@ -11,7 +11,7 @@ import json
 import typing as t
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.sources import SPIDERPOOL_IMAGES, SRIOV_PLUGIN
@@ -21,6 +21,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._systems import addres
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.contract import Request, Site
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.network_hosts import node_addresses
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.secondary_network import request
+from ansible_collections.fabric.rdma.tests.unit.examples import examples
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._systems.captured import a_site, insist
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._systems.network_sites import (
     ADDRESSES,
@@ -1003,7 +1004,7 @@ def usable(plugin: Json) -> set[str]:
     }
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(
     prefix=st.integers(27, 29),
     exclusions=st.lists(st.tuples(st.integers(0, 7), st.integers(0, 31), st.integers(0, 3)), max_size=4),
@@ -1037,7 +1038,7 @@ def test_what_whereabouts_is_told_gives_disjoint_rails_without_exclusions_and_en
         assert given == wanted
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     st.fixed_dictionaries(
         {"name": st.just("x"), "kind": st.sampled_from(["hostdevice", "sriov", "macvlan", "ipoib", "spiderpool"])},
