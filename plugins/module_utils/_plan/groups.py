@@ -328,6 +328,16 @@ def _missing_rails(host: str, own: _Host, facts: t.Mapping[str, t.Any]) -> list[
     return found
 
 
+def _short_rails(host: str, rails: t.Sequence[Rail], most: t.Mapping[int, int]) -> list[str]:
+    """A sentence for each rail of a host that has lost some of its HCAs. most: how many another host has, by the rail's number."""
+    return [
+        f"host {host} has {len(rail.functions)} of {most[rail.number]} HCAs on rail {rail.number}, which is that of GPU "
+        f"{', '.join(rail.gpu_addresses)}"
+        for rail in rails
+        if 0 < len(rail.functions) < most[rail.number]
+    ]
+
+
 def _whole_functions(host: str, functions: t.Sequence[Function], refused: t.Sequence[Refused]) -> list[str]:
     """A sentence for each function that brings a port which is not wanted."""
     found = []
@@ -543,6 +553,11 @@ class _Planner:
                 _on_rails(self.hosts, facts_by_host, self.want)
             except RailError as exc:
                 raise PlanError(f"group {group}: {exc.message}", exc.remedy) from exc
+        # the most HCAs that a host has on each rail
+        self.most: dict[int, int] = {}
+        for own in self.hosts.values():
+            for rail in own.rails:
+                self.most[rail.number] = max(self.most.get(rail.number, 0), len(rail.functions))
         numbers = (rail.number for own in self.hosts.values() for rail in own.rails)
         self.pools = pools_of(self.resource, self.pattern, numbers)
         self.by_rail = {entry["rail"]: pool for pool, entry in self.pools.items()}
@@ -580,7 +595,7 @@ class _Planner:
             self.errors.append(f"host {host} has no usable port ({found})")
             return
         self.wanted[host] = own.wanted
-        self.errors += _missing_rails(host, own, facts)
+        self.errors += _missing_rails(host, own, facts) + _short_rails(host, own.rails, self.most)
         if any(function.pool for function in self.everything[host]):
             self.functions[host] = self.everything[host]
             self.warnings += _whole_functions(host, self.functions[host], own.refused)

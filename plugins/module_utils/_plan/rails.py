@@ -26,6 +26,8 @@ class Rail(t.NamedTuple):
     gpu_addresses: tuple[str, ...]
     # PCI addresses of the functions; none where the HCA is gone
     functions: tuple[str, ...]
+    # where its GPU is, if there is one, and no other under its switch
+    alone: t.Optional[Place] = None
 
 
 # Where something is on a host, from the root port down: the number of the root port, {device, function} of each bridge below
@@ -400,12 +402,14 @@ def _fitted(tree: _Tree, reference: _Pairs) -> t.Optional[_Pairs]:
 def _rails(seen: _Seen, pairs: _Pairs) -> list[Rail]:
     """The rails of a host, with its own addresses."""
     functions = dict(zip(seen.tree.functions, seen.functions))
+    alone = {cards[0]: seen.tree.gpus[cards[0]] for cards, _indexes in _switches(seen.tree) if len(cards) == 1}
     return [
         Rail(
             number,
             tuple(gpu + 1 for gpu in cards),
             tuple(seen.gpus[gpu] for gpu in cards),
             tuple(functions[place] for place in places if place in functions),
+            alone.get(cards[0]),
         )
         for number, (cards, places) in enumerate(pairs, 1)
     ]
@@ -418,13 +422,20 @@ def _words(rail: Rail) -> str:
     )
 
 
+def _of_other_makes(mine: Rail, theirs: Rail) -> bool:
+    """Whether rails with the same GPUs have other numbers of functions, though neither has lost what only its GPU can have had."""
+    if not mine.functions or not theirs.functions or len(mine.functions) == len(theirs.functions):
+        return False
+    return mine.alone is None or mine.alone != theirs.alone
+
+
 def check_rails(rails: t.Mapping[str, t.Sequence[Rail]], netdevs: t.Mapping[str, t.Mapping[str, str]]) -> None:
     """RailError with two hosts that differ when a rail's number does not mean the same on all hosts.
 
-    netdevs: by host, the first netdev by PCI address. What has to be the same: how many rails there are, which GPUs each has,
-    the order of the functions' addresses, and that no name of an interface is on two rails (what names it, such as a secondary
-    network of a rail, is made for the whole cluster). A rail of one GPU and several functions that has lost some is the same
-    rail with fewer.
+    netdevs: by host, the first netdev by PCI address. What has to be the same: how many rails there are, which GPUs and how
+    many functions each has, the order of the functions' addresses, and that no name of an interface is on two rails (what
+    names it, such as a secondary network of a rail, is made for the whole cluster). Where a GPU has a switch for itself, at the
+    same place on all hosts, its rail may have lost some of its functions.
     """
     hosts = sorted(host for host in rails if rails[host])
     if not hosts:
@@ -443,7 +454,7 @@ def check_rails(rails: t.Mapping[str, t.Sequence[Rail]], netdevs: t.Mapping[str,
                 "put hosts of another make into a group of their own",
             )
         for mine, theirs in zip(expected, own):
-            if mine.gpus != theirs.gpus:
+            if mine.gpus != theirs.gpus or _of_other_makes(mine, theirs):
                 raise RailError(
                     f"rails differ between hosts {reference} and {host}: rail {mine.number} is {_words(mine)} on the "
                     f"one, {_words(theirs)} on the other",

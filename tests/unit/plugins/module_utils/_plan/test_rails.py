@@ -20,6 +20,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.cluster import plan_groups
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.groups import PlanError
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.rails import (
+    Host,
     RailError,
     check_rails,
     group_rails,
@@ -518,6 +519,37 @@ def test_a_rail_that_has_lost_one_of_two_hcas_keeps_the_other(dead: int) -> None
     whole = {f"cx5_gpu{rail}": [f"eth{rail - 1}_0", f"eth{rail - 1}_1"] for rail in range(1, 5)}
     assert offered(facts["a"], classes["a"]["config"]) == whole
     assert offered(facts["b"], classes["b"]["config"]) == {**whole, "cx5_gpu3": [f"eth2_{1 - dead}"]}
+    assert plan["errors"] == ["host b has 1 of 2 HCAs on rail 3, which is that of GPU 0000:30:00.0"]
+
+
+SHARED = ("0000:00:01.0", "0000:01:00.0")
+
+
+def pci(port: int) -> str:
+    return f"0000:{16 + port:02x}:00.0"
+
+
+@pytest.mark.parametrize(
+    ("whole", "lost"),
+    [
+        # two GPUs and four HCAs; those of the other host are at other ports, and the HCAs of its second GPU are gone
+        (([1, 2], [3, 4, 5, 6]), ([8, 9], [3, 4])),
+        # the same GPUs; what one host has is in other slots, and none has all
+        (([1, 2], [3, 4, 5, 6]), ([1, 2], [5, 7, 8])),
+        (([1, 2], [3, 4, 5, 6]), ([1, 2], [7, 8])),
+    ],
+)
+def test_hcas_under_the_switch_of_several_gpus_are_not_guessed(
+    whole: tuple[list[int], list[int]], lost: tuple[list[int], list[int]]
+) -> None:
+    def host(gpus: list[int], hcas: list[int]) -> Host:
+        at = {pci(port): [*SHARED, f"0000:02:{port:02x}.0"] for port in range(1, 10)}
+        return Host({pci(gpu): at[pci(gpu)] for gpu in gpus}, {pci(hca): at[pci(hca)] for hca in hcas})
+
+    hosts = {"a": host(*whole), "b": host(*lost)}
+    rails, reason = numbered(hosts, {name: {} for name in hosts})
+    assert rails is None, rails
+    assert "other make" in reason
 
 
 def test_hcas_in_other_slots_are_no_lost_ones() -> None:
@@ -534,6 +566,8 @@ def test_hosts_that_differ_are_shown(first: list[tuple[int, int]], second: list[
     # hosts with the same GPUs are of one make, and one of them has lost HCAs
     assume(first == second or [cards for cards, _nics in first] != [cards for cards, _nics in second])
     shapes = [[(len(gpus), len(names)) for gpus, names in truth(switches)] for switches in (first, second)]
+    # one of two HCAs of a GPU that has a switch for itself may be a lost one
+    assume(shapes[0] == shapes[1] or [cards for cards, _nics in shapes[0]] != [cards for cards, _nics in shapes[1]])
     if shapes[0] == shapes[1] and truth(first) == truth(second):
         plan = plan_group("g", facts, WISHES)
         assert len(plan["rails"]["a"]) == len(plan["rails"]["b"]) == len(shapes[0])
