@@ -14,8 +14,15 @@ import pytest
 
 from ansible_collections.fabric.rdma.tests.unit.machines import ROOT
 
-READ = ("playbooks/site.yml", "plugins/modules/ib_facts.py", ".ansible-lint", "requirements-dev.txt")
-OTHERS = ("README.md", "plugins/module_utils/text.py", "tests/unit/test_it.py", "tools/demo")
+READ = (
+    "playbooks/site.yml",
+    "plugins/modules/ib_facts.py",
+    "plugins/module_utils/text.py",
+    ".ansible-lint",
+    "tools/lint",
+    "requirements-dev.txt",
+)
+OTHERS = ("README.md", "tests/unit/test_it.py", "tools/demo")
 
 
 @pytest.fixture
