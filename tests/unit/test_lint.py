@@ -40,6 +40,7 @@ def runs(tmp_path: Path) -> Callable[[], tuple[int, int]]:
     stub.write_text("#!/bin/sh\necho >> count\n! [ -e fail ]\n")
     stub.chmod(0o755)
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    subprocess.run(["git", "-C", tmp_path, "add", "tools/lint"], check=True)
     code = (ROOT / "tools" / "lint").read_text()
     start = code.index("ansible_lint() {")
     program = f"set -uo pipefail\n{code[start : code.index(chr(10) + '}', start)]}\n}}\nansible_lint"
@@ -79,6 +80,10 @@ def test_what_has_failed_is_read_again(runs: Callable[[], tuple[int, int]], tmp_
     assert runs() == (0, 4)
 
 
-def test_where_git_cannot_tell_it_is_read_each_time(runs: Callable[[], tuple[int, int]], tmp_path: Path) -> None:
-    (tmp_path / ".git" / "HEAD").unlink()
+@pytest.mark.parametrize("lost", ["HEAD", "index"])
+def test_where_git_cannot_tell_it_is_read_each_time(
+    runs: Callable[[], tuple[int, int]], tmp_path: Path, lost: str
+) -> None:
+    """A copy without its repository, perhaps in a directory that another one ignores."""
+    (tmp_path / ".git" / lost).unlink()
     assert [runs(), runs()] == [(0, 1), (0, 2)]

@@ -460,8 +460,9 @@ def check_rails(rails: t.Mapping[str, t.Sequence[Rail]], netdevs: t.Mapping[str,
                     f"one, {_words(theirs)} on the other",
                     "put hosts of another make into a group of their own",
                 )
-        here = set(_order(own))
-        if [number for number in order if number in here] != [number for number in _order(own) if number in order]:
+        # a rail that has lost its first HCA, or all, has no place in the order
+        whole = {mine.number for mine, theirs in zip(expected, own) if len(mine.functions) == len(theirs.functions)}
+        if [number for number in order if number in whole] != [number for number in _order(own) if number in whole]:
             raise RailError(
                 f"rails differ between hosts {reference} and {host}: by PCI address, the HCAs are those of rails "
                 f"{', '.join(map(str, order))} on the one, {', '.join(map(str, _order(own)))} on the "

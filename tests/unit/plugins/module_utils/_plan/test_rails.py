@@ -529,27 +529,51 @@ def pci(port: int) -> str:
     return f"0000:{16 + port:02x}:00.0"
 
 
+def under(switch: tuple[str, ...], *ports: int) -> dict[str, list[str]]:
+    """{address: bridges above it} of what is at ports of a switch."""
+    return {pci(port): [*SHARED, *switch, f"0000:02:{port:02x}.0"] for port in ports}
+
+
+UPPER = ("0000:02:1e.0",)
+# below it
+INNER = (*UPPER, "0000:02:1f.0")
+
+
 @pytest.mark.parametrize(
     ("whole", "lost"),
     [
         # two GPUs and four HCAs; those of the other host are at other ports, and the HCAs of its second GPU are gone
-        (([1, 2], [3, 4, 5, 6]), ([8, 9], [3, 4])),
+        (Host(under(UPPER, 1, 2), under(UPPER, 3, 4, 5, 6)), Host(under(UPPER, 8, 9), under(UPPER, 3, 4))),
         # the same GPUs; what one host has is in other slots, and none has all
-        (([1, 2], [3, 4, 5, 6]), ([1, 2], [5, 7, 8])),
-        (([1, 2], [3, 4, 5, 6]), ([1, 2], [7, 8])),
+        (Host(under(UPPER, 1, 2), under(UPPER, 3, 4, 5, 6)), Host(under(UPPER, 1, 2), under(UPPER, 5, 7, 8))),
+        (Host(under(UPPER, 1, 2), under(UPPER, 3, 4, 5, 6)), Host(under(UPPER, 1, 2), under(UPPER, 7, 8))),
+        # the first GPU is at another port, and the HCA of the second one is gone
+        (
+            Host(under(UPPER, 1) | under(INNER, 2), under(UPPER, 3, 4) | under(INNER, 5)),
+            Host(under(UPPER, 0) | under(INNER, 2), under(UPPER, 3, 4)),
+        ),
+        # a GPU that has a switch for itself, but at another port
+        (Host(under(UPPER, 1), under(UPPER, 3, 4)), Host(under(UPPER, 2), under(UPPER, 3))),
     ],
 )
-def test_hcas_under_the_switch_of_several_gpus_are_not_guessed(
-    whole: tuple[list[int], list[int]], lost: tuple[list[int], list[int]]
-) -> None:
-    def host(gpus: list[int], hcas: list[int]) -> Host:
-        at = {pci(port): [*SHARED, f"0000:02:{port:02x}.0"] for port in range(1, 10)}
-        return Host({pci(gpu): at[pci(gpu)] for gpu in gpus}, {pci(hca): at[pci(hca)] for hca in hcas})
-
-    hosts = {"a": host(*whole), "b": host(*lost)}
+def test_hcas_that_may_be_those_of_another_make_are_not_guessed(whole: Host, lost: Host) -> None:
+    hosts = {"a": whole, "b": lost}
     rails, reason = numbered(hosts, {name: {} for name in hosts})
     assert rails is None, rails
-    assert "other make" in reason
+    assert "other make" in reason or "another make" in reason
+
+
+@pytest.mark.parametrize("dead", [11, 12, 13])
+def test_hcas_whose_addresses_interleave_may_be_lost(dead: int) -> None:
+    """The HCA of the second GPU has an address between those of the first one's two."""
+    gpus = {pci(1): ["0000:00:01.0", "0000:02:01.0"], pci(2): ["0000:00:02.0", "0000:03:01.0"]}
+    hcas = {pci(11): ["0000:00:01.0", "0000:02:02.0"], pci(12): ["0000:00:02.0", "0000:03:02.0"]}
+    hcas[pci(13)] = ["0000:00:01.0", "0000:02:03.0"]
+    left = {address: bridges for address, bridges in hcas.items() if address != pci(dead)}
+    rails, reason = numbered({"a": Host(gpus, hcas), "b": Host(gpus, left)}, {"a": {}, "b": {}})
+    assert rails, reason
+    found = [{*rail.functions} for rail in rails["b"]]
+    assert found == [{pci(11), pci(13)} - {pci(dead)}, {pci(12)} - {pci(dead)}]
 
 
 def test_hcas_in_other_slots_are_no_lost_ones() -> None:
