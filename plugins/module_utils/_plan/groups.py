@@ -328,13 +328,14 @@ def _missing_rails(host: str, own: _Host, facts: t.Mapping[str, t.Any]) -> list[
     return found
 
 
-def _short_rails(host: str, rails: t.Sequence[Rail], most: t.Mapping[int, int]) -> list[str]:
-    """A sentence for each rail of a host that has lost some of its HCAs. most: how many another host has, by the rail's number."""
+def _short_rails(host: str, own: _Host, most: t.Mapping[int, tuple[int, str]]) -> list[str]:
+    """A sentence for each rail of a host that has fewer HCAs than that of another. most: by number, how many, and on which host."""
+    usable = {row["pci"] for row in own.wanted}
     return [
-        f"host {host} has {len(rail.functions)} of {most[rail.number]} HCAs on rail {rail.number}, which is that of GPU "
-        f"{', '.join(rail.gpu_addresses)}"
-        for rail in rails
-        if 0 < len(rail.functions) < most[rail.number]
+        f"host {host} has {len(rail.functions)} of {most[rail.number][0]} HCAs on rail {rail.number}, which is that of GPU "
+        f"{', '.join(rail.gpu_addresses)}; host {most[rail.number][1]} has them all"
+        for rail in own.rails
+        if len(rail.functions) < most.get(rail.number, (0, ""))[0] and usable & set(rail.functions)
     ]
 
 
@@ -553,11 +554,12 @@ class _Planner:
                 _on_rails(self.hosts, facts_by_host, self.want)
             except RailError as exc:
                 raise PlanError(f"group {group}: {exc.message}", exc.remedy) from exc
-        # the most HCAs that a host has on each rail
-        self.most: dict[int, int] = {}
-        for own in self.hosts.values():
+        # the most HCAs that a host has on each rail, and which host
+        self.most: dict[int, tuple[int, str]] = {}
+        for host, own in self.hosts.items():
             for rail in own.rails:
-                self.most[rail.number] = max(self.most.get(rail.number, 0), len(rail.functions))
+                if len(rail.functions) > self.most.get(rail.number, (0, ""))[0]:
+                    self.most[rail.number] = len(rail.functions), host
         numbers = (rail.number for own in self.hosts.values() for rail in own.rails)
         self.pools = pools_of(self.resource, self.pattern, numbers)
         self.by_rail = {entry["rail"]: pool for pool, entry in self.pools.items()}
@@ -595,7 +597,7 @@ class _Planner:
             self.errors.append(f"host {host} has no usable port ({found})")
             return
         self.wanted[host] = own.wanted
-        self.errors += _missing_rails(host, own, facts) + _short_rails(host, own.rails, self.most)
+        self.errors += _missing_rails(host, own, facts) + _short_rails(host, own, self.most)
         if any(function.pool for function in self.everything[host]):
             self.functions[host] = self.everything[host]
             self.warnings += _whole_functions(host, self.functions[host], own.refused)

@@ -26,8 +26,9 @@ class Rail(t.NamedTuple):
     gpu_addresses: tuple[str, ...]
     # PCI addresses of the functions; none where the HCA is gone
     functions: tuple[str, ...]
-    # where its GPU is, if there is one, and no other under its switch
-    alone: t.Optional[Place] = None
+    # where all GPUs of the host are, when this rail is of one that has its switch for itself: with others, or with these elsewhere, what
+    # is left of the rail may be what belongs to none of them
+    alone: t.Optional[tuple[Place, ...]] = None
 
 
 # Where something is on a host, from the root port down: the number of the root port, {device, function} of each bridge below
@@ -373,7 +374,8 @@ def group_rails(hosts: t.Mapping[str, Host]) -> dict[str, list[Rail]]:
             if fitted is None:
                 raise error
             pairs[tree] = fitted
-    return {name: _rails(own, pairs[own.tree]) for name, own in seen.items()}
+    switches = {tree: _switches(tree) for tree in pairs}
+    return {name: _rails(own, pairs[own.tree], switches[own.tree]) for name, own in seen.items()}
 
 
 def _fitted(tree: _Tree, reference: _Pairs) -> t.Optional[_Pairs]:
@@ -399,17 +401,17 @@ def _fitted(tree: _Tree, reference: _Pairs) -> t.Optional[_Pairs]:
     return [(cards, functions[number]) for number, (cards, _places) in enumerate(reference)]
 
 
-def _rails(seen: _Seen, pairs: _Pairs) -> list[Rail]:
+def _rails(seen: _Seen, pairs: _Pairs, switches: t.Sequence[tuple[list[int], list[int]]]) -> list[Rail]:
     """The rails of a host, with its own addresses."""
     functions = dict(zip(seen.tree.functions, seen.functions))
-    alone = {cards[0]: seen.tree.gpus[cards[0]] for cards, _indexes in _switches(seen.tree) if len(cards) == 1}
+    alone = {cards[0] for cards, _indexes in switches if len(cards) == 1}
     return [
         Rail(
             number,
             tuple(gpu + 1 for gpu in cards),
             tuple(seen.gpus[gpu] for gpu in cards),
             tuple(functions[place] for place in places if place in functions),
-            alone.get(cards[0]),
+            seen.tree.gpus if cards[0] in alone else None,
         )
         for number, (cards, places) in enumerate(pairs, 1)
     ]
@@ -434,8 +436,8 @@ def check_rails(rails: t.Mapping[str, t.Sequence[Rail]], netdevs: t.Mapping[str,
 
     netdevs: by host, the first netdev by PCI address. What has to be the same: how many rails there are, which GPUs and how
     many functions each has, the order of the functions' addresses, and that no name of an interface is on two rails (what
-    names it, such as a secondary network of a rail, is made for the whole cluster). Where a GPU has a switch for itself, at the
-    same place on all hosts, its rail may have lost some of its functions.
+    names it, such as a secondary network of a rail, is made for the whole cluster). Where a GPU has a switch for itself, and all
+    GPUs are at the same places on all hosts, its rail may have lost some of its functions.
     """
     hosts = sorted(host for host in rails if rails[host])
     if not hosts:

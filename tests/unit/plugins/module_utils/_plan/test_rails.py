@@ -519,7 +519,16 @@ def test_a_rail_that_has_lost_one_of_two_hcas_keeps_the_other(dead: int) -> None
     whole = {f"cx5_gpu{rail}": [f"eth{rail - 1}_0", f"eth{rail - 1}_1"] for rail in range(1, 5)}
     assert offered(facts["a"], classes["a"]["config"]) == whole
     assert offered(facts["b"], classes["b"]["config"]) == {**whole, "cx5_gpu3": [f"eth2_{1 - dead}"]}
-    assert plan["errors"] == ["host b has 1 of 2 HCAs on rail 3, which is that of GPU 0000:30:00.0"]
+    said = "host b has 1 of 2 HCAs on rail 3, which is that of GPU 0000:30:00.0; host a has them all"
+    assert plan["errors"] == [said]
+
+
+def test_a_rail_that_has_lost_one_of_two_hcas_and_the_cable_of_the_other_is_told_of_once() -> None:
+    shape = [(1, 2)] * 2
+    facts = {"a": facts_of_switches(shape), "b": facts_of_switches(shape, down={(1, 1)}, gone={(1, 0)})}
+    plan = plan_group("g", facts, WISHES)
+    [said] = plan["errors"]
+    assert "nothing on rail 2" in said
 
 
 SHARED = ("0000:00:01.0", "0000:01:00.0")
@@ -551,6 +560,11 @@ INNER = (*UPPER, "0000:02:1f.0")
         (
             Host(under(UPPER, 1) | under(INNER, 2), under(UPPER, 3, 4) | under(INNER, 5)),
             Host(under(UPPER, 0) | under(INNER, 2), under(UPPER, 3, 4)),
+        ),
+        # what is left is an HCA of no GPU; another GPU is at another port
+        (
+            Host(under(INNER, 1) | {pci(2): ["0000:00:02.0", "0000:03:01.0"]}, under(INNER, 3, 4) | under(UPPER, 9)),
+            Host(under(INNER, 1) | {pci(2): ["0000:00:02.0", "0000:03:02.0"]}, under(UPPER, 9)),
         ),
         # a GPU that has a switch for itself, but at another port
         (Host(under(UPPER, 1), under(UPPER, 3, 4)), Host(under(UPPER, 2), under(UPPER, 3))),
