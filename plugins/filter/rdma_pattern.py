@@ -11,8 +11,8 @@ version_added: "0.1.0"
 description:
   - Returns what C(hosts) of a play is to be, or says what is wrong with it where Ansible would find no host and say nothing.
   - Ansible evaluates C(hosts) itself, before it starts the processes that do the tasks of the hosts. So the filters of this collection are
-    loaded once for all of these, and what facts are checked by is made once. Without it, each process does both again, which costs a run more
-    than all else on many hosts.
+    loaded once for all of these, with what decides what a host needs, and what facts are checked by is made once. Without it, each process
+    does all of that again, which costs a run more than all else on many hosts.
 options:
   _input:
     description: The pattern, or a list of patterns.
@@ -42,6 +42,7 @@ from ansible.errors import AnsibleFilterError
 
 
 def rdma_pattern(pattern: t.Any) -> str:
+    from ansible_collections.fabric.rdma.plugins.module_utils._prepare import needs  # noqa: F401 - for rdma_needs, once a host
     from ansible_collections.fabric.rdma.plugins.plugin_utils._view import facts_checker
 
     parts = pattern if isinstance(pattern, (list, tuple)) else [pattern]

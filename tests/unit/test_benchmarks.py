@@ -243,6 +243,37 @@ def test_every_measurement_keeps_its_figures(name: str, monkeypatch: pytest.Monk
     assert len(json.loads((tmp_path / "bounds.json").read_text())[name]) > 1
 
 
+def planner_that_takes(monkeypatch: pytest.MonkeyPatch, *rounds: tuple[float, ...]) -> t.Any:
+    """The measurement of a plan, in which each point takes what its round says; the last one is repeated."""
+    script = load("planner")
+    turns: dict[int, int] = {}
+
+    def run(command: list[str], **_more: t.Any) -> t.Any:
+        hosts = int(command[-1])
+        turn = turns[hosts] = turns.get(hosts, -1) + 1
+        cpu = rounds[min(turn, len(rounds) - 1)][script.GENEROUS_HOSTS.index(hosts)]
+        point = {"hosts": hosts, "classes": 1, "seconds": cpu, "cpu": cpu, "view_cpu": 1.0, "mb": 1.0}
+        return types.SimpleNamespace(stdout=json.dumps(point))
+
+    monkeypatch.setattr(subprocess, "run", run)
+    return script
+
+
+def test_a_slow_moment_is_no_curve(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    script = planner_that_takes(monkeypatch, (1.1, 4.2, 7.6), (1.3, 2.5, 9.0))
+    good, points = script.curve("names", True)
+    assert (good, [point["cpu"] for point in points]) == (True, [1.1, 2.5, 7.6])
+    assert "measured once more" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("cpu", [(0.6, 2.4, 9.6), (0.1, 1.0, 3.6), (1.0, 2.0, 50.0)])
+def test_what_takes_longer_each_time_is_beyond_its_bounds(
+    cpu: tuple[float, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = planner_that_takes(monkeypatch, cpu)
+    assert script.curve("names", True)[0] is False
+
+
 def test_sizes_of_make_reach_the_measurement() -> None:
     """And a part that there is not is an error: a table without rows would have nothing wrong in it."""
     say = 'say: ; @echo "$$FABRIC_RDMA_SIZES"'

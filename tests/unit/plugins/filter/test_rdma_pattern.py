@@ -38,8 +38,11 @@ facts = gather(open_tree(sys.argv[2]))
 templar = template.Templar(DataLoader(), variables={"ansible_facts": {"rdma": facts}})
 pattern = templar.template(trusted("{{ ['gpu', '!old'] | fabric.rdma.rdma_pattern }}"))
 ready = _view.facts_checker.cache_info().currsize
+before = set(sys.modules)
 needs = templar.template(trusted("{{ ansible_facts['rdma'] | fabric.rdma.rdma_needs({'method': 'none'}, host='n1') }}"))
-print(json.dumps({"pattern": pattern, "ready": ready, "needs": sorted(needs), "kinds": sorted(Noting.kinds)}))
+late = [name for name in sys.modules if name.startswith("ansible_collections.fabric.rdma.") and name not in before]
+told = {"pattern": pattern, "ready": ready, "needs": sorted(needs), "kinds": sorted(Noting.kinds), "late": late}
+print(json.dumps(told))
 """
 
 
@@ -54,6 +57,10 @@ def told() -> dict[str, t.Any]:
 
 def test_what_facts_are_checked_by_is_made_before_a_process_of_a_host_starts(told: dict[str, t.Any]) -> None:
     assert (told["pattern"], told["ready"]) == ("gpu,!old", 1)
+
+
+def test_no_process_of_a_host_loads_what_decides(told: dict[str, t.Any]) -> None:
+    assert told["late"] == []
 
 
 def test_facts_of_a_node_are_read_as_they_are_kept(told: dict[str, t.Any]) -> None:
