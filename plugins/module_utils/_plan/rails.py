@@ -319,7 +319,30 @@ def _families(trees: t.Mapping[_Tree, str], seen: t.Mapping[str, _Seen]) -> list
             "PCIe switches, so which rail has none cannot be known",
             "put the hosts into a group with one that has them all",
         )
+    _check_lost(trees, together)
     return [_family(list(trees), together)]
+
+
+def _check_lost(trees: t.Collection[_Tree], together: _Together) -> None:
+    """RailError when hosts have HCAs in other slots under a switch of several GPUs, and each may have all that it ever had.
+
+    A host proves that it lost some, or that slots of several hosts are those of one: it has so many that they make no rails, or as many
+    as all hosts have together, under this switch or under another of as many GPUs.
+    """
+    switches = _switches(together.tree)
+    counts: dict[int, set[int]] = {}
+    for cards, indexes in switches:
+        places = {together.tree.functions[index] for index in indexes}
+        counts.setdefault(len(cards), set()).update(len(places.intersection(tree.functions)) for tree in trees)
+    for cards, indexes in switches:
+        seen, gpus = counts[len(cards)], len(cards)
+        lost = any(count and gpus % count and count % gpus for count in seen)
+        if gpus > 1 and not lost and max(seen) < len(indexes):
+            raise RailError(
+                f"{together.hosts}: {together.gpus_in_words(cards)} have {together.functions_in_words(indexes)} under one PCIe switch, "
+                f"and no host has more than {max(seen)} of them, so whether these are all of one host cannot be known",
+                "put hosts of another make into a group of their own, and those that lack HCAs into one with a host that has them all",
+            )
 
 
 def _whole_alone(trees: t.Mapping[_Tree, str], seen: t.Mapping[str, _Seen]) -> list[_Family]:

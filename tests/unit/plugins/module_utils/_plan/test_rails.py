@@ -590,6 +590,37 @@ def test_hcas_whose_addresses_interleave_may_be_lost(dead: int) -> None:
     assert found == [{pci(11), pci(13)} - {pci(dead)}, {pci(12)} - {pci(dead)}]
 
 
+def test_slots_of_different_hosts_are_not_taken_together_where_each_may_be_whole() -> None:
+    """Four GPUs with two HCAs, in other slots; and one that has lost one. Together they would look like four of each."""
+    slots = [(5, 6), (7, 8), (5,)]
+    hosts = {f"n{at}": Host(under(UPPER, 1, 2, 3, 4), under(UPPER, *own)) for at, own in enumerate(slots)}
+    rails, reason = numbered(hosts, {name: {} for name in hosts})
+    assert rails is None, rails
+    assert "no host has more than 2 of them" in reason
+
+
+def test_slots_of_different_hosts_are_taken_together_where_one_must_have_lost_some() -> None:
+    """Four GPUs with three HCAs make no rails."""
+    slots = [(5, 6, 7), (7, 8), (5,)]
+    hosts = {f"n{at}": Host(under(UPPER, 1, 2, 3, 4), under(UPPER, *own)) for at, own in enumerate(slots)}
+    rails, reason = numbered(hosts, {name: {} for name in hosts})
+    assert rails, reason
+    assert [[*rail.functions] for rail in rails["n1"]] == [[], [], [pci(7)], [pci(8)]]
+
+
+def test_another_switch_shows_that_slots_of_different_hosts_are_those_of_one() -> None:
+    """Of two HCAs of two GPUs, each host has lost another one."""
+    shape = [(2, 2), (2, 2)]
+    seen = {}
+    for host, dead in (("a", 0), ("b", 1)):
+        facts = facts_of_switches(shape, gone={(0, dead)})
+        seen[host] = rail_host(host, facts, {device["pci"] for device in facts["devices"]})
+    rails, reason = numbered(seen, {"a": {}, "b": {}})
+    assert rails, reason
+    assert [len(rail.functions) for rail in rails["a"]] == [0, 1, 1, 1]
+    assert [len(rail.functions) for rail in rails["b"]] == [1, 0, 1, 1]
+
+
 def test_hcas_in_other_slots_are_no_lost_ones() -> None:
     """Two hosts with one HCA under a switch, in two slots: each is whole, and the HCA is that of both GPUs."""
     facts = {"a": facts_of_switches([(2, 2)], gone={(0, 0)}), "b": facts_of_switches([(2, 2)], gone={(0, 1)})}
