@@ -158,7 +158,7 @@ def point(kind: str, hosts: int, bound: float) -> Json:
 
 def growth(points: list[Json]) -> list[float]:
     """How many times as long each point took as the one before it, which has half as many hosts. Short ones are left out."""
-    long = [point["cpu"] for point in points if point["cpu"] >= SHORT_SECONDS]
+    long = [each["cpu"] for each in points if each["cpu"] >= SHORT_SECONDS]
     return [after / before for before, after in itertools.pairwise(long)]
 
 
@@ -170,19 +170,23 @@ def curve(kind: str, generous: bool) -> tuple[bool, list[Json]]:
     bound = BOUND_SECONDS.get(kind, BOUND_SECONDS_OF_NAMES)
     if generous:
         bound *= GENEROUS_FACTOR * numbers[-1] / HOSTS[-1]
+
+    def soon() -> bool:
+        return bool(points[-1]["cpu"] <= bound and all(step <= 2 * slack for step in growth(points)))
+
     points = [point(kind, hosts, bound) for hosts in numbers]
     for _again in range(REPEATS):
-        if points[-1]["cpu"] <= bound and all(step <= 2 * slack for step in growth(points)):
+        if soon():
             break
         print("  beyond its bounds: measured once more, and the shorter time of each counts")
         points = [min(before, point(kind, before["hosts"], bound), key=lambda one: one["cpu"]) for before in points]
-    last, steps = points[-1], growth(points)
+    last = points[-1]
     print(
         f"planner: {last['hosts']} hosts with 8 HCAs: {last['cpu']:.2f} s (bound: {bound:g} s), "
         f"{last['mb']:.0f} MB with all facts (bound: {BOUND_MB:g} MB); "
-        f"twice the hosts take {', '.join(f'{step:.2f}' for step in steps)} times as long\n"
+        f"twice the hosts take {', '.join(f'{step:.2f}' for step in growth(points))} times as long\n"
     )
-    return bool(last["cpu"] <= bound and last["mb"] <= BOUND_MB and all(step <= 2 * slack for step in steps)), points
+    return soon() and last["mb"] <= BOUND_MB, points
 
 
 def main() -> int:

@@ -54,7 +54,7 @@ WISHES: dict[str, t.Any] = {
 # a process more, or loads everything again for each, goes beyond the generous one.
 BOUND, BOUND_HOSTS = 2.5, 50
 GENEROUS, GENEROUS_HOSTS = 6.0, 20
-# Of what is only compared with.
+# How many hosts the usual playbook gets there.
 FEW = 2
 # How often the memory of a run is looked at, in seconds.
 LOOK = 0.25

@@ -36,13 +36,13 @@ _value:
   sample: ib-a100:&rack-7
 """
 
+import importlib
 import typing as t
 
 from ansible.errors import AnsibleFilterError
 
 
 def rdma_pattern(pattern: t.Any) -> str:
-    from ansible_collections.fabric.rdma.plugins.module_utils._prepare import needs  # noqa: F401 - for rdma_needs, once a host
     from ansible_collections.fabric.rdma.plugins.plugin_utils._view import facts_checker
 
     parts = pattern if isinstance(pattern, (list, tuple)) else [pattern]
@@ -51,7 +51,9 @@ def rdma_pattern(pattern: t.Any) -> str:
         raise AnsibleFilterError(
             f"rdma_hosts is {shown[:200]}; expected a pattern of hosts, such as 'ib-a100' or 'ib-a100:!rack-7', or a list of them"
         )
+    # for the processes of all hosts, which have what is loaded here
     facts_checker()
+    importlib.import_module("ansible_collections.fabric.rdma.plugins.module_utils._prepare.needs")
     return ",".join(parts)
 
 
