@@ -333,7 +333,7 @@ def _short_rails(host: str, own: _Host, most: t.Mapping[int, tuple[int, str]]) -
     usable = {row["pci"] for row in own.wanted}
     return [
         f"host {host} has {len(rail.functions)} of {most[rail.number][0]} HCAs on rail {rail.number}, which is that of GPU "
-        f"{', '.join(rail.gpu_addresses)}; host {most[rail.number][1]} has them all"
+        f"{', '.join(rail.gpu_addresses)}; host {most[rail.number][1]} has {most[rail.number][0]}"
         for rail in own.rails
         if len(rail.functions) < most.get(rail.number, (0, ""))[0] and usable & set(rail.functions)
     ]

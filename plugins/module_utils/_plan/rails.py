@@ -324,23 +324,23 @@ def _families(trees: t.Mapping[_Tree, str], seen: t.Mapping[str, _Seen]) -> list
 
 
 def _check_lost(trees: t.Collection[_Tree], together: _Together) -> None:
-    """RailError when hosts have HCAs in other slots under a switch of several GPUs, and each may have all that it ever had.
+    """RailError when hosts have HCAs in other slots under a switch of several GPUs, and fewer than together may be all of one of them.
 
-    A host proves that it lost some, or that slots of several hosts are those of one: it has so many that they make no rails, or as many
-    as all hosts have together, under this switch or under another of as many GPUs.
+    Together they are those of one host when no number makes rails that is less, and not less than what a host has, under this switch or
+    under another of as many GPUs.
     """
     switches = _switches(together.tree)
-    counts: dict[int, set[int]] = {}
+    most: dict[int, int] = {}
     for cards, indexes in switches:
         places = {together.tree.functions[index] for index in indexes}
-        counts.setdefault(len(cards), set()).update(len(places.intersection(tree.functions)) for tree in trees)
+        count = max(len(places.intersection(tree.functions)) for tree in trees)
+        most[len(cards)] = max(count, most.get(len(cards), 1))
     for cards, indexes in switches:
-        seen, gpus = counts[len(cards)], len(cards)
-        lost = any(count and gpus % count and count % gpus for count in seen)
-        if gpus > 1 and not lost and max(seen) < len(indexes):
+        gpus = len(cards)
+        if gpus > 1 and any(gpus % count == 0 or count % gpus == 0 for count in range(most[gpus], len(indexes))):
             raise RailError(
-                f"{together.hosts}: {together.gpus_in_words(cards)} have {together.functions_in_words(indexes)} under one PCIe switch, "
-                f"and no host has more than {max(seen)} of them, so whether these are all of one host cannot be known",
+                f"{together.hosts}: {together.gpus_in_words(cards)} have HCAs in {len(indexes)} slots under one PCIe switch, and no host has "
+                f"more than {most[gpus]} under such a one, so how many one host should have cannot be known",
                 "put hosts of another make into a group of their own, and those that lack HCAs into one with a host that has them all",
             )
 
@@ -447,11 +447,37 @@ def _words(rail: Rail) -> str:
     )
 
 
-def _of_other_makes(mine: Rail, theirs: Rail) -> bool:
-    """Whether rails with the same GPUs have other numbers of functions, though neither has lost what only its GPU can have had."""
-    if not mine.functions or not theirs.functions or len(mine.functions) == len(theirs.functions):
-        return False
-    return mine.alone is None or mine.alone != theirs.alone
+def _fullest(rails: t.Mapping[str, t.Sequence[Rail]]) -> dict[int, tuple[str, Rail]]:
+    """Of each number, a host whose rail has the most functions, and that rail."""
+    found: dict[int, tuple[str, Rail]] = {}
+    for host in sorted(rails):
+        for rail in rails[host]:
+            if rail.number not in found or len(rail.functions) > len(found[rail.number][1].functions):
+                found[rail.number] = (host, rail)
+    return found
+
+
+def _check_short(rails: t.Mapping[str, t.Sequence[Rail]]) -> None:
+    """RailError for a rail with fewer functions than on another host, though it has not lost what only its GPU can have had.
+
+    That is known by a host with all of them that has its GPUs at the same places.
+    """
+    fullest = _fullest(rails)
+    whole = {
+        (rail.number, rail.alone)
+        for own in rails.values()
+        for rail in own
+        if rail.alone and len(rail.functions) == len(fullest[rail.number][1].functions)
+    }
+    for host in sorted(rails):
+        for rail in rails[host]:
+            other, full = fullest[rail.number]
+            if 0 < len(rail.functions) < len(full.functions) and (rail.number, rail.alone) not in whole:
+                raise RailError(
+                    f"rails differ between hosts {other} and {host}: rail {rail.number} is {_words(full)} on the one, {_words(rail)} on "
+                    "the other",
+                    "put hosts of another make into a group of their own",
+                )
 
 
 def check_rails(rails: t.Mapping[str, t.Sequence[Rail]], netdevs: t.Mapping[str, t.Mapping[str, str]]) -> None:
@@ -459,12 +485,13 @@ def check_rails(rails: t.Mapping[str, t.Sequence[Rail]], netdevs: t.Mapping[str,
 
     netdevs: by host, the first netdev by PCI address. What has to be the same: how many rails there are, which GPUs and how
     many functions each has, the order of the functions' addresses, and that no name of an interface is on two rails (what
-    names it, such as a secondary network of a rail, is made for the whole cluster). Where a GPU has a switch for itself, and all
-    GPUs are at the same places on all hosts, its rail may have lost some of its functions.
+    names it, such as a secondary network of a rail, is made for the whole cluster). Where a GPU has a switch for itself, and a
+    host with all GPUs at the same places has all functions of its rail, it may have lost some.
     """
     hosts = sorted(host for host in rails if rails[host])
     if not hosts:
         return
+    _check_short(rails)
     # the most complete host, so that what others lack is not what they are measured by
     reference = min(hosts, key=lambda host: (-sum(len(rail.functions) for rail in rails[host]), host))
     expected = rails[reference]
@@ -479,7 +506,7 @@ def check_rails(rails: t.Mapping[str, t.Sequence[Rail]], netdevs: t.Mapping[str,
                 "put hosts of another make into a group of their own",
             )
         for mine, theirs in zip(expected, own):
-            if mine.gpus != theirs.gpus or _of_other_makes(mine, theirs):
+            if mine.gpus != theirs.gpus:
                 raise RailError(
                     f"rails differ between hosts {reference} and {host}: rail {mine.number} is {_words(mine)} on the "
                     f"one, {_words(theirs)} on the other",

@@ -519,7 +519,7 @@ def test_a_rail_that_has_lost_one_of_two_hcas_keeps_the_other(dead: int) -> None
     whole = {f"cx5_gpu{rail}": [f"eth{rail - 1}_0", f"eth{rail - 1}_1"] for rail in range(1, 5)}
     assert offered(facts["a"], classes["a"]["config"]) == whole
     assert offered(facts["b"], classes["b"]["config"]) == {**whole, "cx5_gpu3": [f"eth2_{1 - dead}"]}
-    said = "host b has 1 of 2 HCAs on rail 3, which is that of GPU 0000:30:00.0; host a has them all"
+    said = "host b has 1 of 2 HCAs on rail 3, which is that of GPU 0000:30:00.0; host a has 2"
     assert plan["errors"] == [said]
 
 
@@ -590,13 +590,38 @@ def test_hcas_whose_addresses_interleave_may_be_lost(dead: int) -> None:
     assert found == [{pci(11), pci(13)} - {pci(dead)}, {pci(12)} - {pci(dead)}]
 
 
-def test_slots_of_different_hosts_are_not_taken_together_where_each_may_be_whole() -> None:
-    """Four GPUs with two HCAs, in other slots; and one that has lost one. Together they would look like four of each."""
-    slots = [(5, 6), (7, 8), (5,)]
-    hosts = {f"n{at}": Host(under(UPPER, 1, 2, 3, 4), under(UPPER, *own)) for at, own in enumerate(slots)}
+@pytest.mark.parametrize(
+    ("gpus", "slots"),
+    [
+        # two HCAs for four GPUs, in other slots, and a host that has lost one; together they look like four of each
+        (4, [(15, 16), (17, 18), (15,)]),
+        # four for eight, and a host that has lost one
+        (8, [(11, 12, 13, 14), (11, 12, 13), (15, 16, 17, 18)]),
+        # four for two, in other slots, and each host has lost one
+        (2, [(11, 12, 13), (15, 16, 17)]),
+    ],
+)
+def test_slots_of_different_hosts_are_not_taken_together_where_fewer_make_rails(
+    gpus: int, slots: list[tuple[int, ...]]
+) -> None:
+    hosts = {f"n{at}": Host(under(UPPER, *range(1, gpus + 1)), under(UPPER, *own)) for at, own in enumerate(slots)}
     rails, reason = numbered(hosts, {name: {} for name in hosts})
     assert rails is None, rails
-    assert "no host has more than 2 of them" in reason
+    assert "how many one host should have cannot be known" in reason
+
+
+@pytest.mark.parametrize("names", list(itertools.permutations("abc")))
+def test_an_hca_may_be_lost_where_a_host_with_the_same_places_is_whole(names: tuple[str, ...]) -> None:
+    """Whatever their names: the second GPU of one of the others is at another port."""
+    first = ["0000:00:01.0", "0000:02:01.0"]
+    hcas = {pci(8): ["0000:00:01.0", "0000:02:02.0"], pci(9): ["0000:00:01.0", "0000:02:03.0"]}
+    here, there = ({pci(1): first, pci(2): ["0000:00:02.0", f"0000:03:0{port}.0"]} for port in (1, 2))
+    hcas |= {pci(10): ["0000:00:02.0", "0000:03:08.0"], pci(11): ["0000:00:02.0", "0000:03:09.0"]}
+    lost = {address: bridges for address, bridges in hcas.items() if address != pci(9)}
+    hosts = dict(zip(names, (Host(here, hcas), Host(there, hcas), Host(there, lost)), strict=True))
+    rails, reason = numbered(hosts, {name: {} for name in hosts})
+    assert rails, reason
+    assert [[*rail.functions] for rail in rails[names[2]]] == [[pci(8)], [pci(10), pci(11)]]
 
 
 def test_slots_of_different_hosts_are_taken_together_where_one_must_have_lost_some() -> None:
