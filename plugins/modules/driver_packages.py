@@ -31,7 +31,8 @@ options:
       - V(opened) is to be asked for right before a change, V(closed) right after it. There may be several changes.
       - V(restored) puts back what was there before the first of them.
       - V(forgotten) ends it, when the driver is proved.
-      - V(settled) ends what a loss of power has kept dpkg from ending, before which apt installs nothing, whatever it was asked for.
+      - V(settled) ends what a loss of power has kept dpkg from ending, before which apt installs nothing, whatever it was asked for. It
+        makes C(/var/lib/apt/lists) where an image lacks it, which Ansible's modules before ansible-core 2.21 take for locked.
         V(opened) and V(restored) do that, too.
     type: str
     choices: [checked, opened, closed, restored, forgotten, settled]
@@ -134,10 +135,10 @@ def act(manager: Manager, state: str, check_mode: bool, packages: t.Sequence[str
     if state == "checked":
         return {"changed": False, "no_way_back": check(manager, check_mode)}
     if state == "settled":
-        cut = manager.cut_short()
-        if cut and not check_mode:
+        due = manager.unsettled()
+        if due and not check_mode:
             manager.settle()
-        return {"changed": cut, **({"diff": {"prepared": "dpkg ends what it has begun\n"}} if cut else {})}
+        return {"changed": bool(due), **({"diff": {"prepared": "".join(f"{each}\n" for each in due)}} if due else {})}
     record = Record(manager)
     result: Json = {"changed": False, "found": record.found}
     if state == "restored":

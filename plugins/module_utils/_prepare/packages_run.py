@@ -123,12 +123,12 @@ class Manager:
         """Reads what the repositories have now."""
         raise NotImplementedError
 
-    def cut_short(self) -> bool:
-        """Whether a loss of power has left steps that have to be ended before the package manager does anything else."""
-        return False
+    def unsettled(self) -> list[str]:
+        """What has to be done before the package manager does anything else: what a loss of power has cut short, say."""
+        return []
 
     def settle(self) -> None:
-        """Ends them."""
+        """Does it."""
 
     def change(self, install: t.Sequence[tuple[str, str]], remove: t.Sequence[str]) -> None:
         """Installs packages at exact versions, lower or higher, and removes others with their configuration."""
@@ -144,6 +144,8 @@ class Apt(Manager):
     paths = ("/etc/apt/preferences", "/etc/apt/preferences.d/", "/etc/apt/sources.list.d/", "/etc/apt/keyrings/")
     # files with numbers as names: steps that dpkg has begun and not ended
     journal = "/var/lib/dpkg/updates"
+    # what repositories have; images that were made small may lack it
+    lists = "/var/lib/apt/lists"
 
     def _patiently(self, *command: str) -> None:
         """apt waits for the lock of dpkg by itself, and not for those of its lists and of its archives."""
@@ -185,13 +187,22 @@ class Apt(Manager):
     def refresh(self) -> None:
         self._patiently("apt-get", "update", "-o", f"DPkg::Lock::Timeout={self._lock_timeout}")
 
-    def cut_short(self) -> bool:
+    def _cut_short(self) -> bool:
         with contextlib.suppress(FileNotFoundError):
             return any(name.isdigit() for name in os.listdir(self.journal))
         return False
 
+    def unsettled(self) -> list[str]:
+        found = ["dpkg ends what it has begun"] if self._cut_short() else []
+        return found if os.path.isdir(self.lists) else [*found, f"{self.lists} is there"]
+
     def settle(self) -> None:
-        if self.cut_short():
+        # apt makes it; Python's module for it, which Ansible uses, takes it for locked (modules of ansible-core 2.21 know better)
+        if not os.path.isdir(self.lists):
+            os.makedirs(self.lists, mode=0o755)
+            # its time is that of the last update
+            os.utime(self.lists, (0, 0))
+        if self._cut_short():
             # What it cannot end, apt says when it comes to it. It may also be at work, for somebody else: apt waits for that.
             self._run(["dpkg", "--force-confdef", "--force-confold", "--configure", "-a"])
 

@@ -175,7 +175,9 @@ def unpack_configuration(archive: bytes, upper: str) -> None:
     with tarfile.open(fileobj=io.BytesIO(archive)) as found:
         for info in found.getmembers():
             make_directories(upper, os.path.dirname(info.name))
-        found.extractall(upper, filter="data")
+        # as an attribute, which Pythons before 3.11.4 ignore: they know no filters
+        found.extraction_filter = getattr(tarfile, "data_filter", None)
+        found.extractall(upper)
 
 
 def make_directories(upper: str, below: str) -> None:

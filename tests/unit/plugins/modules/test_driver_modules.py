@@ -207,18 +207,22 @@ def test_what_dpkg_has_not_ended_is_ended_as_predicted(packages: Path) -> None:
     prelude = (
         "from ansible_collections.fabric.rdma.plugins.module_utils._prepare.packages_run import Apt\n"
         f"Apt.journal = {str(journal.parent)!r}\n"
+        f"Apt.lists = {str(packages / 'lists')!r}\n"
     )
 
-    def call(check: bool) -> tuple[bool, bool]:
+    def call(check: bool) -> tuple[bool, bool, bool]:
         result = run("driver_packages", check, prelude, _ansible_diff=True, state="settled", manager="apt")
         insist_on_return("driver_packages", result)
         assert bool(result.get("diff")) is result["changed"]
-        return result["changed"], journal.exists()
+        return result["changed"], journal.exists(), (packages / "lists").is_dir()
 
-    assert call(check=True) == (True, True)
-    assert call(check=False) == (True, False)
+    assert call(check=True) == (True, True, False)
+    assert call(check=False) == (True, False, True)
     assert "Version: 44.0-3" in (packages / "dpkg/status").read_text()
-    assert call(check=False) == (False, False)
+    assert call(check=False) == (False, False, True)
+    (packages / "lists").rmdir()
+    assert call(check=True) == (True, False, False)
+    assert call(check=False) == (True, False, True)
 
 
 def test_the_examples_of_driver_packages_put_back(packages: Path) -> None:

@@ -33,6 +33,12 @@ from ansible_collections.fabric.rdma.plugins.module_utils._prepare.packages_run 
 from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._prepare.test_openpgp import KEY
 
 
+@pytest.fixture(autouse=True)
+def lists(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No directory of this machine is made."""
+    monkeypatch.setattr(Apt, "lists", str(tmp_path_factory.mktemp("lists")))
+
+
 class Small(Manager):
     """One that has what it is given; a version that its repositories lack cannot be installed."""
 
