@@ -19,6 +19,8 @@ from ansible_collections.fabric.rdma.tests.integration.stand_ins import Node, st
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
+# those that the newest ansible-core of requirements-dev.txt runs on
+NEWER_PYTHONS = ("3.12", "3.13", "3.14")
 
 
 class User(t.NamedTuple):
@@ -83,12 +85,12 @@ def user(tarball: Path, tmp_path_factory: pytest.TempPathFactory) -> User:
     return there
 
 
-def _build(directory: Path, wanted: list[str]) -> None:
+def _build(directory: Path, wanted: list[str], python: str) -> None:
     done = directory / "requirements.txt"
     if done.exists() and done.read_text().splitlines() == wanted:
         return
     shutil.rmtree(directory, ignore_errors=True)
-    subprocess.run([sys.executable, "-m", "venv", str(directory)], check=True)
+    subprocess.run([python, "-m", "venv", str(directory)], check=True)
     unfinished = directory / "unfinished.txt"
     unfinished.write_text("\n".join(wanted) + "\n")
     pip = [str(directory / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
@@ -96,14 +98,14 @@ def _build(directory: Path, wanted: list[str]) -> None:
     unfinished.rename(done)
 
 
-def environment(name: str, wanted: list[str]) -> Path:
+def environment(name: str, wanted: list[str], python: str = sys.executable) -> Path:
     """Programs of a virtual environment with these packages, which is kept beside the tools' own."""
     # its programs name their interpreter by its path: not by one through a link that may go
     directory = (ROOT / ".venv").resolve() / name
     with open(ROOT / ".venv" / f"{name}.lock", "w", encoding="ascii") as lock:
         # several workers, one environment
         fcntl.flock(lock, fcntl.LOCK_EX)
-        _build(directory, wanted)
+        _build(directory, wanted, python)
     return directory / "bin"
 
 
@@ -120,6 +122,30 @@ def oldest_core() -> Path:
 def oldest_user(user: User, oldest_core: Path) -> User:
     """The same home directory, used with the oldest supported ansible-core."""
     return user._replace(bin=oldest_core, env=user.env | {"PATH": f"{oldest_core}:{os.environ['PATH']}"})
+
+
+@pytest.fixture(scope="session")
+def newest_core() -> Path:
+    """Programs of the newest ansible-core that a Python of this machine can run: the tools' own, or those of a newer Python."""
+    found = subprocess.run(
+        [ROOT / "tools" / "find-python", *NEWER_PYTHONS], stdout=subprocess.PIPE, text=True, check=False
+    )
+    if sys.version_info >= (3, 12) or found.returncode:
+        # as in tools/sanity: there, no Python may be missing
+        assert sys.version_info >= (3, 12) or os.environ.get("CI") != "true", (
+            "the newest ansible-core needs a newer Python"
+        )
+        return BIN
+    lines = (ROOT / "requirements-dev.txt").read_text().splitlines()
+    wanted = [line for line in lines if line.startswith("ansible-core==")]
+    assert wanted
+    return environment("newest-core", wanted, found.stdout.strip())
+
+
+@pytest.fixture(scope="session")
+def newest_user(user: User, newest_core: Path) -> User:
+    """The same home directory, used with the newest ansible-core."""
+    return user._replace(bin=newest_core, env=user.env | {"PATH": f"{newest_core}:{os.environ['PATH']}"})
 
 
 @pytest.fixture

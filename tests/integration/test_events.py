@@ -205,7 +205,7 @@ def test_hosts_whose_facts_are_known_cost_no_task_each(user: User, tmp_path: Pat
     assert {play: count for (play, host), count in seen.items() if host == "n4"} == EACH
 
 
-@pytest.mark.parametrize("whose", ["user", "oldest_user"])
+@pytest.mark.parametrize("whose", ["newest_user", "oldest_user"])
 def test_a_quiet_value_is_seen_by_those_who_use_it_alone(
     whose: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:

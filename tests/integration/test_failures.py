@@ -49,7 +49,7 @@ def measured(group: str, client: str, server: str) -> str:
     return json.dumps(evidence_of(group, a_test(client, server)))
 
 
-@pytest.mark.parametrize("whose", ["user", "oldest_user"])
+@pytest.mark.parametrize("whose", ["newest_user", "oldest_user"])
 def test_a_group_with_nothing_usable(whose: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     user: User = request.getfixturevalue(whose)
     inventory = write_inventory(tmp_path, {"good": replayed("ib-v100-1", "ib-v100-2"), "bare": replayed("no-rdma")})
@@ -83,7 +83,7 @@ def test_an_inventory_without_hosts(user: User, tmp_path: Path) -> None:
     assert "The inventory has no hosts that match rdma." in said(done)
 
 
-@pytest.mark.parametrize("whose", ["user", "oldest_user"])
+@pytest.mark.parametrize("whose", ["newest_user", "oldest_user"])
 def test_a_host_that_fails_on_the_way(whose: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """Its capture cannot be read: that fails the host at once, and the others go on to the report. On a site where one ends a play."""
     user: User = request.getfixturevalue(whose)
@@ -114,7 +114,7 @@ def test_verify_alone_goes_on_without_a_host_that_cannot_be_read(user: User, tmp
     assert re.search(r"nowhere .*failed=1", recap)
 
 
-@pytest.mark.parametrize("whose", ["user", "oldest_user"])
+@pytest.mark.parametrize("whose", ["newest_user", "oldest_user"])
 def test_hosts_that_do_not_answer(whose: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """None of those that are connected to: Ansible ends a run of whose play no host is left, and the report is written all the same."""
     user: User = request.getfixturevalue(whose)

@@ -67,7 +67,7 @@ def test_a_host_that_is_gone_is_waited_for_once(user: User, tmp_path: Path, gone
             assert (f"{gone} could not be reached, so nothing was measured" in test["message"]) is (gone in pair)
 
 
-@pytest.mark.parametrize("whose", ["user", "oldest_user"])
+@pytest.mark.parametrize("whose", ["newest_user", "oldest_user"])
 def test_those_that_are_there_are_planned_whoever_a_limit_leaves_out(
     whose: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:

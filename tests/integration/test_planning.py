@@ -258,7 +258,7 @@ def test_replayed_hosts_need_no_privileges(site: Site) -> None:
     assert sorted(site.load("facts.json")) == ["a1", "a2", "v1", "v2"]
 
 
-@pytest.mark.parametrize(("whose", "stale"), [("user", "/nonexistent"), ("oldest_user", None)])
+@pytest.mark.parametrize(("whose", "stale"), [("newest_user", "/nonexistent"), ("oldest_user", None)])
 def test_output_lies_where_the_run_was_started(
     whose: str, stale: str | None, site: Site, request: pytest.FixtureRequest
 ) -> None:
@@ -276,7 +276,8 @@ def test_output_lies_where_the_run_was_started(
 
 
 @pytest.mark.parametrize(
-    ("whose", "playbook"), [("user", name) for name in ("site", "prepare", "plan")] + [("oldest_user", "rollout")]
+    ("whose", "playbook"),
+    [("newest_user", name) for name in ("site", "prepare", "plan")] + [("oldest_user", "rollout")],
 )
 def test_wishes_are_looked_at_before_anything_else(
     whose: str, playbook: str, site: Site, request: pytest.FixtureRequest

@@ -187,7 +187,7 @@ def ofed(node: Node, manager: str, *options: str, user: User | None = None, **wi
     return " ".join((done.stdout + done.stderr).replace('\\"', '"').split())
 
 
-@pytest.mark.parametrize(("whose", "manager"), [("user", "apt"), ("user", "dnf"), ("oldest_user", "apt")])
+@pytest.mark.parametrize(("whose", "manager"), [("newest_user", "apt"), ("newest_user", "dnf"), ("oldest_user", "apt")])
 def test_the_password_of_a_repository(node: Node, whose: str, manager: str, request: pytest.FixtureRequest) -> None:
     """Of its address, and of that of its key. It has to be on the node, where nobody but root reads it."""
     core = request.getfixturevalue(whose)
@@ -210,7 +210,7 @@ def test_the_password_of_a_repository(node: Node, whose: str, manager: str, requ
     assert "What was done: put back" in said
 
 
-@pytest.mark.parametrize("whose", ["user", "oldest_user"])
+@pytest.mark.parametrize("whose", ["newest_user", "oldest_user"])
 def test_the_password_of_a_key_that_is_not_there(node: Node, whose: str, request: pytest.FixtureRequest) -> None:
     core = request.getfixturevalue(whose)
     user = node.user._replace(bin=core.bin, env={**node.user.env, "PATH": core.env["PATH"]})
@@ -224,7 +224,7 @@ def test_the_password_of_a_key_that_is_not_there(node: Node, whose: str, request
     assert 'failed at "key | Download the key of the repository"' in said
 
 
-@pytest.mark.parametrize("whose", ["user", "oldest_user"])
+@pytest.mark.parametrize("whose", ["newest_user", "oldest_user"])
 def test_a_repository_without_a_password_is_shown(node: Node, whose: str, request: pytest.FixtureRequest) -> None:
     """And its key, a file of the controller that lies beside the playbook, is on the node as it is."""
     core = request.getfixturevalue(whose)

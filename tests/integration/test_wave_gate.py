@@ -81,7 +81,8 @@ def changed(
 
 @pytest.mark.parametrize("kind", ["failed", "lost"])
 @pytest.mark.parametrize(
-    ("whose", "strategy"), [("user", "linear"), ("user", "free"), ("user", "host_pinned"), ("oldest_user", "linear")]
+    ("whose", "strategy"),
+    [("newest_user", "linear"), ("newest_user", "free"), ("newest_user", "host_pinned"), ("oldest_user", "linear")],
 )
 def test_no_later_wave_is_changed(
     whose: str, kind: str, strategy: str, request: pytest.FixtureRequest, tmp_path: Path
@@ -99,7 +100,8 @@ def test_ansible_alone_goes_on(kind: str, user: User, tmp_path: Path) -> None:
 
 
 NEWEST_AND_OLDEST = pytest.mark.parametrize(
-    ("whose", "strategy"), [("user", "linear"), ("user", "free"), ("user", "host_pinned"), ("oldest_user", "linear")]
+    ("whose", "strategy"),
+    [("newest_user", "linear"), ("newest_user", "free"), ("newest_user", "host_pinned"), ("oldest_user", "linear")],
 )
 
 
@@ -150,7 +152,7 @@ def test_kept_in_the_play(whose: str, way: str, strategy: str, request: pytest.F
     assert "n4 is left as it is: n2, of an earlier wave, has begun the role ofed and not ended it. Look at" in output
 
 
-@pytest.mark.parametrize(("whose", "again"), [("user", False), ("oldest_user", False), ("user", True)])
+@pytest.mark.parametrize(("whose", "again"), [("newest_user", False), ("oldest_user", False), ("newest_user", True)])
 def test_kept_in_the_play_it_is_changed_by_no_other_role(
     whose: str, again: bool, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
@@ -171,11 +173,11 @@ IGNORED = {"ignore_errors": True}
 @pytest.mark.parametrize(
     ("whose", "of_play", "of_block", "arguments", "begins"),
     [
-        ("user", IGNORED, {}, [], False),
+        ("newest_user", IGNORED, {}, [], False),
         ("oldest_user", IGNORED, {}, [], False),
-        ("user", {}, {"ignore_errors": "{{ not ansible_check_mode }}"}, [], False),
-        ("user", {}, {"ignore_errors": "{{ ansible_check_mode }}"}, [], True),
-        ("user", IGNORED, {}, ["--check"], True),
+        ("newest_user", {}, {"ignore_errors": "{{ not ansible_check_mode }}"}, [], False),
+        ("newest_user", {}, {"ignore_errors": "{{ ansible_check_mode }}"}, [], True),
+        ("newest_user", IGNORED, {}, ["--check"], True),
     ],
 )
 def test_no_change_begins_whose_errors_would_be_ignored(
@@ -206,7 +208,7 @@ def test_a_handler_that_fails_after_the_role_stops_later_waves(user: User, strat
     assert "n4 is left as it is: n2 failed or was lost after the role ofed. Look at" in output
 
 
-@pytest.mark.parametrize("whose", ["user", "oldest_user"])
+@pytest.mark.parametrize("whose", ["newest_user", "oldest_user"])
 def test_a_host_that_its_user_ends_stops_nobody(whose: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     tasks = [*change(tmp_path, "ofed"), *fault("ended"), *change(tmp_path, "storage_prereqs")]
     hosts, _output = changed(request.getfixturevalue(whose), tmp_path, play(*tasks))
@@ -239,7 +241,7 @@ class CallbackModule(CallbackBase):
 """
 
 
-@pytest.mark.parametrize("whose", ["user", "oldest_user"])
+@pytest.mark.parametrize("whose", ["newest_user", "oldest_user"])
 @pytest.mark.parametrize("kind", ["none", "failed"])
 def test_a_clock_that_is_set_back_hides_no_failure_and_makes_none(
     kind: str, whose: str, request: pytest.FixtureRequest, tmp_path: Path
