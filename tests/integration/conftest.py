@@ -105,7 +105,8 @@ def environment(name: str, wanted: list[str], python: str = sys.executable) -> P
     with open(ROOT / ".venv" / f"{name}.lock", "w", encoding="ascii") as lock:
         # several workers, one environment
         fcntl.flock(lock, fcntl.LOCK_EX)
-        _build(directory, wanted, python)
+        # another interpreter makes another one
+        _build(directory, [f"# {python}", *wanted], python)
     return directory / "bin"
 
 
@@ -124,13 +125,26 @@ def oldest_user(user: User, oldest_core: Path) -> User:
     return user._replace(bin=oldest_core, env=user.env | {"PATH": f"{oldest_core}:{os.environ['PATH']}"})
 
 
+def _newer_python() -> str | None:
+    for version in NEWER_PYTHONS:
+        command = [ROOT / "tools" / "find-python", version]
+        python = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout.strip()
+        # Debian splits venv off
+        if (
+            python
+            and not subprocess.run(
+                [python, "-c", "import ensurepip, venv"], capture_output=True, check=False
+            ).returncode
+        ):
+            return python
+    return None
+
+
 @pytest.fixture(scope="session")
 def newest_core() -> Path:
     """Programs of the newest ansible-core that a Python of this machine can run: the tools' own, or those of a newer Python."""
-    found = subprocess.run(
-        [ROOT / "tools" / "find-python", *NEWER_PYTHONS], stdout=subprocess.PIPE, text=True, check=False
-    )
-    if sys.version_info >= (3, 12) or found.returncode:
+    python = None if sys.version_info >= (3, 12) else _newer_python()
+    if python is None:
         # as in tools/sanity: there, no Python may be missing
         assert sys.version_info >= (3, 12) or os.environ.get("CI") != "true", (
             "the newest ansible-core needs a newer Python"
@@ -139,7 +153,7 @@ def newest_core() -> Path:
     lines = (ROOT / "requirements-dev.txt").read_text().splitlines()
     wanted = [line for line in lines if line.startswith("ansible-core==")]
     assert wanted
-    return environment("newest-core", wanted, found.stdout.strip())
+    return environment("newest-core", wanted, python)
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,7 @@ NEW = "3.77"
 PYTHON = f"""#!/bin/sh
 case "$*" in
   *version_info*_base_executable*) echo "{NEW} $0" ;;
+  *ensurepip*) [ ! -e "$0.part" ] ;;
   *version_info*) echo 3.12 ;;
   *"-m venv"*) echo "$0"; exit 3 ;;
 esac
@@ -47,16 +48,19 @@ def test_a_python_of_the_distribution_is_one_that_came_with_the_system(repo: Pat
     assert Path(found.stdout.strip()).samefile("/usr/bin/python3")
 
 
-@pytest.mark.parametrize("there", [True, False])
-def test_the_tools_get_the_python_of_the_distribution_before_any_other(repo: Path, tmp_path: Path, there: bool) -> None:
-    """With stand-ins for interpreters, and for what looks for them."""
+@pytest.mark.parametrize("there", ["whole", "part", "none"])
+def test_the_tools_get_the_python_of_the_distribution_before_any_other(repo: Path, tmp_path: Path, there: str) -> None:
+    """With stand-ins for interpreters, and for what looks for them, on a machine that gets no package."""
     (tmp_path / "tools").mkdir()
     shutil.copy(repo / "tools" / "setup-venv", tmp_path / "tools")
     own, other = (program(tmp_path / name, PYTHON) for name in ("own", "other"))
-    found = f"echo {own}" if there else "exit 1"
+    if there == "part":
+        (tmp_path / "own.part").touch()
+    found = "exit 1" if there == "none" else f"echo {own}; exit"
     program(
-        tmp_path / "tools" / "find-python",
-        f'#!/bin/sh\n[ "$1" != --distribution ] || {{ {found}; exit; }}\necho {other}\n',
+        tmp_path / "tools" / "find-python", f'#!/bin/sh\n[ "$1" != --distribution ] || {{ {found}; }}\necho {other}\n'
     )
+    program(tmp_path / "tools" / "apt-install", "#!/bin/sh\nexit 1\n")
     done = subprocess.run([tmp_path / "tools" / "setup-venv"], stdout=subprocess.PIPE, text=True, check=False)
-    assert (done.returncode, done.stdout.splitlines()[-1]) == (3, str(own if there else other)), done.stdout
+    expected = (3, str(own if there == "whole" else other))
+    assert (done.returncode, done.stdout.splitlines()[-1]) == expected, done.stdout

@@ -161,6 +161,8 @@ def remembered_in(packages: Path) -> str:
     return (
         "import ansible_collections.fabric.rdma.plugins.module_utils._base.places as places\n"
         f"places.DRIVER_PACKAGES = {str(packages / 'remembered.json')!r}\n"
+        "from ansible_collections.fabric.rdma.plugins.module_utils._prepare.packages_run import Apt\n"
+        f"Apt.lists = {str(packages)!r}\n"
     )
 
 

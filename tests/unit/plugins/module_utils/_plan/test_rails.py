@@ -577,6 +577,58 @@ def test_hcas_that_may_be_those_of_another_make_are_not_guessed(whole: Host, los
     assert "other make" in reason or "another make" in reason
 
 
+def leaves(port: int, *hcas: str) -> Host:
+    """Two GPUs, each with an HCA (a, b) under a switch of its own, the first GPU at this port, and an HCA (s) beside these switches."""
+    upper = ["0000:00:01.0", "0000:01:00.0"]
+    x, y = ([*upper, f"0000:02:0{leaf}.0", f"0000:{leaf}0:00.0"] for leaf in (1, 2))
+    ways = {"a": [*x, "0000:11:08.0"], "b": [*y, "0000:21:08.0"], "s": [*upper, "0000:02:10.0"]}
+    gpus = {pci(1): [*x, f"0000:11:0{port}.0"], pci(2): [*y, "0000:21:01.0"]}
+    return Host(gpus, {pci(11 + "abs".index(name)): ways[name] for name in hcas})
+
+
+def functions_of(rails: Json) -> dict[str, list[tuple[str, ...]]]:
+    return {host: [rail.functions for rail in own] for host, own in rails.items()}
+
+
+def test_what_is_left_to_a_gpu_that_has_lost_its_hca_is_not_its_own() -> None:
+    """No host has all: one has lost an HCA, the others never had the one beside the switches."""
+    rails, reason = numbered({"a": leaves(1, "a", "s"), "b": leaves(1, "a", "b")}, {"a": {}, "b": {}})
+    assert rails, reason
+    assert functions_of(rails) == {"a": [(pci(11),), ()], "b": [(pci(11),), (pci(12),)]}
+
+
+def test_what_is_left_to_a_gpu_is_not_guessed_where_others_have_one_that_is_nearer() -> None:
+    """The host that has lost it has its GPUs at other ports than the one that has all."""
+    whole = leaves(1, "a", "b", "s")
+    rails, reason = numbered({"a": leaves(2, "a", "s"), "b": whole}, {"a": {}, "b": {}})
+    assert rails is None, rails
+    assert "host a: the HCA on rail 2 is as near to other GPUs, while host b has one there that is nearer" in reason
+    # as it is asked for: without what is on no rail
+    rails, reason = numbered({"a": leaves(2, "a"), "b": leaves(1, "a", "b")}, {"a": {}, "b": {}})
+    assert rails, reason
+    assert functions_of(rails) == {"a": [(pci(11),), ()], "b": [(pci(11),), (pci(12),)]}
+
+
+@pytest.mark.parametrize("second", [(4, 5), (3, 5)])
+def test_an_hca_is_on_no_rail_of_a_gpu_below_it_that_has_its_own_on_another_host(second: tuple[int, int]) -> None:
+    """The second GPU is at a switch of its own, below that of the first one: what is left when its HCA is dead is the first one's."""
+    upper = ["0000:00:01.0", "0000:01:00.0", "0000:02:1e.0"]
+    inner = [*upper, "0000:03:1f.0", "0000:04:00.0"]
+    gpus = {pci(1): [*upper, "0000:03:01.0"], pci(2): [*inner, "0000:05:02.0"]}
+    ways = {3: [*upper, "0000:03:03.0"], 4: [*upper, "0000:03:04.0"], 5: [*inner, "0000:05:05.0"]}
+    hosts = {
+        name: Host(gpus, {pci(10 + at): ways[at] for at in own})
+        for name, own in (("a", (3, 4)), ("b", second), ("c", (3, 4, 5)))
+    }
+    rails, reason = numbered(hosts, {name: {} for name in hosts})
+    assert rails, reason
+    assert functions_of(rails)["a"] == [(pci(13), pci(14)), ()]
+    # nor without the host that has all
+    del hosts["c"]
+    rails, reason = numbered(hosts, {name: {} for name in hosts})
+    assert rails is None or functions_of(rails)["a"] == [(pci(13), pci(14)), ()], rails
+
+
 @pytest.mark.parametrize("dead", [11, 12, 13])
 def test_hcas_whose_addresses_interleave_may_be_lost(dead: int) -> None:
     """The HCA of the second GPU has an address between those of the first one's two."""
