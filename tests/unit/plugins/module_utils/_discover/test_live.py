@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -114,14 +114,14 @@ def test_a_symbol_is_there_when_the_kernel_lists_it(
 class StandIn:
     """A containerd whose answers are written down; its configuration holds a password."""
 
-    error: FabricError | None = None
+    errors: ClassVar[list[FabricError]] = []
 
     def __init__(self, path: str, timeout: float) -> None:
         assert timeout <= 10
 
     def version(self) -> tuple[str, str]:
-        if self.error:
-            raise self.error
+        for error in self.errors:
+            raise error
         return "containerd", "v1.7.24"
 
     def status(self) -> dict[str, Any]:
@@ -137,7 +137,7 @@ def test_a_runtime_is_asked_only_where_its_socket_is(tmp_path: Path, monkeypatch
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(path)
         answer = json.loads(ask("cri", path) or "")
-        monkeypatch.setattr(StandIn, "error", GrpcError(12, "unknown  service\nruntime.v1.RuntimeService"))
+        monkeypatch.setattr(StandIn, "errors", [GrpcError(12, "unknown  service\nruntime.v1.RuntimeService")])
         failed = json.loads(ask("cri", path) or "")
     assert answer == {"version": "v1.7.24", "ready": True, "default_handler": "runc", "handlers": {"runc": {}}}
     assert failed == {"error": "unknown service runtime.v1.RuntimeService"}
