@@ -142,7 +142,7 @@ def _switches(tree: _Tree) -> list[tuple[list[int], list[int]]]:
     """[(GPUs, functions)] that are under one switch, as indexes, by the order of the GPUs; each GPU is in one of them.
 
     They belong together when each is nearest to the other. A function next to the uplink of all GPUs has none that is
-    nearest to it in return, while each GPU has its own HCA (see _adopted() for what one that has lost it gets); and when the HCA of a
+    nearest to it in return, while each GPU has its own HCA (see _check_adopted() for when one has lost it); and when the HCA of a
     GPU is gone, the HCAs of other GPUs are nearest to it, but not it to them.
     """
     near_gpu, near_function = _nearest(tree.gpus, tree.functions), _nearest(tree.functions, tree.gpus)
@@ -169,21 +169,6 @@ def _switches(tree: _Tree) -> list[tuple[list[int], list[int]]]:
         seen |= group
         found.append((sorted(group), sorted(mine)))
     return found
-
-
-def _adopted(tree: _Tree) -> frozenset[int]:
-    """GPUs that may have lost their own functions: those that they have are above the switch that they are under, where nothing is, and
-    as near to another GPU, which has nearer ones. So is a function at the uplink of all.
-    """
-    near_function = _nearest(tree.functions, tree.gpus)
-    return frozenset(
-        gpu
-        for cards, own in _switches(tree)
-        for gpu in cards
-        if any(
-            near_function[index].difference(cards) and len(tree.functions[index]) < len(tree.gpus[gpu]) for index in own
-        )
-    )
 
 
 def rail_host(host: str, facts: Json, candidates: t.Collection[str]) -> Host:
@@ -364,7 +349,7 @@ def _check_lost(trees: t.Collection[_Tree], together: _Together) -> None:
 def _whole_alone(trees: t.Mapping[_Tree, str], seen: t.Mapping[str, _Seen], together: _Tree) -> list[_Family]:
     """The trees, each for itself, when each is whole and has the same rails as the others, with HCAs in other slots; or none.
 
-    An HCA that is under another switch by what they have together, or on another rail of another host, says that one has lost something.
+    An HCA that is under another switch by what they have together says that one of them has lost something.
     """
     found: list[_Family] = []
     for tree, name in trees.items():
@@ -375,12 +360,10 @@ def _whole_alone(trees: t.Mapping[_Tree, str], seen: t.Mapping[str, _Seen], toge
     switches = {
         (gpu, together.functions[index]) for cards, indexes in _switches(together) for gpu in cards for index in indexes
     }
-    numbers: dict[Place, int] = {}
-    for own in found:
-        for number, (cards, functions) in enumerate(own.pairs):
-            for place in functions:
-                if numbers.setdefault(place, number) != number or any((gpu, place) not in switches for gpu in cards):
-                    return []
+    if not switches.issuperset(
+        (gpu, place) for own in found for cards, functions in own.pairs for gpu in cards for place in functions
+    ):
+        return []
     rails = {tuple((tuple(cards), len(functions)) for cards, functions in own.pairs) for own in found}
     return found if len(rails) == 1 and all(functions for own in found for _cards, functions in own.pairs) else []
 
@@ -410,7 +393,6 @@ def group_rails(hosts: t.Mapping[str, Host]) -> dict[str, list[Rail]]:
             families += _families(trees, seen)
         except RailError as exc:
             refused.append((trees, exc))
-    _check_adopted(families, {own.tree: name for name, own in sorted(seen.items(), reverse=True)})
     # What hosts with the same GPUs cannot say, others may, the most complete ones first: GPUs at other places under the same switches.
     known = sorted(families, key=lambda own: (-_functions(own.pairs), own.guessed))
 
@@ -426,24 +408,35 @@ def group_rails(hosts: t.Mapping[str, Host]) -> dict[str, list[Rail]]:
             if fitted is None:
                 raise error
             pairs[tree] = fitted
+    _check_adopted(pairs, seen)
     switches = {tree: _switches(tree) for tree in pairs}
     return {name: _rails(own, pairs[own.tree], switches[own.tree]) for name, own in seen.items()}
 
 
-def _check_adopted(families: t.Sequence[_Family], hosts: t.Mapping[_Tree, str]) -> None:
-    """RailError when a GPU has no function of its own, but one that is as near to others, and has its own where GPUs are at other places."""
-    own: dict[int, str] = {}
-    adopted: dict[int, str] = {}
-    for family in families:
-        strange = _adopted(family.tree)
-        for number, (cards, places) in enumerate(family.pairs):
-            if places:
-                (adopted if strange.intersection(cards) else own).setdefault(number, hosts[family.trees[0]])
-    for number in sorted(own.keys() & adopted.keys()):
+def _check_adopted(pairs: t.Mapping[_Tree, _Pairs], seen: t.Mapping[str, _Seen]) -> None:
+    """RailError when a host has nothing under the switch of a GPU, but something above it, and another has something under that switch.
+
+    The former may have lost it: what is above, at the uplink of several switches, may be of no GPU.
+    """
+    under: dict[Place, str] = {}
+    above: dict[Place, tuple[str, str]] = {}
+    for name in sorted(seen):
+        tree = seen[name].tree
+        addresses = dict(zip(tree.functions, seen[name].functions))
+        for cards, places in pairs[tree]:
+            here = [place for place in places if place in addresses]
+            # what a GPU is under, but for the port that is its own: other hosts have it at another one
+            for switch in {tree.gpus[gpu][:-2] for gpu in cards} if here else ():
+                if any(place[: len(switch)] == switch for place in here):
+                    under.setdefault(switch, name)
+                else:
+                    above.setdefault(switch, (name, addresses[here[0]]))
+    for switch in sorted(under.keys() & above.keys()):
+        name, address = above[switch]
         raise RailError(
-            f"host {adopted[number]}: the HCA on rail {number + 1} is as near to other GPUs, while host {own[number]} has one there that is "
-            "nearer, so whether that is lost cannot be known",
-            "exclude the HCAs that belong to no rail with rdma_want.exclude",
+            f"host {name}: HCA {address} is not under the switch of a GPU, but above it, while host {under[switch]} has one under that "
+            "switch, so whether it is that of the GPU cannot be known",
+            "exclude it with rdma_want.exclude if it belongs to no rail, and put hosts of another make into a group of their own",
         )
 
 

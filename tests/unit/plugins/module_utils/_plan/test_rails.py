@@ -602,11 +602,52 @@ def test_what_is_left_to_a_gpu_is_not_guessed_where_others_have_one_that_is_near
     whole = leaves(1, "a", "b", "s")
     rails, reason = numbered({"a": leaves(2, "a", "s"), "b": whole}, {"a": {}, "b": {}})
     assert rails is None, rails
-    assert "host a: the HCA on rail 2 is as near to other GPUs, while host b has one there that is nearer" in reason
+    assert f"host a: HCA {pci(13)} is not under the switch of a GPU, but above it, while host b has one under" in reason
     # as it is asked for: without what is on no rail
     rails, reason = numbered({"a": leaves(2, "a"), "b": leaves(1, "a", "b")}, {"a": {}, "b": {}})
     assert rails, reason
     assert functions_of(rails) == {"a": [(pci(11),), ()], "b": [(pci(11),), (pci(12),)]}
+
+
+@pytest.mark.parametrize("beside", [["0000:02:10.0"], ["0000:02:10.0", "0000:30:00.0", "0000:31:00.0"]])
+def test_what_is_left_to_the_only_gpu_below_a_root_port_is_not_its_own(beside: list[str]) -> None:
+    """The HCA beside the switch of the GPU may have bridges of its own."""
+    upper = ["0000:00:01.0", "0000:01:00.0"]
+    leaf = [*upper, "0000:02:01.0", "0000:10:00.0"]
+    storage = {pci(12): [*upper, *beside]}
+    whole = Host({pci(1): [*leaf, "0000:11:01.0"]}, {pci(11): [*leaf, "0000:11:08.0"], **storage})
+    rails, reason = numbered({"a": Host({pci(1): [*leaf, "0000:11:02.0"]}, storage), "b": whole}, {"a": {}, "b": {}})
+    assert rails is None, rails
+    assert f"host a: HCA {pci(12)} is not under the switch of a GPU" in reason
+
+
+@pytest.mark.parametrize(("first", "second"), [((4, 5), (5, 6)), ((4, 5), (6, 7)), ((4,), (5,))])
+def test_healthy_hosts_have_their_hcas_in_slots_of_their_own(first: tuple[int, ...], second: tuple[int, ...]) -> None:
+    hosts = {name: Host(under(UPPER, 1, 2), under(UPPER, *own)) for name, own in (("a", first), ("b", second))}
+    rails, reason = numbered(hosts, {"a": {}, "b": {}})
+    assert rails, reason
+    expected = {name: [(pci(slot),) for slot in own] for name, own in (("a", first), ("b", second))}
+    assert functions_of(rails) == expected
+
+
+def test_a_host_that_is_numbered_by_others_has_no_hca_of_no_gpu() -> None:
+    """Hosts with HCAs in other slots, of which one has lost that of another switch, are numbered by one with GPUs at other ports."""
+    upper = ["0000:00:01.0", "0000:01:00.0"]
+    x, y = ([*upper, f"0000:02:0{leaf}.0", f"0000:{leaf}0:00.0"] for leaf in (1, 2))
+
+    def host(port: int, slots: tuple[int, ...], whole: bool = True) -> Host:
+        gpus = {pci(1): [*x, f"0000:11:0{port}.0"], pci(2): [*x, "0000:11:02.0"], pci(3): [*y, "0000:21:01.0"]}
+        hcas = {pci(slot): [*x, f"0000:11:0{slot}.0"] for slot in slots} | {pci(12): [*upper, "0000:02:10.0"]}
+        return Host(gpus, hcas | ({pci(11): [*y, "0000:21:08.0"]} if whole else {}))
+
+    hosts = {"a": host(0, (5, 6)), "b": host(1, (5, 6)), "c": host(1, (6, 7), whole=False)}
+    rails, reason = numbered(hosts, {name: {} for name in hosts})
+    assert rails is None, rails
+    assert f"host c: HCA {pci(12)} is not under the switch of a GPU" in reason
+    hosts["c"] = host(1, (6, 7))
+    rails, reason = numbered(hosts, {name: {} for name in hosts})
+    assert rails, reason
+    assert functions_of(rails)["c"] == [(pci(6),), (pci(7),), (pci(11),)]
 
 
 @pytest.mark.parametrize("second", [(4, 5), (3, 5)])
