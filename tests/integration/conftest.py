@@ -125,30 +125,16 @@ def oldest_user(user: User, oldest_core: Path) -> User:
     return user._replace(bin=oldest_core, env=user.env | {"PATH": f"{oldest_core}:{os.environ['PATH']}"})
 
 
-def _newer_python() -> str | None:
-    for version in NEWER_PYTHONS:
-        command = [ROOT / "tools" / "find-python", version]
-        python = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout.strip()
-        # Debian splits venv off
-        if (
-            python
-            and not subprocess.run(
-                [python, "-c", "import ensurepip, venv"], capture_output=True, check=False
-            ).returncode
-        ):
-            return python
-    return None
-
-
 @pytest.fixture(scope="session")
 def newest_core() -> Path:
     """Programs of the newest ansible-core that a Python of this machine can run: the tools' own, or those of a newer Python."""
-    python = None if sys.version_info >= (3, 12) else _newer_python()
-    if python is None:
+    if sys.version_info >= (3, 12):
+        return BIN
+    command = [ROOT / "tools" / "find-python", "--whole", *NEWER_PYTHONS]
+    python = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout.strip()
+    if not python:
         # as in tools/sanity: there, no Python may be missing
-        assert sys.version_info >= (3, 12) or os.environ.get("CI") != "true", (
-            "the newest ansible-core needs a newer Python"
-        )
+        assert os.environ.get("CI") != "true", "the newest ansible-core needs Python 3.12 or newer"
         return BIN
     lines = (ROOT / "requirements-dev.txt").read_text().splitlines()
     wanted = [line for line in lines if line.startswith("ansible-core==")]

@@ -224,17 +224,28 @@ def test_the_password_of_a_key_that_is_not_there(node: Node, whose: str, request
     assert 'failed at "key | Download the key of the repository"' in said
 
 
-@pytest.mark.parametrize("whose", ["newest_user", "oldest_user"])
-def test_a_repository_without_a_password_is_shown(node: Node, whose: str, request: pytest.FixtureRequest) -> None:
-    """And its key, a file of the controller that lies beside the playbook, is on the node as it is."""
+@pytest.mark.parametrize(
+    ("whose", "beside"), [("user", True), ("newest_user", True), ("oldest_user", True), ("user", False)]
+)
+def test_a_repository_without_a_password_is_shown(
+    node: Node, whose: str, beside: bool, request: pytest.FixtureRequest
+) -> None:
+    """And its key, a file of the controller that lies beside the playbook or has its whole path, is on the node as it is."""
     core = request.getfixturevalue(whose)
     user = node.user._replace(bin=core.bin, env={**node.user.env, "PATH": core.env["PATH"]})
     source = written(node, "apt")
-    (node.directory / "files").mkdir()
-    (node.directory / "files" / "key.gpg").write_bytes(KEY)
-    said = ofed(
-        node, "apt", "--diff", user=user, repository="https://repository.example/doca", key="key.gpg", key_checksum=""
-    )
+    key, other = node.directory / "files" / "key.gpg", b"of somebody else"
+    key.parent.mkdir()
+    key.write_bytes(KEY)
+    for path in [node.directory / "key.gpg"] if beside else [key.parent / key.relative_to("/")]:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(other)
+    wish = {
+        "repository": "https://repository.example/doca",
+        "key": key.name if beside else str(key),
+        "key_checksum": "",
+    }
+    said = ofed(node, "apt", "--diff", user=user, **wish)
     assert (node.directory / "etc" / "apt" / "keyrings" / "fabric-rdma-ofed.gpg").read_bytes() == KEY
     assert source.stat().st_mode & 0o777 == 0o644
     assert "+URIs: https://repository.example/doca" in said

@@ -42,6 +42,10 @@ def test_a_python_of_the_distribution_is_one_that_came_with_the_system(repo: Pat
     assert find(repo, tmp_path, NEW).stdout.strip() == str(other)
     found = find(repo, tmp_path, "--distribution", NEW)
     assert (found.returncode, found.stdout) == (1, "")
+    # Debian splits off what makes virtual environments
+    assert find(repo, tmp_path, "--whole", NEW).stdout.strip() == str(other)
+    (tmp_path / f"python{NEW}.part").touch()
+    assert find(repo, tmp_path, "--whole", NEW).returncode == 1
     command = ["/usr/bin/python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
     version = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
     found = find(repo, tmp_path, "--distribution", NEW, version)

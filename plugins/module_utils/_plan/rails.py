@@ -418,10 +418,10 @@ def _check_adopted(pairs: t.Mapping[_Tree, _Pairs], seen: t.Mapping[str, _Seen])
 
     The former may have lost it: what is above, at the uplink of several switches, may be of no GPU.
     """
+    # {switch: a host}, {switch: (a host, address)}
     under: dict[Place, str] = {}
     above: dict[Place, tuple[str, str]] = {}
-    for name in sorted(seen):
-        tree = seen[name].tree
+    for tree, name in {seen[name].tree: name for name in sorted(seen, reverse=True)}.items():
         addresses = dict(zip(tree.functions, seen[name].functions))
         for cards, places in pairs[tree]:
             here = [place for place in places if place in addresses]

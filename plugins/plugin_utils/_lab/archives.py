@@ -1,9 +1,9 @@
 # Copyright (c) 2026, fabric.rdma contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Images of containers as one archive that every runtime imports, made without a runtime. Private to the collection.
+"""Archives: images of containers as one that every runtime imports, made without a runtime, and what is unpacked. Private to the collection.
 
-The form is that of `docker save`, as containerd's importer reads it (images/archive/importer.go): manifest.json names for each image its
+The form of the former is that of `docker save`, as containerd's importer reads it (images/archive/importer.go): manifest.json names for each image its
 configuration, its layers and its names. Layers are not compressed, so that a layer's digest is that of its file.
 """
 
@@ -17,7 +17,7 @@ import tarfile
 import typing as t
 from dataclasses import dataclass, field
 
-__all__ = ["ContainerImage", "layer_of", "write_images"]
+__all__ = ["ContainerImage", "layer_of", "unpack", "write_images"]
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,15 @@ def write_images(path: str, images: t.Sequence[ContainerImage]) -> None:
             layers = [f"{digests[layer]}.tar" for layer in image.layers]
             manifest.append({"Config": name, "RepoTags": list(image.names), "Layers": layers})
         _add(archive, "manifest.json", json.dumps(manifest, sort_keys=True))
+
+
+def unpack(archive: tarfile.TarFile, directory: str) -> None:
+    """Unpacks files into a directory, with no owner, no device and no way out of it.
+
+    Python before 3.11.4, as Debian 12 has it, knows no filters, and ignores the attribute: only archives that are trusted come here.
+    """
+    archive.extraction_filter = getattr(tarfile, "data_filter", None)
+    archive.extractall(directory)
 
 
 def _configuration(image: ContainerImage, digests: t.Sequence[str]) -> dict[str, t.Any]:

@@ -24,6 +24,7 @@ import tarfile
 import time
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.archives import unpack
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.machine import LabError, find_tool
 
 __all__ = [
@@ -175,9 +176,7 @@ def unpack_configuration(archive: bytes, upper: str) -> None:
     with tarfile.open(fileobj=io.BytesIO(archive)) as found:
         for info in found.getmembers():
             make_directories(upper, os.path.dirname(info.name))
-        # as an attribute, which Pythons before 3.11.4 ignore: they know no filters
-        found.extraction_filter = getattr(tarfile, "data_filter", None)
-        found.extractall(upper)
+        unpack(found, upper)
 
 
 def make_directories(upper: str, below: str) -> None:

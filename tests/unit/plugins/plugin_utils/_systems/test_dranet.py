@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
+from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.archives import unpack
 from ansible_collections.fabric.rdma.plugins.plugin_utils._systems.dranet import (
     PCIE_ROOT,
     device_name,
@@ -75,9 +76,7 @@ def facts_of_recorded(shared: Path, name: str, tmp_path: Path) -> Json:
     path = shared / name / "root.tar.gz"
     assert path.is_file(), f"no recorded nodes at {path}"
     with tarfile.open(path) as archive:
-        # as an attribute, which Pythons before 3.11.4 ignore: they know no filters
-        archive.extraction_filter = getattr(tarfile, "data_filter", None)
-        archive.extractall(tmp_path)
+        unpack(archive, str(tmp_path))
     return facts_of(open_tree(str(tmp_path)))
 
 
