@@ -414,30 +414,36 @@ def group_rails(hosts: t.Mapping[str, Host]) -> dict[str, list[Rail]]:
 
 
 def _check_adopted(pairs: t.Mapping[_Tree, _Pairs], seen: t.Mapping[str, _Seen]) -> None:
-    """RailError when a host has nothing under the switch of a GPU, but something above it, and another has something under that switch.
+    """RailError when a host has nothing under a bridge that is above a GPU, but something further up, and another host has something under it.
 
-    The former may have lost it: what is above, at the uplink of several switches, may be of no GPU.
+    The former may have lost it: what is further up, at the uplink of several switches, may be of no GPU. GPUs are compared where as many
+    bridges lead to them, of which the last ones may be their own.
     """
-    # {switch: a host}, {switch: (a host, address)}
-    under: dict[Place, str] = {}
-    above: dict[Place, tuple[str, str]] = {}
+    # {(length of the way, the way to the bridge): a host}, and with the address of what it has
+    under: dict[tuple[int, Place], str] = {}
+    above: dict[tuple[int, Place], tuple[str, str]] = {}
     for tree, name in {seen[name].tree: name for name in sorted(seen, reverse=True)}.items():
         addresses = dict(zip(tree.functions, seen[name].functions))
         for cards, places in pairs[tree]:
-            here = [place for place in places if place in addresses]
-            # what a GPU is under, but for the port that is its own: other hosts have it at another one
-            for switch in {tree.gpus[gpu][:-2] for gpu in cards} if here else ():
-                if any(place[: len(switch)] == switch for place in here):
-                    under.setdefault(switch, name)
-                else:
-                    above.setdefault(switch, (name, addresses[here[0]]))
-    for switch in sorted(under.keys() & above.keys()):
-        name, address = above[switch]
+            here = [(_ports(place), addresses[place]) for place in places if place in addresses]
+            for way in {_ports(tree.gpus[gpu]) for gpu in cards} if here else ():
+                for depth in range(1, len(way)):
+                    if any(place[:depth] == way[:depth] for place, _address in here):
+                        under.setdefault((len(way), way[:depth]), name)
+                    else:
+                        above.setdefault((len(way), way[:depth]), (name, here[0][1]))
+    for bridge in sorted(under.keys() & above.keys()):
+        name, address = above[bridge]
         raise RailError(
-            f"host {name}: HCA {address} is not under the switch of a GPU, but above it, while host {under[switch]} has one under that "
+            f"host {name}: HCA {address} is not under the switch of a GPU, but above it, while host {under[bridge]} has one under that "
             "switch, so whether it is that of the GPU cannot be known",
             "exclude it with rdma_want.exclude if it belongs to no rail, and put hosts of another make into a group of their own",
         )
+
+
+def _ports(place: Place) -> Place:
+    """A place without numbers of busses, which may have told functions apart, and which other hosts have others of."""
+    return tuple((*step[:1], *step[1:][-2:]) for step in place)
 
 
 def _fitted(tree: _Tree, reference: _Pairs) -> t.Optional[_Pairs]:

@@ -199,7 +199,7 @@ class Apt(Manager):
     def settle(self) -> None:
         # apt makes it; Python's module for it, which Ansible uses, takes it for locked (modules of ansible-core 2.21 know better)
         if not os.path.isdir(self.lists):
-            os.makedirs(self.lists)
+            os.makedirs(self.lists, exist_ok=True)
             # whatever the umask is: apt downloads as a user of its own
             os.chmod(self.lists, 0o755)
             # its time is that of the last update

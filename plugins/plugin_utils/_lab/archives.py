@@ -59,9 +59,9 @@ def write_images(path: str, images: t.Sequence[ContainerImage]) -> None:
 
 
 def unpack(archive: tarfile.TarFile, directory: str) -> None:
-    """Unpacks files into a directory, with no owner, no device and no way out of it.
+    """Unpacks an archive that is trusted: where Python has filters, with no owner, no device and no way out of the directory.
 
-    Python before 3.11.4, as Debian 12 has it, knows no filters, and ignores the attribute: only archives that are trusted come here.
+    Before 3.11.4, as on Debian 12, it has none, and ignores the attribute.
     """
     archive.extraction_filter = getattr(tarfile, "data_filter", None)
     archive.extractall(directory)

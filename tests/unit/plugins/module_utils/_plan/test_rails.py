@@ -621,6 +621,46 @@ def test_what_is_left_to_the_only_gpu_below_a_root_port_is_not_its_own(beside: l
     assert f"host a: HCA {pci(12)} is not under the switch of a GPU" in reason
 
 
+@pytest.mark.parametrize("bus", [0x10, 0x40], ids=["same busses", "other busses"])
+@pytest.mark.parametrize("functions", [1, 2])
+@pytest.mark.parametrize("own", [True, False], ids=["GPUs with bridges of their own", "GPUs and HCAs on a bus"])
+def test_what_is_left_to_a_gpu_is_not_guessed_wherever_it_is(own: bool, functions: int, bus: int) -> None:
+    """The functions of a card may be on busses of their own, and then have the same device and function."""
+    upper = ["0000:00:01.0", "0000:01:00.0"]
+
+    def host(start: int, port: int, *hcas: str) -> Host:
+        gpus, ways = {}, {"s": [*upper, "0000:02:10.0"]}
+        for leaf, name in enumerate("ab", 1):
+            at = start + 0x10 * leaf
+            way = [*upper, f"0000:02:0{leaf}.0"]
+            card = port if name == "a" else 1
+            if own:
+                way.append(f"0000:{at:02x}:00.0")
+                bridges = [f"0000:{at + 1:02x}:0{card}.0", f"0000:{at + 2:02x}:00.0", f"0000:{at + 3:02x}:00.0"]
+                gpus[f"0000:{at + 4:02x}:00.0"] = [*way, *bridges]
+                ways[name] = [*way, f"0000:{at + 1:02x}:08.0"]
+            else:
+                gpus[f"0000:{at:02x}:0{card}.0"] = way
+                ways[name] = way
+        return Host(
+            gpus,
+            {
+                f"0000:{start + 0x10 * 'abs'.index(name) + 0x38 + number:02x}:08.0": ways[name]
+                for name in hcas
+                for number in range(functions)
+            },
+        )
+
+    whole = host(0x10, 1, "a", "b", "s")
+    rails, reason = numbered({"a": host(bus, 2, "a", "s"), "b": whole}, {"a": {}, "b": {}})
+    assert rails is None, rails
+    assert "is not under the switch of a GPU, but above it, while host b has one under that switch" in reason
+    # healthy, and at another port
+    rails, reason = numbered({"a": host(bus, 2, "a", "b", "s"), "b": whole}, {"a": {}, "b": {}})
+    assert rails, reason
+    assert [len(rail.functions) for own in rails.values() for rail in own] == [functions] * 4
+
+
 @pytest.mark.parametrize(("first", "second"), [((4, 5), (5, 6)), ((4, 5), (6, 7)), ((4,), (5,))])
 def test_healthy_hosts_have_their_hcas_in_slots_of_their_own(first: tuple[int, ...], second: tuple[int, ...]) -> None:
     hosts = {name: Host(under(UPPER, 1, 2), under(UPPER, *own)) for name, own in (("a", first), ("b", second))}
