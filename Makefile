@@ -24,6 +24,9 @@ export REPOSITORY
 KEEP_LAB ?=
 export KEEP_LAB
 
+# Tests wait for daemons and for each other's processes: one more than there are processors keeps all of these at work.
+WORKERS = $(shell echo $$(($$(nproc) + 1)))
+
 # Tools of the virtual environment call each other by name.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
@@ -31,7 +34,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export PYTHONDONTWRITEBYTECODE :=
 
 # What runs many playbooks compiles modules and collections once, not in each process (tools/bytecode.py).
-lint integration receptor driver kubernetes cluster networks dranet molecule scenarios: export PYTHONPATH := $(CURDIR)/.venv/bytecode
+lint integration receptor driver kubernetes cluster networks dranet runtimes molecule scenarios: export PYTHONPATH := $(CURDIR)/.venv/bytecode
 
 .PHONY: help
 help: ## Show this list
@@ -46,14 +49,14 @@ demo-cluster: .venv/.complete ## The same with three nodes that are a Kubernetes
 	@tools/demo cluster
 
 .PHONY: test
-test: .venv/.complete ## Run what CI runs: lint, docs, bounds, sanity, unit, integration, molecule (not: driver, kubernetes, cluster, networks, dranet, judges, receptor)
+test: .venv/.complete ## Run what CI runs: lint, docs, bounds, sanity, unit, integration, molecule (not: driver, kubernetes, cluster, networks, dranet, runtimes, judges, receptor)
 	@tools/test lint,docs,bounds+sanity unit integration molecule
 
 .PHONY: everything
-everything: .venv/.complete ## Run that and all that it leaves out, with one table at the end (about two and a half hours)
+everything: .venv/.complete ## Run that and all that it leaves out, with one table at the end (three hours)
 	@# in the foreground: a stage in the background cannot ask for a password
 	@for profile in test lab browser judges kubernetes; do tools/apt-install --profile $$profile || exit; done
-	@tools/test lint,docs,bounds+sanity+programs scenarios+kubernetes,judges+unit,integration networks dranet driver receptor
+	@tools/test lint,docs,bounds+sanity+programs scenarios+kubernetes,judges+unit,integration networks dranet driver runtimes receptor
 
 .PHONY: check
 check: .venv/.complete ## Lint, check types, run the unit tests that need no real part of a node: the inner loop, under five minutes
@@ -73,7 +76,7 @@ unit: .venv/.complete ## Run the unit tests, also on real containerds and dracut
 	@tools/apt-install --profile test
 	@tools/apt-install --profile browser
 	@[ -n "$${FABRIC_RDMA_CONTAINERDS:-}" ] || python tools/containerds.py > /dev/null
-	@python -m pytest -q -n auto --maxprocesses=4 -m "not captures" tests/unit $(ARGS)
+	@python -m pytest -q -n $(WORKERS) --maxprocesses=4 -m "not captures" tests/unit $(ARGS)
 
 .PHONY: recorded
 recorded: .venv/.complete ## Run the unit tests over nodes and outputs that others have recorded, which have to lie in ../shared/captures
@@ -82,7 +85,7 @@ recorded: .venv/.complete ## Run the unit tests over nodes and outputs that othe
 .PHONY: quick
 quick: .venv/.complete ## Run the unit tests of make check: without containerds, dracut, kills at each step, odd values for each field and thousands of hosts, with fewer examples
 	@tools/apt-install --profile test
-	@FABRIC_RDMA_SKIPS= FABRIC_RDMA_HYPOTHESIS=check python -m pytest -q -n auto --maxprocesses=4 -m "not parts and not captures" tests/unit $(ARGS)
+	@FABRIC_RDMA_SKIPS= FABRIC_RDMA_HYPOTHESIS=check python -m pytest -q -n $(WORKERS) --maxprocesses=4 -m "not parts and not captures" tests/unit $(ARGS)
 
 .PHONY: sanity
 sanity: .venv/.complete ## Run ansible-test sanity, and check the code of the nodes with the other Pythons that are here
@@ -92,7 +95,7 @@ sanity: .venv/.complete ## Run ansible-test sanity, and check the code of the no
 integration: .venv/.complete ## Build the collection, install it elsewhere, run its playbooks and roles there: captures, stand-ins, a booted systemd, a light node
 	@tools/apt-install --profile test
 	@tools/apt-install --profile lab
-	@python -m pytest -q -n 2 -m integration tests/integration $(ARGS)
+	@python -m pytest -q -n $(WORKERS) --maxprocesses=3 -m integration tests/integration $(ARGS)
 
 .PHONY: programs
 programs: .venv/.complete ## Build Kubernetes and the device plugin, which scenarios run, where they are not built yet (5 to 15 minutes), and start each
@@ -131,13 +134,17 @@ networks: .venv/.complete ## Run the scenario networks: real Multus, macvlan and
 dranet: .venv/.complete ## Run the scenario dranet: the real DRANET, Pods that get functions by claims, a class that goes there and back (half an hour)
 	@SCENARIOS=dranet tools/molecule $(ARGS)
 
+.PHONY: runtimes
+runtimes: .venv/.complete ## Run the scenario runtimes: three nodes, three generations of containerd, faults of disks and of systemd (half an hour)
+	@SCENARIOS=runtimes tools/molecule $(ARGS)
+
 .PHONY: molecule
-molecule: .venv/.complete ## Run the scenarios with nodes (default, runtimes, waves) from create to destroy
+molecule: .venv/.complete ## Run the scenarios that make test runs (default, waves) from create to destroy
 	@tools/molecule $(ARGS)
 
 .PHONY: scenarios
 scenarios: .venv/.complete ## Run the scenarios of make everything that share two cores best: cluster, the longest, beside those of make molecule
-	@SCENARIOS="cluster default runtimes waves" tools/molecule $(ARGS)
+	@SCENARIOS="cluster default waves" tools/molecule $(ARGS)
 
 .PHONY: lab
 lab: .venv/.complete ## Boot the lab's nodes and leave them running (make lab-ssh, make lab-absent)

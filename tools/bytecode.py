@@ -5,7 +5,7 @@
 
 Writes what has Python keep in DIRECTORY what it has compiled of code for which it has no cache itself: of modules, which Ansible brings as
 zip archives, and of collections, which Ansible imports by a way of its own, in each process that runs a task. Of the processor time of a
-playbook of the integration tests the second one is a fifth.
+playbook of the integration tests the second one is a fifth. What modules import is kept likewise, a seventh of such a playbook.
 
 It also keeps the garbage collector of a process that Ansible forks for a task from what its parent has: to look through that, and to get
 a copy of each page on which it notes that it did, is a twentieth of a playbook.
@@ -22,8 +22,6 @@ COLLECTIONS = """
 # The same for collections.
 import sys
 
-_FINDER = "ansible.utils.collection_loader._collection_finder"
-
 
 def _compile_kept(source, filename, mode, flags, dont_inherit):
     import _imp
@@ -36,22 +34,29 @@ def _compile_kept(source, filename, mode, flags, dont_inherit):
     return code
 
 
+def _keep_code(module):
+    module.compile = _compile_kept
+
+
+# What is done to modules of Ansible when they are imported.
+_CHANGES = {"ansible.utils.collection_loader._collection_finder": _keep_code}
+
+
 class _Watch:
-    # Waits for the one module that compiles them.
     @staticmethod
     def find_spec(name, path=None, target=None):
-        if name != _FINDER:
+        change = _CHANGES.pop(name, None)
+        if change is None:
             return None
         import importlib.util
 
-        sys.meta_path.remove(_Watch)
         spec = importlib.util.find_spec(name)
         if spec is not None:
             execute = spec.loader.exec_module
 
             def exec_module(module):
                 execute(module)
-                module.compile = _compile_kept
+                change(module)
 
             spec.loader.exec_module = exec_module
         return spec
@@ -59,6 +64,76 @@ class _Watch:
 
 if _compile is not None:
     sys.meta_path.insert(0, _Watch)
+"""
+
+# Ansible parses a module and all that it imports, to find what that is, and forgets it with the process that runs the task.
+IMPORTS = """
+
+# What a module imports is kept, too: Ansible parses all of it for each playbook.
+def _keep_imports(module):
+    import ast, hashlib, marshal, os
+    from ansible.release import __version__
+
+    finder = getattr(module, "ModuleDepFinder", None)
+    if finder is None:
+        return
+
+    class Tree:
+        # Stands for the syntax of a source whose imports are known; whoever looks at it gets the syntax.
+        def __init__(self, known, arguments):
+            self._known, self._arguments = known, arguments
+
+        def __getattr__(self, name):
+            if name == "_tree":
+                self._tree = compile(*self._arguments)
+                return self._tree
+            return getattr(self._tree, name)
+
+    def parse(source, filename, mode, flags=0, *more):
+        if flags != ast.PyCF_ONLY_AST or not isinstance(source, (bytes, str)):
+            return compile(source, filename, mode, flags, *more)
+        text = source if isinstance(source, bytes) else source.encode("utf-8", "surrogateescape")
+        path = os.path.join(@DIRECTORY@, "%s.imports-%s" % (hashlib.sha256(text).hexdigest(), __version__))
+        try:
+            with open(path, "rb") as stream:
+                known = marshal.loads(stream.read())
+                known["path"] = path
+            return Tree(known, (source, filename, mode, flags))
+        except (OSError, EOFError, ValueError, TypeError):
+            pass
+        tree = compile(source, filename, mode, flags)
+        tree._known = {"path": path}
+        return tree
+
+    def keep(known):
+        unfinished = "%s.%d" % (known["path"], os.getpid())
+        try:
+            os.makedirs(os.path.dirname(unfinished), mode=0o700, exist_ok=True)
+            with open(unfinished, "wb") as stream:
+                stream.write(marshal.dumps(known))
+            os.replace(unfinished, known["path"])
+        except OSError:
+            pass
+
+    visit = finder.__init__
+
+    def find(self, name, tree, is_pkg_init=False):
+        known = getattr(tree, "_known", None)
+        # relative ones depend on where it is
+        key = "%s %d" % (name, bool(is_pkg_init))
+        if known and key in known:
+            self.submodules, self.optional_imports = (set(names) for names in known[key])
+            return
+        visit(self, name, getattr(tree, "_tree", tree), is_pkg_init)
+        if known:
+            known[key] = tuple(tuple(sorted(names)) for names in (self.submodules, self.optional_imports))
+            keep(known)
+
+    module.compile = parse
+    finder.__init__ = find
+
+
+_CHANGES["ansible.executor.module_common"] = _keep_imports
 """
 
 # As the documentation of gc.freeze advises where processes fork. What it does to its parent is undone there.
@@ -72,4 +147,11 @@ os.register_at_fork(before=gc.freeze, after_in_parent=gc.unfreeze)
 """
 
 if __name__ == "__main__":
-    print(BYTECODE.replace(f'"{BYTECODE_DIRECTORY}"', repr(sys.argv[1])) + COLLECTIONS + GARBAGE, end="")
+    directory = repr(sys.argv[1])
+    print(
+        BYTECODE.replace(f'"{BYTECODE_DIRECTORY}"', directory)
+        + COLLECTIONS
+        + IMPORTS.replace("@DIRECTORY@", directory)
+        + GARBAGE,
+        end="",
+    )

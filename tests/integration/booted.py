@@ -19,6 +19,9 @@ from pathlib import Path
 from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.plugins.plugin_utils._lab.container import cgroup_places
 
+# What the tools' Python has compiled and keeps (tools/bytecode.py): else each machine would compile it again.
+_KEPT = Path(__file__).resolve().parents[2] / ".cache" / "bytecode"
+
 # $1: directory; then directories of this machine that are used there as they are.
 _BOOT = """\
 set -eu
@@ -92,6 +95,7 @@ class Booted:
         """shared: directories of this machine that the node uses as they are."""
         assert os.geteuid() == 0, "a system is booted in namespaces: run this as root"
         directory.mkdir()
+        _KEPT.mkdir(mode=0o700, parents=True, exist_ok=True)
         places = cgroup_places(Path("/proc/self/mounts").read_text(encoding="utf-8"))
         group = f"fabric-rdma-test-{uuid.uuid4().hex[:12]}"
         self._groups = [os.path.join(place, group) for place in places]
@@ -105,7 +109,7 @@ class Booted:
             "--fork",
             "--kill-child",
         ]
-        boot = ["sh", "-c", _BOOT, "boot", str(directory), *map(str, shared)]
+        boot = ["sh", "-c", _BOOT, "boot", str(directory), *map(str, shared), str(_KEPT)]
         self._outer = subprocess.Popen(
             ["sh", "-c", _ENTER, "enter", group, *places, "--", "unshare", *namespaces, *boot],
             stdin=subprocess.DEVNULL,

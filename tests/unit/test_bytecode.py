@@ -32,6 +32,22 @@ os.wait()
 print("parent", gc.get_freeze_count())
 """
 
+# What Ansible finds that a source imports, and how often it parsed one to say so.
+FIND = """
+import ast, builtins, sys
+parsed = []
+real = builtins.compile
+def compile(source, filename, mode, flags=0, *more):
+    parsed.extend([source] if flags == ast.PyCF_ONLY_AST else [])
+    return real(source, filename, mode, flags, *more)
+from ansible.executor import module_common
+builtins.compile = compile
+name, source, package = sys.argv[1], sys.argv[2].encode(), sys.argv[3] == "package"
+tree = module_common.compile(source, "file", "exec", ast.PyCF_ONLY_AST)
+found = module_common.ModuleDepFinder(name, tree, package)
+print(sorted(found.submodules), sorted(found.optional_imports), len(parsed), len(tree.body))
+"""
+
 
 def customize(directory: Path, kept: Path) -> Path:
     """A directory that has Python do what the tools' Python does."""
@@ -96,3 +112,41 @@ def test_a_child_collects_no_garbage_of_its_parent(tmp_path: Path) -> None:
     assert (child, parent) == ("child", "parent")
     assert int(frozen) > 1000
     assert int(left) == 0
+
+
+def test_what_a_module_imports_is_looked_for_once(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    site = customize(tmp_path / "site", kept)
+
+    def find(source: str, where: str = "ansible.module_utils.some.one", kind: str = "module", times: int = 0) -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", FIND, where, source, kind],
+            env={**os.environ, "PYTHONPATH": str(site)},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout.strip()
+        # the last number is of who asks for the syntax itself, and gets it
+        assert done.endswith(f" {times} {source.count('import')}")
+        return done.rsplit(" ", 2)[0]
+
+    source = "from . import other\ntry:\n    from ansible.module_utils.basic import this\nfinally:\n    pass\n"
+    said = find(source, times=1)
+    basic, other = ("ansible", "module_utils", "basic", "this"), ("ansible", "module_utils", "some", "other")
+    assert said == f"{[basic, other]} {[basic]}"
+    assert find(source) == said
+    # elsewhere, or as a package, "." is something else
+    elsewhere = find(source, "ansible.module_utils.more.one", times=1)
+    assert "('ansible', 'module_utils', 'more', 'other')" in elsewhere
+    package = find(source, kind="package", times=1)
+    assert "('ansible', 'module_utils', 'some', 'one', 'other')" in package
+    assert (find(source), find(source, "ansible.module_utils.more.one"), find(source, kind="package")) == (
+        said,
+        elsewhere,
+        package,
+    )
+    # code that has changed is another, and what is damaged is looked for again
+    assert "('ansible', 'module_utils', 'some', 'third')" in find(source.replace("other", "third"), times=1)
+    for file in kept.glob("*.imports-*"):
+        file.write_bytes(b"")
+    assert find(source, times=1) == said

@@ -419,6 +419,7 @@ def test_a_fault_says_where_only_a_longer_run_proves_it(row: t.Any) -> None:
         "cluster": {("molecule", "cluster")},
         "networks": {("molecule", "networks")},
         "dranet": {("molecule", "dranet")},
+        "runtimes": {("molecule", "runtimes")},
         "judges": {("tests", "judges")},
         "receptor": {("tests", "receptor")},
     }

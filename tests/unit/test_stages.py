@@ -422,7 +422,7 @@ def test_tests_of_scenarios_are_counted(checkout: Path) -> None:
 
 
 def test_scenarios_that_have_targets_of_their_own_are_left_to_them(repo: Path, checkout: Path) -> None:
-    own = ["cluster", "dranet", "driver", "kubernetes", "networks"]
+    own = ["cluster", "dranet", "driver", "kubernetes", "networks", "runtimes"]
     assert {path.parent.name for path in repo.glob("molecule/*/molecule.yml")} > set(own)
     for name in [*own, "default", "waves"]:
         scenario(checkout, name)

@@ -61,7 +61,7 @@ PACKAGES = [
     "make",
 ]
 
-# Not installed: they wait, with all that they depend on, in a package repository inside the image, so that the role which has
+# Not installed, but for the last: they wait, with all that they depend on, in a package repository inside the image, so that the role which has
 # to install them does so for real and without a network.
 OFFLINE_PACKAGES = [
     # the RDMA user space
@@ -88,7 +88,7 @@ OFFLINE_PACKAGES = [
     "rpm",
     # takes the place of initramfs-tools
     "dracut",
-    # the whole content of a container
+    # the whole content of a container: installed in the end
     "busybox-static",
 ]
 
@@ -415,6 +415,9 @@ cat "$root"/boot/vmlinuz-* >"/proc/self/fd/$LAB_FD_KERNEL"
 cat "$root"/boot/initrd.img-* >"/proc/self/fd/$LAB_FD_INITRD"
 rm -f "$root"/boot/initrd.img-*
 echo 'update_initramfs=no' >"$root/etc/initramfs-tools/update-initramfs.conf"
+
+# What containers are made of, which no role installs: not before the initrd, which would have it, too.
+chroot "$root" sh -c 'dpkg --install @REPOSITORY@/busybox-static_*.deb' >/dev/null
 chroot "$root" dpkg-query --show --showformat='${Package} ${Version}\\n' >"/proc/self/fd/$LAB_FD_MANIFEST"
 
 # A second look at the root directory, without the /proc, /sys and /dev that are mounted below it now. Where nothing may be mounted,
