@@ -109,12 +109,16 @@ class ActionModule(ActionBase):
                 path = os.path.join(directory, name)
                 data = encoded(texts[name])
                 before = read(path, None)
-                if before == data and stat.S_IMODE(os.stat(path).st_mode) == mode:
+                was = None if before is None else stat.S_IMODE(os.stat(path).st_mode)
+                if before == data and was == mode:
                     continue
                 changed.append(name)
-                if self._task.diff and before != data:
+                if self._task.diff:
                     headers = {"before_header": path, "after_header": path}
-                    differences.append({**headers, "before": shown(before), "after": shown(data)})
+                    texts_of_it = shown(before), shown(data)
+                    if before == data:
+                        texts_of_it = f"mode {was:04o}\n", f"mode {mode:04o}\n"
+                    differences.append({**headers, "before": texts_of_it[0], "after": texts_of_it[1]})
                 if not self._task.check_mode:
                     write(path, data, before, mode)
         except OSError as exc:

@@ -117,7 +117,8 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
     before = read(path)
     # as it is: line ends are those of iscsid, and what is not UTF-8 stays what it is
     text = None if before is None else before.decode("utf-8", "surrogateescape")
-    previous = None if text is None else parse_initiator(text).name
+    current = parse_initiator(text or "")
+    previous = current.name
     reason = reason_to_rename(text, wanted, taken)
     result: dict[str, t.Any] = {"changed": False, "name": previous, "previous": previous, "reason": reason}
     if reason is None:
@@ -131,7 +132,8 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
         diff={
             "before_header": path,
             "after_header": path,
-            "before": f"InitiatorName={previous}\n" if previous else "",
+            "before": ("GenerateName=yes\n" if current.generate else "")
+            + (f"InitiatorName={previous}\n" if previous else ""),
             "after": f"InitiatorName={shown}\n",
         },
     )

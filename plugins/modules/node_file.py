@@ -220,7 +220,8 @@ def main() -> None:
     try:
         before = read(path)
         data = wanted(module, before)
-        open_to_others = params["private"] and before is not None and os.stat(path).st_mode & 0o077 != 0
+        was = None if before is None else os.stat(path).st_mode & 0o777
+        open_to_others = params["private"] and was is not None and was & 0o077 != 0
         result["changed"] = before != data or open_to_others
         if result["changed"] and not module.check_mode:
             kept = write(module, path, data, before, mode)
@@ -229,6 +230,9 @@ def main() -> None:
         module.fail_json(msg=f"{exc.filename or path}: {exc.strerror}")
     if before != data:
         result["diff"] = {"before_header": path, "after_header": path, "before": shown(before), "after": shown(data)}
+    elif open_to_others and was is not None:
+        modes = {"before": f"mode {was:04o}\n", "after": f"mode {was & 0o700:04o}\n"}
+        result["diff"] = {"before_header": path, "after_header": path, **modes}
     module.exit_json(**result)
 
 

@@ -131,8 +131,8 @@ from ansible_collections.fabric.rdma.plugins.module_utils._prepare.roce import P
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.roce_run import Host, RoceError
 
 
-def differences(plan: Plan, root: str) -> list[dict[str, str]]:
-    """What is shown of a plan: all settings as one text, and each file."""
+def differences(plan: Plan, root: str, unfinished: bool) -> list[dict[str, str]]:
+    """What is shown of a plan: all settings as one text, and each file; or that nothing but what has not finished is to be done."""
     found = []
     if plan.steps:
         was, then = (
@@ -144,6 +144,9 @@ def differences(plan: Plan, root: str) -> list[dict[str, str]]:
         before = read(os.path.join(root, path.lstrip("/"))) or b""
         text = {"before": before.decode("utf-8", "replace"), "after": (data or b"").decode("utf-8", "replace")}
         found.append({"before_header": path, "after_header": path, **text})
+    if unfinished and not found:
+        text = {"before": "a change that has not finished\n", "after": ""}
+        found.append({"before_header": "settings", "after_header": "settings", **text})
     return found
 
 
@@ -174,7 +177,7 @@ def main() -> None:
             "pending": plan.pending,
             "files": list(plan.files),
         }
-        shown = differences(plan, params["root"])
+        shown = differences(plan, params["root"], bool(before["roce"]["unfinished"]))
         if not module.check_mode and (result["changed"] or plan.noted):
             after, result["pending"] = host.change(before, plan)
             result["after"] = after["roce"]

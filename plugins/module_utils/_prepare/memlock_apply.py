@@ -647,7 +647,7 @@ class _Run:
             "stale_containers": self._stale_containers(),
             "drift": change.drift,
             "warnings": self.warnings + (self.pending if restart else []),
-            "diff": change.diff,
+            "diff": change.diff or (_restart_diff(daemon.unit, change.reasons) if restart else []),
         }
 
     def _effective(self, daemon: Daemon, change: _Change, path: t.Optional[str]) -> t.Optional[Json]:
@@ -752,6 +752,12 @@ def _text_diff(path: str, before: t.Optional[str], after: str) -> Json:
             gone += old[start:end]
             came += new[new_start:new_end]
     return {"before_header": path, "after_header": path, "before": "".join(gone), "after": "".join(came)}
+
+
+def _restart_diff(unit: str, reasons: t.Sequence[str]) -> list[Json]:
+    """A restart that no file is changed for, and why."""
+    before = "".join(f"{reason}\n" for reason in reasons)
+    return [{"before_header": unit, "after_header": unit, "before": before, "after": "restarted\n"}]
 
 
 def _spec_diff(path: str, specs: SpecPlan) -> Json:

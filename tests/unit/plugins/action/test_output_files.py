@@ -60,7 +60,13 @@ def test_the_mode_of_a_file_is_seen_to(tmp_path: Path) -> None:
     path.chmod(0o644)
     for text in ("password: x\n", "password: y\n"):
         path.chmod(0o644)
-        assert act(True, False, directory=str(tmp_path), files={path.name: text}, mode="0600")["changed"] is True
+        predicted = act(True, True, directory=str(tmp_path), files={path.name: text}, mode="0600")
+        (shown,) = predicted["diff"]
+        same = text == path.read_text()
+        assert predicted["changed"] is True
+        assert (shown["before"], shown["after"]) == (
+            ("mode 0644\n", "mode 0600\n") if same else ("password: x\n", "password: y\n")
+        )
         assert path.stat().st_mode & 0o777 == 0o644
         result = act(directory=str(tmp_path), files={path.name: text}, mode="0600", diff=False)
         assert (result["changed"], "diff" in result) == (True, False)

@@ -51,6 +51,8 @@ def test_a_missing_or_taken_name_is_replaced(path: Path, text: str | None, taken
     predicted = call(path, True, taken=taken)
     assert (predicted["changed"], predicted["name"], predicted["reason"]) == (True, PREFIX, reason)
     assert predicted["diff"]["after"] == f"InitiatorName={PREFIX}\n"
+    lines = (text or "").splitlines(keepends=True)
+    assert predicted["diff"]["before"] == "".join(sorted(line for line in lines if not line.startswith("#")))
     assert (path.read_text() if path.exists() else None) == text
 
     result = call(path, taken=taken)
@@ -67,6 +69,15 @@ def test_a_missing_or_taken_name_is_replaced(path: Path, text: str | None, taken
 
     again = call(path, taken=taken)
     assert (again["changed"], again["name"], again["reason"]) == (False, name, None)
+
+
+def test_an_order_of_a_new_name_is_taken_back_where_the_name_is_right(path: Path) -> None:
+    prepared(path, f"{GOOD}GenerateName=yes\n")
+    for check in (True, False):
+        result = call(path, check, name=NAME)
+        assert (result["changed"], result["name"]) == (True, NAME)
+        assert result["diff"]["before"] == f"GenerateName=yes\n{result['diff']['after']}"
+    assert call(path, name=NAME)["changed"] is False
 
 
 def test_a_good_name_is_kept_also_with_sessions(path: Path, tmp_path: Path) -> None:

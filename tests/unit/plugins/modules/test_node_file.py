@@ -51,6 +51,20 @@ def test_a_difference_shows_no_password_of_an_address(tmp_path: Path) -> None:
     assert path.read_text() == content
 
 
+def test_a_file_that_others_may_read_is_closed_to_them_and_that_is_shown(tmp_path: Path) -> None:
+    path = tmp_path / "a.conf"
+    path.write_text("one\n")
+    path.chmod(0o644)
+    given = {"path": str(path), "content": "one\n", "private": True, "_ansible_diff": True}
+    for check in (True, False):
+        result = run("node_file", check=check, **given)
+        assert result["changed"] is True
+        assert (result["diff"]["before"], result["diff"]["after"]) == ("mode 0644\n", "mode 0600\n")
+    assert path.stat().st_mode & 0o777 == 0o600
+    again = run("node_file", **given)
+    assert (again["changed"], "diff" in again) == (False, False)
+
+
 def test_another_file_of_the_node_is_copied(tmp_path: Path) -> None:
     log = tmp_path / "make.log"
     log.write_bytes(b"gcc: caf\xe9\n")

@@ -37,6 +37,23 @@ def test_before_and_after_are_reported(tmp_path: Path) -> None:
     assert file["after"] == (tmp_path / SYSCTL.lstrip("/")).read_text()
 
 
+def test_that_a_change_has_not_finished_is_a_difference(tmp_path: Path) -> None:
+    lay(rails(1).entries, tmp_path)
+    killed = (
+        "import ansible_collections.fabric.rdma.plugins.module_utils._prepare.roce_run as roce_run\n"
+        "roce_run.remembered.forget = lambda path: None\n"
+    )
+    given = {"root": str(tmp_path), "wish": {"rp_filter": 2}, "want": ETHERNET, "wait_timeout": 0}
+    assert run("roce_host", prelude=killed, **given)["after"]["unfinished"] is True
+    for check in (True, False):
+        result = call(tmp_path, {"rp_filter": 2}, check)
+        (shown,) = result["diff"]
+        assert (result["changed"], result["files"]) == (True, [])
+        assert (shown["before"], shown["after"]) == ("a change that has not finished\n", "")
+    again = call(tmp_path, {"rp_filter": 2})
+    assert (again["changed"], "diff" in again) == (False, False)
+
+
 @pytest.mark.parametrize("check", [True, False])
 def test_a_refusal_comes_before_anything_is_changed(tmp_path: Path, check: bool) -> None:
     """All of them at once, also in a check."""

@@ -45,6 +45,8 @@ def run(machine: Machine, check: bool = False, **wish: Any) -> dict[str, Any]:
     result: dict[str, Any] = lift(machine, parse_wish({**LIMIT, **wish}), check, limit(20))
     assert not list((machine.root / "scratch").iterdir())
     assert "never shown" not in json.dumps(result)
+    assert bool(result["diff"]) is result["changed"]
+    assert all(part["before"] != part["after"] for part in result["diff"])
     return result
 
 
