@@ -43,7 +43,7 @@ UNIT = "/etc/systemd/system/containerd.service.d"
 FAULT_UNIT = UNIT + "/zz-fault.conf"
 KEPT = "/var/lib/fabric-rdma-lab/kept"
 # The module's own memory of what it did.
-MEMORY = "/var/lib/fabric-rdma/containerd_memlock"
+MEMORY = "/var/lib/fabric.rdma/containerd_memlock"
 UNLIMITED = "unlimited"
 MIB8 = "8388608"
 

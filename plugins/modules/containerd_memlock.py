@@ -102,7 +102,7 @@ backups:
   description: Copies of the old files, by path.
   returned: success
   type: dict
-  sample: {/etc/containerd/config.toml: /var/lib/fabric-rdma/containerd_memlock/2026-11-21@053000.1234/1-config.toml}
+  sample: {/etc/containerd/config.toml: /var/lib/fabric.rdma/containerd_memlock/2026-11-21@053000.1234/1-config.toml}
 handlers:
   description: What a container gets that is made from now on, by runtime handler.
   returned: success

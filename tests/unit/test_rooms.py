@@ -191,11 +191,11 @@ MOST_LINES = {
     "cluster_access": 1060,
     "cluster_snapshot": 1720,
     "cluster_state": 1100,
-    "containerd_memlock": 4930,
+    "containerd_memlock": 4960,
     "driver_check": 740,
     "driver_gate": 2050,
     # also which keys RPM trusts since the change
-    "driver_packages": 1490,
+    "driver_packages": 1495,
     "driver_proof": 550,
     "fabric_map": 70,
     "handover_objects": 1790,
@@ -497,3 +497,27 @@ def test_nodes_read_no_collection_with_its_type(tmp_path: Path) -> None:
     sample = tmp_path / "sample.py"
     sample.write_text("Json = dict[str, int]\ndef one(of: list[int]) -> set[int]:\n    two: dict[int, int] = {}\n")
     assert evaluated(sample) == [1]
+
+
+def test_what_a_node_keeps_has_one_place() -> None:
+    """_base/places.py names it; a role that writes there itself says the same."""
+    places = PLUGINS / "module_utils" / "_base" / "places.py"
+    elsewhere = {
+        str(path.relative_to(PLUGINS))
+        for utils in ("module_utils", "plugin_utils", "action", "filter")
+        for path in (PLUGINS / utils).rglob("*.py")
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Constant)
+        and re.search(r"/var/lib/fabric.rdma(/|$)", str(node.value))
+        and path != places
+    }
+    assert elsewhere == set()
+    kept = {value for value in ast.walk(parsed(places)) if isinstance(value, ast.Constant)}
+    names = {str(value.value).rpartition("/")[2] for value in kept if str(value.value).startswith("/")}
+    written = {
+        match
+        for path in (ROOT / "roles").glob("*/[tvd]*/*.yml")
+        for match in re.findall(r"/var/lib/fabric.rdma/([\w.-]+)", path.read_text())
+    }
+    assert "nvidia-imex.json" in written
+    assert written <= names

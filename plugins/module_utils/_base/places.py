@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-__all__ = ["CHANGE", "DRIVER_PACKAGES", "DRIVER_PROOF", "IMEX_SERVICE", "ROCE", "ROCE_CHANGE"]
+__all__ = ["CHANGE", "DRIVER_PACKAGES", "DRIVER_PROOF", "IMEX_SERVICE", "MEMLOCK", "ROCE", "ROCE_CHANGE"]
 
 _STATE = "/var/lib/fabric.rdma"
 
@@ -15,6 +15,8 @@ CHANGE = _STATE + "/change.json"
 DRIVER_PROOF = _STATE + "/driver-proof.json"
 # What a change of the driver did to packages, holds and pins, until the driver is proved.
 DRIVER_PACKAGES = _STATE + "/driver-packages.json"
+# A directory: what a change of containerd's limits was, and the files from before it.
+MEMLOCK = _STATE + "/containerd_memlock"
 # Link types of cards that work from the next boot on.
 ROCE = _STATE + "/roce.json"
 # What RoCE settings were before a change, until it has finished.

@@ -22,7 +22,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.digest import digest
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._base.files import named
+from ansible_collections.fabric.rdma.plugins.module_utils._base.files import make_directories, named
 from ansible_collections.fabric.rdma.plugins.module_utils._base.transaction import (
     Overtaken,
     Transaction,
@@ -114,7 +114,9 @@ def lift(node: Node, wish: Wish, check_mode: bool, timeout: float) -> Json:
 @contextlib.contextmanager
 def _lock(directory: str) -> t.Iterator[None]:
     """One run at a time on a node; the kernel lets go of it when the process ends, however it does."""
-    os.makedirs(directory, mode=0o700, exist_ok=True)
+    # others keep what they have to know beside it
+    make_directories(os.path.dirname(directory))
+    make_directories(directory, 0o700)
     with open(os.path.join(directory, "lock"), "w") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -17,6 +17,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import read
+from ansible_collections.fabric.rdma.plugins.module_utils._base.places import MEMLOCK
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.config import global_flag
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.cri import Cri
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.limits import Limit, parse_limits
@@ -64,7 +65,7 @@ class Node:
 
     proc = "/proc"
     unit_directory = "/etc/systemd/system"
-    state_directory = "/var/lib/fabric-rdma/containerd_memlock"
+    state_directory = MEMLOCK
 
     def __init__(self, command: t.Callable[[list[str]], tuple[int, str, str]], scratch: str) -> None:
         self.command = command
