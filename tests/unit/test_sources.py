@@ -273,6 +273,15 @@ def test_the_collection_depends_on_others_in_the_same_versions() -> None:
     assert yaml.safe_load((ROOT / "galaxy.yml").read_text())["dependencies"] == sources.COLLECTIONS
 
 
+def test_versions_of_python_packages_are_in_files_of_requirements_only() -> None:
+    files = [path for path in [*(ROOT / "tools").iterdir(), ROOT / "Makefile", ROOT / ".ci" / "run"] if path.is_file()]
+    assert len(files) > 20
+    assert [path.name for path in files if re.search(r"\w==\d", path.read_text())] == []
+    named = re.findall(r"^#release: (\S+)$", (ROOT / "requirements-dev.txt").read_text(), re.MULTILINE)
+    assert len(named) == 1
+    assert re.fullmatch(r"galaxy-importer==\d+(\.\d+)+", named[0])
+
+
 def test_the_execution_environment_pins_the_same() -> None:
     """Its YAML cannot read the file. Python packages are those of requirements-dev.txt, and tests/receptor runs jobs with all of it."""
     found = yaml.safe_load((ROOT / "execution-environment.yml").read_text())
