@@ -9,7 +9,7 @@ from typing import Any
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
-from ansible_collections.fabric.rdma.tests.unit.contracts import plan_group
+from ansible_collections.fabric.rdma.tests.unit.contracts import a_plan, plan_group
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._report.samples import (
     CAPTURES,
     Page,
@@ -28,7 +28,7 @@ def test_each_rail_is_shown_with_its_resource() -> None:
     subsets = ("devices", "gpus", "kernel", "management")
     hosts = {f"rail-{n}": gather(open_tree(str(CAPTURES / f"roce-rails-{n}.capture")), subsets) for n in (1, 2)}
     wishes = {"resource": {"name": "roce"}, "want": {"link_layer": "Ethernet"}, "rails": True}
-    plan = {"schema": 1, "groups": {"rails": plan_group("rails", hosts, wishes)}, "warnings": []}
+    plan = a_plan(rails=plan_group("rails", hosts, wishes))
     rails = {"facts": hosts, "plan": plan, "evidence": [], "groups": {"rails": list(hosts)}}
     words = Page(page_of(rails)).words()
     for number in range(1, 9):
