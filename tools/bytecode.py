@@ -8,7 +8,8 @@ zip archives, and of collections, which Ansible imports by a way of its own, in 
 playbook of the integration tests the second one is a fifth. What modules import is kept likewise, a seventh of such a playbook.
 
 It also keeps the garbage collector of a process that Ansible forks for a task from what its parent has: to look through that, and to get
-a copy of each page on which it notes that it did, is a twentieth of a playbook.
+a copy of each page on which it notes that it did, is a twentieth of a playbook. And it has a playbook look less often whether a task has
+ended.
 """
 
 from __future__ import annotations
@@ -136,6 +137,16 @@ def _keep_imports(module):
 _CHANGES["ansible.executor.module_common"] = _keep_imports
 """
 
+WAITING = """
+
+# How often a playbook looks whether a task has ended: a thousand times a second is a twentieth of a processor.
+def _wait_longer(module):
+    module.DEFAULT_INTERNAL_POLL_INTERVAL = 0.01
+
+
+_CHANGES["ansible.constants"] = _wait_longer
+"""
+
 # As the documentation of gc.freeze advises where processes fork. What it does to its parent is undone there.
 GARBAGE = """
 
@@ -152,6 +163,7 @@ if __name__ == "__main__":
         BYTECODE.replace(f'"{BYTECODE_DIRECTORY}"', directory)
         + COLLECTIONS
         + IMPORTS.replace("@DIRECTORY@", directory)
+        + WAITING
         + GARBAGE,
         end="",
     )

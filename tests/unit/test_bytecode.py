@@ -150,3 +150,17 @@ def test_what_a_module_imports_is_looked_for_once(tmp_path: Path) -> None:
     for file in kept.glob("*.imports-*"):
         file.write_bytes(b"")
     assert find(source, times=1) == said
+
+
+def test_a_playbook_looks_less_often_whether_a_task_has_ended(tmp_path: Path) -> None:
+    site = customize(tmp_path / "site", tmp_path / "kept")
+    look = "from ansible.plugins import strategy; print(strategy.C.DEFAULT_INTERNAL_POLL_INTERVAL)"
+    seconds = [
+        float(
+            subprocess.check_output(
+                [sys.executable, "-c", look], cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, text=True
+            )
+        )
+        for path in ("", str(site))
+    ]
+    assert seconds == [0.001, 0.01]
