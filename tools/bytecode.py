@@ -81,8 +81,8 @@ def _keep_imports(module):
 
     class Tree:
         # Stands for the syntax of a source whose imports are known; whoever looks at it gets the syntax.
-        def __init__(self, known, arguments):
-            self._known, self._arguments = known, arguments
+        def __init__(self, kept, arguments):
+            self._kept, self._arguments = kept, arguments
 
         def __getattr__(self, name):
             if name == "_tree":
@@ -91,44 +91,32 @@ def _keep_imports(module):
             return getattr(self._tree, name)
 
     def parse(source, filename, mode, flags=0, *more):
-        if flags != ast.PyCF_ONLY_AST or not isinstance(source, (bytes, str)):
+        if flags != ast.PyCF_ONLY_AST or more or not isinstance(source, (bytes, str)):
             return compile(source, filename, mode, flags, *more)
         text = source if isinstance(source, bytes) else source.encode("utf-8", "surrogateescape")
         path = os.path.join(@DIRECTORY@, "%s.imports-%s" % (hashlib.sha256(text).hexdigest(), __version__))
         try:
             with open(path, "rb") as stream:
-                known = marshal.loads(stream.read())
-                known["path"] = path
-            return Tree(known, (source, filename, mode, flags))
+                return Tree((path, marshal.loads(stream.read())), (source, filename, mode, flags))
         except (OSError, EOFError, ValueError, TypeError):
             pass
         tree = compile(source, filename, mode, flags)
-        tree._known = {"path": path}
+        tree._kept = (path, {})
         return tree
-
-    def keep(known):
-        unfinished = "%s.%d" % (known["path"], os.getpid())
-        try:
-            os.makedirs(os.path.dirname(unfinished), mode=0o700, exist_ok=True)
-            with open(unfinished, "wb") as stream:
-                stream.write(marshal.dumps(known))
-            os.replace(unfinished, known["path"])
-        except OSError:
-            pass
 
     visit = finder.__init__
 
     def find(self, name, tree, is_pkg_init=False):
-        known = getattr(tree, "_known", None)
+        path, known = getattr(tree, "_kept", (None, {}))
         # relative ones depend on where it is
         key = "%s %d" % (name, bool(is_pkg_init))
-        if known and key in known:
+        if key in known:
             self.submodules, self.optional_imports = (set(names) for names in known[key])
             return
         visit(self, name, getattr(tree, "_tree", tree), is_pkg_init)
-        if known:
+        if path is not None:
             known[key] = tuple(tuple(sorted(names)) for names in (self.submodules, self.optional_imports))
-            keep(known)
+            _keep(path, marshal.dumps(known))
 
     module.compile = parse
     finder.__init__ = find

@@ -15,11 +15,10 @@ import typing as t
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.difference import difference, mode_difference, shown
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import make_directories, put, read, stage, unlink
 
 OPTIONS = ("directory", "files", "header", "mode")
-# As of ansible-core, which shows no larger ones either.
-MOST_SHOWN = 104448
 
 
 def plain(value: t.Any) -> t.Any:
@@ -83,13 +82,6 @@ def encoded(text: str) -> bytes:
         return text.encode("utf-8", "replace")
 
 
-def shown(data: bytes | None) -> str:
-    """The content of a file in a difference."""
-    if data is None:
-        return ""
-    return f"({len(data)} bytes)\n" if len(data) > MOST_SHOWN else data.decode("utf-8", "replace")
-
-
 class ActionModule(ActionBase):
     """Runs in the controller's process, whatever the host of the task is: a process for each file would cost more than the files."""
 
@@ -113,12 +105,10 @@ class ActionModule(ActionBase):
                 if before == data and was == mode:
                     continue
                 changed.append(name)
-                if self._task.diff:
-                    headers = {"before_header": path, "after_header": path}
-                    texts_of_it = shown(before), shown(data)
-                    if before == data:
-                        texts_of_it = f"mode {was:04o}\n", f"mode {mode:04o}\n"
-                    differences.append({**headers, "before": texts_of_it[0], "after": texts_of_it[1]})
+                if self._task.diff and before == data and was is not None:
+                    differences.append(mode_difference(path, was, mode))
+                elif self._task.diff:
+                    differences.append(difference(path, shown(before), shown(data)))
                 if not self._task.check_mode:
                     write(path, data, before, mode)
         except OSError as exc:

@@ -22,9 +22,9 @@ attributes:
   check_mode:
     support: full
   diff_mode:
-    support: none
+    support: full
     details:
-      - The archive holds hundreds of files of the kernel. RV(entries) says how many.
+      - The archive holds hundreds of files of the kernel. Its size and digest are shown.
   idempotent:
     support: full
 options:
@@ -83,6 +83,7 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.difference import difference, summary
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import read, rehearse, replace
 from ansible_collections.fabric.rdma.plugins.module_utils._base.recorder import dump_archive, dump_listing
@@ -117,13 +118,14 @@ def main() -> None:
     try:
         before = read_or_none(dest)
         changed = before != blob
+        shows = {"diff": difference(dest, summary(before), summary(blob))} if changed else {}
         if changed and module.check_mode:
             rehearse(dest)
         elif changed:
             replace(dest, blob, before)
     except OSError as exc:
         module.fail_json(msg=f"dest '{dest}' cannot be written: {exc.strerror}")
-    module.exit_json(changed=changed, dest=dest, entries=len(entries), size=len(blob))
+    module.exit_json(changed=changed, dest=dest, entries=len(entries), size=len(blob), **shows)
 
 
 if __name__ == "__main__":

@@ -104,6 +104,11 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.urls import fetch_url
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.difference import (
+    difference,
+    mode_difference,
+    shown,
+)
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import (
     MOST,
     back_up,
@@ -113,8 +118,6 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.files import (
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._base.words import without_password
 
-# As of ansible-core, which shows no larger ones either.
-MOST_SHOWN = 104448
 # Where the content comes from.
 SOURCES = ("content", "content_base64", "src", "url")
 
@@ -168,14 +171,10 @@ def wanted(module: AnsibleModule, before: t.Optional[bytes]) -> bytes:
     return t.cast(str, params["content"]).encode("utf-8", "surrogateescape")
 
 
-def shown(data: t.Optional[bytes]) -> str:
-    """The content of a file in a difference."""
-    if data is None:
-        return ""
-    if len(data) > MOST_SHOWN or b"\0" in data:
-        return f"({len(data)} bytes, SHA-256 {hashlib.sha256(data).hexdigest()})\n"
-    # what is replaced may have the password of an address that nobody names any more
-    return without_password(data.decode("utf-8", "replace"))
+def without_passwords(before: str, after: str) -> tuple[str, str]:
+    """Two texts of a difference: what is replaced may have the password of an address that nobody names any more."""
+    texts = without_password(before), without_password(after)
+    return texts if texts[0] != texts[1] else ("a password, which is not shown\n", "another one\n")
 
 
 def write(module: AnsibleModule, path: str, data: bytes, before: t.Optional[bytes], mode: int) -> t.Optional[str]:
@@ -229,10 +228,9 @@ def main() -> None:
     except OSError as exc:
         module.fail_json(msg=f"{exc.filename or path}: {exc.strerror}")
     if before != data:
-        result["diff"] = {"before_header": path, "after_header": path, "before": shown(before), "after": shown(data)}
+        result["diff"] = difference(path, *without_passwords(shown(before), shown(data)))
     elif open_to_others and was is not None:
-        modes = {"before": f"mode {was:04o}\n", "after": f"mode {was & 0o700:04o}\n"}
-        result["diff"] = {"before_header": path, "after_header": path, **modes}
+        result["diff"] = mode_difference(path, was, was & 0o700)
     module.exit_json(**result)
 
 

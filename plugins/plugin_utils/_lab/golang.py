@@ -263,7 +263,7 @@ def _build_into(directory: str, program: GoProgram, go: str, progress: Progress,
     os.makedirs(built)
     # a file, or with several programs the directory that they go to
     target = built if program.packages else os.path.join(built, program.name)
-    # less than nodes that boot meanwhile, and enough that it has ended when they need it
+    # nodes that boot meanwhile come first, but leave enough for it to end before they need it
     command = ["nice", "-n", "5", go, "build", "-v", "-o", target, *program.arguments()]
     environment = {
         **os.environ,

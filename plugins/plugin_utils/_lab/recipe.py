@@ -238,18 +238,24 @@ def _cached(pathname, source):
     except (OSError, EOFError, ValueError, TypeError):
         pass
     code = _compile(pathname, source)
+    _keep(path, marshal.dumps(code))
+    return code
+
+
+def _keep(path, data):
+    import os
+
     unfinished = "%s.%d" % (path, os.getpid())
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         with open(unfinished, "wb") as stream:
-            stream.write(marshal.dumps(code))
+            stream.write(data)
         os.replace(unfinished, path)
     except OSError:
         try:
             os.unlink(unfinished)
         except OSError:
             pass
-    return code
 
 
 if _compile is not None:

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleActionFail
 
-from ansible_collections.fabric.rdma.plugins.action.output_files import MOST_SHOWN, ActionModule
+from ansible_collections.fabric.rdma.plugins.action.output_files import ActionModule
 from ansible_collections.fabric.rdma.plugins.filter.rdma_json import rdma_json
+from ansible_collections.fabric.rdma.plugins.module_utils._base.difference import summary
 from ansible_collections.fabric.rdma.tests.unit.plugins.modules.examples import run_examples
 from ansible_collections.fabric.rdma.tests.unit.plugins.modules.test_matrix import content, differs, insist_on_return
 
@@ -100,10 +101,12 @@ def test_a_file_is_larger_than_what_is_shown(tmp_path: Path) -> None:
     text = "x" * (17 << 20)
     assert act(directory=str(tmp_path), files={"facts.json": "old"})["changed"] is True
     (difference,) = act(directory=str(tmp_path), files={"facts.json": text})["diff"]
-    assert difference["after"] == f"({len(text)} bytes)\n"
-    assert len(text) > MOST_SHOWN
+    assert difference["after"] == summary(text.encode())
     assert (tmp_path / "facts.json").stat().st_size == len(text)
     assert act(directory=str(tmp_path), files={"facts.json": text})["changed"] is False
+    # one of the same size
+    (difference,) = act(directory=str(tmp_path), files={"facts.json": text[:-1] + "y"})["diff"]
+    assert difference["before"] != difference["after"]
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,6 @@ CASES = {
         ),
         ({"root": str(CAPTURE), "dest": "@/none/a.capture"}, "none"),
         lambda given: {**given, "root": str(CAPTURE), "dest": f"@/{Path(given['dest']).name}"},
-        shows_differences=False,
     ),
     "driver_check": Case(
         (Step("look", {}, False),),

@@ -15,6 +15,7 @@ import pytest
 
 from ansible_collections.fabric.rdma.molecule.shared.pace import limit
 from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._base.difference import summary
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
 from ansible_collections.fabric.rdma.tests.unit.machines import CAPTURES, Machine, checked, lay, unpacked
 from ansible_collections.fabric.rdma.tests.unit.plugins.modules.forked import python
@@ -167,6 +168,8 @@ def test_a_capture_is_written_as_predicted(name: str, tmp_path: Path) -> None:
     assert dest.stat().st_size == predicted["size"]
     assert gather(open_tree(str(dest))) == gather(open_tree(str(CAPTURE)))
     written = dest.stat().st_mtime_ns
+    shown = predicted.pop("diff")
+    assert (shown["before"], shown["after"]) == ("", summary(dest.read_bytes()))
     assert run("capture", **arguments) == {**predicted, "changed": False}
     assert dest.stat().st_mtime_ns == written
     assert run("capture", anonymize=True, **arguments)["changed"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,16 @@ def test_a_difference_shows_no_password_of_an_address(tmp_path: Path) -> None:
     result = run("node_file", path=str(path), content=content, private=True, backup=False, _ansible_diff=True)
     assert result["diff"]["after"] == "URIs: https://new.example/doca\n"
     assert path.read_text() == content
+
+
+def test_a_password_that_changes_is_a_difference_and_is_not_shown(tmp_path: Path) -> None:
+    path = tmp_path / "a.sources"
+    path.write_text("URIs: https://admin:hunter2@new.example/doca\n")
+    content = "URIs: https://admin:hunter3@new.example/doca\n"
+    result = run("node_file", path=str(path), content=content, private=True, backup=False, _ansible_diff=True)
+    assert result["changed"] is True
+    assert result["diff"]["before"] != result["diff"]["after"]
+    assert "hunter" not in json.dumps(result["diff"])
 
 
 def test_a_file_that_others_may_read_is_closed_to_them_and_that_is_shown(tmp_path: Path) -> None:
