@@ -9,6 +9,7 @@ What Ansible does without the gate is tested as well: where it once stops by its
 from __future__ import annotations
 
 import json
+import re
 import typing as t
 from pathlib import Path
 
@@ -79,6 +80,17 @@ def changed(
     return found, " ".join((done.stdout + done.stderr).split())
 
 
+def is_held_back(output: str, others: set[str], when: str) -> bool:
+    """Whether the first host that n2 holds back says so; others: those that were not held back.
+
+    n3 is of the wave of n2. Where hosts do not wait for each other it may come late, and is held back itself. Without any host of that
+    wave Ansible ends the play: no later wave gets as far as the gate.
+    """
+    first = "n4" if "n3" in others else "n3"
+    how = "failed or was lost" if first == "n4" else "(failed|was lost|failed or was lost)"
+    return bool(re.search(f"{first} is left as it is: n2 {how} {when}[.] Look at", output))
+
+
 @pytest.mark.parametrize("kind", ["failed", "lost"])
 @pytest.mark.parametrize(
     ("whose", "strategy"),
@@ -90,7 +102,7 @@ def test_no_later_wave_is_changed(
     tasks = change(tmp_path, "ofed", then=fault(kind))
     (hosts, _none), output = changed(request.getfixturevalue(whose), tmp_path, play(*tasks, strategy=strategy))
     assert {"n1", "n2"} <= hosts <= {"n1", "n2", "n3"}
-    assert "n4 is left as it is: n2 failed or was lost in the middle of the role ofed. Look at" in output
+    assert is_held_back(output, hosts, "in the middle of the role ofed"), output
 
 
 @pytest.mark.parametrize("kind", ["failed", "lost"])
@@ -113,13 +125,13 @@ def test_a_node_lost_between_roles_stops_later_waves(
     """It ended one role well: the nodes of later waves are changed by none."""
     tasks = [*change(tmp_path, "ofed"), *fault(kind), *change(tmp_path, "storage_prereqs")]
     (first, second), output = changed(request.getfixturevalue(whose), tmp_path, play(*tasks, strategy=strategy))
-    assert first == {"n1", "n2", "n3"}
+    assert {"n1", "n2"} <= first <= {"n1", "n2", "n3"}
     assert {"n1"} <= second <= {"n1", "n3"}
     if strategy == "linear":
+        assert "n3" in first
         # of the wave that is under way, Ansible tells who does not answer, and not who fails in a block with an always section
         assert ("n3" in second) is (kind == "failed")
-    reason = "n4 is left as it is: n2 failed or" if "n3" in second else "n3 is left as it is: n2"
-    assert f"{reason} was lost after the role ofed. Look at" in output
+    assert is_held_back(output, second, "after the role ofed"), output
 
 
 @pytest.mark.parametrize("kind", ["failed", "lost"])
@@ -204,8 +216,8 @@ def test_a_handler_that_fails_after_the_role_stops_later_waves(user: User, strat
     # all of them may fail
     keywords = {"handlers": [handler], "strategy": strategy, "max_fail_percentage": 100}
     (hosts, _none), output = changed(user, tmp_path, play(*change(tmp_path, "ofed"), notify, **keywords))
-    assert hosts == {"n1", "n2", "n3"}
-    assert "n4 is left as it is: n2 failed or was lost after the role ofed. Look at" in output
+    assert {"n1", "n2"} <= hosts <= {"n1", "n2", "n3"}
+    assert is_held_back(output, hosts, "after the role ofed"), output
 
 
 @pytest.mark.parametrize("whose", ["newest_user", "oldest_user"])
@@ -293,7 +305,7 @@ def test_a_role_does_not_even_look_at_a_node_of_the_next_wave(
     (first, looked), output = changed(request.getfixturevalue(whose), tmp_path, play(*tasks, strategy=strategy))
     assert {"n1", "n2"} <= first <= {"n1", "n2", "n3"}
     assert {"n1", "n2"} <= looked <= {"n1", "n2", "n3"}
-    assert "n4 is left as it is: n2 failed or was lost in the middle of the role ofed. Look at" in output
+    assert is_held_back(output, first, "in the middle of the role ofed"), output
     # one that was held back is not named as a reason
     assert "n3, of an earlier wave" not in output
 
