@@ -10,6 +10,8 @@ playbook of the integration tests the second one is a fifth. What modules import
 It also keeps the garbage collector of a process that Ansible forks for a task from what its parent has: to look through that, and to get
 a copy of each page on which it notes that it did, is a twentieth of a playbook. And it has a playbook look less often whether a task has
 ended.
+
+tools/setup-venv writes it into .venv: what is changed here counts in one that is made afterwards (make clean).
 """
 
 from __future__ import annotations
@@ -79,6 +81,10 @@ def _keep_imports(module):
     if finder is None:
         return
 
+    visit = finder.__init__
+    # From ansible-core 2.21 on it is given the source, and parses it itself.
+    parses = "module_data" in visit.__code__.co_varnames
+
     class Tree:
         # Stands for the syntax of a source whose imports are known; whoever looks at it gets the syntax.
         def __init__(self, kept, arguments):
@@ -90,35 +96,42 @@ def _keep_imports(module):
                 return self._tree
             return getattr(self._tree, name)
 
-    def parse(source, filename, mode, flags=0, *more):
-        if flags != ast.PyCF_ONLY_AST or more or not isinstance(source, (bytes, str)):
-            return compile(source, filename, mode, flags, *more)
+    def look(source):
         text = source if isinstance(source, bytes) else source.encode("utf-8", "surrogateescape")
         path = os.path.join(@DIRECTORY@, "%s.imports-%s" % (hashlib.sha256(text).hexdigest(), __version__))
         try:
             with open(path, "rb") as stream:
-                return Tree((path, marshal.loads(stream.read())), (source, filename, mode, flags))
+                known = marshal.loads(stream.read())
         except (OSError, EOFError, ValueError, TypeError):
-            pass
+            known = None
+        return path, known if isinstance(known, dict) else {}
+
+    def parse(source, filename, mode, flags=0, *more):
+        if flags != ast.PyCF_ONLY_AST or more or not isinstance(source, (bytes, str)):
+            return compile(source, filename, mode, flags, *more)
+        path, known = look(source)
+        if known:
+            return Tree((path, known), (source, filename, mode, flags))
         tree = compile(source, filename, mode, flags)
-        tree._kept = (path, {})
+        tree._kept = (path, known)
         return tree
 
-    visit = finder.__init__
-
-    def find(self, name, tree, is_pkg_init=False):
-        path, known = getattr(tree, "_kept", (None, {}))
+    def find(self, name, what, is_pkg_init=False):
+        path, known = look(what) if parses else getattr(what, "_kept", (None, {}))
         # relative ones depend on where it is
         key = "%s %d" % (name, bool(is_pkg_init))
         if key in known:
             self.submodules, self.optional_imports = (set(names) for names in known[key])
+            if parses:
+                self.embeds, self.tree = set(), Tree((path, known), (what, name, "exec", ast.PyCF_ONLY_AST))
             return
-        visit(self, name, getattr(tree, "_tree", tree), is_pkg_init)
-        if path is not None:
+        visit(self, name, getattr(what, "_tree", what), is_pkg_init)
+        if path is not None and not getattr(self, "embeds", None):
             known[key] = tuple(tuple(sorted(names)) for names in (self.submodules, self.optional_imports))
             _keep(path, marshal.dumps(known))
 
-    module.compile = parse
+    if not parses:
+        module.compile = parse
     finder.__init__ = find
 
 

@@ -245,7 +245,8 @@ def _cached(pathname, source):
 def _keep(path, data):
     import os
 
-    unfinished = "%s.%d" % (path, os.getpid())
+    # numbers of processes repeat in namespaces that share the directory
+    unfinished = "%s.%s" % (path, os.urandom(8).hex())
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         with open(unfinished, "wb") as stream:
