@@ -15,7 +15,7 @@ import typing as t
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.fabric.rdma.plugins.module_utils._base.difference import difference, mode_difference, shown
+from ansible_collections.fabric.rdma.plugins.module_utils._base.difference import content_difference, mode_difference
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import make_directories, put, read, stage, unlink
 
 OPTIONS = ("directory", "files", "header", "mode")
@@ -108,7 +108,7 @@ class ActionModule(ActionBase):
                 if self._task.diff and before == data and was is not None:
                     differences.append(mode_difference(path, was, mode))
                 elif self._task.diff:
-                    differences.append(difference(path, shown(before), shown(data)))
+                    differences.append(content_difference(path, before, data))
                 if not self._task.check_mode:
                     write(path, data, before, mode)
         except OSError as exc:

@@ -125,6 +125,8 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
         return result
     name = wanted or new_name(prefix, [*taken, previous or ""], lambda: secrets.token_hex(6))
     shown = wanted or (prefix if module.check_mode else name)
+    # one that would be made differs from an old one that is the prefix alone
+    told = f"{prefix}:..." if module.check_mode and not wanted else shown
     insist_on_no_session(open_sessions(DirectoryTree("/"), module.params["sessions"]), path, reason)
     result.update(
         changed=True,
@@ -134,7 +136,7 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
             "after_header": path,
             "before": ("GenerateName=yes\n" if current.generate else "")
             + (f"InitiatorName={previous}\n" if previous else ""),
-            "after": f"InitiatorName={shown}\n",
+            "after": f"InitiatorName={told}\n",
         },
     )
     if not module.check_mode:

@@ -105,9 +105,8 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.urls import fetch_url
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.difference import (
-    difference,
+    content_difference,
     mode_difference,
-    shown,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import (
     MOST,
@@ -171,12 +170,6 @@ def wanted(module: AnsibleModule, before: t.Optional[bytes]) -> bytes:
     return t.cast(str, params["content"]).encode("utf-8", "surrogateescape")
 
 
-def without_passwords(before: str, after: str) -> tuple[str, str]:
-    """Two texts of a difference: what is replaced may have the password of an address that nobody names any more."""
-    texts = without_password(before), without_password(after)
-    return texts if texts[0] != texts[1] else ("a password, which is not shown\n", "another one\n")
-
-
 def write(module: AnsibleModule, path: str, data: bytes, before: t.Optional[bytes], mode: int) -> t.Optional[str]:
     """Writes it; the copy of the old one, None without one."""
     real = os.path.realpath(path)
@@ -228,7 +221,8 @@ def main() -> None:
     except OSError as exc:
         module.fail_json(msg=f"{exc.filename or path}: {exc.strerror}")
     if before != data:
-        result["diff"] = difference(path, *without_passwords(shown(before), shown(data)))
+        # what is replaced may have the password of an address that nobody names any more
+        result["diff"] = content_difference(path, before, data, without_password)
     elif open_to_others and was is not None:
         result["diff"] = mode_difference(path, was, was & 0o700)
     module.exit_json(**result)

@@ -8,10 +8,11 @@ from __future__ import annotations
 import hashlib
 import typing as t
 
-__all__ = ["MOST_SHOWN", "difference", "mode_difference", "shown", "summary"]
+__all__ = ["content_difference", "difference", "mode_difference", "summary"]
 
 # Bytes. As of ansible-core, which shows no larger ones either.
-MOST_SHOWN = 104448
+_MOST_SHOWN = 104448
+_HIDDEN = "a user or password of an address, which is not shown, or none\n"
 
 
 def summary(data: t.Optional[bytes]) -> str:
@@ -19,9 +20,9 @@ def summary(data: t.Optional[bytes]) -> str:
     return "" if data is None else f"({len(data)} bytes, SHA-256 {hashlib.sha256(data).hexdigest()})\n"
 
 
-def shown(data: t.Optional[bytes]) -> str:
+def _shown(data: t.Optional[bytes]) -> str:
     """The content of a file, or its summary where it is large or no text."""
-    if data is None or len(data) > MOST_SHOWN or b"\0" in data:
+    if data is None or len(data) > _MOST_SHOWN or b"\0" in data:
         return summary(data)
     return data.decode("utf-8", "replace")
 
@@ -29,6 +30,26 @@ def shown(data: t.Optional[bytes]) -> str:
 def difference(path: str, before: str, after: str) -> dict[str, str]:
     """Two texts of one file."""
     return {"before_header": path, "after_header": path, "before": before, "after": after}
+
+
+def content_difference(
+    path: str,
+    before: t.Optional[bytes],
+    after: t.Optional[bytes],
+    hide: t.Callable[[str], str] = lambda text: text,
+) -> dict[str, str]:
+    """Two contents of a file, None where there is none, which are shown as different when they are.
+
+    hide: takes out of a text what nobody may see, such as passwords of addresses.
+    """
+    texts = _shown(before), _shown(after)
+    if texts[0] == texts[1]:
+        # neither is text, or one file is not there and the other empty
+        return difference(path, summary(before), summary(after))
+    told = hide(texts[0]), hide(texts[1])
+    if told[0] == told[1]:
+        told = _HIDDEN, "another one, or none\n"
+    return difference(path, *told)
 
 
 def mode_difference(path: str, before: int, after: int) -> dict[str, str]:

@@ -36,6 +36,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._containerd.limits imp
     parse_unit_limit,
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci import UNLIMITED, SpecError, load_spec
+from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci_edit import changes_in_words
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.toml import TomlError, parse
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.toml_edit import remove_value, set_value
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_daemon import (
@@ -49,7 +50,6 @@ from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_daemo
 )
 from ansible_collections.fabric.rdma.plugins.module_utils._prepare.memlock_plan import (
     MemlockError,
-    SpecPlan,
     Wish,
     drop_in,
     plan_specs,
@@ -79,6 +79,7 @@ _NO_SPEC = {
 _OPEN = ".toml"
 
 _GENERATED = {"k3s": "k3s", "rke2": "RKE2"}
+_FRESH = "what containerd makes now"
 
 
 class _Unhealthy(FabricError):
@@ -317,7 +318,7 @@ class _Run:
             raise MemlockError("; ".join(specs.refusals))
         wanted = {name: path for name, path in specs.paths.items() if configured[name] != path}
         written: list[tuple[str, bytes]] = sorted(specs.files.items())
-        diff = [_spec_diff(path, specs) for path in sorted(specs.files)]
+        diff = [changes_in_words(path, _FRESH, specs.changes[path]) for path in sorted(specs.files)]
         reasons: list[str] = []
         if wanted:
             for path, text in self._edits(daemon, files, wanted, dump, running).items():
@@ -760,13 +761,3 @@ def _restart_diff(unit: str, reasons: t.Sequence[str]) -> list[Json]:
     """A restart that no file is changed for, and why."""
     before = "".join(f"{reason}\n" for reason in reasons)
     return [{"before_header": unit, "after_header": unit, "before": before, "after": "restarted\n"}]
-
-
-def _spec_diff(path: str, specs: SpecPlan) -> Json:
-    changes = specs.changes[path]
-    return {
-        "before_header": path,
-        "after_header": path,
-        "before": "".join(f"{change.type}: {change.before}\n" for change in changes if change.before),
-        "after": "".join(f"{change.type}: {change.after}\n" for change in changes if change.after),
-    }

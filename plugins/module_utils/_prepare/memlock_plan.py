@@ -40,7 +40,6 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.node_wishes impo
 
 __all__ = [
     "MemlockError",
-    "SpecPlan",
     "Wish",
     "drop_in",
     "memlock_needs",
@@ -69,7 +68,7 @@ class Wish(t.NamedTuple):
     rlimit: Rlimit
 
 
-class SpecPlan(t.NamedTuple):
+class _SpecPlan(t.NamedTuple):
     """What the method spec asks for.
 
     paths: base_runtime_spec of each handler afterwards. files: content by path of those that are not so yet.
@@ -155,7 +154,7 @@ def plan_specs(
     fresh: Json,
     rlimit: Rlimit,
     directory: str,
-) -> SpecPlan:
+) -> _SpecPlan:
     """Which base_runtime_spec each handler gets, and what is in the files. Nothing changes where all is right.
 
     handlers: the base_runtime_spec that is configured now, None without one. read: content of a file, None when there is
@@ -164,7 +163,7 @@ def plan_specs(
     A specification that somebody else made, with the limit in it, stays. Else it is adopted: our copy of it has the limit.
     Our own is recreated when a newer containerd would print another one, and keeps the rlimits that it has.
     """
-    result = SpecPlan({}, {}, {}, {}, [])
+    result = _SpecPlan({}, {}, {}, {}, [])
     pointed = {path for path in handlers.values() if path is not None}
     for name, current in sorted(handlers.items()):
         try:
@@ -223,7 +222,7 @@ def _base_of_ours(
 
 
 def _plan_file(
-    read: t.Callable[[str], t.Optional[bytes]], target: str, base: Json, rlimit: Rlimit, result: SpecPlan
+    read: t.Callable[[str], t.Optional[bytes]], target: str, base: Json, rlimit: Rlimit, result: _SpecPlan
 ) -> None:
     spec, _changes = plan(base, [rlimit])
     data = read(target)

@@ -50,7 +50,7 @@ def test_a_missing_or_taken_name_is_replaced(path: Path, text: str | None, taken
     prepared(path, text)
     predicted = call(path, True, taken=taken)
     assert (predicted["changed"], predicted["name"], predicted["reason"]) == (True, PREFIX, reason)
-    assert predicted["diff"]["after"] == f"InitiatorName={PREFIX}\n"
+    assert predicted["diff"]["after"] == f"InitiatorName={PREFIX}:...\n"
     lines = (text or "").splitlines(keepends=True)
     assert predicted["diff"]["before"] == "".join(sorted(line for line in lines if not line.startswith("#")))
     assert (path.read_text() if path.exists() else None) == text

@@ -5,38 +5,64 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+import re
+
+import pytest
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.difference import (
-    MOST_SHOWN,
+    content_difference,
     difference,
     mode_difference,
-    shown,
     summary,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._base.words import without_password
+
+PATH = "/etc/a"
+FILES = st.one_of(st.none(), st.binary(max_size=20))
 
 
-@given(st.one_of(st.none(), st.text().map(str.encode)), st.one_of(st.none(), st.text().map(str.encode)))
-def test_texts_that_differ_are_shown_as_different(one: bytes | None, other: bytes | None) -> None:
-    assert (shown(one) == shown(other)) is ((one or b"") == (other or b""))
+@given(FILES, FILES)
+@example(None, b"")
+@example(b"caf\xe9", b"caf\xe8")
+@example(b"a\0", b"b\0")
+def test_contents_that_differ_are_shown_as_different(before: bytes | None, after: bytes | None) -> None:
+    found = content_difference(PATH, before, after)
+    assert (found["before"] == found["after"]) is (before == after)
 
 
-def test_what_is_large_or_no_text_is_told_by_size_and_digest() -> None:
-    for data in (b"x" * (MOST_SHOWN + 1), b"a\0b"):
-        assert shown(data) == summary(data)
-        assert summary(data).startswith(f"({len(data)} bytes, SHA-256 ")
-        assert shown(data) != shown(data[:-1] + b"y")
-    assert shown(b"x" * MOST_SHOWN) == "x" * MOST_SHOWN
+@pytest.mark.parametrize("size", [0, 1])
+def test_what_is_large_or_no_text_is_told_by_size_and_digest(size: int) -> None:
+    text = b"x" * (104448 + size)
+    found = content_difference(PATH, b"a\0b", text)
+    assert found["before"] == summary(b"a\0b")
+    assert re.fullmatch(r"\(3 bytes, SHA-256 [0-9a-f]{64}\)\n", found["before"])
+    assert found["after"] == (summary(text) if size else text.decode())
     assert summary(None) == ""
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("me:one@", "me:two@"), ("", "me:one@"), ("me:one@", "")],
+    ids=["another", "a first", "none"],
+)
+def test_a_password_is_a_difference_that_is_not_shown(before: str, after: str) -> None:
+    texts = [f"URIs: https://{each}example.com/\n".encode() for each in (before, after)]
+    found = content_difference(PATH, texts[0], texts[1], without_password)
+    assert found["before"] != found["after"]
+    assert not re.search("one@|two@", str(found))
+    # where anything else differs, too, that is shown
+    found = content_difference(PATH, texts[0], texts[1] + b"Suites: ./\n", without_password)
+    assert found["after"] == "URIs: https://example.com/\nSuites: ./\n"
+
+
 def test_a_difference_names_its_file() -> None:
-    assert difference("/etc/a", "one\n", "") == {
-        "before_header": "/etc/a",
-        "after_header": "/etc/a",
+    assert difference(PATH, "one\n", "") == {
+        "before_header": PATH,
+        "after_header": PATH,
         "before": "one\n",
         "after": "",
     }
-    modes = mode_difference("/etc/a", 0o644, 0o600)
+    modes = mode_difference(PATH, 0o644, 0o600)
     assert (modes["before"], modes["after"]) == ("mode 0644\n", "mode 0600\n")

@@ -101,6 +101,23 @@ def test_fresh_predicted_done_and_again(start: Start, config: str) -> None:
     assert Path(kept).read_bytes() == before["etc/config.toml"]
 
 
+def test_a_specification_of_another_containerd_is_shown_to_be_made_again(start: Start) -> None:
+    """Its limits are what they were."""
+    machine = start()
+    run(machine)
+    path = machine.root / SPEC
+    spec = json.loads(path.read_text())
+    path.write_text(json.dumps({**spec, "hostname": "of-an-old-one"}))
+    for check in (True, False):
+        result = run(machine, check=check)
+        assert (result["changed"], result["files"]) == (True, [str(path)])
+        assert [(part["before"], part["after"]) for part in result["diff"]] == [
+            ("", "made from what containerd makes now\n")
+        ]
+    assert json.loads(path.read_text()) == spec
+    assert run(machine)["changed"] is False
+
+
 @pytest.mark.parametrize(
     "example", documented("containerd_memlock", "EXAMPLES"), ids=lambda task: task["name"].replace(" ", "-")
 )
