@@ -47,15 +47,14 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist, insist_on_mapping
 
 
 def rdma_changes(before: t.Any, now: t.Any) -> dict[str, t.Any]:
     from ansible_collections.fabric.rdma.plugins.plugin_utils._changes import changes
 
-    if not isinstance(now, t.Mapping) or not isinstance(before, (str, t.Mapping)):
-        raise AnsibleFilterError(
-            "fabric.rdma.rdma_changes expects facts by host, or the path of a facts.json, and facts by host"
-        )
+    insist("rdma_changes", isinstance(before, (str, t.Mapping)), "facts by host, or the path of a facts.json", before)
+    insist_on_mapping("rdma_changes", now, "facts of now by host")
     try:
         return changes(before, now)
     except FabricError as exc:

@@ -33,14 +33,13 @@ _value:
 
 import typing as t
 
-from ansible.errors import AnsibleFilterError
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist
 
 
 def rdma_label_value(name: t.Any) -> str:
     from ansible_collections.fabric.rdma.plugins.module_utils._rollout.names import group_value
 
-    if not isinstance(name, (str, int)):
-        raise AnsibleFilterError(f"fabric.rdma.rdma_label_value expects a name, found {type(name).__name__}")
+    insist("rdma_label_value", isinstance(name, (str, int)), "a name", name)
     return group_value(str(name))
 
 

@@ -105,6 +105,7 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
 
 
 def rdma_needs(
@@ -128,10 +129,9 @@ def rdma_needs(
         others_in_words,
     )
 
-    if not isinstance(facts, t.Mapping) or "kernel" not in facts:
-        raise AnsibleFilterError(
-            "fabric.rdma.rdma_needs expects the facts of a host with the subset kernel; run fabric.rdma.ib_facts first"
-        )
+    insist_on_mapping(
+        "rdma_needs", facts, "facts of a host, gathered by fabric.rdma.ib_facts with the subset kernel", "kernel"
+    )
     for name, wish in (
         ("rdma_ofed", ofed),
         ("rdma_storage", storage),
@@ -140,8 +140,8 @@ def rdma_needs(
         ("rdma_want", want),
         ("rdma_compute_domain", compute_domain),
     ):
-        if wish is not None and not isinstance(wish, t.Mapping):
-            raise AnsibleFilterError(f"{name} is {wish!r}; expected a mapping")
+        if wish is not None:
+            insist_on_mapping("rdma_needs", wish, f"a dictionary in {name}")
     others = others_in_words({"rdma": facts}, host)
     if others:
         raise AnsibleFilterError(others)

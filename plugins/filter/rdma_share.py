@@ -42,13 +42,13 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist
 
 
 def rdma_share(count: t.Any, value: t.Any) -> int:
     from ansible_collections.fabric.rdma.plugins.module_utils._prepare.waves import share
 
-    if not str(count).isdecimal():
-        raise AnsibleFilterError(f"fabric.rdma.rdma_share expects a number of hosts, found {count!r}")
+    insist("rdma_share", str(count).isdecimal(), "a number of hosts", count)
     try:
         return share(value, int(count), "rdma_max_unavailable")
     except FabricError as exc:

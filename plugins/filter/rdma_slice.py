@@ -34,14 +34,13 @@ _value:
 
 import typing as t
 
-from ansible.errors import AnsibleFilterError
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
 
 
 def rdma_slice(variables: t.Any) -> str:
     from ansible_collections.fabric.rdma.plugins.module_utils._rollout.departures import slice_in_words
 
-    if not isinstance(variables, t.Mapping):
-        raise AnsibleFilterError(f"fabric.rdma.rdma_slice expects variables, found {type(variables).__name__}")
+    insist_on_mapping("rdma_slice", variables, "variables of a host")
     return slice_in_words(variables) or ""
 
 

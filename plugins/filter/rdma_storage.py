@@ -76,6 +76,7 @@ import typing as t
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.plugin_utils._arguments import insist_on_mapping
 
 
 def rdma_storage(
@@ -85,11 +86,8 @@ def rdma_storage(
     from ansible_collections.fabric.rdma.plugins.module_utils._prepare.storage_needs import storage_needs
     from ansible_collections.fabric.rdma.plugins.plugin_utils._view import others_in_words
 
-    if not isinstance(facts, t.Mapping) or "kernel" not in facts or "storage" not in facts:
-        raise AnsibleFilterError(
-            "fabric.rdma.rdma_storage expects the facts of a host with the subsets kernel and storage; "
-            "run fabric.rdma.ib_facts first"
-        )
+    what = "facts of a host, gathered by fabric.rdma.ib_facts with the subsets kernel and storage"
+    insist_on_mapping("rdma_storage", facts, what, "kernel", "storage")
     name = None if host is None else str(host)
     others = others_in_words({"rdma": facts}, name)
     if others:

@@ -9,7 +9,7 @@ import typing as t
 
 from ansible.errors import AnsibleFilterError
 
-__all__ = ["insist_on_list", "insist_on_mapping"]
+__all__ = ["insist", "insist_on_list", "insist_on_mapping"]
 
 # Of a wrong argument, so much is shown.
 _MOST = 200
@@ -26,7 +26,12 @@ def insist_on_mapping(name: str, value: t.Any, what: str, *keys: str) -> None:
 
 def insist_on_list(name: str, value: t.Any, what: str) -> None:
     """The same for a list. what: of what, such as "hosts"."""
-    if isinstance(value, str) or not isinstance(value, t.Sequence):
+    insist(name, isinstance(value, t.Sequence) and not isinstance(value, str), f"a list of {what}", value)
+
+
+def insist(name: str, is_right: bool, what: str, value: t.Any) -> None:
+    """The same for anything else, which is shown. what: such as "the name of a group"."""
+    if not is_right:
         shown = repr(value)
         shown = shown if len(shown) <= _MOST else f"{shown[:_MOST]}..."
-        raise AnsibleFilterError(f"fabric.rdma.{name} expects a list of {what}, found {shown}")
+        raise AnsibleFilterError(f"fabric.rdma.{name} expects {what}, found {shown}")

@@ -70,19 +70,21 @@ def test_a_file_has_the_filter_of_its_name(path: Any) -> None:
         (
             "rdma_needs",
             (None,),
-            "fabric.rdma.rdma_needs expects the facts of a host with the subset kernel; run fabric.rdma.ib_facts first",
+            "fabric.rdma.rdma_needs expects facts of a host, gathered by fabric.rdma.ib_facts with the subset kernel, "
+            "found NoneType",
         ),
         (
             "rdma_needs",
             ({"devices": []},),
-            "fabric.rdma.rdma_needs expects the facts of a host with the subset kernel; run fabric.rdma.ib_facts first",
+            "fabric.rdma.rdma_needs expects facts of a host, gathered by fabric.rdma.ib_facts with the subset kernel, "
+            "found a dictionary without kernel",
         ),
         (
             "rdma_needs",
             (FACTS, {"method": "x"}),
             "rdma_ofed.method is 'x'; expected one of none, inbox, doca, mlnx_iso",
         ),
-        ("rdma_needs", (FACTS, ["inbox"]), "rdma_ofed is ['inbox']; expected a mapping"),
+        ("rdma_needs", (FACTS, ["inbox"]), "fabric.rdma.rdma_needs expects a dictionary in rdma_ofed, found list"),
         (
             "rdma_needs",
             (FACTS, {}, "Ethernet", {}, {}, "x"),
@@ -99,7 +101,7 @@ def test_a_file_has_the_filter_of_its_name(path: Any) -> None:
         ("rdma_pattern", (" ",), f"rdma_hosts is {' '!r}{PATTERN}"),
         ("rdma_pattern", ([],), f"rdma_hosts is {[]!r}{PATTERN}"),
         ("rdma_pattern", (["ib-a100", None],), f"rdma_hosts is {['ib-a100', None]!r}{PATTERN}"),
-        ("rdma_label_value", ([],), "fabric.rdma.rdma_label_value expects a name, found list"),
+        ("rdma_label_value", ([],), "fabric.rdma.rdma_label_value expects a name, found []"),
         ("rdma_prepared", ([], [], "b", "a", "m"), "fabric.rdma.rdma_prepared expects hostvars, found list"),
         (
             "rdma_prepared",
@@ -119,7 +121,7 @@ def test_a_file_has_the_filter_of_its_name(path: Any) -> None:
         (
             "rdma_needs",
             (FACTS, {}, "Ethernet", {}, {}, "auto", (), "n", None, []),
-            "rdma_roce_host is []; expected a mapping",
+            "fabric.rdma.rdma_needs expects a dictionary in rdma_roce_host, found list",
         ),
         (
             "rdma_roce_findings",
@@ -160,7 +162,7 @@ def test_what_is_not_taken(name: str, arguments: tuple[Any, ...], message: str) 
         (None, ""),
     ],
 )
-def test_why_a_task_failed(result: Any, why: str) -> None:
+def test_a_failed_task_says_why(result: Any, why: str) -> None:
     assert filter_named("rdma_why")(result) == why
 
 
@@ -185,7 +187,7 @@ def test_classes_keep_the_names_of_an_earlier_plan(tmp_path: Path) -> None:
         filter_named("rdma_selectors")({"n": FACTS}, GROUPS, str(saved))
 
 
-def test_from_facts_to_objects() -> None:
+def test_facts_become_objects() -> None:
     plan = filter_named("rdma_selectors")({"n": FACTS}, GROUPS)
     objects = filter_named("rdma_manifests")(plan, SETTINGS)
     assert list(objects) == ["ib-a100/ib-a100-ibp161s0-configmap.yaml", "ib-a100/ib-a100-ibp161s0-daemonset.yaml"]

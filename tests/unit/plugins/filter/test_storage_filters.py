@@ -22,7 +22,7 @@ FACTS = {
     "kernel": {"release": "6.1.0", "modules": dict.fromkeys(("dm_crypt", "iscsi_tcp", "nfs"), MODULE)},
     "storage": read_storage(MemoryTree({}), []),
 }
-EXPECTED = "fabric.rdma.rdma_storage expects the facts of a host with the subsets kernel and storage; run fabric.rdma.ib_facts first"
+EXPECTED = "fabric.rdma.rdma_storage expects facts of a host, gathered by fabric.rdma.ib_facts with the subsets kernel and storage, found "
 
 
 @pytest.mark.parametrize("facts", [None, {"kernel": {}}, {"storage": {}}])
@@ -36,7 +36,7 @@ def test_a_wish_that_makes_no_sense() -> None:
         rdma_storage(FACTS, {"x": 1})
 
 
-def test_needs_and_their_table() -> None:
+def test_the_table_has_what_a_host_lacks_with_its_remedy() -> None:
     result = rdma_storage(FACTS, {"nfs": False})
     assert (result["needed"], result["parts"]) == (True, ["iscsi"])
     lines = rdma_table({"b": result, "a": {"checks": []}}).splitlines()
