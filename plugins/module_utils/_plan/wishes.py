@@ -36,7 +36,6 @@ from ansible_collections.fabric.rdma.plugins.module_utils._plan.reasons import D
 
 __all__ = [
     "CLUSTER_WIDE",
-    "MAX_LEVELS",
     "OF_A_GROUP",
     "PLANNED",
     "PLAN_DEFAULTS",
@@ -47,7 +46,7 @@ __all__ = [
 ]
 
 # As many entries of rdma_serial as the playbook prepare has steps.
-MAX_LEVELS = 8
+_MAX_LEVELS = 8
 
 # k8s-rdma-shared-dev-plugin, pkg/resources/resources_manager.go, validResourceName(), and what Kubernetes asks of an extended
 # resource (k8s.io/apimachinery/pkg/util/validation, IsQualifiedName: ends are letters or digits, at most 63 characters; the
@@ -101,8 +100,8 @@ def _waves(where: str, value: t.Any) -> list[str]:
     steps = value if isinstance(value, (list, tuple)) else [value]
     if not steps:
         return _wrong(where, value, "at least one wave")
-    if len(steps) > MAX_LEVELS:
-        return _wrong(where, value, f"at most {MAX_LEVELS} waves; the last is repeated until no node is left")
+    if len(steps) > _MAX_LEVELS:
+        return _wrong(where, value, f"at most {_MAX_LEVELS} waves; the last is repeated until no node is left")
     found = [problem for step in steps for problem in _share(where, step)]
     return found[:1]
 
@@ -231,13 +230,15 @@ def _dns_name(where: str, value: t.Any) -> list[str]:
 
 _dns_labels = _listing(_dns_label, "a list of namespaces")
 
+_SECONDS = _number(0, None, "a number of seconds, 0 or more")
+
 # k8s.io/api/core/v1, Toleration
 _TOLERATION = _keys(
     key=_text,
     operator=_choice("Exists", "Equal", "Lt", "Gt"),
     value=_text,
     effect=_choice("NoSchedule", "PreferNoSchedule", "NoExecute"),
-    tolerationSeconds=_number(0, None, "a number of seconds, 0 or more"),
+    tolerationSeconds=_SECONDS,
 )
 _ROLLOUT: dict[str, Check] = {
     "method": _choice("apply", "render"),
@@ -254,7 +255,7 @@ _ROLLOUT: dict[str, Check] = {
     "cdi": _truth,
     "node_names": _dictionary,
     "force": _truth,
-    "timeout": _number(0, None, "a number of seconds, 0 or more"),
+    "timeout": _SECONDS,
     "remove": _names,
     "inventory": _name,
     "adopt": _truth,
@@ -267,6 +268,21 @@ _DAEMONSET: dict[str, Check] = {
     "pod_security": _truth,
     "priority_class": _name,
 }
+_UPGRADE_POLICY = _keys(
+    auto_upgrade=_flag,
+    max_parallel_upgrades=_number(1, None, "1 or more (0 would reload the driver of all nodes at once)"),
+    safe_load=_flag,
+    drain=_optional(
+        _keys(
+            enable=_flag,
+            force=_flag,
+            delete_empty_dir=_flag,
+            pod_selector=_optional(_text),
+            timeout_seconds=_SECONDS,
+        )
+    ),
+    wait_for_completion=_optional(_keys(pod_selector=_optional(_text), timeout_seconds=_SECONDS)),
+)
 _ROLLOUT_OF: dict[str, dict[str, Check]] = {
     "daemonset": _DAEMONSET,
     # classes that do not move keep the plugin's DaemonSets
@@ -313,7 +329,7 @@ _ROLLOUT_OF: dict[str, dict[str, Check]] = {
             override=_reasons(DRIVER_REASONS),
             repo_config=_name,
             repository=_name,
-            upgrade_policy=_dictionary,
+            upgrade_policy=_UPGRADE_POLICY,
             version=_release,
         ),
         "operator_version": _release,
@@ -704,7 +720,7 @@ _OTHERS: dict[str, Check] = {
     "rdma_uninstall_systems": _names,
     "rdma_stale_resources": _names,
     "rdma_stale_nodes": _names,
-    "rdma_stale_verify": _number(0, None, "a number of seconds, 0 or more"),
+    "rdma_stale_verify": _SECONDS,
 }
 
 VARIABLES: dict[str, Check] = {**CLUSTER_WIDE, **OF_A_GROUP, **_OTHERS}

@@ -16,7 +16,7 @@ import typing as t
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base import places
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import MAX_LEVELS
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import VARIABLES
 
 __all__ = [
     "PREPARE",
@@ -48,29 +48,20 @@ _PREFIXES = re.compile(
 ROLES = ("ofed", "roce_host", "storage_prereqs", "containerd_memlock", "nvidia_peermem", "nvidia_imex")
 
 
+def _checked(variable: str, value: t.Any) -> None:
+    found = VARIABLES[variable](variable, value)
+    if found:
+        raise WishError(". ".join(found))
+
+
 def share(value: t.Any, count: int, variable: str) -> int:
     """How many of count hosts a number (3, "3") or a percentage ("10%") stands for: at least one, percentages rounded down.
 
-    The same as Ansible makes of ``serial`` (ansible.utils.helpers.pct_to_int). WishError for anything else.
+    The same as Ansible makes of ``serial`` (ansible.utils.helpers.pct_to_int). WishError for anything else. variable: whose value it is.
     """
-    text = str(value).strip()
-    found = re.match(r"([0-9]{1,9})(%?)\Z", text, re.ASCII)
-    if isinstance(value, bool) or not found or int(found.group(1)) < 1:
-        raise WishError(f'{variable} is {value!r}; expected a number of hosts from 1 on, or a percentage such as "10%"')
-    number = int(found.group(1))
-    if found.group(2) and number > 100:
-        raise WishError(f"{variable} is {value!r}; a percentage is at most 100")
-    return max(1, number * count // 100) if found.group(2) else number
-
-
-def _levels(serial: t.Any) -> list[t.Any]:
-    levels = list(serial) if isinstance(serial, (list, tuple)) else [serial]
-    if not 1 <= len(levels) <= MAX_LEVELS:
-        raise WishError(
-            f"rdma_serial has {len(levels)} entries; expected 1 to {MAX_LEVELS}; the last is repeated until no "
-            "host is left"
-        )
-    return levels
+    _checked(variable, value)
+    number, percent, _rest = str(value).partition("%")
+    return max(1, int(number) * count // 100) if percent else int(number)
 
 
 def _own_share(limit: t.Any, total: int, slices: t.Any, needed: bool) -> int:
@@ -110,7 +101,8 @@ def plan_turns(
     most = _own_share(limit, total, slices, bool(away))
     # a run that was killed may have left them out of work, whatever is still to be done there
     away = {*away, *interrupted}
-    levels = _levels(serial)
+    _checked("rdma_serial", serial)
+    levels = serial if isinstance(serial, (list, tuple)) else [serial]
     sizes = [share(entry, len(hosts), "rdma_serial") for entry in levels]
     waiting = [host for host in hosts if host in interrupted] + [host for host in hosts if host not in interrupted]
     turns: list[Json] = []

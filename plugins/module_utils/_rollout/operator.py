@@ -25,7 +25,8 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.words import in_
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.contract import Class, Config, Plan
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import defaults_of, engine_defaults
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.kubelets import KUBELET_ROOT, KUBELET_ROOTS
-from ansible_collections.fabric.rdma.plugins.module_utils._plan.reasons import DRIVER_REASONS, unknown_reasons
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.reasons import DRIVER_REASONS
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import problems
 from ansible_collections.fabric.rdma.plugins.module_utils._rollout.daemonset import (
     class_labels,
     class_resources,
@@ -208,26 +209,13 @@ _UPGRADE_KEYS: dict[str, str] = {
     "max_parallel_upgrades": "maxParallelUpgrades",
     "safe_load": "safeLoad",
 }
-_DRAIN_KEYS = {
+_POD_KEYS = {
     "enable": "enable",
     "force": "force",
     "delete_empty_dir": "deleteEmptyDir",
     "pod_selector": "podSelector",
     "timeout_seconds": "timeoutSeconds",
 }
-_COMPLETION_KEYS = {"pod_selector": "podSelector", "timeout_seconds": "timeoutSeconds"}
-_DRIVER_KEYS = (
-    "cert_config",
-    "env",
-    "force_precompiled",
-    "groups",
-    "image",
-    "override",
-    "repo_config",
-    "repository",
-    "upgrade_policy",
-    "version",
-)
 # Variables of the driver's container that unload what mounts and other drivers stand on (docs/mofed-container-env-vars.md).
 _DANGEROUS_ENV = ("ENABLE_NFSRDMA", "UNLOAD_STORAGE_MODULES", "UNLOAD_THIRD_PARTY_RDMA_MODULES")
 
@@ -242,35 +230,25 @@ def _known(where: str, given: t.Any, keys: t.Iterable[str]) -> Json:
     return dict(given)
 
 
-def _renamed(where: str, given: t.Any, keys: t.Mapping[str, str]) -> Json:
-    return {keys[key]: value for key, value in _known(where, given, keys).items()}
-
-
-def _upgrade_policy(given: t.Any) -> Json:
+def _upgrade_policy(wish: t.Mapping[str, t.Any]) -> Json:
     """As the user says, and careful where nothing is said: no upgrade by itself, one node at a time, no Pod killed with its data."""
-    where = "rdma_rollout.ofed_driver.upgrade_policy"
-    wish = _known(where, given or {}, [*_UPGRADE_KEYS, "drain", "wait_for_completion"])
     careful = _DRIVER["upgrade_policy"]
     policy: Json = {field: wish.get(key, careful[key]) for key, field in _UPGRADE_KEYS.items()}
-    for key in ("autoUpgrade", "safeLoad"):
-        if not isinstance(policy[key], bool):
-            raise ManifestError(f"{where}: {key} is {policy[key]!r}; expected true or false")
-    count = policy["maxParallelUpgrades"]
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise ManifestError(
-            f"{where}: max_parallel_upgrades is {count!r}; expected 1 or more (0 would reload the driver of all nodes at once)"
-        )
+    policy["maxParallelUpgrades"] = int(policy["maxParallelUpgrades"])
     if policy["safeLoad"] and not policy["autoUpgrade"]:
         raise ManifestError(
-            f"{where}: safe_load needs auto_upgrade: true, with which the operator cordons and drains nodes by itself"
+            "rdma_rollout.ofed_driver.upgrade_policy: safe_load needs auto_upgrade: true, with which the operator cordons and drains "
+            "nodes by itself"
         )
-    drain = {**careful["drain"], **_known(where + ".drain", wish.get("drain") or {}, _DRAIN_KEYS)}
-    policy["drain"] = {field: drain[key] for key, field in _DRAIN_KEYS.items() if drain[key] is not None}
+    policy["drain"] = _pods({**careful["drain"], **(wish.get("drain") or {})})
     if wish.get("wait_for_completion"):
-        policy["waitForCompletion"] = _renamed(
-            where + ".wait_for_completion", wish["wait_for_completion"], _COMPLETION_KEYS
-        )
+        policy["waitForCompletion"] = _pods(wish["wait_for_completion"])
     return policy
+
+
+def _pods(wish: t.Mapping[str, t.Any]) -> Json:
+    said = {field: wish[key] for key, field in _POD_KEYS.items() if wish.get(key) is not None}
+    return {field: int(value) if field == "timeoutSeconds" else value for field, value in said.items()}
 
 
 def _driver_wish(settings: t.Mapping[str, t.Any]) -> t.Optional[Json]:
@@ -278,18 +256,10 @@ def _driver_wish(settings: t.Mapping[str, t.Any]) -> t.Optional[Json]:
     given = settings.get("ofed_driver")
     if not given:
         return None
-    wish = _known("rdma_rollout.ofed_driver", given, _DRIVER_KEYS)
-    for key in ("override", "groups"):
-        if not isinstance(wish.get(key) or [], (list, tuple)):
-            raise ManifestError(f"rdma_rollout.ofed_driver.{key} is {wish[key]!r}; expected a list of names")
-    unknown = unknown_reasons("rdma_rollout.ofed_driver.override", wish.get("override") or [], DRIVER_REASONS)
-    if unknown:
-        raise ManifestError(unknown)
-    if not isinstance(wish.get("env") or {}, t.Mapping):
-        raise ManifestError(
-            f"rdma_rollout.ofed_driver.env is {wish['env']!r}; expected a dictionary of variables and values"
-        )
-    return wish
+    found = problems("rdma_rollout", {"engine": "network_operator", "ofed_driver": given})
+    if found:
+        raise ManifestError(". ".join(found))
+    return dict(given)
 
 
 def _env_text(value: t.Any) -> str:
@@ -308,7 +278,7 @@ def _driver(release: Release, settings: t.Mapping[str, t.Any], wish: t.Mapping[s
         "image": str(wish.get("image") or _DRIVER["image"]),
         "repository": str(wish.get("repository") or settings.get("registry") or OPERATOR_IMAGES),
         "version": str(version),
-        "upgradePolicy": _upgrade_policy(wish.get("upgrade_policy")),
+        "upgradePolicy": _upgrade_policy(wish.get("upgrade_policy") or {}),
     }
     if lean and settings.get("registry") and not wish.get("repository"):
         del body["repository"]
@@ -415,7 +385,7 @@ def check_settings(wish: t.Mapping[str, t.Any], groups: t.Mapping[str, t.Collect
     driver = _driver_wish(settings)
     if driver is None:
         return
-    _upgrade_policy(driver.get("upgrade_policy"))
+    _upgrade_policy(driver.get("upgrade_policy") or {})
     for group in sorted(_named_groups(groups, driver, groups)):
         others = sorted(set(groups[group]) - {"none"})
         if others and "host_driver" not in (driver.get("override") or []):

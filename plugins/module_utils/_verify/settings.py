@@ -10,6 +10,7 @@ import typing as t
 from dataclasses import dataclass, fields, replace
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import WishError
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.wishes import problems
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.perftest import PROGRAMS
 from ansible_collections.fabric.rdma.plugins.module_utils._verify.rounds import TOPOLOGIES
 
@@ -23,8 +24,6 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 }
 _LISTS = ("tests", "canaries", "pools")
 _TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
-# What rdma_verify, a wish of a group, may say in their place.
-_OF_A_GROUP = ("min_gbps", "min_share", "max_us")
 
 
 @dataclass(frozen=True)
@@ -82,14 +81,10 @@ class Settings:
 
     def of_group(self, wish: t.Any) -> Settings:
         """With the bounds that a group wishes for (rdma_verify). WishError for anything else."""
-        if wish is None:
-            return self
-        if not isinstance(wish, t.Mapping):
-            raise WishError(f"rdma_verify is {wish!r}; expected a dictionary")
-        unknown = [str(key) for key in wish if key not in _OF_A_GROUP]
-        if unknown:
-            raise WishError(f"rdma_verify has the unknown key {unknown[0]}; expected one of {', '.join(_OF_A_GROUP)}")
-        own: t.Any = {key: _number(key, value) for key, value in wish.items() if value is not None}
+        found = problems("rdma_verify", wish)
+        if found:
+            raise WishError(". ".join(found))
+        own: t.Any = {key: float(value) for key, value in (wish or {}).items() if value is not None}
         return replace(self, **own)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.defaults import (
     DEFAULTS,
@@ -166,6 +167,15 @@ def test_checks_and_defaults_have_the_same_keys() -> None:
     places["rdma_networks"] = lambda keys: [{**entry, **keys}]
     places["rdma_networks.ipam"] = lambda keys: [{**entry, "ipam": keys}]
     places["rdma_rollout.dranet"] = lambda keys: {"engine": "dra", "dranet": keys}
+
+    def operators(driver: Json) -> Json:
+        return {"engine": "network_operator", "ofed_driver": driver}
+
+    places["rdma_rollout.ofed_driver"] = operators
+    places["rdma_rollout.ofed_driver.upgrade_policy"] = lambda keys: operators({"upgrade_policy": keys})
+    places["rdma_rollout.ofed_driver.upgrade_policy.drain"] = lambda keys: operators(
+        {"upgrade_policy": {"drain": keys}}
+    )
     places["rdma_gpu_operator.driver"] = lambda keys: {"driver": keys}
     places["rdma_gpu_operator.toolkit"] = lambda keys: {"toolkit": keys}
     places["rdma_compute_domain.workloads"] = lambda keys: {"workloads": keys}
@@ -311,6 +321,68 @@ def test_keys_in_specifications_of_roles_have_the_same_defaults() -> None:
                 assert isinstance(default, Said) or same(own, default), where
                 told += 1
     assert told > 20
+
+
+def taken(spec: Json, value: t.Any) -> bool:
+    """Whether Ansible would begin a role with this value of an option."""
+    try:
+        result = ArgumentSpecValidator({"option": {**spec, "default": None}}).validate({"option": value})
+    except TypeError:
+        # of an option with keys that is given something else
+        return False
+    return not result.error_messages
+
+
+def options_of_wishes() -> t.Iterator[tuple[str, Json, str]]:
+    """(option, its specification, dotted name of the wish that it is by default) of every role, keys of options included."""
+
+    def below(option: str, spec: Json, wish: str) -> t.Iterator[tuple[str, Json, str]]:
+        yield option, spec, wish
+        for key, own in spec.get("options", {}).items():
+            yield from below(f"{option}.{key}", own, f"{wish}.{key}")
+
+    for role in ROLES:
+        entry = yaml.safe_load((ROOT / "roles" / role / "meta" / "argument_specs.yml").read_text())["argument_specs"]
+        defaults = yaml.safe_load((ROOT / "roles" / role / "defaults" / "main.yml").read_text()) or {}
+        for name, spec in entry["main"]["options"].items():
+            wishes = {variable + key for variable, key, _text in READ.findall(str(defaults.get(name)))} - {LOOKED_UP}
+            if len(wishes) == 1:
+                yield from below(name, spec, wishes.pop())
+
+
+def passes(role: str, wish: str, value: t.Any) -> bool:
+    """Whether the checks let a wish pass, of which only this is said."""
+    variable, *keys = wish.split(".")
+    for key in reversed(keys):
+        value = {key: value}
+    if variable == "rdma_rollout" and isinstance(value, dict):
+        value = {"engine": ENGINE_OF.get(role, "daemonset"), **value}
+    return problems(variable, value) == []
+
+
+# One of each sort that YAML and the command line have.
+SORTS: list[t.Any] = [True, False, "true", 0, 3, -1, "3", 0.5, "text", "/a/b", "10%", [], ["a"], [3], {}, {"a": "b"}]
+# Not wished: the playbook uninstall asks roles for it.
+ASKED = ["remove"]
+
+
+def test_what_checks_let_pass_is_what_roles_take() -> None:
+    """A wish of a type or a choice that a role does not take would end a run in the middle, after the checks."""
+    tried = 0
+    for option, spec, wish in options_of_wishes():
+        role = next(role for role in sorted(ROLES, key=len, reverse=True) if option.startswith(role + "_"))
+        # those of a list are of its elements
+        choices = [[each] if spec["type"] == "list" else each for each in spec.get("choices", [])]
+        assert [choice for choice in choices if not passes(role, wish, choice)] == [
+            choice for choice in choices if choice in ASKED
+        ], option
+        for value in [*SORTS, *choices]:
+            if passes(role, wish, value):
+                assert taken(spec, value), (option, wish, value)
+                tried += 1
+        nothing = ["zz"] if spec["type"] == "list" else "zz"
+        assert not choices or not (taken(spec, nothing) or passes(role, wish, nothing)), option
+    assert tried > 100
 
 
 def test_modules_have_the_same_default_of_the_inventory() -> None:

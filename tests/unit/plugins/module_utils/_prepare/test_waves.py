@@ -101,12 +101,12 @@ def test_every_host_has_one_turn_and_never_are_too_many_away(
     assert sorted(host for turn in turns for host in turn["hosts"]) == sorted(hosts)
     assert all(turn["hosts"] for turn in turns)
     # a killed run may have left those that were interrupted out of work
-    assert all(len((away | broken) & set(turn["hosts"])) <= share(limit, 40, "x") for turn in turns)
+    assert all(len((away | broken) & set(turn["hosts"])) <= share(limit, 40, "rdma_max_unavailable") for turn in turns)
     assert [turn["number"] for turn in turns] == list(range(1, len(turns) + 1))
     # levels and waves never go back, waves are as large as their size says
     for key in ("level", "wave"):
         assert [turn[key] for turn in turns] == sorted(turn[key] for turn in turns)
-    sizes = [share(entry, count, "x") for entry in serial] if count else []
+    sizes = [share(entry, count, "rdma_serial") for entry in serial] if count else []
     for wave in {turn["wave"] for turn in turns}:
         inside = [turn for turn in turns if turn["wave"] == wave]
         assert sum(len(turn["hosts"]) for turn in inside) <= sizes[inside[0]["level"]]

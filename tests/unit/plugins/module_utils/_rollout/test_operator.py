@@ -138,7 +138,7 @@ def test_names_of_policies_are_short_and_stay_apart(slugs: list[str]) -> None:
 
 
 @pytest.mark.parametrize("version", OLD)
-def test_one_policy_for_the_cluster(version: str) -> None:
+def test_older_operators_get_one_policy_for_the_cluster(version: str) -> None:
     item = only(operator_manifests(PLAN, {"version": version, "tolerations": TOLERATIONS}))
     assert (item["kind"], item["metadata"]["name"]) == ("NicClusterPolicy", "nic-cluster-policy")
     spec = item["spec"]
@@ -162,7 +162,7 @@ def test_one_policy_for_the_cluster(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", NEW)
-def test_one_policy_for_each_class(version: str) -> None:
+def test_newer_operators_get_a_policy_for_each_class(version: str) -> None:
     objects = operator_manifests(PLAN, {"version": version, "tolerations": TOLERATIONS})
     assert list(objects) == [
         "a100/a100-ib0-nicnodepolicy.yaml",
@@ -201,7 +201,7 @@ def test_a_mirror_and_its_secrets_are_said_where_the_release_reads_them() -> Non
         operator_manifests(PLAN, {"version": "26.4.0", "registry": "https://mirror"})
 
 
-def test_settings_of_the_plugin() -> None:
+def test_settings_of_the_plugin_reach_each_policy() -> None:
     resources = {"limits": {"memory": "128Mi"}}
     settings = {"version": "26.4.0", "cdi": True, "resources": resources}
     for item in operator_manifests(PLAN, settings).values():
@@ -288,7 +288,7 @@ def test_labels_of_kube_system_are_set_only_for_who_asks(namespace: str, wish: A
     assert request["place"] == namespace
 
 
-def test_the_plugin_for_functions() -> None:
+def test_a_class_has_one_of_the_two_plugins() -> None:
     request = operator_request(PLAN, {"version": "26.4.1", "sriov": ["v100"], "node_names": {"v1": "node-9"}})
     by_name = {item["metadata"]["name"]: item["spec"] for item in request["objects"]}
     spec = by_name["v100-vendor-15b3"]
@@ -367,6 +367,8 @@ def test_a_driver_whose_version_nobody_knows() -> None:
         ({"upgrade_policy": {"max_parallel_upgrades": True}}, "expected 1 or more"),
         ({"upgrade_policy": {"safe_load": True}}, "safe_load needs auto_upgrade"),
         ({"upgrade_policy": {"auto_upgrade": "yes"}}, "expected true or false"),
+        ({"upgrade_policy": {"drain": {"timeout_seconds": "soon"}}}, "expected a number of seconds"),
+        ({"upgrade_policy": {"wait_for_completion": ["app=x"]}}, "expected a dictionary"),
         ({"upgrade_policy": {"drain": {"froce": True}}}, "has no key froce"),
         ({"override": ["everything"]}, "override has no reason everything; known are default_route"),
         ({"override": "default_route"}, "expected a list of names"),
@@ -380,8 +382,11 @@ def test_wishes_of_a_driver_that_are_refused(wish: dict[str, Any], message: str)
 
 
 def test_what_is_named_is_done() -> None:
-    drain = {"force": True, "delete_empty_dir": True, "timeout_seconds": 60}
-    wish = {"upgrade_policy": {"auto_upgrade": True, "safe_load": True, "max_parallel_upgrades": 2, "drain": drain}}
+    # numbers of the command line are texts
+    drain = {"force": True, "delete_empty_dir": True, "timeout_seconds": "60"}
+    completion = {"pod_selector": "app=train", "timeout_seconds": 0}
+    careful = {"auto_upgrade": True, "safe_load": True, "max_parallel_upgrades": "2"}
+    wish = {"upgrade_policy": {**careful, "drain": drain, "wait_for_completion": completion}}
     for item in operator_manifests(PLAN, {"version": "26.4.1", **READY, "ofed_driver": wish}).values():
         policy = item["spec"]["ofedDriver"]["upgradePolicy"]
         assert policy == {
@@ -389,6 +394,7 @@ def test_what_is_named_is_done() -> None:
             "safeLoad": True,
             "maxParallelUpgrades": 2,
             "drain": {"enable": True, "force": True, "deleteEmptyDir": True, "timeoutSeconds": 60},
+            "waitForCompletion": {"podSelector": "app=train", "timeoutSeconds": 0},
         }
 
 
@@ -415,7 +421,9 @@ MOUNT = {"source": "srv:/data", "target": "/data", "via": "nfs-rdma"}
         ("host_driver", {}, "inbox", "rdma_ofed.method of host n (group g) is inbox"),
     ],
 )
-def test_hosts_that_speak_against_a_driver(reason: str, facts: dict[str, Any], method: str, text: str) -> None:
+def test_a_host_that_rules_out_a_driver_is_named_unless_overridden(
+    reason: str, facts: dict[str, Any], method: str, text: str
+) -> None:
     known, methods = {"n": {**QUIET, **facts}}, {"n": method}
     (found,) = driver_objections({"g": ["n"]}, known, methods, {})
     assert found.startswith(reason + ": ")
@@ -436,7 +444,7 @@ def test_a_host_of_which_nothing_is_known() -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_values_of_the_chart(version: str) -> None:
+def test_values_of_the_chart_are_the_users_over_ours(version: str) -> None:
     assert helm_values({"version": version}) == {
         "nfd": {"enabled": True, "deployNodeFeatureRules": True},
         "upgradeCRDs": True,

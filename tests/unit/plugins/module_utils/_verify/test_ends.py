@@ -117,10 +117,10 @@ def test_a_group_may_have_bounds_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("wish", "message"),
     [
-        ({"min_gps": 1}, "rdma_verify has the unknown key min_gps; expected one of min_gbps, min_share, max_us"),
-        ({"min_gbps": "many"}, "setting min_gbps is 'many', which is not a number"),
-        ({"min_share": 90}, "min_share is 90; allowed is 0 to 1"),
-        ([], r"rdma_verify is \[\]; expected a dictionary"),
+        ({"min_gps": 1}, "rdma_verify has no key min_gps; it knows max_us, min_gbps, min_share"),
+        ({"min_gbps": "many"}, "rdma_verify.min_gbps is 'many'; expected a number of Gb/s, 0 or more"),
+        ({"min_share": 90}, "rdma_verify.min_share is 90; expected a share from 0 to 1"),
+        ([], "rdma_verify is of type list; expected a dictionary"),
     ],
 )
 def test_bounds_that_make_no_sense_are_named(wish: t.Any, message: str) -> None:
