@@ -69,9 +69,11 @@ import json
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.change import active_ports
+from ansible_collections.fabric.rdma.plugins.module_utils._base.difference import difference
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.places import DRIVER_PROOF
 from ansible_collections.fabric.rdma.plugins.module_utils._base.remembered import forget, recall, remember
+from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import DirectoryTree
 
 
 def main() -> None:
@@ -91,8 +93,6 @@ def main() -> None:
     try:
         before = recall(DRIVER_PROOF)
         if params["state"] == "due":
-            with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as handle:
-                boot_id = handle.read().strip()
             devices = active_ports(params["facts"])
             if before is not None and not devices:
                 devices = before["devices"]
@@ -101,7 +101,7 @@ def main() -> None:
                 "method": params["method"],
                 "release": params["version"],
                 "installed": params["installed"],
-                "boot_id": boot_id,
+                "boot_id": DirectoryTree("/").text("/proc/sys/kernel/random/boot_id"),
                 "devices": devices,
             }
         changed = before != wanted
@@ -117,8 +117,7 @@ def main() -> None:
     if not changed:
         module.exit_json(changed=False, proof=wanted)
     texts = ["" if one is None else json.dumps(one, indent=1, sort_keys=True) + "\n" for one in (before, wanted)]
-    diff = {"before_header": DRIVER_PROOF, "after_header": DRIVER_PROOF, "before": texts[0], "after": texts[1]}
-    module.exit_json(changed=True, proof=wanted, diff=diff)
+    module.exit_json(changed=True, proof=wanted, diff=difference(DRIVER_PROOF, *texts))
 
 
 if __name__ == "__main__":

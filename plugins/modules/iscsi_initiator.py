@@ -95,6 +95,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.difference import difference
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import back_up, make_directories, read, replace
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import DirectoryTree
@@ -131,13 +132,11 @@ def run(module: AnsibleModule) -> dict[str, t.Any]:
     result.update(
         changed=True,
         name=shown,
-        diff={
-            "before_header": path,
-            "after_header": path,
-            "before": ("GenerateName=yes\n" if current.generate else "")
-            + (f"InitiatorName={previous}\n" if previous else ""),
-            "after": f"InitiatorName={told}\n",
-        },
+        diff=difference(
+            path,
+            ("GenerateName=yes\n" if current.generate else "") + (f"InitiatorName={previous}\n" if previous else ""),
+            f"InitiatorName={told}\n",
+        ),
     )
     if not module.check_mode:
         if before is not None and module.params["backup"]:

@@ -91,6 +91,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.difference import content_difference, difference
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import back_up, make_directories, read, replace
 from ansible_collections.fabric.rdma.plugins.module_utils._base.programs import run_program
 from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import DirectoryTree
@@ -153,13 +154,7 @@ def persist(module: AnsibleModule, path: str, words: list[str]) -> dict[str, t.A
         (data for data in (before, *(read(os.path.join(top, name)) for top in HIDDEN)) if data is not None), None
     )
     after = with_modules(start, words)
-    difference = {
-        "before_header": path,
-        "after_header": path,
-        "before": (before or b"").decode("utf-8", "replace"),
-        "after": after.decode("utf-8", "replace"),
-    }
-    result: dict[str, t.Any] = {"diff": [difference]}
+    result: dict[str, t.Any] = {"diff": [content_difference(path, before, after)]}
     if not module.check_mode:
         make_directories(os.path.dirname(os.path.realpath(path)))
         if before is not None and module.params["backup"]:
@@ -192,8 +187,8 @@ def main() -> None:
         "path": wanted.path,
         "log": log,
     }
-    loaded = {"before_header": "modules of the kernel", "after_header": "modules of the kernel", "before": ""}
-    differences = [{**loaded, "after": name.replace("-", "_") + "\n"}] if wanted.load else []
+    loaded = difference("modules of the kernel", "", name.replace("-", "_") + "\n")
+    differences = [loaded] if wanted.load else []
     if wanted.path is not None:
         try:
             result.update(persist(module, wanted.path, [*after, name]))

@@ -76,6 +76,7 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.change import (
     open_change,
     snapshot,
 )
+from ansible_collections.fabric.rdma.plugins.module_utils._base.difference import difference
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import (
     make_directories,
     read,
@@ -98,14 +99,14 @@ def begin(module: AnsibleModule, found: t.Optional[bytes]) -> Json:
     if wanted != found and not module.check_mode:
         make_directories(os.path.dirname(module.params["path"]))
         replace(module.params["path"], wanted, found)
-    return {"changed": wanted != found, "before": before, "diff": difference(module, found, wanted)}
+    return {"changed": wanted != found, "before": before, "diff": shown(module, found, wanted)}
 
 
 def end(module: AnsibleModule, found: t.Optional[bytes]) -> Json:
     if found is not None and not module.check_mode:
         unlink(module.params["path"])
         sync_directory(os.path.dirname(module.params["path"]))
-    return {"changed": found is not None, "diff": difference(module, found, None)}
+    return {"changed": found is not None, "diff": shown(module, found, None)}
 
 
 def told(mark: t.Optional[bytes]) -> str:
@@ -116,9 +117,8 @@ def told(mark: t.Optional[bytes]) -> str:
     return f"a change of this node is under way: {', '.join(change['roles']) or 'nobody knows by which role'}\n"
 
 
-def difference(module: AnsibleModule, found: t.Optional[bytes], wanted: t.Optional[bytes]) -> Json:
-    path = module.params["path"]
-    return {"before_header": path, "after_header": path, "before": told(found), "after": told(wanted)}
+def shown(module: AnsibleModule, found: t.Optional[bytes], wanted: t.Optional[bytes]) -> dict[str, str]:
+    return difference(module.params["path"], told(found), told(wanted))
 
 
 def main() -> None:

@@ -124,6 +124,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.difference import content_difference, difference
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import read
 from ansible_collections.fabric.rdma.plugins.module_utils._base.programs import run_program
@@ -139,14 +140,11 @@ def differences(plan: Plan, root: str, unfinished: bool) -> list[dict[str, str]]
             "".join(f"{step.target} {step.setting} {value}\n" for step, value in zip(plan.steps, values))
             for values in ([step.before for step in plan.steps], [step.after for step in plan.steps])
         )
-        found.append({"before_header": "settings", "after_header": "settings", "before": was, "after": then})
+        found.append(difference("settings", was, then))
     for path, data in plan.files.items():
-        before = read(os.path.join(root, path.lstrip("/"))) or b""
-        text = {"before": before.decode("utf-8", "replace"), "after": (data or b"").decode("utf-8", "replace")}
-        found.append({"before_header": path, "after_header": path, **text})
+        found.append(content_difference(path, read(os.path.join(root, path.lstrip("/"))), data))
     if unfinished and not found:
-        text = {"before": "a change that has not finished\n", "after": ""}
-        found.append({"before_header": "settings", "after_header": "settings", **text})
+        found.append(difference("settings", "a change that has not finished\n", ""))
     return found
 
 

@@ -13,6 +13,7 @@ import json
 import re
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.difference import difference
 from ansible_collections.fabric.rdma.plugins.module_utils._containerd.oci import (
     UNLIMITED,
     SpecError,
@@ -134,12 +135,11 @@ def start_from(path: str, current: t.Optional[bytes], adopt: t.Optional[str], ad
 def changes_in_words(path: str, made_from: str, changes: t.Sequence[Change]) -> Json:
     """The difference that a user sees: a line for each rlimit, and what a file without any is made from."""
     made = "" if changes else f"made from {made_from}\n"
-    return {
-        "before_header": path,
-        "after_header": path,
-        "before": "".join(f"{change.type}: {change.before}\n" for change in changes if change.before),
-        "after": made + "".join(f"{change.type}: {change.after}\n" for change in changes if change.after),
-    }
+    return difference(
+        path,
+        "".join(f"{change.type}: {change.before}\n" for change in changes if change.before),
+        made + "".join(f"{change.type}: {change.after}\n" for change in changes if change.after),
+    )
 
 
 def dump_spec(spec: Json) -> bytes:

@@ -20,6 +20,7 @@ import re
 import tempfile
 import typing as t
 
+from ansible_collections.fabric.rdma.plugins.module_utils._base.difference import difference
 from ansible_collections.fabric.rdma.plugins.module_utils._base.digest import digest
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
 from ansible_collections.fabric.rdma.plugins.module_utils._base.files import make_directories, named
@@ -754,10 +755,10 @@ def _text_diff(path: str, before: t.Optional[str], after: str) -> Json:
         if tag != "equal":
             gone += old[start:end]
             came += new[new_start:new_end]
-    return {"before_header": path, "after_header": path, "before": "".join(gone), "after": "".join(came)}
+    return difference(path, "".join(gone), "".join(came))
 
 
 def _restart_diff(unit: str, reasons: t.Sequence[str]) -> list[Json]:
     """A restart that no file is changed for, and why."""
     before = "".join(f"{reason}\n" for reason in reasons)
-    return [{"before_header": unit, "after_header": unit, "before": before, "after": "restarted\n"}]
+    return [difference(unit, before, "restarted\n")]
