@@ -16,7 +16,7 @@ from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._fabric.fab
 CABLES = {"n1": "AB", "n2": "AB"}
 
 
-def test_from_the_question_to_the_table(tmp_path: Path) -> None:
+def test_answers_become_a_map_and_a_table(tmp_path: Path) -> None:
     view = view_of(CABLES)
     assert set(rdma_fabric_asked(view, ["n1", "n2"])) == {"n1", "n2"}
     found = rdma_fabric(view, answers_of(view, CABLES), str(tmp_path / "plan.json"))
