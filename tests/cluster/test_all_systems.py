@@ -620,7 +620,7 @@ def test_what_dranet_serves_leaves_on_purpose_only(claimed: Site) -> None:
     assert claims(claimed) == after
 
 
-def test_two_rollouts_of_a_system_at_once(claimed: Site) -> None:
+def test_of_two_rollouts_of_a_system_at_once_one_is_refused(claimed: Site) -> None:
     """One takes the Lease and brings all of it; the other is told who has it, and changes nothing."""
     # nobody plays the nodes: as long as they do not run its Pods, the first one waits
     nodes = list(claimed.groups["gb200"]["hosts"])

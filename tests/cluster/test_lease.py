@@ -93,7 +93,7 @@ def test_a_rollout_whose_lease_was_broken_stops_before_its_next_change(space: Si
     assert sorted(space.objects()) == ["ConfigMap rdma-shared-dp-g"]
 
 
-def test_two_rollouts_at_the_same_time(site: Site) -> None:
+def test_two_rollouts_at_the_same_time_end_with_one_of_them(site: Site) -> None:
     """From one plan to two others at once: what comes of it is one of them, all of it."""
     wanted = [request(name) for name in ("old", "left", "right")]
     with module(site.kubeconfig, wanted[0]) as process:

@@ -116,7 +116,7 @@ def test_modules_of_a_rollout_keep_the_rules_of_the_matrix(site: Site) -> None:
     assert state(site) == kept
 
 
-def test_of_what_is_beside_it(site: Site) -> None:
+def test_what_is_beside_a_rollout_fits_the_matrix(site: Site) -> None:
     site.groups = {"ib-v100": site.groups["ib-v100"]}
     site.nodes()
     site.kubelets.give_up("v100-2", OLD)

@@ -397,7 +397,7 @@ def changed(output: str) -> int:
     return sum(int(word.partition("=")[2]) for word in recap.split() if word.startswith("changed="))
 
 
-def test_a_policy_for_each_class(site: Site, operator: Operator) -> None:
+def test_each_class_gets_a_policy(site: Site, operator: Operator) -> None:
     del operator
     site.nodes({NIC: "true"})
     # somebody's own, for other nodes
@@ -428,7 +428,7 @@ def test_a_policy_for_each_class(site: Site, operator: Operator) -> None:
     assert "gb200-1" not in site.classes()
 
 
-def test_functions_for_a_group(site: Site, operator: Operator, kubelets: Kubelets) -> None:
+def test_a_group_gets_functions_where_that_is_wished_for(site: Site, operator: Operator, kubelets: Kubelets) -> None:
     del operator
     site.groups = {name: site.groups[name] for name in ("ib-v100", "gb200")}
     site.nodes({NIC: "true"})
@@ -546,7 +546,7 @@ def deletions(kubeconfig: Path, since: str) -> list[int]:
     return [int(each["object"]["metadata"]["resourceVersion"]) for each in events if each["type"] == "DELETED"]
 
 
-def test_from_one_policy_to_many_and_back(two: Site, operator: Operator, webhook: None) -> None:
+def test_one_policy_becomes_many_and_one_again(two: Site, operator: Operator, webhook: None) -> None:
     """What others have in the NicClusterPolicy stays, a section is never in both, and both ways end where they began."""
     del webhook
     kube = two.kube

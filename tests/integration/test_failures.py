@@ -74,7 +74,7 @@ def test_a_group_with_nothing_usable(whose: str, request: pytest.FixtureRequest,
         assert "Earlier measurements of groups that are no longer RDMA groups are left out: gone" in text
 
 
-def test_an_inventory_without_hosts(user: User, tmp_path: Path) -> None:
+def test_an_inventory_without_hosts_fails(user: User, tmp_path: Path) -> None:
     """Ansible alone would do nothing and succeed."""
     inventory = tmp_path / "hosts.json"
     inventory.write_text(json.dumps({"others": {"hosts": {"one": {}}}}))

@@ -139,7 +139,7 @@ def test_every_playbook_parses_by_full_name(user: User) -> None:
         user.run("ansible-playbook", "--syntax-check", "-i", inventory, f"fabric.rdma.{path.stem}")
 
 
-def test_discover_and_plan_replayed_nodes(user: User, tmp_path: Path) -> None:
+def test_replayed_nodes_are_discovered_and_planned(user: User, tmp_path: Path) -> None:
     inventory = str(user.collection / "inventories" / "demo")
     for playbook in ("discover", "plan"):
         user.run(

@@ -100,7 +100,9 @@ exit 1
 
 
 @pytest.mark.parametrize("method", ["render", "apply"])
-def test_values_and_addresses_of_the_chart(user: User, tmp_path: Path, empty_cluster: str, method: str) -> None:
+def test_values_and_addresses_of_the_chart_are_shown_nowhere(
+    user: User, tmp_path: Path, empty_cluster: str, method: str
+) -> None:
     helm = tmp_path / "helm"
     helm.write_text(HELM.replace("@OPERATOR@", OPERATOR))
     helm.chmod(0o755)
@@ -188,7 +190,9 @@ def ofed(node: Node, manager: str, *options: str, user: User | None = None, **wi
 
 
 @pytest.mark.parametrize(("whose", "manager"), [("newest_user", "apt"), ("newest_user", "dnf"), ("oldest_user", "apt")])
-def test_the_password_of_a_repository(node: Node, whose: str, manager: str, request: pytest.FixtureRequest) -> None:
+def test_the_password_of_a_repository_is_for_root_alone(
+    node: Node, whose: str, manager: str, request: pytest.FixtureRequest
+) -> None:
     """Of its address, and of that of its key. It has to be on the node, where nobody but root reads it."""
     core = request.getfixturevalue(whose)
     user = node.user._replace(bin=core.bin, env={**node.user.env, "PATH": core.env["PATH"]})

@@ -227,7 +227,7 @@ def test_a_host_that_its_user_ends_stops_nobody(whose: str, request: pytest.Fixt
     assert hosts == [set(HOSTS), set(HOSTS) - {"n2"}]
 
 
-def test_waves_in_another_order(user: User, tmp_path: Path) -> None:
+def test_waves_in_another_order_hold_back_what_comes_later_in_time(user: User, tmp_path: Path) -> None:
     """n4 is of the second wave, and before the third in time only."""
     tasks = [*fault("lost", "n4"), *change(tmp_path, "ofed")]
     (hosts, _none), output = changed(user, tmp_path, play(*tasks, order="reverse_inventory"))

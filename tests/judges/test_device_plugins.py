@@ -278,7 +278,7 @@ def planned(own_class: Json, host: str) -> dict[str, set[tuple[str, str]]]:
 
 
 @pytest.mark.parametrize("group", RECORDED)
-def test_the_kinds_of_node_of_the_demo(group: str) -> None:
+def test_the_plugins_offer_on_nodes_of_the_demo_what_the_plan_says(group: str) -> None:
     """Whole nodes, with all the functions that such a machine has."""
     recorded = Group(group)
     judged: dict[str, Json] = {}

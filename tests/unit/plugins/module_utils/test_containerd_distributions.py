@@ -236,7 +236,7 @@ ranchers = pytest.mark.parametrize("layout", RANCHERS, ids=[layout.unit.partitio
 
 @pytest.mark.parametrize("generation", ["2"])
 @ranchers
-def test_a_directory_for_others(start: Start, layout: Layout) -> None:
+def test_k3s_and_rke2_get_a_file_beside_the_one_that_they_rewrite(start: Start, layout: Layout) -> None:
     """Its own file is rewritten at the restart; ours is beside it, and has its effect."""
     config = k3s_config(layout.distribution, True, 3)
     machine = start(config, layout)

@@ -21,7 +21,7 @@ A100 = unpacked(CAPTURES / "ib-a100-1.capture")
 
 
 @pytest.mark.parametrize("check", [False, True])
-def test_gate_of_a_capture(check: bool) -> None:
+def test_the_gate_blocks_what_is_not_overridden_on_a_captured_node(check: bool) -> None:
     arguments = {"version": "2.9.1", "root": A100, "override": ["kernel_headers", "not_drained"]}
     assert run("driver_gate", check, activate="reboot", **arguments)["blocked"] == []
     result = run("driver_gate", check, activate="reload", **arguments)
@@ -34,7 +34,7 @@ def test_gate_of_a_capture(check: bool) -> None:
     assert text.startswith("default_route: the default route goes over bond0 -> ")
 
 
-def test_gate_of_this_machine() -> None:
+def test_the_gate_lets_this_machine_pass_where_it_is_overridden() -> None:
     result = run("driver_gate", version="2.9.1", min_free_mib=1 << 40, activate="reload", override=["disk_space"])
     assert "disk_space" not in result["blocked"]
     assert "disk_space" in [reason["name"] for reason in result["reasons"]]
@@ -54,7 +54,7 @@ def test_gate_of_what_makes_no_sense(arguments: dict[str, object], message: str)
     assert result["msg"].startswith(message)
 
 
-def test_check_of_this_machine() -> None:
+def test_a_driver_that_this_machine_lacks_is_a_problem() -> None:
     result = run("driver_check", driver="no_such_driver")
     assert result["kernel"] == os.uname().release
     assert not result["changed"]
@@ -72,11 +72,11 @@ _os.open = lambda path, *more, **named: _reader if path == "/dev/kmsg" else _ope
 """
 
 
-def test_check_of_the_log() -> None:
+def test_the_log_of_the_kernel_is_looked_at_for_as_long_as_asked() -> None:
     assert run("driver_check", prelude=KERNEL_LOG, log_window=1)["log"]["seconds"] >= 1
 
 
-def test_dkms_as_it_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_build_is_read_as_dkms_prints_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = os.uname().release
     for name, text in {
         "dkms": f"mlnx-ofed-kernel/24.10, {kernel}, x86_64: installed",

@@ -191,10 +191,10 @@ CASES = {
 }
 # What needs more than a directory is put through the same by these tests.
 ELSEWHERE = {
-    "cluster_access": "tests/cluster/test_matrix.py::test_of_what_is_beside_it",
-    "cluster_snapshot": "tests/cluster/test_matrix.py::test_of_what_is_beside_it",
+    "cluster_access": "tests/cluster/test_matrix.py::test_what_is_beside_a_rollout_fits_the_matrix",
+    "cluster_snapshot": "tests/cluster/test_matrix.py::test_what_is_beside_a_rollout_fits_the_matrix",
     "cluster_state": "tests/cluster/test_matrix.py::test_modules_of_a_system_keep_the_rules_of_the_matrix",
-    "containerd_memlock": "tests/unit/plugins/module_utils/_prepare/test_memlock_apply.py::test_fresh_predicted_done_and_again",
+    "containerd_memlock": "tests/unit/plugins/module_utils/_prepare/test_memlock_apply.py::test_a_fresh_node_is_changed_as_predicted_and_only_once",
     "driver_packages": "tests/unit/plugins/modules/test_driver_modules.py::test_what_others_held_is_put_back_as_predicted",
     "lab": "tests/unit/plugins/action/test_lab.py::test_a_lab_goes_as_predicted",
     "mpi_traffic": "tests/unit/plugins/modules/test_mpi_traffic.py::test_a_check_asks_the_cluster_nothing",
@@ -202,9 +202,9 @@ ELSEWHERE = {
     "pod_traffic": "tests/unit/plugins/modules/test_pod_traffic.py::test_a_check_asks_the_cluster_nothing",
     "rollout": "tests/cluster/test_matrix.py::test_modules_of_a_rollout_keep_the_rules_of_the_matrix",
     "rollout_departures": "tests/cluster/test_matrix.py::test_modules_of_a_rollout_keep_the_rules_of_the_matrix",
-    "rollout_lease": "tests/cluster/test_matrix.py::test_of_what_is_beside_it",
+    "rollout_lease": "tests/cluster/test_matrix.py::test_what_is_beside_a_rollout_fits_the_matrix",
     "rollout_ready": "tests/cluster/test_matrix.py::test_modules_of_a_rollout_keep_the_rules_of_the_matrix",
-    "stale_resources": "tests/cluster/test_matrix.py::test_of_what_is_beside_it",
+    "stale_resources": "tests/cluster/test_matrix.py::test_what_is_beside_a_rollout_fits_the_matrix",
     "system_objects": "tests/cluster/test_matrix.py::test_modules_of_a_system_keep_the_rules_of_the_matrix",
     "handover_objects": "tests/cluster/test_matrix.py::test_modules_of_a_system_keep_the_rules_of_the_matrix",
     "handover_ready": "tests/cluster/test_matrix.py::test_modules_of_a_system_keep_the_rules_of_the_matrix",

@@ -58,7 +58,7 @@ def test_ib_facts_returns_what_a_capture_shows(check: bool) -> None:
     assert result == {"changed": False, "ansible_facts": {"rdma": gather(open_tree(str(CAPTURE)))}}
 
 
-def test_ib_facts_of_a_subset() -> None:
+def test_ib_facts_has_the_subsets_that_were_asked_for() -> None:
     result = run("ib_facts", root=unpacked(CAPTURE), gather_subset=["gpus"])
     assert set(result["ansible_facts"]["rdma"]) == {"schema", "gpus", "nvidia", "warnings"}
 
@@ -71,12 +71,12 @@ def test_link_counters_are_those_of_the_facts() -> None:
     assert result == {"changed": False, "reading": reading}
 
 
-def test_link_counters_of_this_machine() -> None:
+def test_link_counters_are_read_on_this_machine() -> None:
     assert run("link_counters")["reading"]["uptime_s"] > 0
     assert run("link_counters", root="/dev/null")["msg"].startswith("root '/dev/null' is not a directory")
 
 
-def test_ib_facts_of_this_machine() -> None:
+def test_ib_facts_of_this_machine_fit_their_schema() -> None:
     checked(run("ib_facts")["ansible_facts"]["rdma"])
 
 

@@ -29,7 +29,7 @@ def test_natural_order_is_the_order_of_numbers(numbers: list[int]) -> None:
     ],
     ids=lambda names: names[-1][:10],
 )
-def test_natural_order_of_names(names: list[str]) -> None:
+def test_names_are_in_natural_order(names: list[str]) -> None:
     assert sorted(set(names), key=natural_key) == names
 
 

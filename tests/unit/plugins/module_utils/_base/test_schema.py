@@ -128,7 +128,7 @@ def test_what_was_right_once_is_not_looked_at_again() -> None:
     assert CHECKER.problems(other, seen) == ["gpus is a dictionary; expected a list"]
 
 
-def test_what_facts_of_earlier_versions_lack() -> None:
+def test_facts_of_earlier_versions_may_lack_what_is_newer() -> None:
     ofed = {key: value for key, value in CAPTURED[0]["ofed"].items() if key not in ("packages", "proof")}
     assert len(ofed) == len(CAPTURED[0]["ofed"]) - 2
     facts = {"schema": 1, "warnings": [], "ofed": ofed}

@@ -77,7 +77,7 @@ def test_files_of_containerd_load_in_its_order() -> None:
         assert paths == ["config.toml", "b.toml", "d/.h.toml", "d/z.toml", "d/é.toml", "a.toml", "/y/c.toml"]
 
 
-def test_version_of_a_file_without_one() -> None:
+def test_a_file_without_a_version_has_that_of_its_importer() -> None:
     files = {"config.toml": 'version = 2\nimports = ["a.toml"]', "a.toml": ""}
     assert [file.version for file in loaded(files, (1, 7))] == [2, 2]
     assert loaded({"config.toml": ""}, (2, 1))[0].version == 1
@@ -170,7 +170,9 @@ _OTHER_SOCKET = "/run/other.sock"
         ),
     ],
 )
-def test_whether_nri_is_on(files: Files, generation: tuple[int, int], found: tuple[bool, str | None]) -> None:
+def test_nri_is_on_where_the_real_one_has_it(
+    files: Files, generation: tuple[int, int], found: tuple[bool, str | None]
+) -> None:
     enabled, socket = nri(loaded(files, generation), generation)
     assert (enabled, socket) == (found[0], found[1] or "/var/run/nri/nri.sock")
 
@@ -247,7 +249,7 @@ def test_files_are_merged_as_each_generation_does(name: str, generation: tuple[i
     assert {name: handler[:2] for name, handler in found.items()} == wanted[generation]
 
 
-def test_the_file_that_defines_a_handler_last() -> None:
+def test_a_handler_is_of_the_file_that_defines_it_last() -> None:
     files = pair(TWO, "version = 2\n" + DROP_2)
     assert {n: h.file for n, h in effective(loaded(files, (2, 1)), (2, 1)).items()} == {
         "kata": ROOT,
@@ -258,7 +260,7 @@ def test_the_file_that_defines_a_handler_last() -> None:
     assert default_handler(loaded(files, (2, 1)), (2, 1)) == "kata"
 
 
-def test_deprecated_tables_of_runtimes() -> None:
+def test_deprecated_tables_of_runtimes_are_read_and_not_edited() -> None:
     text = f'version = 2\n[{V2}.containerd.default_runtime]\nruntime_type = "x"\nbase_runtime_spec = "/y"\n'
     files = loaded({"config.toml": text}, (1, 6))
     assert effective(files, (1, 6))["default"] == Handler("/y", "x", ROOT)
@@ -279,7 +281,7 @@ def write(directory: Path, files: Files) -> Path:
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_as_the_real_one_merges(name: str, tmp_path: Path) -> None:
+def test_files_are_merged_as_the_real_containerd_merges_them(name: str, tmp_path: Path) -> None:
     def read(path: str) -> str | None:
         return Path(path).read_bytes().decode() if Path(path).is_file() else None
 

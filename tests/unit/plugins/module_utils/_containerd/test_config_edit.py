@@ -112,7 +112,7 @@ def planned(name: str, generation: tuple[int, int], *handlers: str) -> tuple[lis
     ]
 
 
-def test_where_edits_are_made() -> None:
+def test_edits_are_made_where_they_have_their_effect() -> None:
     for generation in ALL:
         assert planned("no file", generation, "runc") == ([], ["config.toml"])
         assert planned("kubeadm", generation, "runc") == (["config.toml"], [])
@@ -183,7 +183,7 @@ def test_the_main_file_is_made_where_the_daemon_looks_for_it() -> None:
     }
 
 
-def test_taking_a_setting_away() -> None:
+def test_a_setting_is_taken_away_wherever_it_is() -> None:
     files = pair(TWO, "version = 2\n" + DROP_2.replace('""', '"/new"'))
     plan = plan_edits(loaded(files, (2, 1)), (2, 1), {"runc": None})
     assert [text.count("base_runtime_spec") for text in plan.edits.values()] == [0, 0]

@@ -95,7 +95,7 @@ def test_bytes_that_are_no_message(data: str, message: str) -> None:
         decode(bytes.fromhex(data))
 
 
-def test_headers_of_the_rfc() -> None:
+def test_headers_of_the_rfc_are_decoded() -> None:
     # RFC 7541, C.6.1 (Huffman) and C.5.1 (plain) without what only the table of the sender makes possible
     huffman = (
         "488264025885aec3771a4b6196d07abe941054d444a8200595040b8166e082a62d1bff6e919d29ad171863c78f0b97c8e9ae82ae43d3"

@@ -63,7 +63,7 @@ def test_entries_that_are_there_twice_become_one() -> None:
     assert changes == [Change("RLIMIT_MEMLOCK", "soft 1 hard 1, soft 2 hard 3", "soft unlimited hard unlimited")]
 
 
-def test_a_specification_without_rlimits() -> None:
+def test_a_specification_without_rlimits_gets_the_wished_one() -> None:
     old = spec()
     del old["process"]["rlimits"]
     assert plan(old, [MEMLOCK])[0]["process"]["rlimits"] == [entry("MEMLOCK", UNLIMITED)]
@@ -128,7 +128,7 @@ def test_a_wish_that_makes_no_sense(wishes: list[dict[str, Any]], message: str) 
 
 
 @pytest.mark.parametrize("value", ["unlimited", "infinity", " Unlimited ", UNLIMITED, str(UNLIMITED)])
-def test_spellings_of_no_limit(value: Any) -> None:
+def test_every_spelling_of_no_limit_is_taken(value: Any) -> None:
     assert parse_rlimits([{"type": "memlock", "soft": value}]) == [MEMLOCK]
 
 
@@ -154,7 +154,7 @@ def test_what_differs_from_a_fresh_specification_is_named(
     assert differences(mine, fresh) == places
 
 
-def test_what_ctr_really_prints(generation: str) -> None:
+def test_what_ctr_really_prints_is_changed_in_its_rlimits_alone(generation: str) -> None:
     ctr = os.path.join(programs(generation), "ctr")
     fresh = load_spec(subprocess.run([ctr, "oci", "spec"], check=True, capture_output=True).stdout, "ctr")
     assert fresh["process"]["rlimits"] == [INVENTED]

@@ -66,13 +66,13 @@ def test_everything_that_there_is() -> None:
     assert data["list"][0] == {"name": "one", "sub": {"deep": [{}]}}
 
 
-def test_line_endings_and_a_byte_order_mark() -> None:
+def test_line_endings_and_a_byte_order_mark_change_nothing() -> None:
     assert same(parse(EVERYTHING.replace("\n", "\r\n")), parse(EVERYTHING))
     assert parse("\ufeffa = 1") == {"a": 1}
     assert parse("") == parse("\ufeff") == parse("# only\n\n") == {}
 
 
-def test_line_endings_in_strings() -> None:
+def test_line_endings_in_strings_become_newlines() -> None:
     assert parse('a = """\r\nb\r\nc\\\r\n  d"""')["a"] == "b\ncd"
     assert parse("a = '''\r\nb\r\nc'''")["a"] == "b\nc"
 

@@ -123,14 +123,14 @@ def test_a_value_is_set_where_its_table_is(before: str, after: str) -> None:
     assert set_value(after, ["a", "b"], "new") == after
 
 
-def test_a_key_of_the_root() -> None:
+def test_a_key_of_the_root_is_set_before_the_first_table() -> None:
     assert set_value("", ["imports"], ["a", "b"]) == 'imports = ["a", "b"]\n'
     assert set_value("x = 1\n\n[a]\n", ["b"], True) == "x = 1\nb = true\n\n[a]\n"
     assert set_value("# top\n\n# about a\n[a]\n", ["b"], 5) == "# top\n\nb = 5\n\n# about a\n[a]\n"
     assert set_value("\ufeff[a]\n", ["b"], 5) == "\ufeffb = 5\n\n[a]\n"
 
 
-def test_deep_in_dotted_keys() -> None:
+def test_a_key_deep_in_dotted_keys_is_set_beside_its_neighbours() -> None:
     text = "[plugins.cri]\ncontainerd.runtimes.runc.runtime_type = 'x'\n[y]\n"
     path = ["plugins", "cri", "containerd", "runtimes", "nvidia", "options", "SystemdCgroup"]
     new = "containerd.runtimes.nvidia.options.SystemdCgroup = true\n"

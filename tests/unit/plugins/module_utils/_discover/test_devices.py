@@ -22,7 +22,7 @@ def netdevs_by_port(device: dict[str, Any]) -> dict[int, list[str]]:
     return {port["number"]: [netdev["name"] for netdev in port["netdevs"]] for port in device["ports"]}
 
 
-def test_all_facts_about_an_ordinary_function() -> None:
+def test_an_ordinary_function_has_all_of_its_facts() -> None:
     machine = Machine()
     function = machine.function(sriov_totalvfs=8, sriov_numvfs=2)
     hca = machine.hca("mlx5_0", function, board_id="MT_1", hca_type="MT4119", sys_image_guid=GUID)
@@ -589,7 +589,7 @@ def test_gids_of_other_network_namespaces_are_left_out() -> None:
     assert [(row["index"], row["ipv4"]) for row in rows] == [(0, "198.51.100.1"), (2, "192.0.2.1")]
 
 
-def test_only_the_first_slots_of_a_large_table() -> None:
+def test_of_a_large_table_the_first_slots_are_read() -> None:
     machine = Machine()
     machine.port(machine.hca("mlx5_0", machine.function()), gids=[(LINK_LOCAL, "eth0")] * 40)
     assert [row["index"] for row in only(facts_of(machine))["ports"][0]["gids"]] == list(range(16))
@@ -607,7 +607,7 @@ def test_entries_that_are_no_devices() -> None:
 
 
 @pytest.mark.parametrize("names", [[], ["1x", "٣", "-1", "01", "1234", "9" * 5000, "x"]], ids=["none", "odd"])
-def test_a_device_without_ports(names: list[str]) -> None:
+def test_what_is_not_a_port_is_not_taken_for_one(names: list[str]) -> None:
     machine = Machine()
     hca = machine.hca("mlx5_0", machine.function())
     for name in names:
@@ -740,7 +740,7 @@ def test_the_plugin_sees_the_type_of_a_netdev_as_netlink_names_it(kind: object, 
 
 
 @given(st.data())
-def test_any_bytes_in_any_file(data: st.DataObject) -> None:
+def test_any_bytes_in_any_file_give_facts(data: st.DataObject) -> None:
     machine = bonded(second_has_hca=False)
     machine.entries["/proc/net/route"] = Entry("f", b"Iface\nbond0\t00000000\t0\t3\t0\t0\t0\t00000000\n")
     files = sorted(path for path, entry in machine.entries.items() if entry.kind == "f")
@@ -842,7 +842,7 @@ def test_an_hca_of_any_vendor_without_a_driver_is_reported(
     assert warnings == ([f"PCI device 0000:5e:00.0 {words}, or see dmesg for why it did not take it"] if words else [])
 
 
-def test_functions_without_an_rdma_device() -> None:
+def test_functions_without_an_rdma_device_are_told() -> None:
     """Those that mlx5_core drives: other drivers have no devlink parameter that makes them count as RDMA."""
     machine = Machine()
     machine.nic("mlx5_0", "eth0", "0000:3b:00.0")

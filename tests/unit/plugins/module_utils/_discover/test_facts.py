@@ -142,7 +142,7 @@ def test_what_carries_no_data_is_not_near() -> None:
         ("0x10de", "nonsense", False),
     ],
 )
-def test_what_counts_as_a_gpu(vendor: str, pci_class: str, counts: bool) -> None:
+def test_gpus_are_told_by_vendor_and_class(vendor: str, pci_class: str, counts: bool) -> None:
     machine = Machine()
     gpu(machine, "0000:0c:00.0", ROOT_A, vendor=vendor, **{"class": pci_class})
     assert len(facts_of(machine)["gpus"]) == counts
@@ -411,7 +411,7 @@ def test_a_route_over_vlan_and_bond_is_backed_by_the_card_below(family: str, dri
     assert (management["default_route_netdevs"], management["rdma_backed"]) == (["bond0.100"], backed)
 
 
-def test_a_route_over_a_bond_without_lower_links() -> None:
+def test_a_route_over_a_bond_is_backed_by_its_members_also_without_lower_links() -> None:
     machine = Machine()
     machine.nic(netdev="ens1f0")
     machine.bond("bond0", "ens1f0")

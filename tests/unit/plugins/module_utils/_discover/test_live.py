@@ -40,7 +40,7 @@ def sleeper() -> Iterator[int]:
         yield process.pid
 
 
-def test_what_changed_after_a_process_started(tmp_path: Path) -> None:
+def test_a_file_that_changed_after_a_process_started_is_told(tmp_path: Path) -> None:
     ask = live_answers(no_program)
     late = tmp_path / "late"
     with sleeper() as pid:

@@ -163,7 +163,7 @@ def test_where_a_daemon_is_found(unit: str, cgroup: str, distribution: str) -> N
     assert found["services"]["containerd"]
 
 
-def test_what_is_not_the_daemon() -> None:
+def test_a_process_of_the_same_name_is_not_the_daemon() -> None:
     assert runtime(daemon(unit="docker.service"))["containerd"] is None
     machine = daemon()
     # `containerd publish` of a shim, a process of the same name
@@ -231,7 +231,7 @@ def test_the_version_of_a_daemon_that_says_nothing(files: dict[str, str], versio
     )
 
 
-def test_a_daemon_without_cri() -> None:
+def test_a_daemon_without_cri_is_not_ready_and_says_why() -> None:
     machine = daemon(said={"error": "unknown service runtime.v1.RuntimeService"})
     machine.file("/.answers/version/usr/bin/containerd", "containerd c 1.7.24 x")
     found = containerd(machine)

@@ -214,7 +214,7 @@ def test_what_a_class_would_match_later_has_a_line() -> None:
     assert [line for line in plan_table(own) if line not in before] == [said]
 
 
-def test_a_plan_of_errors_only() -> None:
+def test_a_plan_of_errors_has_no_table_of_classes() -> None:
     lines = plan_table(plan("no-rdma"))
     assert lines == ["", "error: host no-rdma has no usable port (no RDMA device)"]
 

@@ -110,7 +110,7 @@ def test_a_wish_of_one_group_costs_that_group() -> None:
         assert not plan_groups(facts, {"h": {"hosts": [two], "resource": value}})["groups"]["h"]["planned"]
 
 
-def test_a_host_in_two_groups() -> None:
+def test_a_host_in_two_groups_is_refused() -> None:
     message = "host ib-a100-1 is in two RDMA groups, a and b; put it in one"
     with pytest.raises(PlanError, match=f"^{re.escape(message)}$"):
         plan_groups(captured("ib-a100-1"), {"b": group("ib-a100-1"), "a": group("ib-a100-1")})

@@ -494,7 +494,7 @@ def test_a_wish_that_makes_no_sense(given_wishes: Json, message: str) -> None:
         ({"hosts": 1, **RESOURCE}, "group g: its hosts are 1; expected a list of names"),
     ],
 )
-def test_a_group_of_another_form(group_wishes: Any, message: str) -> None:
+def test_a_group_of_another_form_is_refused(group_wishes: Any, message: str) -> None:
     with pytest.raises(PlanError, match=f"^{re.escape(message)}$"):
         plan_groups(captured("gb200-1"), {"g": group_wishes})
 

@@ -150,7 +150,7 @@ def test_a_missing_ipoib_module_is_the_remedy() -> None:
         ({}, {"exclude": ["eth0", "0000:3b:00.0"]}, "excluded by name (0000:3b:00.0, eth0)"),
     ],
 )
-def test_why_a_port_is_left_out(port: Json, want: Json, reason: str) -> None:
+def test_a_port_that_is_left_out_has_its_reason(port: Json, want: Json, reason: str) -> None:
     machine = Machine()
     function = machine.nic()
     machine.remove(f"{function}/infiniband/mlx5_0/ports")

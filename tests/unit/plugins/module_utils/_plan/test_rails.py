@@ -933,7 +933,7 @@ def test_an_interface_on_two_rails_is_reported() -> None:
 
 
 @pytest.mark.parametrize("lost", ["gpus", "bridges"])
-def test_facts_without_the_way_over_pci(lost: str) -> None:
+def test_facts_without_the_way_over_pci_give_no_rails(lost: str) -> None:
     facts = copy.deepcopy(facts_of_switches([(1, 1)]))
     for place in [facts] if lost == "gpus" else [*facts["devices"], *facts["gpus"]]:
         del place[lost]
@@ -947,7 +947,7 @@ def captured(*names: str) -> dict[str, Json]:
     return {name: checked(gather(open_tree(str(CAPTURES / f"{name}.capture")))) for name in names}
 
 
-def test_the_rails_of_roce_rails() -> None:
+def test_roce_rails_has_a_resource_for_each_gpu() -> None:
     wishes = {"resource": {"name": "shared_cx5"}, "want": {"link_layer": "Ethernet", "min_rate_gbps": 100}}
     facts = captured("roce-rails-1", "roce-rails-2")
     plan = plan_group("roce-rails", facts, {**wishes, "rails": True})

@@ -234,7 +234,7 @@ def test_a_physical_function_without_an_rdma_device_gives_its_name() -> None:
         assert sriov_pools(facts, entry["sriov"]["config"], version) == {"rdma/rdma_x": {"0000:3b:00.2"}}
 
 
-def test_virtual_functions_of_the_other_leg_of_a_lag() -> None:
+def test_virtual_functions_of_the_other_leg_of_a_lag_are_known() -> None:
     """Their physical one has a name and a link type, though no RDMA device."""
     machine = Machine()
     legs = [machine.function(f"0000:3b:00.{port}", sriov_totalvfs=8, sriov_numvfs=1) for port in (0, 1)]
@@ -312,7 +312,7 @@ def test_virtual_functions_of_a_card_that_has_software_devices_only() -> None:
     )
 
 
-def test_virtual_functions_by_the_name_of_theirs() -> None:
+def test_virtual_functions_are_told_from_their_physical_one() -> None:
     machine = Machine()
     physical = machine.nic("mlx5_0", "eth0", "0000:3b:00.0", sriov_totalvfs=8, sriov_numvfs=1)
     machine.link(f"{machine.nic('mlx5_1', 'eth0v0', '0000:3b:00.2')}/physfn", physical)

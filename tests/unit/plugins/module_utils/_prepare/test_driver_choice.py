@@ -220,7 +220,9 @@ REBOOT = "the kernel still runs the mlx5_core that came with it"
         ),
     ],
 )
-def test_needs_of_a_driver(facts: dict[str, Any], wish: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_a_host_needs_the_driver_that_it_lacks(
+    facts: dict[str, Any], wish: dict[str, Any], expected: dict[str, Any]
+) -> None:
     needs = ofed_needs(facts, wish, "InfiniBand")
     nothing = {
         "needed": False,
@@ -262,7 +264,9 @@ INSTALLED = "DOCA 2.9.1 is installed and not yet proved"
         ({"packages": {}}, True, "none", {"needed": True, "driver": True}),
     ],
 )
-def test_needs_of_a_proof(stack: dict[str, Any], booted: bool, activate: str, expected: dict[str, Any]) -> None:
+def test_a_driver_that_nobody_proved_is_proved(
+    stack: dict[str, Any], booted: bool, activate: str, expected: dict[str, Any]
+) -> None:
     facts = node(**{**DOCA_OFED, **stack})
     facts["ofed"]["proof"] = {"method": "doca", "release": "2.9.1", "installed": True, "booted": booted, "devices": []}
     needs = ofed_needs(checked(facts), {**DOCA, "activate": activate}, "InfiniBand")

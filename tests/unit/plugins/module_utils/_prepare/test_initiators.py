@@ -33,7 +33,7 @@ def host(name: str | None, sessions: int = 0, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["missing", "no name", "generate"])
-def test_a_host_without_a_name(name: str) -> None:
+def test_a_host_without_a_name_gets_one_unless_sessions_are_open(name: str) -> None:
     facts = {
         "missing": host(None, initiator_file="missing"),
         "no name": host(None),

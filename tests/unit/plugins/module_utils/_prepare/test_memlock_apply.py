@@ -70,7 +70,7 @@ def notes(machine: Machine) -> dict[str, bytes]:
     [*((generation, CONFIG_2) for generation in GENERATIONS), ("2", CONFIG_3)],
     ids=[*GENERATIONS, "2-version3"],
 )
-def test_fresh_predicted_done_and_again(start: Start, config: str) -> None:
+def test_a_fresh_node_is_changed_as_predicted_and_only_once(start: Start, config: str) -> None:
     machine = start(config)
     before = machine.files()
     predicted = run(machine, check=True)
@@ -677,7 +677,7 @@ def test_a_disk_that_is_full_at_the_very_end(start: Start) -> None:
     assert (again["changed"], again["recovered"]) == (False, False)
 
 
-def test_two_runs_at_once(start: Start) -> None:
+def test_of_two_runs_at_once_the_second_fails(start: Start) -> None:
     machine = start()
     messages = []
     real = machine.step

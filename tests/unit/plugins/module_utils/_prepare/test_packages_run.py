@@ -484,7 +484,7 @@ def test_locks_of_the_stack_are_of_the_change(
         assert locks.read_text(encoding="ascii") == left
 
 
-def test_who_a_file_is_of() -> None:
+def test_the_packages_that_a_file_is_of_are_told() -> None:
     """As dpkg-query and rpm tell it; a file of nobody is an error of theirs, which is none here."""
     said = (
         1,

@@ -298,7 +298,7 @@ def test_a_program_that_is_not_there(wish: dict[str, Any], program: str) -> None
     assert problem.startswith(program)
 
 
-def test_a_driver_without_ecn() -> None:
+def test_a_driver_without_ecn_is_a_problem_of_each_netdev() -> None:
     problems_found = planned(rails(2, vendor=False), {"ecn": {"priorities": [3]}}).problems
     assert [each.partition(";")[0] for each in problems_found] == [
         f"eth{rail} has no files for ECN (/sys/class/net/eth{rail}/ecn)" for rail in range(2)
@@ -373,7 +373,7 @@ def test_a_card_whose_link_type_cannot_be_set(firmware: Any, message: str) -> No
     assert problem.startswith(message)
 
 
-def test_the_link_type_without_a_program() -> None:
+def test_without_a_program_the_link_type_is_a_problem() -> None:
     machine = rails(1, layer="InfiniBand", programs=())
     [problem] = planned(machine, {"link_type": "ETH"}, firmware={}).problems
     assert "neither mlxconfig nor mstconfig is there" in problem
@@ -410,7 +410,7 @@ def test_what_a_killed_run_has_left_is_a_reason() -> None:
     assert needs["reasons"] == ["a change of RoCE settings has not finished"]
 
 
-def test_needs_of_a_host() -> None:
+def test_a_host_needs_what_differs_from_its_wish() -> None:
     needs = roce_needs(facts_of_host(rails()), {"mtu": 9000, "persist": False}, ETHERNET)
     assert needs == {
         "needed": True,

@@ -100,7 +100,7 @@ TAKEN = "classes '{}' of group {} and '{}' of group {} would both be named '{}' 
         ({"__": ["__"]}, "class '__' has no letter or digit to make an object name of"),
     ],
 )
-def test_names_that_cannot_be(groups: dict[str, list[str]], message: str) -> None:
+def test_names_that_cannot_be_are_refused(groups: dict[str, list[str]], message: str) -> None:
     classes = {group: [entry(name, vendors=["x"]) for name in names] for group, names in groups.items()}
     with pytest.raises(ManifestError, match=f"^{re.escape(message)}$"):
         plan_manifests(plan(**classes), SETTINGS)

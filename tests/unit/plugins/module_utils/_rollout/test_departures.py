@@ -156,7 +156,7 @@ SLICE = {
         ({**SLICE, "job_slice_count": 1}, None),
     ],
 )
-def test_slices_of_a_job(variables: dict[str, t.Any], words: str | None) -> None:
+def test_a_slice_of_a_job_is_told_by_its_variables(variables: dict[str, t.Any], words: str | None) -> None:
     found = slice_in_words(variables)
     assert (found is None) is (words is None)
     if words and found:

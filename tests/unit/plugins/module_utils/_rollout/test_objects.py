@@ -80,7 +80,7 @@ def test_only_what_is_ours_and_nobody_wants_is_removed() -> None:
         ({"kind": "ConfigMap", "metadata": {"name": "a"}}, "made by somebody else"),
     ],
 )
-def test_whose_an_object_is(item: dict[str, Any], words: str | None) -> None:
+def test_an_object_of_somebody_else_is_told(item: dict[str, Any], words: str | None) -> None:
     assert stranger(item, "i") == words
 
 
@@ -194,7 +194,7 @@ def test_a_diff_shows_the_configuration_and_not_what_the_server_writes() -> None
     }
 
 
-def test_why_a_pod_is_not_ready() -> None:
+def test_a_pod_that_is_not_ready_says_why() -> None:
     waiting = {"state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}}
     pod: dict[str, Any] = {
         "metadata": {"name": "p"},

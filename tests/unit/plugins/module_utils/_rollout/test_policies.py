@@ -79,7 +79,7 @@ def test_one_of_others_is_left_alone_unless_it_is_in_the_way() -> None:
     assert (found.how, found.sections) == ("sections", (RDMA,))
 
 
-def test_a_section_of_two_managers() -> None:
+def test_a_section_of_two_managers_is_left_alone_unless_forced() -> None:
     item = cluster_policy({RDMA: [MINE, "kubectl"]})
     with pytest.raises(PolicyConflict, match="set by kubectl"):
         retreat(item, [NODE_POLICY], [], False)
@@ -211,7 +211,7 @@ def test_what_the_operator_made_is_found_by_its_owner() -> None:
     assert owned([made("2"), {"metadata": {"name": "x"}}], POLICY) is None
 
 
-def test_labels_that_nodes_lack() -> None:
+def test_labels_that_nodes_lack_are_named() -> None:
     nic, wait = "feature.node.kubernetes.io/pci-15b3.present", "network.nvidia.com/operator.mofed.wait"
 
     def node(**labels: str) -> dict[str, Any]:
@@ -230,7 +230,7 @@ def test_labels_that_nodes_lack() -> None:
     assert waiting == f"{wait} says on waiting that the operator's driver is not ready there"
 
 
-def test_pods_with_an_older_configuration() -> None:
+def test_pods_older_than_their_configuration_are_named() -> None:
     def plugin(**annotations: str) -> dict[str, Any]:
         template = {"metadata": {"annotations": annotations}}
         return {"metadata": {"namespace": "op", "name": "rdma-shared-dp-ds"}, "spec": {"template": template}}
@@ -269,7 +269,9 @@ def daemon_set(count: int) -> dict[str, Any]:
         (1, "NicClusterPolicy", None, ["the DaemonSet wants to run on 1 nodes, the plan has 2"]),
     ],
 )
-def test_on_how_many_nodes(count: int, kind: str, wanted: int | None, words: list[str]) -> None:
+def test_a_class_is_ready_when_as_many_nodes_run_it_as_wanted(
+    count: int, kind: str, wanted: int | None, words: list[str]
+) -> None:
     nodes = {name: {"status": {"allocatable": {"rdma/x": "63"}}} for name in ("a", "b")}
     expected = {"nodes": list(nodes), "resources": {"rdma/x": 63}, "policy": {"kind": kind, "nodes": wanted}}
     assert class_state(daemon_set(count), nodes, expected) == words

@@ -70,7 +70,7 @@ def test_a_figure_that_cannot_be_is_no_row() -> None:
 INFO = "n1:95:120 [0] NCCL INFO Channel 0{0}/0 : {0}[0] -> 8[0] [send] via {1}\n"
 
 
-def test_how_the_data_went() -> None:
+def test_each_way_of_the_data_is_named_once() -> None:
     ways = ["NET/IB/0/GDRDMA", "NET/IB/1/GDRDMA(8)", "P2P/CUMEM", "NET/IB/0/GDRDMA"]
     more = "".join(INFO.format(place, way) for place, way in enumerate(ways))
     report = parse_nccl(a_table(100.0, more=more, prefix="[1,3]<stdout>:"))

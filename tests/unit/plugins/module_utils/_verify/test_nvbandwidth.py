@@ -84,7 +84,7 @@ def test_what_a_node_sends_stops_nobody(piece: str) -> None:
     ] == []
 
 
-def test_several_tests_and_waived_ones() -> None:
+def test_several_tests_have_their_matrices_and_waived_ones_are_counted() -> None:
     text = HEAD + a_test(square(2), "one") + "Waived: \nWaived:\n" + a_test([[369.36]], "two")
     report = parse_nvbandwidth(text)
     assert [matrix.name for matrix in report.matrices] == ["one", "two"]
@@ -92,7 +92,7 @@ def test_several_tests_and_waived_ones() -> None:
     assert (report.waived, report.started) == (2, ("one", "two"))
 
 
-def test_a_matrix_without_its_sum() -> None:
+def test_a_matrix_without_its_sum_is_incomplete() -> None:
     """The program ends each with it, so that one without is cut off."""
     report = parse_nvbandwidth(HEAD + a_test(square(3), "whole") + a_test(square(3)).partition("SUM")[0])
     matrix = report.matrices[-1]

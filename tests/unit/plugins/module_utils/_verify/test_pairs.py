@@ -110,7 +110,7 @@ def test_groups_run_at_the_same_time() -> None:
     assert [pair["group"] for pair in planned["rounds"][0]] == ["a", "b"]
 
 
-def test_only_inside_a_fabric() -> None:
+def test_hosts_meet_only_inside_a_fabric() -> None:
     facts = {
         "n1": node(),
         "n2": node(prefix="fec0:0000:0000:0001"),
@@ -140,7 +140,7 @@ def test_rails_meet_their_like() -> None:
     ]
 
 
-def test_cable_in_another_card() -> None:
+def test_hosts_with_the_cable_in_another_card_meet() -> None:
     """Two kinds of node in one group: the InfiniBand port is mlx5_1 of one and mlx5_0 of the other."""
     ((pair,),) = plan({"n1": node("mlx5_1"), "n2": node("mlx5_0")})["rounds"]
     assert {(test["client"]["device"], test["server"]["device"]) for test in pair["tests"]} == {("mlx5_1", "mlx5_0")}
@@ -302,7 +302,7 @@ def results(client: t.Any = None, server: t.Any = None, stop: t.Any = None) -> d
     }
 
 
-def test_evidence_of_a_measurement(lab: dict[str, t.Any]) -> None:
+def test_evidence_has_both_ends_of_a_measurement(lab: dict[str, t.Any]) -> None:
     client = {"results": [ran("bandwidth-gbits-two-qps-client"), ran("latency-client")]}
     served = {"results": [{"tcp_port": 18515, "problem": None}] * 2, "address": "10.0.2.15"}
     found = build_evidence(lab, results(client, served))

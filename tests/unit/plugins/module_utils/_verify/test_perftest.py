@@ -49,7 +49,7 @@ def recorded(name: str) -> str:
 # --- command line --------------------------------------------------------------------------------------------------
 
 
-def test_command_line_of_both_sides() -> None:
+def test_a_client_has_the_command_line_of_its_server_and_an_address() -> None:
     server = command_line("ib_write_bw", "mlx5_0", gid_index=3, iterations=5000, qps=2, tcp_port=18600)
     assert server == [
         *("ib_write_bw", "-F", "-d", "mlx5_0", "-i", "1", "-s", "65536", "-n", "5000", "-p", "18600"),
@@ -141,7 +141,7 @@ def test_a_program_measures_bandwidth_or_latency() -> None:
 
 
 @pytest.mark.parametrize("side", ["client", "server"])
-def test_bandwidth_in_gbits_over_two_queue_pairs(side: str) -> None:
+def test_bandwidth_in_gbits_over_two_queue_pairs_is_read(side: str) -> None:
     report = parse(recorded(f"bandwidth-gbits-two-qps-{side}"))
     assert (report.test, report.kind, report.units) == ("ib_write_bw", "bandwidth", ("Gb/sec",))
     assert (report.device, report.link_type, report.mtu_bytes, report.qps) == ("rxe0", "Ethernet", 1024, 2)
@@ -179,7 +179,7 @@ def test_every_unit_becomes_gbps() -> None:
     assert gbps(23317.65, "MB/sec") == gbps(23317.65, "MiB/sec") == pytest.approx(195.6, abs=0.05)
 
 
-def test_all_sizes_with_warnings_between() -> None:
+def test_warnings_between_rows_do_not_hide_a_size() -> None:
     text = GBITS + CPU + " 2          5000           0.045656            0.045526            2.845402\n" + CPU
     text += " 4          5000           0.091312            0.091284            2.852624\n"
     assert [row.message_bytes for row in parse(text).rows] == [2, 4]
@@ -223,7 +223,7 @@ def test_the_newer_name_of_mebibytes_is_known() -> None:
     assert row.average_gbps == pytest.approx(195.6, abs=0.05)
 
 
-def test_both_sides_in_one_text() -> None:
+def test_both_sides_in_one_text_are_two_rows() -> None:
     both = recorded("bandwidth-gbits-two-qps-server") + recorded("bandwidth-gbits-two-qps-client")
     assert len(parse(both).rows) == 2
 
@@ -264,7 +264,9 @@ ROW = " {:<7d}    {:<10d}       {:<7.2f}            {:<7.2f}\t\t     {:<7.6f}\n"
     st.lists(st.booleans(), min_size=50, max_size=50),
     st.randoms(),
 )
-def test_a_table_of_all_sizes_of_both_sides_in_one_stream(powers: list[int], sides: list[bool], random: Random) -> None:
+def test_a_table_of_all_sizes_is_read_from_the_mixed_output_of_both_sides(
+    powers: list[int], sides: list[bool], random: Random
+) -> None:
     """The server prints the largest size alone, or all; warnings and headers of both stand anywhere between."""
     figures = {2**power: float(power) + 0.25 for power in powers}
     client = [ROW.format(size, 5000, average + 0.5, average, 0.5) for size, average in sorted(figures.items())]

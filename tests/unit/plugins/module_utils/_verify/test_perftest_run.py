@@ -243,7 +243,7 @@ def test_only_what_nobody_uses_any_more_is_swept(tmp_path: Path) -> None:
     other.rmdir()
 
 
-def test_listening_ports_of_both_families(tmp_path: Path) -> None:
+def test_listening_ports_are_those_of_both_families(tmp_path: Path) -> None:
     head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
     (tmp_path / "tcp").write_text(
         head
@@ -273,7 +273,7 @@ def one_test(**values: t.Any) -> dict[str, t.Any]:
     return {**base, **plain, "iterations": 100, "qps": 1, "address": "127.0.0.1", **values}
 
 
-def test_module_server_and_client() -> None:
+def test_a_client_measures_what_its_server_listens_for() -> None:
     tests = [one_test(), one_test(device="none"), one_test(test="ib_read_bw")]
     server = perftest.serve(params(tests=tests, address="127.0.0.1"))
     assert [result["listening"] for result in server["results"]] == [True, False, True]

@@ -203,7 +203,7 @@ def test_a_node_may_have_another_name() -> None:
     assert checked(a_pair(), {"lab1": "node-1.example"})["nodes"] == {"client": "node-1.example", "server": "lab2"}
 
 
-def test_what_would_be_measured() -> None:
+def test_what_would_be_measured_is_told() -> None:
     assert in_words([[a_pair()], []]) == "between Pods would be measured: lab1 and lab2 (ib_write_bw, ib_write_lat)"
     assert in_words([]) == "between Pods would be measured: nothing"
     assert "and 5 more pairs" in in_words([[a_pair()] * 25])
@@ -417,7 +417,7 @@ def test_a_log_tells_user_limit_devices_and_runs() -> None:
     assert found["runs"][1]["status"] == 1
 
 
-def test_a_log_that_breaks_off() -> None:
+def test_a_log_that_breaks_off_fails_the_tests_that_it_does_not_end() -> None:
     log = a_log((0, "x"), (0, "y")).rpartition("@fabric.rdma end")[0]
     results = result_of(log, "p", [{"test": "ib_write_bw"}] * 3, a_wish())["results"]
     assert [each["status"] for each in results] == [0, None, None]
@@ -522,7 +522,7 @@ UNSCHEDULABLE = {
         ({"status": {"phase": "Failed", "reason": "DeadlineExceeded"}}, "ended", "DeadlineExceeded", "verify_timeout"),
     ],
 )
-def test_which_pod_in_which_phase_with_which_message(pod: Json, stage: str, cause: str, remedy: str) -> None:
+def test_a_pod_is_told_with_its_phase_and_message(pod: Json, stage: str, cause: str, remedy: str) -> None:
     assert stage_of(pod) == stage
     problem = problem_of(pod, a_wish(), "p", "lab1")
     assert problem["cause"].startswith("the Pod default/p on lab1 is ")
@@ -570,12 +570,12 @@ def test_a_log_says_what_a_pod_was_given() -> None:
 
 
 @pytest.mark.parametrize("line", ["memory max", "memory 9223372036854771712", "memory", "memory -1", "memory x"])
-def test_no_limit_of_memory(line: str) -> None:
+def test_a_cgroup_without_a_limit_of_memory_says_so(line: str) -> None:
     assert parse_log(f"@fabric.rdma {line}\n")["memory"] is None
 
 
 @pytest.mark.parametrize("line", ["caps 00000000a80425fb", "caps 0"])
-def test_a_pod_without_the_capability(line: str) -> None:
+def test_a_pod_without_the_capability_says_so(line: str) -> None:
     assert parse_log(f"@fabric.rdma {line}\n")["ipc_lock"] is False
 
 
@@ -607,7 +607,7 @@ def test_a_limit_that_would_break_registration_is_refused(
     insist_on_memory(a_wish(), [[pair]])
 
 
-def test_a_pod_that_came_to_another_node() -> None:
+def test_a_pod_that_came_to_another_node_is_named() -> None:
     pod = {"metadata": {"name": "p"}, "spec": {"nodeName": "n2"}}
     problem = misplaced(pod, "n1")
     assert problem is not None

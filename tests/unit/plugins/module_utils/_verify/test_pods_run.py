@@ -194,7 +194,7 @@ def test_figures_that_cannot_be_are_measured_once_more() -> None:
     assert not cluster.pods
 
 
-def test_somebody_deletes_a_pod() -> None:
+def test_a_pod_that_somebody_deletes_is_the_cause() -> None:
     def status(pod: Json, looks: int) -> Json:
         if looks == 2:
             cluster.pods.pop(pod["metadata"]["name"], None)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.fabric.rdma.plugins.module_utils._plan.cluster import plan_groups
 from ansible_collections.fabric.rdma.plugins.plugin_utils._fabric.build import asked_hosts, fabric_map
 from ansible_collections.fabric.rdma.plugins.plugin_utils._fabric.contract import FabricMap
 from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._fabric.fabrics import (
@@ -84,7 +85,7 @@ def test_a_switch_without_hosts_is_a_spine() -> None:
     ]
 
 
-def test_both_cables_of_a_bond() -> None:
+def test_a_bond_has_the_places_of_both_cables() -> None:
     facts = copy.deepcopy(recorded("ib-a100-1"))
     members = [member["netdev"] for member in facts["devices"][2]["lag"]["members"]]
     view = {"groups": {"g": {"hosts": ["n1"], "want": {"link_layer": "Ethernet"}}}, "facts": {"n1": facts}}
@@ -100,9 +101,11 @@ def test_both_cables_of_a_bond() -> None:
 def test_the_rails_of_the_plan_count() -> None:
     cables = {"n1": "AB"}
     view = view_of(cables)
-    rows = [{"rail": 7 - index, "resource": "r", "gpus": [], "devices": [f"mlx5_{index}"]} for index in range(2)]
-    plan = {"groups": {"g": {"rails": {"n1": rows}}}}
-    found = fabric_map(view, plan, answers_of(view, cables))
+    plan = plan_groups(view["facts"], {"g": {"hosts": ["n1"], "resource": {"name": "r"}}})
+    plan["groups"]["g"]["rails"]["n1"] = [
+        {"rail": 7 - index, "resource": "rdma/r", "gpus": [], "devices": [f"mlx5_{index}"]} for index in range(2)
+    ]
+    found = fabric_map(view, checked("plan", {**plan, "removed": {}, "remove": []}), answers_of(view, cables))
     assert [place["rail"] for place in found["places"]] == [7, 6]
 
 

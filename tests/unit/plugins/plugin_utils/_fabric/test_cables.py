@@ -34,13 +34,13 @@ def test_two_exchanged_cables_of_a_host_are_named_together(ethernet: bool) -> No
     assert "leaf-B port" in found["remedy"]
 
 
-def test_cables_exchanged_between_two_hosts() -> None:
+def test_cables_exchanged_between_two_hosts_are_one_finding() -> None:
     [found] = findings({"n1": "ABCD", "n2": "BBCD", "n3": "AACD", "n4": "ABCD", "n5": "ABCD"})
     assert (found["id"], found["hosts"]) == ("cables-exchanged", ["n2", "n3"])
     assert "n2 mlx5_0 port 1 and n3 mlx5_1 port 1" in found["cause"]
 
 
-def test_one_cable_at_another_leaf() -> None:
+def test_one_cable_at_another_leaf_is_found() -> None:
     [found] = findings({"n1": "ABCD", "n2": "ABXD", "n3": "ABCD"})
     assert (found["id"], found["hosts"]) == ("rail-off-leaf", ["n2"])
     assert found["remedy"] == "move its cable from leaf-X port 1 to a port of leaf-C"
@@ -81,7 +81,7 @@ def test_a_cable_into_another_unit() -> None:
     assert found["remedy"].endswith("to a port of leaf-D")
 
 
-def test_a_port_in_another_subnet() -> None:
+def test_a_port_in_another_subnet_is_found() -> None:
     cables = {"n1": "AB", "n2": "AB", "n3": "AB"}
     view = view_of(cables)
     gid = view["facts"]["n2"]["devices"][1]["ports"][0]["gids"][0]

@@ -80,7 +80,7 @@ def read_disk(disk: str, *names: str) -> dict[str, str]:
     return found
 
 
-def test_the_disk_of_the_nodes(tmp_path: Path, given: Image) -> None:
+def test_the_disk_of_the_nodes_is_built_once_and_whole(tmp_path: Path, given: Image) -> None:
     cache = tmp_path / "cache"
     cache.mkdir()
     assert cached_kubernetes(str(cache), given) is None
@@ -273,7 +273,7 @@ def test_a_port_that_is_taken_after_it_was_chosen(tmp_path: Path, monkeypatch: p
     assert len(plane.started) == 6
 
 
-def test_the_way_to_the_api_server() -> None:
+def test_a_node_reaches_the_api_server_over_its_relay() -> None:
     """As a part of an option of QEMU, where a comma has to be doubled."""
     text = forwarding(40001)
     assert text.startswith(",guestfwd=tcp:10.0.2.129:443-cmd:")

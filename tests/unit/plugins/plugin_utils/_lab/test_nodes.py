@@ -25,7 +25,7 @@ from ansible_collections.fabric.rdma.tests.unit.plugins.plugin_utils._lab.sample
 
 
 @pytest.mark.parametrize("value", [2, "2", ["lab1", "lab2"], [{"name": "lab1"}, "lab2"]])
-def test_nodes_in_every_form(value: object) -> None:
+def test_nodes_are_given_in_any_form(value: object) -> None:
     assert plan_nodes(value, 1024, 1) == (NodePlan("lab1", 0, 1024, 1), NodePlan("lab2", 1, 1024, 1))
 
 

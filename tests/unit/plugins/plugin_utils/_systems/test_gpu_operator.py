@@ -416,7 +416,7 @@ def test_what_the_user_tells_the_toolkit_goes_over_what_was_found() -> None:
 # --- the rest of the chart --------------------------------------------------------------------------------------------
 
 
-def test_one_node_feature_discovery_in_a_cluster() -> None:
+def test_a_cluster_has_one_node_feature_discovery() -> None:
     both = {"engine": "network_operator"}
     (said,) = asked(rollout=both)["problems"]
     assert "set rdma_rollout.helm.nfd: false" in said
