@@ -71,9 +71,11 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.fabric.rdma.plugins.module_utils._base.change import active_ports
 from ansible_collections.fabric.rdma.plugins.module_utils._base.difference import difference
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
+from ansible_collections.fabric.rdma.plugins.module_utils._base.files import read
 from ansible_collections.fabric.rdma.plugins.module_utils._base.places import DRIVER_PROOF
 from ansible_collections.fabric.rdma.plugins.module_utils._base.remembered import forget, recall, remember
-from ansible_collections.fabric.rdma.plugins.module_utils._base.tree import DirectoryTree
+
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 def main() -> None:
@@ -101,7 +103,7 @@ def main() -> None:
                 "method": params["method"],
                 "release": params["version"],
                 "installed": params["installed"],
-                "boot_id": DirectoryTree("/").text("/proc/sys/kernel/random/boot_id"),
+                "boot_id": (read(BOOT_ID) or b"").decode("ascii").strip(),
                 "devices": devices,
             }
         changed = before != wanted

@@ -23,7 +23,7 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._view import (
     others_in_words,
 )
 
-__all__ = ["DecisionError", "decisions"]
+__all__ = ["decisions"]
 
 Json = dict[str, t.Any]
 
@@ -39,38 +39,38 @@ _WISHES = {
 }
 
 
-class DecisionError(FabricError):
+class _Undecided(FabricError):
     """Nothing can be decided for a host."""
 
 
 def _wishes(own: t.Mapping[str, t.Any], plain: Plainer) -> Json:
-    """The wishes of a host, as host_needs() takes them. DecisionError for one that cannot be read, or makes no sense."""
+    """The wishes of a host, as host_needs() takes them. _Undecided for one that cannot be read, or makes no sense."""
     wishes: Json = {}
     for key, variable in _WISHES.items():
         try:
             wishes[key] = plain(own.get(variable))
         except PlainError as exc:
-            raise DecisionError(f"{variable} {exc}") from exc
+            raise _Undecided(f"{variable} {exc}") from exc
         except (AnsibleError, UndefinedError) as exc:
             reason = (str(exc).strip().splitlines() or ["its template fails"])[0]
-            raise DecisionError(f"{variable} cannot be read: {reason}") from exc
+            raise _Undecided(f"{variable} cannot be read: {reason}") from exc
         found = problems(variable, wishes[key])
         if found:
-            raise DecisionError(". ".join(found))
+            raise _Undecided(". ".join(found))
     return {**wishes, "link_layer": (wishes["want"] or {}).get("link_layer")}
 
 
 def _facts(own: t.Mapping[str, t.Any], host: str, plain: Plainer, seen: set[tuple[int, int]]) -> Json:
-    """The facts of a host. DecisionError for those that are not of this host, or cannot be used."""
+    """The facts of a host. _Undecided for those that are not of this host, or cannot be used."""
     known = facts_of(own)
     others = others_in_words(known, host)
     if others:
-        raise DecisionError(others)
+        raise _Undecided(others)
     facts, _when, malformed = checked_facts(known.get("rdma"), plain, seen)
     if not malformed and "kernel" not in facts:
         malformed = ["the subset kernel is missing"]
     if malformed:
-        raise DecisionError(malformed_in_words(host, malformed))
+        raise _Undecided(malformed_in_words(host, malformed))
     return t.cast(Json, facts)
 
 
@@ -94,7 +94,7 @@ def decisions(
         own = hostvars[host]
         try:
             known[host] = _facts(own, host, plain, seen), _wishes(own, plain)
-        except DecisionError as exc:
+        except _Undecided as exc:
             failed[host] = str(exc)
         if "rdma_capture" in own:
             replayed.add(host)
