@@ -122,6 +122,19 @@ def _optional(each: Check) -> Check:
     return lambda where, value: [] if value is None else each(where, value)
 
 
+def _or_text(each: Check) -> Check:
+    """A number, also as the text that it is when it comes from the command line."""
+
+    def check(where: str, value: t.Any) -> list[str]:
+        try:
+            number = float(value) if isinstance(value, str) else value
+        except ValueError:
+            number = value
+        return each(where, number)
+
+    return check
+
+
 def _reasons(reasons: t.Collection[str]) -> Check:
     """A list of names of reasons that do not count."""
 
@@ -274,14 +287,14 @@ _UPGRADE_POLICY = _keys(
     safe_load=_flag,
     drain=_optional(
         _keys(
-            enable=_flag,
-            force=_flag,
-            delete_empty_dir=_flag,
+            enable=_optional(_flag),
+            force=_optional(_flag),
+            delete_empty_dir=_optional(_flag),
             pod_selector=_optional(_text),
-            timeout_seconds=_SECONDS,
+            timeout_seconds=_optional(_SECONDS),
         )
     ),
-    wait_for_completion=_optional(_keys(pod_selector=_optional(_text), timeout_seconds=_SECONDS)),
+    wait_for_completion=_optional(_keys(pod_selector=_optional(_text), timeout_seconds=_optional(_SECONDS))),
 )
 _ROLLOUT_OF: dict[str, dict[str, Check]] = {
     "daemonset": _DAEMONSET,
@@ -678,7 +691,9 @@ OF_A_GROUP: dict[str, Check] = {
     "rdma_storage": _keys(iscsi=_flag, nfs=_flag, dm_crypt=_flag, multipath=_flag, path=_optional(_storage_path)),
     "rdma_roce_host": NODE_WISHES["rdma_roce_host"],
     "rdma_verify": _keys(
-        min_gbps=_optional(_rate), min_share=_optional(_share_of_rate), max_us=_optional(_microseconds)
+        min_gbps=_optional(_or_text(_rate)),
+        min_share=_optional(_or_text(_share_of_rate)),
+        max_us=_optional(_or_text(_microseconds)),
     ),
     "rdma_kubeconfig": _text,
     "rdma_networks": _networks,

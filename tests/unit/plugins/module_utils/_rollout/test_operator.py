@@ -383,7 +383,7 @@ def test_wishes_of_a_driver_that_are_refused(wish: dict[str, Any], message: str)
 
 def test_what_is_named_is_done() -> None:
     # numbers of the command line are texts
-    drain = {"force": True, "delete_empty_dir": True, "timeout_seconds": "60"}
+    drain = {"force": True, "delete_empty_dir": True, "timeout_seconds": "60", "pod_selector": None}
     completion = {"pod_selector": "app=train", "timeout_seconds": 0}
     careful = {"auto_upgrade": True, "safe_load": True, "max_parallel_upgrades": "2"}
     wish = {"upgrade_policy": {**careful, "drain": drain, "wait_for_completion": completion}}

@@ -114,9 +114,15 @@ def test_a_group_may_have_bounds_of_its_own() -> None:
     }
 
 
+def test_bounds_of_the_command_line_are_texts() -> None:
+    given = Settings().of_group({"min_gbps": "50", "min_share": "0.5", "max_us": None})
+    assert given == Settings(min_gbps=50.0, min_share=0.5)
+
+
 @pytest.mark.parametrize(
     ("wish", "message"),
     [
+        ({"max_us": "nan"}, "rdma_verify.max_us is nan; expected a number of microseconds above 0"),
         ({"min_gps": 1}, "rdma_verify has no key min_gps; it knows max_us, min_gbps, min_share"),
         ({"min_gbps": "many"}, "rdma_verify.min_gbps is 'many'; expected a number of Gb/s, 0 or more"),
         ({"min_share": 90}, "rdma_verify.min_share is 90; expected a share from 0 to 1"),
