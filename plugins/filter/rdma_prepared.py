@@ -23,9 +23,7 @@ options:
     elements: str
     required: true
   before:
-    description:
-      - Name of the variable in which M(fabric.rdma.quiet_value) has registered what P(fabric.rdma.rdma_decisions#filter) said of the hosts.
-        Hosts of which it says nothing are left out.
+    description: Name of the variable that has what a host needed, as P(fabric.rdma.rdma_needs#filter) returns it. Hosts without it are left out.
     type: str
     required: true
   after:
@@ -49,7 +47,7 @@ EXAMPLES = r"""
   ansible.builtin.debug:
     msg: "{{ rows | fabric.rdma.rdma_table }}"
   vars:
-    rows: "{{ hostvars | fabric.rdma.rdma_prepared(ansible_play_hosts, 'decided', 'after', 'memlock', ansible_check_mode) }}"
+    rows: "{{ hostvars | fabric.rdma.rdma_prepared(ansible_play_hosts, 'before', 'after', 'memlock', ansible_check_mode) }}"
   run_once: true
 """
 
@@ -70,21 +68,15 @@ def rdma_prepared(
     hostvars: t.Any, hosts: t.Any, before: str, after: str, memlock: str, check: bool = False
 ) -> list[list[str]]:
     from ansible_collections.fabric.rdma.plugins.module_utils._prepare.table import prepared_rows
-    from ansible_collections.fabric.rdma.plugins.plugin_utils._view import kept_variables
 
     insist_on_mapping("rdma_prepared", hostvars, "hostvars")
     insist_on_list("rdma_prepared", hosts, "host names")
-    needs: dict[str, t.Any] = {}
     found = {}
     for host in hosts:
-        # once a host: each look puts all of its variables together
         variables = hostvars[host]
-        if not needs and before in variables:
-            # every host has it for all, so it is read once, and as it is: there are no templates in it
-            needs = kept_variables(variables)[before]["value"]["needs"]
-        if host in needs:
+        if before in variables:
             found[str(host)] = {
-                "before": needs[host],
+                "before": variables[before],
                 "after": variables.get(after),
                 "replayed": "rdma_capture" in variables,
                 "stale_containers": (variables.get(memlock) or {}).get("stale_containers") or [],

@@ -49,7 +49,6 @@ __all__ = [
     "foreign_in_words",
     "foreign_of_host",
     "found_departures",
-    "kept_variables",
     "lasting_facts",
     "loaded",
     "malformed_in_words",
@@ -252,11 +251,11 @@ def foreign_hosts(hostvars: t.Mapping[str, t.Any], hosts: t.Iterable[str]) -> li
 
 def seen_in_this_run(variables: t.Mapping[str, t.Any]) -> bool:
     """Whether the facts of a host are of this run; others are from a fact cache, or of an earlier step."""
-    known = kept_variables(variables)
+    known = _kept(variables)
     return "ansible_facts" in (known.get(_RESULT) or {})
 
 
-def kept_variables(variables: t.Mapping[str, t.Any]) -> t.Mapping[str, t.Any]:
+def _kept(variables: t.Mapping[str, t.Any]) -> t.Mapping[str, t.Any]:
     """Variables of a host as Ansible keeps them: what nodes say is never a template, and to look for one in each text takes its time.
 
     Ansible has no public name for them (ansible/vars/hostvars.py, HostVarsVars). Without it the variables themselves do.
@@ -288,7 +287,7 @@ def _bare(value: t.Any) -> t.Any:
 
 def facts_of(variables: t.Mapping[str, t.Any]) -> t.Mapping[str, t.Any]:
     """All facts of a host, whatever a fact cache has in their place."""
-    known = kept_variables(variables).get("ansible_facts")
+    known = _kept(variables).get("ansible_facts")
     return known if isinstance(known, t.Mapping) else {}
 
 

@@ -33,7 +33,6 @@ MAY_IMPORT = {
     "_arguments": set(),
     "_changes": {"module_utils", "_view"},
     "_contracts": {"module_utils"},
-    "_decisions": {"module_utils", "_view"},
     "_doctor": {"module_utils", "_contracts", "_health", "_view"},
     "_fabric": {"module_utils", "_health"},
     "_health": {"module_utils"},

@@ -67,14 +67,12 @@ def site() -> Json:
             "rdma_resource": {"name": "rdma_a100"},
             "rdma_want": {"link_layer": "InfiniBand", "state": "Active"},
             "rdma_rollout": {"method": "render"},
+            "before": needs(facts),
             "after": needs(facts),
             "memlock": {"stale_containers": [{"namespace": "ml", "pod": "train-1", "container": "c"}]},
             "outcome": {"state": "failed" if number == 2 else "finished", "step": "ofed", "message": "it said no"},
             "turn": {"turn": number, "wave": number, "level": 0},
         }
-    decided = {"value": filter_named("rdma_decisions")(hostvars, HOSTS)}
-    for own in hostvars.values():
-        own["decided"] = decided
     groups = {"all": HOSTS, "ib-a100": HOSTS, "rdma_prepare_now": HOSTS}
     facts = {host: hostvars[host]["ansible_facts"]["rdma"] for host in HOSTS}
     view = filter_named("rdma_view")(hostvars, groups, ["ib-a100"])

@@ -206,10 +206,8 @@ def test_facts_become_objects() -> None:
         "nvidia_peermem",
         "nvidia_imex",
     ]
-    decided = {"value": {"needs": {"n": needs}}}
-    prepared = {"m": {}, "n": {"decided": decided, "rdma_capture": "x"}, "o": {"decided": decided}}
-    rows = filter_named("rdma_prepared")(prepared, ["m", "n", "o"], "decided", "left", "memlock")
-    assert {hosts for hosts, _what, _details in rows} == {"n"}
+    prepared = {"n": {"needed": needs, "rdma_capture": "x"}, "m": {}}
+    rows = filter_named("rdma_prepared")(prepared, ["n", "m"], "needed", "left", "memlock")
     assert "not touched" in {what for _hosts, what, _details in rows}
     assert filter_named("rdma_table")(rows).startswith("HOSTS")
     hostvars = {"n": {"ansible_facts": {"rdma": FACTS}, "rdma_resource": {"name": "rdma_a100"}}}
