@@ -71,11 +71,8 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.fabric.rdma.plugins.module_utils._base.change import active_ports
 from ansible_collections.fabric.rdma.plugins.module_utils._base.difference import difference
 from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import FabricError
-from ansible_collections.fabric.rdma.plugins.module_utils._base.files import read
 from ansible_collections.fabric.rdma.plugins.module_utils._base.places import DRIVER_PROOF
 from ansible_collections.fabric.rdma.plugins.module_utils._base.remembered import forget, recall, remember
-
-BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 def main() -> None:
@@ -95,6 +92,8 @@ def main() -> None:
     try:
         before = recall(DRIVER_PROOF)
         if params["state"] == "due":
+            with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as handle:
+                boot_id = handle.read().strip()
             devices = active_ports(params["facts"])
             if before is not None and not devices:
                 devices = before["devices"]
@@ -103,7 +102,7 @@ def main() -> None:
                 "method": params["method"],
                 "release": params["version"],
                 "installed": params["installed"],
-                "boot_id": (read(BOOT_ID) or b"").decode("ascii").strip(),
+                "boot_id": boot_id,
                 "devices": devices,
             }
         changed = before != wanted
