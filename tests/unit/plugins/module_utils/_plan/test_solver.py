@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import json
 import re
-import sys
 from typing import Any
 
 import pytest
@@ -42,6 +41,7 @@ from ansible_collections.fabric.rdma.tests.unit.plugins.module_utils._plan.plans
     wanted_devices,
     wishes,
 )
+from ansible_collections.fabric.rdma.tests.unit.steps import counted
 
 
 @given(CLUSTER, WANT, STRATEGY)
@@ -218,23 +218,12 @@ def test_machines_that_all_differ_cost_as_much_each_as_few_do() -> None:
                 state = "1: DOWN" if (8 * host + index) % 100 == 7 else "4: ACTIVE"
                 machine.files(f"{function}/infiniband/mlx5_{index}/ports/1", state=state)
             cluster[f"n{host}"] = gather(machine.tree(), ("devices",))
-        steps = 0
-
-        def count(_frame: object, event: str, _what: object) -> None:
-            nonlocal steps
-            steps += event in ("call", "c_call")
-
-        before = sys.getprofile()
-        sys.setprofile(count)
-        try:
-            plan = plan_group("g", cluster, wishes({"link_layer": "Ethernet"}))
-        finally:
-            sys.setprofile(before)
+        plan, steps = counted(lambda: plan_group("g", cluster, wishes({"link_layer": "Ethernet"})))
         assert sum(len(entry["hosts"]) for entry in plan["classes"]) == hosts
         return steps
 
     # steps, and not seconds, which are in `make bounds`: a machine that is busy takes any time
-    few, many = cost(50), cost(400)
+    few, many = cost(25), cost(200)
     # eight times as many hosts
     assert many < 9 * few, (few, many)
 
