@@ -436,7 +436,8 @@ def claim(directory: str) -> None:
         raise LabError(f"{directory} is not empty and has no control plane in it", "name a directory of its own")
     os.makedirs(directory, mode=0o700, exist_ok=True)
     os.chmod(directory, 0o700)
-    write(_file(directory, LOCK_FILE), "", 0o600)
+    # at once: without it, nothing else here is ours
+    os.close(os.open(_file(directory, LOCK_FILE), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
 
 
 def leave_running(
@@ -539,6 +540,12 @@ def stop_control_plane(directory: str, keep: bool = False, patience: float = PAT
             raise LabError(f"the control plane of {directory} does not end", f"End process {pid} by hand")
         time.sleep(0.05)
     if os.path.exists(_file(directory, LOCK_FILE)) and not keep:
+        # the lock last: while it is there, a second attempt knows that what is left is ours
+        for entry in list(os.scandir(directory)):
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path)
+            elif entry.name != LOCK_FILE:
+                os.unlink(entry.path)
         shutil.rmtree(directory)
 
 

@@ -43,7 +43,9 @@ CLUSTER_DIRECTORY = "control-plane"
 PANIC_TEXT = "Kernel panic"
 # Where less is free, nodes cannot write.
 LITTLE_MIB = 100
-TOP_FILES = ("ssh_config", "known_hosts", "id_ed25519", "id_ed25519.pub", STATE_FILE)
+# What was being written first of all when its writer was killed.
+UNFINISHED_STATE = STATE_FILE + ".new"
+TOP_FILES = ("ssh_config", "known_hosts", "id_ed25519", "id_ed25519.pub", UNFINISHED_STATE, STATE_FILE)
 
 NODE_FILES = (
     "disk.qcow2",
@@ -193,7 +195,7 @@ class LabDirectory:
 
     def refuse_foreign(self) -> None:
         """What is not a lab is not ours to write to."""
-        if os.path.isdir(self.path) and not self.state() and set(os.listdir(self.path)) - {LOCK_FILE}:
+        if os.path.isdir(self.path) and not self.state() and set(os.listdir(self.path)) - {LOCK_FILE, UNFINISHED_STATE}:
             raise LabError(f"{self.path} is not empty and has no lab in it: name a directory of the lab's own")
 
     def epitaph(self, name: str, what: str, accel: str) -> str:

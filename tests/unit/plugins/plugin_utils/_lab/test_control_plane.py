@@ -151,6 +151,37 @@ def test_what_is_not_ours_is_left_alone(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+@pytest.mark.parametrize("step", [0, 1, 2, 3])
+def test_what_a_killed_stop_has_left_is_removed_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    directory = tmp_path / "held"
+    claim(str(directory))
+    for name in ("etcd/member", "certificates"):
+        (directory / name).mkdir(parents=True)
+    for name in ("a", "z"):
+        (directory / name).touch()
+    steps = [0]
+
+    def killed(remove: t.Callable[..., None]) -> t.Callable[..., None]:
+        def one(*given: t.Any, **more: t.Any) -> None:
+            steps[0] += 1
+            if steps[0] > step:
+                raise KeyboardInterrupt
+            remove(*given, **more)
+
+        return one
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", killed(os.unlink))
+        patch.setattr(shutil, "rmtree", killed(shutil.rmtree))
+        with pytest.raises(KeyboardInterrupt):
+            stop_control_plane(str(directory))
+    assert (directory / "lock").exists()
+    stop_control_plane(str(directory))
+    assert not directory.exists()
+
+
 def test_a_program_that_does_not_run_is_named(directory: Path) -> None:
     ports = free_ports(3)
     programs = dict.fromkeys(KUBERNETES_PROGRAMS, "false")

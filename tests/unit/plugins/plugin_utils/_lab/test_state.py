@@ -38,6 +38,29 @@ def test_a_directory_with_something_else_is_refused(tmp_path: Path) -> None:
         LabDirectory(str(tmp_path)).refuse_foreign()
 
 
+def test_what_was_killed_with_its_first_file_in_the_making_does_not_keep_the_next_from_starting(tmp_path: Path) -> None:
+    place = LabDirectory(str(tmp_path / "lab"))
+    with pytest.raises(KeyboardInterrupt):
+        killed_in_the_last_step(place)
+    assert sorted(path.name for path in (tmp_path / "lab").iterdir()) == ["state.json.new"]
+    place.refuse_foreign()
+    place.save({"format": state.STATE_FORMAT, "nodes": []})
+    place.remove_files()
+    assert not list((tmp_path / "lab").iterdir())
+
+
+def killed_in_the_last_step(place: LabDirectory) -> None:
+    """Writes the state as far as a process comes that is killed before the file has its name."""
+    Path(place.path).mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.replace", interrupted)
+        place.save({"format": state.STATE_FORMAT, "nodes": []})
+
+
+def interrupted(*_all: object) -> None:
+    raise KeyboardInterrupt
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
