@@ -438,9 +438,16 @@ class Table:
                 wrong.append(
                     f"prepare starts {row['modules_per_host']} modules on a host that needs nothing; one tells it all"
                 )
+            if (row["results_per_host"] - 1) * row["hosts"] > ONCE:
+                wrong.append(
+                    f"prepare has {row['results_per_host']} tasks for each of {row['hosts']} hosts that need nothing; one, and those that "
+                    "run once, are all"
+                )
         return wrong
 
 
+# Tasks of prepare that run once, and a few more.
+ONCE = 30
 CONVERGED_ROW = "prepare, nothing to do"
 # What takes each of many hosts as long as each of fewer. From so many on, more than so many times as long is a mistake.
 PLAN_ROW, REPORT_ROW = "plan, cached facts", "report, cached facts"

@@ -11,6 +11,7 @@ import typing as t
 from datetime import datetime, timezone
 
 from ansible.plugins.action import ActionBase
+from ansible.utils.unsafe_proxy import wrap_var
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._base.change import snapshot
@@ -85,13 +86,15 @@ class ActionModule(ActionBase):
                 arguments["before"] = snapshot(arguments["before"])
             except (AttributeError, KeyError, TypeError, ValueError) as exc:
                 return {**result, "failed": True, "msg": f"before holds no facts of ib_facts: {exc!r}"}
+        conclude = str(arguments.pop("conclude", None) or "")
         needed = arguments.pop("unless", None)
         if needed is None and arguments.get("before") and self._task.check_mode:
             # a check has changed nothing of what this run knows
             subsets = subsets_of(arguments.get("gather_subset"))
             needed = SUBSETS if "all" in subsets else subsets
         if needed is not None and known(variables, needed, as_root=not arguments.get("capture")):
-            return {**result, "changed": False, "ansible_facts": {}}
+            result.update(changed=False, ansible_facts={})
+            return {**result, **self._conclusion(conclude, variables)}
         if arguments.get("capture"):
             # a process for each host would do nothing else
             result.update(replayed(arguments["capture"], arguments.get("gather_subset")))
@@ -112,4 +115,21 @@ class ActionModule(ActionBase):
         interpreter = self._discovered_interpreter_key
         if interpreter and interpreter in facts:
             kept[interpreter] = self._discovered_interpreter
-        return {**result, "ansible_facts": kept}
+        result["ansible_facts"] = kept
+        # a template that a node has said is none, for every ansible-core
+        own = {**(variables.get("ansible_facts") or {}), **wrap_var(kept)}
+        return {**result, **self._conclusion(conclude, {**variables, "ansible_facts": own})}
+
+    def _conclusion(self, name: str, variables: dict[str, t.Any]) -> dict[str, t.Any]:
+        """The value of a variable of the host: {concluded}, or {inconclusive} with the reason why it has none; {} without a name."""
+        if not name:
+            return {}
+        if name not in variables:
+            return {"inconclusive": f"conclude: there is no variable {name}"}
+        try:
+            return {
+                "concluded": self._templar.copy_with_new_env(available_variables=variables).template(variables[name])
+            }
+        # whatever goes wrong in a template is of this host alone, and its facts are good
+        except Exception as exc:
+            return {"inconclusive": str(exc)}

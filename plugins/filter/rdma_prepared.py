@@ -23,7 +23,9 @@ options:
     elements: str
     required: true
   before:
-    description: Name of the variable that has what a host needed, as P(fabric.rdma.rdma_needs#filter) returns it. Hosts without it are left out.
+    description:
+      - Name of the variable that has what a host needed, as P(fabric.rdma.rdma_needs#filter) returns it.
+      - A host without it has needed what the role C(discover) has concluded, in C(discover_gathered). One without that is left out.
     type: str
     required: true
   after:
@@ -68,15 +70,17 @@ def rdma_prepared(
     hostvars: t.Any, hosts: t.Any, before: str, after: str, memlock: str, check: bool = False
 ) -> list[list[str]]:
     from ansible_collections.fabric.rdma.plugins.module_utils._prepare.table import prepared_rows
+    from ansible_collections.fabric.rdma.plugins.plugin_utils._view import concluded
 
     insist_on_mapping("rdma_prepared", hostvars, "hostvars")
     insist_on_list("rdma_prepared", hosts, "host names")
     found = {}
     for host in hosts:
         variables = hostvars[host]
-        if before in variables:
+        needed = variables[before] if before in variables else concluded(variables)
+        if needed is not None:
             found[str(host)] = {
-                "before": variables[before],
+                "before": needed,
                 "after": variables.get(after),
                 "replayed": "rdma_capture" in variables,
                 "stale_containers": (variables.get(memlock) or {}).get("stale_containers") or [],

@@ -59,6 +59,14 @@ options:
     type: list
     elements: str
     version_added: "0.1.0"
+  conclude:
+    description:
+      - Name of a variable that is made of the facts, for example with P(fabric.rdma.rdma_needs#filter). It is read when these are there, also
+        when O(unless) has kept them from being gathered again, and its value is returned as RV(concluded). Where it has none,
+        the task does not fail, and RV(inconclusive) has the reason.
+      - A task of its own would cost the controller as much for each host as most modules do.
+    type: str
+    version_added: "0.1.0"
   before:
     description:
       - Facts C(rdma) of the node from before a change of it. A port of InfiniBand is not Active before a subnet manager has been there, and
@@ -86,6 +94,13 @@ EXAMPLES = r"""
   loop_control:
     label: "{{ item.0.name }}"
   when: item.1.state == 'Active'
+
+- name: Discover what the node has, and decide what its driver needs
+  fabric.rdma.ib_facts:
+    conclude: driver_needs
+  vars:
+    driver_needs: "{{ ansible_facts['rdma'] | fabric.rdma.rdma_needs({'method': 'inbox'}) }}"
+  register: looked
 
 - name: Look at the node after a change, once its ports had time to come back
   fabric.rdma.ib_facts:
@@ -294,6 +309,16 @@ ansible_facts:
           type: list
           elements: str
           sample: []
+concluded:
+  description: The value of the variable that O(conclude) names.
+  returned: when O(conclude) names one that has a value
+  type: raw
+  sample: {ofed: {needed: true, reasons: [ib_umad is not loaded]}}
+inconclusive:
+  description: Why that variable has no value.
+  returned: when O(conclude) names one that has none
+  type: str
+  sample: "host node1: rdma_ofed must be a dictionary"
 """
 
 import time
@@ -314,14 +339,15 @@ def main() -> None:
             "root": {"type": "path", "default": "/"},
             "capture": {"type": "path"},
             "unless": {"type": "list", "elements": "str"},
+            "conclude": {"type": "str"},
             "before": {"type": "dict"},
             "wait_timeout": {"type": "int", "default": 120},
         },
         supports_check_mode=True,
     )
 
-    if module.params["capture"] or module.params["unless"] is not None:
-        module.fail_json(msg="capture and unless work only through the ib_facts action, on the controller")
+    if any(module.params[name] is not None for name in ("capture", "conclude", "unless")):
+        module.fail_json(msg="capture, conclude and unless work only through the ib_facts action, on the controller")
     asked = module.params["gather_subset"]
     before = {} if module.check_mode else module.params["before"] or {}
     end = time.monotonic() + module.params["wait_timeout"]

@@ -41,6 +41,7 @@ __all__ = [
     "ViewError",
     "checked_facts",
     "cluster_view",
+    "concluded",
     "earlier_classes",
     "facts_checker",
     "facts_of",
@@ -253,6 +254,11 @@ def seen_in_this_run(variables: t.Mapping[str, t.Any]) -> bool:
     """Whether the facts of a host are of this run; others are from a fact cache, or of an earlier step."""
     known = _kept(variables)
     return "ansible_facts" in (known.get(_RESULT) or {})
+
+
+def concluded(variables: t.Mapping[str, t.Any]) -> t.Any:
+    """What the role discover has concluded from the facts of a host, None where it has concluded nothing."""
+    return (_kept(variables).get(_RESULT) or {}).get("concluded")
 
 
 def _kept(variables: t.Mapping[str, t.Any]) -> t.Mapping[str, t.Any]:

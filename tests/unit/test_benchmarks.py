@@ -98,23 +98,30 @@ def test_a_command_that_fails_says_what_it_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("hosts", "seconds", "modules", "said"),
+    ("hosts", "seconds", "counts", "said"),
     [
-        (50, 9.0, 50, []),
-        (10, 30.0, 10, []),
-        (50, 11.0, 50, ["prepare of 50 hosts takes 2.75 times as long as a ping of them; the bound is 2.5"]),
-        (10, 9.0, 20, ["prepare starts 2.0 modules on a host that needs nothing; one tells it all"]),
+        (50, 9.0, {}, []),
+        (10, 30.0, {}, []),
+        (50, 11.0, {}, ["prepare of 50 hosts takes 2.75 times as long as a ping of them; the bound is 2.5"]),
+        (10, 9.0, {"modules": 20}, ["prepare starts 2.0 modules on a host that needs nothing; one tells it all"]),
+        (
+            20,
+            9.0,
+            {"results": 60},
+            ["prepare has 3.0 tasks for each of 20 hosts that need nothing; one, and those that run once, are all"],
+        ),
     ],
 )
 def test_a_converged_prepare_has_bounds(
-    table: t.Any, hosts: int, seconds: float, modules: int, said: list[str]
+    table: t.Any, hosts: int, seconds: float, counts: dict[str, int], said: list[str]
 ) -> None:
-    table.add(playbooks.CONVERGED_ROW, hosts, 10, of(seconds, modules=modules), ("ping", of(4.0)))
+    told = {"modules": hosts, "results": hosts + 20} | counts
+    table.add(playbooks.CONVERGED_ROW, hosts, 10, of(seconds, **told), ("ping", of(4.0)))
     assert table.wrong(2.5, 50) == said
 
 
 def test_a_second_run_with_all_wishes_starts_one_module_too(table: t.Any) -> None:
-    table.add(playbooks.SECOND_ROW, 10, 10, of(9.0, modules=20))
+    table.add(playbooks.SECOND_ROW, 10, 10, of(9.0, modules=20, results=30))
     assert len(table.wrong(2.5, 50)) == 1
 
 

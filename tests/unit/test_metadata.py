@@ -756,7 +756,13 @@ def test_variables_that_are_read_once_are_known() -> None:
     }
     assert set(ROLES) - set(CHANGING) - once == set(OTHER_ROLES)
     of_a_host = {"verify_address", "verify_first_port", "report_generated"}
-    of_a_host |= {"discover_gather_subset", "discover_before", "discover_needs", "discover_wait_timeout"}
+    of_a_host |= {
+        "discover_gather_subset",
+        "discover_before",
+        "discover_conclude",
+        "discover_needs",
+        "discover_wait_timeout",
+    }
     # who includes one of these says everything
     internal = {"cluster_chart", "cluster_objects", "cluster_system"}
     names = {name for role in once - internal for name in load(f"roles/{role}/defaults/main.yml")}

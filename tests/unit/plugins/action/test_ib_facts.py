@@ -10,6 +10,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar, trust_as_template
 
 from ansible_collections.fabric.rdma.plugins.action.ib_facts import ActionModule
 from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
@@ -104,7 +106,7 @@ def acted(
     """What the action answers, and with which arguments it has started the module."""
     task = task_of(arguments, check_mode=check)
     connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir="/tmp"), has_pipelining=True)
-    plugin = ActionModule(task, connection, SimpleNamespace(), None, None, None)
+    plugin = ActionModule(task, connection, SimpleNamespace(), None, Templar(DataLoader()), None)
     plugin._discovered_interpreter_key = None
     started: list[dict[str, Any]] = []
 
@@ -200,6 +202,63 @@ def test_facts_that_are_not_of_this_run_or_not_all_are_gathered(variables: dict[
 def test_facts_of_a_capture_need_no_root() -> None:
     known = of_this_run(devices=[], runtime={"as_root": False})
     assert acted({"unless": ["devices"], "capture": str(CAPTURE)}, known)[0]["ansible_facts"] == {}
+
+
+def decided(expression: str, *, arguments: dict[str, Any], **variables: Any) -> dict[str, Any]:
+    """The answer to a conclusion, whose value an inventory has."""
+    return acted({**arguments, "conclude": "decision"}, {**variables, "decision": trust_as_template(expression)})[0]
+
+
+def test_a_conclusion_is_made_of_the_facts_that_have_just_come() -> None:
+    """And not of those that a fact cache had."""
+    old = {"ansible_facts": {"rdma": {"schema": 0}, "distribution": "x"}}
+    expression = "{{ [ansible_facts['rdma'].schema, ansible_facts['distribution'], wish] }}"
+    result = decided(expression, arguments={}, wish="w", **old)
+    assert result["concluded"] == [1, "x", "w"]
+    assert set(result["ansible_facts"]) == {"rdma"}
+
+
+def test_a_conclusion_is_made_of_the_facts_that_this_run_has() -> None:
+    result, started = acted(
+        {"unless": ["devices"], "conclude": "decision"},
+        {**of_this_run(devices=[7]), "decision": trust_as_template("{{ ansible_facts['rdma'].devices }}")},
+    )
+    assert (result["concluded"], result["ansible_facts"], started) == ([7], {}, [])
+
+
+def test_a_conclusion_is_made_of_a_capture() -> None:
+    result = decided("{{ ansible_facts['rdma'].devices | length }}", arguments={"capture": str(CAPTURE)})
+    assert result["concluded"] == len(result["ansible_facts"]["rdma"]["devices"]) > 0
+
+
+@pytest.mark.parametrize(
+    ("expression", "why"),
+    [
+        ("{{ no_such_wish }}", "no_such_wish"),
+        ("{{ 1 // 0 }}", "by zero"),
+        ("{{ x | no_such_filter }}", "no_such_filter"),
+    ],
+)
+def test_what_cannot_be_concluded_costs_no_facts(expression: str, why: str) -> None:
+    result = decided(expression, arguments={})
+    assert why in result["inconclusive"]
+    assert "concluded" not in result
+    assert "failed" not in result
+    assert result["ansible_facts"]["rdma"]["schema"] == 1
+
+
+def test_a_conclusion_that_nobody_has_written_is_named() -> None:
+    assert acted({"conclude": "decision"}, {})[0]["inconclusive"] == "conclude: there is no variable decision"
+
+
+def test_nothing_is_concluded_unasked_nor_of_a_node_that_failed() -> None:
+    assert not {"concluded", "inconclusive"} & set(acted({}, {})[0])
+    assert not {"concluded", "inconclusive"} & set(decided("{{ 1 }}", arguments={"capture": "/nothing"}))
+
+
+def test_what_a_node_says_is_no_template_of_a_conclusion(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(FOUND, "warnings", ["{{ 7 * 7 }}"])
+    assert decided("{{ ansible_facts['rdma'].warnings }}", arguments={})["concluded"] == ["{{ 7 * 7 }}"]
 
 
 def test_a_state_before_of_another_host_is_no_state_of_this_one() -> None:

@@ -209,6 +209,8 @@ def test_facts_become_objects() -> None:
     prepared = {"n": {"needed": needs, "rdma_capture": "x"}, "m": {}}
     rows = filter_named("rdma_prepared")(prepared, ["n", "m"], "needed", "left", "memlock")
     assert "not touched" in {what for _hosts, what, _details in rows}
+    looked = {"n": {"discover_gathered": {"concluded": needs}, "rdma_capture": "x"}, "m": {"discover_gathered": {}}}
+    assert filter_named("rdma_prepared")(looked, ["n", "m"], "needed", "left", "memlock") == rows
     assert filter_named("rdma_table")(rows).startswith("HOSTS")
     hostvars = {"n": {"ansible_facts": {"rdma": FACTS}, "rdma_resource": {"name": "rdma_a100"}}}
     view = filter_named("rdma_view")(hostvars, {"ib-a100": ["n"]}, ["ib-a100"])

@@ -1,0 +1,146 @@
+# Copyright (c) 2026, fabric.rdma contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What prepare decides of a node where it looks at it, for each version of ansible-core."""
+
+from __future__ import annotations
+
+import json
+import re
+import typing as t
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
+from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
+from ansible_collections.fabric.rdma.tests.integration.stand_ins import interpreter
+
+if t.TYPE_CHECKING:
+    from conftest import User
+
+pytestmark = pytest.mark.integration
+
+CAPTURES = Path(__file__).resolve().parents[1] / "captures"
+TWINS = "iqn.1993-08.org.debian:01:same"
+NOTHING = {
+    "rdma_ofed": {"method": "none"},
+    "rdma_memlock": {"enabled": False},
+    "rdma_gpudirect": "none",
+    "rdma_storage": {"iscsi": True, "nfs": False, "dm_crypt": False, "multipath": False},
+}
+
+
+class Site:
+    """Nodes that answer what they are told to, and what prepare says of them in check mode."""
+
+    def __init__(self, user: User, directory: Path) -> None:
+        self.user, self.directory = user, directory
+        self.hosts: dict[str, dict[str, t.Any]] = {}
+        self.said = ""
+
+    def has(self, name: str, initiator: str, **wishes: t.Any) -> dict[str, t.Any]:
+        """A node, by the name of its initiator. What it answers can still be changed."""
+        facts = gather(open_tree(str(CAPTURES / "ib-v100-1.capture")))
+        unit = ["iscsid.service"]
+        facts["storage"]["programs"] |= {"iscsiadm": True, "iscsid": True}
+        facts["storage"]["iscsi"] |= {"installed": True, "service": "running", "units": unit, "enabled": unit}
+        facts["storage"]["iscsi"] |= {"initiator_name": initiator, "initiator_file": "present"}
+        facts["kernel"]["modules"]["iscsi_tcp"] |= {"loaded": True, "persisted": True}
+        self.hosts[name] = {"facts": facts, "wishes": wishes}
+        return facts
+
+    def prepare(self, *plays: dict[str, t.Any]) -> None:
+        hosts = {}
+        for name, host in self.hosts.items():
+            distribution = {"ansible_facts": {"os_family": "Debian", "pkg_mgr": "apt"}}
+            facts = {"ansible_facts": {"rdma": host["facts"]}}
+            answers = {"": {"changed": False}, "setup": distribution, "ib_facts": facts}
+            answers["node_change"] = {"changed": False, "before": host["facts"], "interrupted": None}
+            hosts[name] = {**interpreter(self.directory / name, answers), **host["wishes"]}
+        variables = {**NOTHING, "rdma_groups": ["nodes"], "ansible_become": False, "rdma_max_unavailable": 9}
+        variables["rdma_output_dir"] = str(self.directory / "output")
+        inventory = {"rdma": {"children": {"nodes": {"hosts": hosts}}, "vars": variables}}
+        (self.directory / "hosts.json").write_text(json.dumps(inventory))
+        playbook = self.directory / "play.json"
+        playbook.write_text(json.dumps(plays or [{"ansible.builtin.import_playbook": "fabric.rdma.prepare"}]))
+        done = self.user.run(
+            "ansible-playbook", "--check", "-i", str(self.directory / "hosts.json"), str(playbook), check=False
+        )
+        self.said = done.stdout + done.stderr
+
+    def waves(self) -> dict[str, str]:
+        """By node, the roles that its turn is for."""
+        return dict(re.findall(r'"(\w+), wave \d+: (.*?)"', self.said))
+
+
+@pytest.fixture(params=["newest_user", "oldest_user", "user"])
+def site(request: pytest.FixtureRequest, tmp_path: Path) -> Site:
+    return Site(request.getfixturevalue(request.param), tmp_path)
+
+
+def test_a_node_that_needs_nothing_costs_one_task(site: Site) -> None:
+    for name in ("first", "second", "third"):
+        site.has(name, f"iqn.1993-08.org.debian:01:{name}")
+    site.prepare()
+    assert site.waves() == {}
+    # what runs once does so at the first
+    assert len(re.findall(r"^ok: \[third\]", site.said, re.MULTILINE)) == 1, site.said
+    assert re.search(r"first, second, third +was right", site.said), site.said
+
+
+def test_nodes_with_the_name_of_another_are_decided_about_by_that(site: Site) -> None:
+    site.has("alone", "iqn.1993-08.org.debian:01:alone")
+    for name in ("one", "other"):
+        site.has(name, TWINS)
+    # it gets a name, which must not be that of the others either
+    site.has("nameless", "")["storage"]["iscsi"]["initiator_name"] = None
+    site.prepare()
+    # the first keeps it
+    assert site.waves() == dict.fromkeys(("other", "nameless"), "storage_prereqs"), site.said
+
+
+def test_a_node_about_which_nothing_can_be_decided_costs_no_other_anything(site: Site) -> None:
+    """Its initiator name counts all the same: the other one that has it is renamed."""
+    site.has("one", TWINS)["kernel"]["page_size"] = "large"
+    site.has("other", TWINS)
+    site.has("well", "iqn.1993-08.org.debian:01:well")
+    site.prepare()
+    assert site.waves() == {"other": "storage_prereqs"}, site.said
+    assert re.search(r"one failed in the step decide: .*kernel.page_size is 'large'", " ".join(site.said.split())), (
+        site.said
+    )
+    assert re.search(r"well +was right", site.said), site.said
+
+
+def test_what_a_playbook_wishes_where_it_imports_prepare_is_decided_by(site: Site) -> None:
+    """Such as one that leaves storage alone."""
+    for name in ("one", "other"):
+        site.has(name, TWINS)
+    none = {**NOTHING["rdma_storage"], "iscsi": False}
+    site.prepare({"ansible.builtin.import_playbook": "fabric.rdma.prepare", "vars": {"rdma_storage": none}})
+    assert site.waves() == {}, site.said
+    assert "was right" in site.said
+
+
+def test_a_wish_that_is_a_template_of_the_node_is_what_it_comes_out_as(site: Site) -> None:
+    """Whether its name is one that it has to give up is its own wish."""
+    wishes = {
+        "wants": "{{ inventory_hostname != 'other' }}",
+        "rdma_storage": {**NOTHING["rdma_storage"], "iscsi": "{{ wants }}"},
+    }
+    for name in ("one", "other", "third"):
+        site.has(name, TWINS, **wishes)
+    site.prepare()
+    assert site.waves() == {"third": "storage_prereqs"}, site.said
+
+
+def test_a_template_in_a_name_is_decided_about_as_text(site: Site) -> None:
+    evil = "{{ lookup('ansible.builtin.pipe', 'touch " + str(site.directory / "evaluated") + "') }}"
+    for name in ("one", "other"):
+        facts = site.has(name, TWINS)
+        facts["storage"]["iscsi"]["initiator_name"] = evil
+        facts["kernel"]["release"] = evil
+    site.prepare()
+    assert set(site.waves()) == {"other"}, site.said
+    assert not (site.directory / "evaluated").exists()
