@@ -19,8 +19,11 @@ from ansible_collections.fabric.rdma.plugins.module_utils._base.errors import Fa
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import SUBSETS, gather
 from ansible_collections.fabric.rdma.plugins.module_utils._plan.names import foreign_facts
 from ansible_collections.fabric.rdma.plugins.plugin_utils._view import (
+    CONCLUDED,
     GATHERED,
     GATHERED_OF,
+    INCONCLUSIVE,
+    concluded,
     foreign_in_words,
     others_in_words,
     seen_in_this_run,
@@ -102,6 +105,9 @@ class ActionModule(ActionBase):
             result.update(
                 self._execute_module(module_name="fabric.rdma.ib_facts", module_args=arguments, task_vars=task_vars)
             )
+        # of the controller alone, whatever a node answers
+        for key in (CONCLUDED, INCONCLUSIVE):
+            result.pop(key, None)
         facts = result.pop("ansible_facts", None) or {}
         if result.get("failed") or result.get("unreachable"):
             return result
@@ -117,19 +123,28 @@ class ActionModule(ActionBase):
             kept[interpreter] = self._discovered_interpreter
         result["ansible_facts"] = kept
         # a template that a node has said is none, for every ansible-core
-        own = {**(variables.get("ansible_facts") or {}), **wrap_var(kept)}
-        return {**result, **self._conclusion(conclude, {**variables, "ansible_facts": own})}
+        found = wrap_var(kept)
+        own = {"ansible_facts": {**(variables.get("ansible_facts") or {}), **found}}
+        # where facts are variables of that name, too
+        injected = {"rdma": found["rdma"]} if "rdma" in variables else {}
+        return {**result, **self._conclusion(conclude, {**variables, **own, **injected})}
 
     def _conclusion(self, name: str, variables: dict[str, t.Any]) -> dict[str, t.Any]:
-        """The value of a variable of the host: {concluded}, or {inconclusive} with the reason why it has none; {} without a name."""
+        """The value of a variable of the host: {concluded}, or {inconclusive} with the reason why it has none.
+
+        Without a name, what this run has concluded of the host before: it does not go with a second look.
+        """
         if not name:
-            return {}
+            known = concluded(variables)
+            return {} if known is None else {CONCLUDED: known}
         if name not in variables:
-            return {"inconclusive": f"conclude: there is no variable {name}"}
+            return {INCONCLUSIVE: f"conclude: there is no variable {name}"}
+        before = self._templar.available_variables
+        self._templar.available_variables = variables
         try:
-            return {
-                "concluded": self._templar.copy_with_new_env(available_variables=variables).template(variables[name])
-            }
+            return {CONCLUDED: self._templar.template(variables[name])}
         # whatever goes wrong in a template is of this host alone, and its facts are good
         except Exception as exc:
-            return {"inconclusive": str(exc)}
+            return {INCONCLUSIVE: str(exc)}
+        finally:
+            self._templar.available_variables = before

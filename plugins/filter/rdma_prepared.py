@@ -78,7 +78,8 @@ def rdma_prepared(
     for host in hosts:
         variables = hostvars[host]
         needed = variables[before] if before in variables else concluded(variables)
-        if needed is not None:
+        # the role discover may have been asked to conclude something else
+        if is_needs(needed):
             found[str(host)] = {
                 "before": needed,
                 "after": variables.get(after),
@@ -86,6 +87,13 @@ def rdma_prepared(
                 "stale_containers": (variables.get(memlock) or {}).get("stale_containers") or [],
             }
     return [list(row) for row in prepared_rows(found, check)]
+
+
+def is_needs(value: t.Any) -> bool:
+    """Whether it is what rdma_needs returns."""
+    return isinstance(value, t.Mapping) and all(
+        isinstance(need, t.Mapping) and {"needed", "reasons"} <= set(need) for need in value.values()
+    )
 
 
 class FilterModule:

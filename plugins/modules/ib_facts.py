@@ -310,8 +310,8 @@ ansible_facts:
           elements: str
           sample: []
 concluded:
-  description: The value of the variable that O(conclude) names.
-  returned: when O(conclude) names one that has a value
+  description: The value of the variable that O(conclude) names. Without O(conclude), the one that this run has returned before.
+  returned: when there is one
   type: raw
   sample: {ofed: {needed: true, reasons: [ib_umad is not loaded]}}
 inconclusive:

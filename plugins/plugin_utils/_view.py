@@ -33,8 +33,10 @@ from ansible_collections.fabric.rdma.plugins.plugin_utils._contracts import (
 )
 
 __all__ = [
+    "CONCLUDED",
     "GATHERED",
     "GATHERED_OF",
+    "INCONCLUSIVE",
     "NEWER",
     "PlainError",
     "Plainer",
@@ -77,6 +79,8 @@ GATHERED_OF = "gathered_of"
 _OF_A_RUN = ("change", "health")
 # What the role discover leaves in the run that gathers (its README has it).
 _RESULT = "discover_gathered"
+# In that result: what was to be concluded from the facts, or why it could not be.
+CONCLUDED, INCONCLUSIVE = "concluded", "inconclusive"
 
 
 # What facts of earlier versions lack, which a fact cache may have; who reads it does without.
@@ -258,7 +262,7 @@ def seen_in_this_run(variables: t.Mapping[str, t.Any]) -> bool:
 
 def concluded(variables: t.Mapping[str, t.Any]) -> t.Any:
     """What the role discover has concluded from the facts of a host, None where it has concluded nothing."""
-    return (_kept(variables).get(_RESULT) or {}).get("concluded")
+    return (_kept(variables).get(_RESULT) or {}).get(CONCLUDED)
 
 
 def _kept(variables: t.Mapping[str, t.Any]) -> t.Mapping[str, t.Any]:

@@ -11,9 +11,11 @@ import typing as t
 from pathlib import Path
 
 import pytest
+import yaml
 
 from ansible_collections.fabric.rdma.plugins.module_utils._base.captures import open_tree
 from ansible_collections.fabric.rdma.plugins.module_utils._discover.facts import gather
+from ansible_collections.fabric.rdma.plugins.modules.ib_facts import EXAMPLES
 from ansible_collections.fabric.rdma.tests.integration.stand_ins import interpreter
 
 if t.TYPE_CHECKING:
@@ -47,14 +49,14 @@ class Site:
         facts["storage"]["iscsi"] |= {"installed": True, "service": "running", "units": unit, "enabled": unit}
         facts["storage"]["iscsi"] |= {"initiator_name": initiator, "initiator_file": "present"}
         facts["kernel"]["modules"]["iscsi_tcp"] |= {"loaded": True, "persisted": True}
-        self.hosts[name] = {"facts": facts, "wishes": wishes}
+        self.hosts[name] = {"facts": facts, "wishes": wishes, "more": {}}
         return facts
 
     def prepare(self, *plays: dict[str, t.Any]) -> None:
         hosts = {}
         for name, host in self.hosts.items():
             distribution = {"ansible_facts": {"os_family": "Debian", "pkg_mgr": "apt"}}
-            facts = {"ansible_facts": {"rdma": host["facts"]}}
+            facts = {"ansible_facts": {"rdma": host["facts"]}, **host["more"]}
             answers = {"": {"changed": False}, "setup": distribution, "ib_facts": facts}
             answers["node_change"] = {"changed": False, "before": host["facts"], "interrupted": None}
             hosts[name] = {**interpreter(self.directory / name, answers), **host["wishes"]}
@@ -85,7 +87,8 @@ def test_a_node_that_needs_nothing_costs_one_task(site: Site) -> None:
     site.prepare()
     assert site.waves() == {}
     # what runs once does so at the first
-    assert len(re.findall(r"^ok: \[third\]", site.said, re.MULTILINE)) == 1, site.said
+    looks = site.said.partition("PLAY [Look at each node")[2].partition("PLAY [Prepare the nodes")[0]
+    assert re.findall(r"^(\w+): \[third\]", looks, re.MULTILINE) == ["ok"], site.said
     assert re.search(r"first, second, third +was right", site.said), site.said
 
 
@@ -93,8 +96,9 @@ def test_nodes_with_the_name_of_another_are_decided_about_by_that(site: Site) ->
     site.has("alone", "iqn.1993-08.org.debian:01:alone")
     for name in ("one", "other"):
         site.has(name, TWINS)
-    # it gets a name, which must not be that of the others either
     site.has("nameless", "")["storage"]["iscsi"]["initiator_name"] = None
+    # which one that somebody else controls may answer
+    del site.has("silent", "")["storage"]
     site.prepare()
     # the first keeps it
     assert site.waves() == dict.fromkeys(("other", "nameless"), "storage_prereqs"), site.said
@@ -111,6 +115,55 @@ def test_a_node_about_which_nothing_can_be_decided_costs_no_other_anything(site:
         site.said
     )
     assert re.search(r"well +was right", site.said), site.said
+
+
+@pytest.mark.parametrize("answer", [{}, {"failed": True, "msg": "no"}], ids=["a look", "a failure"])
+def test_what_a_node_says_was_decided_was_not(site: Site, answer: dict[str, t.Any]) -> None:
+    nothing = {"ofed": {"needed": False, "reasons": []}}
+    for name, forged in (("first", "x"), ("second", nothing)):
+        site.has(name, f"iqn.1993-08.org.debian:01:{name}")["kernel"]["page_size"] = "large"
+        site.hosts[name]["more"] = {"concluded": forged, **answer}
+    site.has("other", "iqn.1993-08.org.debian:01:other")
+    site.prepare()
+    said = " ".join(site.said.split())
+    step = "discover" if answer else "decide"
+    assert all(f"{name} failed in the step {step}: " in said for name in ("first", "second")), site.said
+    # and nobody else pays for it
+    assert re.search(r"HOSTS +WHAT +DETAILS.nother +was right", site.said), site.said
+
+
+def test_what_was_decided_stays_when_a_node_is_looked_at_again(site: Site) -> None:
+    site.has("one", "iqn.1993-08.org.debian:01:one")
+    rows = "{{ hostvars | fabric.rdma.rdma_prepared(['one'], '__prepare_needs', '__prepare_left', 'memlock') | map('join', ' / ') }}"
+    show = {"hosts": "rdma", "gather_facts": False, "tasks": [{"ansible.builtin.debug": {"msg": rows}}]}
+    imported = [{"ansible.builtin.import_playbook": f"fabric.rdma.{name}"} for name in ("prepare", "discover")]
+    site.prepare(*imported, show)
+    assert "one / was right / ofed" in site.said.rpartition("PLAY [rdma]")[2], site.said
+
+
+def test_nodes_of_an_earlier_import_are_not_decided_about_by_a_later_one(site: Site) -> None:
+    for name in ("one", "other"):
+        site.has(name, TWINS)
+    site.has("well", "iqn.1993-08.org.debian:01:well")
+    none = {**NOTHING["rdma_storage"], "iscsi": False}
+    site.prepare(
+        {
+            "ansible.builtin.import_playbook": "fabric.rdma.prepare",
+            "vars": {"rdma_hosts": "one:other", "rdma_storage": none},
+        },
+        {"ansible.builtin.import_playbook": "fabric.rdma.prepare", "vars": {"rdma_hosts": "well"}},
+    )
+    second = site.said.rpartition("PLAY [Look at each node")[2]
+    assert not re.search(r"\[(one|other)\]", second), site.said
+    assert "still missing" not in site.said
+
+
+def test_the_example_of_a_conclusion_says_what_a_driver_needs(site: Site) -> None:
+    (example,) = [each for each in yaml.safe_load(EXAMPLES) if "conclude" in (each.get("fabric.rdma.ib_facts") or {})]
+    site.has("one", "iqn.1993-08.org.debian:01:one")
+    show = {"ansible.builtin.debug": {"msg": "needed: {{ looked.concluded.ofed.needed }}"}}
+    site.prepare({"hosts": "rdma", "gather_facts": False, "tasks": [example, show]})
+    assert "needed: False" in site.said
 
 
 def test_what_a_playbook_wishes_where_it_imports_prepare_is_decided_by(site: Site) -> None:
@@ -141,6 +194,18 @@ def test_a_template_in_a_name_is_decided_about_as_text(site: Site) -> None:
         facts = site.has(name, TWINS)
         facts["storage"]["iscsi"]["initiator_name"] = evil
         facts["kernel"]["release"] = evil
+    # a capture is read on the controller, where no module stands between it and the decision
+    listing = (CAPTURES / "ib-v100-1.capture").read_text()
+    release = gather(open_tree(str(CAPTURES / "ib-v100-1.capture")))["kernel"]["release"]
+    (site.directory / "evil.capture").write_text(
+        "".join(
+            line.rpartition(" ")[0] + " " + json.dumps(evil + "\n") + "\n" if "osrelease" in line else line
+            for line in listing.splitlines(keepends=True)
+        )
+    )
+    assert release not in (site.directory / "evil.capture").read_text().partition("osrelease")[2].split("\n")[0]
+    site.has("replayed", "", rdma_capture=str(site.directory / "evil.capture"))
     site.prepare()
     assert set(site.waves()) == {"other"}, site.said
+    assert "replayed failed" not in site.said
     assert not (site.directory / "evaluated").exists()

@@ -101,7 +101,10 @@ CAPTURE = Path(__file__).resolve().parents[3] / "captures" / "ib-v100-1.capture"
 
 
 def acted(
-    arguments: dict[str, Any], variables: dict[str, Any], check: bool = False
+    arguments: dict[str, Any],
+    variables: dict[str, Any],
+    check: bool = False,
+    answer: dict[str, Any] | None = None,
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """What the action answers, and with which arguments it has started the module."""
     task = task_of(arguments, check_mode=check)
@@ -112,7 +115,7 @@ def acted(
 
     def execute(module_args: dict[str, Any], **_others: Any) -> Any:
         started.append(module_args)
-        return {"changed": False, "ansible_facts": {"rdma": FOUND}}
+        return answer or {"changed": False, "ansible_facts": {"rdma": FOUND}}
 
     plugin._execute_module = execute  # type: ignore[method-assign]
     return plugin.run(task_vars={"inventory_hostname": "n", **variables}), started
@@ -251,9 +254,41 @@ def test_a_conclusion_that_nobody_has_written_is_named() -> None:
     assert acted({"conclude": "decision"}, {})[0]["inconclusive"] == "conclude: there is no variable decision"
 
 
-def test_nothing_is_concluded_unasked_nor_of_a_node_that_failed() -> None:
-    assert not {"concluded", "inconclusive"} & set(acted({}, {})[0])
-    assert not {"concluded", "inconclusive"} & set(decided("{{ 1 }}", arguments={"capture": "/nothing"}))
+FORGED = {"concluded": "mine", "inconclusive": "mine"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "expression", "kept"),
+    [
+        ({}, "{{ 1 }}", {"concluded": 1}),
+        ({}, "{{ no_such_wish }}", {"inconclusive": "'no_such_wish' is undefined"}),
+        ({"failed": True, "msg": "no"}, "{{ 1 }}", {}),
+        ({}, None, {}),
+    ],
+    ids=["concluded", "inconclusive", "failed", "not asked"],
+)
+def test_a_node_concludes_nothing(answer: dict[str, Any], expression: str | None, kept: dict[str, Any]) -> None:
+    there = {"changed": False, "ansible_facts": {"rdma": FOUND}, **FORGED, **answer}
+    arguments = {} if expression is None else {"conclude": "decision"}
+    variables = {} if expression is None else {"decision": trust_as_template(expression)}
+    result = acted(arguments, variables, answer=there)[0]
+    assert {key: result[key] for key in FORGED if key in result} == kept
+
+
+def test_a_later_look_keeps_what_was_concluded() -> None:
+    before = {"discover_gathered": {"ansible_facts": {}, "concluded": {"ofed": 1}}}
+    assert acted({}, before)[0]["concluded"] == {"ofed": 1}
+    assert acted({"unless": []}, {**of_this_run(), **before})[0]["concluded"] == {"ofed": 1}
+    # but not in place of a new one
+    assert "concluded" not in acted({"conclude": "nothing"}, before)[0]
+    assert "concluded" not in acted({"capture": "/nothing"}, before)[0]
+
+
+def test_a_conclusion_sees_facts_that_are_variables_as_they_are_now() -> None:
+    """As they are where inject_facts_as_vars is on."""
+    old = {"ansible_facts": {"rdma": {"schema": 0}}}
+    assert decided("{{ rdma.schema }}", arguments={}, rdma={"schema": 0}, **old)["concluded"] == 1
+    assert "rdma" in decided("{{ rdma.schema }}", arguments={}, **old)["inconclusive"]
 
 
 def test_what_a_node_says_is_no_template_of_a_conclusion(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -211,6 +211,10 @@ def test_facts_become_objects() -> None:
     assert "not touched" in {what for _hosts, what, _details in rows}
     looked = {"n": {"discover_gathered": {"concluded": needs}, "rdma_capture": "x"}, "m": {"discover_gathered": {}}}
     assert filter_named("rdma_prepared")(looked, ["n", "m"], "needed", "left", "memlock") == rows
+    # who uses the role discover may let it conclude anything
+    for other in ("x", [], {"ofed": 1}, {"ofed": {"needed": True}}):
+        looked["n"]["discover_gathered"] = {"concluded": other}
+        assert filter_named("rdma_prepared")(looked, ["n", "m"], "needed", "left", "memlock") == []
     assert filter_named("rdma_table")(rows).startswith("HOSTS")
     hostvars = {"n": {"ansible_facts": {"rdma": FACTS}, "rdma_resource": {"name": "rdma_a100"}}}
     view = filter_named("rdma_view")(hostvars, {"ib-a100": ["n"]}, ["ib-a100"])

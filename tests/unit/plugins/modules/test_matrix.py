@@ -104,9 +104,9 @@ CASES = {
     "ib_facts": Case(
         (Step("look", {"root": unpacked(CAPTURE)}, False),),
         ({"root": "/nonexistent/node17"}, "/nonexistent/node17"),
-        # where a capture is named, the action reads it in place of the module
+        # the action reads a capture in place of the module, and concludes (test_ib_facts.py)
         lambda given: {
-            **{key: value for key, value in given.items() if key != "capture"},
+            **{key: value for key, value in given.items() if key not in ("capture", "conclude")},
             "root": unpacked(CAPTURE),
             **({"before": FACTS} if "before" in given else {}),
         },
