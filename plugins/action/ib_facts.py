@@ -49,6 +49,34 @@ def replayed(capture: t.Any, asked: t.Any) -> dict[str, t.Any]:
     return {"changed": False, "ansible_facts": {"rdma": facts}}
 
 
+# Of an answer, with what Ansible itself adds (_ansible_...). A node could say with any other key what Ansible makes of its answer (skipped,
+# rc, failed_when_result, results), what the controller has concluded, and what a job tells the next one (ansible_stats).
+ANSWERED = (
+    "changed",
+    "failed",
+    "unreachable",
+    "msg",
+    "exception",
+    "invocation",
+    "module_stdout",
+    "module_stderr",
+    "ansible_facts",
+)
+# What is shown of them as it comes has to be of this form.
+SHOWN = (("warnings", str), ("deprecations", dict))
+
+
+def of_a_module(answer: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """What counts of the answer of the module. With its return code where it failed, as Ansible takes each other one for a failure."""
+    kept = {key: value for key, value in answer.items() if key in ANSWERED or key.startswith("_ansible_")}
+    for key, form in SHOWN:
+        if isinstance(answer.get(key), list):
+            kept[key] = [each for each in answer[key] if isinstance(each, form)]
+    if kept.get("failed") and "rc" in answer:
+        kept["rc"] = answer["rc"]
+    return kept
+
+
 def known(variables: t.Mapping[str, t.Any], needed: t.Iterable[t.Any], as_root: bool) -> bool:
     """Whether facts of this run have all these subsets. What was gathered without root lacks what only root may read."""
     own = variables.get("ansible_facts") or {}
@@ -102,12 +130,10 @@ class ActionModule(ActionBase):
             # a process for each host would do nothing else
             result.update(replayed(arguments["capture"], arguments.get("gather_subset")))
         else:
-            result.update(
-                self._execute_module(module_name="fabric.rdma.ib_facts", module_args=arguments, task_vars=task_vars)
+            answer = self._execute_module(
+                module_name="fabric.rdma.ib_facts", module_args=arguments, task_vars=task_vars
             )
-        # of the controller alone, whatever a node answers
-        for key in (CONCLUDED, INCONCLUSIVE):
-            result.pop(key, None)
+            result.update(of_a_module(answer))
         facts = result.pop("ansible_facts", None) or {}
         if result.get("failed") or result.get("unreachable"):
             return result
@@ -122,6 +148,8 @@ class ActionModule(ActionBase):
         if interpreter and interpreter in facts:
             kept[interpreter] = self._discovered_interpreter
         result["ansible_facts"] = kept
+        if not conclude:
+            return {**result, **self._conclusion(conclude, variables)}
         # a template that a node has said is none, for every ansible-core
         found = wrap_var(kept)
         own = {"ansible_facts": {**(variables.get("ansible_facts") or {}), **found}}

@@ -84,7 +84,7 @@ def rdma_prepared(
                 "before": needed,
                 "after": variables.get(after),
                 "replayed": "rdma_capture" in variables,
-                "stale_containers": (variables.get(memlock) or {}).get("stale_containers") or [],
+                "stale_containers": stale(variables.get(memlock)),
             }
     return [list(row) for row in prepared_rows(found, check)]
 
@@ -92,8 +92,15 @@ def rdma_prepared(
 def is_needs(value: t.Any) -> bool:
     """Whether it is what rdma_needs returns."""
     return isinstance(value, t.Mapping) and all(
-        isinstance(need, t.Mapping) and {"needed", "reasons"} <= set(need) for need in value.values()
+        isinstance(need, t.Mapping) and "needed" in need and isinstance(need.get("reasons"), (list, tuple))
+        for need in value.values()
     )
+
+
+def stale(result: t.Any) -> list[t.Any]:
+    """The containers with an old limit of a module's result, of whatever form a node has made it."""
+    found = result.get("stale_containers") if isinstance(result, t.Mapping) else None
+    return [each for each in found if isinstance(each, t.Mapping)] if isinstance(found, (list, tuple)) else []
 
 
 class FilterModule:

@@ -63,7 +63,7 @@ options:
     description:
       - Name of a variable that is made of the facts, for example with P(fabric.rdma.rdma_needs#filter). It is read when these are there, also
         when O(unless) has kept them from being gathered again, and its value is returned as RV(concluded). Where it has none,
-        the task does not fail, and RV(inconclusive) has the reason.
+        the task does not fail, and RV(inconclusive) has the reason. Only the facts of this host are sure to be there.
       - A task of its own would cost the controller as much for each host as most modules do.
     type: str
     version_added: "0.1.0"
@@ -310,7 +310,10 @@ ansible_facts:
           elements: str
           sample: []
 concluded:
-  description: The value of the variable that O(conclude) names. Without O(conclude), the one that this run has returned before.
+  description:
+    - The value of the variable that O(conclude) names.
+    - Without O(conclude), what the result C(discover_gathered) of the host has, which the role C(discover) registers. It is then of the facts
+      that the host had before.
   returned: when there is one
   type: raw
   sample: {ofed: {needed: true, reasons: [ib_umad is not loaded]}}

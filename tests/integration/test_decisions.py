@@ -132,6 +132,18 @@ def test_what_a_node_says_was_decided_was_not(site: Site, answer: dict[str, t.An
     assert re.search(r"HOSTS +WHAT +DETAILS.nother +was right", site.said), site.said
 
 
+@pytest.mark.parametrize("answer", [{"skipped": True}, {"rc": 1}, {"results": [5]}, {"ansible_stats": 5}], ids=str)
+def test_a_node_hides_neither_itself_nor_its_twin(site: Site, answer: dict[str, t.Any]) -> None:
+    """With what Ansible reads in the result of a task."""
+    site.has("one", TWINS)
+    site.hosts["one"]["more"] = answer
+    site.has("other", TWINS)
+    site.prepare()
+    assert site.waves() == {"other": "storage_prereqs"}, site.said
+    assert "one failed" not in site.said
+    assert re.search(r"one, other +was right", site.said), site.said
+
+
 def test_what_was_decided_stays_when_a_node_is_looked_at_again(site: Site) -> None:
     site.has("one", "iqn.1993-08.org.debian:01:one")
     rows = "{{ hostvars | fabric.rdma.rdma_prepared(['one'], '__prepare_needs', '__prepare_left', 'memlock') | map('join', ' / ') }}"

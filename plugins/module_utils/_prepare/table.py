@@ -67,9 +67,11 @@ def _rows(one: Json, check: bool) -> t.Iterator[tuple[str, str]]:
             yield "would change", _role(name, before)
     else:
         for name in due:
+            # a node that no longer says anything of it has not shown that it is done
+            left = after if name in after else before
             yield (
-                ("changed" if not after[name]["needed"] else "still missing"),
-                _role(name, after if after[name]["needed"] else before),
+                ("still missing" if left[name]["needed"] else "changed"),
+                _role(name, left if left[name]["needed"] else before),
             )
     right = [name for name in before if name not in due]
     if right:

@@ -275,6 +275,37 @@ def test_a_node_concludes_nothing(answer: dict[str, Any], expression: str | None
     assert {key: result[key] for key in FORGED if key in result} == kept
 
 
+ODD: list[Any] = [None, 5, "x", True, [5], [["x"]], {"a": {"b": 5}}, {"data": {"rdma_ofed": {}}, "per_host": False}]
+
+
+@pytest.mark.parametrize("value", ODD, ids=str)
+@pytest.mark.parametrize(
+    "key",
+    ["skipped", "rc", "results", "ansible_stats", "failed_when_result", "add_host", "notify", "diff", "_x", "item"],
+)
+def test_of_an_answer_only_what_a_module_has_to_say_counts(key: str, value: Any) -> None:
+    """Not what Ansible makes of its answer, nor what it tells the next job: a node would hide itself, or wish."""
+    plain = acted({}, {})[0]
+    there = {"changed": False, "ansible_facts": {"rdma": FOUND}, key: value}
+    result = acted({}, {}, answer=there)[0]
+    for each in (plain, result):
+        each["ansible_facts"]["rdma"].pop("gathered")
+    assert result == plain
+
+
+def test_what_a_module_has_to_say_is_heard() -> None:
+    there = {"failed": True, "rc": 1, "msg": "no", "module_stdout": "out", "_ansible_parsed": True, "warnings": ["w"]}
+    result = acted({}, {}, answer=there)[0]
+    assert {key: result[key] for key in there} == there
+
+
+@pytest.mark.parametrize("key", ["warnings", "deprecations"])
+@pytest.mark.parametrize("value", [5, "x", {"a": 1}, [5, None, [1]]], ids=str)
+def test_what_is_shown_has_the_form_that_ansible_shows(key: str, value: Any) -> None:
+    there = {"changed": False, "ansible_facts": {"rdma": FOUND}, key: value}
+    assert not acted({}, {}, answer=there)[0].get(key)
+
+
 def test_a_later_look_keeps_what_was_concluded() -> None:
     before = {"discover_gathered": {"ansible_facts": {}, "concluded": {"ofed": 1}}}
     assert acted({}, before)[0]["concluded"] == {"ofed": 1}

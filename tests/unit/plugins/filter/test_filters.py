@@ -211,8 +211,12 @@ def test_facts_become_objects() -> None:
     assert "not touched" in {what for _hosts, what, _details in rows}
     looked = {"n": {"discover_gathered": {"concluded": needs}, "rdma_capture": "x"}, "m": {"discover_gathered": {}}}
     assert filter_named("rdma_prepared")(looked, ["n", "m"], "needed", "left", "memlock") == rows
+    # a node may answer anything
+    for odd in ("x", 5, {"stale_containers": 7}, {"stale_containers": [5]}, {"stale_containers": {"a": 1}}):
+        answered = {"n": {**looked["n"], "memlock": odd}}
+        assert filter_named("rdma_prepared")(answered, ["n"], "needed", "left", "memlock") == rows
     # who uses the role discover may let it conclude anything
-    for other in ("x", [], {"ofed": 1}, {"ofed": {"needed": True}}):
+    for other in ("x", [], {"ofed": 1}, {"ofed": {"needed": True}}, {"ofed": {"needed": True, "reasons": 5}}):
         looked["n"]["discover_gathered"] = {"concluded": other}
         assert filter_named("rdma_prepared")(looked, ["n", "m"], "needed", "left", "memlock") == []
     assert filter_named("rdma_table")(rows).startswith("HOSTS")

@@ -48,6 +48,8 @@ def test_check_mode_replays_and_what_is_still_missing() -> None:
         rows({"node1": host(before, {"ofed": {"needed": True, "reasons": ["no"]}})})[1]
         == "node1 still missing ofed: no"
     )
+    # a node that no longer tells of it has not shown that it is done
+    assert rows({"node1": host(before, {})})[1].startswith("node1 still missing ofed: ib_umad")
     assert prepared_table({}) == []
 
 
