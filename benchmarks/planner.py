@@ -181,10 +181,12 @@ def curve(kind: str, generous: bool) -> tuple[bool, list[Json]]:
         print("  beyond its bounds: measured once more, and the shorter time of each counts")
         points = [min(before, point(kind, before["hosts"], bound), key=lambda one: one["cpu"]) for before in points]
     last = points[-1]
+    steps = growth(points)
+    grown = f"twice the hosts take {', '.join(f'{step:.2f}' for step in steps)} times as long"
     print(
         f"planner: {last['hosts']} hosts with 8 HCAs: {last['cpu']:.2f} s (bound: {bound:g} s), "
         f"{last['mb']:.0f} MB with all facts (bound: {BOUND_MB:g} MB); "
-        f"twice the hosts take {', '.join(f'{step:.2f}' for step in growth(points))} times as long\n"
+        f"{grown if steps else 'too quick to tell how it grows'}\n"
     )
     return soon() and last["mb"] <= BOUND_MB, points
 
