@@ -52,7 +52,7 @@ WISHES: dict[str, t.Any] = {
 }
 # A run of prepare that has nothing to do, as a multiple of a ping of the same hosts, of so many hosts on. A mistake that costs each host
 # a process more, or loads everything again for each, goes beyond the generous one.
-BOUND, BOUND_HOSTS = 2.5, 50
+BOUND, BOUND_HOSTS = 2.0, 50
 GENEROUS, GENEROUS_HOSTS = 6.0, 20
 # How many hosts the usual playbook gets there.
 FEW = 2
