@@ -176,7 +176,8 @@ def inventory(place: Path, hosts: int, variables: dict[str, t.Any], python: str 
         "ansible_python_interpreter": str(place / python),
         # whoever measures has the rights, or a namespace where he has
         "ansible_become": False,
-        "rdma_output_dir": str(place / "output"),
+        # a plan refuses to lose the hosts of another one
+        "rdma_output_dir": str(place / f"output-{path.stem}"),
     }
     group = {"hosts": names, "vars": {**WISHES, **variables}}
     path.write_text(json.dumps({"all": {"vars": common, "children": {"rdma": {"children": {"gpu": group}}}}}))

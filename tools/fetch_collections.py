@@ -3,11 +3,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Install the collections that ours depends on from the Python index, where Galaxy cannot be reached.
 
-usage: fetch_collections.py REQUIREMENTS_DEV COLLECTIONS_REQUIREMENTS DESTINATION
+usage: fetch_collections.py REQUIREMENTS_DEV COLLECTIONS_REQUIREMENTS DESTINATION [pinned]
 
 The ``ansible`` package holds every community collection.  The wheel named by the ``#collections:`` lines of
 REQUIREMENTS_DEV is downloaded (not installed), and the folders named in COLLECTIONS_REQUIREMENTS are unpacked into
-DESTINATION/ansible_collections; so are those that its ``#also:`` lines name, out of the wheels that they name.
+DESTINATION/ansible_collections; so are those that its ``#also:`` lines name, out of the wheels that they name. With
+``pinned``, it is the wheel of its ``#pinned:`` line alone, also where this Python is too old for what else is in there.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ def unpack(wanted: list[str], wheels: list[str], destination: Path) -> None:
     target = destination / "ansible_collections"
     with tempfile.TemporaryDirectory() as scratch:
         pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet", "--no-deps"]
+        # nothing of it is run, and collections support more Pythons than the package that has them
+        pip.append("--ignore-requires-python")
         subprocess.run([*pip, "--only-binary=:all:", "-d", scratch, *wheels], check=True)
         with zipfile.ZipFile(next(Path(scratch).glob("*.whl"))) as wheel:
             names = wheel.namelist()
@@ -53,8 +56,11 @@ def unpack(wanted: list[str], wheels: list[str], destination: Path) -> None:
 
 
 def main() -> None:
-    requirements, wanted_file, destination = (Path(arg) for arg in sys.argv[1:])
+    requirements, wanted_file, destination = (Path(arg) for arg in sys.argv[1:4])
     wanted = [entry["name"] for entry in yaml.safe_load(wanted_file.read_text())["collections"]]
+    if sys.argv[4:] == ["pinned"]:
+        unpack(wanted, behind("#pinned:", requirements), destination)
+        return
     unpack(wanted, behind("#collections:", requirements), destination)
     for line in behind("#also:", requirements):
         collection, _from, wheel = line.partition(" from ")

@@ -40,13 +40,28 @@ def execution_environment() -> Path:
 
 
 @pytest.fixture(scope="session")
-def nodes_env(execution_environment: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def pinned_collections() -> Path:
+    """Where the collections are that it pins: those of .venv are older where its Python is."""
+    place = ROOT / ".venv" / "execution-environment-collections"
+    complete = place / "complete"
+    wanted = [ROOT / "requirements-dev.txt", ROOT / "collections" / "requirements.yml"]
+    if not complete.exists() or complete.stat().st_mtime < max(path.stat().st_mtime for path in wanted):
+        tool = [sys.executable, str(ROOT / "tools" / "fetch_collections.py")]
+        subprocess.run([*tool, *map(str, wanted), str(place), "pinned"], check=True)
+        complete.touch()
+    return place / "ansible_collections"
+
+
+@pytest.fixture(scope="session")
+def nodes_env(
+    execution_environment: Path, pinned_collections: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, str]:
     """The environment of the execution nodes. Their collections are those that the execution environment has, ours not among them."""
     home = tmp_path_factory.mktemp("node")
     collections = home / ".ansible" / "collections" / "ansible_collections"
     collections.mkdir(parents=True)
     for name in ("community", "kubernetes"):
-        (collections / name).symlink_to((ROOT / ".collections" / "ansible_collections" / name).resolve())
+        (collections / name).symlink_to(pinned_collections / name)
     env = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
     return env | {"HOME": str(home), "PATH": f"{execution_environment}:{os.environ['PATH']}"}
 

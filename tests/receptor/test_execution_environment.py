@@ -30,7 +30,7 @@ def definition() -> dict[str, t.Any]:
     return found
 
 
-def test_what_it_pins_is_what_is_tested() -> None:
+def test_what_it_pins_is_what_is_tested(pinned_collections: Path) -> None:
     wanted = definition()["dependencies"]
     tested = (ROOT / "requirements-dev.txt").read_text().splitlines()
     assert wanted["ansible_runner"]["package_pip"] in tested
@@ -48,7 +48,7 @@ def test_what_it_pins_is_what_is_tested() -> None:
     pinned = {each["name"]: each["version"] for each in wanted["galaxy"]["collections"]}
     assert sorted(pinned) == sorted(each["name"] for each in asked)
     for name, version in pinned.items():
-        manifest = ROOT / ".collections" / "ansible_collections" / name.replace(".", "/") / "MANIFEST.json"
+        manifest = pinned_collections / name.replace(".", "/") / "MANIFEST.json"
         assert json.loads(manifest.read_text())["collection_info"]["version"] == version, name
     assert ":" in definition()["images"]["base_image"]["name"].rpartition("/")[2]
 
